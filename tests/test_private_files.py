@@ -35,7 +35,7 @@ EXCEPTIONS = {
     "apps/deployment/kit.py:prepare_kit": _SHARED,
     "custom/run/schemas.py:write_schemas": _SHARED,
     "apps/audit/case_pictures.py:_encoded": _MEMORY,
-    "custom/data/undone_pixels.py:write_pixels": _MEMORY,
+    "custom/corrections/pixels.py:write_pixels": _MEMORY,
     "custom/flare/task_process.py:_packed": _MEMORY,
     "custom/flare/swarm_executor.py:do_task": _OF_ANOTHER,
     "custom/run/course.py:_finish": _OF_ANOTHER,

@@ -85,6 +85,8 @@ FORMS_OF_A_CORRECTION = (
     "custom/data/undone.py: Undone",
     "custom/data/undone.py: UndoneCase",
     "custom/data/undone_pixels.py: CasePixels",
+    # Where it lies now.
+    "custom/corrections/pixels.py: CasePixels",
     "custom/data/undone_files.py: IgnoredObject",
     "custom/data/corrections.py: Corrections",
     "custom/data/corrections.py: CorrectedLabel",

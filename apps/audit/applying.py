@@ -8,6 +8,16 @@ from typing import Literal
 
 from ...custom.audit.decisions import Decision, Decisions
 from ...custom.audit.findings import AuditedCase
+from ...custom.corrections.kinds import MasksReplaced
+from ...custom.corrections.model import (
+    CaseCorrection,
+    CaseReview,
+    Corrections,
+    NewClass,
+    NewMask,
+    Provenance,
+    ReviewDecision,
+)
 from ...custom.data.description import SegmentationDescription
 from ...custom.data.json_record import write_record
 from ...custom.data.masks import write_changed
@@ -17,17 +27,13 @@ from ..checking.finding import plural
 from .case_files import CaseReader
 from .edited_masks import count_changed, find_edited, read_edited
 from .reference_list import check_can_update, write_reference, write_updated_datalist
-from .reviewed_files import (
-    PROVENANCE_FILE,
-    DecidedFinding,
-    Origin,
-    ReviewedAnnotation,
-    ReviewedAnnotations,
-)
 from .stored_decisions import check_decisions
 from .suggested_files import SuggestedFiles, target_of
 
 _LABELS = "labels"
+_Origin = Literal["accepted", "edited", "kept"]
+# Beside the new annotations: the corrections that they are.
+PROVENANCE_FILE = "provenance.json"
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ class Applied:
         datalist: the copy of the datalist; None where none was asked for.
     """
 
-    record: ReviewedAnnotations
+    record: Corrections
     reference: Path | None
     datalist: Path | None
 
@@ -76,11 +82,11 @@ def apply_decisions(
         check_can_update(out, reader)
     with new_folder(out) as folder:
         writer = _Writer(reader, decisions, folder, {label: file for label, (_, file) in masks.items()})
-        annotations = tuple(writer.write(position, case) for position, case in enumerate(cases))
-        record = _record(reader, annotations)
+        reviewed = tuple(writer.write(position, case) for position, case in enumerate(cases))
+        record = _record(reader, reviewed)
         write_record(folder / PROVENANCE_FILE, record)
-        reference = write_reference(folder, out, reader, annotations)
-    datalist = write_updated_datalist(out, reader, annotations) if update_datalist else None
+        reference = write_reference(folder, out, reader, reviewed)
+    datalist = write_updated_datalist(out, reader, reviewed) if update_datalist else None
     return Applied(record, None if reference is None else out / reference.name, datalist)
 
 
@@ -93,7 +99,7 @@ class _Writer:
         self._masks = description if isinstance(description, SegmentationDescription) else None
         self._suggested = None if self._masks is None else SuggestedFiles(reader, self._masks)
 
-    def write(self, position: int, case: AuditedCase) -> ReviewedAnnotation:
+    def write(self, position: int, case: AuditedCase) -> CaseCorrection:
         """Write what was decided of a case."""
         digest = self._reader.shown(case)
         accepted = [one.id for one in case.findings if self._choice(one.id) == "accept"]
@@ -101,19 +107,21 @@ class _Writer:
         if digest != self._reader.shown(case):
             raise DataError(f"{case.label}: changed while it was read; expected nobody to write it. Try again.")
         decided = [one for one in case.findings if self._choice(one.id) in ("accept", "keep")]
-        return ReviewedAnnotation(
-            image=case.image,
-            given=case.label,
+        review = CaseReview(
             given_sha256=digest,
             origin=origin,
-            file=file,
             changed=changed,
             # Who edits a mask has looked at all of it.
             is_reviewed=origin == "edited" or len(decided) == len(case.findings),
             decisions=tuple(_decided(self._counting[one.id], one.sentence) for one in decided),
         )
+        if self._masks is None:
+            new_class = NewClass(given=case.label, becomes=file or case.label, predicted=file or case.label)
+            return CaseCorrection(image=case.image, new_class=new_class, review=review)
+        mask = NewMask(file=file) if file else None
+        return CaseCorrection(image=case.image, label=case.label, mask=mask, review=review)
 
-    def _written(self, position: int, case: AuditedCase, accepted: list[str]) -> tuple[Origin, str, int]:
+    def _written(self, position: int, case: AuditedCase, accepted: list[str]) -> tuple[_Origin, str, int]:
         """Where the annotation comes from, its new file or class, and how many pixels differ."""
         if case.label in self._edited:
             return self._write_edited(position, case)
@@ -124,7 +132,7 @@ class _Writer:
         file, changed = self._suggested.write(target_of(self._folder / _LABELS, position, case), case, accepted)
         return "accepted", str(file.relative_to(self._folder)), changed
 
-    def _write_edited(self, position: int, case: AuditedCase) -> tuple[Origin, str, int]:
+    def _write_edited(self, position: int, case: AuditedCase) -> tuple[_Origin, str, int]:
         if self._masks is None:
             raise DataError(f"{case.label}: edited masks were given for images that have classes; expected masks.")
         given = self._reader.files(case).label
@@ -136,7 +144,7 @@ class _Writer:
         file = write_changed(target_of(self._folder / _LABELS, position, case), given, after.classes, self._masks)
         return "edited", str(file.relative_to(self._folder)), changed
 
-    def _new_class(self, case: AuditedCase, accepted: list[str]) -> tuple[Origin, str, int]:
+    def _new_class(self, case: AuditedCase, accepted: list[str]) -> tuple[_Origin, str, int]:
         suggested = {
             self._reader.description.classes[index]
             for finding in case.findings
@@ -170,9 +178,9 @@ def _check_unchanged(reader: CaseReader, cases: list[AuditedCase], decisions: De
         )
 
 
-def _decided(decision: Decision, sentence: str) -> DecidedFinding:
+def _decided(decision: Decision, sentence: str) -> ReviewDecision:
     assert decision.choice != "later"
-    return DecidedFinding(
+    return ReviewDecision(
         finding=decision.finding,
         sentence=sentence,
         choice=decision.choice,
@@ -182,15 +190,19 @@ def _decided(decision: Decision, sentence: str) -> DecidedFinding:
     )
 
 
-def _record(reader: CaseReader, annotations: tuple[ReviewedAnnotation, ...]) -> ReviewedAnnotations:
+def _record(reader: CaseReader, cases: tuple[CaseCorrection, ...]) -> Corrections:
     audit = reader.audit
-    return ReviewedAnnotations(
+    decisions = [decision for case in cases if case.review is not None for decision in case.review.decisions]
+    return Corrections(
         site=audit.site,
         data=audit.data,
-        audit=str(reader.folder.resolve()),
-        audited=audit.made,
-        method=audit.method,
-        model_sha256=audit.model_sha256,
-        written=datetime.now(UTC).isoformat(timespec="seconds"),
-        annotations=annotations,
+        provenance=Provenance(
+            method=audit.method,
+            round_number=0,
+            model_sha256=audit.model_sha256,
+            made=datetime.now(UTC).isoformat(timespec="seconds"),
+            reviewer=", ".join(sorted({decision.reviewer for decision in decisions})),
+        ),
+        corrections=(MasksReplaced(source=str(reader.folder.resolve()), audited=audit.made),),
+        cases=cases,
     )

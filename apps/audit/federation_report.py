@@ -7,6 +7,7 @@ from ...custom.audit.kinds.registry import KINDS
 from ...custom.channel.established import UNKNOWN_ZERO
 from ...custom.channel.estimate_record import EstimateRecord
 from ...custom.channel.thresholds import THRESHOLDS
+from ...custom.corrections.kinds import BoundaryShift, MissedObjectsIgnored, ObjectsRelabelled
 from ...custom.methods.audit.conclusions import is_apart
 from ...custom.methods.audit.records import AuditFindings, AuditRecord, KindShare
 from ...custom.methods.audit.settings import AuditSettings
@@ -225,7 +226,7 @@ def _labels_as_channel(
         decision=decision,
         sites={
             site: SiteChannelRecord(
-                parameters={parameter(WRONG_LABELS, ALL_CLASSES): one}, offsets={}, missing={}, undone_before_round=None
+                parameters={parameter(WRONG_LABELS, ALL_CLASSES): one}, corrections=(), corrected_before_round=None
             )
             for site, one in levels.items()
         },
@@ -326,11 +327,12 @@ def _row(site: str, name: str, record: SiteChannelRecord, unit: str, level: floa
 
 
 def _would(kind: str, label: str, record: SiteChannelRecord, unit: str) -> str:
-    if kind == OFFSET and label in record.offsets:
-        return f"move contours by {_signed(-record.offsets[label], unit)} {unit}"
-    if kind == MISSING and label in record.missing:
+    shift, missed = record.of(BoundaryShift), record.of(MissedObjectsIgnored)
+    if kind == OFFSET and shift is not None and int(label) in shift.moves:
+        return f"move contours by {_signed(shift.moves[int(label)], unit)} {unit}"
+    if kind == MISSING and missed is not None and int(label) in missed.missed:
         return "ignore objects that are probably missing"
-    if kind == SWAPPED and record.swapped:
+    if kind == SWAPPED and record.of(ObjectsRelabelled) is not None:
         return "give objects the class that they look like, the surest ones"
     if kind == WRONG_LABELS and record.parameters[f"{kind} {label}"].established:
         return "undo wrong labels"

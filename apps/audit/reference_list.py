@@ -6,22 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ...custom.corrections.model import CaseCorrection
 from ...custom.data.contained_paths import relative_name
 from ...custom.data.datalist import REFERENCE, TRAINING, VALIDATION
-from ...custom.data.description import ClassificationDescription
 from ...custom.data.whole_files import write_text
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
 from .case_files import CaseReader
-from .reviewed_files import ReviewedAnnotation
 
 REFERENCE_FILE = "reference.json"
 UPDATED = "reviewed"
 
 
-def write_reference(
-    folder: Path, out: Path, reader: CaseReader, annotations: Sequence[ReviewedAnnotation]
-) -> Path | None:
+def write_reference(folder: Path, out: Path, reader: CaseReader, annotations: Sequence[CaseCorrection]) -> Path | None:
     """Write the reviewed cases as the part of a datalist that has them; None where there are none.
 
     Paths are relative to the folder of the site's datalist. Where the new files lie elsewhere, the list counts once
@@ -41,7 +38,7 @@ def write_reference(
     return file
 
 
-def write_updated_datalist(out: Path, reader: CaseReader, annotations: Sequence[ReviewedAnnotation]) -> Path:
+def write_updated_datalist(out: Path, reader: CaseReader, annotations: Sequence[CaseCorrection]) -> Path:
     """Write a copy of the site's datalist beside it: with the new annotations, and the reviewed cases as a reference.
 
     The datalist itself stays as it is; ``data.yaml`` names the one that counts. Cases that are in the reference
@@ -59,7 +56,7 @@ def write_updated_datalist(out: Path, reader: CaseReader, annotations: Sequence[
         DataError: if the datalist cannot be read.
     """
     content = read_json(reader.datalist, "a datalist", any_number=True)
-    changed = {_key(one, reader): _new_label(one, out, reader) for one in annotations if one.file}
+    changed = {_key(one, reader): _new_label(one, out, reader) for one in annotations if has_new_label(one)}
     for section in (TRAINING, VALIDATION):
         for item in content.get(section, []):
             if isinstance(item, dict) and (key := _key_of_item(item)) in changed:
@@ -92,35 +89,46 @@ def _updated_file(reader: CaseReader) -> Path:
     return source.with_name(f"{source.stem}.{UPDATED}{source.suffix}")
 
 
-def _reference_items(out: Path, reader: CaseReader, annotations: Sequence[ReviewedAnnotation]) -> list[dict[str, Any]]:
+def _reference_items(out: Path, reader: CaseReader, annotations: Sequence[CaseCorrection]) -> list[dict[str, Any]]:
     cases = {(case.image, case.label): case for case in reader.audit.cases}
     items = []
     for one in annotations:
-        if not one.is_reviewed:
+        if one.review is None or not one.review.is_reviewed:
             continue
-        files = reader.files(cases[(one.image, one.given)])
-        label = _new_label(one, out, reader) if one.file else _key(one, reader)[1]
+        files = reader.files(cases[(one.image, _given(one))])
+        label = _new_label(one, out, reader) if has_new_label(one) else _key(one, reader)[1]
         texts = {"group": files.group, "source": files.source, "annotator": files.annotator}
         image = relative_name(files.image, reader.datalist.parent)
         items.append({"image": image, "label": label} | {key: text for key, text in texts.items() if text is not None})
     return items
 
 
-def _new_label(one: ReviewedAnnotation, out: Path, reader: CaseReader) -> str | int:
+def has_new_label(one: CaseCorrection) -> bool:
+    """Return whether a reviewed case has another mask or class than it was given."""
+    return one.mask is not None or (one.new_class is not None and one.new_class.becomes != one.new_class.given)
+
+
+def _given(one: CaseCorrection) -> str:
+    """The given annotation, or class, as the audit names it."""
+    return one.label if one.new_class is None else one.new_class.given
+
+
+def _new_label(one: CaseCorrection, out: Path, reader: CaseReader) -> str | int:
     """What a datalist calls a new annotation."""
-    if isinstance(reader.description, ClassificationDescription):
-        return reader.description.classes.index(one.file)
+    if one.new_class is not None:
+        return reader.description.classes.index(one.new_class.becomes)
+    assert one.mask is not None
     folder, start = out.resolve(), reader.datalist.parent.resolve()
     inside = folder.relative_to(start).as_posix() if folder.is_relative_to(start) else folder.name
-    return f"{inside}/{one.file}"
+    return f"{inside}/{one.mask.file}"
 
 
-def _key(one: ReviewedAnnotation, reader: CaseReader) -> tuple[str, str | int]:
+def _key(one: CaseCorrection, reader: CaseReader) -> tuple[str, str | int]:
     """How a datalist names the image and the given annotation of a case."""
-    if isinstance(reader.description, ClassificationDescription):
-        label: str | int = reader.description.classes.index(one.given)
+    if one.new_class is not None:
+        label: str | int = reader.description.classes.index(one.new_class.given)
     else:
-        label = relative_name(reader.data / one.given, reader.datalist.parent)
+        label = relative_name(reader.data / one.label, reader.datalist.parent)
     return os.path.normpath(relative_name(reader.data / one.image, reader.datalist.parent)), label
 
 

@@ -243,6 +243,7 @@ def apply(
         from ...custom.audit.decisions import read_decisions
         from ..audit.applying import apply_decisions
         from ..audit.case_files import CaseReader
+        from ..audit.reference_list import has_new_label
         from ..audit.stored_decisions import read_given_decisions
 
         found = _only(folder, site)
@@ -251,10 +252,10 @@ def apply(
         else:
             chosen = read_given_decisions(decisions, found.audit)
         applied = apply_decisions(CaseReader(found), chosen, out, edited=edited, update_datalist=update_datalist)
-        annotations = applied.record.annotations
-        new = sum(bool(one.file) for one in annotations)
-        say(f"{found.site}: {new} new annotations in {out}, {len(annotations) - new} count as given")
-        reviewed = sum(one.is_reviewed for one in annotations)
+        cases = applied.record.cases
+        new = sum(has_new_label(one) for one in cases)
+        say(f"{found.site}: {new} new annotations in {out}, {len(cases) - new} count as given")
+        reviewed = sum(one.review is not None and one.review.is_reviewed for one in cases)
         if applied.reference is not None:
             say(f"{reviewed} reviewed cases as a reference: {applied.reference}")
         if applied.datalist is not None:

@@ -185,19 +185,20 @@ def suspects(
     """
     with reported_errors():
         from ..audit.listing import hint_of_audit, print_audits
-        from ..reports.suspects import draw_suspects, find_suspicions, has_suspicions, print_suspects
+        from ..reports.corrections import find_doubts, has_doubts
+        from ..reports.suspects import draw_suspects, other_class, print_suspects
         from ..terminal import Terminal
 
         console = Terminal()
-        if not has_suspicions(folder):
+        if not has_doubts(folder):
             if print_audits(folder, console, site=site, limit=limit):
                 return
             console.print(f"{folder}: this run looked for no suspect label. {hint_of_audit(folder)}", soft_wrap=True)
             raise typer.Exit(1)
-        for record in find_suspicions(folder, site):
+        for record in find_doubts(folder, site):
             print_suspects(record, limit, console)
-            if pictures is not None and record.other_class:
-                file = draw_suspects(record, record.other_class[:limit], pictures / f"{record.site}.png")
+            if pictures is not None and (cases := other_class(record)):
+                file = draw_suspects(record, cases[:limit], pictures / f"{record.site}.png")
                 say(f"Picture: {file}")
 
 

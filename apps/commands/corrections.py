@@ -1,4 +1,4 @@
-"""`fedannot corrections`: what sites corrected or undid in their annotations; look, take back, write as files."""
+"""`fedannot corrections`: what sites corrected in their annotations; look, revert, restore, write as files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,12 +9,11 @@ from ..plain_lines import say, say_error
 from .errors import reported_errors
 
 if TYPE_CHECKING:
-    from ...custom.data.written_annotations import WrittenAnnotations
-    from ..reports.corrections import SiteCorrections, SiteUndone
+    from ...custom.corrections.export import ExportedAnnotations
+    from ...custom.corrections.store import StoredCorrections
 
 corrections_app = typer.Typer(
-    help="The annotations that a site corrected in a run, or in which it undid how it annotates; the given ones are "
-    "never changed.",
+    help="The annotations that a site corrected in a run; the given ones are never changed.",
     no_args_is_help=True,
 )
 
@@ -23,7 +22,9 @@ FolderArgument = Annotated[
 ]
 CaseOption = Annotated[
     list[str] | None,
-    typer.Option("--case", metavar="LABEL", help="A given annotation, by its path or file name; may repeat."),
+    typer.Option(
+        "--case", metavar="LABEL", help="A case, by the path or name of its annotation (image for classes); may repeat."
+    ),
 ]
 LesionOption = Annotated[
     list[int] | None,
@@ -34,7 +35,7 @@ SiteOption = Annotated[str | None, typer.Option(help="Only this site.")]
 
 @corrections_app.command("list", epilog="Example: fedannot corrections list runs/simulation")
 def list_(folder: FolderArgument, case: CaseOption = None, site: SiteOption = None) -> None:
-    """List the annotations that were corrected, or of which something was undone: what, when, by which model.
+    """List the cases that were corrected: what, when, by which model.
 
     With --case the lesions that were added to it one by one.
     """
@@ -62,7 +63,7 @@ def show(
     site: SiteOption = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the pictures; default: beside the corrections.")] = None,
 ) -> None:
-    """Draw annotations before and after; of what was undone those first that change most."""
+    """Draw annotations before and after; those that change most first."""
     with reported_errors():
         from ..reports.correction_pictures import PICTURE_FOLDER, draw_record
 
@@ -88,7 +89,7 @@ def revert(
 def restore(
     folder: FolderArgument, case: CaseOption = None, lesion: LesionOption = None, site: SiteOption = None
 ) -> None:
-    """Take a revert back, or let corrections count that wait for a decision, for a site's next training.
+    """Let corrections count that were reverted or are proposed, for a site's next training.
 
     Without --case all of them. With --lesion those lesions count; of an annotation that counts as given they alone.
     """
@@ -122,66 +123,55 @@ def write(
             raise typer.Exit(1)
 
 
-def _write(found: "SiteCorrections | SiteUndone", folder: Path) -> "WrittenAnnotations":
+def _write(found: "StoredCorrections", folder: Path) -> "ExportedAnnotations":
+    from ...custom.corrections.export import export_corrections
     from ...custom.data.whole_files import private_folder
-    from ...custom.data.written_annotations import write_corrected_annotations, write_undone_annotations
-    from ..reports.corrections import SiteCorrections
 
     private_folder(folder)
-    if isinstance(found, SiteCorrections):
-        return write_corrected_annotations(folder, found.folder, found.corrections)
-    return write_undone_annotations(folder, found.folder, found.undone)
+    return export_corrections(folder, found)
 
 
 def _let_count(
-    found: "SiteCorrections | SiteUndone", names: list[str] | None, lesions: list[int] | None, *, reverted: bool
+    found: "StoredCorrections", names: list[str] | None, lesions: list[int] | None, *, reverted: bool
 ) -> None:
-    """Set which annotations or lesions count, and say it."""
+    """Set which cases or lesions count, and say it."""
     if lesions:
         _let_lesions_count(found, names or [], lesions, reverted=reverted)
         return
-    from ...custom.data.corrections import restore_corrections, revert_corrections
-    from ...custom.data.undone import restore_undone, revert_undone
-    from ..reports.corrections import SiteCorrections
+    from ...custom.corrections.store import cases_named, restore
+    from ...custom.corrections.store import revert as revert_cases
 
-    if isinstance(found, SiteCorrections):
-        corrections = (revert_corrections if reverted else restore_corrections)(found.folder, names)
-        others = len(corrections.used)
-        given = sum(bool(label.file) for label in corrections.labels) - others
-        how = "in corrected form"
-    else:
-        undone = (revert_undone if reverted else restore_undone)(found.folder, names)
-        given = sum(case.reverted for case in undone.cases)
-        others, how = len(undone.cases) - given, "with what is undone"
+    corrections = (revert_cases if reverted else restore)(found.folder, names)
+    known = cases_named(corrections, None, found.folder)
+    active = sum(case.is_active for case in corrections.cases if case.name in known)
     say(
-        f"{found.site}: {given} annotations count as they were given, {others} {how}, from the site's next training on."
+        f"{found.site}: {len(known) - active} cases count as they were given, {active} in corrected form, from the "
+        "site's next training on."
     )
 
 
-def _let_lesions_count(
-    found: "SiteCorrections | SiteUndone", names: list[str], lesions: list[int], *, reverted: bool
-) -> None:
-    from ...custom.data.corrected_lesions import set_lesions
+def _let_lesions_count(found: "StoredCorrections", names: list[str], lesions: list[int], *, reverted: bool) -> None:
+    from ...custom.corrections.lesions import set_lesions
     from ...transforms.errors import DataError
-    from ..reports.corrections import SiteCorrections
 
-    if not isinstance(found, SiteCorrections):
+    if not any(case.mask is not None for case in found.corrections.cases):
         raise DataError(
-            f"{found.folder}: no lesion was added in what was undone; revert whole cases, without --lesion."
+            f"{found.folder}: no lesion was added by these corrections; revert whole cases, without --lesion."
         )
     if len(names) != 1:
         raise DataError(
             f"--lesion: found {len(names)} times --case; expected the one that these lesions were added to."
         )
-    label = set_lesions(found.folder, names[0], lesions, reverted=reverted)
-    counting = sum(not one.reverted for one in label.lesions) if label.is_used else 0
+    case = set_lesions(found.folder, names[0], lesions, reverted=reverted)
+    added = () if case.mask is None else case.mask.lesions
+    counting = sum(not one.is_reverted for one in added) if case.is_active else 0
     say(
-        f"{found.site}: of {label.label} {counting} of {len(label.lesions)} added lesions count, from the site's next "
-        "training on."
+        f"{found.site}: of {case.name} {counting} of {len(added)} added lesions count, from the site's next training "
+        "on."
     )
 
 
-def _only(folder: Path, site: str | None) -> "SiteCorrections | SiteUndone":
+def _only(folder: Path, site: str | None) -> "StoredCorrections":
     from ...transforms.errors import DataError
 
     chosen = _one_of_each_site(folder, _chosen(folder, site))
@@ -191,9 +181,7 @@ def _only(folder: Path, site: str | None) -> "SiteCorrections | SiteUndone":
     return chosen[0]
 
 
-def _one_of_each_site(
-    folder: Path, chosen: "list[SiteCorrections | SiteUndone]"
-) -> "list[SiteCorrections | SiteUndone]":
+def _one_of_each_site(folder: Path, chosen: "list[StoredCorrections]") -> "list[StoredCorrections]":
     from ...transforms.errors import DataError
 
     for one in chosen:
@@ -206,17 +194,17 @@ def _one_of_each_site(
     return chosen
 
 
-def _chosen(folder: Path, site: str | None) -> "list[SiteCorrections | SiteUndone]":
+def _chosen(folder: Path, site: str | None) -> "list[StoredCorrections]":
     from ...transforms.errors import DataError
     from ..audit.listing import hint_of_audit
-    from ..reports.corrections import corrected_nothing, find_records
+    from ..reports.corrections import corrected_nothing, find_corrections
 
     if corrected_nothing(folder):
         raise DataError(
             f"{folder}: no annotation was corrected in this run; there is nothing to show or change. "
             f"{hint_of_audit(folder)}"
         )
-    found = find_records(folder)
+    found = find_corrections(folder)
     chosen = [one for one in found if site in (None, one.site)]
     if not chosen:
         sites = ", ".join(one.site for one in found)

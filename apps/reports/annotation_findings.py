@@ -7,14 +7,15 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from ...custom.data.corrections import CorrectedLabel
+from ...custom.corrections.model import CaseCorrection
+from ...custom.corrections.store import StoredCorrections
 from ...custom.data.datalist import TRAINING, Case, read_datalist
 from ...custom.data.description import SegmentationDescription, read_site_description
 from ...custom.data.manifest import read_manifest
 from ...custom.data.masks import read_classes
 from ...custom.records.round_records import Record
 from ...transforms.errors import DataError
-from .corrections import SiteCorrections, find_corrections
+from .corrections import find_corrections
 
 
 class SiteCompleteness(Record):
@@ -107,13 +108,13 @@ def correction_scores(run: Path, federation: Path, sites: Sequence[str]) -> dict
     return {site: score for site, score in scores.items() if score is not None}
 
 
-def _site_scores(folder: Path, corrections: SiteCorrections | None) -> CorrectionScores | None:
+def _site_scores(folder: Path, corrections: StoredCorrections | None) -> CorrectionScores | None:
     description = read_site_description(folder)
     if not isinstance(description, SegmentationDescription):
         return None
-    used: dict[str, CorrectedLabel] = {}
+    used: dict[str, CaseCorrection] = {}
     if corrections is not None:
-        used = {label.label: label for label in corrections.corrections.used}
+        used = {case.label: case for case in corrections.corrections.used_masks}
     added = missing = right = removed = 0
     known = False
     for case in read_datalist(folder / description.datalist).section(TRAINING):
@@ -122,8 +123,9 @@ def _site_scores(folder: Path, corrections: SiteCorrections | None) -> Correctio
         known = True
         given, clean = (read_classes(file, description).classes != 0 for file in (case.label, case.clean_label))
         now = given
-        if corrections is not None and (label := used.get(_relative(case, folder))) is not None:
-            now = read_classes(corrections.folder / label.counting_file, description).classes != 0
+        corrected = used.get(_relative(case, folder))
+        if corrections is not None and corrected is not None and corrected.mask is not None:
+            now = read_classes(corrections.folder / corrected.mask.counting_file, description).classes != 0
         added += int(np.count_nonzero(now & ~given))
         missing += int(np.count_nonzero(clean & ~given))
         right += int(np.count_nonzero(now & ~given & clean))

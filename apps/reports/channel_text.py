@@ -15,21 +15,21 @@ from ..terminal import Terminal
 
 LEGEND = (
     "contours: by how far they lie outside (+) or inside (-) of zero; missing: share of the objects that is left out; "
-    "swapped: share of those that look like another class; in brackets: not established; ?: cannot tell; undone "
-    "before: the rounds before whose training it was undone"
+    "swapped: share of those that look like another class; in brackets: not established; ?: cannot tell; "
+    "corrected before: the rounds before whose training it was corrected"
 )
 
 
 def channel_entries(found: ChannelFindings | None, site: str) -> dict[str, str]:
-    """Return what the last estimate says of a site, and when it was undone, for the table of sites."""
+    """Return what the last estimate says of a site, and when it was corrected, for the table of sites."""
     channels = () if found is None else found.channels
     record = channels[-1].sites.get(site) if channels else None
-    rounds = [one.sites[site].undone_before_round for one in channels if site in one.sites]
+    rounds = [one.sites[site].corrected_before_round for one in channels if site in one.sites]
     return {
         "contours": _entries(record, OFFSET, 1, 1),
         "missing, %": _entries(record, MISSING, 100, 0),
         "swapped, %": _entries(record, SWAPPED, 100, 0),
-        "undone before": ", ".join(str(number) for number in rounds if number is not None) or "-",
+        "corrected before": ", ".join(str(number) for number in rounds if number is not None) or "-",
     }
 
 

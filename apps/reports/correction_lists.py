@@ -1,155 +1,132 @@
-"""Lists of what sites corrected in their annotations, or undid of how they annotate, for their data managers."""
+"""The list of what a site corrected, case by case, for its data manager; one form for all kinds of correction."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from rich.table import Table
 
-from ...custom.data.corrections import CorrectedLabel, find_corrected
+from ...custom.corrections.kinds import CasesRelabelled
+from ...custom.corrections.model import CORRECTIONS_FILE, CorrectionState
+from ...custom.corrections.store import StoredCorrections, cases_named
+from ...custom.data.description import SegmentationDescription
 from ...transforms.errors import DataError
 from ..terminal import Terminal
-from .corrections import SiteCorrections, SiteUndone
-from .undone_changes import CaseChange, SiteChanges, count, read_changes, undone_in_words
+from .correction_changes import CaseChange, count, in_words, read_changes
 
 _Columns = dict[str, Literal["left", "right"]]
-_CORRECTED: _Columns = {"annotation": "left", "voxels added": "right", "new lesions": "right", "state": "left"}
 _LESIONS: _Columns = {"lesion": "right", "voxels": "right", "centre (from 0)": "left", "state": "left"}
-_UNDONE: _Columns = {"annotation": "left", "pixels changed": "right", "ignored objects": "right"}
-# Where classes of objects were judged.
-_RELABELLED = _UNDONE | {"objects of another class": "right"}
+
+# Earlier records that are listed; some methods correct again in every round.
+_EARLIER = 3
+# The columns between name and state, of which those are shown that say something of any case.
+_COUNTS: dict[str, Callable[[CaseChange], int | str | None]] = {
+    "pixels changed": lambda change: change.moved_pixels,
+    "ignored objects": lambda change: change.record.ignored_objects,
+    "relabelled objects": lambda change: change.relabelled_objects,
+    "voxels added": lambda change: None if change.record.mask is None else change.record.mask.added_voxels,
+    "new lesions": lambda change: None if change.record.mask is None else change.record.mask.new_lesions,
+    "given": lambda change: None if change.record.new_class is None else change.record.new_class.given,
+    "trained as": lambda change: None if change.record.new_class is None else trained_as(change),
+}
 
 
-def print_record(site: SiteCorrections | SiteUndone, console: Terminal, names: Sequence[str] | None = None) -> None:
-    """Print what became of each annotation of a site: how, when, by which model.
+def trained_as(change: CaseChange) -> str:
+    """Return the class that a case is trained as, or why it has none."""
+    new_class = change.record.new_class
+    if new_class is None or not change.record.is_active:
+        return "as given"
+    return new_class.becomes or "not used"
+
+
+def print_record(site: StoredCorrections, console: Terminal, names: Sequence[str] | None = None) -> None:
+    """Print what became of each case of a site: by which corrections, when, by which model.
 
     Args:
-        site: what a site corrected or undid.
+        site: its corrections.
         console: where it is printed.
         names: given annotations, by their path or file name, whose added lesions are listed instead.
 
     Raises:
-        DataError: if what was undone cannot be read, or a name is not that of exactly one corrected annotation.
+        DataError: if a name is not that of exactly one corrected annotation, or no lesion was added.
     """
     if names is not None:
         _print_lesions(site, names, console)
-    elif isinstance(site, SiteCorrections):
-        _print_corrections(site, console)
-    else:
-        _print_undone(site, console)
+        return
+    changes, description, problem = _changes(site)
+    counting = sum(change.state.startswith("corrected") for change in changes)
+    console.print_named(
+        site.site,
+        f": {counting} of {count(len(changes), 'case')} {'counts' if counting == 1 else 'count'} otherwise than given",
+    )
+    _print_facts(site, description, problem, console)
+    _print_cases(site, changes, console)
 
 
-def _print_corrections(site: SiteCorrections, console: Terminal) -> None:
+def _changes(site: StoredCorrections) -> tuple[list[CaseChange], SegmentationDescription | None, str]:
+    """What became of the cases, the site's description, and why pixels are not counted; empty where they are."""
     corrections = site.corrections
-    console.print_named(
-        corrections.site,
-        f": {len(corrections.used)} of {len(corrections.labels)} annotations are used in corrected form",
-    )
-    _print_facts(
-        console,
-        f"given annotations: {corrections.data}",
-        f"corrected: {site.folder}",
-        f"rule: {corrections.method}, {corrections.rule}",
-        _made(corrections.made, corrections.round_number, corrections.model_sha256),
-    )
-    table = _table(_CORRECTED)
-    for label in corrections.labels:
-        table.add_row(label.label, str(label.added_voxels), str(label.new_lesions), _state_of(label))
-    for failed, reason in corrections.failed:
-        table.add_row(failed, "-", "-", f"not corrected: {reason}")
-    console.print(table)
-
-
-def _print_lesions(site: SiteCorrections | SiteUndone, names: Sequence[str], console: Terminal) -> None:
-    """The lesions that were added to some annotations, by their numbers."""
-    if not isinstance(site, SiteCorrections):
-        raise DataError(f"{site.folder}: no lesion was added in what was undone; list it without --case.")
-    chosen = find_corrected(site.corrections, names, site.folder)
-    for label in site.corrections.labels:
-        if label.label not in chosen:
-            continue
-        console.print_named(site.site, f": {label.label}: {_state_of(label)}")
-        table = _table(_LESIONS)
-        for one in label.lesions:
-            state = "reverted" if one.reverted else "waits" if label.waits else "added"
-            table.add_row(str(one.number), str(one.voxels), ", ".join(map(str, one.centre)), state)
-        console.print(table)
-
-
-def _state_of(label: CorrectedLabel) -> str:
-    if not label.file:
-        return "unchanged"
-    if label.waits:
-        return "waits for a decision"
-    if label.reverted:
-        return "reverted"
-    out = sum(one.reverted for one in label.lesions)
-    return f"corrected, without {count(out, 'added lesion')}" if out else "corrected"
-
-
-def _print_undone(site: SiteUndone, console: Terminal) -> None:
-    """The site's data are read to count what moved; where they are gone, the record says the rest."""
+    recorded = [CaseChange(case) for case in corrections.cases]
+    if not corrections.corrections:
+        return [CaseChange(case, 0) for case in corrections.cases], None, ""
+    acts_on_masks = any(one.acts_on_labels for one in corrections.corrections)
+    if not acts_on_masks or corrections.of(CasesRelabelled) is not None:
+        return [CaseChange(case, 0) for case in corrections.cases], None, ""
+    # The site's data are read to count what moved; where they are gone, the record says the rest.
     try:
-        with read_changes(site) as changes:
-            _print_changes(site, changes, changes.cases(), "", console)
+        changes = read_changes(site)
     except DataError as error:
-        records = [CaseChange(case, None) for case in site.undone.cases]
-        _print_changes(site, None, records, f"pixels are not counted: {error}", console)
+        return recorded, None, f"pixels are not counted: {error}"
+    return changes.cases(), changes.description, ""
 
 
-def _print_changes(
-    site: SiteUndone, changes: SiteChanges | None, cases: list[CaseChange], problem: str, console: Terminal
+def _print_facts(
+    site: StoredCorrections, description: SegmentationDescription | None, problem: str, console: Terminal
 ) -> None:
-    undone, description = site.undone, None if changes is None else changes.description
-    states = [_state(case) for case in cases]
-    console.print_named(
-        undone.site,
-        f": {states.count('undone')} of {count(len(cases), 'annotation')} "
-        f"{'counts' if states.count('undone') == 1 else 'count'} otherwise than given",
-    )
-    _print_facts(
-        console,
-        *undone_in_words(undone, description),
-        f"given annotations: {undone.data}",
-        f"undone: {site.folder}",
-        f"method: {undone.method}",
-        _made(undone.made, undone.round_number, undone.model_sha256),
-        *([_earlier_in_words(site, changes)] if site.earlier else []),
+    corrections, origin = site.corrections, site.corrections.provenance
+    by = f", by model {origin.model_sha256[:16]}" if origin.model_sha256 else ""
+    when = f"{origin.made}, " if origin.made else ""
+    reviewer = f", {origin.reviewer}" if origin.reviewer else ""
+    earlier = [f"before round {one.round_number} ({', '.join(in_words(one, description))})" for one in site.earlier]
+    facts = [
+        *in_words(corrections, description),
+        f"given annotations: {corrections.data}",
+        f"corrections: {site.folder}",
+        f"method: {origin.method}{reviewer}",
+        f"made: {when}before round {origin.round_number}{by}",
+        *([f"earlier, no longer in use: {'; '.join(earlier)}"] if earlier else []),
         *([problem] if problem else []),
-    )
-    relabels = undone.swapped > 0
-    table = _table((_RELABELLED if relabels else _UNDONE) | {"state": "left"})
-    for case, state in zip(cases, states, strict=True):
-        moved = "-" if case.moved_pixels is None else str(case.moved_pixels)
-        told = f"{state}: {case.problem}" if case.problem else state
-        of_other_class = [str(case.relabelled_objects)] if relabels else []
-        table.add_row(case.record.label, moved, str(case.record.ignored_objects), *of_other_class, told)
-    console.print(table)
-
-
-def _state(case: CaseChange) -> str:
-    if case.record.reverted:
-        return "reverted"
-    if case.moved_pixels is None:
-        return "unknown"
-    return "undone" if case.changed_pixels else "unchanged"
-
-
-def _earlier_in_words(site: SiteUndone, changes: SiteChanges | None) -> str:
-    description = None if changes is None else changes.description
-    records = (
-        f"before round {undone.round_number} ({', '.join(undone_in_words(undone, description))})"
-        for undone in site.earlier
-    )
-    return f"earlier, no longer in use: {'; '.join(records)}"
-
-
-def _made(when: str, round_number: int, model_sha256: str) -> str:
-    return f"made: {when}, before round {round_number}, by model {model_sha256[:16]}"
-
-
-def _print_facts(console: Terminal, *facts: str) -> None:
+    ]
     for fact in facts:
         console.print(f"  {fact}", soft_wrap=True)
+
+
+def _print_cases(site: StoredCorrections, changes: Sequence[CaseChange], console: Terminal) -> None:
+    shown = {name: cell for name, cell in _COUNTS.items() if any(cell(change) for change in changes)}
+    table = _table({"case": "left", **dict.fromkeys(shown, "right"), "state": "left"})
+    for change in changes:
+        cells = ["-" if (cell := value(change)) is None else str(cell) for value in shown.values()]
+        state = f"{change.state}: {change.problem}" if change.problem else change.state
+        table.add_row(change.record.name, *cells, state)
+    for failed, reason in site.corrections.failed:
+        table.add_row(failed, *["-"] * len(shown), f"not corrected: {reason}")
+    console.print(table)
+
+
+def _print_lesions(site: StoredCorrections, names: Sequence[str], console: Terminal) -> None:
+    """The lesions that were added to some annotations, by their numbers."""
+    if not any(case.mask is not None for case in site.corrections.cases):
+        raise DataError(f"{site.folder}: no lesion was added by these corrections; list them without --case.")
+    chosen = cases_named(site.corrections, names, site.folder / CORRECTIONS_FILE)
+    for case in site.corrections.cases:
+        if case.name not in chosen or case.mask is None:
+            continue
+        console.print_named(site.site, f": {case.name}: {CaseChange(case).state}")
+        table = _table(_LESIONS)
+        for one in case.mask.lesions:
+            is_proposed = case.state is CorrectionState.PROPOSED
+            state = "reverted" if one.is_reverted else "proposed" if is_proposed else "added"
+            table.add_row(str(one.number), str(one.voxels), ", ".join(map(str, one.centre)), state)
+        console.print(table)
 
 
 def _table(columns: _Columns) -> Table:

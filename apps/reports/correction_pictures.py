@@ -1,101 +1,114 @@
-"""Pictures of a site's annotations before and after: corrected ones, and those of which something was undone."""
+"""Pictures of a site's annotations before and after their correction."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ...custom.data.corrections import CorrectedLabel
+from ...custom.corrections.in_files import segmentation_description
+from ...custom.corrections.kinds import BoundaryShift, CasesRelabelled, ObjectsRelabelled
+from ...custom.corrections.model import CORRECTIONS_FILE, CaseCorrection
+from ...custom.corrections.store import StoredCorrections, cases_named
 from ...custom.data.description import SegmentationDescription
-from ...custom.data.given_annotations import find_given
 from ...custom.data.masks import annotated_axis, plain_name, read_classes
 from ...custom.data.site_data import LoadedCase
-from ...custom.data.undone_files import segmentation_description
 from ...custom.data.whole_files import private_folder
 from ...transforms.array_types import Array, Classes
+from ...transforms.errors import DataError
 from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.loading.image_files import read_image
 from ...transforms.loading.volume_files import is_volume, read_volume
 from .before_and_after import BeforeAndAfter, draw_before_and_after
-from .corrections import SiteCorrections, SiteUndone
-from .undone_changes import CaseChange, count, moves_in_words, read_changes, relabelled_in_words
+from .correction_changes import CaseChange, count, in_words, read_changes
 
 PICTURE_FOLDER = "pictures"
 
 
-def draw_record(site: SiteCorrections | SiteUndone, out: Path, names: Sequence[str] | None = None) -> list[Path]:
+def draw_record(site: StoredCorrections, out: Path, names: Sequence[str] | None = None) -> list[Path]:
     """Draw annotations before and after, a picture for every case that changes; shows patients' images.
 
     Args:
-        site: what a site corrected or undid; its data must lie where they lay.
+        site: its corrections; its data must lie where they lay.
         out: folder of the pictures, made if need be.
         names: given annotations, by their path in the site's data or their file name; None for all that change.
 
     Returns:
-        The files; of what was undone those first that change most.
+        The files; those that change most first, where contours or objects were changed.
 
     Raises:
-        DataError: if a file cannot be read or a name is not that of exactly one annotation.
+        DataError: if a file cannot be read, a name is not that of exactly one annotation, or cases have classes and no
+            masks.
     """
+    if site.corrections.of(CasesRelabelled) is not None:
+        raise DataError(
+            f"{site.folder}: its cases have classes and no masks; draw them with: fedannot suspects --pictures"
+        )
     private_folder(out)
-    return _draw_corrections(site, out, names) if isinstance(site, SiteCorrections) else _draw_undone(site, out, names)
+    chosen = None if names is None else cases_named(site.corrections, names, site.folder / CORRECTIONS_FILE)
+    masks = [case for case in site.corrections.cases if case.mask is not None]
+    if masks:
+        description = segmentation_description(Path(site.corrections.data), site.site)
+        cases = masks if chosen is None else [case for case in masks if case.name in chosen]
+        return [_draw_new_mask(site, case, description, out) for case in cases]
+    return _draw_changes(site, out, chosen) if site.corrections.cases else []
 
 
-def _draw_corrections(site: SiteCorrections, out: Path, names: Sequence[str] | None) -> list[Path]:
-    corrected = [label for label in site.corrections.labels if label.file]
-    if names is not None:
-        known = [label.label for label in corrected]
-        chosen = find_given(known, names, what="corrected", source=site.folder)
-        corrected = [label for label in corrected if label.label in chosen]
-    description = segmentation_description(Path(site.corrections.data), site.site)
-    return [_draw_corrected(site, label, description, out) for label in corrected]
-
-
-def _draw_corrected(
-    site: SiteCorrections, label: CorrectedLabel, description: SegmentationDescription, out: Path
+def _draw_new_mask(
+    site: StoredCorrections, case: CaseCorrection, description: SegmentationDescription, out: Path
 ) -> Path:
     """Draw the planes of a case with the largest additions."""
-    made, data = site.corrections, Path(site.corrections.data)
-    planes = _planes_of_files(data / label.image, data / label.label, site.folder / label.counting_file, description)
+    made, data, mask = site.corrections, Path(site.corrections.data), case.mask
+    assert mask is not None
+    planes = _planes_of_files(data / case.image, data / case.label, site.folder / mask.counting_file, description)
     heading = (
-        f"{site.site}: {label.label}{', reverted' if label.reverted else ', waits' if label.waits else ''}",
-        f"{label.counting_voxels} voxels added, {label.new_lesions} new lesions; {made.method}, before "
-        f"round {made.round_number}, {'probability above' if made.smallest_lesion is None else 'lesions above'} "
-        f"{made.threshold:g}",
+        f"{site.site}: {case.label}{_state_of(case)}",
+        f"{mask.counting_voxels} voxels added, {mask.new_lesions} new lesions; {_made(site)}",
+        *in_words(made, description),
     )
-    file = out / f"{plain_name(Path(label.file))}.png"
+    file = out / f"{plain_name(Path(mask.file))}.png"
     return draw_before_and_after(file, planes, heading, after="corrected", marked_as="added")
 
 
-def _draw_undone(site: SiteUndone, out: Path, names: Sequence[str] | None) -> list[Path]:
-    known = [case.label for case in site.undone.cases]
-    chosen = None if names is None else find_given(known, names, what="undone", source=site.folder)
+def _draw_changes(site: StoredCorrections, out: Path, chosen: Collection[str] | None) -> list[Path]:
     files = []
-    with read_changes(site) as changes:
-        moves = [*moves_in_words(site.undone, changes.description), *relabelled_in_words(site.undone)]
-        # A case has the same number whichever are drawn.
-        ranked = sorted(changes.cases(), key=lambda change: -change.changed_pixels)
-        for rank, change in enumerate(ranked, start=1):
-            if bool(change.changed_pixels) if chosen is None else change.record.label in chosen:
-                file = out / f"{rank:04d}_{plain_name(Path(change.record.label))}.png"
-                files.append(_draw_change(site, change, changes.labels(change.record), moves, file))
+    changes = read_changes(site)
+    applied = site.corrections.only(BoundaryShift, ObjectsRelabelled)
+    words = in_words(applied, changes.description) if applied.corrections else []
+    # A case has the same number whichever are drawn.
+    ranked = sorted(changes.cases(), key=lambda change: -change.changed_pixels)
+    for rank, change in enumerate(ranked, start=1):
+        if bool(change.changed_pixels) if chosen is None else change.record.name in chosen:
+            file = out / f"{rank:04d}_{plain_name(Path(change.record.label))}.png"
+            files.append(_draw_change(site, change, changes.labels(change.record), words, file))
     return files
 
 
 def _draw_change(
-    site: SiteUndone, change: CaseChange, labels: tuple[LoadedCase, Classes], moves: Sequence[str], file: Path
+    site: StoredCorrections,
+    change: CaseChange,
+    labels: tuple[LoadedCase, Classes],
+    words: Sequence[str],
+    file: Path,
 ) -> Path:
     """Draw the planes of a case that change most, as the network sees them."""
     case, counts = labels
     heading = (
-        f"{site.site}: {change.record.label}{', reverted' if change.record.reverted else ''}",
+        f"{site.site}: {change.record.label}{_state_of(change.record)}",
         f"{count(change.moved_pixels or 0, 'pixel')} of another class, "
         f"{count(change.relabelled_objects, 'object')} relabelled, {change.record.ignored_objects} ignored; "
-        f"{site.undone.method}, before round {site.undone.round_number}",
-        *moves,
+        f"{_made(site)}",
+        *words,
     )
-    planes = _planes_of_case(case, counts, is_moved=bool(moves))
-    return draw_before_and_after(file, planes, heading, after="undone", marked_as="ignored in training")
+    planes = _planes_of_case(case, counts, is_moved=bool(words))
+    return draw_before_and_after(file, planes, heading, after="corrected", marked_as="ignored in training")
+
+
+def _state_of(case: CaseCorrection) -> str:
+    return "" if case.is_active else f", {case.state}"
+
+
+def _made(site: StoredCorrections) -> str:
+    return f"{site.corrections.provenance.method}, before round {site.corrections.round_number}"
 
 
 def _planes_of_case(case: LoadedCase, counts: Classes, *, is_moved: bool) -> BeforeAndAfter:

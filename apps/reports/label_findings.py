@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from ...custom.data.datalist import TRAINING, read_datalist
 from ...custom.data.description import read_site_description
 from ...custom.data.federation import read_federation
-from ...custom.data.label_suspicions import SELECTION_FILE
-from ...custom.methods.fedgsca.records import DetectionRecord
+from ...custom.methods.fedgsca.records import SELECTION_FILE, DetectionRecord
 from ...custom.records.round_records import Record
 from ...custom.run.summary import LAST_ROUNDS
 from ...custom.run.summary_record import ClassificationRoundSummary

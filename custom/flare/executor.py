@@ -19,6 +19,7 @@ from torch import nn
 
 from ...transforms.errors import DataError
 from ..compatibility import DataMismatchError, check_compatibility
+from ..data.datalist import TRAINING
 from ..data.location import DataLocation, locate_site_data
 from ..data.site_data import SiteData, load_site_data
 from ..data.store_location import participant_store
@@ -255,7 +256,8 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
 
     def _load(self, section: str, view: SiteView, own_config: Path) -> SiteData:
         """The cases of a section, loaded again if the annotations in use have changed."""
-        folder, replaced = view.locate().folder, self.method.labels_in_use(section, view)
+        folder = view.locate().folder
+        replaced = view.corrections.files_in_use(folder) if section == TRAINING else {}
         if section not in self._data or self._data[section][0] != replaced:
             check_compatibility(folder, self.settings, site=view.name)
             store = participant_store(own_config)

@@ -1,12 +1,13 @@
 """The two faces of a method: what it does at the server, and what it does at a site. No NVFlare."""
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 from torch import nn
 
 from ..aggregation.weighting import LayerWeights
+from ..corrections.targets import Targets, active_targets
+from ..data.datalist import TRAINING
 from ..records.round_records import RoundRecord
 from ..settings import RunSettings
 from .views import Answer, Round, SiteView, Trained, WeightsRule
@@ -142,10 +143,14 @@ class SiteMethod:
     def before_task(self, site: SiteView) -> None:
         """Do what comes before any task, e.g. take over what was kept in the run that is continued."""
 
-    def labels_in_use(self, section: str, site: SiteView) -> Mapping[Path, Path]:
-        """Return the files that count in place of given annotations of a section; by default none."""
-        del section, site
-        return {}
+    def targets(self, site: SiteView) -> Targets:
+        """Return what counts of the site's labels in the round's training; by default what its corrections say.
+
+        It is the one place that decides so. Where new files take the place of given annotations, the site's cases are
+        loaded with them.
+        """
+        stored = site.corrections.latest()
+        return active_targets(stored, site.load(TRAINING), site.locate().folder)
 
     def train(self, network: nn.Module, site: SiteView) -> Trained:
         """Train the received network in place on the site's data.

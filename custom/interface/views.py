@@ -10,6 +10,7 @@ from torch import nn
 
 from ..aggregation.influence import InfluenceBounds
 from ..aggregation.weighting import LayerWeights
+from ..corrections.store import CorrectionStore
 from ..data.datalist import VALIDATION
 from ..data.location import DataLocation
 from ..data.site_data import SiteData, count_cases
@@ -177,6 +178,11 @@ class SiteView:
     def training_seed(self) -> int:
         """Seed of everything random in the round's training at this site."""
         return derive_seed(self.seed, self.name, self.round_number, "training")
+
+    @property
+    def corrections(self) -> CorrectionStore:
+        """The site's corrections as far as they count in this task's round."""
+        return CorrectionStore(self.run_folder, self.round_number)
 
     def validation_data(self) -> SiteData | None:
         """Return the site's validation cases, None if it has none.

@@ -2,10 +2,10 @@
 
     python tests/benchmarks/ignored_objects.py runs/bench/auto/ms-2 runs/bench/auto/ms-3
 
-A line for each run and each round before which sites undid something, of all its sites together: the objects of the
+A line for each run and each round before which sites corrected something, of all its sites together: the objects of the
 clean masks that the given ones have nothing of, the share of them in which something is ignored, and the share of the
 ignored objects that the clean masks have something of. The last line has all of them together. Every folder is searched
-for what sites have undone.
+for what sites have corrected.
 """
 
 import argparse
@@ -18,9 +18,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
+from fedannot.apps.reports.corrections import find_corrections
+from fedannot.custom.corrections.store import StoredCorrections, read_corrections, record_folders
+from fedannot.custom.corrections.targets import case_files
 from fedannot.custom.data.site_data import SiteData, load_site_data
-from fedannot.custom.data.undone import UNDONE_FILE, read_undone, undone_pixels
-from fedannot.custom.data.undone_labels import case_files
 from fedannot.transforms.connected_lesions import label_lesions
 
 
@@ -54,15 +55,18 @@ class Found:
         self.ignored_and_right += len(set(np.unique(places[(clean != 0) & ignored]).tolist()) - {0})
 
 
-def records(folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield the folders of what sites have undone."""
+def records(folders: Sequence[Path]) -> Iterator[StoredCorrections]:
+    """Yield all records of what sites have corrected, also those of earlier rounds."""
     for folder in folders:
-        yield from sorted(file.parent for file in folder.rglob(f"undone/round_*/{UNDONE_FILE}"))
+        for site in find_corrections(folder):
+            run = site.folder.parents[1]
+            for _, record in record_folders(run):
+                yield StoredCorrections(record, read_corrections(record))
 
 
-def add_site(found: Found, record: Path, data: SiteData, folder: Path) -> None:
+def add_site(found: Found, record: StoredCorrections, data: SiteData, folder: Path) -> None:
     """Count the objects of a site."""
-    pixels = undone_pixels(record, len(data.classes))
+    pixels = record.pixels(len(data.classes))
     for case in data.cases:
         of_case = pixels.get(case_files(case, folder)[0])
         if case.clean_label is None:
@@ -81,12 +85,12 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="+", help="output folders of benchmarks or runs")
     by_run: dict[tuple[str, int], Found] = defaultdict(Found)
     for record in records(parser.parse_args().folders):
-        undone = read_undone(record)
-        # <run>/run/<site>/private/simulate_job/undone/round_<number>
-        run = str(record.parents[5])
+        corrections = record.corrections
+        # <run>/run/<site>/private/simulate_job/corrections/round_<number>
+        run, folder = str(record.folder.parents[5]), Path(corrections.data)
         with TemporaryDirectory() as cache:
-            data = load_site_data(Path(undone.data), Path(cache), site=undone.site)
-            add_site(by_run[run, undone.round_number], record, data, Path(undone.data))
+            data = load_site_data(folder, Path(cache), site=corrections.site)
+            add_site(by_run[run, corrections.round_number], record, data, folder)
     for (run, number), found in sorted(by_run.items()):
         print(f"before round {number:2d}  {found.in_words()}  ({run})")
     print(f"all together     {sum(by_run.values(), Found()).in_words()}")

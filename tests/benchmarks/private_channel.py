@@ -19,6 +19,7 @@ from fedannot.custom.channel.image_features import ImageStatistics
 from fedannot.custom.channel.noisy_estimates import noisy_offset, offset_samples
 from fedannot.custom.channel.noisy_fields import LARGEST_DIFFERENCE, LARGEST_OFFSET, OFFSET_DIFFERENCE, OFFSET_MEAN
 from fedannot.custom.channel.offset import CaseOffset
+from fedannot.custom.corrections.kinds import BoundaryShift, of_kind
 from fedannot.custom.methods.auto.answers import ChannelAnswer
 from fedannot.custom.methods.auto.decisions import decide
 from fedannot.custom.methods.auto.settings import AutoSettings
@@ -77,12 +78,13 @@ def shares(patients: int, noise: float, draws: int, seed: int) -> tuple[float, f
         for clean in (False, True):
             true = true_offsets(generator, clean=clean)
             answers = {f"site-{k}": answer(one, patients, noise, generator) for k, one in enumerate(true)}
-            for site, undo in decide(answers, SETTINGS, seed=draw).undo.items():
-                if undo.offsets and clean:
+            for site, asked in decide(answers, SETTINGS, seed=draw).corrections.items():
+                shift = of_kind(asked, BoundaryShift)
+                if shift is not None and clean:
                     wrong += 1
-                elif undo.offsets:
+                elif shift is not None:
                     undone += 1
-                    right += abs(undo.offsets[1] - true[int(site.removeprefix("site-"))]) <= 1
+                    right += abs(shift.bias[1] - true[int(site.removeprefix("site-"))]) <= 1
     return 100 * undone / (draws * SITES), 100 * right / (draws * SITES), 100 * wrong / (draws * SITES)
 
 

@@ -22,6 +22,7 @@ from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.channel.image_features import ImageStatistics
 from fedannot.custom.channel.self_calibration import calibrate_confusion
 from fedannot.custom.channel.site_estimates import estimate_swapped
+from fedannot.custom.corrections.kinds import ObjectsRelabelled, of_kind
 from fedannot.custom.methods.auto.answers import ChannelAnswer
 from fedannot.custom.methods.auto.decisions import decide
 from fedannot.custom.methods.auto.settings import AutoSettings
@@ -162,8 +163,9 @@ def simulate(case: Case, draws: int, first_seed: int) -> str:
             elif case.liar and site == SITES - 1:
                 estimate = replace(estimate, value=0.0, low=0.0, high=0.0, slope=1.0, auroc=1.0)
             answers[f"site-{site}"] = answer(estimate, part, case.num_classes)
-        undo = decide(answers, settings, seed=seed).undo
-        sure = [int(site.removeprefix("site-")) < SWAPPED_SITES for site, one in undo.items() if one.swapped > 0]
+        asked = decide(answers, settings, seed=seed).corrections
+        relabelling = [site for site, corrections in asked.items() if of_kind(corrections, ObjectsRelabelled)]
+        sure = [int(site.removeprefix("site-")) < SWAPPED_SITES for site in relabelling]
         found, accused = found + sum(sure), accused + len(sure) - sum(sure)
     shares = f"{np.mean(true):.2f} | {np.mean(estimates):.2f}"
     rates = f"{100 * found / (draws * SWAPPED_SITES):.0f} | {100 * accused / (draws * (SITES - SWAPPED_SITES)):.0f}"

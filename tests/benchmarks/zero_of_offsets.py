@@ -95,7 +95,7 @@ def verdicts_of_two(noise: tuple[str, float | None], num_sites: int, seed: int, 
 def verdict_of(decisions: Decisions) -> str:
     """Return what was undone, and from which zero."""
     anchor = decisions.anchors[0]
-    if anchor is None or not any(decisions.undo.values()):
+    if anchor is None or not any(decisions.corrections.values()):
         return "averaging"
     return "right" if abs(anchor.value) <= 1.0 else "wrong"
 

@@ -65,12 +65,12 @@ def test_sites_undo_what_reviewed_cases_establish(whole: Path) -> None:
     summary = read_summary(whole / "whole")
     assert [channel["before_round"] for channel in summary["channels"]] == [2, 3, 4]
     assert "Undone at" in last_channel(summary)["decision"]
-    assert all(site["undone_before_round"] == 2 for site in summary["channels"][0]["sites"].values())
+    assert all(site["corrected_before_round"] == 2 for site in summary["channels"][0]["sites"].values())
     manifests = {
         file.parent.name: json.loads(file.read_text()) for file in (whole / "data").glob("site-*/manifest.json")
     }
     for name, site in last_channel(summary)["sites"].items():
-        assert site["undone_before_round"] == 4
+        assert site["corrected_before_round"] == 4
         # Drawn on images four times as large.
         assert site["offsets"]["1"] == pytest.approx(manifests[name]["noise"]["mean"] / 4, abs=0.6)
     assert summary["rounds"][-1]["stage"] == "undone"
@@ -117,8 +117,8 @@ def test_a_veto_takes_everything_back_at_the_sites(
     assert [record["stage"] for record in summary["rounds"]] == [
         "warm-up", "undone", "undone", "federated averaging"
     ]  # fmt: skip
-    undone = sorted((tmp_path / "vetoed").rglob("undone.json"))
-    by_round = {file.parent.name: json.loads(file.read_text())["offsets"] for file in undone if "site-1" in file.parts}
+    records = [file for file in sorted((tmp_path / "vetoed").rglob("corrections.json")) if "site-1" in file.parts]
+    by_round = {file.parent.name: json.loads(file.read_text())["corrections"] for file in records}
     assert list(by_round) == ["round_2", "round_4"]
     assert by_round["round_2"]
     assert not by_round["round_4"]

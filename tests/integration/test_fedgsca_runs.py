@@ -16,15 +16,16 @@ from test_simulator import run_simulator
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
+from fedannot.apps.reports.corrections import find_doubts
 from fedannot.apps.reports.label_findings import selection_scores
 from fedannot.apps.reports.pictures import draw_run
-from fedannot.apps.reports.suspects import find_suspicions
 from fedannot.apps.runs.job import Job
+from fedannot.custom.corrections.kinds import CasesRelabelled
 from fedannot.custom.data.datalist import TRAINING, VALIDATION, Case, read_datalist, write_datalist
-from fedannot.custom.data.label_suspicions import SELECTION_FILE
 from fedannot.custom.data.phantoms.cells import Cells
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.evaluation.inference import Inference
+from fedannot.custom.methods.fedgsca.records import SELECTION_FILE
 from fedannot.custom.methods.fedgsca.sample_selector import SampleSelector
 from fedannot.custom.run.state import STATE_FILE, RunState, kept_state_file
 
@@ -189,25 +190,28 @@ def test_the_data_manager_sees_which_labels_do_not_look_right(gsca_job: Callable
     simulate(gsca_job(warmup_rounds=0), out)
     files = {file.name for file in draw_run(out, out / "data")}
     assert files == {"f1.png", "weights_by_round.png", "confusion.png", "cases.png"}
-    (record,) = find_suspicions(out, "site-2")
-    last = selections(out, "site-2")[-1]
-    assert (len(record.suspects), record.noise_level) == (last["num_suspects"], last["noise_level"])
-    probabilities = [suspect.clean_probability for suspect in record.suspects]
+    (record,) = find_doubts(out, "site-2")
+    last, relabelled = selections(out, "site-2")[-1], record.of(CasesRelabelled)
+    assert relabelled is not None
+    assert relabelled.threshold is not None
+    assert (len(record.cases), relabelled.noise_level) == (last["num_suspects"], last["noise_level"])
+    doubted = {case.image: case.new_class for case in record.cases if case.new_class is not None}
+    probabilities = [one.clean_probability or 0.0 for one in doubted.values()]
     assert probabilities == sorted(probabilities)
-    assert all(probability < record.coefficient for probability in probabilities)
+    assert all(probability < relabelled.threshold for probability in probabilities)
     given = {
         f"images/{case.image.name}": case.label
         for case in read_datalist(out / "data" / "site-2" / "datalist.json").section(TRAINING)
     }
     names = [f"{shape}_{grade}" for shape in ("round", "oval", "lobed", "ring") for grade in ("smooth", "granular")]
-    assert all(names[given[suspect.image]] == suspect.given for suspect in record.suspects)
+    assert all(names[given[image]] == one.given for image, one in doubted.items())
     run = CliRunner().invoke(app, ["suspects", str(out), "--site", "site-2", "--pictures", str(tmp_path / "pictures")])
     assert run.exit_code == 0, run.output
-    assert f"{len(record.suspects)} labels" in run.output
-    listed = [suspect for suspect in record.suspects if suspect.predicted != suspect.given]
-    assert 0 < len(listed) <= len(record.suspects)
+    assert f"{len(record.cases)} labels" in run.output
+    listed = [image for image, one in doubted.items() if one.predicted != one.given]
+    assert 0 < len(listed) <= len(doubted)
     assert f"{len(listed)} look like another class" in " ".join(run.output.split())
-    assert all(suspect.image in run.output for suspect in listed[:24])
+    assert len(listed) > 24 or all(image in run.output for image in listed)
     assert (tmp_path / "pictures" / "site-2.png").exists()
     for arguments, message in (
         ([str(out), "--site", "x"], "found none of site 'x'"),

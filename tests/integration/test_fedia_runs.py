@@ -18,7 +18,7 @@ from fedannot.apps.reports.annotation_findings import correction_scores
 from fedannot.apps.reports.corrections import find_corrections
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.job import Job
-from fedannot.custom.data.corrections import revert_corrections
+from fedannot.custom.corrections.store import revert
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.site_data import SiteData
@@ -48,7 +48,7 @@ def assert_same_model(one: Path, other: Path) -> None:
 
 def added_voxels(out: Path) -> dict[str, list[int]]:
     return {
-        found.corrections.site: [label.added_voxels for label in found.corrections.labels]
+        found.corrections.site: [0 if case.mask is None else case.mask.added_voxels for case in found.corrections.cases]
         for found in find_corrections(out)
     }
 
@@ -82,7 +82,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_resumed_run_keeps_its_corrections_and_its_bits(whole: Path, tmp_path: Path) -> None:
     parts = tmp_path / "parts"
     simulate(whole / "job", parts, overrides={"rounds": 3})
-    made = {found.corrections.site: found.corrections.made for found in find_corrections(parts)}
+    made = {found.corrections.site: found.corrections.provenance.made for found in find_corrections(parts)}
     resumed = simulate(whole / "job", parts, data=parts / "data", resume=True)
     expected = read_summary(whole / "whole")
     for key in ("completeness", "corrected_before_round"):
@@ -90,7 +90,7 @@ def test_a_resumed_run_keeps_its_corrections_and_its_bits(whole: Path, tmp_path:
     assert [record["stage"] for record in resumed["rounds"]] == [record["stage"] for record in expected["rounds"]]
     assert_same_model(whole / "whole", parts)
     # They were taken over, not made again; the earlier run's workspaces are gone, with all that had to be kept of them.
-    assert {found.corrections.site: found.corrections.made for found in find_corrections(parts)} == made
+    assert {found.corrections.site: found.corrections.provenance.made for found in find_corrections(parts)} == made
     assert not (parts / "resumed").exists()
 
 
@@ -140,13 +140,13 @@ def test_a_site_whose_data_manager_reverts_trains_on_the_given_annotations_from_
     job, out = eager_job(rounds=4), tmp_path / "out"
     annotated: dict[str, list[int]] = {}
 
-    def batches_of(data: SiteData, *args: Any) -> Any:
+    def batches_of(data: SiteData, *args: Any, **targets: Any) -> Any:
         trained = annotated.setdefault(data.site, [])
         trained.append(int(data.labels.sum()))
         if data.site == "site-1" and len(trained) == 3:
             (found,) = (found for found in find_corrections(out) if found.corrections.site == "site-1")
-            revert_corrections(found.folder)
-        return training_batches(data, *args)
+            revert(found.folder)
+        return training_batches(data, *args, **targets)
 
     monkeypatch.setattr(fedavg_site, "training_batches", batches_of)
     summary = simulate(job, out)

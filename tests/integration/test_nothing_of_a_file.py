@@ -37,11 +37,11 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 
 
-def federation(folder: Path, *, has_masks: bool) -> Path:
+def federation(folder: Path, *, has_masks: bool, images_per_site: int = 6) -> Path:
     """Three sites and a test set of tell-tale names, in each of which one image cannot be read."""
     data = folder / "Weiß-archive-Zq81k"
     drawing = LesionImages("M(25,-25,2,0.5)", exact=True, stratified=0.5) if has_masks else Cells("0-S50-S50")
-    write_phantom_federation(data, drawing, num_sites=3, seed=3, images_per_site=6, test_images=3)
+    write_phantom_federation(data, drawing, num_sites=3, seed=3, images_per_site=images_per_site, test_images=3)
     for part in (*SITES, "test"):
         tell_tale(data / part)
         unreadable(data / part).write_bytes(b"broken")

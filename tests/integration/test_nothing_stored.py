@@ -76,7 +76,8 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
     data, needles = {}, Needles()
     for is_classification in (False, True):
         folder = tmp_path_factory.mktemp("archives")
-        data[is_classification] = federation(folder, has_masks=not is_classification)
+        # Half of a site's patients, as each part of an audit has, are more than what an update must be of.
+        data[is_classification] = federation(folder, has_masks=not is_classification, images_per_site=12)
         found = needles_of(SECTIONS, data[is_classification], folder / "cache")
         needles.texts |= found.texts
         needles.windows |= found.windows

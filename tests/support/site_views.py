@@ -51,7 +51,7 @@ class HandmadeSite:
             if self.data is not None:
                 assert section == TRAINING
                 return self.data
-            replaced = method.labels_in_use(section, made)
+            replaced = made.corrections.files_in_use(self.location.folder) if section == TRAINING else {}
             store = participant_store()
             return load_site_data(
                 self.location.folder, store, section=section, site=self.name, replaced_labels=replaced

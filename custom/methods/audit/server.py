@@ -68,15 +68,16 @@ class AuditServer(FoldsServer):
 
 def _decision(decisions: Decisions) -> str:
     """What `auto` would do."""
-    undo = decisions.undo
+    corrections = decisions.corrections
     if decisions.unfit is not None:
         return f"Nothing could be judged: {decisions.unfit}. More rounds, or more epochs in each, may help."
-    sites = sorted((site for site, one in undo.items() if one), key=natural_order)
+    sites = sorted((site for site, asked in corrections.items() if asked), key=natural_order)
     if sites:
-        return f"jobs/auto would undo what is established at {len(sites)} of {len(undo)} sites: {', '.join(sites)}."
+        of_sites = f"{len(sites)} of {len(corrections)} sites: {', '.join(sites)}"
+        return f"jobs/auto would correct what is established at {of_sites}."
     if decisions.harmless:
         return f"jobs/auto would be federated averaging. {why_left(decisions)}"
-    return f"jobs/auto would undo nothing at any of {len(undo)} sites: it would be federated averaging."
+    return f"jobs/auto would correct nothing at any of {len(corrections)} sites: it would be federated averaging."
 
 
 def _of_site(anchors: Sequence[Anchor | None], site: SiteChannelRecord) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """One estimate of all sites as the record of a run has it."""
 
-from collections.abc import Mapping
-
 from ....transforms.natural_order import natural_order
 from ...channel.estimate_record import plain_estimate
+from ...corrections.kinds import BoundaryShift, of_kind
 from ...records.plain_values import finite
 from .decisions import Decisions
 from .records import ChannelRecord, ParameterRecord, SiteChannelRecord
@@ -19,14 +18,10 @@ def channel_record(decisions: Decisions, number: int) -> ChannelRecord:
     sites = {
         site: SiteChannelRecord(
             parameters={name: _parameter_record(decisions, site, name) for name in decisions.findings[site]},
-            offsets=named(undo.offsets),
-            missing=named(undo.missing),
-            swapped=undo.swapped,
-            overshoot=named(undo.overshoot),
-            unannotated=named(undo.unannotated),
-            undone_before_round=None,
+            corrections=corrections,
+            corrected_before_round=None,
         )
-        for site, undo in decisions.undo.items()
+        for site, corrections in decisions.corrections.items()
     }
     zero = {
         str(label): "No site has an estimate that tells where zero is."
@@ -59,23 +54,20 @@ def _parameter_record(decisions: Decisions, site: str, name: str) -> ParameterRe
     )
 
 
-def named(values: Mapping[int, float]) -> dict[str, float]:
-    """Return values by the names of their classes, as JSON holds them."""
-    return {str(label): value for label, value in values.items()}
-
-
 def _decision(decisions: Decisions) -> str:
-    undone = sorted((site for site, undo in decisions.undo.items() if undo), key=natural_order)
-    if undone:
-        moved = {label for undo in decisions.undo.values() for label in undo.overshoot}
+    corrected = sorted((site for site, asked in decisions.corrections.items() if asked), key=natural_order)
+    if corrected:
+        shifts = [of_kind(asked, BoundaryShift) for asked in decisions.corrections.values()]
+        moved = {label for shift in shifts if shift is not None for label in shift.model_bias}
         further = (decisions.overshoots[label].sentence(str(label)) for label in sorted(moved))
-        return " ".join([f"Undone at {len(undone)} of {len(decisions.undo)} sites: {', '.join(undone)}.", *further])
+        sites = f"{len(corrected)} of {len(decisions.corrections)} sites: {', '.join(corrected)}"
+        return " ".join([f"Corrected at {sites}.", *further])
     if decisions.harmless:
         return why_left(decisions)
     if decisions.anything_established:
-        # Contours that are treated otherwise, or kinds that are not in `undo`.
-        return "What is established is measured and not undone, as the settings ask."
-    return f"Nothing is established at any of {len(decisions.undo)} sites: federated averaging."
+        # Contours that are treated otherwise, or kinds that are not in the setting `undo`.
+        return "What is established is measured and not corrected, as the settings ask."
+    return f"Nothing is established at any of {len(decisions.corrections)} sites: federated averaging."
 
 
 def why_left(decisions: Decisions) -> str:

@@ -1,4 +1,4 @@
-"""What the server concludes from the sites' channels: where zero lies, what deviates from it, what each site undoes."""
+"""What the server concludes from the sites' channels: zero, what deviates from it, and each site's corrections."""
 
 import math
 import statistics
@@ -10,10 +10,11 @@ from ...channel.averaged_contour import AveragedContour, averaged_contour
 from ...channel.established import Criterion, Finding, established
 from ...channel.estimate import Estimate
 from ...channel.image_gate import ImageGate, gate_by_images
+from ...corrections.kinds import Correction, server_corrections
 from .answers import ChannelAnswer, unit_of
 from .criteria import best_told, missing_criterion, most_complete, offset_criterion, swapped_criterion
 from .mislabelled import looks_mislabelled, without_mislabelled
-from .overshoot import Overshoot, of_moved, overshoots
+from .overshoot import Overshoot, overshoots, with_model_bias
 from .records import (
     ALL_CLASSES,
     MISSING,
@@ -37,28 +38,6 @@ UNFIT = "the model finds too little of what is annotated to judge it"
 
 
 @dataclass(frozen=True)
-class SiteUndo:
-    """What one site undoes; empty where nothing is established.
-
-    Attributes:
-        offsets: by class, by how far its contours lie too far outside, in its unit.
-        missing: by class, share of the objects that it leaves out, from the most complete site.
-        swapped: share of the objects, of all classes, that it annotates as another class.
-        overshoot: by class of the offsets, how far the model itself draws too far outside; in training alone.
-        unannotated: by class of the missing, share of the objects that it does not annotate: the surest are ignored.
-    """
-
-    offsets: dict[int, float] = field(default_factory=dict)
-    missing: dict[int, float] = field(default_factory=dict)
-    swapped: float = 0.0
-    overshoot: dict[int, float] = field(default_factory=dict)
-    unannotated: dict[int, float] = field(default_factory=dict)
-
-    def __bool__(self) -> bool:
-        return bool(self.offsets or self.missing or self.swapped)
-
-
-@dataclass(frozen=True)
 class Decisions:
     """The server's conclusions of one estimate.
 
@@ -66,7 +45,7 @@ class Decisions:
         anchors: zero of the offsets, by class; None where there is no estimate.
         judged: by site and parameter (kind and class) the estimate that was tested.
         findings: likewise what is known of it.
-        undo: what each site undoes; sites that undo nothing are there, too.
+        corrections: what each site is asked to correct; sites that correct nothing are there, too.
         harmless: by class where federated averaging's contours lie, where that is so near zero that established offsets
             are left as they are.
         unfit: why the model judges nobody, None where it does; see :data:`UNFIT`.
@@ -76,7 +55,7 @@ class Decisions:
     anchors: tuple[Anchor | None, ...]
     judged: dict[str, dict[str, Estimate]]
     findings: dict[str, dict[str, Finding]]
-    undo: dict[str, SiteUndo]
+    corrections: dict[str, tuple[Correction, ...]]
     harmless: dict[int, AveragedContour] = field(default_factory=dict)
     unfit: str | None = None
     overshoots: dict[int, Overshoot] = field(default_factory=dict)
@@ -95,7 +74,7 @@ def decide(
     server: ServerReference | None = None,
     before: ChannelRecord | None = None,
 ) -> Decisions:
-    """Decide what each site undoes.
+    """Decide what each site is asked to correct.
 
     An offset counts from the site's own reviewed cases where it has some, else from the anchor of all sites; a share
     of missing objects from the most complete site, one of swapped classes from the site with the least: a model that
@@ -152,8 +131,8 @@ def decide(
         if (averaged := _harmless_average(usual, findings, label, anchor, settings)) is not None
     }
     of_one_kind = usual.keys() | given_anew
-    undo = {
-        site: _undo(answers[site], found, settings, spared=harmless if site in of_one_kind else ())
+    corrections = {
+        site: _corrections(answers[site], found, settings, spared=harmless if site in of_one_kind else ())
         for site, found in findings.items()
     }
     own: dict[int, Overshoot] = {}
@@ -161,8 +140,8 @@ def decide(
         pixel_size = statistics.median(answer.pixel_size for answer in usual.values())
         edges = [middle([answer.edges[label - 1] for answer in usual.values()]) for label in labels]
         own = overshoots(anchors, edges, before, limit=settings.edge_error * pixel_size, unit=unit_of(pixel_size))
-        undo |= {site: replace(undo[site], overshoot=of_moved(undo[site].offsets, own)) for site in of_one_kind}
-    return Decisions(tuple(anchors), judged, findings, undo, harmless, unfit, own)
+        corrections |= {site: with_model_bias(corrections[site], own) for site in of_one_kind}
+    return Decisions(tuple(anchors), judged, findings, corrections, harmless, unfit, own)
 
 
 def _standing(
@@ -234,20 +213,20 @@ def _harmless_average(
     return averaged if averaged is not None and averaged.is_within(near) else None
 
 
-def _undo(
+def _corrections(
     answer: ChannelAnswer, findings: Mapping[str, Finding], settings: JudgingSettings, *, spared: Collection[int]
-) -> SiteUndo:
-    """What a site undoes; offsets of the spared classes stay."""
-    found: dict[str, dict[int, float]] = {OFFSET: {}, MISSING: {}, SWAPPED: {}}
+) -> tuple[Correction, ...]:
+    """The corrections of a site; offsets of the spared classes stay."""
+    amounts: dict[str, dict[int, float]] = {OFFSET: {}, MISSING: {}, SWAPPED: {}}
     for name, finding in findings.items():
         kind, label = name.split(" ")[0], int(name.split(" ")[1])
         if finding.established and kind in settings.undone_kinds and not (kind == OFFSET and label in spared):
-            found[kind][label] = finding.deviation
-    return SiteUndo(
-        offsets=found[OFFSET],
-        missing=found[MISSING],
-        swapped=max(found[SWAPPED].get(ALL_CLASSES, 0.0), 0.0),
-        unannotated=unannotated_shares(answer, found[MISSING]),
+            amounts[kind][label] = finding.deviation
+    return server_corrections(
+        bias=amounts[OFFSET],
+        missed=amounts[MISSING],
+        ignored=unannotated_shares(answer, amounts[MISSING]),
+        relabelled=max(amounts[SWAPPED].get(ALL_CLASSES, 0.0), 0.0),
     )
 
 

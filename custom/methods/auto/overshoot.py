@@ -1,11 +1,12 @@
 """How far the model itself draws outside zero while sites undo their offsets, and what training does about it."""
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...channel.anchor import Anchor
 from ...channel.estimate import Estimate
+from ...corrections.kinds import BoundaryShift, Correction
 from .records import ChannelRecord
 
 
@@ -56,7 +57,7 @@ def overshoots(
     """
     found: dict[int, Overshoot] = {}
     for label, anchor in enumerate(anchors, start=1):
-        done = _done(before, str(label))
+        done = _done(before, label)
         if anchor is None or not anchor.is_sure or not done:
             continue
         zero = _nearer(anchor.value, edges[label - 1]) if anchor.is_inferred else anchor.value
@@ -66,9 +67,16 @@ def overshoots(
     return found
 
 
-def of_moved(offsets: Mapping[int, float], overshoot: Mapping[int, Overshoot]) -> dict[int, float]:
-    """Return the overshoot of the classes whose contours a site moves."""
-    return {label: overshoot[label].value for label in offsets if label in overshoot}
+def with_model_bias(corrections: Iterable[Correction], overshoot: Mapping[int, Overshoot]) -> tuple[Correction, ...]:
+    """Return a site's corrections with the overshoot of the classes whose contours it moves."""
+    return tuple(
+        one.model_copy(
+            update={"model_bias": {label: overshoot[label].value for label in one.bias if label in overshoot}}
+        )
+        if isinstance(one, BoundaryShift)
+        else one
+        for one in corrections
+    )
 
 
 def _nearer(zero: float, edges: Estimate | None) -> float:
@@ -78,8 +86,8 @@ def _nearer(zero: float, edges: Estimate | None) -> float:
     return min(zero, edges.value, key=abs)
 
 
-def _done(before: ChannelRecord | None, label: str) -> list[float]:
-    """The overshoot of each site that has moved contours of a class since the estimate; 0 where it was told none."""
+def _done(before: ChannelRecord | None, label: int) -> list[float]:
+    """The model bias of each site that has moved contours of a class since the estimate; 0 where it was asked none."""
     sites = {} if before is None else before.sites
-    moved = (site for site in sites.values() if label in site.offsets and site.undone_before_round is not None)
-    return [site.overshoot.get(label, 0.0) for site in moved]
+    shifts = [site.of(BoundaryShift) for site in sites.values() if site.corrected_before_round is not None]
+    return [shift.model_bias.get(label, 0.0) for shift in shifts if shift is not None and label in shift.bias]

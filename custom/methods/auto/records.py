@@ -1,13 +1,17 @@
 """What `auto` adds to a run's summary, as records."""
 
-from pydantic import Field
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import model_validator
 
 from ...channel.estimate_record import DeviationRecord, EstimateRecord, Verdict
+from ...corrections.kinds import Correction, Kind, of_kind, server_corrections
 from ...records.round_records import Record
 
 # The kinds of parameters, and the class of one that is of all classes together.
 OFFSET, MISSING, SWAPPED = "offset", "missing", "swapped"
-# What is undone beside them where offsets are: how far the model draws outside zero.
+# What is corrected with offsets: how far the model draws outside zero.
 OVERSHOOT = "overshoot"
 ALL_CLASSES = 0
 
@@ -51,26 +55,45 @@ class SiteChannelRecord(Record):
 
     Attributes:
         parameters: by kind and class, such as ``offset 1``.
-        offsets: what it undoes, by class: by how far contours are too far outside.
-        missing: likewise: share of the objects that is missing.
-        swapped: the share of the objects of which at most it undoes the class, 0 for none.
-        overshoot: by class, by how much further its contours move inward in training, as the model draws outside zero.
-        unannotated: by class of the missing, share of its objects that it does not annotate: the surest are ignored.
-        undone_before_round: the round before whose training it did; None if it did not, or had nothing to undo.
+        corrections: what the server asks it to correct; empty for nothing.
+        corrected_before_round: the round before whose training it did; None if it did not, or had nothing to correct.
     """
 
     parameters: dict[str, ParameterRecord]
-    offsets: dict[str, float]
-    missing: dict[str, float]
-    swapped: float = 0.0
-    overshoot: dict[str, float] = Field(default_factory=dict)
-    unannotated: dict[str, float] = Field(default_factory=dict)
-    undone_before_round: int | None
+    corrections: tuple[Correction, ...]
+    corrected_before_round: int | None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_form(cls, values: Any) -> Any:
+        """Read summaries and states of earlier versions, which had a key for each kind of correction."""
+        if not isinstance(values, Mapping) or "undone_before_round" not in values:
+            return values
+        earlier = dict(values)
+        kinds = {key: earlier.pop(key, {}) for key in ("offsets", "overshoot", "missing", "unannotated")}
+        offsets, overshoot, missing, unannotated = (_by_label(numbers) for numbers in kinds.values())
+        corrections = server_corrections(
+            bias=offsets,
+            model_bias=overshoot,
+            missed=missing,
+            ignored={**missing, **unannotated},
+            relabelled=earlier.pop("swapped", 0.0),
+        )
+        number = earlier.pop("undone_before_round")
+        return earlier | {"corrections": corrections, "corrected_before_round": number}
+
+    def of(self, kind: type[Kind]) -> Kind | None:
+        """Return the correction of a kind, None without one."""
+        return of_kind(self.corrections, kind)
 
     @property
     def deviates(self) -> bool:
         """Whether any deviation is established."""
         return any(one.established for one in self.parameters.values())
+
+
+def _by_label(values: Mapping[Any, float]) -> dict[int, float]:
+    return {int(label): value for label, value in values.items()}
 
 
 class ChannelRecord(Record):

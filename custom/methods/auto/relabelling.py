@@ -7,7 +7,7 @@ import numpy as np
 from ....transforms.array_types import Classes
 from ...channel.cases import JudgedCase
 from ...channel.confusion import ClassObject, are_of_known_classes, class_objects, doubt_of_labels, usual_confidence
-from ...data.relabelled_objects import OtherClasses
+from ...corrections.pixels import OtherClasses
 from .thresholds import THRESHOLDS
 
 

@@ -1,9 +1,10 @@
-"""`auto` at the server: estimates of how sites annotate, and what each of them is told to undo."""
+"""`auto` at the server: estimates of how sites annotate, and what each of them is asked to correct."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ...aggregation.weighting import LayerWeights
+from ...corrections.kinds import Correction
 from ...interface.views import Round
 from ...records.round_records import RoundRecord
 from ...seeding import derive_seed
@@ -11,9 +12,9 @@ from ...settings import SettingsError
 from ...task_names import ESTIMATE_CHANNEL, UNDO_CHANNEL
 from ..fedavg.server import FedAvgServer
 from .answers import ChannelAnswer
-from .channel_record import channel_record, named
-from .decisions import SiteUndo, decide, predicted_share
-from .records import MISSING, ChannelFindings, ChannelRecord, ShadowFindings, SiteChannelRecord
+from .channel_record import channel_record
+from .decisions import decide, predicted_share
+from .records import MISSING, ChannelFindings, ChannelRecord, ShadowFindings
 from .server_reference import ServerReference
 from .settings import AutoSettings
 from .shadow_check import ShadowCheck
@@ -52,8 +53,8 @@ class AutoServer(FedAvgServer):
                 "updates of single ones. Set 'shadow_rounds' to 0, or another rule."
             )
         self.channels: list[ChannelRecord] = []
-        self._due: dict[str, SiteUndo] = {}
-        self._undone: dict[str, int] = {}
+        self._pending: dict[str, tuple[Correction, ...]] = {}
+        self._corrected: dict[str, int] = {}
         self._shadow = ShadowCheck(settings, settings.shadow_rounds)
         self._has_taken_back = False
 
@@ -68,19 +69,19 @@ class AutoServer(FedAvgServer):
         """Return ``warm-up``, ``federated averaging``, ``weighted`` or ``undone``."""
         if not self.channels:
             return "warm-up"
-        if self._told:
+        if self._asked:
             return "undone"
         return "federated averaging" if self.weights(this_round) is None else "weighted"
 
     def before_round(self, this_round: Round) -> None:
-        """Estimate when it is time to, and tell sites what to undo, or to take it back."""
+        """Estimate when it is time to, and ask sites to correct, or to revert what they corrected."""
         if self._shadow.has_vetoed and not self._has_taken_back:
             self._take_back()
         if self._is_time_to_estimate(this_round.number):
             self._estimate(this_round)
         elif self.channels:
             self._note_lost(this_round)
-        self._tell(this_round)
+        self._ask_to_correct(this_round)
 
     def weights(self, this_round: Round) -> LayerWeights | None:
         """Return weights by completeness, where the settings ask for them and a site is established to miss objects."""
@@ -99,11 +100,11 @@ class AutoServer(FedAvgServer):
         return self._shadow.message
 
     @property
-    def _told(self) -> dict[str, SiteUndo]:
-        """What each site has to undo by the last estimate, without those that have nothing."""
+    def _asked(self) -> dict[str, tuple[Correction, ...]]:
+        """The corrections of each site by the last estimate, without the sites that have none."""
         if not self.channels or self._has_taken_back:
             return {}
-        return {site: undo for site, record in self.channels[-1].sites.items() if (undo := _undo_of(record))}
+        return {site: record.corrections for site, record in self.channels[-1].sites.items() if record.corrections}
 
     # --- the shadow check
 
@@ -113,7 +114,7 @@ class AutoServer(FedAvgServer):
         It costs nothing where nothing was done, and nothing any more when it is over.
         """
         weighs = self.weights(this_round) is not None
-        undoes = bool(set(self._told) & set(self._undone))
+        undoes = bool(set(self._asked) & set(self._corrected))
         return frozenset() if self._shadow.begin(this_round, undoes=undoes, weighs=weighs) else None
 
     def after_training(self, this_round: Round) -> None:
@@ -123,10 +124,10 @@ class AutoServer(FedAvgServer):
             self._shadow.compare(this_round, may_be_asked)
 
     def _take_back(self) -> None:
-        """Let every site that has undone something be told to undo nothing."""
+        """Ask every site that has corrected something to correct nothing."""
         self.channels[-1] = self._with_rounds(self.channels[-1])
-        self._due = {site: SiteUndo() for site in {*self._undone, *self._due}}
-        self._undone, self._has_taken_back = {}, True
+        self._pending = dict.fromkeys({*self._corrected, *self._pending}, ())
+        self._corrected, self._has_taken_back = {}, True
 
     # --- estimates
 
@@ -148,14 +149,14 @@ class AutoServer(FedAvgServer):
         server = None if reviewed is None else ServerReference.of(*reviewed, self.settings, seed=seed)
         last = self._with_rounds(self.channels[-1]) if self.channels else None
         decisions = decide(answers, self.settings, seed=seed, server=server, before=last)
-        before, record = self._told, channel_record(decisions, this_round.number)
+        before, record = self._asked, channel_record(decisions, this_round.number)
         absent = {} if last is None else {site: of for site, of in last.sites.items() if site not in record.sites}
         if self.channels:
             self.channels[-1] = self._with_rounds(self.channels[-1])
-        # Who has not answered goes on with what it was told.
-        self._undone = {site: number for site, number in self._undone.items() if site in absent}
-        self._due = {site: undo for site, undo in self._due.items() if site in absent}
-        self._due |= {site: undo for site, undo in decisions.undo.items() if undo or site in before}
+        # Who has not answered goes on with what it was asked.
+        self._corrected = {site: number for site, number in self._corrected.items() if site in absent}
+        self._pending = {site: asked for site, asked in self._pending.items() if site in absent}
+        self._pending |= {site: asked for site, asked in decisions.corrections.items() if asked or site in before}
         self.channels.append(record.model_copy(update={"sites": absent | record.sites}))
         this_round.info(self.channels[-1].decision)
 
@@ -171,51 +172,54 @@ class AutoServer(FedAvgServer):
         )
         return True
 
-    def _tell(self, this_round: Round) -> None:
-        """Tell sites what to undo, each its own."""
-        if not self._due:
+    def _ask_to_correct(self, this_round: Round) -> None:
+        """Ask sites to correct, each its own."""
+        if not self._pending:
             return
-        told = {site: {"undo": _told_as(undo)} for site, undo in self._due.items()}
-        for site, answer in this_round.ask(UNDO_CHANNEL, sorted(told), own_messages=told).items():
+        messages = {
+            site: {"corrections": [one.model_dump(mode="json") for one in asked]}
+            for site, asked in self._pending.items()
+        }
+        for site, answer in this_round.ask(UNDO_CHANNEL, sorted(messages), own_messages=messages).items():
             if answer.get("has_undone"):
-                del self._due[site]
-                self._undone[site] = this_round.number
+                del self._pending[site]
+                self._corrected[site] = this_round.number
 
     def _note_lost(self, this_round: Round) -> None:
-        """Tell a site anew that has trained on its given annotations all the same."""
+        """Ask a site again that has trained on its given annotations all the same."""
         if not this_round.history:
             return
         for site, report in this_round.history[-1].sites.items():
-            if site in self._undone and not report.extra.get("has_undone", False):
-                this_round.warning(f"{site} no longer has what it has undone; it is told again.")
-                del self._undone[site]
-                self._due[site] = self._told.get(site, SiteUndo())
+            if site in self._corrected and not report.extra.get("has_undone", False):
+                this_round.warning(f"{site} no longer has its corrections; it is asked again.")
+                del self._corrected[site]
+                self._pending[site] = self._asked.get(site, ())
 
     # --- state
 
     def state(self) -> dict[str, Any]:
-        """Return estimates and what was told as plain values."""
+        """Return estimates and what was asked as plain values."""
         return {
             "channels": [record.plain() for record in self.channels],
-            "due": sorted(self._due),
-            "undone": dict(self._undone),
+            "due": sorted(self._pending),
+            "undone": dict(self._corrected),
             "shadow": self._shadow.state(),
             "has_taken_back": self._has_taken_back,
         }
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
-        """Take estimates and what was told back."""
+        """Take back estimates and what was asked."""
         del history
         if "shadow" in state:
             self._shadow.restore(state["shadow"])
         self._has_taken_back = state.get("has_taken_back", False)
         self.channels = [ChannelRecord.model_validate(record) for record in state.get("channels", [])]
-        told = self._told
-        self._due = {site: told.get(site, SiteUndo()) for site in state.get("due", [])}
-        self._undone = dict(state.get("undone", {}))
+        asked = self._asked
+        self._pending = {site: asked.get(site, ()) for site in state.get("due", [])}
+        self._corrected = dict(state.get("undone", {}))
 
     def describe(self, this_round: Round) -> dict[str, Any]:
-        """Return every estimate with evidence, thresholds and decisions, and what each site has undone."""
+        """Return every estimate with evidence, thresholds and decisions, and what each site has corrected."""
         del this_round
         added = ShadowFindings(shadow=self._shadow.record).plain()
         if not self.channels:
@@ -225,9 +229,9 @@ class AutoServer(FedAvgServer):
         return added | ChannelFindings(channels=channels).plain()
 
     def _with_rounds(self, last: ChannelRecord) -> ChannelRecord:
-        """The last estimate, with the rounds before which sites have undone what it says."""
+        """The last estimate, with the rounds before which sites have made its corrections."""
         sites = {
-            site: record.model_copy(update={"undone_before_round": self._undone.get(site)})
+            site: record.model_copy(update={"corrected_before_round": self._corrected.get(site)})
             for site, record in last.sites.items()
         }
         return last.model_copy(update={"sites": sites})
@@ -245,21 +249,3 @@ def _missing_shares(record: ChannelRecord, num_classes: int) -> dict[str, float]
         for site, found in record.sites.items()
     }
     return {site: share for site, share in shares.items() if share > 0}
-
-
-def _told_as(undo: SiteUndo) -> dict[str, Any]:
-    """What a site is told to undo, as plain values."""
-    lengths = {"offsets": named(undo.offsets), "overshoot": named(undo.overshoot)}
-    shares = {"missing": named(undo.missing), "unannotated": named(undo.unannotated), "swapped": undo.swapped}
-    return lengths | shares
-
-
-def _undo_of(record: SiteChannelRecord) -> SiteUndo:
-    return SiteUndo(
-        {int(label): value for label, value in record.offsets.items()},
-        {int(label): value for label, value in record.missing.items()},
-        record.swapped,
-        {int(label): value for label, value in record.overshoot.items()},
-        # The state of an earlier version has none.
-        {int(label): value for label, value in {**record.missing, **record.unannotated}.items()},
-    )

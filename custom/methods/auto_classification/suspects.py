@@ -1,67 +1,78 @@
-"""Records of changed labels: for the site's data manager, and for evaluation where true labels are known."""
+"""What a site records of its relabelling: its corrections, and for evaluation how right they are if that is known."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 
 from ....transforms.array_types import Floats
-from ...data.label_suspicions import LabelSuspicions, SuspectCase
+from ...corrections.kinds import CasesRelabelled
+from ...corrections.model import CaseCorrection, Corrections, CorrectionState, NewClass, Provenance
 from ...data.site_data import SiteData
 from ..fedgsca.records import DetectionRecord
-from .undoing import Undoing
+from .relabelling import Relabelling
 
 # Of a label and the other class that is most probable the label is the less probable one.
 _EVEN = 0.5
 
 
-def suspicions(
+def relabelled_cases(
     data: SiteData,
-    undoing: Undoing,
+    relabelling: Relabelling,
     probabilities: Floats,
     *,
     data_folder: Path,
-    method: str,
-    round_number: int,
+    provenance: Provenance,
     noise_level: float,
-) -> LabelSuspicions:
-    """List the samples whose label is changed, the least likely labels first; it stays at the site.
+    reverted: Collection[str] = (),
+) -> Corrections:
+    """Return a site's corrections, the least probable labels first; they stay at the site.
 
     Args:
         data: the site's data.
-        undoing: what became of its labels.
-        probabilities: of the model that judged, ``(N, C)``.
+        relabelling: what is changed of its labels.
+        probabilities: of the model that predicted, ``(N, C)``.
         data_folder: the folder of the site's data, to which images are relative.
-        method: the method whose rule it is, for the record.
-        round_number: likewise.
+        provenance: where they come from.
         noise_level: the estimate.
+        reverted: images whose given class the data manager lets count.
     """
-    found = []
-    for index in np.flatnonzero(undoing.changed).tolist():
-        case, seems = data.cases[index], int(undoing.labels[index])
+    cases = []
+    for index in np.flatnonzero(relabelling.changed).tolist():
+        case, seems = data.cases[index], int(relabelling.labels[index])
         of_given, of_other = float(probabilities[index, int(case.label)]), float(probabilities[index, seems])
-        found.append(
-            SuspectCase(
-                image=case.image_name(data_folder),
-                given=data.classes[int(case.label)],
-                predicted=data.classes[seems],
-                confidence=of_other,
-                clean_probability=of_given / (of_given + of_other),
-                relabelled=True,
+        image = case.image_name(data_folder)
+        cases.append(
+            CaseCorrection(
+                image=image,
+                state=CorrectionState.REVERTED if image in reverted else CorrectionState.ACTIVE,
+                new_class=NewClass(
+                    given=data.classes[int(case.label)],
+                    becomes=data.classes[seems],
+                    predicted=data.classes[seems],
+                    confidence=of_other,
+                    clean_probability=of_given / (of_given + of_other),
+                ),
             )
         )
-    return LabelSuspicions(
+    rows = None if relabelling.transition is None else tuple(map(tuple, relabelling.transition.tolist()))
+    return Corrections(
         site=data.site,
         data=str(data_folder.resolve()),
-        method=method,
-        round_number=round_number,
-        noise_level=noise_level,
-        coefficient=_EVEN,
-        suspects=tuple(sorted(found, key=lambda one: one.clean_probability)),
+        provenance=provenance,
+        corrections=(CasesRelabelled(noise_level=noise_level, threshold=_EVEN, transition=rows),),
+        cases=tuple(sorted(cases, key=_clean_probability)),
+    )
+
+
+def _clean_probability(case: CaseCorrection) -> float:
+    return (
+        1.0 if case.new_class is None or case.new_class.clean_probability is None else case.new_class.clean_probability
     )
 
 
 def detection_record(
-    data: SiteData, round_number: int, *, noise_level: float, undoing: Undoing | None = None
+    data: SiteData, round_number: int, *, noise_level: float, relabelling: Relabelling | None = None
 ) -> DetectionRecord:
     """Return how many labels are changed, and how many of them rightly where true labels are known; for evaluation.
 
@@ -69,11 +80,11 @@ def detection_record(
         data: the site's data.
         round_number: the round.
         noise_level: the estimate.
-        undoing: what became of its labels; None where nothing is undone.
+        relabelling: what is changed of its labels; None where nothing is.
     """
     given = data.labels.numpy().astype(np.int64)
-    changed = np.zeros(len(given), dtype=np.bool_) if undoing is None else undoing.changed
-    labels = given if undoing is None else undoing.labels
+    changed = np.zeros(len(given), dtype=np.bool_) if relabelling is None else relabelling.changed
+    labels = given if relabelling is None else relabelling.labels
     against_true = {}
     if data.clean_labels is not None:
         true = data.clean_labels.numpy()

@@ -2,6 +2,7 @@
 
 from torch import nn
 
+from ...corrections.targets import AS_GIVEN, Targets
 from ...data.datalist import TRAINING
 from ...data.site_data import SiteData
 from ...interface.method import SiteMethod
@@ -9,29 +10,42 @@ from ...interface.views import SiteView, Trained
 from ...settings import TrainingSettings
 from ...training.batch import Batches
 from ...training.batches import training_batches
+from ...training.corrected_loss import ForwardCorrected
 from ...training.loop import train
 from ...training.losses import DiceRecord
-from ...training.objectives import Objective, training_objective
+from ...training.objectives import Objective, SupervisedObjective, training_objective
 
 
 class FedAvgSite(SiteMethod):
     """Trains the received network on the site's data, in segmentation and in classification.
 
     A method with another local objective overrides :meth:`objective`, one that trains on other samples or labels
-    :meth:`batches`.
+    :meth:`targets`.
     """
+
+    def before_task(self, site: SiteView) -> None:
+        """Take over the corrections of the run that is continued."""
+        if site.continued_round is not None:
+            self.adopt_corrections(site, site.continued_round)
+
+    def adopt_corrections(self, site: SiteView, last_round: int) -> None:
+        """Take over the corrections of the run that is continued, as far as they were made by a round."""
+        earlier = site.corrections.adopt(site.earlier_folders, last_round, site.locate().folder)
+        if earlier is not None:
+            site.info(f"The corrections of {earlier} are in use.")
 
     def train(self, network: nn.Module, site: SiteView) -> Trained:
         """Train the received network in place."""
-        return self.train_on(self.batches(site.load(TRAINING), network), network, site)
+        targets = self.targets(site)
+        return self.train_on(self.batches(site.load(TRAINING), network, targets), network, site, targets)
 
-    def train_on(self, batches: Batches, network: nn.Module, site: SiteView) -> Trained:
+    def train_on(self, batches: Batches, network: nn.Module, site: SiteView, targets: Targets = AS_GIVEN) -> Trained:
         """Train a network in place on batches, with the settings' optimizer and the round's learning rate."""
         dice = self.dice_record(network)
         outcome = train(
             network,
             batches,
-            self.objective(network, site, dice),
+            self.objective(network, site, dice, targets),
             self.settings.training,
             learning_rate=self.learning_rate(site),
             seed=site.training_seed,
@@ -43,20 +57,26 @@ class FedAvgSite(SiteMethod):
         """Return the round's learning rate."""
         return self.settings.training.learning_rate_at(site.round_number, self.settings.rounds)
 
-    def batches(self, data: SiteData, network: nn.Module) -> Batches:
+    def batches(self, data: SiteData, network: nn.Module, targets: Targets = AS_GIVEN) -> Batches:
         """Return what is trained on, where the network is."""
-        return training_batches(data, self.settings.training, next(network.parameters()).device)
+        device = next(network.parameters()).device
+        return training_batches(data, self.settings.training, device, labels=targets.labels, used=targets.used)
 
-    def objective(self, network: nn.Module, site: SiteView, dice: DiceRecord | None) -> Objective:
+    def objective(
+        self, network: nn.Module, site: SiteView, dice: DiceRecord | None, targets: Targets = AS_GIVEN
+    ) -> Objective:
         """Return what is made small: a function of network, batch and step.
 
         Args:
             network: the network with the received weights.
             site: the site in this round.
             dice: gets the Dice loss of every batch, where the site reports it.
+            targets: what counts of the site's labels.
         """
         del site
-        return training_objective(self.settings.training, network, dice)
+        if targets.transition is not None:
+            return SupervisedObjective(ForwardCorrected(targets.transition).to(next(network.parameters()).device))
+        return training_objective(self.settings.training, network, dice, targets.completeness)
 
     def dice_record(self, network: nn.Module) -> DiceRecord | None:
         """Return what records the Dice loss of a round's training, where the site reports it."""

@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from ...corrections.targets import AS_GIVEN, Targets
 from ...data.datalist import TRAINING
 from ...data.tensor_files import save_tensors_of_round
 from ...interface.views import SiteView, Trained
@@ -28,16 +29,19 @@ class FedCurvSite(FedAvgSite):
 
     settings: FedCurvSettings
 
-    def objective(self, network: nn.Module, site: SiteView, dice: DiceRecord | None) -> Objective:
+    def objective(
+        self, network: nn.Module, site: SiteView, dice: DiceRecord | None, targets: Targets = AS_GIVEN
+    ) -> Objective:
         """Return the settings' objective and what the other sites ask."""
         others = self._others(network, _curvature_of(network), site)
-        objective = super().objective(network, site, dice)
+        objective = super().objective(network, site, dice, targets)
         return objective if others is None else Sum(objective, CurvaturePenalty(self.settings.curvature_weight, others))
 
     def train(self, network: nn.Module, site: SiteView) -> Trained:
         """Train with the penalty, then measure the curvature."""
-        curvature, batches = _curvature_of(network), self.batches(site.load(TRAINING), network)
-        trained = self.train_on(batches, network, site)
+        curvature, targets = _curvature_of(network), self.targets(site)
+        batches = self.batches(site.load(TRAINING), network, targets)
+        trained = self.train_on(batches, network, site, targets)
         generator = torch.Generator().manual_seed(derive_seed(site.training_seed, "curvature"))
         diagonal = fisher_diagonal(network, batches, generator, site.is_stopped)
         curvature.store(diagonal, list(network.parameters()))

@@ -1,60 +1,78 @@
-"""What a site keeps of its selection of samples: suspects for its data manager, and how right they are if known."""
+"""What a site keeps of its selection of samples: its corrections, and how right they are if that is known."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ....transforms.array_types import Floats
-from ...data.label_suspicions import LabelSuspicions, SuspectCase
+from ...corrections.kinds import CasesRelabelled
+from ...corrections.model import CaseCorrection, Corrections, CorrectionState, NewClass, Provenance
 from ...data.site_data import SiteData
 from .label_selection import Selection
 from .records import DetectionRecord
 
 
-def suspicions(
+def doubted_cases(
     data: SiteData,
     selection: Selection,
     probabilities: Floats,
     *,
     data_folder: Path,
-    method: str,
-    round_number: int,
-) -> LabelSuspicions:
-    """List the samples outside the clean subset, the most suspect first.
+    provenance: Provenance,
+    reverted: Collection[str] = (),
+) -> Corrections:
+    """Return the samples outside the clean subset as corrections, the most doubted first.
+
+    A sample with a pseudo-label is relabelled, one that is not used is left out. Where all samples are used as they are
+    given, corrections are proposed alone.
 
     Args:
         data: the site's data.
         selection: what became of its samples.
         probabilities: what the received model said of them, ``(N, C)``.
         data_folder: the folder of the site's data, to which images are relative.
-        method: the method whose rule it is, for the record.
-        round_number: likewise.
+        provenance: where the corrections come from.
+        reverted: images whose given class the data manager lets count.
     """
     # Of those that are surely not clean, the one first of which the model is surest what else it is.
     order = np.lexsort((-probabilities.max(axis=1), selection.clean_probability))
-    found = []
-    for index in order[~selection.clean[order]].tolist():
-        case, predicted = data.cases[index], int(probabilities[index].argmax())
-        image = case.image_name(data_folder)
-        found.append(
-            SuspectCase(
-                image=image,
-                given=data.classes[int(case.label)],
-                predicted=data.classes[predicted],
-                confidence=float(probabilities[index, predicted]),
-                clean_probability=float(selection.clean_probability[index]),
-                relabelled=bool(selection.pseudo[index]),
-            )
-        )
-    return LabelSuspicions(
+    return Corrections(
         site=data.site,
         data=str(data_folder.resolve()),
-        method=method,
-        round_number=round_number,
-        noise_level=selection.noise_level,
-        coefficient=selection.coefficient,
-        suspects=tuple(found),
+        provenance=provenance,
+        corrections=(CasesRelabelled(noise_level=selection.noise_level, threshold=selection.coefficient),),
+        cases=tuple(
+            _doubted(data, selection, probabilities, index, data_folder, reverted)
+            for index in order[~selection.clean[order]].tolist()
+        ),
+    )
+
+
+def _doubted(
+    data: SiteData,
+    selection: Selection,
+    probabilities: Floats,
+    index: int,
+    data_folder: Path,
+    reverted: Collection[str],
+) -> CaseCorrection:
+    case, predicted = data.cases[index], int(probabilities[index].argmax())
+    image, is_relabelled = case.image_name(data_folder), bool(selection.pseudo[index])
+    state = CorrectionState.ACTIVE
+    if selection.used[index] and not is_relabelled:
+        state = CorrectionState.PROPOSED
+    return CaseCorrection(
+        image=image,
+        state=CorrectionState.REVERTED if image in reverted else state,
+        new_class=NewClass(
+            given=data.classes[int(case.label)],
+            becomes=data.classes[predicted] if is_relabelled else "",
+            predicted=data.classes[predicted],
+            confidence=float(probabilities[index, predicted]),
+            clean_probability=float(selection.clean_probability[index]),
+        ),
     )
 
 

@@ -2,6 +2,9 @@
 
 from ...records.round_records import Record
 
+# In a site's run folder: a line for each round, for evaluation.
+SELECTION_FILE = "label_selection.jsonl"
+
 
 class NoiseLevel(Record):
     """What a site's report has: δ (Eq. 8), the share of its samples whose label does not look right."""

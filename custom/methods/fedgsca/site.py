@@ -1,28 +1,29 @@
 """FedGSCA at a site: it selects the samples to train on, and fits its sample selector."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import nn
 
 from ....transforms.array_types import Floats, Labels
+from ...corrections.model import Provenance
+from ...corrections.targets import AS_GIVEN, Targets, active_targets
 from ...data.datalist import TRAINING
 from ...data.json_record import JsonRecord, read_record, write_record
-from ...data.label_suspicions import SELECTION_FILE, SUSPICIONS_FILE
 from ...data.site_data import SiteData
 from ...data.whole_files import private_folder
 from ...evaluation.inference import Inference
 from ...interface.views import SiteView, Trained
+from ...networks.hashing import model_hash
 from ...records.record_lines import append_record
-from ...training.batches import training_batches
-from ...training.loop import train
-from ...training.losses import build_loss
-from ...training.objectives import SupervisedObjective
+from ...training.losses import DiceRecord, build_loss
+from ...training.objectives import Objective, SupervisedObjective
 from ..fedavg.site import FedAvgSite
 from .credal_loss import CredalLoss, scheduled_beta
-from .label_detection import detection_record, suspicions
+from .label_detection import detection_record, doubted_cases
 from .label_selection import Selection, sample_losses, select_samples
+from .records import SELECTION_FILE
 from .sample_selector import SampleSelector
 from .selection_report import selection_report
 from .server import SELECTOR
@@ -61,8 +62,8 @@ class FedGSCASite(FedAvgSite):
         selector = self._selector(site)
         probabilities = inference.class_probabilities(network, data.cases).numpy()
         selection = self._select(probabilities, labels, selector)
-        self._note(data, selection, probabilities, site)
-        trained = self._train_on(selection, data, network, site)
+        self._note(data, selection, probabilities, network, site)
+        trained = super().train(network, site)
         if settings.selector_losses == "trained":
             probabilities = inference.class_probabilities(network, data.cases).numpy()
         losses = sample_losses(probabilities, labels, settings.sample_loss)
@@ -71,7 +72,7 @@ class FedGSCASite(FedAvgSite):
         report = selection_report(data, selection, shared, losses)
         if shared is not None and "selector_means" not in report:
             site.info(f"Round {site.round_number}: too few patients for the sample selector to leave the site.")
-        return Trained(trained.outcome, report, trained.trained_on)
+        return Trained(trained.outcome, report, _units_of(data, self.targets(site)))
 
     def _select(self, probabilities: Floats, labels: Labels, selector: SampleSelector | None) -> Selection:
         settings = self.settings
@@ -87,25 +88,20 @@ class FedGSCASite(FedAvgSite):
             confident_doubts=settings.confident_doubts,
         )
 
-    def _train_on(self, selection: Selection, data: SiteData, network: nn.Module, site: SiteView) -> Trained:
-        """Train on the selected samples with their labels or pseudo-labels."""
-        training, settings = self.settings.training, self.settings
-        outcome = train(
-            network,
-            training_batches(
-                data,
-                training,
-                next(network.parameters()).device,
-                labels=torch.from_numpy(selection.labels),
-                used=torch.from_numpy(selection.used),
-            ),
-            SupervisedObjective(_loss_of(settings, site.round_number) or build_loss(training)),
-            training,
-            learning_rate=training.learning_rate_at(site.round_number, settings.rounds),
-            seed=site.training_seed,
-            should_stop=site.is_stopped,
-        )
-        return Trained(outcome, trained_on=tuple(np.array(data.units, dtype=str)[selection.used].tolist()))
+    def targets(self, site: SiteView) -> Targets:
+        """Return the selected samples with their labels or pseudo-labels; without a selection all as they are given."""
+        stored = site.corrections.latest()
+        if stored is None or stored.corrections.round_number != site.round_number:
+            return AS_GIVEN
+        return active_targets(stored, site.load(TRAINING), site.locate().folder)
+
+    def objective(
+        self, network: nn.Module, site: SiteView, dice: DiceRecord | None, targets: Targets = AS_GIVEN
+    ) -> Objective:
+        """Return the loss of the round; in the warm-up federated averaging's."""
+        if site.round_number <= self.settings.warmup_rounds:
+            return super().objective(network, site, dice, targets)
+        return SupervisedObjective(_loss_of(self.settings, site.round_number) or build_loss(self.settings.training))
 
     def _fit(self, selector: SampleSelector | None, losses: Floats, site: SiteView) -> SampleSelector | None:
         """Fit the selector to losses, from the received one; None where the mixture collapses."""
@@ -131,22 +127,36 @@ class FedGSCASite(FedAvgSite):
                     return SampleSelector(own.means, own.variances, own.priors)
         return None
 
-    def _note(self, data: SiteData, selection: Selection, probabilities: Floats, site: SiteView) -> None:
-        """Keep for the site's data manager, and for evaluation, which labels do not look right."""
+    def _note(
+        self, data: SiteData, selection: Selection, probabilities: Floats, network: nn.Module, site: SiteView
+    ) -> None:
+        """Keep as corrections, and for evaluation, which labels do not look right."""
         append_record(site.run_folder / SELECTION_FILE, detection_record(data, selection, site.round_number))
-        found = suspicions(
+        provenance = Provenance(
+            method=self.settings.method,
+            round_number=site.round_number,
+            model_sha256=model_hash(network.state_dict()),
+            made=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+        corrections = doubted_cases(
             data,
             selection,
             probabilities,
             data_folder=site.locate().folder,
-            method=self.settings.method,
-            round_number=site.round_number,
+            provenance=provenance,
+            reverted=site.corrections.reverted,
         )
-        write_record(site.run_folder / SUSPICIONS_FILE, found)
+        site.corrections.write(corrections)
         site.info(
-            f"Round {site.round_number}: {len(found.suspects)} of {len(data.cases)} labels do not look right; which "
+            f"Round {site.round_number}: {len(corrections.cases)} of {len(data.cases)} labels do not look right; which "
             f"ones: fedannot suspects {site.run_folder}"
         )
+
+
+def _units_of(data: SiteData, targets: Targets) -> tuple[str, ...]:
+    """The patients that are trained on, of every sample."""
+    used = [True] * len(data.units) if targets.used is None else targets.used.tolist()
+    return tuple(unit for unit, is_used in zip(data.units, used, strict=True) if is_used)
 
 
 def _selector_file(run: Path, round_number: int) -> Path:

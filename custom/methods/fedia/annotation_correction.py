@@ -1,11 +1,9 @@
 """A site corrects its annotations: what a model is sure of and nobody has annotated becomes foreground (FedIA)."""
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,15 +12,10 @@ from torch import nn
 from ....transforms.array_types import Classes
 from ....transforms.connected_lesions import label_lesions
 from ....transforms.errors import DataError
-from ....transforms.printable import printable_logger
-from ...data.corrected_lesions import added_lesions
-from ...data.corrections import (
-    CorrectedLabel,
-    Corrections,
-    corrected_label_target,
-    read_corrections,
-    write_corrections,
-)
+from ...corrections.kinds import LesionsAdded
+from ...corrections.lesions import added_lesions
+from ...corrections.model import CaseCorrection, Corrections, CorrectionState, NewMask, Provenance
+from ...corrections.store import mask_target, write_corrections
 from ...data.description import SegmentationDescription
 from ...data.masks import plain_name, write_with_additions
 from ...data.preparation import build_restoration
@@ -32,8 +25,6 @@ from ...evaluation.inference import Inference
 from ...networks.hashing import model_hash
 from .correction import confident_classes
 from .judged_lesions import as_mask, judge_lesions, missing_lesions
-
-_LOGGER = printable_logger(__name__)
 
 
 def correct_annotations(
@@ -47,7 +38,7 @@ def correct_annotations(
     threshold: float,
     inference: Inference,
     smallest_lesion: int | None = None,
-    waits: bool = False,
+    is_proposed: bool = False,
 ) -> Corrections:
     """Add what the model is sure of to every annotation, and write those that change as new files.
 
@@ -67,7 +58,7 @@ def correct_annotations(
         threshold: τ, from 0.5 to below 1.
         inference: how the model is run.
         smallest_lesion: voxels of the smallest lesions that are added as a whole; None adds voxels by the threshold.
-        waits: whether given annotations count until the site's data manager has decided.
+        is_proposed: whether given annotations count until the site's data manager has decided.
 
     Returns:
         What was written to ``corrections.json``.
@@ -83,74 +74,40 @@ def correct_annotations(
     description = data.description
     assert isinstance(description, SegmentationDescription)
     restore = build_restoration(description)
-    labels: list[CorrectedLabel] = []
+    state = CorrectionState.PROPOSED if is_proposed else CorrectionState.ACTIVE
+    cases: list[CaseCorrection] = []
     failed: list[tuple[str, str]] = []
     with new_folder(folder) as unfinished:
         for position, (case, confident) in enumerate(zip(data.cases, found, strict=True)):
             given, image = _files(case)
-            record = CorrectedLabel(
+            record = CaseCorrection(
                 label=os.path.relpath(given, data_folder), image=os.path.relpath(image, data_folder)
             )
             added = torch.where(case.label == 0, confident, 0)
             if not added.any():
-                labels.append(record)
+                cases.append(record)
                 continue
             try:
-                changes = _write(unfinished, position, given, restore(image, given, added), description)
+                mask = _write(unfinished, position, given, restore(image, given, added), description)
             except DataError as error:
                 failed.append((record.label, str(error)))
             else:
-                labels.append(record.model_copy(update=changes | {"waits": waits}))
+                cases.append(record.model_copy(update={"mask": mask, "state": state}))
         corrections = Corrections(
             site=data.site,
             data=str(data_folder.resolve()),
-            method=method,
-            round_number=round_number,
-            model_sha256=model_hash(network.state_dict()),
-            threshold=threshold,
-            smallest_lesion=smallest_lesion,
-            made=datetime.now(UTC).isoformat(timespec="seconds"),
-            labels=tuple(labels),
+            provenance=Provenance(
+                method=method,
+                round_number=round_number,
+                model_sha256=model_hash(network.state_dict()),
+                made=datetime.now(UTC).isoformat(timespec="seconds"),
+            ),
+            corrections=(LesionsAdded(threshold=threshold, smallest_lesion=smallest_lesion),),
+            cases=tuple(cases),
             failed=tuple(failed),
         )
         write_corrections(unfinished, corrections)
     return corrections
-
-
-def adopt_corrections(earlier: Path, folder: Path, *, data_folder: Path, last_round: int) -> bool:
-    """Take over the corrections of a run that is being continued, unless there are some already or they came later.
-
-    Where a corrected file is absent nothing is taken over: the site then says that it has corrected nothing, and is
-    asked again.
-
-    Args:
-        earlier: the folder of the earlier run's corrections, which need not exist.
-        folder: the folder of this run's.
-        data_folder: the folder of the site's data in this run.
-        last_round: the last round before whose training a correction may have happened.
-
-    Returns:
-        Whether they were taken over.
-
-    Raises:
-        DataError: if the earlier ones cannot be read.
-    """
-    if read_corrections(folder) is not None:
-        return False
-    corrections = read_corrections(earlier)
-    if corrections is None or corrections.round_number > last_round:
-        return False
-    names = {name for label in corrections.labels for name in (label.file, label.partial_file) if name}
-    files = {name: earlier / name for name in sorted(names)}
-    if absent := [str(file) for file in files.values() if not file.is_file()]:
-        _LOGGER.warning("Site %s: corrected annotations of the earlier run are absent: %s", corrections.site, absent)
-        return False
-    with new_folder(folder) as unfinished:
-        for name, file in files.items():
-            (unfinished / name).parent.mkdir(exist_ok=True)
-            shutil.copyfile(file, unfinished / name)
-        write_corrections(unfinished, corrections.model_copy(update={"data": str(data_folder.resolve())}))
-    return True
 
 
 def _whole_lesions(network: nn.Module, data: SiteData, inference: Inference, smallest: int) -> Iterator[torch.Tensor]:
@@ -161,22 +118,20 @@ def _whole_lesions(network: nn.Module, data: SiteData, inference: Inference, sma
         yield torch.from_numpy(as_mask(missing, of_case.shape)).reshape(case.label.shape)
 
 
-def _write(
-    folder: Path, position: int, given: Path, placed: Classes, description: SegmentationDescription
-) -> dict[str, Any]:
-    """Write a given annotation with what is added, and return what the record says of the new file.
+def _write(folder: Path, position: int, given: Path, placed: Classes, description: SegmentationDescription) -> NewMask:
+    """Write a given annotation with what is added.
 
     Raises:
         DataError: if the given annotation cannot be read.
     """
-    target = corrected_label_target(folder, position, plain_name(given))
+    target = mask_target(folder, position, plain_name(given))
     file, before, kept = write_with_additions(target, given, placed, description)
-    return {
-        "file": str(file.relative_to(folder)),
-        "added_voxels": int(np.count_nonzero(kept)),
-        "new_lesions": _new_lesions(before, kept),
-        "lesions": added_lesions(kept),
-    }
+    return NewMask(
+        file=str(file.relative_to(folder)),
+        added_voxels=int(np.count_nonzero(kept)),
+        new_lesions=_new_lesions(before, kept),
+        lesions=added_lesions(kept),
+    )
 
 
 def _files(case: LoadedCase) -> tuple[Path, Path]:

@@ -1,19 +1,17 @@
 """FedIA at a site: how complete its annotations are, and their correction."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from ...data.corrections import CORRECTIONS_FOLDER, labels_in_use, read_corrections
 from ...data.datalist import TRAINING
 from ...evaluation.inference import Inference
 from ...interface.views import Answer, SiteView
 from ...seeding import derive_seed
 from ...task_names import CORRECT_ANNOTATIONS
 from ..fedavg.site import FedAvgSite
-from .annotation_correction import adopt_corrections, correct_annotations
+from .annotation_correction import correct_annotations
 from .completeness_report import completeness_report
 from .settings import FedIASettings
 
@@ -30,30 +28,15 @@ class FedIASite(FedAvgSite):
     settings: FedIASettings
 
     def before_task(self, site: SiteView) -> None:
-        """Take over what the continued run had corrected by then."""
-        if not self.settings.correction or site.continued_round is None:
-            return
-        for earlier in site.earlier_folders:
-            taken = adopt_corrections(
-                earlier / CORRECTIONS_FOLDER,
-                site.run_folder / CORRECTIONS_FOLDER,
-                data_folder=site.locate().folder,
-                last_round=site.continued_round + 1,
-            )
-            if taken:
-                site.info(f"The corrected annotations of {earlier} are used.")
-
-    def labels_in_use(self, section: str, site: SiteView) -> Mapping[Path, Path]:
-        """Return the corrected annotations of the training cases; the data manager may revert some at any time."""
-        if section != TRAINING:
-            return {}
-        return labels_in_use(site.run_folder / CORRECTIONS_FOLDER, site.locate().folder)
+        """Take over what the continued run had corrected by then, for its next round, too."""
+        if self.settings.correction and site.continued_round is not None:
+            self.adopt_corrections(site, site.continued_round + 1)
 
     def training_flags(self, site: SiteView) -> Mapping[str, Any]:
         """Say whether the site trains on corrected annotations."""
         if not self.settings.correction:
             return {}
-        return {"has_corrected": read_corrections(site.run_folder / CORRECTIONS_FOLDER) is not None}
+        return {"has_corrected": site.corrections.latest() is not None}
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Answer ``estimate_completeness`` or ``correct_annotations``."""
@@ -65,9 +48,9 @@ class FedIASite(FedAvgSite):
 
     def _correct(self, network: nn.Module, site: SiteView) -> None:
         """Correct the annotations, once; a second call finds the work done."""
-        folder = site.run_folder / CORRECTIONS_FOLDER
-        if read_corrections(folder) is not None:
+        if site.corrections.latest() is not None:
             return
+        folder = site.corrections.folder_of(site.round_number)
         corrections = correct_annotations(
             network,
             site.load(TRAINING),
@@ -78,19 +61,19 @@ class FedIASite(FedAvgSite):
             threshold=_CONTOUR if self.settings.additions == "lesions" else self.settings.correction_threshold,
             inference=Inference.of(self.settings),
             smallest_lesion=self.settings.smallest_lesion if self.settings.additions == "lesions" else None,
-            waits=self.settings.corrections == "ask",
+            is_proposed=self.settings.corrections == "ask",
         )
-        changed = [label for label in corrections.labels if label.file]
-        voxels, lesions = (sum(getattr(label, of) for label in changed) for of in ("added_voxels", "new_lesions"))
+        masks = [case.mask for case in corrections.cases if case.mask is not None]
+        voxels, lesions = (sum(getattr(mask, of) for mask in masks) for of in ("added_voxels", "new_lesions"))
         added = f"{voxels} voxels and {lesions} lesions"
-        count = f"{len(changed)} of {len(corrections.labels)} annotations"
+        count = f"{len(masks)} of {len(corrections.cases)} annotations"
         if self.settings.corrections == "ask":
-            told = (
+            sentence = (
                 f"{count} would be corrected, {added} added; the given ones count. To look at them: fedannot "
                 f"corrections show {folder}; to let them count: fedannot corrections restore {folder}"
             )
         else:
-            told = (
-                f"{count} corrected, {added} added. To look at them or to undo it: fedannot corrections show {folder}"
+            sentence = (
+                f"{count} corrected, {added} added. To look at them or to revert: fedannot corrections show {folder}"
             )
-        site.info(f"Before round {site.round_number}: {told}")
+        site.info(f"Before round {site.round_number}: {sentence}")

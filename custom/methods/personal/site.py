@@ -54,7 +54,8 @@ class PersonalSite(FedAvgSite):
     def train(self, network: nn.Module, site: SiteView) -> Trained:
         """Train the shared and the personal part, and keep the latter."""
         personal = self._personal_part(network, site, site.round_number - 1)
-        outcome = self.train_both(network, personal, self.batches(site.load(TRAINING), network), site)
+        batches = self.batches(site.load(TRAINING), network, self.targets(site))
+        outcome = self.train_both(network, personal, batches, site)
         save_tensors_of_round(
             site.run_folder / PERSONAL_FOLDER,
             site.round_number,

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedannot.apps.audit.applying import apply_decisions
+from fedannot.apps.audit.applying import PROVENANCE_FILE, apply_decisions
 from fedannot.apps.audit.case_files import CaseReader
-from fedannot.apps.audit.reviewed_files import PROVENANCE_FILE, ReviewedAnnotations
 from fedannot.apps.audit.stored_decisions import new_decision
 from fedannot.custom.audit.decisions import Decisions
+from fedannot.custom.corrections.kinds import MasksReplaced
+from fedannot.custom.corrections.model import Corrections
 from fedannot.custom.data.datalist import REFERENCE, TRAINING, read_datalist
 from fedannot.custom.data.json_record import read_record
 from fedannot.custom.data.masks import read_classes
@@ -58,16 +59,16 @@ def test_accepted_suggestions_are_new_annotations_in_the_form_of_the_given_ones(
     applied = apply_decisions(reader, decided(found), out)
     assert files_of(data) == before
     clean = clean_of(found)
-    for one in applied.record.annotations:
-        new, wanted = (read_classes(file, reader.description) for file in (out / one.file, clean[one.given]))
-        given = read_classes(data / one.given, reader.description)
+    for one in applied.record.cases:
+        new, wanted = (read_classes(file, reader.description) for file in (out / one.mask.file, clean[one.label]))
+        given = read_classes(data / one.label, reader.description)
         np.testing.assert_array_equal(new.classes, wanted.classes)
-        assert one.changed == np.count_nonzero(wanted.classes != given.classes) > 0
+        assert one.review.changed == np.count_nonzero(wanted.classes != given.classes) > 0
         if given.affine is not None:
             np.testing.assert_array_equal(new.affine, given.affine)
-            assert nibabel.load(out / one.file).shape == nibabel.load(data / one.given).shape
+            assert nibabel.load(out / one.mask.file).shape == nibabel.load(data / one.label).shape
         else:
-            values = [set(np.unique(np.asarray(Image.open(f)))) for f in (out / one.file, data / one.given)]
+            values = [set(np.unique(np.asarray(Image.open(f)))) for f in (out / one.mask.file, data / one.label)]
             assert values[0] == values[1] == {0, 255}
 
 
@@ -75,16 +76,23 @@ def test_provenance_says_who_decided_what_and_when(audit_of):
     found = audit_of("images")
     out = found.folder / "new"
     applied = apply_decisions(CaseReader(found), of_first_case(found, "accept"), out)
-    record = read_record(out / PROVENANCE_FILE, ReviewedAnnotations)
+    record = read_record(out / PROVENANCE_FILE, Corrections)
     assert record == applied.record
-    (one,) = record.annotations
+    (one,) = record.cases
     case = found.audit.cases[0]
-    assert (one.image, one.given, one.origin, one.is_reviewed) == (case.image, case.label, "accepted", True)
+    assert (one.image, one.label, one.review.origin, one.review.is_reviewed) == (
+        case.image,
+        case.label,
+        "accepted",
+        True,
+    )
     given = Path(found.audit.data) / case.label
-    assert one.given_sha256 == hashlib.sha256(given.read_bytes()).hexdigest()
-    (decision,) = one.decisions
+    assert one.review.given_sha256 == hashlib.sha256(given.read_bytes()).hexdigest()
+    (decision,) = one.review.decisions
     assert (decision.reviewer, decision.choice, decision.reason) == ("Dr Ada", "accept", "seen twice")
-    assert record.model_sha256 == found.audit.model_sha256
+    assert (record.provenance.model_sha256, record.provenance.reviewer) == (found.audit.model_sha256, "Dr Ada")
+    source = str(found.folder.resolve())
+    assert record.corrections == (MasksReplaced(source=source, audited=found.audit.made),)
 
 
 def test_only_accepted_findings_change_an_annotation(audit_of):
@@ -93,15 +101,15 @@ def test_only_accepted_findings_change_an_annotation(audit_of):
     case = found.audit.cases[0]
     assert len(case.findings) > 2
     out = found.folder / "new"
-    (one,) = apply_decisions(reader, of_first_case(found, "keep", "accept", "later"), out).record.annotations
-    assert not one.is_reviewed
-    given, new = (read_classes(f, reader.description).classes for f in (reader.data / one.given, out / one.file))
+    (one,) = apply_decisions(reader, of_first_case(found, "keep", "accept", "later"), out).record.cases
+    assert not one.review.is_reviewed
+    given, new = (read_classes(f, reader.description).classes for f in (reader.data / one.label, out / one.mask.file))
     place = case.findings[1].place
     # The files of this phantom are as large as what the network sees.
     slices = slice(place.sample, place.sample + place.samples)
     region = (slice(place.start[0], place.stop[0]), slice(place.start[1], place.stop[1]), slices)
     changed = given != new
-    assert changed[region].sum() == changed.sum() == one.changed > 0
+    assert changed[region].sum() == changed.sum() == one.review.changed > 0
 
 
 def test_a_file_larger_than_the_networks_image_keeps_what_no_suggestion_changes(audit_of):
@@ -116,8 +124,8 @@ def test_a_file_larger_than_the_networks_image_keeps_what_no_suggestion_changes(
     Image.fromarray(large).save(data / case.label)
     Image.fromarray(image).save(data / case.image)
     out = found.folder / "new"
-    (one,) = apply_decisions(CaseReader(found), of_first_case(found, "accept"), out).record.annotations
-    new = np.asarray(Image.open(out / one.file))
+    (one,) = apply_decisions(CaseReader(found), of_first_case(found, "accept"), out).record.cases
+    new = np.asarray(Image.open(out / one.mask.file))
     clean = np.asarray(Image.open(clean_of(found)[case.label])).repeat(3, 0).repeat(3, 1)
     np.testing.assert_array_equal(new[0:3, 0:3], large[0:3, 0:3])
     expected = clean.copy()
@@ -158,7 +166,7 @@ def test_a_list_beside_other_data_says_where_the_files_are_to_lie(audit_of):
     found = audit_of("images")
     applied = apply_decisions(CaseReader(found), of_first_case(found, "accept"), found.folder / "new")
     (item,) = json.loads(applied.reference.read_text())["reference"]
-    assert item["label"] == f"new/{applied.record.annotations[0].file}"
+    assert item["label"] == f"new/{applied.record.cases[0].mask.file}"
 
 
 def test_a_datalist_does_not_lead_out_of_its_folder(audit_of):
@@ -243,19 +251,19 @@ def test_an_edited_mask_counts_in_place_of_suggestions(audit_of, by_path):
     folder = edit(found, case.label if by_path else None, with_corner)
     out = found.folder / "new"
     decisions = of_first_case(found, "accept")
-    (one,) = apply_decisions(CaseReader(found), decisions, out, edited=folder).record.annotations
-    assert (one.origin, one.is_reviewed) == ("edited", True)
-    given, new = (np.asarray(Image.open(f)) for f in (Path(found.audit.data) / case.label, out / one.file))
+    (one,) = apply_decisions(CaseReader(found), decisions, out, edited=folder).record.cases
+    assert (one.review.origin, one.review.is_reviewed) == ("edited", True)
+    given, new = (np.asarray(Image.open(f)) for f in (Path(found.audit.data) / case.label, out / one.mask.file))
     np.testing.assert_array_equal(new, with_corner(given.copy()))
-    assert one.changed == np.count_nonzero(given != new)
+    assert one.review.changed == np.count_nonzero(given != new)
 
 
 def test_an_edited_volume_gets_the_geometry_of_the_given_one(audit_of):
     found = audit_of("slices")
     folder = edit(found, None, lambda v, a: (np.where(np.indices(v.shape)[0] == 0, 1, v).astype(np.float32), a + 1e-4))
     out = found.folder / "new"
-    (one,) = apply_decisions(CaseReader(found), Decisions(site=found.site), out, edited=folder).record.annotations
-    given, new = nibabel.load(Path(found.audit.data) / one.given), nibabel.load(out / one.file)
+    (one,) = apply_decisions(CaseReader(found), Decisions(site=found.site), out, edited=folder).record.cases
+    given, new = nibabel.load(Path(found.audit.data) / one.label), nibabel.load(out / one.mask.file)
     np.testing.assert_array_equal(new.affine, given.affine)
     assert np.asarray(new.dataobj)[0].all()
 

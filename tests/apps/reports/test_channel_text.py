@@ -32,7 +32,7 @@ def parameter(deviation, p_value=0.001, established=False, reason="said"):
 
 
 def channel(number, undone, **parameters):
-    record = SiteChannelRecord(parameters=parameters, offsets={}, missing={}, undone_before_round=undone)
+    record = SiteChannelRecord(parameters=parameters, corrections=(), corrected_before_round=undone)
     return ChannelRecord(
         before_round=number, zero={"1": "Zero is here."}, decision="Decided.", sites={"site-1": record}
     )
@@ -56,11 +56,11 @@ def test_missing_objects_are_in_per_cent_and_the_rounds_of_all_estimates_are_nam
     first = channel(6, 6, **{"missing 1": parameter(0.5, established=True)})
     last = channel(9, 10, **{"missing 1": parameter(0.25, established=True)})
     entries = channel_entries(ChannelFindings(channels=(first, last)), "site-1")
-    assert (entries["missing, %"], entries["undone before"]) == ("25", "6, 10")
+    assert (entries["missing, %"], entries["corrected before"]) == ("25", "6, 10")
 
 
 def test_who_is_not_there_has_no_entries():
-    empty = {"contours": "-", "missing, %": "-", "swapped, %": "-", "undone before": "-"}
+    empty = {"contours": "-", "missing, %": "-", "swapped, %": "-", "corrected before": "-"}
     assert channel_entries(None, "site-1") == empty
     assert channel_entries(ChannelFindings(channels=()), "site-1") == empty
     assert channel_entries(ChannelFindings(channels=(channel(6, None),)), "elsewhere") == empty

@@ -9,18 +9,15 @@ import nibabel
 import numpy as np
 import pytest
 from PIL import Image
+from support.corrected_runs import made_corrections
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
 from fedannot.apps.reports.annotation_findings import completeness_errors, correction_scores, pooled_correction
-from fedannot.custom.data.corrected_lesions import added_lesions
-from fedannot.custom.data.corrections import (
-    CORRECTIONS_FILE,
-    CorrectedLabel,
-    Corrections,
-    read_corrections,
-    write_corrections,
-)
+from fedannot.custom.corrections.kinds import LesionsAdded
+from fedannot.custom.corrections.lesions import added_lesions
+from fedannot.custom.corrections.model import CORRECTIONS_FILE, CaseCorrection, CorrectionState, NewMask
+from fedannot.custom.corrections.store import read_corrections, write_corrections
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 
@@ -32,7 +29,7 @@ def run(tmp_path_factory):
     """A federation of two sites, and a run in which site-1 found half of what it lacks, and something else."""
     folder = tmp_path_factory.mktemp("corrections")
     write_phantom_federation(folder / "data", LesionVolumes(SHARES), num_sites=2, images_per_site=2, test_images=1)
-    site, target = folder / "data" / "site-1", folder / "run" / "site-1" / "simulate_job" / "corrections"
+    site, target = folder / "data" / "site-1", folder / "run" / "site-1" / "simulate_job" / "corrections" / "round_14"
     (target / "labels").mkdir(parents=True)
     labels = []
     for index in (1, 2):
@@ -43,24 +40,14 @@ def run(tmp_path_factory):
         voxels[0, 0, :3] = 1  # outside the body
         nibabel.save(nibabel.Nifti1Image(voxels, clean.affine), target / "labels" / f"{index:04d}_{name}")
         labels.append(
-            CorrectedLabel(
+            CaseCorrection(
                 label=f"labels/{name}",
                 image=f"images/{name}",
-                file=f"labels/{index:04d}_{name}",
-                added_voxels=int(voxels.sum()),
-                new_lesions=3,
+                mask=NewMask(file=f"labels/{index:04d}_{name}", added_voxels=int(voxels.sum()), new_lesions=3),
             )
         )
-    corrections = Corrections(
-        site="site-1",
-        data=str(site),
-        method="fedia",
-        round_number=14,
-        model_sha256="ab" * 32,
-        threshold=0.8,
-        made="2026-01-01T00:00:00+00:00",
-        labels=tuple(labels),
-    )
+    added = (LesionsAdded(threshold=0.8),)
+    corrections = made_corrections(site, labels, method="fedia", round_number=14, corrections=added)
     write_corrections(target, corrections)
     return folder
 
@@ -73,8 +60,8 @@ def invoke(*arguments, code=0):
 
 def test_list_says_what_was_added_and_by_which_rule(run):
     text = invoke("list", run / "run")
-    assert "site-1: 2 of 2 annotations are used in corrected form" in text
-    assert "fedia, background with a probability above 0.8 becomes foreground" in text
+    assert "site-1: 2 of 2 cases count otherwise than given" in text
+    assert "background with a probability above 0.8 becomes foreground" in text
     assert "before round 14, by model abababababababab" in text
     for name in ("labels/volume_001.nii.gz", "labels/volume_002.nii.gz"):
         assert name in text
@@ -84,9 +71,11 @@ def test_list_says_so_where_whole_lesions_were_added(run, tmp_path):
     run = shutil.copytree(run, tmp_path / "copy")
     (folder,) = (file.parent for file in run.glob("**/corrections.json"))
     corrections = read_corrections(folder)
-    write_corrections(folder, corrections.model_copy(update={"smallest_lesion": 5, "threshold": 0.5}))
+    write_corrections(
+        folder, corrections.model_copy(update={"corrections": (LesionsAdded(threshold=0.5, smallest_lesion=5),)})
+    )
     text = invoke("list", run / "run")
-    assert "rule: fedia, new lesions of at least 5 voxels are added as a whole" in text
+    assert "new lesions of at least 5 voxels are added as a whole" in text
     assert "becomes foreground" not in text
 
 
@@ -106,7 +95,7 @@ def test_revert_changes_the_record_alone(run, tmp_path):
     files = [file for file in [*copy.rglob("*"), *(run / "data").rglob("*")] if file.is_file()]
     before = {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
     text = invoke("revert", copy, "--case", "volume_001.nii.gz")
-    assert "site-1: 1 annotations count as they were given, 1 in corrected form" in text
+    assert "site-1: 1 cases count as they were given, 1 in corrected form" in text
     assert invoke("list", copy).count("reverted") == 1
     invoke("revert", copy)
     assert invoke("list", copy).count("reverted") == 2
@@ -121,11 +110,11 @@ def test_a_revert_can_be_taken_back(run, tmp_path):
     before = record.read_bytes()
     invoke("revert", copy)
     text = invoke("restore", copy, "--case", "volume_002.nii.gz")
-    assert "site-1: 1 annotations count as they were given, 1 in corrected form" in text
+    assert "site-1: 1 cases count as they were given, 1 in corrected form" in text
     listed = invoke("list", copy)
-    assert (listed.count("reverted"), "1 of 2 annotations are used" in listed) == (1, True)
+    assert (listed.count("reverted"), "1 of 2 cases counts" in listed) == (1, True)
     text = invoke("restore", copy)
-    assert "site-1: 0 annotations count as they were given, 2 in corrected form" in text
+    assert "site-1: 0 cases count as they were given, 2 in corrected form" in text
     assert record.read_bytes() == before
 
 
@@ -133,16 +122,17 @@ def test_lesions_are_listed_reverted_and_restored_one_by_one(run, tmp_path):
     folder = shutil.copytree(run, tmp_path / "copy")
     (record,) = (file.parent for file in folder.glob("**/corrections.json"))
     corrections = read_corrections(record)
-    first = corrections.labels[0]
+    first = corrections.cases[0]
     given, corrected = (
         np.asarray(nibabel.load(file).dataobj)
-        for file in (folder / "data" / "site-1" / first.label, record / first.file)
+        for file in (folder / "data" / "site-1" / first.label, record / first.mask.file)
     )
     lesions = added_lesions(np.where(given == 0, corrected, 0).astype(np.uint8))
     assert len(lesions) > 1
-    labels = (first.model_copy(update={"lesions": lesions}), *corrections.labels[1:])
+    mask = first.mask.model_copy(update={"lesions": lesions})
+    cases = (first.model_copy(update={"mask": mask}), *corrections.cases[1:])
     data = str(folder / "data" / "site-1")
-    write_corrections(record, corrections.model_copy(update={"labels": labels, "data": data}))
+    write_corrections(record, corrections.model_copy(update={"cases": cases, "data": data}))
     case = ("--case", "volume_001.nii.gz")
     listed = invoke("list", folder / "run", *case)
     assert listed.count("added") == len(lesions)
@@ -152,7 +142,7 @@ def test_lesions_are_listed_reverted_and_restored_one_by_one(run, tmp_path):
     assert f"of labels/volume_001.nii.gz {len(lesions) - 1} of {len(lesions)} added lesions count" in text
     assert "corrected, without 1 added lesion" in invoke("list", folder / "run")
     assert invoke("list", folder / "run", *case).count("reverted") == 1
-    counting = np.asarray(nibabel.load(record / read_corrections(record).labels[0].counting_file).dataobj)
+    counting = np.asarray(nibabel.load(record / read_corrections(record).cases[0].mask.counting_file).dataobj)
     assert not counting[0, 0, :3].any()
     assert np.count_nonzero(counting != corrected) == 3
     assert f"{len(lesions)} of {len(lesions)} added" in invoke("restore", folder / "run", *case, "--lesion", "1")
@@ -163,13 +153,13 @@ def test_corrections_that_wait_are_listed_as_such_and_restored(run, tmp_path):
     copy = shutil.copytree(run / "run", tmp_path / "run")
     record = next(copy.rglob(CORRECTIONS_FILE)).parent
     corrections = read_corrections(record)
-    labels = tuple(one.model_copy(update={"waits": True}) for one in corrections.labels)
-    write_corrections(record, corrections.model_copy(update={"labels": labels}))
+    names = [case.name for case in corrections.cases]
+    write_corrections(record, corrections.with_states(names, CorrectionState.PROPOSED))
     listed = invoke("list", copy)
-    assert (listed.count("waits for a decision"), "0 of 2 annotations are used" in listed) == (2, True)
+    assert (listed.count("proposed"), "0 of 2 cases count" in listed) == (2, True)
     assert "1 in corrected form" in invoke("restore", copy, "--case", "volume_001.nii.gz")
     invoke("revert", copy, "--case", "volume_002.nii.gz")
-    assert "waits" not in invoke("list", copy)
+    assert "proposed" not in invoke("list", copy)
 
 
 def test_a_corrected_file_that_is_gone_is_not_restored(run, tmp_path):
@@ -218,14 +208,14 @@ def test_a_job_s_folder_of_a_kit_leads_to_the_site_s_own_one(run, tmp_path):
     shutil.copytree(run / "run" / "site-1" / "simulate_job", tmp_path / "private" / "simulate_job")
     (tmp_path / "simulate_job" / "app_site-1").mkdir(parents=True)
     for folder in (tmp_path, tmp_path / "simulate_job", tmp_path / "private" / "simulate_job"):
-        assert "2 of 2 annotations are used" in invoke("list", folder)
+        assert "2 of 2 cases count" in invoke("list", folder)
 
 
 def test_a_site_that_corrected_nothing_beside_one_that_did_is_no_error(run, tmp_path):
     copy = shutil.copytree(run / "run", tmp_path / "run")
     (copy / "site-2" / "simulate_job" / "app_site-2").mkdir(parents=True)
     assert "site-2 corrected none of its annotations" in " ".join(invoke("list", copy, "--site", "site-2").split())
-    assert "2 of 2 annotations are used" in invoke("list", copy)
+    assert "2 of 2 cases count" in invoke("list", copy)
 
 
 @pytest.mark.parametrize(
@@ -233,9 +223,9 @@ def test_a_site_that_corrected_nothing_beside_one_that_did_is_no_error(run, tmp_
     [
         (["list", "{run}/data"], "found no corrections.json in it"),
         (["show", "{run}/run", "--site", "site-9"], "found no corrections of 'site-9'; expected one of: site-1"),
-        (["show", "{run}/run", "--case", "x.nii"], "found no corrected annotation 'x.nii'; expected one of: labels/"),
-        (["revert", "{run}/run", "--case", "x.nii"], "no corrected annotation 'x.nii'; expected one of: labels/"),
-        (["restore", "{run}/run", "--case", "x.nii"], "no corrected annotation 'x.nii'; expected one of: labels/"),
+        (["show", "{run}/run", "--case", "x.nii"], "found no corrected case 'x.nii'; expected one of: labels/"),
+        (["revert", "{run}/run", "--case", "x.nii"], "no corrected case 'x.nii'; expected one of: labels/"),
+        (["restore", "{run}/run", "--case", "x.nii"], "no corrected case 'x.nii'; expected one of: labels/"),
     ],
 )
 def test_what_is_not_there_is_an_error_that_says_what_is(run, arguments, text):

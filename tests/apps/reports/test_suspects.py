@@ -3,35 +3,27 @@
 import io
 import re
 
-from fedannot.apps.reports.suspects import print_suspects
+from support.corrected_runs import made_corrections
+
+from fedannot.apps.reports.suspects import other_class, print_suspects
 from fedannot.apps.terminal import Terminal
-from fedannot.custom.data.label_suspicions import LabelSuspicions, SuspectCase
+from fedannot.custom.corrections.kinds import CasesRelabelled
+from fedannot.custom.corrections.model import CaseCorrection, NewClass
 
 # Image, class that the model takes it for, how sure it is, how likely its label is right.
 CASES = (("a", "cat", 0.61, 0.01), ("b", "cat", 0.99, 0.02), ("c", "dog", 0.999, 0.03), ("d", "cat", 0.7, 0.04))
 
 
 def record_of(cases):
-    suspects = tuple(
-        SuspectCase(
+    doubted = tuple(
+        CaseCorrection(
             image=f"{name}.png",
-            given="dog",
-            predicted=predicted,
-            confidence=sure,
-            clean_probability=likely,
-            relabelled=False,
+            new_class=NewClass(given="dog", becomes="", predicted=predicted, confidence=sure, clean_probability=likely),
         )
         for name, predicted, sure, likely in cases
     )
-    return LabelSuspicions(
-        site="site-1",
-        data="data",
-        method="fedgsca",
-        round_number=3,
-        noise_level=0.1,
-        coefficient=0.5,
-        suspects=suspects,
-    )
+    relabelled = (CasesRelabelled(noise_level=0.1, threshold=0.5),)
+    return made_corrections("data", doubted, method="fedgsca", round_number=3, corrections=relabelled)
 
 
 def test_the_list_goes_down_in_the_number_that_it_shows():
@@ -44,4 +36,4 @@ def test_the_list_goes_down_in_the_number_that_it_shows():
 
 def test_equally_sure_cases_stay_in_the_order_of_their_likelihood():
     equal = [(name, "cat", 0.9, likely) for name, _, _, likely in CASES]
-    assert [suspect.image for suspect in record_of(equal).other_class] == ["a.png", "b.png", "c.png", "d.png"]
+    assert [case.image for case in other_class(record_of(equal))] == ["a.png", "b.png", "c.png", "d.png"]

@@ -1,6 +1,7 @@
 """The executor: tasks by their own names, what goes wrong as a short reason, and what filters find afterwards."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable
 from nvflare.apis.signal import Signal
 from nvflare.app_common.app_constant import AppConstants
+from support.corrected_runs import made_corrections
 
 from fedannot.custom.compatibility import DataMismatchError
+from fedannot.custom.corrections.kinds import LesionsAdded
+from fedannot.custom.corrections.model import CaseCorrection, NewMask
 from fedannot.custom.data.location import DATA_VARIABLE, DataLocation
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
@@ -297,8 +301,25 @@ def test_data_are_read_once_and_again_when_the_annotations_in_use_change(tmp_pat
     view = executor.view(1, {}, context(tmp_path, "train"))
     first = view.load("training")
     assert view.load("training") is first
-    executor.method.labels_in_use = lambda section, site: {Path("a"): Path("b")}  # type: ignore[method-assign]
-    assert view.load("training") is not first
+    case = first.cases[0]
+    assert case.files is not None
+    assert isinstance(case.files.label, Path)
+    folder = view.corrections.folder_of(1)
+    corrected = folder / f"labels/0001_{case.files.label.name}"
+    corrected.parent.mkdir(parents=True)
+    shutil.copyfile(case.files.label, corrected)
+    mask = NewMask(file=str(corrected.relative_to(folder)))
+    names = {"image": case.image_name(view.locate().folder), "label": case.label_name(view.locate().folder)}
+    added = (LesionsAdded(threshold=0.8),)
+    corrections = made_corrections(
+        view.locate().folder, [CaseCorrection(**names, mask=mask)], round_number=1, corrections=added
+    )
+    view.corrections.write(corrections)
+    again = view.load("training")
+    assert again is not first
+    assert again.cases[0].files is not None
+    assert again.cases[0].files.label == corrected
+    assert view.load("training") is again
 
 
 def test_a_site_learns_where_its_part_of_the_continued_run_may_lie(tmp_path: Path) -> None:

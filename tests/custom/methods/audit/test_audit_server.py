@@ -113,7 +113,7 @@ def test_each_site_is_told_its_own_after_the_last_round():
     assert described["audit"]["kinds"]["site-1"]["boundary"] == {"flagged": 0.25, "auroc": 0.9}
     assert described["audit"]["kinds"]["site-1"]["missing"] == {"flagged": 0.25, "auroc": None}
     assert described["channels"][0]["zero"]["1"].endswith("The groups: site-5, site-6; site-1, site-2, site-3, site-4.")
-    assert "would undo what is established at 6 of 6 sites" in described["channels"][0]["decision"]
+    assert "would correct what is established at 6 of 6 sites" in described["channels"][0]["decision"]
 
 
 def test_a_site_that_does_not_answer_is_named_and_the_others_go_on():

@@ -4,11 +4,13 @@ import math
 from dataclasses import replace
 
 import pytest
+from support.corrected_runs import bias_of, missed_of, model_bias_of, relabelled_of
 
 from fedannot.custom.channel.averaged_contour import AveragedContour
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.channel.image_features import ImageStatistics
+from fedannot.custom.corrections.kinds import ObjectsRelabelled
 from fedannot.custom.methods.auto.answers import ChannelAnswer
 from fedannot.custom.methods.auto.channel_record import channel_record
 from fedannot.custom.methods.auto.decisions import OTHER_IMAGES, decide, predicted_share
@@ -51,28 +53,28 @@ TWO_GROUPS = (-4.0, -4.6, -5.0, -4.2, -4.4, -5.1, 4.4, 5.0)
 def test_sites_that_say_nothing_of_their_images_are_judged_where_the_settings_ask():
     nothing = ImageStatistics.unknown()
     silent = {site: replace(one, images=nothing) for site, one in sites(*TWO_GROUPS).items()}
-    assert not any(decide(silent, SETTINGS, seed=100).undo.values())
+    assert not any(decide(silent, SETTINGS, seed=100).corrections.values())
     usual = SETTINGS.model_copy(update={"unknown_images": "in_domain"})
-    assert decide(silent, usual, seed=100).undo == decide(sites(*TWO_GROUPS), usual, seed=100).undo
+    assert decide(silent, usual, seed=100).corrections == decide(sites(*TWO_GROUPS), usual, seed=100).corrections
     # Who says that its images are others is not judged all the same.
     mixed = sites(*TWO_GROUPS) | {"site-7": answer(5.0, image=9.0), "site-6": silent["site-6"]}
     found = decide(mixed, usual, seed=100)
-    assert not found.undo["site-7"]
-    assert found.undo["site-6"]
+    assert not found.corrections["site-7"]
+    assert found.corrections["site-6"]
 
 
 def test_two_groups_undo_their_distance_from_half_way():
     found = decide(sites(*TWO_GROUPS), SETTINGS, seed=100)
     zero = (sum(TWO_GROUPS[:6]) / 6 + 4.7) / 2
     assert found.anchors[0].kind == "balanced"
-    assert all(found.undo[f"site-{i}"].offsets[1] == pytest.approx(o - zero) for i, o in enumerate(TWO_GROUPS))
-    assert not any(undo.missing for undo in found.undo.values())
+    assert all(bias_of(found.corrections[f"site-{i}"])[1] == pytest.approx(o - zero) for i, o in enumerate(TWO_GROUPS))
+    assert not any(missed_of(asked) for asked in found.corrections.values())
 
 
 def test_equal_sites_undo_nothing():
     found = decide(sites(0.1, -0.1, 0.2, 0.0, -0.2), SETTINGS, seed=100)
-    assert not any(found.undo.values())
-    assert set(found.undo) == {f"site-{index}" for index in range(5)}
+    assert not any(found.corrections.values())
+    assert set(found.corrections) == {f"site-{index}" for index in range(5)}
 
 
 @pytest.mark.parametrize(("found_patients", "overshoots"), [(12, {1: 1.0}), (2, {})])
@@ -80,19 +82,21 @@ def test_the_models_own_contours_are_told_by_a_model_that_is_fit_to_judge(found_
     """Sites that undo what their own reviewed cases say; the model draws 1 px outside of these."""
     answers = sites(*TWO_GROUPS, reviewed=3.0, reference=-1.0)
     first = channel_record(decide(answers, SETTINGS, seed=100), 4)
-    done = {site: one.model_copy(update={"undone_before_round": 4}) for site, one in first.sites.items()}
+    done = {site: one.model_copy(update={"corrected_before_round": 4}) for site, one in first.sites.items()}
     judged = {
         site: replace(one, offset=known(one.offset[0].value, patients=found_patients)) for site, one in answers.items()
     }
     found = decide(judged, SETTINGS, seed=100, before=first.model_copy(update={"sites": done}))
-    assert all(undo.offsets == {1: pytest.approx(3.0)} for undo in found.undo.values())
-    assert [undo.overshoot for undo in found.undo.values()] == len(TWO_GROUPS) * [pytest.approx(overshoots)]
+    assert all(bias_of(asked) == {1: pytest.approx(3.0)} for asked in found.corrections.values())
+    assert [model_bias_of(asked) for asked in found.corrections.values()] == len(TWO_GROUPS) * [
+        pytest.approx(overshoots)
+    ]
 
 
 def test_one_site_that_differs_is_told_and_left_as_federated_averaging_does_not_follow_it():
     found = decide(sites(0.1, -0.1, 0.2, 0.0, 3.0), SETTINGS, seed=100)
     assert found.findings["site-4"]["offset 1"].established
-    assert not any(found.undo.values())
+    assert not any(found.corrections.values())
     # Zero is the median site's 0.1; the second and the third of five offsets are its 40 and 60 % quantiles.
     assert found.harmless[1] == AveragedContour(pytest.approx(-0.1), pytest.approx(0.0))
     said = channel_record(found, 4).decision
@@ -103,8 +107,8 @@ def test_one_site_that_differs_is_told_and_left_as_federated_averaging_does_not_
 def test_one_site_that_differs_undoes_alone_where_it_has_most_of_the_images():
     answers = sites(0.1, -0.1, 0.2, 0.0) | {"large": replace(answer(3.0), num_samples=100)}
     found = decide(answers, SETTINGS, seed=100)
-    assert [site for site, undo in found.undo.items() if undo] == ["large"]
-    assert found.undo["large"].offsets[1] == pytest.approx(2.9)
+    assert [site for site, asked in found.corrections.items() if asked] == ["large"]
+    assert bias_of(found.corrections["large"])[1] == pytest.approx(2.9)
     assert not found.harmless
 
 
@@ -112,45 +116,45 @@ def test_a_site_whose_images_are_of_another_kind_is_no_minority_of_the_others():
     """A model that can tell its images follows its contours there."""
     answers = sites(0.1, -0.1, 0.2, 0.0, 3.0) | {"other": answer(0.0, reviewed=3.0, image=9.0)}
     found = decide(answers, SETTINGS, seed=100)
-    assert [site for site, undo in found.undo.items() if undo] == ["other"]
+    assert [site for site, asked in found.corrections.items() if asked] == ["other"]
 
 
 def test_all_sites_that_err_alike_cannot_be_told_from_their_images_edges():
     found = decide(sites(4.8, 5.2, 5.0, 5.0, 7.4, edges=0.0), SETTINGS, seed=100)
-    assert not any(found.undo.values())
+    assert not any(found.corrections.values())
     assert "Cannot tell" in found.findings["site-4"]["offset 1"].reason
 
 
 def test_a_site_with_reviewed_cases_needs_no_other():
     answers = sites(4.8, 5.2, 5.0, 5.0, 7.4) | {"known": answer(5.0, reviewed=5.1)}
     found = decide(answers, SETTINGS, seed=100)
-    assert found.undo["known"].offsets[1] == pytest.approx(5.1)
+    assert bias_of(found.corrections["known"])[1] == pytest.approx(5.1)
 
 
 def test_reviewed_cases_of_some_are_zero_for_all():
     answers = sites(4.8, 5.2, 5.0) | {"known": answer(5.4, reference=0.2)}
     found = decide(answers, SETTINGS, seed=100)
     assert found.anchors[0].kind == "reference"
-    assert found.undo["site-0"].offsets[1] == pytest.approx(4.6)
-    assert found.undo["known"].offsets[1] == pytest.approx(5.2)
+    assert bias_of(found.corrections["site-0"])[1] == pytest.approx(4.6)
+    assert bias_of(found.corrections["known"])[1] == pytest.approx(5.2)
 
 
 def test_a_site_with_other_images_is_not_judged_and_moves_no_zero():
     answers = sites(*TWO_GROUPS) | {"other": answer(-9.0, image=9.0)}
     found = decide(answers, SETTINGS, seed=100)
-    assert not found.undo["other"]
+    assert not found.corrections["other"]
     assert OTHER_IMAGES in found.findings["other"]["offset 1"].reason
     without = decide(sites(*TWO_GROUPS), SETTINGS, seed=100)
     assert found.anchors == without.anchors
     answers["other"] = answer(-9.0, reviewed=1.5, image=9.0)
-    assert decide(answers, SETTINGS, seed=100).undo["other"].offsets[1] == pytest.approx(1.5)
+    assert bias_of(decide(answers, SETTINGS, seed=100).corrections["other"])[1] == pytest.approx(1.5)
 
 
 def test_missing_objects_count_from_the_most_complete_site():
     shares = {"a": 0.8, "b": 0.4, "c": 0.79, "d": 0.2}
     answers = {site: answer(0.0, completeness=share) for site, share in shares.items()}
     found = decide(answers, SETTINGS, seed=100)
-    assert {site: undo.missing for site, undo in found.undo.items()} == {
+    assert {site: missed_of(asked) for site, asked in found.corrections.items()} == {
         "a": {},
         "b": {1: pytest.approx(0.5)},
         "c": {},
@@ -181,12 +185,12 @@ def test_what_was_established_missing_stays_where_a_later_estimate_agrees(later,
     shares = {"a": 0.8, "b": 0.4, "c": 0.79}
     before = channel_record(decide(with_completeness(shares), SETTINGS, seed=100), 5)
     found = decide(with_completeness(shares, b=later), SETTINGS, seed=100, before=before)
-    assert {site: undo.missing for site, undo in found.undo.items() if undo} == (
+    assert {site: missed_of(asked) for site, asked in found.corrections.items() if asked} == (
         {"b": {1: pytest.approx(0.5)}} if stands else {}
     )
     if later and stands:
         assert "agrees, and stays (+0.50)" in found.findings["b"]["missing 1"].reason
-        assert not decide(with_completeness(shares, b=later), SETTINGS, seed=100).undo["b"]
+        assert not decide(with_completeness(shares, b=later), SETTINGS, seed=100).corrections["b"]
 
 
 def test_what_was_established_missing_does_not_stay_where_the_model_is_unfit():
@@ -196,12 +200,12 @@ def test_what_was_established_missing_does_not_stay_where_the_model_is_unfit():
         site: replace(one, annotated_patients=(1000,))
         for site, one in with_completeness(shares, b={"slope": 0.5}).items()
     }
-    assert not any(decide(later, SETTINGS, seed=100, before=before).undo.values())
+    assert not any(decide(later, SETTINGS, seed=100, before=before).corrections.values())
 
 
 def test_a_share_that_cannot_be_told_is_no_measure_for_others():
     answers = with_completeness({"a": 0.7, "b": 0.7, "c": 1.0}, c={"slope": math.nan})
-    assert not any(decide(answers, SETTINGS, seed=100).undo.values())
+    assert not any(decide(answers, SETTINGS, seed=100).corrections.values())
 
 
 # True offsets −5.7 and on. In the second, on a scale that lies 5.4 lower, the fourth site falls to the other group.
@@ -273,7 +277,7 @@ def test_a_second_zero_that_agrees_with_the_first_stands_by_itself():
 def test_what_the_settings_leave_out_is_measured_and_not_undone():
     settings = SETTINGS.model_copy(update={"undo": ("missing",)})
     found = decide(sites(*TWO_GROUPS), settings, seed=100)
-    assert not any(found.undo.values())
+    assert not any(found.corrections.values())
     assert found.findings["site-0"]["offset 1"].established
 
 
@@ -288,14 +292,14 @@ def test_what_the_settings_leave_out_is_measured_and_not_undone():
 def test_the_floor_is_in_pixels_of_four_millimetres(others, own, floor):
     answers = sites(0.0, 0.1, -0.1, 0.05, pixel_size=4.0, **others) | {"far": answer(**own, pixel_size=4.0)}
     found = decide(answers, SETTINGS, seed=100)
-    assert not any(found.undo.values())
+    assert not any(found.corrections.values())
     assert f"floor {floor}" in found.findings["far"]["offset 1"].reason
 
 
 def test_a_site_that_is_the_protocol_has_no_error_of_zero():
     settings = SETTINGS.model_copy(update={"anchor": "site:site-0"})
     found = decide(sites(0.0, 1.1, 1.2), settings, seed=100)
-    assert [site for site, undo in found.undo.items() if undo] == ["site-1", "site-2"]
+    assert [site for site, asked in found.corrections.items() if asked] == ["site-1", "site-2"]
 
 
 def test_several_sites_zero_is_the_middle_one():
@@ -311,13 +315,13 @@ def test_a_site_that_lies_moves_no_honest_one(lie):
     claims = replace(answer(lie), edges=known(lie, patients=10**6), reference=known(lie, patients=10**6))
     for liar in (claims, replace(claims, reference=UNKNOWN)):
         found = decide(honest | {"liar": liar}, SETTINGS, seed=100)
-        assert not any(found.undo[site] for site in honest)
+        assert not any(found.corrections[site] for site in honest)
 
 
 def test_a_site_with_pixels_of_a_kilometre_changes_nobodys_floor():
     answers = sites(*TWO_GROUPS)
     found = decide(answers | {"liar": answer(0.0, pixel_size=1e4)}, SETTINGS, seed=100)
-    assert {site for site, undo in found.undo.items() if undo} == set(answers)
+    assert {site for site, asked in found.corrections.items() if asked} == set(answers)
 
 
 def test_a_model_is_fit_to_judge_what_it_finds():
@@ -330,19 +334,19 @@ def test_a_model_that_finds_little_establishes_nothing_but_what_was_reviewed():
     few = {site: replace(one, annotated_patients=(60,)) for site, one in sites(*TWO_GROUPS).items()}
     few["known"] = replace(answer(5.0, reviewed=5.1), annotated_patients=(60,))
     found = decide(few, SETTINGS, seed=100)
-    assert [site for site, undo in found.undo.items() if undo] == ["known"]
+    assert [site for site, asked in found.corrections.items() if asked] == ["known"]
     assert "20% of the annotated patients" in found.findings["site-0"]["offset 1"].reason
 
 
 def test_no_answers_decide_nothing():
     found = decide({}, SETTINGS, seed=100)
-    assert (found.anchors, found.undo) == ((None,), {})
+    assert (found.anchors, found.corrections) == ((None,), {})
 
 
 def test_an_anchor_that_cannot_be_had_is_said_and_nothing_is_undone():
     for anchor in ("reference", "site:elsewhere"):
         found = decide(sites(*TWO_GROUPS), SETTINGS.model_copy(update={"anchor": anchor}), seed=100)
-        assert not any(found.undo.values())
+        assert not any(found.corrections.values())
         assert "not known where" in found.findings["site-0"]["offset 1"].reason
         assert "no" in found.anchors[0].sentence
 
@@ -362,13 +366,13 @@ def of_two_classes(swapped, half=0.05, auroc=0.9, image=0.0):
 def test_a_site_that_swaps_classes_undoes_what_it_swaps_more_than_the_best_one():
     shares = {"site-1": 0.02, "site-2": 0.06, "site-3": 0.95, "site-4": 0.09}
     found = decide({site: of_two_classes(share) for site, share in shares.items()}, TWO_CLASSES, seed=100)
-    assert {site: undo.swapped for site, undo in found.undo.items()} == pytest.approx(
+    assert {site: relabelled_of(asked) for site, asked in found.corrections.items()} == pytest.approx(
         {"site-1": 0.0, "site-2": 0.0, "site-3": 0.93, "site-4": 0.0}
     )
     assert found.findings["site-3"]["swapped 0"].established
     record = channel_record(found, 4)
-    assert record.sites["site-3"].swapped == pytest.approx(0.93)
-    assert record.decision == "Undone at 1 of 4 sites: site-3."
+    assert record.sites["site-3"].of(ObjectsRelabelled).fraction == pytest.approx(0.93)
+    assert record.decision == "Corrected at 1 of 4 sites: site-3."
 
 
 @pytest.mark.parametrize(
@@ -385,13 +389,13 @@ def test_the_floor_of_swapped_classes_is_of_those_whose_codes_are_exchanged(shar
     right = {f"site-{i}": of_two_classes(0.0, half=0.01) for i in range(1, 6)}
     exchanged = replace(of_two_classes(share, half=0.01), exchanged_part=part)
     found = decide(right | {"site-6": exchanged}, TWO_CLASSES, seed=100)
-    assert [found.undo[site].swapped for site in found.undo] == [0.0] * 5 + [pytest.approx(undone)]
+    assert [relabelled_of(found.corrections[site]) for site in found.corrections] == [0.0] * 5 + [pytest.approx(undone)]
 
 
 @pytest.mark.parametrize("share", [0.4, 0.6])
 def test_a_model_that_mixes_classes_up_at_all_sites_establishes_nothing(share):
     found = decide({f"site-{i}": of_two_classes(share + 0.01 * i) for i in range(5)}, TWO_CLASSES, seed=100)
-    assert not any(found.undo.values())
+    assert not any(found.corrections.values())
     assert found.anchors[0] is not None
 
 
@@ -401,7 +405,7 @@ def test_swapped_classes_are_not_told_by_a_model_that_does_not_see_them_or_on_ot
     assert "AUROC of 0.60" in blind.findings["site-5"]["swapped 0"].reason
     other = decide(right | {"site-5": of_two_classes(0.9, image=9.0)}, TWO_CLASSES, seed=100)
     assert OTHER_IMAGES in other.findings["site-5"]["swapped 0"].reason
-    assert not any((*blind.undo.values(), *other.undo.values()))
+    assert not any((*blind.corrections.values(), *other.corrections.values()))
 
 
 def test_swapped_classes_stay_where_the_settings_ask_and_nothing_is_said_of_a_single_class():
@@ -409,7 +413,7 @@ def test_swapped_classes_stay_where_the_settings_ask_and_nothing_is_said_of_a_si
     measured = TWO_CLASSES.model_copy(update={"undo": ("offset",)})
     found = decide(answers, measured, seed=100)
     assert found.findings["site-5"]["swapped 0"].established
-    assert not any(found.undo.values())
+    assert not any(found.corrections.values())
     assert "swapped 0" not in decide(sites(0.0, 0.1, -0.1), SETTINGS, seed=100).findings["site-1"]
 
 
@@ -423,7 +427,7 @@ def test_nothing_else_is_told_of_a_site_most_of_whose_objects_have_another_class
     assert not most.findings["site-6"]["offset 1"].established
     assert most.findings["site-6"]["offset 1"].reason == MISLABELLED
     assert most.findings["site-1"]["offset 1"].reason != MISLABELLED
-    assert most.undo["site-6"].swapped == pytest.approx(0.9)
+    assert relabelled_of(most.corrections["site-6"]) == pytest.approx(0.9)
 
 
 def test_contours_are_told_where_objects_were_given_another_class_before():
@@ -436,16 +440,19 @@ def test_contours_are_told_where_objects_were_given_another_class_before():
         decide(usual | {"site-7": replace(swapped, has_classes_anew=is_anew)}, TWO_CLASSES, seed=100)
         for is_anew in (False, True)
     )
-    assert (before.undo["site-7"].offsets, before.undo["site-7"].swapped) == ({}, pytest.approx(0.9))
+    assert (bias_of(before.corrections["site-7"]), relabelled_of(before.corrections["site-7"])) == (
+        {},
+        pytest.approx(0.9),
+    )
     zero = (sum(offsets[:6]) / 6 + offsets[6]) / 2
-    assert anew.undo["site-7"].offsets == {label: pytest.approx(TWO_GROUPS[-1] - zero) for label in (1, 2)}
-    assert anew.undo["site-7"].swapped == pytest.approx(0.9)
+    assert bias_of(anew.corrections["site-7"]) == {label: pytest.approx(TWO_GROUPS[-1] - zero) for label in (1, 2)}
+    assert relabelled_of(anew.corrections["site-7"]) == pytest.approx(0.9)
     # It moves nobody's zero all the same.
     assert anew.anchors == before.anchors
     other_images = decide(
         usual | {"site-7": replace(swapped, has_classes_anew=True, images=images(9.0))}, TWO_CLASSES, seed=100
     )
-    assert not other_images.undo["site-7"]
+    assert not other_images.corrections["site-7"]
 
 
 def test_a_site_most_of_whose_objects_have_another_class_is_no_measure_for_others():
@@ -453,8 +460,8 @@ def test_a_site_most_of_whose_objects_have_another_class_is_no_measure_for_other
     usual = {f"site-{i}": replace(of_two_classes(0.0), completeness=2 * known(0.7, 0.02)) for i in range(1, 6)}
     swapped = replace(of_two_classes(0.9), completeness=2 * known(1.0, 0.0), offset=2 * known(9.0))
     found = decide(usual | {"site-6": swapped}, TWO_CLASSES, seed=100)
-    assert not any(found.undo[site] for site in usual)
-    assert found.undo["site-6"].swapped == pytest.approx(0.9)
+    assert not any(found.corrections[site] for site in usual)
+    assert relabelled_of(found.corrections["site-6"]) == pytest.approx(0.9)
     assert found.anchors[0] == decide(usual, TWO_CLASSES, seed=100).anchors[0]
 
 
@@ -470,8 +477,8 @@ def test_what_was_established_missing_does_not_stand_where_most_classes_are_swap
     usual = {f"site-{i}": replace(of_two_classes(0.0), completeness=2 * known(1.0, 0.02)) for i in range(1, 6)}
     incomplete = replace(of_two_classes(0.0), completeness=2 * known(0.42, 0.02))
     before = decide(usual | {"site-6": incomplete}, TWO_CLASSES, seed=100)
-    assert before.undo["site-6"].missing
+    assert missed_of(before.corrections["site-6"])
     later = replace(incomplete, swapped=of_two_classes(0.9).swapped)
     found = decide(usual | {"site-6": later}, TWO_CLASSES, seed=100, before=channel_record(before, 4))
-    assert not found.undo["site-6"].missing
-    assert found.undo["site-6"].swapped == pytest.approx(0.9)
+    assert not missed_of(found.corrections["site-6"])
+    assert relabelled_of(found.corrections["site-6"]) == pytest.approx(0.9)

@@ -4,11 +4,14 @@ import json
 import math
 
 import pytest
+from pydantic import TypeAdapter
+from support.corrected_runs import bias_of, missed_of, model_bias_of, relabelled_of
 from support.rounds import round_of
 
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.channel.estimate import Estimate, sent
 from fedannot.custom.channel.feature_names import FEATURES
+from fedannot.custom.corrections.kinds import Correction, MissedObjectsIgnored, of_kind
 from fedannot.custom.methods.auto.outbound import LEAVES
 from fedannot.custom.methods.auto.server import AutoServer
 from fedannot.custom.methods.auto.settings import AutoSettings
@@ -52,6 +55,17 @@ def answer(offset, found=12, completeness=0.9, num_samples=12, edges=0.0):
 NOTHING = {"offsets": {}, "missing": {}, "unannotated": {}, "swapped": 0.0, "overshoot": {}}
 
 
+def heard_as(message):
+    """What a site reads from the plain values that were sent, JSON between them, by kind and class."""
+    asked = TypeAdapter(tuple[Correction, ...]).validate_python(json.loads(json.dumps(message["corrections"])))
+    missed = of_kind(asked, MissedObjectsIgnored)
+    ignored = {} if missed is None else missed.ignored
+    by_class = {"offsets": bias_of(asked), "missing": missed_of(asked), "unannotated": ignored}
+    by_class["overshoot"] = model_bias_of(asked)
+    lengths = {kind: {str(label): value for label, value in values.items()} for kind, values in by_class.items()}
+    return lengths | {"swapped": relabelled_of(asked)}
+
+
 class Sites:
     """Answer the server's questions, and note what each is told; the model draws outward by a distance."""
 
@@ -63,7 +77,7 @@ class Sites:
 
     def __call__(self, task, sites=None, own_messages=None):
         self.asked.append((self.round.number, task, sites))
-        assert "undo" not in self.server.message(self.round)
+        assert "corrections" not in self.server.message(self.round)
         if task == ESTIMATE_CHANNEL:
             assert (sites, own_messages) == (None, None)
             return {
@@ -78,7 +92,7 @@ class Sites:
             }
         assert task == UNDO_CHANNEL
         assert set(own_messages) == set(sites)
-        heard = {site: own_messages[site]["undo"] for site in sites if site not in self.deaf}
+        heard = {site: heard_as(own_messages[site]) for site in sites if site not in self.deaf}
         self.told |= heard
         return {site: {"has_undone": True} for site in heard}
 
@@ -156,6 +170,8 @@ def test_a_state_without_what_is_not_annotated_goes_on_with_what_is_missing():
     server, _ = run(sites, range(1, 5))
     state = server.state()
     for record in state["channels"][0]["sites"].values():
+        record.update(heard_as(record) | {"undone_before_round": record.pop("corrected_before_round")})
+        del record["corrections"]
         del record["unannotated"]
     resumed = AutoServer(server.settings)
     resumed.restore(state, [])
@@ -179,7 +195,7 @@ def test_sites_that_leave_objects_out_count_less():
     server, said = run(measured, range(1, 5), num_samples=samples, undo=("offset",))
     assert not measured.told
     assert server.stage(measured.round) == "federated averaging"
-    assert "measured and not undone" in said[0]
+    assert "measured and not corrected" in said[0]
 
 
 def test_sites_that_move_contours_are_told_how_far_the_model_itself_draws_outside_zero():
@@ -245,11 +261,11 @@ def test_a_site_that_misses_an_estimate_goes_on_with_what_it_was_told():
     run(sites, range(5, 10), server)
     assert set(sites.told) == set(told) - {absent}
     record = server.describe(sites.round)["channels"][-1]["sites"][absent]
-    assert record["offsets"] == told[absent]["offsets"]
-    assert record["undone_before_round"] == 4
+    assert heard_as(record) == told[absent]
+    assert record["corrected_before_round"] == 4
     # When everything is taken back it is told, too.
     server._take_back()
-    assert absent in server._due
+    assert absent in server._pending
 
 
 def test_a_site_that_was_not_reached_or_lost_what_it_undid_is_told_again():
@@ -278,7 +294,7 @@ def test_state_and_summary_are_plain_and_come_back():
     assert other.state() == state
     assert other.describe(sites.round) == server.describe(sites.round)
     site = server.describe(sites.round)["channels"][-1]["sites"]["site-5"]
-    assert site["undone_before_round"] == 4
+    assert site["corrected_before_round"] == 4
     assert "Established" in site["parameters"]["offset 1"]["reason"]
 
 
@@ -358,7 +374,7 @@ def test_a_model_of_before_that_is_better_takes_everything_back_for_good():
     assert "the model of before round 4" in described["shadow"]["sentence"]
     # What was undone until then stays in the record.
     channel = described["channels"][0]["sites"]
-    assert {site for site, of in channel.items() if of["undone_before_round"] == 4} == undoing
+    assert {site for site, of in channel.items() if of["corrected_before_round"] == 4} == undoing
 
 
 def test_a_veto_ends_estimates_and_survives_a_restart():

@@ -13,13 +13,15 @@ from support.site_views import HandmadeSite
 from torch import nn
 
 from fedannot.custom.channel.noisy_fields import MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN
+from fedannot.custom.corrections.kinds import BoundaryShift
+from fedannot.custom.corrections.model import CORRECTIONS_FOLDER
+from fedannot.custom.corrections.store import CorrectionStore, revert
+from fedannot.custom.corrections.targets import active_targets
 from fedannot.custom.data.datalist import Case, write_datalist
 from fedannot.custom.data.description import ImageDescription, write_site_description
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.data.undone import UNDONE_FOLDER, latest_undone, revert_undone, undone_pixels
-from fedannot.custom.data.undone_labels import completeness_of_samples, undone_labels
 from fedannot.custom.methods.auto import METHOD
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.site import AutoSite
@@ -70,9 +72,26 @@ def recalling(site: HandmadeSite, method: AutoSite, outward: float = 0.0) -> Rec
 
 
 def told(offsets=None, missing=None, swapped=0.0, overshoot=None, unannotated=None):
-    lengths = {"offsets": offsets or {}, "overshoot": overshoot or {}}
-    shares = {"missing": missing or {}, "unannotated": (missing or {}) if unannotated is None else unannotated}
-    return {"undo": lengths | shares | {"swapped": swapped}}
+    """The plain values that the server sends; not checked, as nobody checks them on the way."""
+    asked = []
+    if swapped:
+        asked.append({"kind": "objects_relabelled", "fraction": swapped})
+    if offsets:
+        asked.append({"kind": "boundary_shift", "bias": offsets, "model_bias": overshoot or {}})
+    if missing or unannotated:
+        ignored = (missing or {}) if unannotated is None else unannotated
+        asked.append({"kind": "missed_objects_ignored", "missed": missing or {}, "ignored": ignored})
+    return {"corrections": asked}
+
+
+def latest(site, last_round):
+    stored = CorrectionStore(site.run_folder, last_round).latest()
+    assert stored is not None
+    return stored
+
+
+def labels_of(stored, data, folder):
+    return active_targets(stored, data, folder).labels
 
 
 def test_a_site_reports_its_offset_from_the_model(tmp_path: Path, data_folder: Path) -> None:
@@ -130,12 +149,14 @@ def test_the_models_own_overshoot_is_undone_in_training_alone(tmp_path: Path, da
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
     view = site.view(method, 2, told({"1": 2.0}, overshoot={"1": 0.75}))
     method.answer(UNDO_CHANNEL, recalling(site, method), view)
-    ((_, undone),) = [latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])]
-    assert undone.moves == {1: -2.0}
-    assert undone.moves_in_training == {1: -2.75}
+    stored = latest(site, 2)
+    shift = stored.corrections.of(BoundaryShift)
+    assert shift is not None
+    assert shift.moves == {1: -2.0}
+    assert shift.moves_in_training == {1: -2.75}
     data = view.load("training")
     expected = [torch.from_numpy(np.asarray(MoveContour(-2.75)(mask.numpy()))) for mask in data.labels]
-    found = undone_labels(undone, {}, data.cases, data_folder)
+    found = labels_of(stored, data, data_folder)
     assert all(torch.equal(one, two) for one, two in zip(found, expected, strict=True))
     assert "moved by -2.00 (in training by -2.75)" in site.said[0]
 
@@ -159,17 +180,18 @@ def test_the_surest_unannotated_objects_are_ignored(tmp_path: Path, data_folder:
     # Five annotated objects are half of all: five are missing.
     view = site.view(method, 2, told(missing={"1": 0.5}))
     method.answer(UNDO_CHANNEL, network, view)
-    _, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
-    assert sum(case.ignored_objects for case in undone.cases) == NUM_CASES
+    stored = latest(site, 2)
+    assert sum(case.ignored_objects for case in stored.corrections.cases) == NUM_CASES
     # A third of all: two and a half are not annotated. So many are ignored; the loss asks for what is established.
     method.answer(UNDO_CHANNEL, network, site.view(method, 3, told(missing={"1": 0.2}, unannotated={"1": 1 / 3})))
-    folder, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 3)])
-    assert sum(case.ignored_objects for case in undone.cases) == NUM_CASES // 2
-    assert folder.name == "round_3"
-    labels = torch.stack(undone_labels(undone, undone_pixels(folder, 1), data.cases, data_folder))
+    stored = latest(site, 3)
+    assert sum(case.ignored_objects for case in stored.corrections.cases) == NUM_CASES // 2
+    assert stored.folder.name == "round_3"
+    targets = active_targets(stored, data, data_folder)
+    labels = torch.stack(targets.labels)
     assert set(labels.unique().tolist()) == {0, 1, IGNORED_LABEL}
     assert torch.equal(labels == 1, data.labels == 1)
-    assert completeness_of_samples(undone, data.cases, data_folder, 1).eq(0.8).all()
+    assert targets.completeness.eq(0.8).all()
     # Two by two pixels in the corner of the image, and 9 at most two steps away.
     assert int((labels == IGNORED_LABEL).sum()) == 13 * (NUM_CASES // 2)
 
@@ -234,20 +256,19 @@ def test_a_site_without_any_object_says_nothing_of_classes(tmp_path: Path, two_c
 def test_objects_of_another_class_are_trained_on_as_what_the_model_sees(tmp_path: Path, two_classes: Path) -> None:
     method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
     method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 2, told(swapped=0.5)))
-    folder, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
-    assert [case.relabelled_objects for case in undone.cases] == [0, 2, 0, 2, 0, 2]
+    stored = latest(site, 2)
+    assert [case.relabelled_objects for case in stored.corrections.cases] == [0, 2, 0, 2, 0, 2]
     data = site.view(method).load("training")
-    counts = torch.stack(undone_labels(undone, undone_pixels(folder, 2), data.cases, two_classes))
+    counts = torch.stack(labels_of(stored, data, two_classes))
     assert torch.equal(counts, torch.stack([data.labels[0]] * 6))
-    assert "6 objects given another class" in site.said[0]
-    revert_undone(folder, [undone.cases[1].label])
-    _, reverted = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
-    counts = torch.stack(undone_labels(reverted, undone_pixels(folder, 2), data.cases, two_classes))
+    assert "6 objects relabelled" in site.said[0]
+    revert(stored.folder, [stored.corrections.cases[1].label])
+    counts = torch.stack(labels_of(latest(site, 2), data, two_classes))
     assert torch.equal(counts[1], data.labels[1])
     # Told once more that nothing is wrong, everything counts as it was given.
     method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 3, told()))
-    _, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 3)])
-    assert not undone.changes_anything
+    stored = latest(site, 3)
+    assert not stored.corrections.changes_labels
 
 
 def test_contours_are_judged_by_the_classes_that_objects_were_given(tmp_path: Path, two_classes: Path) -> None:
@@ -264,10 +285,10 @@ def test_contours_are_judged_by_the_classes_that_objects_were_given(tmp_path: Pa
     # The share is that of the given classes: it is told again, and stays undone.
     assert after["swapped"] == before["swapped"] == [pytest.approx(0.5)]
     # Annotations of which somebody has taken it back count as they are.
-    folder, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 3)])
-    revert_undone(folder, [undone.cases[1].label])
+    stored = latest(site, 3)
+    revert(stored.folder, [stored.corrections.cases[1].label])
     assert method.answer(ESTIMATE_CHANNEL, model, site.view(method, 3)).fields["offset_patients"] == [5, 5]
-    revert_undone(folder)
+    revert(stored.folder)
     taken_back = method.answer(ESTIMATE_CHANNEL, model, site.view(method, 3)).fields
     assert ("classes_given_anew" in taken_back, taken_back["offset_patients"]) == (False, [3, 3])
     # Told that nothing is wrong, everything is judged as it was given.
@@ -314,16 +335,16 @@ def test_as_many_are_ignored_as_the_new_classes_ask_for(tmp_path: Path, two_clas
     method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
     shares = {"missing": {"2": 1 / 6}, "unannotated": {"2": 1 / 6}}
     method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 2, told(swapped=0.5, **shares)))
-    _, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
-    assert [case.relabelled_objects for case in undone.cases] == [1, 1, 1, 1, 1, 0]
+    stored = latest(site, 2)
+    assert [case.relabelled_objects for case in stored.corrections.cases] == [1, 1, 1, 1, 1, 0]
     # Five objects are of the second class now, so that one more is ignored; as given there would be none of it.
-    assert [case.ignored_objects for case in undone.cases] == [0, 0, 0, 0, 0, 1]
+    assert [case.ignored_objects for case in stored.corrections.cases] == [0, 0, 0, 0, 0, 1]
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_that_is_none_is_refused(tmp_path: Path, data_folder: Path, share: float) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
-    with pytest.raises(ValueError, match="shares from 0 to 1"):
+    with pytest.raises(ValueError, match=r"objects_relabelled\.fraction"):
         method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told(swapped=share)))
 
 
@@ -335,15 +356,15 @@ def test_where_objects_are_missing_the_loss_asks_for_the_share_that_is_annotated
     method.answer(
         UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told(missing={"1": 0.25}, unannotated={"1": 0.4}))
     )
-    _, undone = latest_undone([(site.run_folder / UNDONE_FOLDER, 2)])
-    revert_undone(site.run_folder / UNDONE_FOLDER / "round_2", [undone.cases[3].label])
+    stored = latest(site, 2)
+    revert(stored.folder, [stored.corrections.cases[3].label])
     network = described_network(method.settings.network).eval()
     view = site.view(method, 2)
     images, labels = (view.load("training").images[2:4], view.load("training").labels[2:4].unsqueeze(1))
     probabilities = network(images).softmax(dim=1).detach()
     given = probabilities[:, 1] * torch.tensor([0.75, 1.0]).view(2, 1, 1)
     expected = -torch.where(labels[:, 0] == 1, given, 1 - given).log().mean()
-    objective = method.objective(network, view, None)
+    objective = method.objective(network, view, None, method.targets(view))
     found = objective(network, Batch(images, labels, torch.tensor([2, 3])), Step(number=0, epoch=0, epochs=1))
     assert float(found.detach()) == pytest.approx(float(expected), rel=1e-5)
 
@@ -355,7 +376,7 @@ def test_what_is_reverted_counts_as_given_in_the_next_training(tmp_path: Path, d
     fresh.load_state_dict(network.state_dict())
     method.train(fresh, site.view(method, 2))
     method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told({"1": 2.0})))
-    revert_undone(site.run_folder / UNDONE_FOLDER / "round_2")
+    revert(latest(site, 2).folder)
     method.train(network, site.view(method, 2))
     assert method.training_flags(site.view(method, 2)) == {"has_undone": True}
     assert all(torch.equal(one, two) for one, two in zip(network.parameters(), fresh.parameters(), strict=True))
@@ -365,13 +386,12 @@ def test_what_was_reverted_stays_so_when_the_site_is_told_anew(tmp_path: Path, d
     """A second estimate knows nothing of what the site's data manager has decided."""
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
     method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told({"1": 2.0})))
-    records = site.run_folder / UNDONE_FOLDER
-    _, undone = latest_undone([(records, 2)])
-    chosen = undone.cases[1].label
-    revert_undone(records / "round_2", [chosen])
+    stored = latest(site, 2)
+    chosen = stored.corrections.cases[1].label
+    revert(stored.folder, [chosen])
     method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 5, told({"1": 1.5})))
-    folder, undone = latest_undone([(records, 5)])
-    assert (folder.name, undone.reverted) == ("round_5", {chosen})
+    stored = latest(site, 5)
+    assert (stored.folder.name, stored.corrections.reverted) == ("round_5", {chosen})
 
 
 @pytest.mark.parametrize(("continued_round", "found"), [(2, True), (1, False), (None, False)])
@@ -382,6 +402,7 @@ def test_a_run_that_goes_on_finds_what_was_undone_by_then(
     method.answer(UNDO_CHANNEL, recalling(earlier, method), earlier.view(method, 2, told({"1": 2.0})))
     later = HandmadeSite(tmp_path / "later", data_folder=data_folder)
     changes = {"earlier_folders": [earlier.run_folder], "continued_round": continued_round}
+    method.before_task(later.view(method, 3, **changes))
     assert method.training_flags(later.view(method, 3, **changes)) == ({"has_undone": True} if found else {})
 
 
@@ -415,9 +436,9 @@ def test_nothing_to_undo_takes_back_what_was_undone(tmp_path: Path, data_folder:
 )
 def test_what_cannot_be_undone_is_refused(tmp_path: Path, data_folder: Path, message: dict[str, object]) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
-    with pytest.raises(ValueError, match="shares from 0 to 1"):
+    with pytest.raises(ValueError, match=r"BoundaryShift|boundary_shift|missed_objects_ignored|same classes"):
         method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, message))
-    assert not (site.run_folder / UNDONE_FOLDER).exists()
+    assert not (site.run_folder / CORRECTIONS_FOLDER).exists()
 
 
 def with_section(data_folder: Path, folder: Path, section: str, annotation: str) -> Path:

@@ -4,7 +4,8 @@ import pytest
 
 from fedannot.custom.channel.anchor import Anchor
 from fedannot.custom.channel.estimate import Estimate
-from fedannot.custom.methods.auto.overshoot import of_moved, overshoots
+from fedannot.custom.corrections.kinds import server_corrections
+from fedannot.custom.methods.auto.overshoot import overshoots, with_model_bias
 from fedannot.custom.methods.auto.records import ChannelRecord, SiteChannelRecord
 
 
@@ -16,13 +17,13 @@ def edges(value: float) -> Estimate:
     return Estimate(20, value, value - 0.1, value + 0.1)
 
 
-def earlier(overshoot: float | None = None, *, told: bool = True, moved: bool = True) -> ChannelRecord:
+def earlier(overshoot: float | None = None, *, asked: bool = True, moved: bool = True) -> ChannelRecord:
     site = SiteChannelRecord(
         parameters={},
-        offsets={"1": 3.0} if told else {},
-        missing={},
-        overshoot={} if overshoot is None else {"1": overshoot},
-        undone_before_round=5 if moved else None,
+        corrections=server_corrections(
+            bias={1: 3.0} if asked else {}, model_bias={} if overshoot is None else {1: overshoot}
+        ),
+        corrected_before_round=5 if moved else None,
     )
     return ChannelRecord(before_round=5, zero={}, decision="", sites={"site-1": site})
 
@@ -57,7 +58,7 @@ def test_it_is_bounded() -> None:
 
 def test_there_is_none_where_no_contour_was_moved_or_zero_is_not_known() -> None:
     assert value(anchor(-1.2), edges(-1.5), None) is None
-    assert value(anchor(-1.2), edges(-1.5), earlier(told=False)) is None
+    assert value(anchor(-1.2), edges(-1.5), earlier(asked=False)) is None
     assert value(anchor(-1.2), edges(-1.5), earlier(0.9, moved=False)) is None
     assert value(anchor(-1.2, is_sure=False), edges(-1.5), earlier()) is None
     assert value(None, edges(-1.5), earlier()) is None
@@ -65,8 +66,11 @@ def test_there_is_none_where_no_contour_was_moved_or_zero_is_not_known() -> None
 
 def test_only_moved_contours_move_further() -> None:
     found = overshoots([anchor(-1.2)], [edges(-1.2)], earlier(), limit=2.0, unit="mm")
-    assert of_moved({1: 3.0, 2: -1.0}, found) == {1: 1.2}
-    assert of_moved({}, found) == {}
+    asked = server_corrections(bias={1: 3.0, 2: -1.0}, relabelled=0.6)
+    assert with_model_bias(asked, found) == server_corrections(
+        bias={1: 3.0, 2: -1.0}, model_bias={1: 1.2}, relabelled=0.6
+    )
+    assert with_model_bias((), found) == ()
     assert found[1].sentence("1") == (
         "In training contours of class 1 move by another -1.20 mm, as the model draws that far outside of zero "
         "otherwise."

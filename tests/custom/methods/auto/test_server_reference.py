@@ -6,6 +6,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from support.corrected_runs import bias_of
 from torch import nn
 
 from fedannot.custom.channel.estimate import Estimate
@@ -47,7 +48,7 @@ def test_where_all_sites_draw_larger_the_servers_reviewed_cases_are_zero() -> No
     (anchor,) = found.anchors
     assert anchor is not None
     assert anchor.sentence == "Zero is the reviewed annotations of 12 patients at the server."
-    assert {site: undo.offsets[1] for site, undo in found.undo.items()} == {
+    assert {site: bias_of(asked)[1] for site, asked in found.corrections.items()} == {
         f"site-{i}": pytest.approx(offset + 0.5) for i, offset in enumerate(LARGER)
     }
 
@@ -56,10 +57,10 @@ def test_they_count_before_those_of_sites_and_a_site_has_its_own_first() -> None
     given = answers(*LARGER)
     given["site-0"] = replace(given["site-0"], reference=known(4.0))
     found = decide(given, SETTINGS, seed=0, server=server_of(0.0))
-    assert not found.undo["site-0"]
-    assert found.undo["site-1"].offsets[1] == pytest.approx(4.4)
+    assert not found.corrections["site-0"]
+    assert bias_of(found.corrections["site-1"])[1] == pytest.approx(4.4)
     # Without the server's it is the site's.
-    assert decide(given, SETTINGS, seed=0).undo["site-1"].offsets == {}
+    assert bias_of(decide(given, SETTINGS, seed=0).corrections["site-1"]) == {}
 
 
 def test_images_of_another_kind_are_no_zero_and_that_is_said() -> None:
@@ -68,14 +69,14 @@ def test_images_of_another_kind_are_no_zero_and_that_is_said() -> None:
     assert anchor is not None
     assert anchor.kind == "median"
     assert anchor.sentence.endswith(OTHER_IMAGES)
-    assert not any(found.undo.values())
+    assert not any(found.corrections.values())
 
 
 def test_unknown_images_are_alike_where_the_settings_say_so() -> None:
     given = answers(*LARGER, images=ImageStatistics.unknown())
     usual = SETTINGS.model_copy(update={"unknown_images": "in_domain"})
-    assert all(decide(given, usual, seed=0, server=server_of(0.0)).undo.values())
-    assert not any(decide(given, SETTINGS, seed=0, server=server_of(0.0)).undo.values())
+    assert all(decide(given, usual, seed=0, server=server_of(0.0)).corrections.values())
+    assert not any(decide(given, SETTINGS, seed=0, server=server_of(0.0)).corrections.values())
 
 
 class Recalls(nn.Module):

@@ -8,13 +8,12 @@ import torch
 from support.labelled_pictures import Brightness, make_data
 from support.site_views import HandmadeSite
 
-from fedannot.custom.data.json_record import read_record
-from fedannot.custom.data.label_suspicions import SUSPICIONS_FILE, LabelSuspicions
+from fedannot.custom.corrections.store import CorrectionStore, StoredCorrections, revert
+from fedannot.custom.corrections.targets import active_targets
 from fedannot.custom.methods.auto_classification import LEAVES
 from fedannot.custom.methods.auto_classification.outbound import UNDOES
 from fedannot.custom.methods.auto_classification.settings import AutoClassificationSettings
 from fedannot.custom.methods.auto_classification.site import AutoClassificationSite
-from fedannot.custom.methods.auto_classification.undone_labels import latest_undone
 from fedannot.custom.methods.fedavg.settings import ClassificationSettings
 from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.outbound.registry import OutboundRegistry
@@ -43,6 +42,12 @@ def network_of(scale: float = 4.0) -> Brightness:
     with torch.no_grad():
         network.scale.fill_(scale)
     return network
+
+
+def latest(site: HandmadeSite, last_round: int) -> StoredCorrections:
+    stored = CorrectionStore(site.run_folder, last_round).latest()
+    assert stored is not None
+    return stored
 
 
 def scale_of(network: Brightness) -> float:
@@ -84,15 +89,11 @@ def test_without_anything_to_undo_it_is_federated_averaging(tmp_path: Path, told
 def test_wrong_labels_are_changed_in_memory_and_the_data_manager_sees_which(tmp_path: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, DATA)
     assert method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3)).fields == {UNDOES: True}
-    record = latest_undone(site.run_folder, 3)
-    assert record is not None
-    assert {one.image for one in record.changed} == WRONG
-    labels = record.labels(DATA, tmp_path)
-    assert labels.tolist() == TRUE
+    stored = latest(site, 3)
+    assert {case.image for case in stored.corrections.cases} == WRONG
+    targets = active_targets(stored, DATA, tmp_path)
+    assert (targets.labels.tolist(), targets.used) == (TRUE, None)  # type: ignore[union-attr]
     assert DATA.labels.tolist() == GIVEN
-    found = read_record(site.run_folder / SUSPICIONS_FILE, LabelSuspicions)
-    assert found is not None
-    assert {suspect.image for suspect in found.suspects} == WRONG
     assert "Round 3: 6 of 30 labels count as another class" in site.said[-1]
 
 
@@ -101,12 +102,11 @@ def test_a_class_that_the_model_takes_for_another_one_is_left_alone_and_the_site
     data = make_data(GIVEN, np.minimum(BRIGHTNESS, 1.0).tolist(), true=TRUE)
     method, site = method_of(), HandmadeSite(tmp_path, data)
     method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
-    record = latest_undone(site.run_folder, 3)
-    assert record is not None
-    names = data.classes
-    assert not any((one.given, one.label) == (names[2], names[1]) for one in record.changed)
+    cases, names = latest(site, 3).corrections.cases, data.classes
+    changes = [(case.new_class.given, case.new_class.becomes) for case in cases if case.new_class is not None]
+    assert (names[2], names[1]) not in changes
     # Of the six wrong labels two are of class 1 and given as 2.
-    assert {one.image for one in record.changed} == WRONG - {"10.png", "25.png"}
+    assert {case.image for case in cases} == WRONG - {"10.png", "25.png"}
     left = f"Labels are left alone where the model may take a class for another: {names[2]} that look like {names[1]}."
     assert left in site.said
 
@@ -127,9 +127,18 @@ def test_a_new_half_judges_anew_in_every_later_round(tmp_path: Path) -> None:
     method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
     assert method_of().training_flags(site.view(method, 5)) == {UNDOES: True}
     method_of().train(network_of(), site.view(method, 5))
-    record = latest_undone(site.run_folder, 9)
-    assert record is not None
-    assert record.round_number == 5
+    assert latest(site, 9).corrections.round_number == 5
+
+
+def test_a_reverted_case_is_trained_on_as_given_also_when_the_model_judges_again(tmp_path: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, DATA)
+    method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
+    revert(latest(site, 3).folder, ["5.png"])
+    expected = [given if index == 5 else label for index, (given, label) in enumerate(zip(GIVEN, TRUE, strict=True))]
+    for number in (3, 5):
+        method.train(network_of(), site.view(method, number))
+        targets = method.targets(site.view(method, number))
+        assert targets.labels.tolist() == expected  # type: ignore[union-attr]
 
 
 def test_a_round_that_is_done_once_more_knows_nothing_of_later_ones(tmp_path: Path) -> None:
@@ -151,8 +160,7 @@ def test_a_continued_run_takes_over_what_was_undone_by_then(tmp_path: Path, cont
 def test_a_case_whose_given_label_has_changed_since_keeps_it(tmp_path: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, DATA)
     method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
-    record = latest_undone(site.run_folder, 3)
-    assert record is not None
     # Somebody has given the first case another class, neither that of before nor the one that it looks like.
     other = [2, *GIVEN[1:]]
-    assert record.labels(make_data(other, BRIGHTNESS), tmp_path).tolist() == [2, *TRUE[1:]]
+    targets = active_targets(latest(site, 3), make_data(other, BRIGHTNESS), tmp_path)
+    assert targets.labels.tolist() == [2, *TRUE[1:]]  # type: ignore[union-attr]

@@ -10,8 +10,10 @@ from support.labelled_pictures import make_data
 from support.site_views import HandmadeSite
 from torch import nn
 
-from fedannot.custom.data.label_suspicions import SELECTION_FILE, SUSPICIONS_FILE
+from fedannot.custom.corrections.model import CORRECTIONS_FOLDER
+from fedannot.custom.corrections.store import revert
 from fedannot.custom.methods.fedgsca import LEAVES
+from fedannot.custom.methods.fedgsca.records import SELECTION_FILE
 from fedannot.custom.methods.fedgsca.server import SELECTOR
 from fedannot.custom.methods.fedgsca.settings import FedGSCASettings
 from fedannot.custom.methods.fedgsca.site import FedGSCASite
@@ -46,7 +48,7 @@ def test_the_warm_up_trains_on_all_samples_and_says_nothing_of_them(tmp_path: Pa
     method, site = method_of(warmup_rounds=2), HandmadeSite(tmp_path, DATA)
     trained = method.train(Reader(), site.view(method, 2))
     assert (trained.fields, trained.trained_on) == ({}, None)
-    assert not (site.run_folder / SUSPICIONS_FILE).exists()
+    assert not (site.run_folder / CORRECTIONS_FOLDER).exists()
 
 
 def test_wrong_labels_are_suspect_and_the_selector_leaves_with_its_patients(tmp_path: Path) -> None:
@@ -55,8 +57,9 @@ def test_wrong_labels_are_suspect_and_the_selector_leaves_with_its_patients(tmp_
     assert trained.fields["noise_level"] == pytest.approx(4 / 12)
     assert trained.fields["selector_patients"] == [8, 4]
     OutboundRegistry(LEAVES).check(TRAIN, dict(trained.fields) | {"num_patients": len(set(trained.trained_on or ()))})
-    found = json.loads((site.run_folder / SUSPICIONS_FILE).read_text(encoding="utf-8"))
-    assert {suspect["image"] for suspect in found["suspects"]} == {"8.png", "9.png", "10.png", "11.png"}
+    stored = site.view(method, 3).corrections.latest()
+    assert stored is not None
+    assert {case.image for case in stored.corrections.cases} == {"8.png", "9.png", "10.png", "11.png"}
     (record,) = (site.run_folder / SELECTION_FILE).read_text(encoding="utf-8").splitlines()
     assert (json.loads(record)["round"], json.loads(record)["num_wrong_suspects"]) == (3, 4)
     assert site.said[0].startswith("Round 3: 4 of 12 labels do not look right")
@@ -108,3 +111,23 @@ def test_the_selector_is_fitted_to_the_losses_of_the_model_that_the_settings_nam
     method.train(network, HandmadeSite(tmp_path, DATA).view(method, 2, {SELECTOR: SELECTOR_LISTS}))
     assert calls[0] == 4.0
     assert (float(network.scale) in calls) is (losses == "trained")
+
+
+def test_pseudo_labels_and_samples_that_are_left_out_are_its_targets_until_they_are_reverted(tmp_path: Path) -> None:
+    """Of the four doubted samples those with a confident prediction have its class; a warm-up round has none."""
+    method, site = method_of(pseudo_labels="fixed", fixed_threshold=0.99), HandmadeSite(tmp_path, DATA)
+    method.train(Reader(), site.view(method, 3, {SELECTOR: SELECTOR_LISTS}))
+    stored = site.view(method, 3).corrections.latest()
+    assert stored is not None
+    becomes = {case.image: case.new_class.becomes for case in stored.corrections.cases if case.new_class is not None}
+    targets = method.targets(site.view(method, 3))
+    used = [True] * len(GIVEN) if targets.used is None else targets.used.tolist()
+    expected = [
+        DATA.classes.index(becomes.get(f"{index}.png") or DATA.classes[given]) for index, given in enumerate(GIVEN)
+    ]
+    assert targets.labels.tolist() == expected  # type: ignore[union-attr]
+    assert used == [becomes.get(f"{index}.png") != "" for index in range(len(GIVEN))]
+    revert(stored.folder)
+    given = method.targets(site.view(method, 3))
+    assert (given.labels.tolist(), given.used) == (GIVEN, None)  # type: ignore[union-attr]
+    assert method.targets(site.view(method, 4)).labels is None

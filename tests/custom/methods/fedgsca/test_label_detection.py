@@ -1,26 +1,40 @@
 """What a site keeps to itself of its doubts: suspect labels for its data manager, and how often it was right."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 from support.labelled_pictures import make_data, selection
 
-from fedannot.custom.methods.fedgsca.label_detection import detection_record, suspicions
+from fedannot.custom.corrections.kinds import CasesRelabelled
+from fedannot.custom.corrections.model import CorrectionState, Provenance
+from fedannot.custom.methods.fedgsca.label_detection import detection_record, doubted_cases
 from fedannot.custom.methods.fedgsca.label_selection import Selection
+
+ORIGIN = Provenance(method="fedgsca", round_number=4)
 
 
 def test_suspects_are_listed_with_the_least_likely_first(tmp_path):
     data = make_data([0, 1, 2, 0], [0, 0, 0, 0])
     probabilities = np.array([[0.8, 0.1, 0.1], [0.7, 0.2, 0.1], [0.1, 0.6, 0.3], [0.4, 0.5, 0.1]])
     chosen = selection([True, False, False, False], [False, True, False, False])
-    found = suspicions(data, chosen, probabilities, data_folder=tmp_path, method="fedgsca", round_number=4)
-    assert [(s.image, s.given, s.predicted, s.relabelled) for s in found.suspects] == [
-        ("3.png", "a", "b", False),
-        ("2.png", "c", "b", False),
-        ("1.png", "b", "a", True),
-    ]
-    assert (found.noise_level, found.coefficient, found.round_number) == (0.75, 0.6, 4)
-    assert json.loads(found.model_dump_json())["suspects"][2]["confidence"] == 0.7
+    found = doubted_cases(data, chosen, probabilities, data_folder=tmp_path, provenance=ORIGIN)
+    classes = [(case.new_class.given, case.new_class.predicted, case.new_class.becomes) for case in found.cases]
+    assert [case.image for case in found.cases] == ["3.png", "2.png", "1.png"]
+    assert classes == [("a", "b", ""), ("c", "b", ""), ("b", "a", "a")]
+    assert (found.of(CasesRelabelled), found.round_number) == (CasesRelabelled(noise_level=0.75, threshold=0.6), 4)
+    assert json.loads(found.model_dump_json())["cases"][2]["new_class"]["confidence"] == 0.7
+    assert {case.state for case in found.cases} == {CorrectionState.ACTIVE}
+    again = doubted_cases(data, chosen, probabilities, data_folder=tmp_path, provenance=ORIGIN, reverted=["2.png"])
+    assert again.reverted == {"2.png"}
+
+
+def test_where_all_samples_are_used_as_given_corrections_are_proposed(tmp_path):
+    data = make_data([0, 1], [0, 0])
+    chosen = selection([True, False], [False, False])
+    as_given = replace(chosen, used=np.ones(2, dtype=bool))
+    found = doubted_cases(data, as_given, np.eye(3)[:2], data_folder=tmp_path, provenance=ORIGIN)
+    assert [(case.image, case.state) for case in found.cases] == [("1.png", CorrectionState.PROPOSED)]
 
 
 def test_among_equally_unlikely_suspects_the_surest_comes_first(tmp_path):
@@ -28,8 +42,8 @@ def test_among_equally_unlikely_suspects_the_surest_comes_first(tmp_path):
     probabilities = np.array([[0.2, 0.5, 0.3], [0.9, 0.0, 0.1], [0.7, 0.3, 0.0], [0.3, 0.6, 0.1]])
     nothing = np.zeros(4, dtype=bool)
     chosen = Selection(0.6, np.array([0.0, 0.0, 0.0, 0.1]), nothing, data.labels.numpy(), ~nothing, nothing)
-    found = suspicions(data, chosen, probabilities, data_folder=tmp_path, method="fedgsca", round_number=4)
-    assert [suspect.image for suspect in found.suspects] == ["1.png", "2.png", "0.png", "3.png"]
+    found = doubted_cases(data, chosen, probabilities, data_folder=tmp_path, provenance=ORIGIN)
+    assert [case.image for case in found.cases] == ["1.png", "2.png", "0.png", "3.png"]
 
 
 def test_what_is_noted_for_evaluation_by_hand():

@@ -1,4 +1,4 @@
-"""Corrections of annotations: only background changes, in the file's own geometry, and everything can be undone."""
+"""Corrections of annotations: only background changes, in the file's own geometry, and all can be reverted."""
 
 import hashlib
 import json
@@ -11,18 +11,14 @@ import torch
 from PIL import Image
 from torch import nn
 
-from fedannot.custom.data.corrections import (
-    CORRECTIONS_FILE,
-    labels_in_use,
-    read_corrections,
-    restore_corrections,
-    revert_corrections,
-)
+from fedannot.custom.corrections.kinds import LesionsAdded
+from fedannot.custom.corrections.model import CORRECTIONS_FILE, CORRECTIONS_FOLDER
+from fedannot.custom.corrections.store import CorrectionStore, read_corrections, restore, revert
 from fedannot.custom.data.datalist import TRAINING, Case, write_datalist
 from fedannot.custom.data.description import ImageDescription, SliceDescription, write_site_description
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation.inference import Inference
-from fedannot.custom.methods.fedia.annotation_correction import adopt_corrections, correct_annotations
+from fedannot.custom.methods.fedia.annotation_correction import correct_annotations
 from fedannot.custom.methods.fedia.correction import confident_classes
 from fedannot.custom.networks.hashing import model_hash
 from fedannot.transforms.errors import DataError
@@ -88,50 +84,59 @@ AFFINES = {
 }
 
 
+def record_of(run):
+    """The folder of the record that is made before round 9."""
+    return run / CORRECTIONS_FOLDER / "round_9"
+
+
+def in_use(run, data):
+    return CorrectionStore(run, 9).files_in_use(data)
+
+
 @pytest.mark.parametrize("affine", AFFINES.values(), ids=list(AFFINES))
 def test_what_the_model_is_sure_of_is_added_in_the_geometry_of_the_file(tmp_path, affine):
     folder = write_volumes(tmp_path / "site", affine=affine)
     before = digests(folder)
-    corrections = corrected(folder, tmp_path / "corrections")
+    corrections = corrected(folder, record_of(tmp_path))
     assert digests(folder) == before, "the given files are untouched, to the byte"
-    assert [label.label for label in corrections.labels] == ["labels/a.nii.gz", "labels/b.nii.gz"]
-    for label in corrections.labels:
-        given, now = (nibabel.load(file) for file in (folder / label.label, tmp_path / "corrections" / label.file))
+    assert [case.label for case in corrections.cases] == ["labels/a.nii.gz", "labels/b.nii.gz"]
+    for label in corrections.cases:
+        given, now = (nibabel.load(file) for file in (folder / label.label, record_of(tmp_path) / label.mask.file))
         np.testing.assert_array_equal(now.affine, given.affine)
         expected = np.asarray(given.dataobj).copy()
         expected[2:6, 2:6, 1:3] = expected[12:17, 8:14, 2:5] = 7
         np.testing.assert_array_equal(np.asarray(now.dataobj), expected)
         # Half of the first box grows by 2 × 4 × 2 voxels, the second box of 5 × 6 × 3 is new.
-        assert (label.added_voxels, label.new_lesions) == (2 * 4 * 2 + 5 * 6 * 3, 1)
+        assert (label.mask.added_voxels, label.mask.new_lesions) == (2 * 4 * 2 + 5 * 6 * 3, 1)
 
 
 def test_whole_lesions_are_added_and_nothing_grows(tmp_path):
     folder = write_volumes(tmp_path / "site", affine=AFFINES["LPS"])
-    corrections = corrected(folder, tmp_path / "corrections", 0.5, smallest_lesion=5)
-    assert (corrections.threshold, corrections.smallest_lesion) == (0.5, 5)
-    for label in corrections.labels:
+    corrections = corrected(folder, record_of(tmp_path), 0.5, smallest_lesion=5)
+    assert corrections.corrections == (LesionsAdded(threshold=0.5, smallest_lesion=5),)
+    for label in corrections.cases:
         given = np.asarray(nibabel.load(folder / label.label).dataobj)
-        now = np.asarray(nibabel.load(tmp_path / "corrections" / label.file).dataobj)
+        now = np.asarray(nibabel.load(record_of(tmp_path) / label.mask.file).dataobj)
         expected = given.copy()
         # The half of the first box that is not annotated stays so.
         expected[12:17, 8:14, 2:5] = 7
         np.testing.assert_array_equal(now, expected)
-        assert (label.added_voxels, label.new_lesions) == (5 * 6 * 3, 1)
-    assert read_corrections(tmp_path / "corrections") == corrections
+        assert (label.mask.added_voxels, label.mask.new_lesions) == (5 * 6 * 3, 1)
+    assert read_corrections(record_of(tmp_path)) == corrections
 
 
 def test_lesions_below_the_smallest_size_are_not_added(tmp_path):
     folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
-    assert corrected(folder, tmp_path / "corrections", smallest_lesion=5 * 6 * 3 + 1).used == ()
+    assert corrected(folder, record_of(tmp_path), smallest_lesion=5 * 6 * 3 + 1).used_masks == ()
 
 
 def test_below_the_threshold_nothing_is_added(tmp_path):
     folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
-    corrections = corrected(folder, tmp_path / "corrections", threshold=0.95)
-    assert corrections.used == ()
-    assert [label.added_voxels for label in corrections.labels] == [0, 0]
-    assert labels_in_use(tmp_path / "corrections", folder) == {}
-    assert read_corrections(tmp_path / "corrections") == corrections
+    corrections = corrected(folder, record_of(tmp_path), threshold=0.95)
+    assert corrections.used_masks == ()
+    assert [case.mask for case in corrections.cases] == [None, None]
+    assert in_use(tmp_path, folder) == {}
+    assert read_corrections(record_of(tmp_path)) == corrections
 
 
 def test_resampled_volumes_are_corrected_voxel_by_voxel_of_the_file(tmp_path):
@@ -140,10 +145,10 @@ def test_resampled_volumes_are_corrected_voxel_by_voxel_of_the_file(tmp_path):
         folder,
         SliceDescription(size=(32, 48), labels={0: 0, 7: 1}, classes=("lesion",), spacing=(0.5, 1.0, 3.0)),
     )
-    corrections = corrected(folder, tmp_path / "corrections")
-    for label in corrections.labels:
+    corrections = corrected(folder, record_of(tmp_path))
+    for label in corrections.cases:
         given = np.asarray(nibabel.load(folder / label.label).dataobj)
-        now = np.asarray(nibabel.load(tmp_path / "corrections" / label.file).dataobj)
+        now = np.asarray(nibabel.load(record_of(tmp_path) / label.mask.file).dataobj)
         assert now.shape == SHAPE
         assert (now[given == 7] == 7).all()
         # Linear resampling moves the edge by up to a voxel; the inside of the new box is there.
@@ -167,47 +172,47 @@ def test_pictures_of_another_size_are_corrected_pixel_by_pixel_of_the_file(tmp_p
     write_site_description(
         folder, ImageDescription(channels=1, size=(24, 16), labels={0: 0, 255: 1, 128: 1}, classes=("lesion",))
     )
-    (label,) = corrected(folder, tmp_path / "corrections").labels
-    now = np.array(Image.open(tmp_path / "corrections" / label.file))
+    (label,) = corrected(folder, record_of(tmp_path)).cases
+    now = np.array(Image.open(record_of(tmp_path) / label.mask.file))
     expected = mask.copy()
     expected[28:44, 16:28] = 255
     np.testing.assert_array_equal(now, expected)
-    assert label.new_lesions == 1
+    assert label.mask.new_lesions == 1
 
 
 def test_training_takes_the_corrected_annotations_unless_they_are_reverted(tmp_path):
     folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
 
     def labels():
-        replaced = labels_in_use(tmp_path / "corrections", folder)
+        replaced = in_use(tmp_path, folder)
         return load_site_data(folder, tmp_path / "cache", site="site-1", replaced_labels=replaced).labels.clone()
 
     given = labels()
-    corrected(folder, tmp_path / "corrections")
+    corrected(folder, record_of(tmp_path))
     now = labels()
     added = (now != given).flatten(1).sum(1)
     assert (now[given == 1] == 1).all()
     assert added.sum() == 2 * (2 * 4 * 2 + 5 * 6 * 3)
-    revert_corrections(tmp_path / "corrections", ["b.nii.gz"])
+    revert(record_of(tmp_path), ["b.nii.gz"])
     assert torch.equal(labels()[5:], given[5:])
     assert torch.equal(labels()[:5], now[:5])
-    reverted = revert_corrections(tmp_path / "corrections")
-    assert all(label.reverted for label in reverted.labels)
+    reverted = revert(record_of(tmp_path))
+    assert all(case.is_reverted for case in reverted.cases)
     assert torch.equal(labels(), given)
-    restore_corrections(tmp_path / "corrections", ["b.nii.gz"])
+    restore(record_of(tmp_path), ["b.nii.gz"])
     assert torch.equal(labels()[5:], now[5:])
     assert torch.equal(labels()[:5], given[:5])
-    restore_corrections(tmp_path / "corrections")
+    restore(record_of(tmp_path))
     assert torch.equal(labels(), now)
 
 
 def test_the_record_says_where_each_correction_comes_from(tmp_path):
     folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
-    corrections = corrected(folder, tmp_path / "corrections")
-    assert (corrections.site, corrections.method, corrections.round_number) == ("site-1", "fedia", 9)
-    assert (corrections.threshold, Path(corrections.data)) == (0.8, folder)
-    assert corrections.model_sha256 == model_hash(Bright().state_dict())
-    assert json.loads((tmp_path / "corrections" / CORRECTIONS_FILE).read_text(encoding="utf-8"))["site"] == "site-1"
+    corrections = corrected(folder, record_of(tmp_path))
+    assert (corrections.site, corrections.provenance.method, corrections.round_number) == ("site-1", "fedia", 9)
+    assert (corrections.of(LesionsAdded).threshold, Path(corrections.data)) == (0.8, folder)
+    assert corrections.provenance.model_sha256 == model_hash(Bright().state_dict())
+    assert json.loads((record_of(tmp_path) / CORRECTIONS_FILE).read_text(encoding="utf-8"))["site"] == "site-1"
 
 
 def test_a_model_hash_depends_on_names_types_shapes_and_values():
@@ -226,11 +231,11 @@ def test_a_case_that_cannot_be_corrected_keeps_its_annotation_and_the_others_go_
     folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
     data = load_site_data(folder, tmp_path / "cache", site="site-1")
     (folder / "labels" / "a.nii.gz").unlink()
-    corrections = corrected(folder, tmp_path / "corrections", data=data)
+    corrections = corrected(folder, record_of(tmp_path), data=data)
     ((name, reason),) = corrections.failed
     assert name == "labels/a.nii.gz"
     assert "a.nii.gz" in reason
-    assert [label.label for label in corrections.used] == ["labels/b.nii.gz"]
+    assert [case.label for case in corrections.used_masks] == ["labels/b.nii.gz"]
 
 
 def test_an_interrupted_correction_leaves_nothing(tmp_path, monkeypatch):
@@ -241,44 +246,45 @@ def test_an_interrupted_correction_leaves_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr("fedannot.custom.methods.fedia.annotation_correction.write_corrections", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        corrected(folder, tmp_path / "corrections")
-    assert not (tmp_path / "corrections").exists()
+        corrected(folder, record_of(tmp_path))
+    assert not (record_of(tmp_path)).exists()
     assert list(tmp_path.glob(".corrections*")) == []
 
 
 def test_a_continued_run_takes_over_what_was_corrected_before_its_round(tmp_path):
     folder, moved = (write_volumes(tmp_path / name, affine=AFFINES["RAS"]) for name in ("site", "moved"))
-    corrected(folder, tmp_path / "earlier")
-    assert not adopt_corrections(tmp_path / "absent", tmp_path / "now", data_folder=moved, last_round=9)
-    assert not adopt_corrections(tmp_path / "earlier", tmp_path / "now", data_folder=moved, last_round=8)
-    assert read_corrections(tmp_path / "now") is None
-    assert adopt_corrections(tmp_path / "earlier", tmp_path / "now", data_folder=moved, last_round=9)
-    assert not adopt_corrections(tmp_path / "earlier", tmp_path / "now", data_folder=moved, last_round=9)
-    used = labels_in_use(tmp_path / "now", moved)
+    corrected(folder, record_of(tmp_path / "earlier"))
+    store = CorrectionStore(tmp_path / "now", 12)
+    assert store.adopt([tmp_path / "absent"], 9, moved) is None
+    assert store.adopt([tmp_path / "earlier"], 8, moved) is None
+    assert store.latest() is None
+    assert store.adopt([tmp_path / "absent", tmp_path / "earlier"], 9, moved) == tmp_path / "earlier"
+    assert store.adopt([tmp_path / "earlier"], 9, moved) is None
+    used = store.files_in_use(moved)
     assert set(used) == {moved / "labels" / "a.nii.gz", moved / "labels" / "b.nii.gz"}
     for file in used.values():
-        assert file.read_bytes() == (tmp_path / "earlier" / "labels" / file.name).read_bytes()
+        assert file.read_bytes() == (record_of(tmp_path / "earlier") / "labels" / file.name).read_bytes()
 
 
 def test_corrections_of_which_a_file_is_absent_are_not_taken_over(tmp_path, caplog):
     folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
-    corrections = corrected(folder, tmp_path / "earlier")
-    (tmp_path / "earlier" / corrections.used[0].file).unlink()
-    assert not adopt_corrections(tmp_path / "earlier", tmp_path / "now", data_folder=folder, last_round=9)
-    assert read_corrections(tmp_path / "now") is None
-    assert corrections.used[0].file in caplog.text
+    corrections = corrected(folder, record_of(tmp_path / "earlier"))
+    absent = corrections.used_masks[0].mask.file
+    (record_of(tmp_path / "earlier") / absent).unlink()
+    store = CorrectionStore(tmp_path / "now", 12)
+    assert store.adopt([tmp_path / "earlier"], 9, folder) is None
+    assert store.latest() is None
+    assert absent in caplog.text
 
 
 def test_reverting_what_is_not_there_says_what_is(tmp_path):
     folder = write_volumes(tmp_path / "site", affine=AFFINES["RAS"])
-    with pytest.raises(DataError, match=r"found no corrections\.json"):
-        revert_corrections(tmp_path / "corrections")
-    corrected(folder, tmp_path / "corrections")
-    with pytest.raises(
-        DataError, match=r"no corrected annotation 'c\.nii'; expected one of: labels/a\.nii\.gz, labels/b"
-    ):
-        revert_corrections(tmp_path / "corrections", ["c.nii"])
-    assert not any(label.reverted for label in read_corrections(tmp_path / "corrections").labels)
+    with pytest.raises(DataError, match=r"corrections\.json: found no such file"):
+        revert(record_of(tmp_path))
+    corrected(folder, record_of(tmp_path))
+    with pytest.raises(DataError, match=r"no corrected case 'c\.nii'; expected one of: labels/a\.nii\.gz, labels/b"):
+        revert(record_of(tmp_path), ["c.nii"])
+    assert not any(case.is_reverted for case in read_corrections(record_of(tmp_path)).cases)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import torch
 from support.site_views import HandmadeSite
 from torch import nn
 
-from fedannot.custom.data.corrections import CORRECTIONS_FOLDER, read_corrections, restore_corrections
+from fedannot.custom.corrections.kinds import LesionsAdded
+from fedannot.custom.corrections.store import CorrectionStore, restore
 from fedannot.custom.data.datalist import Case, write_datalist
 from fedannot.custom.data.description import SliceDescription, write_site_description
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
@@ -57,15 +58,14 @@ def test_the_estimate_counts_lesions_of_all_training_cases(tmp_path: Path, data_
 def test_annotations_are_corrected_once_and_counted_from_then_on(tmp_path: Path, data_folder: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
     view = site.view(method, 5)
-    assert method.labels_in_use("training", view) == {}
+    assert view.corrections.files_in_use(data_folder) == {}
     given = view.load("training").labels.sum()
     assert method.answer(CORRECT_ANNOTATIONS, Everything(), view).fields == {"has_corrected": True}
-    assert len(method.labels_in_use("training", view)) == 3
-    assert method.labels_in_use("validation", view) == {}
+    assert len(view.corrections.files_in_use(data_folder)) == 3
     assert view.load("training").labels.sum() > given
-    first = read_corrections(site.run_folder / CORRECTIONS_FOLDER)
+    first = CorrectionStore(site.run_folder, 9).latest()
     assert method.answer(CORRECT_ANNOTATIONS, Everything(), site.view(method, 6)).fields == {"has_corrected": True}
-    assert read_corrections(site.run_folder / CORRECTIONS_FOLDER) == first
+    assert CorrectionStore(site.run_folder, 9).latest() == first
     assert [text.split(":")[0] for text in site.said] == ["Before round 5"]
 
 
@@ -79,14 +79,14 @@ def test_a_site_that_asks_trains_on_given_annotations_until_somebody_has_decided
     view = site.view(method, 5)
     given = view.load("training").labels.clone()
     assert method.answer(CORRECT_ANNOTATIONS, Everything(), view).fields == {"has_corrected": True}
-    assert method.labels_in_use("training", view) == {}
+    assert view.corrections.files_in_use(data_folder) == {}
     assert torch.equal(view.load("training").labels, given)
     assert "3 of 3 annotations would be corrected" in site.said[-1]
-    restore_corrections(site.run_folder / CORRECTIONS_FOLDER, ["lesion_001.png"])
-    assert [file.name for file in method.labels_in_use("training", view)] == ["lesion_001.png"]
+    restore(view.corrections.folder_of(5), ["lesion_001.png"])
+    assert [file.name for file in view.corrections.files_in_use(data_folder)] == ["lesion_001.png"]
     # What is asked once is not asked again.
     assert method.answer(CORRECT_ANNOTATIONS, Everything(), site.view(method, 6)).fields == {"has_corrected": True}
-    assert len(method.labels_in_use("training", view)) == 1
+    assert len(view.corrections.files_in_use(data_folder)) == 1
 
 
 @pytest.mark.parametrize("correction", [True, False])
@@ -116,7 +116,7 @@ def test_a_run_that_goes_on_takes_over_what_was_corrected_by_then(
     again, site = method_of(correction=correction), HandmadeSite(tmp_path / "now", data_folder=data_folder)
     view = site.view(again, 5, earlier_folders=(earlier.run_folder,), continued_round=continued_round)
     again.before_task(view)
-    assert (read_corrections(site.run_folder / CORRECTIONS_FOLDER) is not None) is taken
+    assert (CorrectionStore(site.run_folder, 9).latest() is not None) is taken
     assert bool(site.said) is taken
 
 
@@ -160,9 +160,10 @@ def test_in_the_own_form_a_site_adds_whole_lesions_and_then_counts_them_as_annot
     assert (before["completeness"], before["completeness_high"]) == (0.429, 0.429)
     assert (before["lesion_recall"], before["lesion_precision"]) == (1.0, 1.0)
     assert method.answer(CORRECT_ANNOTATIONS, Bright(), site.view(method, 5)).fields == {"has_corrected": True}
-    corrections = read_corrections(site.run_folder / CORRECTIONS_FOLDER)
+    corrections = CorrectionStore(site.run_folder, 9).latest()
     assert corrections is not None
-    assert [label.new_lesions for label in corrections.used] == [3, 3, 3, 3]
-    assert corrections.smallest_lesion == 5
+    masks = [case.mask for case in corrections.corrections.used_masks]
+    assert [mask.new_lesions for mask in masks if mask is not None] == [3, 3, 3, 3]
+    assert corrections.corrections.of(LesionsAdded) == LesionsAdded(threshold=0.5, smallest_lesion=5)
     after = method.answer(ESTIMATE_COMPLETENESS, Bright(), site.view(method, 5)).fields
     assert (after["completeness"], after["num_annotated_lesions"]) == (1.0, 24)

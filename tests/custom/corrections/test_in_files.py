@@ -1,4 +1,4 @@
-"""What is undone in the geometry of the files: distances of training, whatever the size or the axes of a file."""
+"""Corrections in the geometry of the files: distances of training, whatever the size or the axes of a file."""
 
 from pathlib import Path
 
@@ -8,29 +8,29 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from support.corrected_runs import made_corrections
 
+from fedannot.custom.corrections.in_files import (
+    CorrectedFile,
+    IgnoredObject,
+    corrected_in_file,
+    named_moves,
+    segmentation_description,
+    unit_of,
+)
+from fedannot.custom.corrections.kinds import Purpose
+from fedannot.custom.corrections.pixels import CasePixels, OtherClasses, relabelled_objects
+from fedannot.custom.corrections.targets import corrected_label
 from fedannot.custom.data.description import (
     ClassificationDescription,
     ImageDescription,
+    SegmentationDescription,
     SliceDescription,
     VolumeDescription,
     write_site_description,
 )
 from fedannot.custom.data.masks import Mask
-from fedannot.custom.data.relabelled_objects import OtherClasses, relabelled_objects
 from fedannot.custom.data.site_data import LoadedCase
-from fedannot.custom.data.undone import Undone
-from fedannot.custom.data.undone_files import (
-    IgnoredObject,
-    ignored_in_file,
-    moved_in_file,
-    named_moves,
-    relabelled_in_file,
-    segmentation_description,
-    unit_of,
-)
-from fedannot.custom.data.undone_labels import undone_label
-from fedannot.custom.data.undone_pixels import CasePixels
 from fedannot.transforms.connected_lesions import label_lesions
 from fedannot.transforms.errors import DataError
 from fedannot.transforms.move_contour import MoveContour
@@ -47,6 +47,37 @@ def box(shape: tuple[int, ...], *ends: tuple[int, int]) -> NDArray[np.uint8]:
     classes = np.zeros(shape, dtype=np.uint8)
     classes[tuple(slice(*pair) for pair in ends)] = 1
     return classes
+
+
+NO_FILE = Path("none")
+
+
+def moved_in_file(mask: Mask, moves: dict[int, float], description: SegmentationDescription) -> NDArray[np.uint8]:
+    corrections = made_corrections("/d", (), bias={label: -move for label, move in moves.items()})
+    return corrected_in_file(corrections, CasePixels(), mask, NO_FILE, NO_FILE, description).classes
+
+
+def ignored_in_file(
+    pixels: NDArray[np.bool_], image: Path, label: Path, mask: Mask, description: SegmentationDescription
+) -> tuple[IgnoredObject, ...]:
+    corrections = made_corrections("/d", (), bias={}, missed={1: 0.5})
+    found = corrected_in_file(corrections, CasePixels(pixels), mask, image, label, description)
+    np.testing.assert_array_equal(found.classes, mask.classes)
+    return found.ignored
+
+
+def relabelled_in_file(
+    mask: Mask, other: OtherClasses, image: Path, label: Path, description: SegmentationDescription
+) -> tuple[NDArray[np.uint8], int]:
+    found = relabelled(mask, other, image, label, description)
+    return found.classes, found.relabelled
+
+
+def relabelled(
+    mask: Mask, other: OtherClasses, image: Path, label: Path, description: SegmentationDescription
+) -> CorrectedFile:
+    corrections = made_corrections("/d", (), bias={}, relabelled=0.5)
+    return corrected_in_file(corrections, CasePixels(relabelled=other), mask, image, label, description)
 
 
 @pytest.mark.parametrize("distance", [-1.7, 1.2])
@@ -122,11 +153,11 @@ def test_only_background_of_what_counts_is_ignored_and_pictures_have_their_own_s
 def test_ignored_pixels_of_another_size_are_named(tmp_path: Path) -> None:
     file = tmp_path / "a.png"
     Image.fromarray(np.zeros((24, 36), np.uint8)).save(file)
-    with pytest.raises(DataError, match=r"a\.png: what was undone in it is of an image of \(10, 12\); expected"):
+    with pytest.raises(DataError, match=r"a\.png: the corrections are of an image of \(10, 12\); expected"):
         ignored_in_file(np.ones((1, 10, 12), bool), file, file, Mask(np.zeros((24, 36), np.uint8)), IMAGE)
     volume = write_volume(tmp_path / "b.nii.gz", np.zeros((12, 12, 5), np.uint8), np.eye(4))
     mask = Mask(np.zeros((12, 12, 5), np.uint8), np.eye(4))
-    with pytest.raises(DataError, match=r"b\.nii\.gz: what was undone in it does not fit it: .*\(4, 12, 12\)"):
+    with pytest.raises(DataError, match=r"b\.nii\.gz: the corrections do not fit it: .*\(4, 12, 12\)"):
         ignored_in_file(np.ones((4, 12, 12), bool), volume, volume, mask, SLICES)
 
 
@@ -177,10 +208,10 @@ def test_files_and_training_agree_before_and_after_a_class_was_corrected_by_hand
     Image.fromarray(given).save(file)
     corrected = given.copy()
     corrected[6:] = np.where(corrected[6:] == 1, 2, corrected[6:])
-    changed = 0
+    changed, by_class = 0, made_corrections("/d", (), bias={}, relabelled=0.5)
     for now in (given, corrected):
         case = LoadedCase("a.png", "a", torch.zeros((1, 1, 12, 12)), torch.from_numpy(now)[None], None, None)
-        in_training = undone_label({}, CasePixels(relabelled=other), case)[0].numpy()
+        in_training = corrected_label(by_class, CasePixels(relabelled=other), case, Purpose.TRAINING)[0].numpy()
         in_file, count = relabelled_in_file(Mask(now), other, file, file, IMAGE.model_copy(update=TWO))
         np.testing.assert_array_equal(in_file, in_training)
         expected, expected_count = object_by_object(now, other)
@@ -250,9 +281,8 @@ def test_no_class_that_was_decided_for_less_than_half_of_an_object_counts() -> N
 
 
 def test_classes_are_named_and_units_are_those_of_the_site() -> None:
-    values = {"site": "s", "data": "/d", "method": "auto", "round_number": 1, "model_sha256": "a", "made": "m"}
-    undone = Undone.model_validate(values | {"offsets": {"1": 2.1, "7": -1.0}, "missing": {}, "cases": ()})
-    assert named_moves(undone, IMAGE) == {"lesion": -2.1, "class 7": 1.0}
+    corrections = made_corrections("/d", (), bias={1: 2.1, 7: -1.0})
+    assert named_moves(corrections, IMAGE) == {"lesion": -2.1, "class 7": 1.0}
     assert [unit_of(description) for description in (IMAGE, SLICES, VOLUME)] == ["px", "mm", "mm"]
 
 

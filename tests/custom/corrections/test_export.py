@@ -9,9 +9,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
-from support.undone_runs import undone_record, write_undone_run
+from support.corrected_runs import corrections_of, made_corrections, stored, write_corrected_run
 
-from fedannot.custom.data.corrections import CorrectedLabel, Corrections
+from fedannot.custom.corrections.export import (
+    PROVENANCE_FILE,
+    ExportedAnnotation,
+    ExportedAnnotations,
+    export_corrections,
+)
+from fedannot.custom.corrections.in_files import IgnoredObject
+from fedannot.custom.corrections.kinds import CasesRelabelled, LesionsAdded
+from fedannot.custom.corrections.model import CaseCorrection, Corrections, CorrectionState, NewClass, NewMask
+from fedannot.custom.corrections.pixels import CasePixels, OtherClasses
+from fedannot.custom.corrections.store import StoredCorrections, read_corrections, revert
+from fedannot.custom.corrections.targets import corrected_labels
 from fedannot.custom.data.datalist import TRAINING, Case, write_datalist
 from fedannot.custom.data.description import (
     ImageDescription,
@@ -22,19 +33,7 @@ from fedannot.custom.data.description import (
 )
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_site
-from fedannot.custom.data.relabelled_objects import OtherClasses
 from fedannot.custom.data.site_data import load_site_data
-from fedannot.custom.data.undone import Undone, revert_undone, undone_pixels, write_undone
-from fedannot.custom.data.undone_labels import undone_labels
-from fedannot.custom.data.undone_pixels import CasePixels
-from fedannot.custom.data.written_annotations import (
-    PROVENANCE_FILE,
-    IgnoredObject,
-    WrittenAnnotation,
-    WrittenAnnotations,
-    write_corrected_annotations,
-    write_undone_annotations,
-)
 
 SIDE = 16
 
@@ -63,17 +62,17 @@ def digests(folder: Path) -> dict[Path, str]:
     return {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.rglob("*") if file.is_file()}
 
 
-def written(tmp_path: Path, record: Path, undone: Undone) -> tuple[Path, WrittenAnnotations]:
+def written(tmp_path: Path, record: Path) -> tuple[Path, ExportedAnnotations]:
     out = tmp_path / "out"
     out.mkdir()
-    return out, write_undone_annotations(out, record, undone)
+    return out, export_corrections(out, StoredCorrections(record, read_corrections(record)))
 
 
 def test_values_of_the_file_stay_and_given_files_too(tmp_path: Path) -> None:
     data = write_pictures(tmp_path / "data")
     before = digests(data)
-    undone = undone_record(data, offsets={"2": 1.0})
-    out, found = written(tmp_path, write_undone_run(tmp_path / "run", undone), undone)
+    corrections = corrections_of(data, bias={2: 1.0})
+    out, found = written(tmp_path, write_corrected_run(tmp_path / "run", corrections))
     assert digests(data) == before
     given = np.asarray(Image.open(data / "labels" / "a1.png"))
     expected = np.zeros_like(given)
@@ -81,7 +80,7 @@ def test_values_of_the_file_stay_and_given_files_too(tmp_path: Path) -> None:
     expected[13:15, 1:3] = 85
     np.testing.assert_array_equal(np.asarray(Image.open(out / "labels" / "0001_a1.png")), expected)
     assert {170, 200} <= set(np.unique(expected).tolist())
-    assert found.annotations[0] == WrittenAnnotation(
+    assert found.annotations[0] == ExportedAnnotation(
         given="labels/a1.png",
         given_sha256=before[data / "labels" / "a1.png"],
         file="labels/0001_a1.png",
@@ -91,8 +90,8 @@ def test_values_of_the_file_stay_and_given_files_too(tmp_path: Path) -> None:
 
 def test_what_grows_takes_the_first_value_of_its_class(tmp_path: Path) -> None:
     data = write_pictures(tmp_path / "data")
-    undone = undone_record(data, offsets={"2": -1.0})
-    out, _ = written(tmp_path, write_undone_run(tmp_path / "run", undone), undone)
+    corrections = corrections_of(data, bias={2: -1.0})
+    out, _ = written(tmp_path, write_corrected_run(tmp_path / "run", corrections))
     values, given = (
         np.asarray(Image.open(file)) for file in (out / "labels" / "0001_a1.png", data / "labels" / "a1.png")
     )
@@ -102,11 +101,11 @@ def test_what_grows_takes_the_first_value_of_its_class(tmp_path: Path) -> None:
 
 def test_the_provenance_says_what_was_moved_by_which_model(tmp_path: Path) -> None:
     data = write_pictures(tmp_path / "data")
-    undone = undone_record(data, offsets={"1": -0.5, "2": 1.0}, missing={"1": 0.3})
-    record = write_undone_run(tmp_path / "run", undone)
-    out, found = written(tmp_path, record, undone)
+    corrections = corrections_of(data, bias={1: -0.5, 2: 1.0}, missed={1: 0.3})
+    record = write_corrected_run(tmp_path / "run", corrections)
+    out, found = written(tmp_path, record)
     content = json.loads((out / PROVENANCE_FILE).read_text())
-    assert WrittenAnnotations.model_validate(content) == found
+    assert ExportedAnnotations.model_validate(content) == found
     expected = {"site": "site-1", "data": str(data), "record": str(record), "method": "auto", "round_number": 5}
     expected |= {"model_sha256": "ab" * 32, "decided": "2026-01-01T00:00:00+00:00", "unit": "px", "threshold": None}
     expected |= {"moved": {"spot": 0.5, "square": -1.0}, "as_given": [], "failed": []}
@@ -119,10 +118,11 @@ def test_reverted_and_unchanged_annotations_are_not_written(tmp_path: Path) -> N
     data = write_pictures(tmp_path / "data")
     pixels = np.zeros((1, SIDE, SIDE), bool)
     pixels[0, 0:2, 0:4] = True
-    undone = undone_record(data, offsets={}, missing={"1": 0.3}, ignored_objects={"labels/a2.png": 1})
+    corrections = corrections_of(data, bias={}, missed={1: 0.3}, ignored_objects={"labels/a2.png": 1})
     ignored = {"labels/a2.png": pixels, "labels/a3.png": pixels}
-    record = write_undone_run(tmp_path / "run", undone, ignored)
-    out, found = written(tmp_path, record, revert_undone(record, ["a3.png"]))
+    record = write_corrected_run(tmp_path / "run", corrections, ignored)
+    revert(record, ["a3.png"])
+    out, found = written(tmp_path, record)
     (annotation,) = found.annotations
     assert (annotation.given, annotation.file, annotation.changed) == ("labels/a2.png", "", 0)
     assert annotation.ignored == (IgnoredObject(pixels=8, centre=(0.5, 1.5)),)
@@ -132,15 +132,15 @@ def test_reverted_and_unchanged_annotations_are_not_written(tmp_path: Path) -> N
 
 def test_a_bad_file_does_not_lose_the_others(tmp_path: Path) -> None:
     data = write_pictures(tmp_path / "data", count=4)
-    undone = undone_record(data, offsets={"2": 1.0})
-    record = write_undone_run(tmp_path / "run", undone, {"labels/a4.png": np.ones((1, 8, 8), bool)})
+    corrections = corrections_of(data, bias={2: 1.0})
+    record = write_corrected_run(tmp_path / "run", corrections, {"labels/a4.png": np.ones((1, 8, 8), bool)})
     (data / "labels" / "a1.png").write_bytes(b"no picture")
     (data / "labels" / "a2.png").unlink()
-    out, found = written(tmp_path, record, undone)
+    out, found = written(tmp_path, record)
     assert [annotation.file for annotation in found.annotations] == ["labels/0003_a3.png"]
     assert [file.name for file in (out / "labels").iterdir()] == ["0003_a3.png"]
     assert [label for label, _ in found.failed] == [f"labels/a{index}.png" for index in (1, 2, 4)]
-    for (label, reason), said in zip(found.failed, ("cannot be read", "No such file", "what was undone"), strict=True):
+    for (label, reason), said in zip(found.failed, ("cannot be read", "No such file", "the corrections"), strict=True):
         assert reason.startswith("Site site-1: ")
         assert (label in reason, said in reason) == (True, True)
 
@@ -151,17 +151,15 @@ def test_objects_of_another_class_are_written_as_training_has_them(tmp_path: Pat
     given = load_site_data(data, tmp_path / "cache", site="site-1")
     classes = np.zeros((1, SIDE, SIDE), np.uint8)
     classes[0, 4:12, 4:12] = 1
-    undone = undone_record(data, offsets={"1": 1.0}, swapped=0.5)
-    cases = tuple(case.model_copy(update={"relabelled_objects": 1}) for case in undone.cases[:1])
-    undone = undone.model_copy(update={"cases": (*cases, *undone.cases[1:])})
-    pixels = {undone.cases[0].label: CasePixels(relabelled=OtherClasses(2 * classes, classes))}
-    folder = tmp_path / "run" / "undone"
-    write_undone(folder, undone, pixels)
-    out, found = written(tmp_path, folder / f"round_{undone.round_number}", undone)
+    corrections = corrections_of(data, bias={1: 1.0}, relabelled=0.5)
+    cases = tuple(case.model_copy(update={"relabelled_objects": 1}) for case in corrections.cases[:1])
+    corrections = corrections.model_copy(update={"cases": (*cases, *corrections.cases[1:])})
+    pixels = {corrections.cases[0].label: CasePixels(relabelled=OtherClasses(2 * classes, classes))}
+    out, found = written(tmp_path, stored(tmp_path / "run", corrections, pixels).folder)
     assert [one.relabelled for one in found.annotations] == [1, 0]
     files = {data / one.given: out / one.file for one in found.annotations}
     loaded = load_site_data(data, tmp_path / "other", site="site-1", replaced_labels=files)
-    training = undone_labels(undone, pixels, given.cases, data)
+    training = corrected_labels(corrections, pixels, given.cases, data)
     assert all(np.array_equal(case.label[0], one) for case, one in zip(loaded.cases, training, strict=True))
     assert set(np.unique(loaded.cases[0].label)) == {0, 1}
 
@@ -201,18 +199,18 @@ def test_what_is_written_is_trained_on_before_and_after_an_object_was_corrected_
     write_datalist(data / "datalist.json", {TRAINING: [Case(image, label)]})
     write_site_description(data, description)
     given = load_site_data(data, tmp_path / "cache", site="site-1").cases[0].label.numpy()
-    undone = undone_record(data, offsets={}, swapped=0.5)
+    corrections = corrections_of(data, bias={}, relabelled=0.5)
     judged = np.where(given == 2, given, 0)
-    write_undone(tmp_path, undone, {f"labels/a{suffix}": CasePixels(relabelled=OtherClasses(judged, judged // 2))})
-    record = tmp_path / "round_5"
+    decided = {f"labels/a{suffix}": CasePixels(relabelled=OtherClasses(judged, judged // 2))}
+    record = stored(tmp_path, corrections, decided)
 
     def trained_on_and_written(name: str) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.uint8]], int]:
         out = tmp_path / name
         out.mkdir()
-        (found,) = write_undone_annotations(out, record, undone).annotations
+        (found,) = export_corrections(out, record).annotations
         loaded = load_site_data(data, out / "cache", site="site-1", replaced_labels={label: out / found.file})
         now = load_site_data(data, out / "again", site="site-1")
-        trained = undone_labels(undone, undone_pixels(record, 3), now.cases, data)
+        trained = corrected_labels(corrections, record.pixels(3), now.cases, data)
         return [one.numpy() for one in trained], list(loaded.cases[0].label.numpy()), found.relabelled
 
     objects = 3 * (3 if isinstance(description, SliceDescription) else 1)
@@ -237,11 +235,11 @@ def test_written_volumes_load_as_what_training_has(tmp_path: Path, is_whole: boo
     write_phantom_site(data, 0, LesionVolumes((0.5,)), num_sites=1, num_images=2)
     if is_whole:
         write_site_description(data, VolumeDescription(labels={0: 0, 1: 1}, classes=("lesion",)))
-    undone = undone_record(data, offsets={"1": -2.0})
-    record = write_undone_run(tmp_path / "run", undone)
-    out, found = written(tmp_path, record, undone)
+    corrections = corrections_of(data, bias={1: -2.0})
+    record = write_corrected_run(tmp_path / "run", corrections)
+    out, found = written(tmp_path, record)
     given = load_site_data(data, tmp_path / "cache", site="site-1")
-    training = undone_labels(undone, {}, given.cases, data)
+    training = corrected_labels(corrections, {}, given.cases, data)
     files = {data / one.given: out / one.file for one in found.annotations}
     assert len(files) == 2
     for old, new in files.items():
@@ -271,33 +269,36 @@ def test_a_cropped_and_resampled_volume_moves_everywhere_by_the_same_millimetres
     write_site_description(
         data, SliceDescription(size=(8, 8), spacing=(1, 1, 4), labels={0: 0, 7: 1}, classes=("lesion",))
     )
-    undone = undone_record(data, offsets={"1": 1.0})
-    out, _ = written(tmp_path, write_undone_run(tmp_path / "run", undone), undone)
+    corrections = corrections_of(data, bias={1: 1.0})
+    out, _ = written(tmp_path, write_corrected_run(tmp_path / "run", corrections))
     expected = np.zeros_like(voxels)
     expected[4:7, 4:7, 1] = expected[14:20, 16:20, 2] = 7
     np.testing.assert_array_equal(np.asarray(nibabel.load(out / "labels" / "0001_a.nii.gz").dataobj), expected)
 
 
-def corrections_of(data: Path, folder: Path) -> Corrections:
+def added_of(data: Path, folder: Path) -> Corrections:
     """The first is corrected, the second reverted, the third unchanged, the fourth gone."""
     (folder / "labels").mkdir(parents=True)
-    labels = []
+    cases = []
     for index in (1, 2, 3, 4):
-        name = f"labels/a{index}.png"
-        file = "" if index == 3 else f"labels/{index:04d}_a{index}.png"
+        name, file = f"labels/a{index}.png", f"labels/{index:04d}_a{index}.png"
         if index in (1, 2):
             (folder / file).write_bytes(b"corrected " + bytes([index]))
-        changes = {"file": file, "added_voxels": 5, "reverted": index == 2}
-        labels.append(CorrectedLabel(label=name, image=name.replace("label", "image"), **changes))
-    return Corrections(
+        cases.append(
+            CaseCorrection(
+                label=name,
+                image=name.replace("label", "image"),
+                state=CorrectionState.REVERTED if index == 2 else CorrectionState.ACTIVE,
+                mask=None if index == 3 else NewMask(file=file, added_voxels=5),
+            )
+        )
+    return made_corrections(
+        data,
+        cases,
         site="site-2",
-        data=str(data),
         method="fedia",
         round_number=14,
-        model_sha256="cd" * 32,
-        threshold=0.8,
-        made="2026-01-01T00:00:00+00:00",
-        labels=tuple(labels),
+        corrections=(LesionsAdded(threshold=0.8),),
         failed=(("labels/a5.png", "cannot be read"),),
     )
 
@@ -305,9 +306,9 @@ def corrections_of(data: Path, folder: Path) -> Corrections:
 def test_corrected_annotations_are_copied_with_their_provenance(tmp_path: Path) -> None:
     data, record, out = write_pictures(tmp_path / "data", count=5), tmp_path / "record", tmp_path / "out"
     out.mkdir()
-    corrections = corrections_of(data, record)
+    corrections = added_of(data, record)
     before = digests(data) | digests(record)
-    found = write_corrected_annotations(out, record, corrections)
+    found = export_corrections(out, StoredCorrections(record, corrections))
     assert digests(data) | digests(record) == before
     assert (out / "labels" / "0001_a1.png").read_bytes() == b"corrected \x01"
     assert [(one.given, one.file, one.changed) for one in found.annotations] == [
@@ -321,3 +322,19 @@ def test_corrected_annotations_are_copied_with_their_provenance(tmp_path: Path) 
     assert label == "labels/a4.png"
     assert reason.startswith("Site site-2: ")
     assert "0004_a4.png" in reason
+
+
+def test_other_classes_are_listed_and_no_file_is_written(tmp_path: Path) -> None:
+    data, out = write_pictures(tmp_path / "data", count=2), tmp_path / "out"
+    out.mkdir()
+    cases = [
+        CaseCorrection(image="images/a1.png", new_class=NewClass(given="a", becomes="b", predicted="b")),
+        CaseCorrection(image="images/a2.png", new_class=NewClass(given="a", becomes="", predicted="b")),
+    ]
+    corrections = made_corrections(data, cases, corrections=(CasesRelabelled(noise_level=0.2),))
+    found = export_corrections(out, StoredCorrections(tmp_path, corrections))
+    assert [(one.given, one.given_class, one.new_class, one.file) for one in found.annotations] == [
+        ("images/a1.png", "a", "b", ""),
+        ("images/a2.png", "a", "", ""),
+    ]
+    assert [file.name for file in out.iterdir()] == [PROVENANCE_FILE]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedannot.custom.channel.confusion import Confusion
-from fedannot.custom.methods.auto_classification.undoing import mixed_up, residual_transition, undo
+from fedannot.custom.methods.auto_classification.relabelling import mixed_up, relabel, residual_transition
 
 # The last three samples look like class 0 and are given as 1: very surely, surely, and hardly.
 PROBABILITIES = np.array([[0.9, 0.1]] * 7 + [[0.1, 0.9]] * 2 + [[0.95, 0.05], [0.9, 0.1], [0.6, 0.4]])
@@ -18,7 +18,7 @@ def confusion(wrong: int) -> Confusion:
 
 
 def changed(wrong: int, margin: float, treatment: str = "relabel") -> list[int]:
-    found = undo(PROBABILITIES, LABELS, confusion(wrong), treatment=treatment, margin=margin)  # type: ignore[arg-type]
+    found = relabel(PROBABILITIES, LABELS, confusion(wrong), treatment=treatment, margin=margin)  # type: ignore[arg-type]
     assert (found.labels[found.changed] == 0).all()
     assert (found.labels[~found.changed] == LABELS[~found.changed]).all()
     return np.flatnonzero(found.changed).tolist()
@@ -38,23 +38,23 @@ def test_labels_of_which_the_model_is_not_sure_stay() -> None:
 def test_the_margin_is_relative_to_how_sure_the_model_usually_is() -> None:
     """Halfway to even odds everywhere, the model is as sure of one as of another."""
     flattened = PROBABILITIES / 2 + 0.25
-    found = undo(flattened, LABELS, confusion(3), treatment="relabel", margin=0.4)
+    found = relabel(flattened, LABELS, confusion(3), treatment="relabel", margin=0.4)
     assert np.flatnonzero(found.changed).tolist() == [9, 10]
 
 
 def test_treatments() -> None:
     assert changed(3, 0.1, "forward") == []
-    only = undo(PROBABILITIES, LABELS, confusion(3), treatment="relabel", margin=0.1)
+    only = relabel(PROBABILITIES, LABELS, confusion(3), treatment="relabel", margin=0.1)
     assert only.transition is None
-    forward = undo(PROBABILITIES, LABELS, confusion(3), treatment="forward", margin=0.1).transition
+    forward = relabel(PROBABILITIES, LABELS, confusion(3), treatment="forward", margin=0.1).transition
     # Truly 0 are ten, of which three are given as 1; and one more of each class that has its label.
     np.testing.assert_allclose(forward, [[8 / 11, 3 / 11], [0, 1]])
 
 
 def test_what_is_left_of_the_noise_when_two_of_three_labels_were_changed() -> None:
-    undone = LABELS.copy()
-    undone[[9, 10]] = 0
-    np.testing.assert_allclose(residual_transition(confusion(3), LABELS, undone), [[10 / 11, 1 / 11], [0, 1]])
+    relabelled = LABELS.copy()
+    relabelled[[9, 10]] = 0
+    np.testing.assert_allclose(residual_transition(confusion(3), LABELS, relabelled), [[10 / 11, 1 / 11], [0, 1]])
 
 
 # A model that has not learnt class 2 takes its samples for class 0. Of eighteen samples six are of each class.
@@ -65,7 +65,7 @@ MIXES = np.eye(3)[np.where(TRUE == 2, 0, TRUE)] * 0.8 + 0.2 / 3
 def test_a_class_that_the_model_takes_for_another_one_keeps_its_labels() -> None:
     assert np.argwhere(mixed_up(MIXES, TRUE)).tolist() == [[2, 0]]
     counts = np.array([[6, 0, 0], [0, 6, 0], [6, 0, 0]])
-    found = undo(MIXES, TRUE, Confusion(counts / 18, counts), treatment="both", margin=0.1)
+    found = relabel(MIXES, TRUE, Confusion(counts / 18, counts), treatment="both", margin=0.1)
     assert not found.changed.any()
     np.testing.assert_allclose(found.transition, np.eye(3))
 
@@ -77,7 +77,7 @@ def test_labels_that_are_wrong_at_random_are_changed_beside_such_a_class() -> No
     counts = np.zeros((3, 3), dtype=np.int64)
     np.add.at(counts, (given, MIXES.argmax(axis=1)), 1)
     assert np.argwhere(mixed_up(MIXES, given)).tolist() == [[2, 0]]
-    found = undo(MIXES, given, Confusion(counts / 18, counts), treatment="relabel", margin=0.1)
+    found = relabel(MIXES, given, Confusion(counts / 18, counts), treatment="relabel", margin=0.1)
     assert np.flatnonzero(found.changed).tolist() == [0, 1, 6, 7]
     assert (found.labels[[0, 1, 6, 7]] == TRUE[[0, 1, 6, 7]]).all()
 

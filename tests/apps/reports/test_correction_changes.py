@@ -1,4 +1,4 @@
-"""What the data manager sees of what a site has undone, draws, takes back and writes."""
+"""What the data manager sees of a site's corrections, draws, reverts and writes."""
 
 import hashlib
 import json
@@ -8,22 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from support.undone_runs import undone_record, write_undone_run
+from support.corrected_runs import corrections_of, made_corrections, stored, write_corrected_run
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
-from fedannot.apps.reports.corrections import find_corrections, find_records
-from fedannot.apps.reports.undone_changes import count, moves_in_words, read_changes, undone_in_words
-from fedannot.custom.data.corrections import CorrectedLabel, Corrections, write_corrections
+from fedannot.apps.reports.correction_changes import count, in_words, read_changes
+from fedannot.apps.reports.corrections import find_corrections
+from fedannot.custom.corrections.export import PROVENANCE_FILE
+from fedannot.custom.corrections.kinds import BoundaryShift, CasesRelabelled, LesionsAdded
+from fedannot.custom.corrections.model import CORRECTIONS_FILE, CaseCorrection, NewClass
+from fedannot.custom.corrections.pixels import CasePixels, OtherClasses
 from fedannot.custom.data.description import ImageDescription, write_site_description
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_site
-from fedannot.custom.data.relabelled_objects import OtherClasses
-from fedannot.custom.data.undone import UNDONE_FILE, write_undone
-from fedannot.custom.data.undone_pixels import CasePixels
-from fedannot.custom.data.written_annotations import PROVENANCE_FILE
-from fedannot.transforms.errors import DataError
 from fedannot.transforms.move_contour import MoveContour
 
 NAMES = [f"labels/lesion_{index:03d}.png" for index in range(1, 5)]
@@ -38,9 +36,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = folder / "data"
     write_phantom_site(data, 0, LesionImages(), num_sites=1, num_images=4)
     run = folder / "run"
-    write_undone_run(run, undone_record(data, offsets={"1": 1.0}, round_number=3))
-    undone = undone_record(data, offsets={"1": 2.14}, missing={"1": 0.25}, ignored_objects={NAMES[2]: 1})
-    write_undone_run(run, undone, {NAMES[2]: CORNER})
+    write_corrected_run(run, corrections_of(data, bias={1: 1.0}, round_number=3))
+    corrections = corrections_of(data, bias={1: 2.14}, missed={1: 0.25}, ignored_objects={NAMES[2]: 1})
+    write_corrected_run(run, corrections, {NAMES[2]: CORNER})
     return folder
 
 
@@ -62,23 +60,23 @@ def rows(text: str) -> dict[str, list[str]]:
 
 def test_list_says_what_was_undone_in_which_annotation(made: Path) -> None:
     text = invoke("list", made / "run")
-    assert "site-1: 4 of 4 annotations count otherwise than given" in text
+    assert "site-1: 4 of 4 cases count otherwise than given" in text
     assert "contours of class 'lesion' moved by -2.1 px" in text
-    assert "1 of 4 annotations: 1 object that is probably missing is ignored" in text
+    assert "1 of 4 annotations: 1 object is ignored as missed objects" in text
     assert "before round 5, by model abababababababab" in text
     earlier = [line.strip() for line in text.splitlines() if "round 3" in line]
     assert earlier == ["earlier, no longer in use: before round 3 (contours of class 'lesion' moved by -1.0 px)"]
     assert rows(text) == {
-        name: [str(moved_pixels(made / "data", name)), "1" if name == NAMES[2] else "0", "undone"] for name in NAMES
+        name: [str(moved_pixels(made / "data", name)), "1" if name == NAMES[2] else "0", "corrected"] for name in NAMES
     }
 
 
 def test_volumes_move_by_millimetres(tmp_path: Path) -> None:
     write_phantom_site(tmp_path / "data", 0, LesionVolumes(), num_sites=1, num_images=1)
-    write_undone_run(tmp_path / "run", undone_record(tmp_path / "data", offsets={"1": -1.5}))
+    write_corrected_run(tmp_path / "run", corrections_of(tmp_path / "data", bias={1: -1.5}))
     text = invoke("list", tmp_path / "run")
     assert "contours of class 'lesion' moved by +1.5 mm" in text
-    assert "1 of 1 annotation counts otherwise than given" in text
+    assert "1 of 1 case counts otherwise than given" in text
 
 
 def test_objects_of_another_class_are_counted_as_they_are_now(made: Path, tmp_path: Path) -> None:
@@ -88,24 +86,24 @@ def test_objects_of_another_class_are_counted_as_they_are_now(made: Path, tmp_pa
     write_site_description(
         data, ImageDescription(channels=1, size=(64, 64), labels=labels, classes=("lesion", "cyst", "scar"))
     )
-    undone = undone_record(data, offsets={}, swapped=0.5)
-    cases = [case.model_copy(update={"relabelled_objects": int(case.label in NAMES[:2])}) for case in undone.cases]
+    corrections = corrections_of(data, bias={}, relabelled=0.5)
+    cases = [case.model_copy(update={"relabelled_objects": int(case.label in NAMES[:2])}) for case in corrections.cases]
     given = {name: (np.asarray(Image.open(data / name)) > 0).astype(np.uint8)[None] for name in NAMES[:2]}
     pixels = {name: CasePixels(relabelled=OtherClasses(mask, 2 * mask)) for name, mask in given.items()}
-    write_undone(tmp_path / "run", undone.model_copy(update={"cases": tuple(cases)}), pixels)
+    stored(tmp_path / "run", corrections.model_copy(update={"cases": tuple(cases)}), pixels)
     sizes = [str(int(given[name].sum())) for name in NAMES[:2]]
     found = rows(invoke("list", tmp_path / "run"))
     assert [found[name] for name in NAMES[:3]] == [
-        [sizes[0], "0", "1", "undone"],
-        [sizes[1], "0", "1", "undone"],
-        ["0", "0", "0", "unchanged"],
+        [sizes[0], "1", "corrected"],
+        [sizes[1], "1", "corrected"],
+        ["0", "0", "unchanged"],
     ]
     Image.fromarray(64 * given[NAMES[1]][0]).save(data / NAMES[1])
     found = rows(invoke("list", tmp_path / "run"))
-    assert found[NAMES[0]] == [sizes[0], "0", "1", "undone"]
-    assert found[NAMES[1]][:3] == ["0", "0", "0"]
-    told = " ".join(found[NAMES[1]][3:])
-    assert told == "unchanged: 1 object changed since objects were judged: the given class counts"
+    assert found[NAMES[0]] == [sizes[0], "1", "corrected"]
+    assert found[NAMES[1]][:2] == ["0", "0"]
+    state = " ".join(found[NAMES[1]][2:])
+    assert state == "unchanged: 1 object changed since objects were chosen: the given class counts"
     invoke("show", tmp_path / "run", "--out", tmp_path / "pictures")
     assert [file.name for file in (tmp_path / "pictures" / "site-1").iterdir()] == ["0001_lesion_001.png"]
     # A class that the site does not have any more is named, and nothing of the record is used.
@@ -122,33 +120,33 @@ def test_objects_of_another_class_are_counted_as_they_are_now(made: Path, tmp_pa
 
 def test_a_record_that_undoes_nothing_says_so(made: Path, tmp_path: Path) -> None:
     run = shutil.copytree(made / "run", tmp_path / "run")
-    write_undone_run(run, undone_record(made / "data", offsets={}, round_number=7))
+    write_corrected_run(run, corrections_of(made / "data", bias={}, round_number=7))
     text = invoke("list", run)
-    assert "0 of 4 annotations count otherwise than given" in text
-    assert "nothing is undone any more" in text
-    assert rows(text)[NAMES[0]] == ["0", "0", "unchanged"]
+    assert "0 of 4 cases count otherwise than given" in text
+    assert "nothing is corrected any more" in text
+    assert rows(text)[NAMES[0]] == ["unchanged"]
 
 
 def test_where_the_data_are_gone_the_record_is_listed(made: Path, tmp_path: Path) -> None:
-    undone = undone_record(made / "data").model_copy(update={"data": str(tmp_path / "gone")})
-    write_undone_run(tmp_path / "run", undone)
+    corrections = corrections_of(made / "data").model_copy(update={"data": str(tmp_path / "gone")})
+    write_corrected_run(tmp_path / "run", corrections)
     text = invoke("list", tmp_path / "run")
     assert "contours of class 1 moved by -2.0\n" in text
     assert "pixels are not counted: Site site-1: " in text
-    assert rows(text)[NAMES[0]] == ["-", "0", "unknown"]
+    assert rows(text)[NAMES[0]] == ["unknown"]
 
 
 def test_a_case_that_cannot_be_read_or_has_another_size_does_not_hide_the_others(made: Path, tmp_path: Path) -> None:
     data = shutil.copytree(made / "data", tmp_path / "data")
     (data / NAMES[0]).write_bytes(b"no picture")
-    undone = undone_record(data, missing={"1": 0.25}, ignored_objects={NAMES[1]: 1})
-    write_undone_run(tmp_path / "run", undone, {NAMES[1]: CORNER[:, :32]})
+    corrections = corrections_of(data, missed={1: 0.25}, ignored_objects={NAMES[1]: 1})
+    write_corrected_run(tmp_path / "run", corrections, {NAMES[1]: CORNER[:, :32]})
     found = rows(invoke("list", tmp_path / "run"))
     assert " ".join(found[NAMES[0]]) == "- 0 unknown: no usable training case any more"
-    assert "undone: another size than when objects were judged: none is ignored or of another class" in " ".join(
+    assert "corrected: another size than when objects were chosen: none is ignored or of another class" in " ".join(
         found[NAMES[1]]
     )
-    assert found[NAMES[2]][2] == "undone"
+    assert found[NAMES[2]][2] == "corrected"
     files = tmp_path / "pictures" / "site-1"
     invoke("show", tmp_path / "run", "--out", files.parent)
     assert len(list(files.iterdir())) == 3
@@ -186,8 +184,8 @@ def test_show_draws_what_changes_most_first(made: Path, tmp_path: Path) -> None:
 
 
 def test_without_moved_contours_none_are_drawn(made: Path, tmp_path: Path) -> None:
-    undone = undone_record(made / "data", offsets={}, missing={"1": 0.25}, ignored_objects={NAMES[2]: 1})
-    write_undone_run(tmp_path / "run", undone, {NAMES[2]: CORNER})
+    corrections = corrections_of(made / "data", bias={}, missed={1: 0.25}, ignored_objects={NAMES[2]: 1})
+    write_corrected_run(tmp_path / "run", corrections, {NAMES[2]: CORNER})
     invoke("show", tmp_path / "run", "--out", tmp_path)
     (file,) = (tmp_path / "site-1").iterdir()
     assert file.name == "0001_lesion_003.png"
@@ -197,7 +195,7 @@ def test_without_moved_contours_none_are_drawn(made: Path, tmp_path: Path) -> No
 def test_slices_that_change_most_are_drawn(tmp_path: Path) -> None:
     """Above and below for each of four slices: twice as high as a single one, and four times as wide as half of it."""
     write_phantom_site(tmp_path / "data", 0, LesionVolumes(), num_sites=1, num_images=1)
-    write_undone_run(tmp_path / "run", undone_record(tmp_path / "data", offsets={"1": -2.0}))
+    write_corrected_run(tmp_path / "run", corrections_of(tmp_path / "data", bias={1: -2.0}))
     invoke("show", tmp_path / "run", "--out", tmp_path)
     with Image.open(tmp_path / "site-1" / "0001_volume_001.png") as picture:
         assert picture.size == (1280, 720)
@@ -208,20 +206,20 @@ def test_revert_and_restore_change_the_latest_record_alone(made: Path, tmp_path:
     files = [file for file in [*run.rglob("*"), *(made / "data").rglob("*")] if file.is_file()]
     before = {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
     text = invoke("revert", run, "--case", "lesion_002.png", "--case", NAMES[3])
-    assert "site-1: 2 annotations count as they were given, 2 with what is undone, from the site's next" in text
+    assert "site-1: 2 cases count as they were given, 2 in corrected form, from the site's next" in text
     found = rows(invoke("list", run))
-    assert [found[name][2] for name in NAMES] == ["undone", "reverted", "undone", "reverted"]
+    assert [found[name][2] for name in NAMES] == ["corrected", "reverted", "corrected", "reverted"]
     changed = [file for file, digest in before.items() if hashlib.sha256(file.read_bytes()).hexdigest() != digest]
-    assert [(file.parent.name, file.name) for file in changed] == [("round_5", UNDONE_FILE)]
-    assert "site-1: 1 annotations count" in invoke("restore", run, "--case", "lesion_002.png")
+    assert [(file.parent.name, file.name) for file in changed] == [("round_5", CORRECTIONS_FILE)]
+    assert "site-1: 1 cases count" in invoke("restore", run, "--case", "lesion_002.png")
     invoke("revert", run)
-    assert "site-1: 0 annotations count as they were given, 4 with" in invoke("restore", run)
+    assert "site-1: 0 cases count as they were given, 4 in" in invoke("restore", run)
     assert {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in files} == before
 
 
 def test_write_makes_a_folder_for_each_site(made: Path, tmp_path: Path) -> None:
     run = shutil.copytree(made / "run", tmp_path / "run")
-    write_undone_run(run, undone_record(made / "data", site="site-2", offsets={"1": 1.0}))
+    write_corrected_run(run, corrections_of(made / "data", site="site-2", bias={1: 1.0}))
     invoke("revert", run, "--site", "site-1", "--case", "lesion_001.png")
     text = invoke("write", run, "--out", tmp_path / "out")
     assert f"site-1: 3 new annotations in {tmp_path / 'out' / 'site-1'}, 1 count as given" in text
@@ -241,7 +239,7 @@ def test_write_makes_a_folder_for_each_site(made: Path, tmp_path: Path) -> None:
 def test_write_says_what_it_could_not_write_and_keeps_the_rest(made: Path, tmp_path: Path) -> None:
     data = shutil.copytree(made / "data", tmp_path / "data")
     (data / NAMES[0]).write_bytes(b"no picture")
-    write_undone_run(tmp_path / "run", undone_record(data))
+    write_corrected_run(tmp_path / "run", corrections_of(data))
     output = " ".join(invoke("write", tmp_path / "run", "--out", tmp_path / "out", code=1).split())
     assert f"{NAMES[0]}: not written: Site site-1: {data / NAMES[0]}" in output
     assert "site-1: 3 new annotations" in output
@@ -250,8 +248,8 @@ def test_write_says_what_it_could_not_write_and_keeps_the_rest(made: Path, tmp_p
 
 def test_nothing_is_written_where_a_site_s_data_are_gone(made: Path, tmp_path: Path) -> None:
     run = shutil.copytree(made / "run", tmp_path / "run")
-    gone = undone_record(made / "data", site="site-2").model_copy(update={"data": str(tmp_path / "gone")})
-    write_undone_run(run, gone)
+    gone = corrections_of(made / "data", site="site-2").model_copy(update={"data": str(tmp_path / "gone")})
+    write_corrected_run(run, gone)
     assert "Site site-2: " in invoke("write", run, "--out", tmp_path / "out", code=1)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
@@ -259,37 +257,42 @@ def test_nothing_is_written_where_a_site_s_data_are_gone(made: Path, tmp_path: P
 def test_records_of_several_runs_of_a_site_are_told_apart(made: Path, tmp_path: Path) -> None:
     """As in a site's workspace after two jobs."""
     workspace = shutil.copytree(made / "run", tmp_path / "workspace")
-    later = write_undone_run(workspace, undone_record(made / "data", offsets={"1": 1.0}), job="job-2")
+    later = write_corrected_run(workspace, corrections_of(made / "data", bias={1: 1.0}), job="job-2")
     assert invoke("list", workspace).count("site-1: 4 of 4") == 2
     for arguments in (["revert"], ["restore"], ["write", "--out", tmp_path / "out"]):
         output = " ".join(invoke(arguments[0], workspace, *arguments[1:], code=1).split())
         assert "found corrections of several runs of site-1; name the folder of one of them" in output
         assert str(later) in output
-    assert "0 with what is undone" in invoke("revert", later)
+    assert "0 in corrected form" in invoke("revert", later)
 
 
-def test_corrections_and_what_was_undone_are_found_side_by_side(made: Path, tmp_path: Path) -> None:
+def test_corrections_of_all_kinds_are_found_side_by_side(made: Path, tmp_path: Path) -> None:
     run = shutil.copytree(made / "run", tmp_path / "run")
-    folder = run / "site-2" / "simulate_job" / "corrections"
-    folder.mkdir(parents=True)
-    values = {"site": "site-2", "data": str(made / "data"), "method": "fedia", "round_number": 9, "threshold": 0.8}
-    values |= {"model_sha256": "cd" * 32, "made": "2026-01-01T00:00:00+00:00"}
-    labels = (CorrectedLabel(label=NAMES[0], image="images/lesion_001.png"),)
-    write_corrections(folder, Corrections.model_validate(values | {"labels": labels}))
-    assert [one.site for one in find_records(run)] == ["site-1", "site-2"]
-    assert [one.site for one in find_corrections(run)] == ["site-2"]
-    with pytest.raises(DataError, match=r"found no corrections\.json in it"):
-        find_corrections(made / "run")
+    unchanged = CaseCorrection(label=NAMES[0], image="images/lesion_001.png")
+    added = (LesionsAdded(threshold=0.8),)
+    write_corrected_run(run, made_corrections(made / "data", [unchanged], site="site-2", corrections=added))
+    new_class = NewClass(given="a", becomes="b", predicted="b", confidence=0.9)
+    relabelled = CaseCorrection(image="images/lesion_002.png", new_class=new_class)
+    doubted = (CasesRelabelled(noise_level=0.25),)
+    write_corrected_run(run, made_corrections(made / "data", [relabelled], site="site-3", corrections=doubted))
+    assert [one.site for one in find_corrections(run)] == ["site-1", "site-2", "site-3"]
     assert "say which with --site" in invoke("revert", run, code=1)
     text = invoke("list", run)
-    assert "site-1: 4 of 4 annotations count otherwise" in text
-    assert "site-2: 0 of 1 annotations are used in corrected form" in text
+    assert "site-1: 4 of 4 cases count otherwise" in text
+    assert "site-2: 0 of 1 case count otherwise" in text
+    assert "site-3: 1 of 1 case counts otherwise" in text
+    assert "25.0 % of the labels are wrong by the estimate" in text
+    assert "images/lesion_002.png a b corrected" in " ".join(text.split())
+    assert "site-3: 1 cases count as they were given" in invoke("revert", run, "--site", "site-3")
+    listed = " ".join(invoke("list", run, "--site", "site-3").split())
+    assert "images/lesion_002.png a as given reverted" in listed
+    assert "draw them with: fedannot suspects" in " ".join(invoke("show", run, "--site", "site-3", code=1).split())
 
 
 @pytest.mark.parametrize("command", ["show", "revert", "restore"])
 def test_a_name_that_is_none_is_an_error_that_says_which_there_are(made: Path, command: str) -> None:
     output = " ".join(invoke(command, made / "run", "--case", "x.png", code=1).split())
-    assert "found no undone annotation 'x.png'; expected one of: labels/lesion_001.png" in output
+    assert "found no corrected case 'x.png'; expected one of: labels/lesion_001.png" in output
 
 
 def test_a_site_that_undid_something_did_not_correct_nothing(made: Path, tmp_path: Path) -> None:
@@ -297,31 +300,31 @@ def test_a_site_that_undid_something_did_not_correct_nothing(made: Path, tmp_pat
     for site in ("site-1", "site-2"):
         (run / site / "simulate_job" / f"app_{site}").mkdir(parents=True)
     assert "site-2 corrected none of its annotations" in " ".join(invoke("list", run, "--site", "site-2").split())
-    assert "4 of 4 annotations" in invoke("list", run)
+    assert "4 of 4 cases" in invoke("list", run)
 
 
 def test_changes_are_counted_whether_a_case_is_reverted_or_not(made: Path, tmp_path: Path) -> None:
     run = shutil.copytree(made / "run", tmp_path / "run")
     invoke("revert", run)
-    (site,) = find_records(run)
-    with read_changes(site) as changes:
-        found = changes.cases()
+    (site,) = find_corrections(run)
+    found = read_changes(site).cases()
     assert [change.moved_pixels for change in found] == [moved_pixels(made / "data", name) for name in NAMES]
     assert [change.ignored_pixels for change in found] == [0, 0, 32, 0]
 
 
 def test_words_are_for_people(made: Path) -> None:
     description = ImageDescription(channels=1, size=(4, 4), labels={0: 0, 1: 1, 2: 2}, classes=("a", "b"))
-    undone = undone_record(made / "data", offsets={"2": -0.55, "1": 3.0}, missing={"1": 0.5})
-    assert undone_in_words(undone, description) == [
+    corrections = corrections_of(made / "data", bias={2: -0.55, 1: 3.0}, missed={1: 0.5})
+    assert in_words(corrections, description) == [
         "contours of class 'b' moved by +0.6 px",
         "contours of class 'a' moved by -3.0 px",
-        "0 of 4 annotations: 0 objects that are probably missing are ignored",
+        "0 of 4 annotations: 0 objects are ignored as missed objects",
     ]
-    assert moves_in_words(undone, None)[1] == "contours of class 1 moved by -3.0"
-    overshoots = undone_record(made / "data", offsets={"2": -0.55, "1": 3.0}, overshoot={"2": 1.25})
-    assert moves_in_words(overshoots, description) == [
-        "contours of class 'b' moved by +0.6 px (in training by -0.7, as the model draws outside of zero)",
+    assert in_words(corrections, None)[1] == "contours of class 1 moved by -3.0"
+    of_model = corrections_of(made / "data", bias={2: -0.55, 1: 3.0}, model_bias={2: 1.25})
+    assert in_words(of_model, description) == [
+        "contours of class 'b' moved by +0.6 px (in training by -0.7, as the model segments too large)",
         "contours of class 'a' moved by -3.0 px",
     ]
+    assert in_words(of_model.only(BoundaryShift), None) == in_words(of_model, None)
     assert [count(number, "object") for number in (0, 1, 2)] == ["0 objects", "1 object", "2 objects"]

@@ -1,6 +1,6 @@
-"""A site undoes what was established of its channel: contours move back, other classes are given, objects ignored."""
+"""A site makes the corrections that the server asks for: it chooses objects, and keeps what became of each case."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,92 +9,86 @@ from torch import nn
 
 from ....transforms.array_types import Booleans, Classes
 from ...channel.judging import judged_samples
-from ...data.relabelled_objects import OtherClasses, relabelled_objects
+from ...corrections.kinds import Correction, MissedObjectsIgnored, ObjectsRelabelled, in_order, of_kind
+from ...corrections.model import CaseCorrection, Corrections, CorrectionState, Provenance
+from ...corrections.pixels import CasePixels, OtherClasses, relabelled_objects
+from ...corrections.targets import case_files
 from ...data.site_data import LoadedCase, SiteData
-from ...data.undone import Undone, UndoneCase
-from ...data.undone_labels import case_files
-from ...data.undone_pixels import CasePixels
 from ...evaluation.inference import Inference
 from ...networks.hashing import model_hash
 from .ignoring import UnannotatedObjects
 from .relabelling import SwappedObjects
 
 
-def undo_channel(
+def site_corrections(
     network: nn.Module,
     data: SiteData,
+    asked: Sequence[Correction],
     *,
-    offsets: Mapping[int, float],
-    missing: Mapping[int, float],
-    unannotated: Mapping[int, float],
-    swapped: float,
-    overshoot: Mapping[int, float],
     data_folder: Path,
     method: str,
     round_number: int,
     inference: Inference,
     reverted: Collection[str] = (),
-) -> tuple[Undone, dict[str, CasePixels]]:
-    """Decide what is undone in which annotation; return the record, and by annotation the pixels that count otherwise.
+) -> tuple[Corrections, dict[str, CasePixels]]:
+    """Return the corrections of a site, and by annotation the decisions on its pixels.
 
-    Which objects are ignored and which get another class are chosen by :class:`UnannotatedObjects` and
-    :class:`SwappedObjects`.
+    :class:`UnannotatedObjects` chooses the ignored objects, :class:`SwappedObjects` the relabelled ones.
 
     Args:
         network: the received model.
         data: the site's training cases with their given annotations.
-        offsets: by class, by how far contours lie too far outside.
-        missing: by class, share of the objects that is left out; the loss asks for the rest.
-        unannotated: by class, share of the objects that is not annotated, of which the surest are ignored.
-        swapped: share of the objects, of all classes, that are annotated as another class.
-        overshoot: by class, how far the model itself draws outside zero; contours move by that, too, in training.
+        asked: the corrections that the server asks for.
         data_folder: the folder of the site's data, to which recorded paths are relative.
-        method: the method whose decision it is, for the record.
-        round_number: the round before whose training it happens, likewise.
+        method: the method whose decision it is.
+        round_number: the round before whose training it happens.
         inference: how the model is run.
-        reverted: given annotations that somebody at the site has let count as they are.
+        reverted: given annotations that the data manager has reverted.
     """
-    looks = bool(unannotated) or swapped > 0
-    ignored, relabelled = _chosen(network, data, unannotated, swapped, inference) if looks else ([], [])
+    ignored, relabelled = _chosen(network, data, asked, inference)
     cases, pixels, start = [], {}, 0
     for case in data.cases:
         label, image = case_files(case, data_folder)
         part = slice(start, start + len(case.label))
         start = part.stop
         cases.append(
-            UndoneCase(
+            CaseCorrection(
                 label=label,
                 image=image,
+                state=CorrectionState.REVERTED if label in reverted else CorrectionState.ACTIVE,
                 ignored_objects=sum(count for _, count in ignored[part]),
                 relabelled_objects=sum(count for _, count in relabelled[part]),
-                reverted=label in reverted,
             )
         )
         of_case = CasePixels(_ignored(ignored[part]), _other_classes(relabelled[part]))
         if of_case:
             pixels[label] = of_case
-    undone = Undone(
+    corrections = Corrections(
         site=data.site,
         data=str(data_folder.resolve()),
-        method=method,
-        round_number=round_number,
-        model_sha256=model_hash(network.state_dict()),
-        made=datetime.now(UTC).isoformat(timespec="seconds"),
-        offsets={str(label): offset for label, offset in offsets.items()},
-        missing={str(label): share for label, share in missing.items()},
-        swapped=swapped,
-        overshoot={str(label): distance for label, distance in overshoot.items()},
+        provenance=Provenance(
+            method=method,
+            round_number=round_number,
+            model_sha256=model_hash(network.state_dict()),
+            made=datetime.now(UTC).isoformat(timespec="seconds"),
+        ),
+        corrections=in_order(asked),
         cases=tuple(cases),
     )
-    return undone, pixels
+    return corrections, pixels
 
 
 def _chosen(
-    network: nn.Module, data: SiteData, unannotated: Mapping[int, float], swapped: float, inference: Inference
+    network: nn.Module, data: SiteData, asked: Sequence[Correction], inference: Inference
 ) -> tuple[list[tuple[Booleans, int]], list[tuple[OtherClasses, int]]]:
-    """Of every sample what is ignored, and what gets another class, with the numbers of objects."""
-    of_none, of_other_class, samples = UnannotatedObjects(unannotated), SwappedObjects(swapped), _samples(data.cases)
-    if swapped > 0:
+    """The ignored pixels and other classes of every sample, with numbers of objects; empty if none are asked."""
+    missed, other_classes = of_kind(asked, MissedObjectsIgnored), of_kind(asked, ObjectsRelabelled)
+    unannotated = {} if missed is None else missed.ignored
+    fraction = 0.0 if other_classes is None else other_classes.fraction
+    if not unannotated and fraction == 0:
+        return [], []
+    of_none, of_other_class, samples = UnannotatedObjects(unannotated), SwappedObjects(fraction), _samples(data.cases)
+    if fraction > 0:
         for judged in judged_samples(network, data.cases, inference):
             of_other_class.see(judged)
     relabelled = of_other_class.relabelled(samples)

@@ -11,8 +11,8 @@ from .thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
-class Undoing:
-    """What a site undoes.
+class Relabelling:
+    """What a site changes of its labels.
 
     Attributes:
         labels: of each sample, given or changed, ``(N,)``.
@@ -27,9 +27,9 @@ class Undoing:
     mixed_up: Booleans
 
 
-def undo(
+def relabel(
     probabilities: Floats, labels: Labels, confusion: Confusion, *, treatment: Treatment, margin: float
-) -> Undoing:
+) -> Relabelling:
     """Return what becomes of a site's labels.
 
     A label is changed where another class is more probable by more than the margin, as a share of how probable that
@@ -52,10 +52,10 @@ def undo(
         doubt[mixed[labels, seems]] = -np.inf
         most = np.argsort(-doubt, kind="stable")[: round(confusion.noise_level * len(labels))]
         changed[most] = doubt[most] > margin
-    undone = np.where(changed, seems, labels)
+    relabelled = np.where(changed, seems, labels)
     corrects = treatment in ("forward", "both")
-    transition = residual_transition(confusion, labels, undone) if corrects else None
-    return Undoing(undone, changed, transition, mixed)
+    transition = residual_transition(confusion, labels, relabelled) if corrects else None
+    return Relabelling(relabelled, changed, transition, mixed)
 
 
 def mixed_up(probabilities: Floats, labels: Labels) -> Booleans:
@@ -92,7 +92,7 @@ def _with_right(confusion: Confusion, mixed: Booleans) -> Confusion:
     return Confusion(joint, confusion.counts)
 
 
-def residual_transition(confusion: Confusion, labels: Labels, undone: Labels) -> Floats:
+def residual_transition(confusion: Confusion, labels: Labels, relabelled: Labels) -> Floats:
     """Return T of the noise that is left when some labels are changed, ``(C, C)``.
 
     Of the number of samples that are given as a class and truly of another, those that were changed from the one to the
@@ -101,11 +101,11 @@ def residual_transition(confusion: Confusion, labels: Labels, undone: Labels) ->
     Args:
         confusion: by the given labels.
         labels: given, ``(N,)``.
-        undone: what they were changed to, ``(N,)``.
+        relabelled: what they were changed to, ``(N,)``.
     """
     numbers = confusion.joint * len(labels)
     moved = np.zeros_like(numbers)
-    np.add.at(moved, (labels, undone), 1.0)
+    np.add.at(moved, (labels, relabelled), 1.0)
     np.fill_diagonal(moved, 0.0)
     left = np.maximum(numbers - moved, 0.0)
     # One sample more of each class that has its label: what was not seen among so few is not impossible.

@@ -11,57 +11,62 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.corrected_runs import made_corrections
 
-from fedannot.custom.data import undone as module
-from fedannot.custom.data.relabelled_objects import OtherClasses
-from fedannot.custom.data.undone import (
-    UNDONE_FILE,
-    Undone,
-    UndoneCase,
-    latest_undone,
-    read_undone,
-    restore_undone,
-    revert_undone,
-    undone_pixels,
-    undone_records,
-    write_undone,
+from fedannot.custom.corrections import store as module
+from fedannot.custom.corrections.kinds import BoundaryShift
+from fedannot.custom.corrections.model import (
+    CORRECTIONS_FILE,
+    CORRECTIONS_FOLDER,
+    CaseCorrection,
+    Corrections,
+    CorrectionState,
 )
-from fedannot.custom.data.undone_pixels import CasePixels
+from fedannot.custom.corrections.pixels import CasePixels, OtherClasses
+from fedannot.custom.corrections.store import (
+    CorrectionStore,
+    StoredCorrections,
+    read_corrections,
+    record_folders,
+    restore,
+    revert,
+)
 from fedannot.transforms.errors import DataError
 
 LABELS = ("labels/a.png", "labels/b.png")
 PIXELS = np.eye(4, dtype=bool)[None]
 
 
-def record(number: int = 5, labels: tuple[str, ...] = LABELS, **changes: object) -> Undone:
-    values = {"site": "site-1", "data": "/data/site-1", "method": "auto", "round_number": number}
-    values |= {"model_sha256": "ab" * 32, "made": "2026-01-01T00:00:00+00:00", "offsets": {"1": 2.0}, "missing": {}}
-    cases = tuple(UndoneCase(label=label, image=label.replace("label", "image")) for label in labels)
-    return Undone.model_validate(values | {"cases": cases} | changes)
+def record(number: int = 5, labels: tuple[str, ...] = LABELS, **changes: object) -> Corrections:
+    cases = tuple(CaseCorrection(label=label, image=label.replace("label", "image")) for label in labels)
+    return made_corrections("/data/site-1", changes.pop("cases", cases), round_number=number, **changes)
 
 
-def rounds_found(*places: tuple[Path, int]) -> int | None:
-    found = latest_undone(places)
+def write(run: Path, corrections: Corrections, pixels: dict[str, CasePixels] | None = None) -> None:
+    CorrectionStore(run, corrections.round_number).write(corrections, pixels)
+
+
+def pixels_of(folder: Path, num_classes: int) -> dict[str, CasePixels]:
+    return StoredCorrections(folder, read_corrections(folder)).pixels(num_classes)
+
+
+def folder_of(run: Path, number: int = 5) -> Path:
+    return run / CORRECTIONS_FOLDER / f"round_{number}"
+
+
+def round_found(run: Path, last_round: int) -> int | None:
+    found = CorrectionStore(run, last_round).latest()
     if found is None:
         return None
-    assert found[0].name == f"round_{found[1].round_number}"
-    return found[1].round_number
+    assert found.folder.name == f"round_{found.corrections.round_number}"
+    return found.corrections.round_number
 
 
 def test_the_latest_round_counts_as_a_number(tmp_path: Path) -> None:
     for number in (2, 10, 9):
-        write_undone(tmp_path, record(number), {})
-    assert [folder.name for folder in undone_records(tmp_path)] == ["round_10", "round_9", "round_2"]
-    assert [rounds_found((tmp_path, last)) for last in (11, 10, 9, 8, 1)] == [10, 10, 9, 2, None]
-
-
-def test_the_first_place_with_a_record_counts(tmp_path: Path) -> None:
-    write_undone(tmp_path / "own", record(3), {})
-    write_undone(tmp_path / "earlier", record(7), {})
-    own, earlier, absent = (tmp_path / name for name in ("own", "earlier", "absent"))
-    assert rounds_found((absent, 9), (own, 9), (earlier, 9)) == 3
-    assert rounds_found((own, 2), (earlier, 9)) == 7
-    assert rounds_found() is None
+        write(tmp_path, record(number))
+    assert [folder.name for _, folder in record_folders(tmp_path)] == ["round_10", "round_9", "round_2"]
+    assert [round_found(tmp_path, last) for last in (11, 10, 9, 8, 1)] == [10, 10, 9, 2, None]
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -70,8 +75,8 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     pixels = {name: CasePixels(ignored=of) for name, of in ignored.items()}
     classes = OtherClasses(PIXELS.astype(np.uint8), 2 * PIXELS.astype(np.uint8))
     pixels |= {"file": CasePixels(ignored["file"], classes), "labels/z.png": CasePixels(relabelled=classes)}
-    write_undone(tmp_path, record(), pixels)
-    found = undone_pixels(tmp_path / "round_5", 2)
+    write(tmp_path, record(), pixels)
+    found = pixels_of(folder_of(tmp_path), 2)
     assert list(found) == [*names, "labels/z.png"]
     assert all(np.array_equal(found[name].ignored, ignored[name]) for name in names)
     assert found["file"].ignored.dtype == np.bool_
@@ -79,70 +84,72 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert [name for name in found if found[name].relabelled is not None] == ["file", "labels/z.png"]
     assert np.array_equal(np.stack(found["labels/z.png"].relabelled), np.stack(classes))
     assert found["labels/z.png"].ignored is None
-    write_undone(tmp_path, record(6), {})
-    assert undone_pixels(tmp_path / "round_6", 2) == {}
-    assert read_undone(tmp_path / "round_6") == record(6)
+    write(tmp_path, record(6))
+    assert pixels_of(folder_of(tmp_path, 6), 2) == {}
+    assert read_corrections(folder_of(tmp_path, 6)) == record(6)
 
 
 def test_a_second_record_of_a_round_takes_the_place_of_the_first(tmp_path: Path) -> None:
-    write_undone(tmp_path, record(), {LABELS[0]: CasePixels(PIXELS)})
-    write_undone(tmp_path, record(offsets={"1": -1.0}), {LABELS[1]: CasePixels(~PIXELS)})
-    folder, found = latest_undone([(tmp_path, 5)])
-    assert found.offsets == {"1": -1.0}
-    assert np.array_equal(undone_pixels(folder, 2)[LABELS[1]].ignored, ~PIXELS)
-    assert sorted(file.name for file in folder.iterdir()) == [found.ignored_file, UNDONE_FILE]
+    write(tmp_path, record(), {LABELS[0]: CasePixels(PIXELS)})
+    write(tmp_path, record(bias={1: -1.0}), {LABELS[1]: CasePixels(~PIXELS)})
+    stored = CorrectionStore(tmp_path, 5).latest()
+    assert stored is not None
+    folder, found = stored.folder, stored.corrections
+    assert found.of(BoundaryShift) == BoundaryShift(bias={1: -1.0}, model_bias={})
+    assert np.array_equal(pixels_of(folder, 2)[LABELS[1]].ignored, ~PIXELS)
+    assert sorted(file.name for file in folder.iterdir()) == [CORRECTIONS_FILE, found.ignored_file]
 
 
 def test_until_the_second_record_is_there_the_first_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A site that is killed while it writes goes on with what it had."""
-    write_undone(tmp_path, record(), {LABELS[0]: CasePixels(PIXELS)})
-    before = read_undone(tmp_path / "round_5")
+    write(tmp_path, record(), {LABELS[0]: CasePixels(PIXELS)})
+    before = read_corrections(folder_of(tmp_path))
     with monkeypatch.context() as patch:
         patch.setattr(module, "write_record", lambda *_: (_ for _ in ()).throw(OSError("killed")))
         with pytest.raises(OSError, match="killed"):
-            write_undone(tmp_path, record(offsets={}), {LABELS[1]: CasePixels(~PIXELS)})
-    assert read_undone(tmp_path / "round_5") == before
-    assert np.array_equal(undone_pixels(tmp_path / "round_5", 2)[LABELS[0]].ignored, PIXELS)
-    write_undone(tmp_path, record(offsets={}), {})
-    assert [file.name for file in (tmp_path / "round_5").iterdir()] == [UNDONE_FILE]
+            write(tmp_path, record(bias={}), {LABELS[1]: CasePixels(~PIXELS)})
+    assert read_corrections(folder_of(tmp_path)) == before
+    assert np.array_equal(pixels_of(folder_of(tmp_path), 2)[LABELS[0]].ignored, PIXELS)
+    write(tmp_path, record(bias={}))
+    assert [file.name for file in (folder_of(tmp_path)).iterdir()] == [CORRECTIONS_FILE]
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"site": "site-1"}', '{"site": 1, "site": 2}'])
 def test_a_record_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
-    write_undone(tmp_path, record(4), {})
-    write_undone(tmp_path, record(5), {})
-    file = tmp_path / "round_5" / UNDONE_FILE
+    write(tmp_path, record(4))
+    write(tmp_path, record(5))
+    file = folder_of(tmp_path) / CORRECTIONS_FILE
     file.write_text(text)
-    with pytest.raises(DataError, match=r"round_5.undone\.json"):
-        latest_undone([(tmp_path, 9)])
+    with pytest.raises(DataError, match=r"round_5.corrections\.json"):
+        CorrectionStore(tmp_path, 9).latest()
     # One that does not count yet is not even read.
-    assert rounds_found((tmp_path, 4)) == 4
+    assert round_found(tmp_path, 4) == 4
 
 
 @pytest.mark.parametrize(
     "name", ["round_007", "round_005", "round_٥", "round_-9", "round_+9", "round_9 ", "round_9.0", "round_", "Round_9"]
 )
 def test_folders_of_other_names_are_none_of_rounds(tmp_path: Path, name: str) -> None:
-    write_undone(tmp_path, record(5), {})
-    shutil.copytree(tmp_path / "round_5", tmp_path / name)
-    assert undone_records(tmp_path) == [tmp_path / "round_5"]
-    assert rounds_found((tmp_path, 99)) == 5
+    write(tmp_path, record(5))
+    shutil.copytree(folder_of(tmp_path), tmp_path / CORRECTIONS_FOLDER / name)
+    assert record_folders(tmp_path) == [(5, folder_of(tmp_path))]
+    assert round_found(tmp_path, 99) == 5
 
 
 def test_what_is_no_record_is_passed_over(tmp_path: Path) -> None:
-    write_undone(tmp_path, record(5), {})
-    (tmp_path / "round_6").mkdir()
-    (tmp_path / "round_7").write_text("a file")
-    (tmp_path / "round_8" / UNDONE_FILE).mkdir(parents=True)
-    (tmp_path / "round_9").symlink_to(tmp_path / "absent")
-    assert rounds_found((tmp_path, 99)) == 5
+    write(tmp_path, record(5))
+    (folder_of(tmp_path, 6)).mkdir()
+    (folder_of(tmp_path, 7)).write_text("a file")
+    (folder_of(tmp_path, 8) / CORRECTIONS_FILE).mkdir(parents=True)
+    (folder_of(tmp_path, 9)).symlink_to(tmp_path / "absent")
+    assert round_found(tmp_path, 99) == 5
 
 
 def test_a_record_in_the_folder_of_another_round_is_refused(tmp_path: Path) -> None:
-    write_undone(tmp_path, record(5), {})
-    (tmp_path / "round_5").rename(tmp_path / "round_9")
-    with pytest.raises(DataError, match=r"before round 5; expected it in a folder round_5"):
-        latest_undone([(tmp_path, 99)])
+    write(tmp_path, record(5))
+    (folder_of(tmp_path)).rename(folder_of(tmp_path, 9))
+    with pytest.raises(DataError, match=r"before round 5; expected them in a folder round_5"):
+        CorrectionStore(tmp_path, 99).latest()
 
 
 def _cut(file: Path) -> None:
@@ -159,11 +166,11 @@ def _other(file: Path) -> None:
 
 @pytest.mark.parametrize("damage", [_cut, _empty, _other, Path.unlink])
 def test_ignored_pixels_that_cannot_be_read_are_named(tmp_path: Path, damage: object) -> None:
-    write_undone(tmp_path, record(), {LABELS[0]: CasePixels(PIXELS)})
-    folder = tmp_path / "round_5"
-    damage(folder / read_undone(folder).ignored_file)
+    write(tmp_path, record(), {LABELS[0]: CasePixels(PIXELS)})
+    folder = folder_of(tmp_path)
+    damage(folder / read_corrections(folder).ignored_file)
     with pytest.raises(DataError, match=r"ignored-[0-9a-f]{16}\.npz: cannot be read .*pixels that a site ignores"):
-        undone_pixels(folder, 2)
+        pixels_of(folder, 2)
 
 
 def forged(key: str, tmp_path: Path, **arrays: np.ndarray) -> Path:
@@ -174,11 +181,11 @@ def forged(key: str, tmp_path: Path, **arrays: np.ndarray) -> Path:
 
 
 def named(key: str, tmp_path: Path, content: bytes) -> Path:
-    write_undone(tmp_path, record(), {})
-    what, folder = key.removesuffix("_file"), tmp_path / "round_5"
+    write(tmp_path, record())
+    what, folder = key.removesuffix("_file"), folder_of(tmp_path)
     name = f"{what}-{hashlib.sha256(content).hexdigest()[:16]}.npz"
     (folder / name).write_bytes(content)
-    file = folder / UNDONE_FILE
+    file = folder / CORRECTIONS_FILE
     file.write_text(json.dumps(json.loads(file.read_text()) | {key: name}))
     return folder
 
@@ -208,9 +215,9 @@ KINDS = {"ignored_file": PIXELS, "relabelled_file": np.stack(2 * [PIXELS.astype(
 )
 def test_arrays_of_another_kind_are_named_and_not_used(tmp_path: Path, key: str, wrong: dict[str, np.ndarray]) -> None:
     with pytest.raises(DataError, match=rf"{key.removesuffix('_file')}-[0-9a-f]{{16}}\.npz: cannot be read"):
-        undone_pixels(forged(key, tmp_path, **wrong), 2)
+        pixels_of(forged(key, tmp_path, **wrong), 2)
     # The same with what is expected.
-    assert list(undone_pixels(forged(key, tmp_path, annotations=NAMES, pixels_0=KINDS[key]), 2)) == ["a.png"]
+    assert list(pixels_of(forged(key, tmp_path, annotations=NAMES, pixels_0=KINDS[key]), 2)) == ["a.png"]
 
 
 @pytest.mark.parametrize("key", KINDS)
@@ -221,7 +228,7 @@ def test_every_annotation_has_its_one_array(tmp_path: Path, key: str, names: lis
     arrays = {f"pixels_{index}": KINDS[key] for index in range(count)}
     folder = forged(key, tmp_path, annotations=np.array(names, dtype="<U5"), **arrays)
     with pytest.raises(DataError, match=f"cannot be read .it has {count} arrays for {len(names)} annotations"):
-        undone_pixels(folder, 2)
+        pixels_of(folder, 2)
 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["given", "becomes"])
@@ -233,8 +240,8 @@ def test_classes_that_the_site_does_not_have_are_named(tmp_path: Path, place: in
     folder = forged("relabelled_file", tmp_path, annotations=NAMES, pixels_0=classes)
     text = rf"it has the value {value} for 'a\.png', where the largest is 2"
     with pytest.raises(DataError, match=rf"relabelled-[0-9a-f]{{16}}\.npz: cannot be read .{text}"):
-        undone_pixels(folder, 2)
-    assert undone_pixels(folder, value)["a.png"].relabelled[place][0, 1, 1] == value
+        pixels_of(folder, 2)
+    assert pixels_of(folder, value)["a.png"].relabelled[place][0, 1, 1] == value
 
 
 def test_truth_values_are_zero_and_one(tmp_path: Path) -> None:
@@ -242,7 +249,7 @@ def test_truth_values_are_zero_and_one(tmp_path: Path) -> None:
     pixels = (2 * PIXELS.astype(np.uint8)).view(bool)
     folder = forged("ignored_file", tmp_path, annotations=NAMES, pixels_0=pixels)
     with pytest.raises(DataError, match=r"ignored-[0-9a-f]{16}\.npz: cannot be read .it has the value 2 for 'a\.png'"):
-        undone_pixels(folder, 2)
+        pixels_of(folder, 2)
 
 
 @pytest.mark.parametrize("key", KINDS)
@@ -254,7 +261,7 @@ def test_names_without_letters_are_not_counted_one_by_one(tmp_path: Path, key: s
         archive.writestr("annotations.npy", b"\x93NUMPY\x01\x00" + bytes([118, 0]) + header)
         archive.writestr("pixels_0.npy", npy(KINDS[key]))
     with pytest.raises(DataError, match="cannot be read"):
-        undone_pixels(named(key, tmp_path, content.getvalue()), 2)
+        pixels_of(named(key, tmp_path, content.getvalue()), 2)
 
 
 @pytest.mark.parametrize("key", KINDS)
@@ -266,7 +273,7 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path, key: str) -> None:
         file.unlink()
         make(file)
         with pytest.raises(DataError, match="cannot be read"):
-            undone_pixels(folder, 2)
+            pixels_of(folder, 2)
 
 
 @pytest.mark.parametrize("key", KINDS)
@@ -279,7 +286,7 @@ def test_an_array_that_claims_more_than_there_is_is_named(tmp_path: Path, key: s
         archive.writestr("annotations.npy", npy(NAMES))
         archive.writestr("pixels_0.npy", b"\x93NUMPY\x01\x00" + bytes([length, 0]) + header.ljust(length).encode())
     with pytest.raises(DataError, match="cannot be read"):
-        undone_pixels(named(key, tmp_path, content.getvalue()), 2)
+        pixels_of(named(key, tmp_path, content.getvalue()), 2)
 
 
 def npy(array: np.ndarray) -> bytes:
@@ -299,29 +306,31 @@ def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path, key: str) -> No
         for place in generator.integers(0, len(damaged), 3):
             damaged[place] = generator.integers(0, 256)
         with contextlib.suppress(DataError):
-            undone_pixels(named(key, tmp_path, bytes(damaged)), 2)
+            pixels_of(named(key, tmp_path, bytes(damaged)), 2)
 
 
 @pytest.mark.parametrize("key", ["ignored_file", "relabelled_file"])
 @pytest.mark.parametrize("name", ["../../secret.npz", "ignored.npz", "/etc/passwd"])
 def test_a_record_names_no_file_elsewhere(tmp_path: Path, name: str, key: str) -> None:
-    write_undone(tmp_path, record(), {})
-    file = tmp_path / "round_5" / UNDONE_FILE
+    write(tmp_path, record())
+    file = folder_of(tmp_path) / CORRECTIONS_FILE
     file.write_text(json.dumps(json.loads(file.read_text()) | {key: name}))
     with pytest.raises(DataError, match=key):
-        undone_pixels(tmp_path / "round_5", 2)
+        pixels_of(folder_of(tmp_path), 2)
 
 
 def test_a_record_says_how_contours_move_and_whether_anything_changes() -> None:
-    assert record(offsets={"1": 2.0, "3": -0.5}).moves == {1: -2.0, 3: 0.5}
-    reverted = tuple(UndoneCase(label=label, image="i", reverted=True) for label in LABELS)
+    shift = record(bias={1: 2.0, 3: -0.5}).of(BoundaryShift)
+    assert shift is not None
+    assert shift.moves == {1: -2.0, 3: 0.5}
+    reverted = tuple(CaseCorrection(label=label, image="i", state=CorrectionState.REVERTED) for label in LABELS)
     assert record(cases=reverted).reverted == set(LABELS)
     changes = [
-        record(**values).changes_anything
+        record(**values).changes_labels
         for values in (
             {},
-            {"offsets": {}},
-            {"offsets": {}, "missing": {"1": 0.5}},
+            {"bias": {}},
+            {"bias": {}, "missed": {1: 0.5}},
             {"cases": reverted},
             {"cases": (reverted[0], record().cases[1])},
         )
@@ -330,26 +339,26 @@ def test_a_record_says_how_contours_move_and_whether_anything_changes() -> None:
 
 
 def test_a_revert_and_its_taking_back_change_the_record_alone(tmp_path: Path) -> None:
-    write_undone(tmp_path, record(), {LABELS[0]: CasePixels(PIXELS)})
-    folder = tmp_path / "round_5"
+    write(tmp_path, record(), {LABELS[0]: CasePixels(PIXELS)})
+    folder = folder_of(tmp_path)
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    assert revert_undone(folder, ["b.png"]).reverted == {LABELS[1]}
-    assert read_undone(folder).reverted == {LABELS[1]}
-    assert revert_undone(folder).reverted == set(LABELS)
-    assert restore_undone(folder, list(LABELS[:1])).reverted == {LABELS[1]}
-    assert restore_undone(folder).reverted == set()
+    assert revert(folder, ["b.png"]).reverted == {LABELS[1]}
+    assert read_corrections(folder).reverted == {LABELS[1]}
+    assert revert(folder).reverted == set(LABELS)
+    assert restore(folder, list(LABELS[:1])).reverted == {LABELS[1]}
+    assert restore(folder).reverted == set()
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
 
 
 def test_a_name_is_that_of_exactly_one_annotation(tmp_path: Path) -> None:
-    write_undone(tmp_path, record(labels=("a.png", "x/a.png", "x/b.png", "y/b.png")), {})
-    folder = tmp_path / "round_5"
-    assert revert_undone(folder, ["a.png"]).reverted == {"a.png"}
-    with pytest.raises(DataError, match=r"found 2 undone annotations 'b.png'; expected one of: a.png, x/a.png, x/b"):
-        revert_undone(folder, ["x/a.png", "b.png"])
-    with pytest.raises(DataError, match=r"found no undone annotation 'c.png'"):
-        revert_undone(folder, ["c.png"])
+    write(tmp_path, record(labels=("a.png", "x/a.png", "x/b.png", "y/b.png")))
+    folder = folder_of(tmp_path)
+    assert revert(folder, ["a.png"]).reverted == {"a.png"}
+    with pytest.raises(DataError, match=r"found 2 corrected cases 'b.png'; expected one of: a.png, x/a.png, x/b"):
+        revert(folder, ["x/a.png", "b.png"])
+    with pytest.raises(DataError, match=r"found no corrected case 'c.png'"):
+        revert(folder, ["c.png"])
     # None of the named ones is changed where one is wrong.
-    assert read_undone(folder).reverted == {"a.png"}
-    with pytest.raises(DataError, match=r"round_6.undone\.json: found no such file"):
-        revert_undone(tmp_path / "round_6")
+    assert read_corrections(folder).reverted == {"a.png"}
+    with pytest.raises(DataError, match=r"round_6.corrections\.json: found no such file"):
+        revert(folder_of(tmp_path, 6))

@@ -1,35 +1,50 @@
-"""The pixels of annotations that count otherwise than they were given where a site has undone something, as a file."""
+"""The pixels of ignored and relabelled objects, in memory and on disk."""
 
 import hashlib
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from ...transforms.array_types import Array, Booleans
+from ...transforms.array_types import Array, Booleans, Classes
+from ...transforms.connected_lesions import label_lesions
 from ...transforms.errors import DataError, shown
-from .array_files import read_arrays, read_content
-from .relabelled_objects import OtherClasses
-from .site_data import LoadedCase
-from .whole_files import replaced
+from ..data.array_files import read_arrays, read_content
+from ..data.site_data import LoadedCase
+from ..data.whole_files import replaced
 
 _NAMES = "annotations"
 
 
+class OtherClasses(NamedTuple):
+    """The decision which objects get another class, pixel by pixel, 0 elsewhere; arrays of one shape.
+
+    Attributes:
+        given: the class that an object had when it was judged.
+        becomes: the class that it gets.
+    """
+
+    given: Classes
+    becomes: Classes
+
+
 @dataclass(frozen=True)
 class CasePixels:
-    """What counts otherwise in one annotation ``(S, H, W[, D])``; contours are moved by themselves.
+    """The decisions on one annotation ``(S, H, W[, D])``, or on one of its samples ``(H, W[, D])``.
 
     Attributes:
         ignored: pixels of which training learns nothing; None where there are none.
-        relabelled: of objects that get another class the given and the new one, 0 elsewhere; None likewise.
+        relabelled: the given and the new class of objects that get another class, 0 elsewhere; None where none do.
+        seen: pixels that training sees; None for all. It is not stored.
     """
 
     ignored: Booleans | None = None
     relabelled: OtherClasses | None = None
+    seen: Booleans | None = None
 
     def __bool__(self) -> bool:
         return self.ignored is not None or self.relabelled is not None
@@ -38,6 +53,44 @@ class CasePixels:
         """Return whether these pixels are those of a case's annotation as it is now."""
         known = [pixels for pixels in (self.ignored, *(self.relabelled or ())) if pixels is not None]
         return all(pixels.shape == tuple(case.label.shape) for pixels in known)
+
+    def of_sample(self, place: Any) -> "CasePixels":
+        """Return the decisions on a part, such as a sample by its index or a slice of a volume."""
+        relabelled = None if self.relabelled is None else OtherClasses(*(pixels[place] for pixels in self.relabelled))
+        return CasePixels(
+            None if self.ignored is None else self.ignored[place],
+            relabelled,
+            None if self.seen is None else self.seen[place],
+        )
+
+
+def relabelled_objects(classes: Classes, other: OtherClasses, seen: Booleans | None = None) -> tuple[Classes, int]:
+    """Return an annotation with the objects of another class that were decided on, and how many they are.
+
+    An object gets the class that was decided for at least half of what training sees of it. Whoever has corrected its
+    class since is not overruled: what was decided for another class than the object has does not count.
+
+    Args:
+        classes: the annotation as it is now, ``(H, W[, D])``.
+        other: what was decided, of its shape.
+        seen: what training sees, likewise; all of it where it is not given.
+    """
+    relabelled, num_relabelled = classes.copy(), 0
+    decided = np.where(other.given == classes, other.becomes, 0)
+    width = int(decided.max(initial=0)) + 1
+    counted = slice(None) if seen is None else seen.ravel()
+    for value in set(np.unique(classes[decided != 0]).tolist()) - {0}:
+        objects, count = label_lesions(classes == value)
+        # Of every object the number of pixels by the class that they get, once over all of them.
+        pairs = (objects.ravel().astype(np.intp) * width + decided.ravel())[counted]
+        votes = np.bincount(pairs, minlength=(count + 1) * width).reshape(-1, width)
+        most = votes[:, 1:].max(axis=1)
+        is_decided = (most > 0) & (2 * most >= votes.sum(axis=1))
+        num_relabelled += int(np.count_nonzero(is_decided[1:]))
+        new = np.where(is_decided, votes[:, 1:].argmax(axis=1) + 1, value).astype(np.uint8)
+        inside = objects != 0
+        relabelled[inside] = new[objects[inside]]
+    return relabelled, num_relabelled
 
 
 def write_pixels(folder: Path, what: str, pixels: Mapping[str, Array]) -> str:

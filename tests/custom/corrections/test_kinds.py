@@ -1,0 +1,95 @@
+"""The kinds of correction: one record on the wire and on disk, its checks, and the order of application."""
+
+import json
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter, ValidationError
+from support.corrected_runs import made_corrections
+
+from fedannot.custom.corrections.kinds import (
+    BoundaryShift,
+    CasesRelabelled,
+    Correction,
+    CorrectionKind,
+    LesionsAdded,
+    MasksReplaced,
+    MissedObjectsIgnored,
+    ObjectsRelabelled,
+    Purpose,
+    Sample,
+    in_order,
+    server_corrections,
+)
+from fedannot.custom.corrections.pixels import CasePixels, OtherClasses
+from fedannot.custom.corrections.targets import corrected_sample
+from fedannot.transforms.ignored_label import IGNORED_LABEL
+
+ALL = (
+    CasesRelabelled(noise_level=0.2, threshold=0.5, transition=((1.0, 0.0), (0.5, 0.5))),
+    ObjectsRelabelled(fraction=0.5),
+    BoundaryShift(bias={1: 2.0, 2: -0.5}, model_bias={1: 0.75}),
+    MissedObjectsIgnored(missed={1: 0.25}, ignored={1: 0.4}),
+    LesionsAdded(threshold=0.8, smallest_lesion=5),
+    MasksReplaced(source="/audit", audited="2026-01-01T00:00:00+00:00"),
+)
+ADAPTER: TypeAdapter[tuple[Correction, ...]] = TypeAdapter(tuple[Correction, ...])
+
+
+def test_every_kind_comes_back_from_json_with_whole_numbers_as_classes() -> None:
+    assert [one.kind for one in ALL] == list(CorrectionKind)
+    plain = [one.model_dump(mode="json", exclude_unset=True) for one in ALL]
+    assert ADAPTER.validate_python(json.loads(json.dumps(plain))) == ALL
+    assert all(set(one) >= {"kind"} for one in plain)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "boundary_shift", "bias": {"1": float("nan")}},
+        {"kind": "boundary_shift", "bias": {"1": 1e308}, "model_bias": {"1": 1e308}},
+        {"kind": "boundary_shift", "bias": {"1": 1.0}, "model_bias": {"2": 1.0}},
+        {"kind": "boundary_shift", "bias": {"one": 1.0}},
+        {"kind": "missed_objects_ignored", "missed": {"1": 1.5}},
+        {"kind": "objects_relabelled", "fraction": -0.1},
+        {"kind": "objects_relabelled", "fraction": 0.5, "label": 1},
+        {"kind": "another"},
+        {"fraction": 0.5},
+    ],
+)
+def test_what_is_none_of_them_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        ADAPTER.validate_python([wrong])
+
+
+def test_a_record_has_at_most_one_of_a_kind_in_the_order_of_kinds() -> None:
+    assert in_order(reversed(ALL)) == ALL
+    with pytest.raises(ValueError, match="expected one correction of a kind"):
+        in_order([ALL[1], ALL[1]])
+    with pytest.raises(ValueError, match="expected corrections in the order"):
+        made_corrections("/data", (), corrections=(ALL[2], ALL[1]))
+
+
+def test_a_server_asks_for_nothing_that_changes_nothing() -> None:
+    assert server_corrections() == ()
+    assert server_corrections(bias={}, model_bias={1: 1.0}, missed={}, ignored={1: 0.5}, relabelled=0.0) == ()
+
+
+@pytest.mark.parametrize(
+    ("purpose", "first", "ignored"),
+    [(Purpose.TRAINING, 5, True), (Purpose.REVIEW, 4, True), (Purpose.EXPORT, 4, False)],
+)
+def test_the_purpose_decides_what_of_a_correction_counts(purpose: Purpose, first: int, ignored: bool) -> None:
+    """A square of class 1 from 3 to 12 becomes class 2, then shrinks by 1, in training by 2; a corner is ignored."""
+    classes = np.zeros((16, 16), np.uint8)
+    classes[3:13, 3:13] = 1
+    corner = np.zeros((16, 16), bool)
+    corner[0, :2] = True
+    pixels = CasePixels(corner, OtherClasses(classes, 2 * classes))
+    corrections = made_corrections("/data", (), bias={2: 1.0}, model_bias={2: 1.0}, missed={2: 0.5}, relabelled=0.5)
+    result, relabelled = corrected_sample(corrections, Sample(classes, None, pixels), purpose)
+    expected = np.zeros_like(classes)
+    expected[first : 16 - first, first : 16 - first] = 2
+    expected[0, :2] = IGNORED_LABEL if ignored else 0
+    np.testing.assert_array_equal(result, expected)
+    assert relabelled == 1
