@@ -4,6 +4,7 @@ Types only: settings are also checked by processes that train nothing and load n
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -32,6 +33,23 @@ ALL_SETTINGS = "All settings: fedannot jobs settings JOB"
 
 class SettingsError(ValueError):
     """A job's settings cannot be used; the text names the file, the key, what was found and what is allowed."""
+
+
+@dataclass(frozen=True)
+class RemovedSetting:
+    """A setting that earlier versions had, or some values of one that there still is.
+
+    Attributes:
+        values: the values that a job can no longer have.
+        advice: what to do instead; it ends the error.
+        read_as: how the settings of a finished run are read that have such a value; None leaves the setting out.
+        dropped: the value whose effect is all that is left, where the whole setting has gone: a job may still have it.
+    """
+
+    values: tuple[str, ...]
+    advice: str
+    read_as: str | None = None
+    dropped: str | None = None
 
 
 class NetworkSettings(SettingsModel):
@@ -164,6 +182,8 @@ class RunSettings(SettingsModel):
             random ones. The server alone reads it, and of a bundle nothing but the weights.
     """
 
+    removed: ClassVar[Mapping[str, RemovedSetting]] = {}
+
     task: Literal["segmentation", "classification"] = "segmentation"
     method: str = "fedavg"
     seed: int = 0
@@ -206,19 +226,38 @@ class RunSettings(SettingsModel):
 SettingsType = TypeVar("SettingsType", bound=RunSettings)
 
 
-def read_settings(kind: type[SettingsType], values: Mapping[str, Any], source: str = "settings.conf") -> SettingsType:
+def read_settings(
+    kind: type[SettingsType], values: Mapping[str, Any], source: str = "settings.conf", *, of_finished_run: bool = False
+) -> SettingsType:
     """Check the settings of a job.
 
     Args:
         kind: the method's settings.
         values: what the job's configuration holds.
         source: the file to name in an error.
+        of_finished_run: whether the run is over, so that it may be of an earlier version with other settings.
 
     Raises:
-        SettingsError: if a key is unknown or a value not allowed.
+        SettingsError: if a key is unknown or a value not allowed, also if only earlier versions allowed it.
     """
     try:
-        return kind.model_validate(dict(values))
+        return kind.model_validate(_without_removed(kind, values, source, of_finished_run=of_finished_run))
     except ValidationError as error:
         text = describe_validation_error(error, source=source, model=kind, where_listed=ALL_SETTINGS)
         raise SettingsError(text) from error
+
+
+def _without_removed(
+    kind: type[RunSettings], values: Mapping[str, Any], source: str, *, of_finished_run: bool
+) -> dict[str, Any]:
+    """The values without the settings that have gone and had no effect of their own."""
+    present = dict(values)
+    for key, setting in kind.removed.items():
+        value = present.get(key)
+        if value in setting.values and not of_finished_run:
+            raise SettingsError(f"{source}: key {key!r} is {value!r}, which earlier versions had. {setting.advice}")
+        if value in setting.values and setting.read_as is not None:
+            present[key] = setting.read_as
+        elif value in setting.values or (value is not None and value == setting.dropped):
+            del present[key]
+    return present

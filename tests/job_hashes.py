@@ -19,8 +19,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from benchmarks.benchmark_tables.fedia import PUBLISHED
 
-from fedannot.apps.benchmarks.fedia import PUBLISHED
 from fedannot.apps.reports.output import collect_output, find_run_folder
 from fedannot.apps.runs.job import Job, is_swarm
 from fedannot.apps.runs.progress import Progress

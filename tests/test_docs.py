@@ -13,11 +13,11 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
+from benchmark_tables.figures import read_table
 from benchmarks.card_tables import made_anew
 from pages import ROOT, Page, anchor, commands_of, fault_of_command, links, num_words, read_page, sentences, shown
 
 import fedannot
-from fedannot.apps.benchmarks.figures import read_table
 from fedannot.apps.commands.cli import app
 from fedannot.custom.methods import METHODS
 

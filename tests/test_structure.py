@@ -29,7 +29,6 @@ OWN_READERS = {
     "transforms/strict_files.py",
     "custom/data/file_digests.py",
     "custom/data/prepared_pack.py",
-    "custom/flare/job_meta.py",
     "custom/flare/kept_files.py",
     # Both read back what they have just written.
     "apps/runs/job.py",
@@ -158,7 +157,11 @@ ADAPTED = {
     "custom/flare/executor.py": {"fedannot.custom.training.loop.TrainingStopped"},
     "custom/flare/swarm_aggregator.py": {
         f"fedannot.custom.aggregation.{name}"
-        for name in ("round_average.RoundAverage", "sample_claims.SampleClaims", "sample_claims.claim_limit")
+        for name in (
+            *(f"round_average.{name}" for name in ("AveragingPlan", "RoundAverage", "SentModel")),
+            "sample_claims.SampleClaims",
+            "sample_claims.claim_limit",
+        )
     },
     # Optimizers are touched there so that NVFlare's start of a process stays small.
     "custom/flare/site_start.py": {"torch.optim.SGD", "torch.optim.Adam"},

@@ -70,11 +70,11 @@ def read_source(run: Path, data: Path | None = None, site: str | None = None) ->
         if not stored:
             _refuse(run, site)
         files = stored[0]
-        settings = files.settings() if summary is None else read_job_settings(summary.settings)
+        settings = files.settings() if summary is None else read_job_settings(summary.settings, of_finished_run=True)
         network = _stored_network(files, settings, own=site is not None)
     else:
         assert folder is not None
-        settings = read_job_settings(summary.settings)
+        settings = read_job_settings(summary.settings, of_finished_run=True)
         network = _global_network(folder, settings)
     if hasattr(network, "curvature"):
         # What FedCurv's training remembers; no part of a prediction.

@@ -1,8 +1,9 @@
-"""The commands `fedannot bench …`: the comparisons that the documentation reports."""
+"""The commands `fedannot bench …`: the comparisons that the documentation reports, from a checkout."""
 
-from collections.abc import Callable, Mapping
+import importlib
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,19 +11,50 @@ from ..plain_lines import say
 from ..runs.interruption import KEPT, given_command
 from .errors import reported_errors
 
-if TYPE_CHECKING:
-    from ..benchmarks.rows import Row
+bench_app = typer.Typer(
+    help="Make the tables of docs/benchmarks again; from a checkout of the repository.", no_args_is_help=True
+)
 
-bench_app = typer.Typer(help="Make the tables of docs/benchmarks again.", no_args_is_help=True)
+# Below the root of a checkout. It is research code, which no wheel has.
+_BENCHMARKS = Path("tests/benchmarks")
+_PACKAGE = "benchmark_tables"
 
 
-def _add_benchmark(name: str, what: str, known_rows: Callable[[], Mapping[str, "Row"]], *, example: str) -> None:
+class BenchmarkError(ValueError):
+    """A table cannot be made as it is asked for; the text says what to do."""
+
+
+def benchmarks_folder(package: Path = Path(__file__)) -> Path:
+    """Return the folder with the benchmarks, of the checkout that fedannot runs from.
+
+    Args:
+        package: a file of fedannot; a link counts as what it leads to, as in an editable installation.
+
+    Raises:
+        BenchmarkError: if fedannot does not run from a checkout.
+    """
+    root = package.resolve().parents[2]
+    if not (root / _BENCHMARKS / _PACKAGE).is_dir():
+        raise BenchmarkError(
+            f"Found no {_BENCHMARKS} in {root}: the benchmarks are in the repository, not in the installed package. "
+            "Clone it, install it there with 'make install', and call '.venv/bin/fedannot bench' in it."
+        )
+    return root / _BENCHMARKS
+
+
+def _tables(folder: Path) -> Any:
+    """The module that makes the tables; its folder can be imported from as by the scripts that lie in it."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    return importlib.import_module(f"{_PACKAGE}.making")
+
+
+def _add_benchmark(name: str, what: str, *, example: str) -> None:
     """Add the command of a benchmark.
 
     Args:
         name: the command's name, and the folder of its output.
         what: what is compared, for the help.
-        known_rows: gives the rows; called when the command runs, as their imports take a while.
         example: names of rows.
     """
     default_out = Path("runs/bench") / name
@@ -51,100 +83,44 @@ def _add_benchmark(name: str, what: str, known_rows: Callable[[], Mapping[str, "
         with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
             from ..runs.progress import Progress
 
+            folder = benchmarks_folder()
             # The rows' imports take seconds.
             Progress().tell("Reading the rows.")
-            _make_table(
-                known_rows(), rows, list_only=list_, seeds=range(first_seed, first_seed + seeds), jobs=jobs, out=out
-            )
-
-
-def _auto_rows() -> Mapping[str, "Row"]:
-    from ..benchmarks.auto import ROWS
-
-    return ROWS
-
-
-def _auto_labels_rows() -> Mapping[str, "Row"]:
-    from ..benchmarks.auto_classification import ROWS
-
-    return ROWS
-
-
-def _feda3i_rows() -> Mapping[str, "Row"]:
-    from ..benchmarks.feda3i import ROWS
-
-    return ROWS
-
-
-def _fedia_rows() -> Mapping[str, "Row"]:
-    from ..benchmarks.fedia import ROWS
-
-    return ROWS
-
-
-def _fedgsca_rows() -> Mapping[str, "Row"]:
-    from ..benchmarks.fedgsca import ROWS
-
-    return ROWS
-
-
-def _decoupled_rows() -> Mapping[str, "Row"]:
-    from ..benchmarks.decoupled import ROWS
-
-    return ROWS
+            tables = _tables(folder)
+            if list_:
+                tables.list_rows(name, rows)
+                return
+            table = tables.make_table(name, rows, jobs=jobs, seeds=range(first_seed, first_seed + seeds), out=out)
+            say(f"Table: {table.with_suffix('.md')}, {table}")
 
 
 _add_benchmark(
     "auto",
     "`auto` beside federated averaging and the published methods, on generated lesions",
-    _auto_rows,
     example="ns-d,clean",
 )
 _add_benchmark(
     "auto-labels",
     "`auto` for classification beside federated averaging and FedGSCA, on generated cells",
-    _auto_labels_rows,
     example="s40,clean",
 )
 _add_benchmark(
     "feda3i",
     "FedA³I and its ablations beside federated averaging, on generated lesions",
-    _feda3i_rows,
     example="ns-d,ne-d",
 )
 _add_benchmark(
     "fedia",
     "FedIA and its ablations beside federated averaging, on generated volumes",
-    _fedia_rows,
     example="ms-0,ms-1,ms-2,ms-3",
 )
 _add_benchmark(
     "fedgsca",
     "FedGSCA and its ablations beside federated averaging, on generated cells",
-    _fedgsca_rows,
     example="s40,types",
 )
 _add_benchmark(
     "decoupled",
     "Decoupled predictions and their ablations beside federated averaging and its rivals, on generated chambers",
-    _decoupled_rows,
     example="protocols",
 )
-
-
-def _make_table(
-    known: Mapping[str, "Row"], names: str | None, *, list_only: bool, seeds: range, jobs: Path | None, out: Path
-) -> None:
-    from ..benchmarks.rows import chosen_rows, run_row
-    from ..benchmarks.tables import write_table
-    from ..terminal import Terminal
-
-    console = Terminal()
-    chosen = chosen_rows(known, names)
-    if list_only:
-        for name, row in chosen.items():
-            console.print_named(name, f"  {row.what}: {', '.join(arm.name for arm in row.arms)}")
-        return
-    for name, row in chosen.items():
-        write_table([run_row(name, row, jobs=jobs, seeds=seeds, out=out, console=console)], out / "table.json")
-    say(f"Table: {out / 'table.md'}, {out / 'table.json'}")

@@ -1,8 +1,11 @@
 """How a point of the check before joining came out."""
 
+import os
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from ..terminal import Terminal
 
@@ -30,6 +33,29 @@ class Point:
     state: State
     found: str
     remedy: str = ""
+
+
+GIB = 2**30
+# Prepared tensors, the models of a few rounds, logs: with less a participant cannot go on.
+_LEAST_SPACE = 1 * GIB
+
+
+def disk_point(folder: Path, *, enough: int = 0) -> Point:
+    """Return whether there is room in a folder that this user may write to.
+
+    Args:
+        folder: the kit.
+        enough: bytes below which there is a warning.
+    """
+    free = shutil.disk_usage(folder).free
+    found = f"{free / GIB:.1f} GiB free at {folder}"
+    if not os.access(folder, os.W_OK):
+        return Point("disk", State.PROBLEM, f"{folder} cannot be written to", "Use the account that owns the kit.")
+    if free < _LEAST_SPACE:
+        return Point("disk", State.PROBLEM, found, "Prepared images, models and logs go there: make room.")
+    if free < enough:
+        return Point("disk", State.WARNING, found, "Prepared images, models and logs go there.")
+    return Point("disk", State.READY, found)
 
 
 _COLOURS = {State.READY: "green", State.WARNING: "yellow", State.PROBLEM: "red"}

@@ -1,7 +1,5 @@
 """Does the participant on this machine run, and is it connected? Cheap enough to be asked every half minute."""
 
-import os
-import shutil
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,7 +8,7 @@ from pathlib import Path
 import psutil
 from cryptography import x509
 
-from .check_points import Point, State
+from .check_points import Point, State, disk_point
 from .startup_kit import Kit, KitError
 
 _PID_FILE = "pid.fl"
@@ -19,7 +17,6 @@ _PROGRAMS = {
     "site": "nvflare.private.fed.app.client.client_train",
 }
 _EXPIRES_SOON = timedelta(days=30)
-_LEAST_SPACE = 2**30
 _SECONDS = 1.0
 
 
@@ -33,7 +30,7 @@ def check_health(folder: Path) -> list[Point]:
         KitError: if it is no such kit.
     """
     kit = Kit.open(folder)
-    return [*_check_process(kit), *_check_certificate(kit), *_check_disk(kit)]
+    return [*_check_process(kit), *_check_certificate(kit), disk_point(kit.folder)]
 
 
 def _check_process(kit: Kit) -> Iterator[Point]:
@@ -115,14 +112,3 @@ def _check_certificate(kit: Kit) -> Iterator[Point]:
         yield Point("certificate", State.WARNING, f"{found}: {left.days} days left", renew)
     else:
         yield Point("certificate", State.READY, found)
-
-
-def _check_disk(kit: Kit) -> Iterator[Point]:
-    free = shutil.disk_usage(kit.folder).free
-    found = f"{free / 2**30:.1f} GiB free at {kit.folder}"
-    if not os.access(kit.folder, os.W_OK):
-        yield Point("disk", State.PROBLEM, f"{kit.folder} cannot be written to", "Ask as the user who runs it.")
-    elif free < _LEAST_SPACE:
-        yield Point("disk", State.PROBLEM, found, "Models and logs go there: make room.")
-    else:
-        yield Point("disk", State.READY, found)

@@ -15,18 +15,16 @@ from packaging.requirements import Requirement
 from ...custom.data.description import DESCRIPTION_FILE
 from ...custom.data.federation import TEST_FOLDER
 from ...custom.data.location import DATA_VARIABLE
-from ...custom.data.private_folders import check_owner
 from ...custom.data.store_location import CACHE_FILE, CACHE_VARIABLE, locate_store
+from ...custom.data.whole_files import check_owner
 from ...custom.run.threads import COMPUTE_FILE, number_of_threads
 from ...custom.settings import SettingsError
 from ...transforms.errors import DataError
 from ..checking.checking import check_site
-from .check_points import Point, State
+from .check_points import GIB, Point, State, disk_point
 from .kit import Kit
 
-_GIB = 2**30
-# Prepared tensors, the models of a few rounds, logs.
-_LEAST_SPACE, _ENOUGH_SPACE = 1 * _GIB, 10 * _GIB
+_ENOUGH_SPACE = 10 * GIB
 
 
 def check_data(kit: Kit) -> Iterator[Point]:
@@ -109,7 +107,7 @@ def check_prepared_images(kit: Kit) -> Iterator[Point]:
         yield Point("prepared images", State.PROBLEM, str(error), remedy)
     else:
         limits = location.store.limits
-        found = f"{location.store.root}, at most {limits.max_bytes / _GIB:g} GiB, {limits.max_age / 86400:g} days"
+        found = f"{location.store.root}, at most {limits.max_bytes / GIB:g} GiB, {limits.max_age / 86400:g} days"
         yield Point("prepared images", State.READY, found)
 
 
@@ -124,21 +122,12 @@ def check_gpu(kit: Kit) -> Iterator[Point]:
     for index in range(torch.cuda.device_count()):
         free, total = torch.cuda.mem_get_info(index)
         name = torch.cuda.get_device_name(index)
-        yield Point("GPU", State.READY, f"{name}, {free / _GIB:.0f} of {total / _GIB:.0f} GiB free")
+        yield Point("GPU", State.READY, f"{name}, {free / GIB:.0f} of {total / GIB:.0f} GiB free")
 
 
 def check_disk(kit: Kit) -> Iterator[Point]:
     """Is there room, and does what is to last lie where it lasts?"""
-    free = shutil.disk_usage(kit.folder).free
-    found = f"{free / _GIB:.0f} GiB free at {kit.folder}"
-    if not os.access(kit.folder, os.W_OK):
-        yield Point("disk", State.PROBLEM, f"{kit.folder} cannot be written to", "Start as the user who owns the kit.")
-    elif free < _LEAST_SPACE:
-        yield Point("disk", State.PROBLEM, found, "Prepared images, models and logs go there: make room.")
-    elif free < _ENOUGH_SPACE:
-        yield Point("disk", State.WARNING, found, "Prepared images, models and logs go there.")
-    else:
-        yield Point("disk", State.READY, found)
+    yield disk_point(kit.folder, enough=_ENOUGH_SPACE)
     if kit.role == "server":
         components = {entry.get("id"): entry for entry in kit.effective("resources.json").get("components", [])}
         store = str(components.get("job_manager", {}).get("args", {}).get("uri_root", ""))

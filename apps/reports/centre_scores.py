@@ -53,7 +53,7 @@ def centre_scores(run: Path, summary: Summary, federation: Path) -> CentreScores
     Returns:
         The scores, without sites that stored no model of their own or whose cases have nothing annotated.
     """
-    settings = read_job_settings(summary.settings)
+    settings = read_job_settings(summary.settings, of_finished_run=True)
     sites = [site for site in sorted(summary.sites, key=natural_order) if count_cases(federation / site, VALIDATION)]
     if not isinstance(settings, FedAvgSettings) or not sites:
         return None

@@ -42,7 +42,7 @@ def draw_local_models(summary: Summary, out: Path, data: Path, folder: Path) -> 
         data: the federation's folder.
         folder: where the pictures go.
     """
-    settings = read_job_settings(summary.settings)
+    settings = read_job_settings(summary.settings, of_finished_run=True)
     files: list[Path] = []
     if not isinstance(settings, PersonalSettings):
         return files

@@ -81,7 +81,7 @@ def draw_run(
             classes = read_site_description(data / read_federation(data).sites[0]).classes
             figure = confusion_figure(summary.last_round.confusion, classes)
             files.append(save_figure(figure, folder / "confusion.png"))
-        settings = read_job_settings(summary.settings)
+        settings = read_job_settings(summary.settings, of_finished_run=True)
         if not isinstance(settings, PersonalSettings) or settings.has_global_model:
             files.append(draw_cases(summary, out / MODEL_FILE, data, folder / "cases.png"))
         files += draw_local_models(summary, workspace or out, data, folder)
@@ -94,7 +94,7 @@ def draw_cases(summary: Summary, model: Path, data: Path, file: Path) -> Path:
     Lesions that a site left out are shaded, and cases and slices that have such are shown first. Else the slice of a
     volume with the largest annotation is shown, of a whole one across its last axis.
     """
-    settings = read_job_settings(summary.settings)
+    settings = read_job_settings(summary.settings, of_finished_run=True)
     network = described_network(settings.network)
     network.load_state_dict(torch.load(model, map_location="cpu", weights_only=True)["model"])
     sites = read_federation(data).sites

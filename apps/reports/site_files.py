@@ -44,7 +44,8 @@ class SiteFiles:
             raise DataError(
                 f"{file}: found no such file; expected the settings of the run whose model is {self.model}."
             )
-        return read_job_settings(parse_hocon(file).get("settings") or {}, source=str(file))
+        values = parse_hocon(file).get("settings") or {}
+        return read_job_settings(values, source=str(file), of_finished_run=True)
 
 
 def find_site_files(run: Path, site: str | None = None) -> list[SiteFiles]:

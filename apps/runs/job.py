@@ -120,9 +120,13 @@ class Job:
         Raises:
             SettingsError: if there is no such method.
         """
+        return setting_names(self._kind_with(overrides))
+
+    def _kind_with(self, overrides: Mapping[str, Any]) -> type[RunSettings]:
+        """The settings of the job's method, or of that among the overrides."""
         kinds = self._values() | {key: overrides[key] for key in _KINDS if key in overrides}
         task, method = kinds.get("task", "segmentation"), kinds.get("method")
-        return setting_names(find_method(str(task), str(method), str(self.settings_file)).settings)
+        return find_method(str(task), str(method), str(self.settings_file)).settings
 
     def current_names(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
         """Return overrides by the names that settings have now; an unknown name stays as it is.
@@ -153,10 +157,10 @@ class Job:
         """
         named = str(source or self.settings_file)
         values = self._values()
-        known = self.setting_names(overrides)
+        known, removed = self.setting_names(overrides), self._kind_with(overrides).removed
         in_file = self._names_in_file(known)
         for key, value in self.current_names(overrides).items():
-            if key not in known:
+            if key not in known and key not in removed:
                 listed = ALL_SETTINGS.replace("JOB", self.folder.name)
                 raise SettingsError(f"{named}: no setting {key!r}{did_you_mean(key, known)} {listed}")
             *groups, name = in_file.get(key, key).split(".")

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -19,6 +20,54 @@ from .weighting import LayerWeights
 MEAN = AggregationSettings()
 
 
+@dataclass(frozen=True)
+class SentModel:
+    """The global model of a round, as the sites have it.
+
+    Attributes:
+        round_number: results of other rounds are refused.
+        params: its state dict.
+        block_of: layer block of every entry.
+        group_of: groups of entries whose updates have bounds of their own, each within one layer block; the blocks by
+            default.
+        trained: the entries over which multi-Krum takes distances; all floating ones by default.
+    """
+
+    round_number: int
+    params: Mapping[str, torch.Tensor]
+    block_of: Mapping[str, str]
+    group_of: Mapping[str, str] | None = None
+    trained: Collection[str] | None = None
+
+
+@dataclass(frozen=True)
+class AveragingPlan:
+    """How the results of a round become one model.
+
+    Attributes:
+        num_sites: how many sites are asked; each may claim its part of what all may have.
+        weights: the (site × block) matrix, or None for quantity weights from the reported numbers of samples.
+        wait_in: folder where results wait for their weights, which :meth:`RoundAverage.weigh` then gives; made anew.
+            Weights that are given here only say which sites count.
+        shadow_without: sites whose results do not count in a second average of the same results, by numbers of samples;
+            None for no second average. There is none by median and by multi-Krum.
+        rule: the rule of aggregation.
+
+    Raises:
+        ValueError: if the rule is of models that wait and none do, or has no second average.
+    """
+
+    num_sites: int
+    weights: LayerWeights | None = None
+    wait_in: Path | None = None
+    shadow_without: Collection[str] | None = None
+    rule: AggregationSettings = MEAN
+
+    def __post_init__(self) -> None:
+        if self.rule.waits and (self.wait_in is None or self.shadow_without is not None):
+            raise ValueError(f"Expected results that wait, and no second average, for the rule {self.rule.rule!r}.")
+
+
 class RoundAverage:
     """Averages the models of one round with a weight per site and layer block, streaming: one is added and dropped.
 
@@ -30,60 +79,34 @@ class RoundAverage:
     and multi-Krum are of models that wait.
 
     Args:
-        round_number: results of other rounds are refused.
-        reference: the global model that is sent out.
-        block_of: layer block of every entry.
-        weights: the (site × block) matrix, or None for quantity weights from the reported numbers of samples.
-        num_sites: how many sites are asked; each may claim its part of what all may have.
-        wait_in: folder where results wait for their weights, which :meth:`weigh` then gives; made anew. Weights that
-            are given here only say which sites count.
-        shadow_without: sites whose results do not count in a second average of the same results, by numbers of samples;
-            None for no second average. There is none by median and by multi-Krum.
-        aggregation: the rule.
-        group_of: groups of entries whose updates have bounds of their own, each within one layer block; the blocks by
-            default.
-        trained: the entries over which multi-Krum takes distances; all floating ones by default.
+        sent: the global model that the sites train from.
+        plan: the weights and the rule.
 
     Attributes:
         kept: the sites whose models multi-Krum kept; None with the other rules, and before :meth:`weigh`.
     """
 
-    def __init__(
-        self,
-        round_number: int,
-        reference: Mapping[str, torch.Tensor],
-        block_of: Mapping[str, str],
-        weights: LayerWeights | None,
-        *,
-        num_sites: int,
-        wait_in: Path | None = None,
-        shadow_without: Collection[str] | None = None,
-        aggregation: AggregationSettings = MEAN,
-        group_of: Mapping[str, str] | None = None,
-        trained: Collection[str] | None = None,
-    ) -> None:
-        if aggregation.waits and (wait_in is None or shadow_without is not None):
-            raise ValueError(f"Expected results that wait, and no second average, for the rule {aggregation.rule!r}.")
+    def __init__(self, sent: SentModel, plan: AveragingPlan) -> None:
         self._lock = threading.Lock()
-        self._round = round_number
-        self._reference = dict(reference)
-        self._weights = weights
-        self._block_of = dict(block_of)
-        self._blocks = tuple(dict.fromkeys(block_of.values()))
-        self._rule = aggregation
-        self._group_of = dict(block_of if group_of is None else group_of)
-        self._block_of_group = {group: block_of[name] for name, group in self._group_of.items()}
-        floating = [name for name, tensor in reference.items() if tensor.is_floating_point()]
-        self._trained = tuple(floating if trained is None else trained)
+        self._round = sent.round_number
+        self._reference = dict(sent.params)
+        self._weights = plan.weights
+        self._block_of = dict(sent.block_of)
+        self._blocks = tuple(dict.fromkeys(sent.block_of.values()))
+        self._rule = plan.rule
+        self._group_of = dict(sent.block_of if sent.group_of is None else sent.group_of)
+        self._block_of_group = {group: sent.block_of[name] for name, group in self._group_of.items()}
+        floating = [name for name, tensor in sent.params.items() if tensor.is_floating_point()]
+        self._trained = tuple(floating if sent.trained is None else sent.trained)
         self.kept: tuple[str, ...] | None = None
-        self._limits = value_limits(reference)
-        self._waiting = None if wait_in is None else ModelSpool(wait_in)
+        self._limits = value_limits(sent.params)
+        self._waiting = None if plan.wait_in is None else ModelSpool(plan.wait_in)
         self._average = self._empty_average() if self._waiting is None else None
-        self._not_in_shadow = frozenset(shadow_without or ())
+        self._not_in_shadow = frozenset(plan.shadow_without or ())
         self._median: dict[str, torch.Tensor] | None = None
-        self._shadow = None if shadow_without is None else self._average_by_samples()
-        self._claim_limit = claim_limit(num_sites)
-        self._sites_to_come = num_sites
+        self._shadow = None if plan.shadow_without is None else self._average_by_samples()
+        self._claim_limit = claim_limit(plan.num_sites)
+        self._sites_to_come = plan.num_sites
 
     @property
     def waiting(self) -> ModelSpool:

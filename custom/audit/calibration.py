@@ -7,16 +7,9 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from ...transforms.array_types import Floats
+from .thresholds import THRESHOLDS
 
-# Share of the cases that are assumed to have an error of a kind, before anything is known of a site.
-PRIOR = 0.05
-# Below it scores tell nothing, and give no probability.
-LEAST_AUROC = 0.7
-_LEAST_PATIENTS = 5
 SMALLEST_SCORE = 1e-3
-# How firmly the curve stays near the one before known errors: slope one, and this probability at the threshold.
-_FIRMNESS = 2.0
-_AT_THRESHOLD = 0.3
 
 
 @dataclass(frozen=True)
@@ -40,14 +33,18 @@ class Calibration:
     @property
     def tells(self) -> bool:
         """Whether scores may be acted on: known errors were told at the site, or none could be tried."""
-        return self.auroc is None or self.patients < _LEAST_PATIENTS or self.auroc >= LEAST_AUROC
+        return (
+            self.auroc is None
+            or self.patients < THRESHOLDS.min_calibrated_patients
+            or self.auroc >= THRESHOLDS.min_auroc
+        )
 
     def probability(self, score: float) -> float | None:
         """Return the probability that a reviewer would change the annotation, rising with the score.
 
         None where nothing tells: no known error could be tried in five patients, or scores did not see them.
         """
-        if self.auroc is None or self.patients < _LEAST_PATIENTS or not self.tells:
+        if self.auroc is None or self.patients < THRESHOLDS.min_calibrated_patients or not self.tells:
             return None
         return self.fitted(score)
 
@@ -83,16 +80,18 @@ def calibrate(
     auroc = _area_under_weighted_curve(known, given[list(chosen)], right[list(chosen)])
     scores = logit_of(np.concatenate([known, given, given]))
     wrong = np.concatenate([np.ones(len(known)), np.zeros(len(given)), np.ones(len(given))])
-    per_given = (1 - PRIOR) / len(given)
-    weights = np.concatenate([np.full(len(known), PRIOR / len(known)), per_given * right, per_given * (1 - right)])
+    per_given = (1 - THRESHOLDS.prior) / len(given)
+    weights = np.concatenate(
+        [np.full(len(known), THRESHOLDS.prior / len(known)), per_given * right, per_given * (1 - right)]
+    )
     weights *= len(known) + len(given)
 
-    start = float(special.logit(_AT_THRESHOLD) - logit_of(np.array(threshold)))
+    start = float(special.logit(THRESHOLDS.probability_at_threshold) - logit_of(np.array(threshold)))
 
     def loss(parameters: Floats) -> float:
         logits = np.exp(parameters[0]) * scores + parameters[1]
         misfit = np.logaddexp(0.0, np.where(wrong == 1, -logits, logits))
-        firmness = _FIRMNESS * (parameters[0] ** 2 + (parameters[1] - start) ** 2 / 4)
+        firmness = THRESHOLDS.calibration_firmness * (parameters[0] ** 2 + (parameters[1] - start) ** 2 / 4)
         return float((weights * misfit).sum() + firmness)
 
     found = optimize.minimize(loss, np.array([0.0, start]), method="L-BFGS-B", bounds=[(-3.0, 3.0), (-20.0, 20.0)])

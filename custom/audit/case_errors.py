@@ -11,7 +11,7 @@ from ...transforms.array_types import Booleans, Classes
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.ignored_label import IGNORED_LABEL
 from .known_errors import Chance, KnownError, counted
-from .object_errors import LEAST_PIXELS
+from .thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
     from ...transforms.noise.evolved_mask import ContourEvolutionParams
@@ -127,7 +127,7 @@ def usual_radius(annotation: Classes) -> float:
         for number, box in enumerate(ndimage.find_objects(labelled), start=1):
             pixels = np.count_nonzero(labelled[box] == number)
             thickness = box[2].stop - box[2].start if annotation.ndim == 3 else 1
-            if pixels >= LEAST_PIXELS or count == 1:
+            if pixels >= THRESHOLDS.min_object_pixels or count == 1:
                 radii.append(math.sqrt(pixels / thickness / math.pi))
     return float(np.median(radii)) if radii else 1.0
 

@@ -12,7 +12,7 @@ from ...transforms.surfaces import Surface, bounding_box, grown_box, surface_of_
 from ..channel.objects import MatchedObjects
 from ..channel.offset import object_offsets
 from .examined import ExaminedCase, Part
-from .object_errors import LEAST_PIXELS
+from .thresholds import THRESHOLDS
 
 # An edge is looked for at these shares of the object's radius outside of its contour.
 SHARES = np.linspace(-0.6, 0.6, 25)
@@ -20,12 +20,8 @@ SHARES = np.linspace(-0.6, 0.6, 25)
 _SMALLEST_SLOPE = 1e-6
 # Images are smoothed by this share of the radius, at least by a pixel.
 _SMOOTHING = 0.08
-# An object of another size than this many times what is predicted there is another one.
-_MOST_TIMES = 5.0
 # Makes a median absolute deviation the standard deviation of a normal distribution.
 _NORMAL_DEVIATION = 1.4826
-# Contours on a grid are no finer than this, in pixels or millimetres.
-_LEAST_DEVIATION = 0.25
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ class UsualContours:
             if len(known):
                 medians[column] = np.median(known)
                 spread = _NORMAL_DEVIATION * float(np.median(np.abs(known - medians[column])))
-                deviations[column] = max(spread, _LEAST_DEVIATION)
+                deviations[column] = max(spread, THRESHOLDS.min_contour_deviation)
         return cls(float(medians[0]), medians, deviations, directions)
 
     def displacement(self, one: ContourEvidence) -> tuple[float, float] | None:
@@ -113,7 +109,7 @@ def contour_evidence(
     for number in range(1, matched.num_annotated + 1):
         inside = matched.annotated == number
         pixels = int(np.count_nonzero(inside))
-        if pixels < LEAST_PIXELS:
+        if pixels < THRESHOLDS.min_object_pixels:
             continue
         spacing = np.asarray(part.judged.spacing or (1.0,) * inside.ndim)
         radius = _radius(pixels * float(spacing.prod()), inside.ndim)
@@ -151,7 +147,7 @@ def _by_size(matched: MatchedObjects, number: int, probability: Floats, radius: 
     if other.any():
         near &= away <= ndimage.distance_transform_edt(~other, sampling=spacing)
     times = np.count_nonzero(inside) / max(float(probability[box][near].sum()), 1e-9)
-    if not 1 / _MOST_TIMES <= times <= _MOST_TIMES:
+    if not 1 / THRESHOLDS.max_size_ratio <= times <= THRESHOLDS.max_size_ratio:
         return float("nan")
     return float(radius * np.log(times) / inside.ndim)
 

@@ -19,11 +19,7 @@ from .examined import ExaminedCase, as_samples, as_volume
 from .kinds.kind import Kind, Suspicion
 from .kinds.registry import KINDS
 from .known_errors import Chance
-
-SHARE_OF_PATIENTS = 0.2
-LEAST_PATIENTS = 10
-# What is less likely an error is not worth a reader's time.
-LEAST_PROBABILITY = 0.2
+from .thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ class MeasuredKind:
         Nothing is of a kind whose known errors are not told at this site.
         """
         probability = self.calibration.probability(score)
-        is_likely = probability is None or probability >= LEAST_PROBABILITY
+        is_likely = probability is None or probability >= THRESHOLDS.min_probability
         return score >= self.kind.threshold and self.calibration.tells and is_likely
 
     def case_scores(self) -> Floats:
@@ -161,7 +157,9 @@ def _examined(index: int, case: LoadedCase, probabilities: AnyFloats) -> Examine
 def _some_patients(units: Sequence[str], seed: int) -> frozenset[str]:
     """A fifth of the patients, at least ten."""
     patients = sorted(set(units))
-    count = min(len(patients), max(LEAST_PATIENTS, round(SHARE_OF_PATIENTS * len(patients))))
+    count = min(
+        len(patients), max(THRESHOLDS.min_injected_patients, round(THRESHOLDS.injected_fraction * len(patients)))
+    )
     drawn = np.random.default_rng(derive_seed(seed, "patients")).permutation(len(patients))[:count]
     return frozenset(patients[index] for index in drawn)
 

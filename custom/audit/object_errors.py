@@ -10,9 +10,8 @@ from ...transforms.array_types import Booleans, Classes
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.surfaces import bounding_box
 from .known_errors import Chance, KnownError, counted
+from .thresholds import THRESHOLDS
 
-# What is smaller is not looked for.
-LEAST_PIXELS = 5
 _TRIED_PLACES = 30
 _SIZES = (1.0, 0.75, 0.5, 0.35)
 
@@ -28,7 +27,7 @@ class ObjectOf:
 class ObjectLeftOut(KnownError[ObjectOf]):
     """One object is not annotated."""
 
-    def __init__(self, least_pixels: int = LEAST_PIXELS) -> None:
+    def __init__(self, least_pixels: int = THRESHOLDS.min_object_pixels) -> None:
         self.least_pixels = least_pixels
 
     def make_params(self, annotation: Classes, chance: Chance) -> ObjectOf | None:
@@ -61,7 +60,7 @@ class ObjectWhereNoneIs(KnownError[PutObject]):
     Where there is no room for it, it is made smaller.
     """
 
-    def __init__(self, least_pixels: int = LEAST_PIXELS) -> None:
+    def __init__(self, least_pixels: int = THRESHOLDS.min_object_pixels) -> None:
         self.least_pixels = least_pixels
 
     def make_params(self, annotation: Classes, chance: Chance) -> PutObject | None:
@@ -107,12 +106,16 @@ class SliceLeftOut(KnownError[SliceOf]):
 
     def make_params(self, annotation: Classes, chance: Chance) -> SliceOf | None:
         """Draw object and slice."""
-        chosen = _some_object(annotation, LEAST_PIXELS, chance.generator) if annotation.ndim == 3 else None
+        chosen = (
+            _some_object(annotation, THRESHOLDS.min_object_pixels, chance.generator) if annotation.ndim == 3 else None
+        )
         if chosen is None:
             return None
         areas = _pixels_of(annotation, chosen).sum(axis=(0, 1))
         inner = [
-            z for z in np.flatnonzero(areas >= LEAST_PIXELS) if 0 < z < len(areas) - 1 and areas[z - 1] * areas[z + 1]
+            z
+            for z in np.flatnonzero(areas >= THRESHOLDS.min_object_pixels)
+            if 0 < z < len(areas) - 1 and areas[z - 1] * areas[z + 1]
         ]
         return SliceOf(chosen, int(chance.generator.choice(inner))) if inner else None
 
@@ -135,7 +138,7 @@ class OtherClass:
 class ClassTakenForAnother(KnownError[OtherClass]):
     """One object has another class."""
 
-    def __init__(self, least_pixels: int = LEAST_PIXELS) -> None:
+    def __init__(self, least_pixels: int = THRESHOLDS.min_object_pixels) -> None:
         self.least_pixels = least_pixels
 
     def make_params(self, annotation: Classes, chance: Chance) -> OtherClass | None:

@@ -13,8 +13,7 @@ from .examined import size_in_units, spacing_of_whole
 from .findings import CASES_FOLDER, REFERENCE, AuditedCase, Finding, KindResult
 from .kinds.kind import CaseMasks, Measured, Suspicion
 from .measuring import MeasuredKind, MeasuredSite
-
-REFERENCE_PATIENTS = 10
+from .thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def for_reference(cases: Sequence[AuditedCase]) -> frozenset[int]:
         if case.unit not in troubled:
             first_of.setdefault(case.unit, place)
     units = sorted(first_of, key=lambda unit: hashlib.sha256(unit.encode("utf-8", "surrogateescape")).digest())
-    return frozenset(first_of[unit] for unit in units[:REFERENCE_PATIENTS])
+    return frozenset(first_of[unit] for unit in units[: THRESHOLDS.reference_patients])
 
 
 def kind_results(site: MeasuredSite, data: SiteData) -> tuple[KindResult, ...]:

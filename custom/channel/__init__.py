@@ -7,5 +7,5 @@ patients (:mod:`bootstrap`) in figures that may leave the site (:mod:`estimate`)
 known errors (:mod:`self_calibration`), and says where its images have :mod:`edges` and what they are like
 (:mod:`image_features`). The server finds zero (:mod:`anchor`, :mod:`two_levels`), tells which sites have images of
 another kind (:mod:`image_gate`), and decides what is :mod:`established`. What a model says of a site's samples comes
-from :mod:`judging`; what leaves the site is declared in :mod:`estimate_fields`.
+from :mod:`judging`; what leaves the site is declared in :mod:`estimate`.
 """

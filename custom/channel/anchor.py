@@ -7,18 +7,9 @@ import numpy as np
 
 from .estimate import Estimate
 from .statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel
-from .two_levels import GROUP_LEVEL, find_two_levels
+from .thresholds import THRESHOLDS
+from .two_levels import find_two_levels
 
-# Two groups on both sides of the images' edges may be so likely under one level: the edges are evidence of their own.
-LEVEL_WITH_EDGES = 0.3
-
-# Half-way to a single site has to be nearer to the images' edges than the median is by this share of `edge_error`.
-_MARGIN_OF_SINGLE_SITE = 0.1
-
-# A median of fewer sites is no evidence.
-_FEWEST_SITES = 3
-
-_NUM_DRAWS = 999
 # A normal distribution has 90 % within so many standard deviations.
 _DEVIATIONS = 1.6449
 
@@ -33,7 +24,7 @@ def choose_anchor(
     at_server: bool = False,
     edges: Estimate | None = None,
     edge_error: float = 2.0,
-    level: float = GROUP_LEVEL,
+    level: float = THRESHOLDS.group_level,
 ) -> ReferenceLevel | None:
     """Choose the reference level for the offsets of a class.
 
@@ -122,7 +113,7 @@ def _edges(edges: Estimate | None) -> ReferenceLevel:
 def _balanced(
     known: Mapping[str, Estimate], seed: int, level: float, edges: Estimate | None, edge_error: float
 ) -> ReferenceLevel | None:
-    level = level if edges is None else max(level, LEVEL_WITH_EDGES)
+    level = level if edges is None else max(level, THRESHOLDS.group_level_with_edges)
     levels = find_two_levels({site: estimate.value for site, estimate in known.items()}, seed=seed, level=level)
     if not levels.found:
         return None
@@ -171,7 +162,7 @@ def _edges_favour(balanced: ReferenceLevel, median: ReferenceLevel, edges: Estim
     if edges is None:
         return not is_alone
     nearer = abs(median.value - edges.value) - abs(balanced.value - edges.value)
-    return nearer >= (_MARGIN_OF_SINGLE_SITE * edge_error if is_alone else 0.0)
+    return nearer >= (THRESHOLDS.single_site_margin * edge_error if is_alone else 0.0)
 
 
 def _with_edges(level: ReferenceLevel, edges: Estimate | None, edge_error: float) -> ReferenceLevel:
@@ -193,12 +184,12 @@ def beside_edges(level: ReferenceLevel, edges: Estimate | None, *, is_near: bool
 def _median(known: Mapping[str, Estimate], seed: int, floor: float) -> ReferenceLevel:
     values = np.array([estimate.value for estimate in known.values()])
     errors = np.array([standard_error_of(estimate) for estimate in known.values()])
-    drawn = values + errors * np.random.default_rng(seed).standard_normal((_NUM_DRAWS, len(values)))
+    drawn = values + errors * np.random.default_rng(seed).standard_normal((THRESHOLDS.median_draws, len(values)))
     middle = float(np.median(values))
     agreeing = int(np.count_nonzero(np.abs(values - middle) <= floor + _DEVIATIONS * errors))
     # Most sites may err in one direction, each by another strength; then the median is as wrong as they are. One or two
     # sites always lie at their own median, or as far from it as each other.
-    is_sure = len(values) >= _FEWEST_SITES and 2 * agreeing > len(values)
+    is_sure = len(values) >= THRESHOLDS.min_sites_of_median and 2 * agreeing > len(values)
     code = EvidenceCode.MEDIAN if is_sure else EvidenceCode.MEDIAN_UNSURE
     reason = Evidence(code, {"sites": len(values), "agreeing": agreeing})
     standard_error = float(np.median(drawn, axis=1).std())

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# The weighted median, and as far to both sides as sites' sizes and strengths may shift it.
-_QUANTILES = (0.4, 0.6)
+from .thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ def averaged_contour(offsets: Mapping[str, float], weights: Mapping[str, float])
     if not known:
         return None
     total = sum(weight for _, weight in known)
-    low, high = (_quantile(known, quantile * total) for quantile in _QUANTILES)
+    low, high = (_quantile(known, quantile * total) for quantile in THRESHOLDS.fedavg_quantiles)
     return AveragedContour(low, high)
 
 

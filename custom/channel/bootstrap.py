@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...transforms.array_types import Floats, Indices, Labels
+from .thresholds import THRESHOLDS
 
-LEVEL = 0.9
-NUM_DRAWS = 999
 # What is counted at once, of all draws together: bounded memory.
 MOST_COUNTS = 10**6
 
@@ -27,8 +26,8 @@ def bootstrap_interval(
     statistic: Callable[[Indices], float],
     *,
     seed: int,
-    level: float = LEVEL,
-    num_draws: int = NUM_DRAWS,
+    level: float = THRESHOLDS.interval_level,
+    num_draws: int = THRESHOLDS.bootstrap_draws,
 ) -> Interval:
     """Return a statistic of cases and its percentile interval when whole patients are drawn with replacement.
 
@@ -50,7 +49,7 @@ def bootstrap_interval(
 
 
 def counted_interval(
-    units: Sequence[str], statistic: Callable[[Indices], Floats], *, seed: int, level: float = LEVEL
+    units: Sequence[str], statistic: Callable[[Indices], Floats], *, seed: int, level: float = THRESHOLDS.interval_level
 ) -> Interval:
     """Return what :func:`bootstrap_interval` does of a statistic that can be had of many draws at once.
 
@@ -63,7 +62,7 @@ def counted_interval(
     Raises:
         ValueError: likewise.
     """
-    of_unit, draws = _drawn(units, seed, level, NUM_DRAWS)
+    of_unit, draws = _drawn(units, seed, level, THRESHOLDS.bootstrap_draws)
     of_case = np.empty(len(units), dtype=np.intp)
     for number, cases in enumerate(of_unit):
         of_case[cases] = number
@@ -77,14 +76,14 @@ def counted_interval(
 
 
 def median_interval(
-    values: Sequence[float] | Floats, units: Sequence[str], *, seed: int, level: float = LEVEL
+    values: Sequence[float] | Floats, units: Sequence[str], *, seed: int, level: float = THRESHOLDS.interval_level
 ) -> Interval:
     """Return the median over cases and its interval over patients; see :func:`bootstrap_interval`."""
     numbers = np.asarray(values, dtype=np.float64)
     if len(set(units)) < len(units):
         return bootstrap_interval(units, lambda chosen: float(np.median(numbers[chosen])), seed=seed, level=level)
     # A case for every patient: all draws at once.
-    of_unit, draws = _drawn(units, seed, level, NUM_DRAWS)
+    of_unit, draws = _drawn(units, seed, level, THRESHOLDS.bootstrap_draws)
     return _interval(float(np.median(numbers)), np.median(numbers[np.concatenate(of_unit)][draws], axis=1), level)
 
 
@@ -94,11 +93,11 @@ def ratio_interval(
     units: Sequence[str],
     *,
     seed: int,
-    level: float = LEVEL,
+    level: float = THRESHOLDS.interval_level,
 ) -> Interval:
     """Return Σ parts / Σ wholes over cases and its interval over patients; NaN where the whole is 0."""
     table = np.stack([np.asarray(parts, dtype=np.float64), np.asarray(wholes, dtype=np.float64)])
-    of_unit, draws = _drawn(units, seed, level, NUM_DRAWS)
+    of_unit, draws = _drawn(units, seed, level, THRESHOLDS.bootstrap_draws)
     by_unit = np.stack([table[:, cases].sum(axis=1) for cases in of_unit], axis=1)
     part, whole = by_unit[:, draws].sum(axis=2)
     ratios = np.divide(part, whole, out=np.full(len(draws), np.nan), where=whole > 0)

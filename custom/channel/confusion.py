@@ -9,9 +9,7 @@ from ...transforms.array_types import Booleans, Floats, Indices, Labels
 from ...transforms.ignored_label import IGNORED_LABEL
 from .cases import JudgedCase
 from .objects import match_objects
-
-# So many samples look like a class that a model knows, for each that is given as it.
-_KNOWN = 0.1
+from .thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -180,7 +178,7 @@ def are_of_known_classes(probabilities: Floats, labels: Labels) -> Booleans:
         return np.zeros(0, dtype=np.bool_)
     num_classes = probabilities.shape[1]
     seen = np.bincount(probabilities.argmax(axis=1)[_are_sure(probabilities)], minlength=num_classes)
-    known = seen >= np.maximum(_KNOWN * np.bincount(labels, minlength=num_classes), 1)
+    known = seen >= np.maximum(THRESHOLDS.min_seen_of_class * np.bincount(labels, minlength=num_classes), 1)
     return np.asarray(known[labels])
 
 

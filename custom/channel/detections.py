@@ -10,14 +10,7 @@ from ...transforms.array_types import AnyFloats, Booleans, Components, Floats, I
 from .bootstrap import MOST_COUNTS
 from .cases import JudgedCase
 from .objects import MatchedObjects, match_objects
-
-# An annotated object counts as spurious where the model gives the class less than this in it and around it.
-SPURIOUS_PROBABILITY = 0.2
-_AROUND_PIXELS = 2
-# Three in four annotated objects are at least so sure, and so are three in four of those that are left out.
-SURE_QUANTILE = 0.25
-# An object of which more is annotated as other classes has another class there, and is not left out.
-_ANNOTATED_OTHERWISE = 0.5
+from .thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -94,7 +87,7 @@ def _completeness(found: Floats, of_found: Indices, left_out: Floats, of_left_ou
     if len(known) == 0:
         return shares
     num_found, found_so_far, left_out_so_far = num_found[known], found_so_far[known], left_out_so_far[known]
-    bound = _quantile(found, found_so_far, SURE_QUANTILE)
+    bound = _quantile(found, found_so_far, THRESHOLDS.sure_quantile)
     surely_found = (num_found - _at(found_so_far, np.searchsorted(found, bound))) / num_found
     surely_left_out = left_out_so_far[:, -1] - _at(left_out_so_far, np.searchsorted(left_out, bound))
     shares[known] = num_found / (num_found + surely_left_out / surely_found)
@@ -156,7 +149,7 @@ def _predicted_objects(case: JudgedCase, label: int) -> tuple[MatchedObjects, Fl
         np.bincount(predicted[pixels], minlength=count + 1)[1:]
         for pixels in (predicted > 0, of_class, (case.annotation != 0) & ~of_class)
     )
-    left_out = (same == 0) & (other <= _ANNOTATED_OTHERWISE * size)
+    left_out = (same == 0) & (other <= THRESHOLDS.max_part_of_other_class * size)
     return matched, _largest(case.probabilities[label], predicted, count), same > 0, left_out
 
 
@@ -167,7 +160,9 @@ def _largest(values: AnyFloats, labelled: Components, count: int) -> Floats:
 
 
 def _num_spurious(matched: MatchedObjects, probability: AnyFloats) -> int:
-    near = np.ones((2 * _AROUND_PIXELS + 1,) * probability.ndim, dtype=np.bool_)
+    near = np.ones((2 * THRESHOLDS.spurious_radius + 1,) * probability.ndim, dtype=np.bool_)
     around = ndimage.maximum_filter(np.asarray(probability, dtype=np.float64), footprint=near, mode="nearest")
     largest = _largest(around, matched.annotated, matched.num_annotated)
-    return sum(bool(largest[number - 1] < SPURIOUS_PROBABILITY) for number in matched.unmatched_annotated)
+    return sum(
+        bool(largest[number - 1] < THRESHOLDS.max_spurious_probability) for number in matched.unmatched_annotated
+    )

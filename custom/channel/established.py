@@ -11,8 +11,8 @@ from .anchor import standard_error_of
 from .estimate import Estimate
 from .parameters import ParameterKey
 from .statuses import Evidence, EvidenceCode, ReferenceLevel, Status, TestResult
+from .thresholds import THRESHOLDS
 
-LEVEL = 0.05
 _UNTRIED = Evidence(EvidenceCode.INJECTED_ERRORS_UNTRIED)
 
 
@@ -32,8 +32,8 @@ class Criterion:
     neutral: float
     floor: float
     standard_error: float = 0.0
-    smallest_auroc: float = 0.7
-    slopes: tuple[float, float] = (0.6, 1.4)
+    smallest_auroc: float = THRESHOLDS.min_auroc
+    slopes: tuple[float, float] = THRESHOLDS.slopes
     doubted: Evidence | None = None
 
     @classmethod
@@ -61,7 +61,7 @@ def established(
     estimates: Mapping[str, Mapping[ParameterKey, Estimate]],
     criteria: Mapping[str, Mapping[ParameterKey, Criterion]],
     *,
-    level: float = LEVEL,
+    level: float = THRESHOLDS.test_level,
 ) -> dict[str, dict[ParameterKey, TestResult]]:
     """Test which parameters of which sites differ from neutral (Holm over all of them).
 

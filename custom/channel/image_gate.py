@@ -17,15 +17,7 @@ from ...transforms.array_types import Floats
 from .feature_names import FEATURES
 from .image_features import ImageStatistics
 from .statuses import Evidence, EvidenceCode
-
-# Share of pairs of sites with images of one kind that may be told apart. A site that is told from one other site is
-# mostly told from none of the rest, and far fewer than this share are told from half of them.
-LEVEL = 0.1
-# Two kinds of images that a feature tells apart no better than this are one kind, however sure their difference.
-SMALLEST_AUROC = 0.7
-
-# Features are logarithms, shares and correlations: what differs by less is the same.
-_LEAST_DEVIATION = 0.02
+from .thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,9 @@ class ImageGate:
         return not math.isnan(self.score)
 
 
-def gate_by_images(statistics: Mapping[str, ImageStatistics], *, level: float = LEVEL) -> dict[str, ImageGate]:
+def gate_by_images(
+    statistics: Mapping[str, ImageStatistics], *, level: float = THRESHOLDS.domain_level
+) -> dict[str, ImageGate]:
     """Decide of every site whether its images are of another kind than most sites'.
 
     Two sites are told apart if a t-test of the means of any feature, corrected for their number (Bonferroni), is at
@@ -90,7 +84,7 @@ def _told_apart(statistics: list[ImageStatistics], level: float) -> Floats:
     """AUROC of each feature between every two sites ``(K, K, D)``, 0.5 where it does not tell them apart."""
     patients = np.array([one.patients for one in statistics])
     means = np.array([one.means for one in statistics])
-    deviations = np.maximum([one.deviations for one in statistics], _LEAST_DEVIATION)
+    deviations = np.maximum([one.deviations for one in statistics], THRESHOLDS.min_feature_deviation)
     counts = patients[:, None, None], patients[None, :, None]
     test: Any = stats.ttest_ind_from_stats(
         means[:, None], deviations[:, None], counts[0], means[None], deviations[None], counts[1]
@@ -98,7 +92,7 @@ def _told_apart(statistics: list[ImageStatistics], level: float) -> Floats:
     # The statistic is the difference of the means in standard errors; this is it in standard deviations.
     effect = np.abs(test.statistic) * np.sqrt(1 / counts[0] + 1 / counts[1])
     auroc = special.ndtr(effect / math.sqrt(2))
-    return np.where((test.pvalue * len(FEATURES) <= level) & (auroc >= SMALLEST_AUROC), auroc, 0.5)
+    return np.where((test.pvalue * len(FEATURES) <= level) & (auroc >= THRESHOLDS.min_domain_auroc), auroc, 0.5)
 
 
 def _verdict(sites: list[str], index: int, aurocs: Floats) -> ImageGate:

@@ -11,11 +11,10 @@ from ...transforms.surfaces import bounding_box
 from ..data.site_data import LoadedCase
 from ..evaluation.inference import Inference, evaluating
 from .cases import JudgedCase
+from .thresholds import THRESHOLDS
 
 # Contours are looked for this far around what is annotated or predicted; the rest of an image says nothing of them.
 _MARGIN = 12
-# What is less probable is background beyond doubt.
-_PERHAPS_FOREGROUND = 0.05
 
 
 # Yields the samples of cases in their order, judged by a model that is fit for each.
@@ -67,7 +66,7 @@ def object_box(annotation: Array, probabilities: AnyFloats) -> tuple[slice, ...]
         annotation: given classes ``(H, W[, D])``.
         probabilities: of every class, ``(C + 1, H, W[, D])``, the background first.
     """
-    objects = np.asarray((annotation != 0) | (probabilities[0] < 1 - _PERHAPS_FOREGROUND))
+    objects = np.asarray((annotation != 0) | (probabilities[0] < 1 - THRESHOLDS.max_background_doubt))
     return bounding_box(objects, _MARGIN) if objects.any() else None
 
 

@@ -16,14 +16,11 @@ from .detections import case_detections
 from .estimate import Estimate
 from .noisy_fields import ANNOTATED, MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN, PREDICTED
 from .offset import CaseOffset
+from .thresholds import THRESHOLDS
 
 # A normal distribution has 90 % within so many standard deviations; two of its numbers differ by 2/√π of them.
 _DEVIATIONS = 1.6449
 _OF_DIFFERENCE = math.sqrt(math.pi) / 2
-# Known errors as in self-calibration, in pixels.
-_KNOWN_OFFSETS = (1.0, 2.0)
-# A sum below so many deviations of its noise says nothing.
-_LEAST_OF_NOISE = 3.0
 
 
 def offset_samples(offsets: Sequence[Sequence[tuple[JudgedCase, CaseOffset]]]) -> dict[str, SampleValues]:
@@ -95,7 +92,10 @@ def noisy_offset(
         return Estimate.unknown(patients)
     spread = _OF_DIFFERENCE * (max(difference, 0.0) + difference_noise)
     half = _DEVIATIONS * math.hypot(spread / math.sqrt(patients), mean_noise)
-    aurocs = [0.5 * (1 + math.erf(known / (2 * spread))) if spread > 0 else 1.0 for known in _KNOWN_OFFSETS]
+    aurocs = [
+        0.5 * (1 + math.erf(known / (2 * spread))) if spread > 0 else 1.0
+        for known in THRESHOLDS.known_offsets_with_noise
+    ]
     value, low, high = (number * pixel for number in (mean, mean - half, mean + half))
     return Estimate(patients, value, low, high, slope=1.0, auroc=sum(aurocs) / len(aurocs))
 
@@ -114,11 +114,13 @@ def noisy_completeness(patients: int, sums: tuple[float, float, float], noises: 
     """
     matched, predicted, annotated = sums
     of_matched, of_predicted, of_annotated = noises
-    if not all(map(math.isfinite, (*sums, *noises))) or predicted <= max(_LEAST_OF_NOISE * of_predicted, 0.0):
+    if not all(map(math.isfinite, (*sums, *noises))) or predicted <= max(
+        THRESHOLDS.min_sum_over_noise * of_predicted, 0.0
+    ):
         return Estimate.unknown(patients)
     share = min(max(matched / predicted, 0.0), 1.0)
     error = math.sqrt(share * (1 - share) / predicted + (of_matched**2 + (share * of_predicted) ** 2) / predicted**2)
     low, high = (min(max(share + sign * _DEVIATIONS * error, 0.0), 1.0) for sign in (-1, 1))
-    is_told = annotated > max(_LEAST_OF_NOISE * of_annotated, 0.0)
+    is_told = annotated > max(THRESHOLDS.min_sum_over_noise * of_annotated, 0.0)
     found = min(max(matched / annotated, 0.0), 1.0) if is_told else 0.0
     return Estimate(patients, share, low, high, slope=1.0, auroc=(1 + found) / 2)

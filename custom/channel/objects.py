@@ -6,8 +6,7 @@ import numpy as np
 
 from ...transforms.array_types import Booleans, Components
 from ...transforms.connected_lesions import label_lesions
-
-SMALLEST_IOU = 0.1
+from .thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,9 @@ class MatchedObjects:
         return tuple(number for number in range(1, self.num_predicted + 1) if number not in matched)
 
 
-def match_objects(annotated: Booleans, predicted: Booleans, *, smallest_iou: float = SMALLEST_IOU) -> MatchedObjects:
+def match_objects(
+    annotated: Booleans, predicted: Booleans, *, smallest_iou: float = THRESHOLDS.min_matching_iou
+) -> MatchedObjects:
     """Match connected objects one to one, the largest intersection over union first.
 
     Args:

@@ -15,20 +15,9 @@ from .confusion import are_of_known_classes, doubt_of_labels, swapped_share
 from .detections import case_detections, completeness_of
 from .estimate import Estimate
 from .offset import case_offset, mask_offset
+from .thresholds import THRESHOLDS
 
-SHARE = 0.2
-# Of fewer patients the AUROC is an accident.
-_LEAST_UNITS = 10
-_OFFSETS = (-2.0, -1.0, 1.0, 2.0)
-_LABEL_NOISE = 0.2
-# Where labels agree with the model hardly more than by chance, changing some changes nothing that could be seen.
-_LEAST_RISE = 0.1
 _TRIED_PLACES = 20
-# Which objects or samples an error is put into decides much where there are few.
-_NUM_HALVES = 5
-# With fewer the AUROC is an accident.
-_LEAST_SAMPLES = 10
-_NUM_FIFTHS = 20
 
 
 @dataclass(frozen=True)
@@ -75,10 +64,10 @@ def calibrate_offset(cases: Sequence[JudgedCase], label: int, *, seed: int, unit
         step: ContourEvolution(
             step * unit_offset, unit_offset / 2, reference_size=None, smallest_object=0.0
         ).set_random_state(seed=seed)
-        for step in _OFFSETS
+        for step in THRESHOLDS.injected_offsets
     }
     injected, seen = [], []
-    scores: dict[float, list[tuple[float, float]]] = {step: [] for step in _OFFSETS}
+    scores: dict[float, list[tuple[float, float]]] = {step: [] for step in THRESHOLDS.injected_offsets}
     for case, without in zip(chosen, before, strict=True):
         for step, evolution in evolutions.items():
             changed = _with_class(case, label, evolution)
@@ -116,7 +105,7 @@ def calibrate_completeness(cases: Sequence[JudgedCase], label: int, *, seed: int
         return UNTRIED
     generator = np.random.default_rng(seed)
     injected, seen = [], []
-    for _ in range(_NUM_HALVES):
+    for _ in range(THRESHOLDS.draws_of_missing):
         after = [case_detections(case, label) for case in _without_half(chosen, label, generator)]
         injected.append(complete * (1 - sum(one.num_annotated for one in after) / given))
         seen.append(complete - completeness_of(after))
@@ -145,13 +134,15 @@ def calibrate_confusion(probabilities: Floats, labels: Labels, *, seed: int) -> 
 
     known = are_of_known_classes(probabilities, labels)
     probabilities, labels = probabilities[known], labels[known]
-    if len(labels) < _LEAST_SAMPLES:
+    if len(labels) < THRESHOLDS.min_injected_samples:
         return UNTRIED
     labels, num_classes = _with_agreeing_codes(probabilities, labels), probabilities.shape[1]
     before = swapped_share(probabilities, labels)
-    mislabel = Mislabel(ClassNoise("symmetric", _LABEL_NOISE), num_classes).set_random_state(seed=seed)
+    mislabel = Mislabel(ClassNoise("symmetric", THRESHOLDS.injected_label_noise), num_classes).set_random_state(
+        seed=seed
+    )
     injected, seen, told = [], [], []
-    for given in (mislabel(labels) for _ in range(_NUM_FIFTHS)):
+    for given in (mislabel(labels) for _ in range(THRESHOLDS.draws_of_labels)):
         wrong, doubt = given != labels, doubt_of_labels(probabilities, given)
         if wrong.any() and not wrong.all():
             injected.append(float(wrong.mean()))
@@ -159,7 +150,7 @@ def calibrate_confusion(probabilities: Floats, labels: Labels, *, seed: int) -> 
             told.append(_told(doubt[wrong], doubt[~wrong]))
     # Of the labels that were wrong before, one in so many as there are other classes has become right.
     rise = 1 - before * num_classes / (num_classes - 1)
-    slope = _slope(injected, seen) / rise if rise >= _LEAST_RISE else float("nan")
+    slope = _slope(injected, seen) / rise if rise >= THRESHOLDS.min_rise_of_disagreement else float("nan")
     return Calibration(slope, float(np.mean(told)))
 
 
@@ -174,7 +165,7 @@ def _with_agreeing_codes(probabilities: Floats, labels: Labels) -> Labels:
 def _some_patients(cases: Sequence[JudgedCase], seed: int) -> list[JudgedCase]:
     """The cases of a fifth of the patients, at least of ten."""
     units = sorted({case.unit for case in cases})
-    count = min(len(units), max(_LEAST_UNITS, round(SHARE * len(units))))
+    count = min(len(units), max(THRESHOLDS.min_injected_patients, round(THRESHOLDS.injected_fraction * len(units))))
     drawn = {units[index] for index in np.random.default_rng(seed).permutation(len(units))[:count]}
     return [case for case in cases if case.unit in drawn]
 

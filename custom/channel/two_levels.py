@@ -7,11 +7,7 @@ from enum import StrEnum
 import numpy as np
 
 from ...transforms.array_types import Floats, Indices
-
-MIN_SITES = 4
-NUM_NULL = 999
-# A larger one finds two groups more often, and lets more federations at one level pass for two.
-GROUP_LEVEL = 0.05
+from .thresholds import THRESHOLDS
 
 
 class OneLevel(StrEnum):
@@ -44,7 +40,7 @@ class TwoLevels:
         return self.reason is None
 
 
-def find_two_levels(offsets: Mapping[str, float], *, seed: int, level: float = GROUP_LEVEL) -> TwoLevels:
+def find_two_levels(offsets: Mapping[str, float], *, seed: int, level: float = THRESHOLDS.group_level) -> TwoLevels:
     """Divide sites into those of larger and those of smaller offsets, if they lie at two levels.
 
     The widest gap between neighbours has to be a larger share of the range than in as many offsets drawn from a normal
@@ -62,15 +58,15 @@ def find_two_levels(offsets: Mapping[str, float], *, seed: int, level: float = G
     values = np.array([offsets[site] for site in sites], dtype=np.float64)
     if not np.isfinite(values).all():
         raise ValueError(f"Expected finite offsets, found {dict(offsets)}; leave out sites without an estimate.")
-    if len(sites) < MIN_SITES:
+    if len(sites) < THRESHOLDS.min_sites_of_groups:
         return TwoLevels(reason=OneLevel.TOO_FEW_SITES)
     if values[-1] - values[0] <= 1e-9 * np.abs(values).max():
         return TwoLevels(reason=OneLevel.EQUAL)
     below, share = _widest_gap(values[None])
     generator = np.random.default_rng(seed)
-    shape = (NUM_NULL, len(sites))
+    shape = (THRESHOLDS.null_draws, len(sites))
     p_value = max(
-        (1 + int(np.count_nonzero(_widest_gap(np.sort(drawn, axis=1))[1] >= share[0]))) / (NUM_NULL + 1)
+        (1 + int(np.count_nonzero(_widest_gap(np.sort(drawn, axis=1))[1] >= share[0]))) / (THRESHOLDS.null_draws + 1)
         for drawn in (generator.standard_normal(shape), generator.random(shape))
     )
     if p_value > level:

@@ -3,10 +3,14 @@
 import hashlib
 import json
 import os
+import re
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -16,7 +20,6 @@ from ...transforms.printable import printable_logger
 from .datalist import Case
 from .description import OF_TRAINING, SiteDescription
 from .file_digests import FileContent, FileDigests
-from .package_versions import package_versions
 from .preparation import KINDS, PREPARATION_VERSION, Preparation, build_preparation
 from .prepared_pack import PreparedCase, StoredCase, WantedCase
 from .prepared_store import Loaded, PreparedStore
@@ -162,3 +165,25 @@ def _log_what_is_left_out(of_site: SiteCases, stored: Sequence[StoredCase]) -> N
     for case, entry in zip(of_site.cases, stored, strict=True):
         if entry.reason is not None:
             _LOGGER.warning("Site %s: case %s is left out: %s", of_site.site, case.image.name, entry.reason)
+
+
+_FOLDER = re.compile(r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)\.dist-info")
+
+
+@cache
+def package_versions(names: tuple[str, ...]) -> dict[str, str]:
+    """Return the versions of packages by their names.
+
+    Raises:
+        PackageNotFoundError: if one is not installed.
+
+    >>> list(package_versions(("numpy", "torch")))
+    ['numpy', 'torch']
+    """
+    found: dict[str, str] = {}
+    for folder in filter(os.path.isdir, sys.path):
+        for entry in os.listdir(folder):  # noqa: PTH208
+            if entry.endswith(".dist-info") and (parts := _FOLDER.fullmatch(entry)):
+                # The first on the path is what is imported.
+                found.setdefault(parts["name"].lower(), parts["version"])
+    return {name: found.get(name) or version(name) for name in names}

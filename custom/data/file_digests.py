@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from .prepared_pack import DAMAGED
-from .private_folders import new_private_file, open_private_file
 from .store_folder import StoreFolder
+from .whole_files import new_private_file, open_private_file
 
 _FORMAT = 1
 _MAX_THREADS = 4

@@ -1,18 +1,15 @@
 """A participant's own folder of a job, outside the job's workspace, which NVFlare stores, returns and removes."""
 
-import os
-import stat
-from contextlib import suppress
 from pathlib import Path
 
 from ...transforms.errors import DataError
 from .path_names import is_plain_name
+from .whole_files import make_private_part
 
 # In a participant's workspace (a kit's folder, a simulator's folder of a site); in it a folder for each job.
 PRIVATE_FOLDER = "private"
 # In that of a job at the server: models of single sites that wait for their weights.
 WAITING_FOLDER = "waiting_models"
-_OWN_ALONE = 0o700
 
 
 def participant_folder(workspace: Path, job_id: str = "") -> Path:
@@ -30,8 +27,9 @@ def participant_folder(workspace: Path, job_id: str = "") -> Path:
     """
     if job_id and not is_plain_name(job_id):
         raise DataError(f"{workspace}: {job_id!r} is no job's id; expected a name without a folder in it.")
-    folder = _made_private(workspace / PRIVATE_FOLDER, workspace)
-    return _made_private(folder / job_id, workspace) if job_id else folder
+    owners = frozenset({workspace.stat().st_uid})
+    folder = make_private_part(workspace / PRIVATE_FOLDER, owners)
+    return make_private_part(folder / job_id, owners) if job_id else folder
 
 
 def participant_folder_beside(job_folder: Path) -> Path:
@@ -56,27 +54,3 @@ def with_private_folder(folder: Path) -> list[Path]:
     """Return where to look for what a participant keeps: in a folder and, of a job's, in the own one of that job."""
     beside = participant_folder_beside(folder.resolve())
     return [folder, beside] if beside.is_dir() else [folder]
-
-
-def _made_private(folder: Path, workspace: Path) -> Path:
-    """Make a folder with the rights of its owner alone, whatever the umask; what is there must be one already."""
-    with suppress(FileExistsError):
-        folder.mkdir(mode=_OWN_ALONE)
-        folder.chmod(_OWN_ALONE)
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError as error:
-        what = "a symbolic link" if folder.is_symlink() else "no folder that can be entered"
-        raise DataError(
-            f"{folder}: found {what}; expected a folder of this participant's own, or nothing. Remove it, after a look "
-            "at who has put it there."
-        ) from error
-    try:
-        found = os.fstat(descriptor)
-        if found.st_uid not in {os.geteuid(), workspace.stat().st_uid}:
-            raise DataError(f"{folder}: belongs to the user {found.st_uid}; expected a folder of this user's own.")
-        if stat.S_IMODE(found.st_mode) != _OWN_ALONE:
-            os.fchmod(descriptor, _OWN_ALONE)
-    finally:
-        os.close(descriptor)
-    return folder

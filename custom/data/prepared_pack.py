@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from .private_folders import new_private_file, open_private_file
+from .whole_files import new_private_file, open_private_file
 
 # Of the index; another one counts as damaged, and the cases are prepared again.
 _FORMAT = 1

@@ -24,8 +24,8 @@ from .prepared_pack import (
     same_cases,
     write_pack,
 )
-from .private_folders import new_private_file, private_size
 from .store_folder import DEFAULT_LIMITS, StoreFolder, StoreLimits
+from .whole_files import new_private_file, private_size
 
 _LOGGER = printable_logger(__name__)
 

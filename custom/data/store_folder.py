@@ -13,7 +13,7 @@ from ...transforms.errors import DataError
 from ...transforms.printable import printable_logger
 from .file_locks import locked, locked_if_free
 from .prepared_pack import DAMAGED, blobs_of_pack
-from .private_folders import close_to_others, make_private_folder, make_private_part, new_private_file
+from .whole_files import close_to_others, make_private_folder, make_private_part, new_private_file
 
 _LOGGER = printable_logger(__name__)
 

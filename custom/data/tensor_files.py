@@ -1,12 +1,13 @@
-"""Files of tensors that are written in one step."""
+"""Files of tensors that are written in one step, and those that a site keeps from round to round."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from .whole_files import replaced
+from .whole_files import private_folder, replaced
 
 
 def write_tensors(file: Path, content: Mapping[str, Any]) -> None:
@@ -18,3 +19,47 @@ def write_tensors(file: Path, content: Mapping[str, Any]) -> None:
     """
     with replaced(file) as temporary, temporary.open("wb") as stream:
         torch.save(dict(content), stream)
+
+
+# A server that was killed in a round goes on after the round before.
+_KEPT = 2
+
+
+def save_tensors_of_round(
+    folder: Path, round_number: int, params: Mapping[str, torch.Tensor], keep: Collection[int] = ()
+) -> None:
+    """Write the tensors of a round in one step; of earlier rounds the last one and those to keep stay.
+
+    Args:
+        folder: where they lie; made if it is not there.
+        round_number: the round.
+        params: a state dict.
+        keep: rounds whose files stay.
+    """
+    private_folder(folder)
+    write_tensors(_file(folder, round_number), params)
+    for number in sorted(_rounds(folder))[:-_KEPT]:
+        if number not in keep:
+            _file(folder, number).unlink()
+
+
+def load_latest_tensors(folders: Sequence[tuple[Path, int]]) -> tuple[int, dict[str, torch.Tensor]] | None:
+    """Read the tensors of the latest round there is, with its number; None if there are none.
+
+    Args:
+        folders: places to look, in this order, each with the last round that counts there.
+    """
+    for folder, last_round in folders:
+        if rounds := [number for number in _rounds(folder) if number <= last_round]:
+            latest = max(rounds)
+            return latest, torch.load(_file(folder, latest), map_location="cpu", weights_only=True)
+    return None
+
+
+def _file(folder: Path, round_number: int) -> Path:
+    return folder / f"round_{round_number}.pt"
+
+
+def _rounds(folder: Path) -> list[int]:
+    found = (re.fullmatch(r"round_(\d+)\.pt", file.name) for file in folder.glob("round_*.pt"))
+    return [int(match[1]) for match in found if match]

@@ -33,14 +33,12 @@ from ..run.state import ResumeError, RunFailedError
 from ..run.threads import set_threads
 from ..settings import SettingsError
 from .console import show_progress_alone
-from .grace_period import GracePeriod
-from .job_meta import sites_of_job
-from .kept_files import model_file, own_folder, state_file
+from .kept_files import model_file, own_folder, sites_of_job, state_file
 from .live_progress import failure_of, keep_progress, tell_progress
 from .messages import METHOD_TASK, REFUSAL_HEADER, REFUSALS, TASK
 from .private_log import COURSE_LOGGER, keep_console_private
 from .public_errors import is_submitted, public_reason
-from .several_tasks import beside_others
+from .task_delivery import GracePeriod, beside_others
 from .unfetched import ForbearingTensorDecomposer, Unfetched
 
 _RETURN_CODES = frozenset(value for name, value in vars(ReturnCode).items() if name.isupper())

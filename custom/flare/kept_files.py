@@ -5,6 +5,7 @@ import zipfile
 from pathlib import Path
 
 from nvflare.apis.fl_context import FLContext
+from nvflare.apis.job_def import ALL_SITES, SERVER_SITE_NAME
 
 from ..data.participant_folder import job_folder_of, participant_folder, participant_folder_beside
 from ..data.path_names import is_job_id, is_plain_name
@@ -121,3 +122,16 @@ def _submitter(meta: Path) -> str | None:
 
 def _workspace_root(fl_ctx: FLContext) -> Path:
     return Path(fl_ctx.get_engine().get_workspace().get_root_dir())
+
+
+def sites_of_job(meta_file: Path) -> set[str]:
+    """Return the sites that a job names; empty where it names none, or was not submitted but simulated.
+
+    Args:
+        meta_file: ``meta.json`` of the job in a participant's workspace.
+    """
+    if not meta_file.is_file():
+        return set()
+    deploy_map = json.loads(meta_file.read_text(encoding="utf-8")).get("deploy_map") or {}
+    named = {site for sites in deploy_map.values() for site in sites if isinstance(site, str)}
+    return {site for site in named if site not in (SERVER_SITE_NAME, ALL_SITES)}

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from nvflare.apis.fl_constant import SiteType
 from nvflare.apis.workspace import Workspace
@@ -18,6 +18,8 @@ from ..approval.participants import START_FILES, Role
 
 # NVFlare adds every file of such a name to the resources, for parent and job processes; its `deploy prepare` keeps it.
 START_CHECK_FILE = "fedannot__resources.json"
+
+Document = Literal["rights", "privacy", "logs", "resources", "start check"]
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,6 @@ class KitFiles:
         """The folder with what the participant decides."""
         return self.folder / "local"
 
-    def resources(self) -> dict[str, Any]:
-        """Return the file of resources that counts, from which NVFlare takes the list of classes.
-
-        Raises:
-            DataError: if it cannot be read.
-        """
-        return _keys_with_values(self._workspace().get_resources_file_path(), "a kit's resources")
-
     def merged(self) -> list[dict[str, Any]]:
         """Return what NVFlare builds components from, in the parent process and in the process of a job.
 
@@ -85,37 +79,25 @@ class KitFiles:
         except Exception as error:
             raise DataError(f"{self.folder}: NVFlare cannot read the kit's resources: {error}") from error
 
-    def rights(self) -> dict[str, Any]:
-        """Return who may do what; empty where no file says so.
+    def document(self, name: Document) -> dict[str, Any]:
+        """Return one of the kit's files, the one that counts for NVFlare; empty where there is none.
 
-        Raises:
-            DataError: if the file cannot be read.
-        """
-        return _keys_with_values(self._workspace().get_authorization_file_path(), "who may do what")
-
-    def privacy(self) -> dict[str, Any]:
-        """Return the privacy policy; empty where there is none.
+        Args:
+            name: who may do what (``rights``), the ``privacy`` policy, how ``logs`` are written, the ``resources`` from
+                which NVFlare takes the list of classes, or the ``start check`` that is added to its components.
 
         Raises:
             DataError: if it cannot be read.
         """
-        return _keys_with_values(self._workspace().get_site_privacy_file_path(), "a privacy policy")
-
-    def logs(self) -> dict[str, Any]:
-        """Return how logs are written.
-
-        Raises:
-            DataError: if the file cannot be read.
-        """
-        return _keys_with_values(self._workspace().get_log_config_file_path(), "a configuration of logs")
-
-    def start_check(self) -> dict[str, Any]:
-        """Return the file that adds the check to NVFlare's components; empty where there is none.
-
-        Raises:
-            DataError: if it cannot be read.
-        """
-        return _keys_with_values(self.local / START_CHECK_FILE, "the check at the start")
+        workspace = self._workspace()
+        files: dict[Document, Path | str | None] = {
+            "rights": workspace.get_authorization_file_path(),
+            "privacy": workspace.get_site_privacy_file_path(),
+            "logs": workspace.get_log_config_file_path(),
+            "resources": workspace.get_resources_file_path(),
+            "start check": self.local / START_CHECK_FILE,
+        }
+        return _keys_with_values(files[name], f"a kit's {name}")
 
     def _workspace(self) -> Workspace:
         return Workspace(str(self.folder), SiteType.SERVER if self.role == "server" else "")

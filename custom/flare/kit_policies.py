@@ -108,7 +108,7 @@ def kit_faults(folder: Path) -> list[KitFault]:
 
 
 def _start_check_faults(kit: KitFiles) -> Iterator[KitFault]:
-    if START_CHECK not in components_of(kit.start_check()):
+    if START_CHECK not in components_of(kit.document("start check")):
         yield KitFault(
             Policy.START_CHECK, f"local/{START_CHECK_FILE} does not name it, so that one file switches it off"
         )
@@ -148,7 +148,7 @@ def _is_built_as_named(entry: Mapping[str, Any]) -> bool:
 
 
 def _allow_list_faults(kit: KitFiles) -> Iterator[KitFault]:
-    resources = kit.resources()
+    resources = kit.document("resources")
     listed = {str(entry) for entry in resources.get("class_allow_list", DEFAULT_CLASS_ALLOW_LIST)}
     needed = set((_approved(kit) or ApprovedJobs(fedannot="", installed=())).classes)
     if "*" in listed or resources.get("class_list_enforcement_mode", "enforce") != "enforce":
@@ -168,7 +168,7 @@ def _approved(kit: KitFiles) -> ApprovedJobs | None:
 
 
 def _right_faults(kit: KitFiles) -> Iterator[KitFault]:
-    policy, error = parse_policy_config(kit.rights(), COMMAND_CATEGORIES)
+    policy, error = parse_policy_config(kit.document("rights"), COMMAND_CATEGORIES)
     for rule, rights in _REFUSED_RIGHTS.items():
         if policy is None:
             yield KitFault(rule, f"authorization.json: {error}")
@@ -182,7 +182,7 @@ def _operator_faults(kit: KitFiles) -> Iterator[KitFault]:
     At the server that is the project administrator alone, whatever organisation others are of. At a site it is also an
     administrator of the site's own organisation.
     """
-    policy, error = parse_policy_config(kit.rights(), COMMAND_CATEGORIES)
+    policy, error = parse_policy_config(kit.document("rights"), COMMAND_CATEGORIES)
     if policy is None:
         yield KitFault(Policy.OPERATORS, f"authorization.json: {error}")
         return
@@ -211,7 +211,8 @@ def _is_own_sites(policy: Any, role: str) -> bool:
 def _log_faults(kit: KitFiles) -> Iterator[KitFault]:
     merged = kit.merged()
     if any(
-        values.get("allow_log_streaming") is not False for values in (kit.resources(), kit.found_by_name(), *merged)
+        values.get("allow_log_streaming") is not False
+        for values in (kit.document("resources"), kit.found_by_name(), *merged)
     ):
         yield KitFault(Policy.LOGS, "are sent, or written as others send them: allow_log_streaming is not false")
         return
@@ -225,14 +226,14 @@ _CLASS_KEYS = ("path", "class_path", "name")
 
 
 def _private_log_faults(kit: KitFiles) -> Iterator[KitFault]:
-    if not keeps_names_private(kit.logs()):
+    if not keeps_names_private(kit.document("logs")):
         yield KitFault(Policy.PRIVATE_LOG, "logs that NVFlare stores or returns may hold names of files")
 
 
 def _filter_faults(kit: KitFiles) -> Iterator[KitFault]:
     if kit.role == "server":
         return
-    privacy = kit.privacy()
+    privacy = kit.document("privacy")
     scopes = [scope for scope in privacy.get("scopes") or [] if isinstance(scope, Mapping)]
     open_ones = [
         str(scope.get("name"))

@@ -12,7 +12,7 @@ from nvflare.app_common.abstract.aggregator import Aggregator
 from nvflare.app_common.abstract.model import ModelLearnableKey
 from nvflare.app_common.app_constant import AppConstants
 
-from ..aggregation.round_average import RoundAverage
+from ..aggregation.round_average import AveragingPlan, RoundAverage, SentModel
 from ..aggregation.sample_claims import SampleClaims, claim_limit
 from ..approval.own_limits import own_limits
 from ..methods.lookup import method_of, read_job_settings
@@ -22,8 +22,7 @@ from ..outbound.registry import OutboundRegistry
 from ..records.record_lines import append_record
 from ..run.averaged_round import AveragedRound
 from ..run.round_record import dominance_sentence, dominant_site
-from ..run.round_results import site_report
-from ..run.round_training import share_refusal
+from ..run.round_training import share_refusal, site_report
 from ..run.state import METRICS_FILE
 from ..settings import SettingsError
 from ..task_names import TRAIN
@@ -122,7 +121,7 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         num_sites = fl_ctx.get_prop(SWARM_SITES)
         self._claim_limit = claim_limit(num_sites)
         block_of = assign_blocks(reference, self._blocks)
-        self._average = RoundAverage(round_number, reference, block_of, weights=None, num_sites=num_sites)
+        self._average = RoundAverage(SentModel(round_number, reference, block_of), AveragingPlan(num_sites))
         return AveragedRound(round_number)
 
     def _refuse_or_accept(self, site: str, shareable: Shareable, this_round: AveragedRound) -> str | None:

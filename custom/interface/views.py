@@ -13,8 +13,8 @@ from ..aggregation.weighting import LayerWeights
 from ..corrections.store import CorrectionStore
 from ..data.datalist import VALIDATION
 from ..data.location import DataLocation
-from ..data.round_tensors import load_latest_tensors
 from ..data.site_data import SiteData, count_cases
+from ..data.tensor_files import load_latest_tensors
 from ..outbound.private_statistics import SampleValues
 from ..records.round_records import RoundRecord, SiteReport
 from ..seeding import derive_seed

@@ -63,8 +63,15 @@ def method_of(settings: RunSettings) -> Method:
     return find_method(settings.task, settings.method)
 
 
-def read_job_settings(values: Mapping[str, Any], source: str = "settings.conf") -> RunSettings:
+def read_job_settings(
+    values: Mapping[str, Any], source: str = "settings.conf", *, of_finished_run: bool = False
+) -> RunSettings:
     """Check the settings of a job whose keys ``task`` and ``method`` say what is learnt and how.
+
+    Args:
+        values: what the job's configuration holds, or a run's summary or state.
+        source: the file to name in an error.
+        of_finished_run: whether the run is over; see :func:`fedannot.custom.settings.read_settings`.
 
     Raises:
         SettingsError: if the task or the method is unknown, a key is unknown or a value not allowed.
@@ -75,7 +82,7 @@ def read_job_settings(values: Mapping[str, Any], source: str = "settings.conf") 
     if not isinstance(name, str):
         allowed = ", ".join(sorted(method_names(task)))
         raise SettingsError(f"{source}: key 'method' is {name!r}; allowed for {task}: {allowed}.")
-    return read_settings(find_method(task, name, source).settings, values, source)
+    return read_settings(find_method(task, name, source).settings, values, source, of_finished_run=of_finished_run)
 
 
 def all_methods() -> list[Method]:

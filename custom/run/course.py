@@ -28,7 +28,7 @@ from .answers import Answers
 from .continuing import earlier_state, start_params, told_with_its_file
 from .link import CONTINUED_JOB, CONTINUED_ROUND, Beginning, Link, Messages, Params, Request
 from .round_record import failure_sentence, note_weights, progress_sentence, round_scalars
-from .round_training import RoundTraining, share_refusal
+from .round_training import RoundTraining, TrainingRun, share_refusal
 from .run_progress import ProgressTracker, give_noted
 from .server_test import ServerTest
 from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunFailedError, RunState, kept_state_file
@@ -183,31 +183,25 @@ class Course:
 
     # --- a round
 
+    @property
+    def _of_all_rounds(self) -> TrainingRun:
+        waiting = self._beginning.private_folder / WAITING_FOLDER
+        return TrainingRun(self.settings, self._layout, self._registry, self._claims[_TRAINING], waiting, self.refuse)
+
     def _train(self) -> bool:
         """Let the sites train, and average their models; False if too few gave a usable one."""
         this_round, asked = self._round, sorted(self._link.sites())
         if not self._has_asked:
             self._link.info(f"Round {this_round.number}/{self.settings.rounds}: {len(asked)} sites train.")
             self._has_asked = True
-        training = RoundTraining(
-            this_round,
-            self._method,
-            self.settings,
-            self._layout,
-            self._registry,
-            self._claims[_TRAINING],
-            num_sites=len(asked),
-            waiting_folder=self._beginning.private_folder / WAITING_FOLDER,
-            refuse=self.refuse,
-        )
-        results = training.results
+        training = RoundTraining(self._of_all_rounds, self._method, this_round, len(asked))
         request = Request(TRAIN, this_round.number, self.state.params, self._message, asked)
-        give_noted(self._link, request, results.receive, self.refuse, self.progress)
-        self._num_samples |= results.num_samples
-        this_round.reports, this_round.drifts = results.reports, results.drifts
-        if len(results.reports) < self.settings.min_sites:
+        give_noted(self._link, request, training.receive, self.refuse, self.progress)
+        self._num_samples |= training.num_samples
+        this_round.reports, this_round.drifts = training.reports, training.drifts
+        if len(training.reports) < self.settings.min_sites:
             self._link.error(
-                f"Round {this_round.number}: {len(results.reports)} usable results, at least "
+                f"Round {this_round.number}: {len(training.reports)} usable results, at least "
                 f"{self.settings.min_sites} are needed; the global model stays as it is."
             )
             training.give_up()

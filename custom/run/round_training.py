@@ -1,5 +1,6 @@
-"""The training of one round at the server: results come, weights are found, models are averaged."""
+"""The training of one round at the server: results are checked and counted, weights are found, models are averaged."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,16 +9,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..aggregation.drift import squared_distances
 from ..aggregation.influence import inner_ranges
-from ..aggregation.round_average import RoundAverage
+from ..aggregation.round_average import AveragingPlan, RoundAverage, SentModel
 from ..aggregation.sample_claims import SampleClaims, claim_limit
 from ..aggregation.weighting import LayerWeights, quantity_weights
 from ..interface.method import ServerMethod
 from ..interface.views import Round
 from ..networks.layout import NetworkLayout
 from ..outbound.registry import OutboundRegistry
+from ..records.plain_values import finite
+from ..records.round_records import SiteReport
 from ..settings import RunSettings
-from .round_results import RoundResults
+from ..task_names import TRAIN
+from .link import Reply
 
 # Rounding of sums of weights.
 _SLACK = 1e-6
@@ -45,68 +50,101 @@ class Averaged:
         return {} if self.kept is None else {"kept": self.kept}
 
 
-class RoundTraining:
-    """Takes the sites' models of a round and averages them with the method's weights.
+@dataclass(frozen=True)
+class TrainingRun:
+    """What the trainings of all rounds of a run share.
 
-    Args:
-        this_round: the round, whose reports and drifts are filled by :meth:`average`.
-        method: gives the weights before, or the rule that they follow from.
+    Attributes:
         settings: the job's settings.
         layout: which entries the network has.
         registry: the fields that a result may hold.
         claims: the sites' claims of training samples.
-        num_sites: how many sites are asked.
         waiting_folder: where models wait for their weights, if they have to.
         refuse: takes note of a site that is refused, and the reason.
-
-    Attributes:
-        results: what came.
     """
 
-    def __init__(
-        self,
-        this_round: Round,
-        method: ServerMethod,
-        settings: RunSettings,
-        layout: NetworkLayout,
-        registry: OutboundRegistry,
-        claims: SampleClaims,
-        *,
-        num_sites: int,
-        waiting_folder: Path,
-        refuse: Callable[[str, str], None],
-    ) -> None:
-        self._round = this_round
-        self._blocks = layout.blocks
+    settings: RunSettings
+    layout: NetworkLayout
+    registry: OutboundRegistry
+    claims: SampleClaims
+    waiting_folder: Path
+    refuse: Callable[[str, str], None]
+
+
+class RoundTraining:
+    """Takes the sites' models of a round and averages them with the method's weights.
+
+    A result is checked before it counts; a site that fails is refused by name with the reason, and the round goes on
+    with the others.
+
+    Args:
+        run: what all rounds share.
+        method: gives the weights before, or the rule that they follow from.
+        this_round: the round.
+        num_sites: how many sites are asked.
+
+    Attributes:
+        reports: by site the registered fields beside the model.
+        drifts: ‖θ_k − θ‖² of every model over the trained parameters, where updates are bounded or the method asks.
+        update_norms: likewise ‖θ_k − θ‖ of every model in each group of parameters, see :class:`NetworkLayout`.
+        statistics: each model's running statistics of normalisation, where updates are bounded.
+        num_samples: of every site with a usable report, also of one that joined too late for this round.
+    """
+
+    def __init__(self, run: TrainingRun, method: ServerMethod, this_round: Round, num_sites: int) -> None:
+        settings, layout = run.settings, run.layout
+        self._run, self._round = run, this_round
         self._rule = method.weights_rule(this_round)
         self._known = None if self._rule is not None else _checked(method.weights(this_round), settings.method)
-        self._method = settings.method
         self._waits = self._rule is not None or settings.influence.has_bounds or settings.aggregation.waits
+        self._bounds_updates = settings.influence.max_update_ratio is not None
+        self._measures_drifts = self._bounds_updates or method.measures_drifts
+        self._limit = claim_limit(max(num_sites, 1))
         self._average = RoundAverage(
-            this_round.number,
-            this_round.params,
-            layout.block_of,
-            self._known,
-            num_sites=max(num_sites, 1),
-            wait_in=waiting_folder if self._waits else None,
-            shadow_without=method.shadow_without(this_round),
-            aggregation=settings.aggregation,
-            group_of=layout.group_of,
-            trained=layout.trained,
+            SentModel(this_round.number, this_round.params, layout.block_of, layout.group_of, layout.trained),
+            AveragingPlan(
+                num_sites=max(num_sites, 1),
+                weights=self._known,
+                wait_in=run.waiting_folder if self._waits else None,
+                shadow_without=method.shadow_without(this_round),
+                rule=settings.aggregation,
+            ),
         )
-        limit, bounds_updates = claim_limit(max(num_sites, 1)), settings.influence.max_update_ratio is not None
-        self.results = RoundResults(
-            self._average,
-            this_round.params,
-            layout,
-            registry=registry,
-            num_classes=settings.network.num_classes,
-            counted=lambda site, claim: claims.counted(site, claim, limit),
-            limit=limit,
-            refuse=refuse,
-            measures_drifts=bounds_updates or method.measures_drifts,
-            keeps_statistics=bounds_updates,
-        )
+        self.reports: dict[str, SiteReport] = {}
+        self.drifts: dict[str, float] = {}
+        self.update_norms: dict[str, dict[str, float]] = {}
+        self.statistics: dict[str, dict[str, torch.Tensor]] = {}
+        self.num_samples: dict[str, int] = {}
+
+    def receive(self, reply: Reply) -> bool:
+        """Take a site's result; False if it is refused."""
+        run = self._run
+        reason = reply.problem or run.registry.refusal(TRAIN, reply.fields, run.settings.network.num_classes)
+        if reason is None:
+            counted = run.claims.counted(reply.site, reply.fields["num_samples"], self._limit)
+            reason = self._average.refuse_or_accept(reply.site, reply.params, counted, reply.round_number)
+            # A site that joined late is refused this once, but its number of samples counts for the next weights.
+            if 1 <= counted <= self._limit:
+                self.num_samples[reply.site] = counted
+            if reason is None and reply.params is not None:
+                self._measure(reply.site, reply.params)
+                self.reports[reply.site] = site_report(reply.fields, run.registry, counted)
+        if reason is not None:
+            run.refuse(reply.site, reason)
+        return reason is None
+
+    def _measure(self, site: str, params: Mapping[str, torch.Tensor]) -> None:
+        layout = self._run.layout
+        if self._measures_drifts:
+            squares = squared_distances(params, self._round.params, layout.trained)
+            self.drifts[site] = sum(squares.values())
+            of_groups: dict[str, float] = {}
+            for name, square in squares.items():
+                group = layout.group_of[name]
+                of_groups[group] = of_groups.get(group, 0.0) + square
+            self.update_norms[site] = {group: math.sqrt(square) for group, square in of_groups.items()}
+        if self._bounds_updates:
+            self.statistics[site] = {name: params[name].clone() for name in layout.statistics}
 
     def give_up(self) -> None:
         """Drop what came."""
@@ -114,25 +152,25 @@ class RoundTraining:
 
     def average(self) -> Averaged:
         """Return the average of what came, at least one result."""
-        this_round, results = self._round, self.results
+        this_round, method = self._round, self._run.settings.method
         samples = this_round.samples_of_reports
-        given = self._known if self._rule is None else _checked(self._rule(self._average.waiting), self._method)
+        given = self._known if self._rule is None else _checked(self._rule(self._average.waiting), method)
         if given is not None and (missing := sorted(set(samples) - set(given.sites))):
-            raise ValueError(f"The weights of the method {self._method!r} are without {missing}, whose models count.")
+            raise ValueError(f"The weights of the method {method!r} are without {missing}, whose models count.")
         weights = self._quantity(samples) if given is None else given.only(samples)
         bounded = this_round.bounds.weights(weights, samples)
         if self._waits:
             self._average.weigh(
                 None if given is None and bounded is weights else bounded,
-                this_round.bounds.update_factors(results.update_norms),
-                inner_ranges([results.statistics[site] for site in sorted(results.statistics)]),
+                this_round.bounds.update_factors(self.update_norms),
+                inner_ranges([self.statistics[site] for site in sorted(self.statistics)]),
             )
         kept = self._average.kept
         weighed = bounded if kept is None else bounded.only(kept)
         return Averaged(self._average.result(), weighed, kept, self._average.shadow())
 
     def _quantity(self, num_samples: Mapping[str, int]) -> LayerWeights:
-        return LayerWeights.same_in_all_blocks(quantity_weights(num_samples), self._blocks)
+        return LayerWeights.same_in_all_blocks(quantity_weights(num_samples), self._run.layout.blocks)
 
 
 def _checked(weights: LayerWeights | None, method: str) -> LayerWeights | None:
@@ -169,3 +207,16 @@ def share_refusal(weights: LayerWeights, largest_share: float) -> tuple[str, str
         f"it would be {weight:.2f} of a layer block, where limits.json (largest_share) of who averages allows at most "
         f"{largest_share:g}: the round does not count"
     )
+
+
+def site_report(fields: Mapping[str, Any], registry: OutboundRegistry, num_samples: int) -> SiteReport:
+    """Return what is kept of what a site sent with its model: registered fields alone.
+
+    Args:
+        fields: what came beside the model.
+        registry: the fields that a result may hold.
+        num_samples: how much of the site's claim counts.
+    """
+    registered = [name for name, field in registry.of_task(TRAIN).items() if field.kind != "model"]
+    report = {"train_loss": None} | {name: finite(fields[name]) for name in registered if name in fields}
+    return SiteReport.model_validate(report | {"num_samples": num_samples})

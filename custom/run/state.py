@@ -40,6 +40,9 @@ _LATER_SETTINGS: dict[str, Any] = {
     "aggregation": {"rule": "mean", "trim": 1, "byzantine": 1, "kept": None},
 }
 
+# Settings that have gone, with the value whose effect is left: a state that names it goes on.
+_GONE_SETTINGS = {"judge": "global"}
+
 # The method that others start with.
 _AVERAGING = "fedavg"
 
@@ -162,10 +165,10 @@ def _differences(key: str, now: Any, before: Any) -> list[str]:
 
 
 def _with_later_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Add what had no setting when a state was made, also in a block that had others."""
+    """Add what had no setting when a state was made, also in a block that had others; leave out what has none now."""
     later = dict(_LATER_SETTINGS)
     if settings.get("task") == "classification":
         later["training"] = {"optimizer": "sgd"}
-    complete = later | dict(settings)
+    complete = later | {key: value for key, value in settings.items() if _GONE_SETTINGS.get(key) != value}
     blocks = {key: value for key, value in later.items() if isinstance(value, dict)}
     return complete | {key: block | complete[key] for key, block in blocks.items()}

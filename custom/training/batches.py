@@ -8,8 +8,7 @@ from ..data.site_data import LoadedCase, SiteData
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .augmentation import AugmentedBatches, turned_and_mirrored
 from .batch import Batch, Batches, pixel_places
-from .patch_centres import PatchCentres
-from .patches import cut_patch, patch_places
+from .patches import PatchCentres, cut_patch, patch_places
 from .trained_slices import trained_slices
 
 # A site shares the GPU with the network's activations, and often with other sites.
@@ -161,7 +160,7 @@ class PatchBatches:
     """Random patches of every volume in every epoch, in a random order.
 
     A patch is centred with equal chance on an object or on the background (as MONAI's ``RandCropByPosNegLabel`` does);
-    see :class:`fedannot.custom.training.patch_centres.PatchCentres`. A patch is moved inward where it would reach
+    see :class:`fedannot.custom.training.patches.PatchCentres`. A patch is moved inward where it would reach
     beyond the volume; where the volume is smaller, its border goes on, in the image and in the annotation.
 
     Args:

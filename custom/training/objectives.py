@@ -12,7 +12,7 @@ from torch import nn
 
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .batch import Batch
-from .incomplete_annotations import annotated_log_probabilities
+from .corrected_loss import annotated_log_probabilities
 from .losses import DiceRecord, build_loss
 
 

@@ -1,10 +1,11 @@
-"""Patches of whole volumes: how they are cut out, and where in its volume each voxel of them lies."""
+"""Patches of whole volumes: where they are centred, how they are cut out, and where in its volume each voxel lies."""
 
 from collections.abc import Sequence
 
 import torch
 from torch.nn.functional import pad
 
+from ...transforms.ignored_label import IGNORED_LABEL
 from .batch import BEYOND_BORDER, pixel_places
 
 
@@ -42,3 +43,73 @@ def patch_places(shape: Sequence[int], centre: Sequence[int], extents: Sequence[
 def _patch_start(middle: int, extent: int, length: int) -> tuple[int, int]:
     """Along one axis, the volume's first voxel in a patch, and how many the patch has before it."""
     return min(max(middle - extent // 2, 0), max(length - extent, 0)), max(extent - length, 0) // 2
+
+
+# Of large objects a random part of the voxels is kept, enough for the few patches that a round draws of a volume.
+_KEPT_POSITIONS = 1000
+
+# Voxels tried at once for one outside all objects; objects that fill a volume up to 90 % are missed by 1 in 1000 draws.
+_TRIED_POSITIONS = 64
+
+
+class PatchCentres:
+    """Random centres of patches, with equal chance on an object or on the background of a volume.
+
+    Among several classes that a volume has, each is as likely. Ignored voxels are neither object nor background; they
+    are centres only in a volume that has no others.
+
+    Args:
+        annotations: of each volume, ``(H, W, D)``, 0 for background, 255 for ignored voxels.
+    """
+
+    def __init__(self, annotations: Sequence[torch.Tensor]) -> None:
+        self._annotations = annotations
+        self._positions: dict[int, list[torch.Tensor]] = {}
+
+    def draw(self, volume: int, generator: torch.Generator) -> tuple[int, ...]:
+        """Return a voxel of the volume with this index."""
+        annotation = self._annotations[volume]
+        classes = self._positions_of_classes(volume, generator)
+        background = _draw_background(annotation, generator)
+        position = background
+        if classes and (background is None or _draw(2, generator)):
+            positions = classes[_draw(len(classes), generator)]
+            position = int(positions[_draw(len(positions), generator)])
+        if position is None:
+            position = _draw_beside_ignored(annotation, generator)
+        return tuple(int(index) for index in torch.unravel_index(torch.tensor(position), annotation.shape))
+
+    def _positions_of_classes(self, volume: int, generator: torch.Generator) -> list[torch.Tensor]:
+        """Some voxels, as flat positions, of each class that a volume has; looked for once per round."""
+        if volume not in self._positions:
+            flat = self._annotations[volume].flatten()
+            largest = int(flat.max())
+            if largest == IGNORED_LABEL:
+                largest = int(flat.masked_fill(flat == IGNORED_LABEL, 0).max())
+            found = [(flat == label).nonzero().flatten() for label in range(1, largest + 1)]
+            self._positions[volume] = [_some(positions, generator) for positions in found if len(positions)]
+        return self._positions[volume]
+
+
+def _draw(number: int, generator: torch.Generator) -> int:
+    return int(torch.randint(number, (), generator=generator))
+
+
+def _draw_background(annotation: torch.Tensor, generator: torch.Generator) -> int | None:
+    """Draw the flat position of a voxel outside all objects; None if none of those tried is."""
+    tried = torch.randint(annotation.numel(), (_TRIED_POSITIONS,), generator=generator)
+    outside = tried[annotation.flatten()[tried] == 0]
+    return int(outside[0]) if len(outside) else None
+
+
+def _draw_beside_ignored(annotation: torch.Tensor, generator: torch.Generator) -> int:
+    """Draw the flat position of a background voxel of a volume that is mostly ignored; of any if it is wholly."""
+    background = (annotation.flatten() == 0).nonzero().flatten()
+    chosen = _draw(len(background) or annotation.numel(), generator)
+    return int(background[chosen]) if len(background) else chosen
+
+
+def _some(positions: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    if len(positions) <= _KEPT_POSITIONS:
+        return positions
+    return positions[torch.randint(len(positions), (_KEPT_POSITIONS,), generator=generator)]

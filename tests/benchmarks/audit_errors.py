@@ -34,8 +34,8 @@ from fedannot.custom.audit.measuring import examined_cases, measured_site
 from fedannot.custom.audit.reporting import audited_cases
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.participant_folder import PRIVATE_FOLDER
-from fedannot.custom.data.round_tensors import load_latest_tensors
 from fedannot.custom.data.site_data import LoadedCase, SiteData, load_site_data
+from fedannot.custom.data.tensor_files import load_latest_tensors
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.audit.folds import parts
 from fedannot.custom.methods.audit.folds_site import JUDGES_FOLDER

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmark_tables.fedgsca import cells
 from numpy.typing import NDArray
 from real_federations import write_blood_cells
 from sklearn.metrics import roc_auc_score
 
-from fedannot.apps.benchmarks.fedgsca import cells
 from fedannot.apps.runs.in_process import JOB_ID
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.apps.wording.parameters import conclusion_in_words
@@ -35,8 +35,7 @@ from fedannot.custom.data.site_data import SiteData, load_site_data
 from fedannot.custom.methods.audit.folds import parts
 from fedannot.custom.methods.audit.folds_site import JUDGES_FOLDER
 from fedannot.custom.methods.audit.judges import Judges
-from fedannot.custom.methods.audit_classification.judged_labels import JudgedLabels, judged_labels
-from fedannot.custom.methods.audit_classification.label_scores import score_labels
+from fedannot.custom.methods.audit_classification.label_scores import JudgedLabels, judged_labels, score_labels
 from fedannot.custom.methods.audit_classification.settings import AuditClassificationSettings
 from fedannot.custom.networks.building import build_classifier
 from fedannot.custom.networks.devices import ready_to_compute

@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 from auto_estimates import complete_share, true_offset
+from benchmark_tables import fedia
+from benchmark_tables.auto import another_scanner, difficult, one_site
+from benchmark_tables.feda3i import NOISE_SMALLER, phantom
+from benchmark_tables.rows import MakeData
 from PIL import Image
 from real_federations import write_breast_lesions
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 from fedannot.apps.audit.running import run_audit
-from fedannot.apps.benchmarks import fedia
-from fedannot.apps.benchmarks.auto import another_scanner, difficult, one_site
-from fedannot.apps.benchmarks.feda3i import NOISE_SMALLER, phantom
-from fedannot.apps.benchmarks.rows import MakeData
 from fedannot.apps.reports.output import read_summary
 from fedannot.apps.wording.evidence import reason_in_words
 from fedannot.custom.channel.estimate_record import ParameterRecord

@@ -21,8 +21,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fedannot.apps.benchmarks.figures import ArmFigures, RowFigures, read_table
-from fedannot.apps.benchmarks.tables import FINDINGS, shown_difference
+from benchmark_tables.figures import ArmFigures, RowFigures, read_table
+from benchmark_tables.tables import FINDINGS, shown_difference
 
 MARK = re.compile(
     r"(?P<mark><!-- (?P<layout>table|scores|centres|beside) (?P<options>[^\n]+) -->\n)(?P<body>.*?)(?=<!-- end -->)",

@@ -32,7 +32,7 @@ from fedannot.custom.channel.parameters import ParameterKey, ParameterKind
 from fedannot.custom.channel.self_calibration import calibrate_offset
 from fedannot.custom.channel.site_estimates import estimate_offset
 from fedannot.custom.channel.statuses import TestResult
-from fedannot.custom.channel.two_levels import GROUP_LEVEL
+from fedannot.custom.channel.thresholds import THRESHOLDS
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import SiteData, load_site_data
 from fedannot.custom.evaluation.inference import Inference, evaluating
@@ -160,7 +160,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--noise", default="M(25,-25,10,0.2)")
     parser.add_argument("--stratified", type=float, default=None)
-    parser.add_argument("--group-level", type=float, default=GROUP_LEVEL)
+    parser.add_argument("--group-level", type=float, default=THRESHOLDS.group_level)
     parser.add_argument("--seeds", type=int, nargs="+", default=[100])
     parser.add_argument("--sites", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=5)

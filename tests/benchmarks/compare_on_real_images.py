@@ -12,6 +12,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from benchmark_tables import decoupled, fedgsca
+from benchmark_tables.feda3i import FEDA3I, FEDAVG, SETTINGS, STRATIFIED, UNGUARDED
+from benchmark_tables.rows import MakeData, Row, chosen_rows, run_row
+from benchmark_tables.tables import write_table
 from real_federations import (
     add_reference,
     confuse_classes,
@@ -24,10 +28,6 @@ from real_federations import (
     write_majority_cells,
 )
 
-from fedannot.apps.benchmarks import decoupled, fedgsca
-from fedannot.apps.benchmarks.feda3i import FEDA3I, FEDAVG, SETTINGS, STRATIFIED, UNGUARDED
-from fedannot.apps.benchmarks.rows import MakeData, Row, chosen_rows, run_row
-from fedannot.apps.benchmarks.tables import write_table
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.terminal import Terminal
 from fedannot.custom.data.noise.choice import NoiseChoice

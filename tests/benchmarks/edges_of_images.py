@@ -13,6 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from benchmark_tables.feda3i import phantom
+from benchmark_tables.rows import MakeData
 from real_federations import (
     hippocampus_dataset_options,
     write_breast_lesions,
@@ -21,8 +23,6 @@ from real_federations import (
 )
 from scipy import ndimage
 
-from fedannot.apps.benchmarks.feda3i import phantom
-from fedannot.apps.benchmarks.rows import MakeData
 from fedannot.custom.channel.cases import JudgedCase
 from fedannot.custom.channel.edges import estimate_edges
 from fedannot.custom.data.federation import read_federation

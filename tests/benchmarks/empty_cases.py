@@ -13,10 +13,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from benchmark_tables import decoupled, feda3i, fedia
+from benchmark_tables.rows import Row, chosen_rows
 from compare_on_real_images import ROWS as REAL_ROWS
 
-from fedannot.apps.benchmarks import decoupled, feda3i, fedia
-from fedannot.apps.benchmarks.rows import Row, chosen_rows
 from fedannot.custom.data.datalist import TESTING, VALIDATION
 from fedannot.custom.data.federation import TEST_FOLDER, read_federation
 from fedannot.custom.data.site_data import SiteData, count_cases, load_site_data

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmark_tables.feda3i import phantom
 from real_federations import (
     hippocampus_dataset_options,
     write_breast_lesions,
@@ -14,7 +15,6 @@ from real_federations import (
     write_majority_cells,
 )
 
-from fedannot.apps.benchmarks.feda3i import phantom
 from fedannot.custom.audit.case_errors import AnotherCasesAnnotation, DrawnTooLargeOrSmall, ShiftedOrFlipped
 from fedannot.custom.audit.known_errors import Chance, KnownError
 from fedannot.custom.audit.object_errors import ClassTakenForAnother, ObjectLeftOut, ObjectWhereNoneIs

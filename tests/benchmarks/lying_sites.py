@@ -15,7 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fedannot.apps.benchmarks.fedia import PUBLISHED
+from benchmark_tables.fedia import PUBLISHED
+
 from fedannot.apps.deployment.deployable_job import deployed_bounds
 from fedannot.apps.runs.in_process import RunError
 from fedannot.apps.runs.job import Job

@@ -1,10 +1,10 @@
-"""The three models that may judge a site's annotations, on the same federation after the same number of rounds.
+"""The two models that may judge a site's annotations, on the same federation after the same number of rounds.
 
     [FEDANNOT_REAL_DATA=DIR] python tests/benchmarks/out_of_fold_forms.py --seeds 100 101
 
-(a) the global model, (b) that model less the site's own share in the last round, (c) models of A/B halves: each site's
-patients are split in two, and the model of either half judges the other. There are as many rounds as in the warm-up of
-the tables, five or six, and twice as many in (c). Printed are, for each form, the correlation of the sites' estimated
+(a) the global model, (b) models of A/B halves: each site's patients are split in two, and the model of either half
+judges the other. There are as many rounds as in the warm-up of the tables, five or six, and twice as many in (b).
+Printed are, for each form, the correlation of the sites' estimated
 with their true offsets, the mean error of site less the mean of all in % of the spread, how many of the 90 % intervals
 hold the truth, and at how many sites known errors are told with an AUROC of 0.7. True offsets are the medians over a
 site's cases between its masks and the clean ones. Without the variable the generated lesions alone are run. Seeds below
@@ -20,33 +20,31 @@ from typing import Any
 
 import numpy as np
 from auto_estimates import true_offset
+from benchmark_tables import feda3i
+from benchmark_tables.rows import MakeData
 from compare_on_real_images import NOISE_SMALLER, REAL_SETTINGS, SLICE_SETTINGS, real
 from real_federations import hippocampus_dataset_options, write_breast_lesions, write_hippocampi
 from scipy.stats import pearsonr
 
-from fedannot.apps.benchmarks import feda3i
-from fedannot.apps.benchmarks.rows import MakeData
 from fedannot.apps.runs.in_process import JOB_ID
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.channel.estimate import Estimate
 from fedannot.custom.channel.judging import Judge, judged_by
 from fedannot.custom.data.federation import read_federation
-from fedannot.custom.data.round_tensors import load_latest_tensors
 from fedannot.custom.data.site_data import SiteData, load_site_data
+from fedannot.custom.data.tensor_files import load_latest_tensors
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.audit.folds import parts
 from fedannot.custom.methods.audit.folds_site import JUDGES_FOLDER
 from fedannot.custom.methods.audit.judges import Judges
 from fedannot.custom.methods.auto.answers import ChannelAnswer
 from fedannot.custom.methods.auto.channel_report import channel_report
-from fedannot.custom.methods.auto.own_share import without_own_share
-from fedannot.custom.methods.auto.site import OWN_FOLDER
 from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.run.state import RunState, kept_state_file
 
 JOBS = Path(__file__).parents[2] / "jobs"
-FORMS = ("(a) global", "(b) without own", "(c) halves")
+FORMS = ("(a) global", "(b) halves")
 ENOUGH = 0.7
 
 _SLICES = hippocampus_dataset_options(sliced=True, together=True)
@@ -61,7 +59,7 @@ def trained(folder: Path, data: Path, settings: Mapping[str, Any], rounds: int) 
     """Train the models of all forms; what is there already stays."""
     common = {key: value for key, value in settings.items() if key not in ("rounds", "warmup_rounds")}
     auto = {"rounds": rounds + 1, "warmup_rounds": rounds, "keep_rounds": [rounds]}
-    auto |= {"judge": "without_own", "treatment": "none", "estimates": 1}
+    auto |= {"treatment": "none", "estimates": 1}
     audit = {"rounds": 2 * rounds, "folds": 2}
     for job, own in (("auto", auto), ("audit", audit)):
         if not (folder / job / "summary.json").is_file():
@@ -76,15 +74,6 @@ def judges(folder: Path, site: str, data: SiteData, rounds: int) -> Iterator[tup
     network = described_network(settings.network)
     network.load_state_dict(state.params)
     yield FORMS[0], judged_by(network, Inference.of(settings)), settings
-    own = next((folder / "auto" / RUN_FOLDER / site).rglob(OWN_FOLDER))
-    kept = load_latest_tensors([(own, rounds)])
-    assert kept is not None
-    assert kept[0] == rounds
-    reports = state.history[-1].sites
-    share = reports[site].num_samples / sum(report.num_samples for report in reports.values())
-    others = described_network(settings.network)
-    others.load_state_dict(without_own_share(state.params, kept[1], share))
-    yield FORMS[1], judged_by(others, Inference.of(settings)), settings
     last = RunState.load(next((folder / "audit" / RUN_FOLDER / "server").rglob("fedannot_state.pt")))
     audit = read_job_settings(last.settings)
     network = described_network(audit.network)
@@ -94,7 +83,7 @@ def judges(folder: Path, site: str, data: SiteData, rounds: int) -> Iterator[tup
     )
     assert first is not None
     part = parts(data.units, 2, seed=audit.seed, site=site)
-    yield FORMS[2], Judges(audit, network, part, {0: first[1]}), audit  # type: ignore[arg-type]
+    yield FORMS[1], Judges(audit, network, part, {0: first[1]}), audit  # type: ignore[arg-type]
 
 
 def print_forms(name: str, seed: int, out: Path) -> dict[str, list[float]]:

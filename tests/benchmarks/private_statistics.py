@@ -21,8 +21,7 @@ from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.interface.views import Answer
-from fedannot.custom.methods.feda3i.answers import QualityAnswer
-from fedannot.custom.methods.feda3i.estimate import QualityEstimate, estimate_quality
+from fedannot.custom.methods.feda3i.estimate import QualityAnswer, QualityEstimate, estimate_quality
 from fedannot.custom.methods.feda3i.outbound import LEAVES
 from fedannot.custom.methods.feda3i.quality_report import quality_report
 from fedannot.custom.methods.feda3i.settings import FedA3ISettings

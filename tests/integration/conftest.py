@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmark_tables import fedia
 
-from fedannot.apps.benchmarks import fedia
 from fedannot.apps.runs.job import Job
 
 JOBS = Path(__file__).parents[2] / "jobs"

@@ -54,9 +54,8 @@ def everybody_is_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A small network of two rounds proves nothing; what follows from a proof is tried all the same."""
     import fedannot.custom.methods.auto_classification.decision as module
 
-    monkeypatch.setattr(module, "_SMALLEST_AUROC", 0.0)
-    monkeypatch.setattr(module, "_SLOPES", (-1e9, 1e9))
-    monkeypatch.setattr(module, "_SMALLEST_SUPPORT", -1.0)
+    proves_all = {"min_auroc": 0.0, "slopes": (-1e9, 1e9), "min_support": -1.0}
+    monkeypatch.setattr(module, "THRESHOLDS", module.THRESHOLDS.model_copy(update=proves_all))
 
 
 def test_where_nothing_is_established_it_is_federated_averaging_bit_for_bit(small_job: Make, tmp_path: Path) -> None:

@@ -179,15 +179,6 @@ def test_simulator_and_in_process_give_the_same_bits(whole: Path, tmp_path: Path
     assert_same_model(whole / "whole", tmp_path / "simulated")
 
 
-@pytest.mark.parametrize("treatment", ["feda3i", "fedia"])
-def test_a_published_method_treats_what_is_established(whole: Path, tmp_path: Path, treatment: str) -> None:
-    summary = simulate(
-        whole / "job", tmp_path / "out", data=whole / "data", overrides={"treatment": treatment, "rounds": 2}
-    )
-    assert all(not site["corrections"] for site in last_channel(summary)["sites"].values())
-    assert ("estimate" if treatment == "feda3i" else "completeness") in summary
-
-
 def test_odd_sites_do_not_stop_a_run(small_job: Callable[..., Path], tmp_path: Path) -> None:
     """A site with one image, a site whose reviewed masks cannot be read, and one as usual."""
     data = federation(tmp_path / "data")

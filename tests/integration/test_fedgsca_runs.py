@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from benchmark_tables.fedgsca import PUBLISHED
 from conftest import JOBS
 from plain_records import collect_output, read_summary, simulate
 from test_simulator import run_simulator
 from typer.testing import CliRunner
 
-from fedannot.apps.benchmarks.fedgsca import PUBLISHED
 from fedannot.apps.commands.cli import app
 from fedannot.apps.reports.corrections import find_doubts
 from fedannot.apps.reports.label_findings import selection_scores

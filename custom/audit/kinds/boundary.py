@@ -9,13 +9,9 @@ from ....transforms.array_types import Booleans, Classes
 from ..case_errors import DrawnTooLargeOrSmall
 from ..contour_evidence import ContourEvidence, UsualContours, contour_evidence
 from ..examined import ExaminedCase
+from ..thresholds import THRESHOLDS
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import object_at, suspicion_of
-
-# Deviations and share of the radius at which the score is one half.
-_DEVIATIONS, _SHARE = 4.0, 0.15
-# A systematic offset below it is not followed by suggestions, in pixels or millimetres.
-_LEAST_OFFSET = 0.5
 
 
 class Boundary(Kind[Mapping[int, UsualContours]]):
@@ -64,7 +60,15 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
         if found is None:
             return 0.0
         amount, deviation = found
-        measure = abs(amount) * math.sqrt(1 / (deviation * _DEVIATIONS * suspicion.features.radius * _SHARE))
+        measure = abs(amount) * math.sqrt(
+            1
+            / (
+                deviation
+                * THRESHOLDS.boundary_deviations
+                * suspicion.features.radius
+                * THRESHOLDS.boundary_radius_fraction
+            )
+        )
         return measure / (1 + measure)
 
     def amount(self, suspicion: Suspicion, usual: Mapping[int, UsualContours]) -> float | None:
@@ -85,7 +89,7 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
             found = _moved(own, -(self.amount(suspicion, usual) or 0.0), masks.spacing)
         else:
             found = object_at(masks.predicted, suspicion, label)
-            if abs(usual[label].offset) >= _LEAST_OFFSET:
+            if abs(usual[label].offset) >= THRESHOLDS.min_followed_offset:
                 found = _moved(found, usual[label].offset, masks.spacing)
         rest = np.where(own, np.uint8(0), given)
         return np.where((rest == 0) & found, np.uint8(label), rest)

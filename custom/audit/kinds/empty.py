@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 
 from ..examined import ExaminedCase
+from ..thresholds import THRESHOLDS
 from .kind import Kind, Suspicion
-
-# Of fewer cases it is not known what is usual.
-_LEAST_CASES = 10
 
 
 class Empty(Kind[float]):
@@ -24,7 +22,7 @@ class Empty(Kind[float]):
 
     def usual(self, given: Sequence[Suspicion]) -> float:
         """Return the share of the cases with an annotation; 0 of too few cases."""
-        return sum(one.features for one in given) / len(given) if len(given) >= _LEAST_CASES else 0.0
+        return sum(one.features for one in given) / len(given) if len(given) >= THRESHOLDS.min_cases_of_empty else 0.0
 
     def score(self, suspicion: Suspicion, usual: float) -> float:
         """Return that share for an empty annotation."""

@@ -8,14 +8,12 @@ import numpy as np
 from ....transforms.array_types import Indices
 from ...channel.bootstrap import Interval, bootstrap_interval
 from ...channel.statuses import Evidence, EvidenceCode
+from ..thresholds import THRESHOLDS
 from .kind import Measured
 
 # An object, the probability that it is missing, and whether it is annotated.
 Counted = tuple[Measured, float, bool]
 
-_LEAST_ANNOTATED, _LEAST_PATIENTS = 10, 5
-# A smaller share is not worth a word, and one that may be smaller is not likely.
-_LEAST_SHARE, _LEAST_LOW = 0.15, 0.1
 _SEED = 0
 
 
@@ -34,7 +32,10 @@ def left_out(counted: Sequence[Counted], name: str) -> Evidence | None:
     """
     annotated = [one.size for one, _, is_annotated in counted if is_annotated]
     patients = {one.unit for one, _, _ in counted}
-    if len(annotated) < _LEAST_ANNOTATED or len(patients) < _LEAST_PATIENTS:
+    if (
+        len(annotated) < THRESHOLDS.min_annotated_of_missing_fraction
+        or len(patients) < THRESHOLDS.min_patients_of_missing_fraction
+    ):
         return None
     limit = float(np.median(annotated))
     of_small = missing_share([item for item in counted if item[0].size < limit])
@@ -61,7 +62,11 @@ def missing_share(counted: Sequence[Counted]) -> Interval | None:
 
 
 def _is_likely(share: Interval | None) -> TypeGuard[Interval]:
-    return share is not None and share.value >= _LEAST_SHARE and share.low >= _LEAST_LOW
+    return (
+        share is not None
+        and share.value >= THRESHOLDS.min_missing_fraction
+        and share.low >= THRESHOLDS.min_missing_fraction_low
+    )
 
 
 def _evidence(share: Interval, numbers: dict[str, float], names: dict[str, str]) -> Evidence:

@@ -6,10 +6,8 @@ from ....transforms.array_types import Classes
 from ..alignment import alignment
 from ..case_errors import ShiftedOrFlipped, moved
 from ..examined import ExaminedCase, as_samples, as_volume
+from ..thresholds import THRESHOLDS
 from .kind import CaseMasks, Kind, Suspicion
-
-# A gain in Dice at which the score is one half.
-_HALF = 0.15
 
 
 class Misaligned(Kind[None]):
@@ -34,7 +32,7 @@ class Misaligned(Kind[None]):
     def score(self, suspicion: Suspicion, usual: None) -> float:
         """Return gain / (gain + 0.15)."""
         gain: float = suspicion.features.gain
-        return gain / (gain + _HALF)
+        return gain / (gain + THRESHOLDS.misaligned_gain)
 
     def figures(self, suspicion: Suspicion, usual: None) -> dict[str, float]:
         """Return ``shift`` in pixels, and ``mirrored``, 0 or 1: how the annotation would fit."""

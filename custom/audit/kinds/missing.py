@@ -11,7 +11,8 @@ from ....transforms.array_types import Booleans, Classes, Floats
 from ....transforms.surfaces import bounding_box
 from ...channel.statuses import Evidence
 from ..examined import ExaminedCase
-from ..object_errors import LEAST_PIXELS, ObjectLeftOut
+from ..object_errors import ObjectLeftOut
+from ..thresholds import THRESHOLDS
 from .kind import CaseMasks, Kind, Measured, Suspicion
 from .left_out import left_out
 from .objects import object_at, suspicion_of
@@ -19,14 +20,9 @@ from .objects import object_at, suspicion_of
 # Before a site's own objects are seen: the logit of the mean probability counts by one, a size tenfold the usual one by
 # two, the border of the image and another annotated object beside by a little.
 _BEFORE = np.array([-0.5, 1.0, 2.0, -0.5, 0.5])
-_FIRMNESS = 3.0
 _SMALLEST_PROBABILITY = 1e-3
 # Farther from the next annotated object distance means nothing, in pixels.
 _FAR = 20.0
-# Of what overlaps annotated pixels by more than half, the contour is another one: the object is not missing.
-_MOST_OVERLAP = 0.5
-# Mean score of cases up to which a site counts as complete, and from which on its own cases are not taken for right.
-_COMPLETE, _INCOMPLETE = 0.2, 0.4
 
 
 @dataclass(frozen=True)
@@ -66,11 +62,11 @@ class Missing(Kind[RealObjects]):
             for number, box in enumerate(ndimage.find_objects(matched.predicted), start=1):
                 inside = matched.predicted == number
                 pixels = np.count_nonzero(inside[box])
-                if pixels < LEAST_PIXELS:
+                if pixels < THRESHOLDS.min_object_pixels:
                     continue
                 is_annotated = number in partners
                 overlap = np.count_nonzero(part.annotated[box] & inside[box]) / pixels
-                if not is_annotated and overlap > _MOST_OVERLAP:
+                if not is_annotated and overlap > THRESHOLDS.max_annotated_part:
                     continue
                 other = part.annotated & (matched.annotated != partners.get(number, -1))
                 features = (
@@ -106,7 +102,12 @@ class Missing(Kind[RealObjects]):
 
     def doubts(self, scores: Floats) -> Floats:
         """Return the scores where many are high: a site that leaves much out is no measure of what is right."""
-        share = (float(scores.mean()) - _COMPLETE) / (_INCOMPLETE - _COMPLETE) if len(scores) else 0.0
+        share = (
+            (float(scores.mean()) - THRESHOLDS.complete_score)
+            / (THRESHOLDS.incomplete_score - THRESHOLDS.complete_score)
+            if len(scores)
+            else 0.0
+        )
         return scores * min(max(share, 0.0), 1.0)
 
     def figures(self, suspicion: Suspicion, usual: RealObjects) -> dict[str, float]:
@@ -150,7 +151,7 @@ def _fitted(table: Floats, real: Booleans) -> Floats:
     def loss(weights: Floats) -> float:
         logits = table @ weights
         misfit = np.logaddexp(0.0, np.where(real, -logits, logits))
-        return float(misfit.sum() + _FIRMNESS * ((weights - _BEFORE) ** 2).sum())
+        return float(misfit.sum() + THRESHOLDS.missing_firmness * ((weights - _BEFORE) ** 2).sum())
 
     found: Floats = optimize.minimize(loss, _BEFORE, method="L-BFGS-B").x
     return found

@@ -10,7 +10,8 @@ from ....transforms.connected_lesions import label_lesions
 from ....transforms.surfaces import bounding_box
 from ..examined import ExaminedCase, as_samples, as_volume
 from ..findings import Place
-from ..object_errors import LEAST_PIXELS, SliceLeftOut
+from ..object_errors import SliceLeftOut
+from ..thresholds import THRESHOLDS
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import annotated_anchor
 
@@ -77,7 +78,7 @@ def _gaps(inside: Booleans) -> Iterator[tuple[int, Booleans, float]]:
         for number in range(1, int(labelled.max()) + 1):
             gap = labelled == number
             share = np.count_nonzero(filled[..., index] & gap) / np.count_nonzero(gap)
-            if np.count_nonzero(gap) >= LEAST_PIXELS and share > 0:
+            if np.count_nonzero(gap) >= THRESHOLDS.min_object_pixels and share > 0:
                 yield int(index), gap, float(share)
 
 

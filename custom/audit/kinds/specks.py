@@ -9,11 +9,10 @@ from ....transforms.array_types import Classes
 from ....transforms.connected_lesions import label_lesions
 from ....transforms.surfaces import grown_box
 from ..examined import ExaminedCase
+from ..thresholds import THRESHOLDS
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import without_object
 
-# A speck is smaller than this share of the usual object, and not larger than so many pixels.
-_SHARE, _MOST_PIXELS = 0.01, 4
 # So near another object it is a piece of it, such as a thin part leaves on the coarser grid of a network.
 _GAP = 3
 
@@ -34,7 +33,7 @@ class Specks(Kind[dict[int, float]]):
                 around = labelled[grown_box(box, (_GAP,) * labelled.ndim, labelled.shape)]
                 if (
                     np.any((around != 0) & (around != number))
-                    and np.count_nonzero(labelled[box] == number) <= _MOST_PIXELS
+                    and np.count_nonzero(labelled[box] == number) <= THRESHOLDS.max_speck_pixels
                 ):
                     continue
                 place = part.place(box)
@@ -55,7 +54,7 @@ class Specks(Kind[dict[int, float]]):
 
     def score(self, suspicion: Suspicion, usual: dict[int, float]) -> float:
         """Return 1 less half of its size over the largest one of a speck, not below 0."""
-        largest = min(_MOST_PIXELS, _SHARE * usual.get(suspicion.labels[0], 0.0))
+        largest = min(THRESHOLDS.max_speck_pixels, THRESHOLDS.speck_fraction * usual.get(suspicion.labels[0], 0.0))
         return max(0.0, 1 - 0.5 * (suspicion.pixels or 0.0) / largest) if largest > 0 else 0.0
 
     def figures(self, suspicion: Suspicion, usual: dict[int, float]) -> dict[str, float]:

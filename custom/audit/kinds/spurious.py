@@ -6,12 +6,10 @@ import numpy as np
 
 from ....transforms.array_types import Classes
 from ..examined import ExaminedCase
-from ..object_errors import LEAST_PIXELS, ObjectWhereNoneIs
+from ..object_errors import ObjectWhereNoneIs
+from ..thresholds import THRESHOLDS
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import suspicion_of, without_object
-
-# An object that is predicted, too, counts by half.
-_MATCHED = 0.5
 
 
 class Spurious(Kind[None]):
@@ -36,7 +34,7 @@ class Spurious(Kind[None]):
             matched = part.objects(label)
             for number in range(1, matched.num_annotated + 1):
                 inside = matched.annotated == number
-                if np.count_nonzero(inside) < LEAST_PIXELS:
+                if np.count_nonzero(inside) < THRESHOLDS.min_object_pixels:
                     continue
                 is_lone = set(np.unique(part.of_any_class.annotated[inside]).tolist()) <= lone
                 features = (float(foreground[inside].mean()), float(is_lone))
@@ -49,7 +47,7 @@ class Spurious(Kind[None]):
     def score(self, suspicion: Suspicion, usual: None) -> float:
         """Return 1 − mean p, by half for an object that is predicted, too."""
         mean, is_lone = suspicion.features
-        return float(1 - mean) * (1.0 if is_lone else _MATCHED)
+        return float(1 - mean) * (1.0 if is_lone else THRESHOLDS.weight_of_predicted)
 
     def figures(self, suspicion: Suspicion, usual: None) -> dict[str, float]:
         """Return ``probability``: the model's, on average over the object."""

@@ -7,7 +7,8 @@ import numpy as np
 
 from ....transforms.array_types import Classes
 from ..examined import ExaminedCase
-from ..object_errors import LEAST_PIXELS, ClassTakenForAnother
+from ..object_errors import ClassTakenForAnother
+from ..thresholds import THRESHOLDS
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import object_at, suspicion_of
 
@@ -40,7 +41,7 @@ class Swapped(Kind[None]):
             matched = part.objects(label)
             for number in range(1, matched.num_annotated + 1):
                 inside = matched.annotated == number
-                if np.count_nonzero(inside) < LEAST_PIXELS or not seen[inside].any():
+                if np.count_nonzero(inside) < THRESHOLDS.min_object_pixels or not seen[inside].any():
                     continue
                 means = log_p[1:, inside].mean(axis=1)
                 others = np.where(np.arange(1, case.num_classes + 1) == label, -np.inf, means)

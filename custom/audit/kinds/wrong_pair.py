@@ -9,14 +9,8 @@ from ....transforms.array_types import Classes, SingleFloats
 from ..alignment import THUMBNAIL_SIDES, Alignment, alignment, thumbnail, thumbnail_containment, thumbnail_dice
 from ..case_errors import AnotherCasesAnnotation
 from ..examined import ExaminedCase
+from ..thresholds import THRESHOLDS
 from .kind import CaseMasks, Kind, Suspicion
-
-# How much better another case's prediction has to fit so that the score is one half, and a change by which it doubles.
-_MARGIN, _WIDTH = 0.1, 0.05
-# One that holds the whole prediction, or lies in it, is drawn too large or too small: it has to fit worse by this.
-_CONTAINED, _FROM_SHARE = 0.2, 0.8
-# An annotation that agrees less even where it fits best is none of this image.
-_LEAST_DICE = 0.2
 
 
 @dataclass(frozen=True)
@@ -72,9 +66,14 @@ class WrongPair(Kind[dict[int, SingleFloats]]):
             return 0.0
         own = thumbnail_dice(annotated, usual[suspicion.case])
         others = [thumbnail_dice(annotated, predicted) for case, predicted in usual.items() if case != suspicion.case]
-        contained = (thumbnail_containment(annotated, usual[suspicion.case]) - _FROM_SHARE) / (1 - _FROM_SHARE)
-        margin = max(others, default=0.0) - own - _CONTAINED * max(contained, 0.0)
-        return max(float(1 / (1 + np.exp(-(margin - _MARGIN) / _WIDTH))), _fits_nowhere(suspicion.features.aligned))
+        contained = (thumbnail_containment(annotated, usual[suspicion.case]) - THRESHOLDS.contained_from) / (
+            1 - THRESHOLDS.contained_from
+        )
+        margin = max(others, default=0.0) - own - THRESHOLDS.contained_margin * max(contained, 0.0)
+        return max(
+            float(1 / (1 + np.exp(-(margin - THRESHOLDS.wrong_pair_margin) / THRESHOLDS.wrong_pair_width))),
+            _fits_nowhere(suspicion.features.aligned),
+        )
 
     def suggestion(self, suspicion: Suspicion, usual: dict[int, SingleFloats], masks: CaseMasks) -> Classes | None:
         """Return the prediction."""
@@ -83,4 +82,4 @@ class WrongPair(Kind[dict[int, SingleFloats]]):
 
 def _fits_nowhere(aligned: Alignment) -> float:
     best = aligned.dice + aligned.gain
-    return max(0.0, 1 - best / _LEAST_DICE / 2) * (2 * aligned.sureness - 1)
+    return max(0.0, 1 - best / THRESHOLDS.min_dice_of_pair / 2) * (2 * aligned.sureness - 1)

@@ -7,7 +7,7 @@ from ...audit.findings import Conclusion, KindResult, SiteAudit
 from ...channel.estimate_record import ParameterRecord, ReferenceLevelRecord
 from ...channel.parameters import SWAPPED_OBJECTS, ParameterKey, ParameterKind
 from ...channel.statuses import Status, Unit
-from ..auto.records import MOST_OBJECTS
+from ..auto.thresholds import THRESHOLDS
 
 _ORDER = (Status.CONFIRMED, Status.UNKNOWN, Status.SMALL, Status.NOT_SIGNIFICANT)
 _KINDS = (ParameterKind.OFFSET, ParameterKind.MISSING)
@@ -66,4 +66,4 @@ def _untried_where_swapped(kind: KindResult, conclusions: Sequence[Conclusion]) 
 
 def are_most_swapped(one: Conclusion) -> bool:
     """Return whether a conclusion is that most objects have the label of another class."""
-    return one.parameter == SWAPPED_OBJECTS and one.is_confirmed and (one.effect or 0.0) > MOST_OBJECTS
+    return one.parameter == SWAPPED_OBJECTS and one.is_confirmed and (one.effect or 0.0) > THRESHOLDS.most_objects

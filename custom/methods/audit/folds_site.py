@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from ...data.datalist import TRAINING
-from ...data.round_tensors import save_tensors_of_round
 from ...data.site_data import SiteData
+from ...data.tensor_files import save_tensors_of_round
 from ...interface.views import Answer, SiteView, Trained
 from ...networks.devices import params_in_main_memory
 from ...task_names import KEEP_JUDGE

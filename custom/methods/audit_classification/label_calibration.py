@@ -14,14 +14,9 @@ from scipy import optimize, special
 from ....transforms.array_types import Floats, Labels
 from ...audit.calibration import Calibration, area_under_curve, logit_of
 from .label_scores import score_labels
+from .thresholds import THRESHOLDS
 
-# The share of wrong labels is never taken for smaller or larger.
-_SHARES = (0.01, 0.9)
-# Where given labels are nearly as often wrong as those that are put in, they tell nothing of each other.
-_LARGEST_MIXTURE = 0.8
 _SMALLEST_SCORE = 1e-6
-# How firmly the slope stays near one: as firmly as so many labels would hold it.
-_FIRMNESS = 2.0
 
 
 def calibrate_scores(
@@ -49,9 +44,11 @@ def calibrate_scores(
     steps = np.random.default_rng(seed).integers(1, num_classes, size=len(labels))
     known = score_labels(probabilities, (labels + steps) % num_classes).scores
     given = score_labels(probabilities, labels).scores
-    wrong = float(np.clip(share if math.isfinite(share) else _SHARES[0], *_SHARES))
+    wrong = float(
+        np.clip(share if math.isfinite(share) else THRESHOLDS.wrong_fractions[0], *THRESHOLDS.wrong_fractions)
+    )
     by_chance = wrong / (num_classes - 1)
-    if wrong + by_chance > _LARGEST_MIXTURE:
+    if wrong + by_chance > THRESHOLDS.max_mixture:
         return Calibration(None, 0)
     auroc = (area_under_curve(known, given) - (wrong + by_chance) / 2) / (1 - wrong - by_chance)
     of_known, of_given = logit_of(known, _SMALLEST_SCORE), logit_of(given, _SMALLEST_SCORE)
@@ -69,7 +66,7 @@ def _fitted(known: Floats, given: Floats, wrong: float, by_chance: float) -> tup
     def loss(parameters: Floats) -> float:
         of_known, of_given = ratio(known, parameters), ratio(given, parameters)
         likely = np.log(np.maximum(of_known, 1e-12) / (1 + of_known)).sum() - np.log1p(of_given).sum()
-        return float(_FIRMNESS * parameters[0] ** 2 - likely)
+        return float(THRESHOLDS.slope_firmness * parameters[0] ** 2 - likely)
 
     start = np.array([0.0, float(special.logit(wrong))])
     found = optimize.minimize(loss, start, method="L-BFGS-B", bounds=[(-3.0, 3.0), (-20.0, 20.0)])

@@ -17,14 +17,12 @@ from ..audit.judges import Judges
 from ..audit.site_report import site_report
 from ..auto_classification.outbound import NOISE_LEVEL
 from ..auto_classification.sure_samples import estimate_noise_level
-from .judged_labels import JudgedLabels, judged_labels
 from .label_calibration import calibrate_scores
-from .label_scores import LabelScores, score_labels
+from .label_scores import JudgedLabels, LabelScores, judged_labels, score_labels
 from .settings import AuditClassificationSettings
+from .thresholds import THRESHOLDS
 
 _KIND = CLASSIFICATION_KINDS[0]
-# From where on another class is more probable than the given one.
-_THRESHOLD = 0.5
 
 
 def noise_level(judged: JudgedLabels, site: SiteView, settings: AuditClassificationSettings) -> Estimate:
@@ -85,7 +83,7 @@ def _audited(
     given, score = data.classes[int(judged.labels[index])], float(scored.scores[index])
     disagreement, uncertainty = float(np.clip(1 - said[judged.labels[index]], 0, 1)), float(entropy(said, axis=0))
     findings = []
-    if score >= _THRESHOLD:
+    if score >= THRESHOLDS.doubted_score:
         other = int(scored.others[index])
         findings.append(
             Finding(

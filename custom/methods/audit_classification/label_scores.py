@@ -1,16 +1,18 @@
 """How suspect every label of a site is, from what a model says of the images that has hardly learnt their labels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ....transforms.array_types import Floats, Labels
+from ...channel.judging import by_network
+from ...data.site_data import SiteData
+from ..audit.judges import Judges
+from ..auto_classification.judgement import balanced, judged_probabilities
 from ..auto_classification.sure_samples import look_alikes
-
-_NEIGHBOURS = 20
-# What is known of a sample without neighbours: as much as so many of them say.
-_PRIOR_NEIGHBOURS = 2.0
+from .settings import AuditClassificationSettings
+from .thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,9 @@ def with_look_alikes(probabilities: Floats, labels: Labels, units: Sequence[str]
     """
     num_classes = probabilities.shape[1]
     frequency = (np.bincount(labels, minlength=num_classes) + 1) / (len(labels) + num_classes)
-    near = look_alikes(probabilities, units, np.arange(len(labels)), _NEIGHBOURS)
+    near = look_alikes(probabilities, units, np.arange(len(labels)), THRESHOLDS.neighbours)
     counts = np.stack([np.bincount(labels[others], minlength=num_classes) for others in near])
-    said = (counts + _PRIOR_NEIGHBOURS * frequency) / np.sqrt(frequency)
+    said = (counts + THRESHOLDS.prior_neighbours * frequency) / np.sqrt(frequency)
     together = probabilities * np.sqrt(said)
     return np.asarray(together / together.sum(axis=1, keepdims=True))
 
@@ -61,3 +63,39 @@ def score_labels(probabilities: Floats, labels: Labels) -> LabelScores:
     of_other, of_given = probabilities[rows, others], probabilities[rows, labels]
     total = of_other + of_given
     return LabelScores(np.divide(of_other, total, out=np.full(len(labels), 0.5), where=total > 0), others)
+
+
+@dataclass(frozen=True)
+class JudgedLabels:
+    """Labels with what is said of their samples; they stay at the site.
+
+    Attributes:
+        probabilities: of classes, means over views, ``(N, C)``.
+        balanced: those in which rare classes have their due, likewise, for the noise level.
+        with_look_alikes: those times the root of what look-alikes say, likewise, for the scores.
+        labels: given, ``(N,)``.
+        units: patient of each sample.
+    """
+
+    probabilities: Floats
+    balanced: Floats
+    with_look_alikes: Floats
+    labels: Labels
+    units: tuple[str, ...]
+
+
+def judged_labels(judges: Judges, data: SiteData, settings: AuditClassificationSettings) -> JudgedLabels:
+    """Judge all samples, those of one model together.
+
+    Args:
+        judges: the models.
+        data: the site's cases.
+        settings: the job's.
+    """
+    said = np.zeros((len(data.cases), settings.network.num_classes))
+    for network, indices in by_network(data.cases, judges.network_of):
+        own = replace(data, cases=tuple(data.cases[index] for index in indices))
+        said[indices] = judged_probabilities(network, own, judges.inference, settings.training).numpy()
+    labels = data.labels.numpy().astype(np.int64)
+    together = with_look_alikes(said, labels, data.units)
+    return JudgedLabels(said, balanced(said, labels), together, labels, data.units)

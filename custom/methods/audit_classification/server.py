@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...audit.kind_names import CLASSIFICATION_KINDS
-from ...channel.estimate_fields import received
+from ...channel.estimate import received
 from ...channel.estimate_record import ParameterRecord
 from ...channel.statuses import Evidence
 from ...interface.views import Round

@@ -3,7 +3,7 @@
 from torch import nn
 
 from ...audit.findings import AUDIT_FOLDER, read_audit, write_audit
-from ...channel.estimate_fields import sent
+from ...channel.estimate import sent
 from ...data.datalist import TRAINING
 from ...interface.views import Answer, SiteView
 from ...seeding import derive_seed
@@ -34,8 +34,8 @@ class AuditClassificationSite(FoldsSite):
     def _estimate(self, network: nn.Module, site: SiteView) -> Answer:
         """Report the noise level, and whether samples that look alike side with the models."""
         from ..auto_classification.sure_samples import estimate_support  # noqa: PLC0415
-        from .judged_labels import judged_labels  # noqa: PLC0415
         from .label_report import noise_level  # noqa: PLC0415
+        from .label_scores import judged_labels  # noqa: PLC0415
 
         judged = judged_labels(self.judges(network, site), site.load(TRAINING), self.settings)
         seed = derive_seed(site.seed, site.name, site.round_number, SUPPORT)

@@ -16,8 +16,6 @@ Equations, by what they define:
 """
 
 from ...interface.declaration import Method
-from ..feda3i import outbound as feda3i
-from ..fedia import outbound as fedia
 from .outbound import LEAVES
 from .settings import AutoSettings
 
@@ -27,6 +25,5 @@ METHOD = Method(
     AutoSettings,
     f"{__name__}.server:AutoServer",
     f"{__name__}.site:AutoSite",
-    # A published method may be the treatment.
-    (*LEAVES, *feda3i.LEAVES, *fedia.LEAVES),
+    LEAVES,
 )

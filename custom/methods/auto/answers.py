@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...channel.estimate import Estimate
-from ...channel.estimate_fields import received
+from ...channel.estimate import Estimate, received
 from ...channel.image_features import ImageStatistics
 from ...channel.noisy_estimates import noisy_completeness, noisy_offset
 from ...channel.noisy_fields import ANNOTATED, MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN, PREDICTED, noise_of

@@ -10,8 +10,7 @@ from ...channel.bootstrap import median_interval
 from ...channel.cases import JudgedCase
 from ...channel.confusion import are_of_known_classes, class_samples, exchanged_part, swapped_share
 from ...channel.edges import estimate_edges
-from ...channel.estimate import Estimate, three_digits
-from ...channel.estimate_fields import sent
+from ...channel.estimate import Estimate, sent, three_digits
 from ...channel.image_features import image_statistics
 from ...channel.judging import Judge, cut_to_objects
 from ...channel.noisy_estimates import object_samples, offset_samples
@@ -41,7 +40,7 @@ from .outbound import (
     REVIEWED,
     SWAPPED_SHARE,
 )
-from .records import MOST_OBJECTS
+from .thresholds import THRESHOLDS
 
 _MICROMETRES = 1000
 
@@ -71,7 +70,7 @@ def channel_report(
     labels = range(1, settings.network.num_classes + 1)
     given, anew = _judged_by_both(judge, data.cases, classes_anew)
     cases, counted = given, data.cases
-    if classes_anew is not None and _share_of_others(anew) <= MOST_OBJECTS:
+    if classes_anew is not None and _share_of_others(anew) <= THRESHOLDS.most_objects:
         cases, counted = anew, tuple(classes_anew)
     known = [] if reviewed is None else _judged(judge, reviewed.cases)
     report: dict[str, Any] = {

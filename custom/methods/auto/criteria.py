@@ -9,9 +9,7 @@ from ...channel.estimate import Estimate
 from ...channel.statuses import Evidence, EvidenceCode, ReferenceLevel
 from .answers import ChannelAnswer
 from .settings import JudgingSettings
-
-# Exchanged codes of fewer objects are left alone: with few of a class a model may err in all of them.
-_LEAST_PART = 0.2
+from .thresholds import THRESHOLDS
 
 
 def offset_criterion(
@@ -67,7 +65,7 @@ def swapped_criterion(
     answer: ChannelAnswer, least: Estimate | None, settings: JudgingSettings, doubt: Evidence | None
 ) -> Criterion:
     """Return what is tested of the share of objects that look like another class: the floor is of those that can."""
-    floor = settings.swapped_floor * max(answer.exchanged_part, _LEAST_PART)
+    floor = settings.swapped_floor * max(answer.exchanged_part, THRESHOLDS.min_exchanged_part)
     if least is None or not answer.swapped.is_known:
         return _doubted(Criterion(0.0, floor), doubt)
     return _doubted(Criterion(least.value, floor, standard_error_of(least)), doubt)

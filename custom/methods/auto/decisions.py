@@ -19,7 +19,6 @@ from .overshoot import overshoots, with_model_bias
 from .records import ChannelRecord, SiteChannelRecord
 from .server_reference import ServerReference
 from .settings import JudgingSettings
-from .unannotated import unannotated_shares
 from .zero import middle, zero_of_offsets
 
 # What sites correct with their offsets, where the settings ask: how far the model draws outside the reference level.
@@ -225,3 +224,23 @@ def _corrections(
         ignored=unannotated_shares(answer, amounts[ParameterKind.MISSING]),
         relabelled=max(amounts[ParameterKind.SWAPPED].get(ALL_CLASSES, 0.0), 0.0),
     )
+
+
+def unannotated_shares(answer: ChannelAnswer, missing: Mapping[int, float]) -> dict[int, float]:
+    """Return by class the share of its objects that a site does not annotate, of which the surest are ignored.
+
+    What is established counts from the most complete site, which may leave objects out itself. Ignored are as many as
+    the site leaves out by its own completeness a: 1 − a, no less than what is established. A site that hides its
+    patients tells the completeness of all objects that the model predicts, with its false ones: there what is
+    established counts.
+
+    Args:
+        answer: of the site.
+        missing: by class, the share that is established of it.
+    """
+    if answer.hides_patients:
+        return dict(missing)
+    own = {label: answer.completeness[label - 1] for label in missing}
+    return {
+        label: max(share, 1 - own[label].value) if own[label].is_known else share for label, share in missing.items()
+    }

@@ -8,7 +8,7 @@ from ...channel.established import Criterion
 from ...channel.estimate import Estimate
 from ...channel.parameters import SWAPPED_OBJECTS, ParameterKey
 from ...channel.statuses import Evidence, EvidenceCode, Status, TestResult
-from .records import MOST_OBJECTS
+from .thresholds import THRESHOLDS
 
 
 def without_mislabelled(
@@ -46,8 +46,8 @@ def looks_mislabelled(own: Estimate, least: Estimate | None) -> bool:
         least: that of the best site, None where none is known.
     """
     is_told = least is not None and own.is_known and Criterion(0.0, 0.0).doubt(own) is None
-    return least is not None and is_told and own.low - least.value > MOST_OBJECTS
+    return least is not None and is_told and own.low - least.value > THRESHOLDS.most_objects
 
 
 def _most_are_swapped(result: TestResult | None) -> bool:
-    return result is not None and result.is_confirmed and result.effect > MOST_OBJECTS
+    return result is not None and result.is_confirmed and result.effect > THRESHOLDS.most_objects

@@ -1,6 +1,6 @@
 """What leaves a site in `auto`, beside what leaves it in federated averaging."""
 
-from ...channel.estimate_fields import estimate_fields
+from ...channel.estimate import estimate_fields
 from ...channel.feature_names import FEATURES
 from ...channel.noisy_fields import noisy_fields
 from ...outbound.fields import OutboundField

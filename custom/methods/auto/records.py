@@ -13,9 +13,6 @@ from ...corrections.kinds import Correction, Kind, of_kind, server_corrections
 from ...records.round_records import Record
 from .version_1 import channel_of_version_1, shadow_of_version_1
 
-# From more than this share of the objects on most have the label of another class.
-MOST_OBJECTS = 0.5
-
 
 class SiteChannelRecord(Record):
     """What was concluded of a site.

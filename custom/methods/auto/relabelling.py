@@ -8,9 +8,7 @@ from ....transforms.array_types import Classes
 from ...channel.cases import JudgedCase
 from ...channel.confusion import ClassObject, are_of_known_classes, class_objects, doubt_of_labels, usual_confidence
 from ...corrections.pixels import OtherClasses
-
-# By how much more probable the other class is, as a share of how probable classes usually are for this model.
-_MARGIN = 0.5
+from .thresholds import THRESHOLDS
 
 
 class SwappedObjects:
@@ -59,4 +57,4 @@ class SwappedObjects:
         doubt = np.where(known, doubt_of_labels(probabilities, labels) / usual_confidence(probabilities), -np.inf)
         surest = np.argsort(-doubt, kind="stable")[: round(self._share * np.count_nonzero(known))]
         seems = probabilities.argmax(axis=1) + 1
-        return [(*self._objects[at], int(seems[at])) for at in surest if doubt[at] > _MARGIN]
+        return [(*self._objects[at], int(seems[at])) for at in surest if doubt[at] > THRESHOLDS.relabelling_margin]

@@ -6,8 +6,7 @@ from typing import Any
 from ...aggregation.weighting import LayerWeights
 from ...channel.parameters import ParameterKind
 from ...corrections.kinds import Correction
-from ...interface.method import ServerMethod
-from ...interface.views import Round, WeightsRule
+from ...interface.views import Round
 from ...records.round_records import RoundRecord
 from ...seeding import derive_seed
 from ...settings import SettingsError
@@ -20,7 +19,6 @@ from .records import ChannelFindings, ChannelRecord, ShadowFindings
 from .server_reference import ServerReference
 from .settings import AutoSettings
 from .shadow_check import ShadowCheck
-from .treatments import treatment_of
 from .weights import completeness_weights
 
 
@@ -60,9 +58,6 @@ class AutoServer(FedAvgServer):
         self._corrected: dict[str, int] = {}
         self._shadow = ShadowCheck(settings, settings.shadow_rounds)
         self._has_taken_back = False
-        treatment = treatment_of(settings)
-        # A published method in the place of undoing.
-        self._other = None if treatment is None else treatment[0].server_half(treatment[1])
 
     # --- the course of a round
 
@@ -72,11 +67,9 @@ class AutoServer(FedAvgServer):
         return self.settings.warmup_rounds
 
     def stage(self, this_round: Round) -> str:
-        """Return ``warm-up``, ``federated averaging``, ``weighted`` or ``undone``, or the treatment's stage."""
+        """Return ``warm-up``, ``federated averaging``, ``weighted`` or ``undone``."""
         if not self.channels:
             return "warm-up"
-        if (other := self._treating) is not None:
-            return other.stage(this_round)
         if self._asked:
             return "undone"
         return "federated averaging" if self.weights(this_round) is None else "weighted"
@@ -90,13 +83,9 @@ class AutoServer(FedAvgServer):
         elif self.channels:
             self._note_lost(this_round)
         self._ask_to_correct(this_round)
-        if (other := self._treating) is not None and not this_round.is_stopped():
-            other.before_round(this_round)
 
     def weights(self, this_round: Round) -> LayerWeights | None:
-        """Return those of a published method that is the treatment; else by completeness, where that is established."""
-        if (other := self._treating) is not None:
-            return other.weights(this_round)
+        """Return weights by completeness, where the settings ask for them and a site is established to miss objects."""
         if not self.channels or self.settings.treatment == "none" or self.settings.weighting == "quantity":
             return None
         if self._has_taken_back:
@@ -106,28 +95,10 @@ class AutoServer(FedAvgServer):
             return None
         return completeness_weights(this_round.num_samples, missing, this_round.blocks)
 
-    def weights_rule(self, this_round: Round) -> WeightsRule | None:
-        """Return that of the treatment, likewise."""
-        return None if self._treating is None else self._treating.weights_rule(this_round)
-
-    def record(self, this_round: Round) -> dict[str, Any]:
-        """Return what the treatment adds to the record of a round, likewise."""
-        added = {} if self._treating is None else self._treating.record(this_round)
-        return super().record(this_round) | added
-
     def message(self, this_round: Round) -> dict[str, Any]:
         """Return what all sites may know of round and model."""
-        message = self._shadow.message | ({"has_vetoed": True} if self._has_taken_back else {})
-        if self.settings.judge == "without_own" and this_round.history:
-            # A site finds its own share in the model by it.
-            message["samples_of_round"] = sum(one.num_samples for one in this_round.history[-1].sites.values())
-        return message
-
-    @property
-    def _treating(self) -> ServerMethod | None:
-        """The published method that treats what is established, once anything is."""
-        established = any(site.deviates for channel in self.channels[:1] for site in channel.sites.values())
-        return self._other if established and not self._has_taken_back else None
+        del this_round
+        return self._shadow.message
 
     @property
     def _asked(self) -> dict[str, tuple[Correction, ...]]:
@@ -143,7 +114,7 @@ class AutoServer(FedAvgServer):
 
         It costs nothing where nothing was done, and nothing any more when it is over.
         """
-        weighs = self._treating is not None or self.weights(this_round) is not None
+        weighs = self.weights(this_round) is not None
         undoes = bool(set(self._asked) & set(self._corrected))
         return frozenset() if self._shadow.begin(this_round, undoes=undoes, weighs=weighs) else None
 
@@ -236,15 +207,13 @@ class AutoServer(FedAvgServer):
             "channels": [record.plain() for record in self.channels],
             "due": sorted(self._pending),
             "undone": dict(self._corrected),
-            "treatment": None if self._other is None else self._other.state(),
             "shadow": self._shadow.state(),
             "has_taken_back": self._has_taken_back,
         }
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take back estimates and what was asked."""
-        if self._other is not None and state.get("treatment") is not None:
-            self._other.restore(state["treatment"], history)
+        del history
         if "shadow" in state:
             self._shadow.restore(state["shadow"])
         self._has_taken_back = state.get("has_taken_back", False)
@@ -255,8 +224,8 @@ class AutoServer(FedAvgServer):
 
     def describe(self, this_round: Round) -> dict[str, Any]:
         """Return every estimate with evidence, thresholds and decisions, and what each site has corrected."""
-        added = {} if self._other is None else self._other.describe(this_round)
-        added |= ShadowFindings(shadow=self._shadow.record).plain()
+        del this_round
+        added = ShadowFindings(shadow=self._shadow.record).plain()
         if not self.channels:
             return added | ChannelFindings(channels=()).plain()
         last = self.channels[-1] if self._has_taken_back else self._with_rounds(self.channels[-1])

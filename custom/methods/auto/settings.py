@@ -1,10 +1,11 @@
 """Settings of methods that measure how sites annotate, and of the one that undoes it."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
-from ...settings import Positive
+from ...settings import Positive, RemovedSetting
 from ..fedavg.settings import FedAvgSettings, WarmupSettings
 
 _ANCHORS = ("auto", "reference", "balanced", "median", "edges")
@@ -70,14 +71,11 @@ class AutoSettings(JudgingSettings, WarmupSettings):
     """Settings of `auto`: federated averaging for the warm-up, an estimate, and federated averaging on what is undone.
 
     Args:
-        treatment: what is done where something is established: ``undo``, a published method in its place (``feda3i``,
-            ``fedia``) to compare with, or ``none``.
+        treatment: what is done where something is established: ``undo``, or ``none`` to estimate alone.
         weighting: ``quantity`` is federated averaging's; ``completeness`` lets sites that leave objects out count less,
             within bounds.
         estimates: how often annotations are judged, the first time after the warm-up, then in equal steps: three are
             after a third and two thirds of the remaining rounds once more.
-        judge: what judges annotations: ``global``, the global model, or ``without_own``, that model less the site's own
-            share in the last round.
         shadow_rounds: number of rounds in which the sites compare the model in use with one without what was done: that
             of before where sites undo something, the average by numbers of samples where weights are others. If it is
             better beyond doubt everything is taken back. 0 for no check.
@@ -85,21 +83,27 @@ class AutoSettings(JudgingSettings, WarmupSettings):
             models on them.
     """
 
+    removed: ClassVar[Mapping[str, RemovedSetting]] = {
+        "treatment": RemovedSetting(
+            ("feda3i", "fedia"),
+            "Allowed: undo, none. To compare with a published method, run its own job on the same data, as in "
+            "'fedannot compare jobs/auto jobs/fedia' or 'fedannot compare jobs/auto jobs/fedaaai'.",
+            read_as="none",
+        ),
+        "judge": RemovedSetting(
+            ("without_own",), "The global model always predicts; remove the key.", dropped="global"
+        ),
+    }
+
     method: str = "auto"
     warmup_rounds: Positive = 5
-    treatment: Literal["undo", "feda3i", "fedia", "none"] = "undo"
+    treatment: Literal["undo", "none"] = "undo"
     weighting: Literal["quantity", "completeness"] = "quantity"
     estimates: Positive = 3
-    judge: Literal["global", "without_own"] = "global"
     shadow_rounds: Annotated[int, Field(ge=0)] = 3
     held_out: Annotated[float, Field(ge=0, le=0.5)] = 0.0
 
     @property
     def undone_kinds(self) -> tuple[str, ...]:
-        """Nothing where a published method is the treatment."""
+        """Nothing where estimates are all that is asked for."""
         return self.undo if self.treatment == "undo" else ()
-
-    @property
-    def reports_dice_loss(self) -> bool:
-        """Also where FedIA is the treatment: its weights follow from it."""
-        return self.treatment == "fedia" or super().reports_dice_loss

@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from ...channel.estimate import Estimate
-from ...channel.estimate_fields import received
+from ...channel.estimate import Estimate, received
 from ...channel.estimate_record import plain_estimate
 from ...evaluation.inference import Inference
 from ...interface.views import Round
@@ -26,10 +25,8 @@ from .outbound import HELD_OUT_GAIN, REVIEWED_GAIN
 from .records import NotCompared, ShadowOf, ShadowRecord, ShadowRoundRecord
 from .shadow_gains import fewest_found, mean_of_rounds, negative, pooled_gains
 from .shadow_scores import paired_gain, patient_dice
+from .thresholds import THRESHOLDS
 from .version_1 import state_of_version_1
-
-# Who gets two averages can find a mean of the updates of some sites: never of fewer than this, its own among them.
-FEWEST_SITES = 3
 
 
 class ShadowCheck:
@@ -149,7 +146,7 @@ class ShadowCheck:
         weights, samples = this_round.weighed, this_round.samples_of_reports
         # In a coordinate those that differ may be just the ones that are dropped.
         dropped = self._settings.aggregation.num_dropped
-        if weights is not None and fewest_found(weights, samples) - dropped >= FEWEST_SITES:
+        if weights is not None and fewest_found(weights, samples) - dropped >= THRESHOLDS.min_sites_of_two_averages:
             return True
         self._not_compared = NotCompared.SINGLE_SITES
         return False

@@ -10,11 +10,10 @@ from ...aggregation.weighting import LayerWeights
 from ...channel.anchor import standard_error_of
 from ...channel.estimate import Estimate
 from .records import ShadowRoundRecord
+from .thresholds import THRESHOLDS
 
 # 90 % of a normal distribution lie within so many standard deviations.
 _DEVIATIONS = 1.6449
-# Weights whose ratios differ by less are as good as the same.
-_SAME_RATIO = 1e-3
 
 
 def fewest_found(weights: LayerWeights, samples: Mapping[str, int]) -> int:
@@ -28,7 +27,7 @@ def fewest_found(weights: LayerWeights, samples: Mapping[str, int]) -> int:
     """
     numbers = np.array([samples[site] for site in weights.sites], dtype=np.float64)
     ratios = weights.values / numbers[:, None]
-    alike = np.isclose(ratios[:, None], ratios[None], rtol=_SAME_RATIO, atol=0).sum(axis=1)
+    alike = np.isclose(ratios[:, None], ratios[None], rtol=THRESHOLDS.same_ratio, atol=0).sum(axis=1)
     return len(weights.sites) - int(alike.max())
 
 

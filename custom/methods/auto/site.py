@@ -1,6 +1,5 @@
 """`auto` at a site: estimates of its own annotation bias, and training on corrected annotations."""
 
-import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,28 +8,20 @@ from pydantic import TypeAdapter
 from torch import nn
 
 from ....transforms.errors import DataError
-from ...channel.estimate_fields import sent
+from ...channel.estimate import sent
 from ...corrections.kinds import BoundaryShift, Correction, MissedObjectsIgnored, ObjectsRelabelled, in_order, of_kind
 from ...corrections.model import Corrections
-from ...corrections.targets import AS_GIVEN, Targets, with_relabelled_objects
+from ...corrections.targets import with_relabelled_objects
 from ...data.datalist import REFERENCE, TRAINING, VALIDATION
-from ...data.round_tensors import save_tensors_of_round
 from ...data.site_data import LoadedCase, SiteData, count_cases
 from ...evaluation.inference import Inference
-from ...interface.method import SiteMethod
 from ...interface.views import Answer, SiteView, Trained
-from ...networks.devices import params_in_main_memory
 from ...outbound.fields import MINIMUM_CASES
 from ...seeding import derive_seed
 from ...task_names import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
 from ..fedavg.site import FedAvgSite
 from .outbound import HELD_OUT_GAIN, REVIEWED_GAIN
-from .own_share import without_own_share
 from .settings import AutoSettings
-from .treatments import treatment_of
-
-# In a site's run folder: what it sent of the last rounds, where its share is to be taken out again.
-OWN_FOLDER = "own_models"
 
 _ASKED: TypeAdapter[tuple[Correction, ...]] = TypeAdapter(tuple[Correction, ...])
 _OF_SHADOW = (KEEP_SCORES, COMPARE_SCORES)
@@ -44,32 +35,10 @@ class AutoSite(FedAvgSite):
 
     settings: AutoSettings
 
-    def __init__(self, settings: AutoSettings) -> None:
-        super().__init__(settings)
-        treatment = treatment_of(settings)
-        self._other = None if treatment is None else treatment[0].site_half(treatment[1])
-
-    def before_task(self, site: SiteView) -> None:
-        """Take over corrections, and do what a published method does that is the treatment."""
-        super().before_task(site)
-        if (other := self._treating(site)) is not None:
-            other.before_task(site)
-
-    def targets(self, site: SiteView) -> Targets:
-        """Return the corrected labels; without a correction this is federated averaging."""
-        return AS_GIVEN if self._other is not None else super().targets(site)
-
-    def _treating(self, site: SiteView) -> SiteMethod | None:
-        """The published method in the place of undoing, unless everything is taken back."""
-        return None if site.message.get("has_vetoed") else self._other
-
     def train(self, network: nn.Module, site: SiteView) -> Trained:
         """Train on corrected annotations; without a correction this is federated averaging."""
-        learnt, other = self._without_held_out(site), self._treating(site)
-        trained = super().train(network, learnt) if other is None else other.train(network, learnt)
-        if self.settings.judge == "without_own":
-            params = params_in_main_memory(network)
-            save_tensors_of_round(site.run_folder / OWN_FOLDER, site.round_number, params, self.settings.keep_rounds)
+        learnt = self._without_held_out(site)
+        trained = super().train(network, learnt)
         if learnt is not site and trained.trained_on is None:
             return replace(trained, trained_on=learnt.load(TRAINING).units)
         return trained
@@ -90,52 +59,33 @@ class AutoSite(FedAvgSite):
         return replace(site, load=load)
 
     def training_flags(self, site: SiteView) -> Mapping[str, Any]:
-        """Say whether the corrections that were asked for are made; or what a published method says that treats."""
-        other = self._treating(site)
-        if other is not None:
-            return other.training_flags(site)
+        """Say whether the corrections that were asked for are made."""
         return {} if site.corrections.latest() is None else {"has_undone": True}
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``estimate_channel``, ``undo_channel`` or what the shadow check asks, or a task of the treatment."""
+        """Answer ``estimate_channel``, ``undo_channel`` or what the shadow check asks."""
         if task in _OF_SHADOW:
             return self._scored(task, network, site)
         site = self._without_held_out(site)
-        if task not in (ESTIMATE_CHANNEL, UNDO_CHANNEL) and self._other is not None:
-            return self._other.answer(task, network, site)
         if task == UNDO_CHANNEL:
             self._correct(network, site)
             return Answer({"has_undone": True})
+        if task != ESTIMATE_CHANNEL:
+            return super().answer(task, network, site)
         from ...channel.judging import judged_by  # noqa: PLC0415
         from .channel_report import channel_report  # noqa: PLC0415
 
         seed = derive_seed(site.seed, site.name, site.round_number, "channel")
-        judge, data = judged_by(self.judging_model(network, site), Inference.of(self.settings)), site.load(TRAINING)
+        judge, data = judged_by(network, Inference.of(self.settings)), site.load(TRAINING)
         anew = self._with_relabelled_objects(data, site)
         return channel_report(judge, data, reviewed_cases(site), self.settings, seed=seed, classes_anew=anew)
 
     def _with_relabelled_objects(self, data: SiteData, site: SiteView) -> list[LoadedCase] | None:
         """The cases with relabelled objects; None where none were relabelled."""
-        stored = None if self._other is not None else site.corrections.latest()
+        stored = site.corrections.latest()
         if stored is None or not any(case.relabelled_objects and case.is_active for case in stored.corrections.cases):
             return None
         return with_relabelled_objects(stored, data.cases, len(data.classes), site.locate().folder)
-
-    def judging_model(self, network: nn.Module, site: SiteView) -> nn.Module:
-        """Return what judges annotations: the received model, less the site's own share where the settings ask.
-
-        The model stays as it is where the site had no part in the last round, or was alone in it.
-        """
-        if self.settings.judge == "global":
-            return network
-        kept, total = site.kept_tensors(OWN_FOLDER, site.round_number - 1), site.message.get("samples_of_round", 0)
-        num_samples = site.load(TRAINING).num_samples
-        if kept is None or kept[0] != site.round_number - 1 or not total > num_samples:
-            site.info("The received model judges as it is: the site has no share in the last round, or all of it.")
-            return network
-        judging = copy.deepcopy(network)
-        judging.load_state_dict(without_own_share(network.state_dict(), kept[1], num_samples / total))
-        return judging
 
     def _scored(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Keep how a model scores, or say by how much this one is better than that whose scores are kept."""

@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ...aggregation.influence import bounded_weights
 from ...aggregation.weighting import LayerWeights, quantity_weights
-
-# A site has from a third to three times its share by quantity, whatever is found of it.
-LARGEST_RATIO = 3.0
+from .thresholds import THRESHOLDS
 
 
 def completeness_weights(
@@ -25,4 +23,4 @@ def completeness_weights(
     if not total > 0:
         return LayerWeights.same_in_all_blocks(quantity, blocks)
     weights = LayerWeights.same_in_all_blocks({site: share / total for site, share in by_quality.items()}, blocks)
-    return bounded_weights(weights, quantity, quality_ratio=LARGEST_RATIO)
+    return bounded_weights(weights, quantity, quality_ratio=THRESHOLDS.max_weight_ratio)

@@ -9,13 +9,7 @@ from ...channel.established import Criterion, established
 from ...channel.estimate import Estimate
 from ...channel.parameters import WRONG_LABELS
 from ...channel.statuses import Evidence, EvidenceCode, Status, TestResult
-
-# Where more than half of the labels look wrong, one more is told from the others with this AUROC; and where few samples
-# are there, the slope of the right one spreads by as much.
-_SMALLEST_AUROC = 0.6
-_SLOPES = (0.5, 1.5)
-
-_SMALLEST_SUPPORT = 0.5
+from .thresholds import THRESHOLDS
 
 Neutral = Literal["zero", "least_noisy"]
 
@@ -100,7 +94,7 @@ def _supported(result: TestResult, support: Estimate) -> TestResult:
     """The result as far as other samples support it, and as far as it is a fault."""
     if not result.is_confirmed:
         return result
-    if not support.low > _SMALLEST_SUPPORT:
+    if not support.low > THRESHOLDS.min_support:
         return replace(result, status=Status.UNKNOWN, evidence=(Evidence(EvidenceCode.NO_SUPPORT),))
     return result if result.effect > 0 else replace(result, status=Status.SMALL)
 
@@ -108,9 +102,11 @@ def _supported(result: TestResult, support: Estimate) -> TestResult:
 def _criterion(estimates: Mapping[str, Estimate], neutral: Neutral, floor: float) -> tuple[Criterion, Evidence]:
     known = {site: estimate for site, estimate in sorted(estimates.items()) if estimate.is_known}
     if neutral == "zero" or not known:
-        criterion = Criterion(0.0, floor, smallest_auroc=_SMALLEST_AUROC, slopes=_SLOPES)
+        criterion = Criterion(0.0, floor, smallest_auroc=THRESHOLDS.min_auroc, slopes=THRESHOLDS.slopes)
         return criterion, Evidence(EvidenceCode.RIGHT_LABELS_ZERO)
     least = min(known, key=lambda site: known[site].value)
     error = standard_error_of(known[least])
-    criterion = Criterion(known[least].value, floor, error, smallest_auroc=_SMALLEST_AUROC, slopes=_SLOPES)
+    criterion = Criterion(
+        known[least].value, floor, error, smallest_auroc=THRESHOLDS.min_auroc, slopes=THRESHOLDS.slopes
+    )
     return criterion, Evidence(EvidenceCode.RIGHT_LABELS_LEAST, names={"site": least})

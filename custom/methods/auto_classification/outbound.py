@@ -1,6 +1,6 @@
 """What leaves a site in `auto` for classification, beside what leaves it in federated averaging."""
 
-from ...channel.estimate_fields import estimate_fields
+from ...channel.estimate import estimate_fields
 from ...outbound.fields import OutboundField
 from ...task_names import ESTIMATE_CONFUSION, TRAIN, UNDO_CONFUSION, USE_GIVEN_LABELS
 

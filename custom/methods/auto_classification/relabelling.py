@@ -7,12 +7,7 @@ import numpy as np
 from ....transforms.array_types import Booleans, Floats, Labels
 from ...channel.confusion import Confusion, doubt_of_labels, usual_confidence
 from .settings import Treatment
-
-# Of the samples that seem to be of a class, so many times as many are given as another one as are given as it: from
-# there on the model may take that class for this one. Up to a third of the labels may be wrong by one other class.
-# Fewer samples than these are chance.
-_MIXED_UP = 0.5
-_FEWEST_MIXED_UP = 3
+from .thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ def mixed_up(probabilities: Floats, labels: Labels) -> Booleans:
     """
     counts = np.zeros((probabilities.shape[1],) * 2, dtype=np.int64)
     np.add.at(counts, (labels, probabilities.argmax(axis=1)), 1)
-    mixed = (counts >= _MIXED_UP * np.diag(counts)) & (counts >= _FEWEST_MIXED_UP)
+    mixed = (counts >= THRESHOLDS.mixed_up_ratio * np.diag(counts)) & (counts >= THRESHOLDS.min_mixed_up)
     np.fill_diagonal(mixed, False)
     return np.asarray(mixed)
 

@@ -5,8 +5,7 @@ from dataclasses import astuple
 from typing import Any, ClassVar
 
 from ....transforms.natural_order import natural_order
-from ...channel.estimate import Estimate
-from ...channel.estimate_fields import received
+from ...channel.estimate import Estimate, received
 from ...channel.estimate_record import ParameterRecord
 from ...interface.method import ServerMethod
 from ...interface.views import Round

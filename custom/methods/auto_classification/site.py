@@ -8,7 +8,7 @@ import numpy as np
 from torch import nn
 
 from ....transforms.array_types import Floats, Labels
-from ...channel.estimate_fields import sent
+from ...channel.estimate import sent
 from ...corrections.kinds import CasesRelabelled
 from ...corrections.model import Corrections, Provenance
 from ...data.datalist import TRAINING

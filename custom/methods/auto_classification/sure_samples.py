@@ -12,9 +12,8 @@ from ...channel.bootstrap import ratio_interval
 from ...channel.confusion import Confusion, doubt_of_labels
 from ...channel.estimate import Estimate
 from ...channel.self_calibration import UNTRIED, Calibration
+from .thresholds import THRESHOLDS
 
-_KNOWN_NOISE = 0.2
-_NEIGHBOURS = 10
 _SMALLEST_PROBABILITY = 1e-12
 
 
@@ -98,7 +97,7 @@ def estimate_support(
     if len(doubted) == 0:
         return Estimate.unknown()
     sides = []
-    for sample, others in zip(doubted, look_alikes(probabilities, units, doubted, _NEIGHBOURS), strict=True):
+    for sample, others in zip(doubted, look_alikes(probabilities, units, doubted, THRESHOLDS.neighbours), strict=True):
         given = labels[others]
         sides.append((1 + np.sign(np.sum(given == seems[sample]) - np.sum(given == labels[sample]))) / 2)
     of_doubted = [units[int(index)] for index in doubted]
@@ -144,7 +143,9 @@ def calibrate_noise_level(probabilities: Floats, labels: Labels, *, seed: int) -
     # MONAI takes 2 s, and only a site that estimates needs it.
     from ....transforms.noise.mislabel import Mislabel  # noqa: PLC0415
 
-    given = Mislabel(ClassNoise("symmetric", _KNOWN_NOISE), probabilities.shape[1]).set_random_state(seed=seed)(labels)
+    given = Mislabel(ClassNoise("symmetric", THRESHOLDS.injected_noise), probabilities.shape[1]).set_random_state(
+        seed=seed
+    )(labels)
     known = given != labels
     seems = probabilities.argmax(axis=1)
     before, after = (float(np.mean(seems != one)) for one in (labels, given))

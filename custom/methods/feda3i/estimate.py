@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .answers import QualityAnswer
 from .records import EstimateRecord, JudgedSite, NoGroups
 from .two_groups import fit_two_groups
 from .weights import noise_strength, quality_weights
@@ -14,6 +13,26 @@ from .weights import noise_strength, quality_weights
 _REACH = 1e3
 # In logarithms smaller difficulties count as this: of a model that is that sure of contours no factor says anything.
 _SMALLEST = 1e-2
+
+
+@dataclass(frozen=True)
+class QualityAnswer:
+    """A site's answer to ``estimate_quality``.
+
+    Attributes:
+        inner: q_in per class (Eq. 3); NaN where the site has no estimate.
+        outer: q_out per class (Eq. 4), likewise.
+        predicted_share: share of the annotated images where the model finds anything; None where it is withheld.
+    """
+
+    inner: tuple[float, ...]
+    outer: tuple[float, ...]
+    predicted_share: float | None = None
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> "QualityAnswer":
+        """Read the registered fields, which the guard has checked."""
+        return cls(tuple(fields["inner_difficulty"]), tuple(fields["outer_difficulty"]), fields.get("predicted_share"))
 
 
 @dataclass(frozen=True)

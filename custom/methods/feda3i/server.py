@@ -9,8 +9,7 @@ from ...interface.views import Round
 from ...records.round_records import RoundRecord
 from ...task_names import ESTIMATE_QUALITY
 from ..fedavg.server import FedAvgServer
-from .answers import QualityAnswer
-from .estimate import QualityEstimate, estimate_quality
+from .estimate import QualityAnswer, QualityEstimate, estimate_quality
 from .records import QualityFindings, WeightsRecord
 from .settings import FedA3ISettings
 from .weights import layer_coefficients, layer_weights

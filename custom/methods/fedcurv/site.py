@@ -5,7 +5,7 @@ from torch import nn
 
 from ...corrections.targets import AS_GIVEN, Targets
 from ...data.datalist import TRAINING
-from ...data.round_tensors import save_tensors_of_round
+from ...data.tensor_files import save_tensors_of_round
 from ...interface.views import SiteView, Trained
 from ...networks.devices import params_in_main_memory
 from ...seeding import derive_seed

@@ -16,8 +16,8 @@ from ....transforms.array_types import Booleans, Classes
 from ....transforms.connected_lesions import label_lesions
 from ...channel.bootstrap import Interval, ratio_interval
 from ...channel.cases import JudgedCase
-from ...channel.detections import SURE_QUANTILE
 from ...channel.judging import judged_samples
+from ...channel.thresholds import THRESHOLDS
 from ...data.site_data import LoadedCase
 from ...evaluation.inference import Inference
 from .lesion_counts import LesionCounts, count_lesions
@@ -132,7 +132,7 @@ def sure_completeness(lesions: Sequence[CaseLesions], num_classes: int, *, seed:
         num_classes: number of foreground classes C.
         seed: decides the interval.
     """
-    bounds = {label: _sureness(lesions, label, SURE_QUANTILE) for label in range(1, num_classes + 1)}
+    bounds = {label: _sureness(lesions, label, THRESHOLDS.sure_quantile) for label in range(1, num_classes + 1)}
     parts = [sum(len(case.known(label)) for label in bounds) for case in lesions]
     missing = [sum(_num_missing(case.new(label), bound) for label, bound in bounds.items()) for case in lesions]
     wholes = [part + absent for part, absent in zip(parts, missing, strict=True)]
@@ -153,7 +153,7 @@ def missing_lesions(lesions: Sequence[CaseLesions], num_classes: int) -> list[li
     for label in range(1, num_classes + 1):
         if not any(case.known(label) for case in lesions):
             continue
-        sure, least = (_sureness(lesions, label, quantile) for quantile in (SURE_QUANTILE, LEAST_QUANTILE))
+        sure, least = (_sureness(lesions, label, quantile) for quantile in (THRESHOLDS.sure_quantile, LEAST_QUANTILE))
         new = [(lesion, index) for index, case in enumerate(lesions) for lesion in case.new(label)]
         limit = int(_num_missing([lesion for lesion, _ in new], sure))
         fit = [(lesion, index) for lesion, index in new if lesion.sureness >= least]
@@ -212,4 +212,4 @@ def _sureness(lesions: Sequence[CaseLesions], label: int, quantile: float) -> fl
 
 def _num_missing(new: Sequence[PredictedLesion], bound: float) -> float:
     # Three in four missing lesions are as sure.
-    return sum(lesion.sureness >= bound for lesion in new) / (1 - SURE_QUANTILE)
+    return sum(lesion.sureness >= bound for lesion in new) / (1 - THRESHOLDS.sure_quantile)

@@ -10,8 +10,7 @@ from torch import nn
 from ...data.datalist import TRAINING
 from ...data.json_record import write_record
 from ...data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
-from ...data.round_tensors import save_tensors_of_round
-from ...data.tensor_files import write_tensors
+from ...data.tensor_files import save_tensors_of_round, write_tensors
 from ...data.whole_files import private_folder
 from ...evaluation.inference import Inference
 from ...evaluation.local_scores import local_scores

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
-from fedannot.apps.deployment import identity_checks, machine_checks
+from fedannot.apps.deployment import check_points, identity_checks, machine_checks
 from fedannot.apps.deployment.check_points import Point, State
 from fedannot.apps.deployment.kit import Kit, KitError, prepare_kit
 from fedannot.apps.deployment.kit_check import check_kit
@@ -277,7 +277,7 @@ def test_where_the_server_keeps_jobs(make_kit: MakeKit, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(("free", "state"), [(2**29, State.PROBLEM), (5 * 2**30, State.WARNING), (2**40, State.READY)])
 def test_room_on_the_disk(make_kit: MakeKit, monkeypatch: pytest.MonkeyPatch, free: int, state: State) -> None:
-    monkeypatch.setattr(machine_checks.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    monkeypatch.setattr(check_points.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
     assert only(machine_checks.check_disk, make_kit()).state == state
 
 

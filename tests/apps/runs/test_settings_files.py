@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from benchmark_tables import fedgsca as benchmark
+from benchmark_tables import fedia as fedia_benchmark
 from typer.testing import CliRunner
 
-from fedannot.apps.benchmarks import fedgsca as benchmark
-from fedannot.apps.benchmarks import fedia as fedia_benchmark
 from fedannot.apps.commands.cli import app
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.compare import compare

@@ -14,7 +14,7 @@ AGGREGATE = """
 import json, sys, time
 from pathlib import Path
 import torch
-from fedannot.custom.aggregation.round_average import RoundAverage
+from fedannot.custom.aggregation.round_average import AveragingPlan, RoundAverage, SentModel
 from fedannot.custom.networks.building import assign_blocks, build_network, layer_blocks
 
 torch.set_num_threads(1)
@@ -28,7 +28,8 @@ def memory(key):
     return next(int(line.split()[1]) for line in lines if line.startswith(key)) / 1024
 Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
 before, started = memory("VmRSS"), time.perf_counter()
-average = RoundAverage(0, reference, assign_blocks(reference, layer_blocks(network)), None, num_sites=number)
+sent = SentModel(0, reference, assign_blocks(reference, layer_blocks(network)))
+average = RoundAverage(sent, AveragingPlan(number))
 for index in range(number):
     assert average.refuse_or_accept(f"site-{index}", site, 10, 0) is None
 result = average.result()

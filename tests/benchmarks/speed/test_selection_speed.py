@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from benchmark_tables.fedgsca import PUBLISHED
 from measuring import Measurement
 
-from fedannot.apps.benchmarks.fedgsca import PUBLISHED
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.phantoms.cells import Cells
 from fedannot.custom.data.phantoms.writer import write_phantom_federation

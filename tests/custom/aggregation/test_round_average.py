@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedannot.custom.aggregation.round_average import RoundAverage
+from fedannot.custom.aggregation.round_average import AveragingPlan, RoundAverage, SentModel
 from fedannot.custom.aggregation.weighting import LayerWeights
 
 BLOCK_OF = {"stem.weight": "stem", "head.weight": "head", "head.counter": "head"}
@@ -24,6 +24,9 @@ def state(value: float, counter: int = 0) -> dict[str, torch.Tensor]:
         "head.weight": torch.full((3,), 10.0 * value),
         "head.counter": torch.tensor(counter),
     }
+
+
+SENT = SentModel(2, state(0.0), BLOCK_OF)
 
 
 def result(site: str, value: float = 1.0, num_samples: Any = 10, **changes: Any) -> Result:
@@ -41,11 +44,11 @@ def weights_of(**rows: Sequence[float]) -> LayerWeights:
 
 
 def opened(weights: LayerWeights | None = None, num_sites: int = 4) -> RoundAverage:
-    return RoundAverage(2, state(0.0), BLOCK_OF, weights, num_sites=num_sites)
+    return RoundAverage(SENT, AveragingPlan(num_sites, weights))
 
 
 def waiting(tmp_path: Path) -> RoundAverage:
-    return RoundAverage(2, state(0.0), BLOCK_OF, None, num_sites=4, wait_in=tmp_path / "waiting")
+    return RoundAverage(SENT, AveragingPlan(4, wait_in=tmp_path / "waiting"))
 
 
 def accept(average: RoundAverage, *given: Result) -> None:
@@ -68,15 +71,7 @@ def test_a_second_average_is_of_the_same_results_by_samples_and_changes_nothing_
     given = [result(site, value, samples) for site, value, samples in (("a", 1.0, 10), ("b", 2.0, 30), ("c", 6.0, 20))]
     for waits in (False, True):
         alone, beside = (
-            RoundAverage(
-                2,
-                state(0.0),
-                BLOCK_OF,
-                matrix,
-                num_sites=4,
-                wait_in=tmp_path / name if waits else None,
-                shadow_without=without,
-            )
+            RoundAverage(SENT, AveragingPlan(4, matrix, tmp_path / name if waits else None, without))
             for name, without in (("alone", None), ("beside", {"b"}))
         )
         for average in (alone, beside):
@@ -94,9 +89,8 @@ def test_a_second_average_is_of_the_same_results_by_samples_and_changes_nothing_
 
 
 def test_bounds_of_influence_hold_in_the_second_average(tmp_path: Path) -> None:
-    average = RoundAverage(
-        2, state(1.0), BLOCK_OF, None, num_sites=2, wait_in=tmp_path / "waiting", shadow_without=set()
-    )
+    sent = SentModel(2, state(1.0), BLOCK_OF)
+    average = RoundAverage(sent, AveragingPlan(2, wait_in=tmp_path / "waiting", shadow_without=set()))
     accept(average, result("a", 3.0, 10), result("b", 101.0, 10))
     average.weigh(None, {"b": {"stem": 0.01, "head": 0.01}}, {"head.weight": (torch.zeros(3), torch.full((3,), 20.0))})
     shadow = average.shadow()
@@ -108,7 +102,7 @@ def test_bounds_of_influence_hold_in_the_second_average(tmp_path: Path) -> None:
 
 
 def test_a_second_average_without_any_site_is_none() -> None:
-    average = RoundAverage(2, state(0.0), BLOCK_OF, None, num_sites=2, shadow_without={"a"})
+    average = RoundAverage(SENT, AveragingPlan(2, shadow_without={"a"}))
     accept(average, result("a", 3.0))
     average.result()
     assert average.shadow() is None
@@ -284,7 +278,7 @@ def test_weights_come_late_only_to_a_round_that_waits_for_them() -> None:
 def test_an_update_that_is_scaled_down_leaves_its_rest_with_the_global_model(tmp_path: Path) -> None:
     """θ + Σ w f (θ_k − θ), with θ = 1, θ_a = 2, θ_b = 101 and f_b = 0.01: 1 + 0.25·1 + 0.75·0.01·100 = 2."""
     weights = weights_of(a=[0.25, 0.5], b=[0.75, 0.5])
-    average = RoundAverage(2, state(1.0), BLOCK_OF, weights, num_sites=2, wait_in=tmp_path / "waiting")
+    average = RoundAverage(SentModel(2, state(1.0), BLOCK_OF), AveragingPlan(2, weights, tmp_path / "waiting"))
     accept(average, result("a", 2.0))
     accept(average, result("b", 101.0))
     average.weigh(weights, {"b": {"stem": 0.01, "head": 0.01}})

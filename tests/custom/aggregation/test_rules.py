@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedannot.custom.aggregation.counted_models import CountedModels
 from fedannot.custom.aggregation.model_spool import ModelSpool
 from fedannot.custom.aggregation.multi_krum import chosen_models, krum_scores, squared_distances_between
-from fedannot.custom.aggregation.round_average import RoundAverage
+from fedannot.custom.aggregation.round_average import AveragingPlan, RoundAverage, SentModel
 from fedannot.custom.aggregation.settings import AggregationSettings
 from fedannot.custom.aggregation.streaming_average import PIECE
 from fedannot.custom.aggregation.trimmed_mean import TrimmedMean
@@ -49,9 +49,8 @@ def averaged(
 ) -> dict[str, torch.Tensor]:
     """What a round makes of these models, with equal numbers of samples unless others are given."""
     reference = {name: torch.zeros_like(tensor) for name, tensor in next(iter(models.values())).items()}
-    average = RoundAverage(
-        1, reference, BLOCK_OF, weights, num_sites=len(models), wait_in=folder, aggregation=rule, trained=("w",)
-    )
+    sent = SentModel(1, reference, BLOCK_OF, trained=("w",))
+    average = RoundAverage(sent, AveragingPlan(len(models), weights, folder, rule=rule))
     for site in order or sorted(models):
         assert average.refuse_or_accept(site, models[site], (samples or {}).get(site, 7), 1) is None
     if folder is not None:
@@ -237,16 +236,13 @@ def test_too_few_models_are_no_trimmed_mean() -> None:
 def test_rules_on_models_that_wait_have_no_streaming_pass_and_no_second_average(tmp_path: Path) -> None:
     for folder, without in ((None, None), (tmp_path, {"a"})):
         with pytest.raises(ValueError, match="for the rule 'median'"):
-            RoundAverage(
-                1, {}, {}, None, num_sites=3, wait_in=folder, shadow_without=without, aggregation=RULES["median"]
-            )
+            AveragingPlan(3, wait_in=folder, shadow_without=without, rule=RULES["median"])
 
 
 def test_a_second_average_is_by_the_same_rule_and_none_of_too_few_sites() -> None:
     for without, expected in ((frozenset(), [3.0, 16 / 3]), (frozenset("a"), [3.5, 3.0]), (frozenset("abc"), None)):
-        average = RoundAverage(
-            1, state([0.0, 0.0]), BLOCK_OF, None, num_sites=5, aggregation=RULES["trimmed_mean"], shadow_without=without
-        )
+        plan = AveragingPlan(5, shadow_without=without, rule=RULES["trimmed_mean"])
+        average = RoundAverage(SentModel(1, state([0.0, 0.0]), BLOCK_OF), plan)
         for site, params in of_yin().items():
             assert average.refuse_or_accept(site, params, 7, 1) is None
         average.result()
@@ -258,15 +254,10 @@ def test_a_second_average_is_by_the_same_rule_and_none_of_too_few_sites() -> Non
 def test_an_update_that_is_scaled_down_counts_so_in_every_rule(rule: AggregationSettings, tmp_path: Path) -> None:
     """All five have 10 in both groups, of which only a tenth counts in one of them, with θ = 0."""
     reference = {"w": torch.zeros(2), "b": torch.zeros(2)}
+    groups = {"w": "block/weights", "b": "block/biases"}
     average = RoundAverage(
-        1,
-        reference,
-        dict.fromkeys(reference, "block"),
-        None,
-        num_sites=5,
-        wait_in=tmp_path / "waiting",
-        aggregation=rule,
-        group_of={"w": "block/weights", "b": "block/biases"},
+        SentModel(1, reference, dict.fromkeys(reference, "block"), groups),
+        AveragingPlan(5, wait_in=tmp_path / "waiting", rule=rule),
     )
     for site in "abcde":
         assert average.refuse_or_accept(site, {name: torch.full((2,), 10.0) for name in reference}, 1, 1) is None

@@ -9,7 +9,7 @@ from torch import nn
 from fedannot.custom.audit.auditing import audit_site
 from fedannot.custom.audit.case_arrays import read_case_arrays
 from fedannot.custom.audit.findings import REFERENCE
-from fedannot.custom.audit.reporting import REFERENCE_PATIENTS
+from fedannot.custom.audit.thresholds import THRESHOLDS
 from fedannot.custom.data.description import ImageDescription, SliceDescription
 from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.evaluation.inference import Inference
@@ -78,7 +78,7 @@ def test_ten_patients_without_findings_are_asked_for_a_reference_and_no_predicti
     cases[5] = relabelled(cases[5], drawn(SECOND))
     found, _ = audited(cases, tmp_path)
     asked = [case for case in found if any(one.kind == REFERENCE for one in case.findings)]
-    assert len({case.unit for case in asked}) == len(asked) == REFERENCE_PATIENTS
+    assert len({case.unit for case in asked}) == len(asked) == THRESHOLDS.reference_patients
     assert all(len(case.findings) == 1 and not case.arrays and not case.has_problem for case in asked)
     assert found[0].has_problem
     assert found[0].image == "05.png"

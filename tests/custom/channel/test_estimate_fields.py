@@ -3,8 +3,7 @@
 import dataclasses
 import math
 
-from fedannot.custom.channel.estimate import Estimate
-from fedannot.custom.channel.estimate_fields import estimate_fields, received, sent
+from fedannot.custom.channel.estimate import Estimate, estimate_fields, received, sent
 from fedannot.custom.outbound.registry import OutboundRegistry
 
 KNOWN = Estimate(12, 3.0, 2.5, 3.5, slope=1.0, auroc=0.9)

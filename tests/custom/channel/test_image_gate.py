@@ -12,7 +12,8 @@ from fedannot.custom.channel.image_features import (
     image_statistics,
     statistics_of_features,
 )
-from fedannot.custom.channel.image_gate import LEVEL, SMALLEST_AUROC, gate_by_images
+from fedannot.custom.channel.image_gate import gate_by_images
+from fedannot.custom.channel.thresholds import THRESHOLDS
 from fedannot.custom.data.phantoms.drawing import PhantomSite
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 
@@ -48,7 +49,7 @@ def test_two_sites_are_told_apart_as_by_t_tests_of_their_cases():
         first, second = cases(9, seed=seed), cases(14, seed=seed + 500, shift=1.5)
         smallest = min(stats.ttest_ind(first[:, i], second[:, i]).pvalue for i in range(MANY))
         gates = gate_by_images({"a": site(first), "b": site(second)})
-        assert gates["a"].distinct == gates["b"].distinct == (smallest <= LEVEL / MANY)
+        assert gates["a"].distinct == gates["b"].distinct == (smallest <= THRESHOLDS.domain_level / MANY)
         verdicts.add(gates["a"].distinct)
     assert verdicts == {True, False}
 
@@ -69,7 +70,7 @@ def test_the_score_is_the_share_of_pairs_of_cases_told_apart():
 
 def test_a_small_difference_is_no_other_kind_however_sure():
     # Φ(d / √2) = 0.7 at d = 0.7416.
-    assert pytest.approx(SMALLEST_AUROC, abs=1e-4) == stats.norm.cdf(0.7416 / math.sqrt(2))
+    assert pytest.approx(THRESHOLDS.min_domain_auroc, abs=1e-4) == stats.norm.cdf(0.7416 / math.sqrt(2))
     assert not gate_by_images({"a": exact(10000, 0.0), "b": exact(10000, 0.74)})["a"].distinct
     assert gate_by_images({"a": exact(10000, 0.0), "b": exact(10000, 0.745)})["a"].distinct
 

@@ -46,7 +46,7 @@ def test_nothing_is_written_through_a_symbolic_link(tmp_path: Path, planted: str
     (workspace / planted).parent.mkdir(parents=True)
     (workspace / planted).symlink_to(elsewhere, target_is_directory=True)
     rights = mode(elsewhere)
-    with pytest.raises(DataError, match=rf"{planted}: found a symbolic link; expected a folder of this participant's"):
+    with pytest.raises(DataError, match=rf"{planted}: found a symbolic link; expected a folder of this user"):
         participant_folder(workspace, "job-1")
     assert (list(elsewhere.iterdir()), mode(elsewhere)) == ([], rights)
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from fedannot.custom.data.round_tensors import load_latest_tensors, save_tensors_of_round
+from fedannot.custom.data.tensor_files import load_latest_tensors, save_tensors_of_round
 
 
 def layers(number):

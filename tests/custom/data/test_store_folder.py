@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fedannot.custom.data import private_folders, store_folder
+from fedannot.custom.data import store_folder, whole_files
 from fedannot.custom.data.prepared_pack import PreparedCase, WantedCase
 from fedannot.custom.data.prepared_store import PreparedStore
 from fedannot.custom.data.store_folder import MARKER, StoreFolder, StoreLimits
@@ -167,7 +167,7 @@ def test_a_part_that_leads_elsewhere_is_refused(tmp_path: Path, part: str) -> No
     (tmp_path / "store" / part).rmdir()
     (tmp_path / "store" / part).symlink_to(tmp_path / "mine")
     for use in (StoreFolder.opened, StoreFolder.existing):
-        with pytest.raises(DataError, match=rf"store/{part}: found no folder of this user"):
+        with pytest.raises(DataError, match=rf"store/{part}: found a symbolic link; expected a folder of this user"):
             use(tmp_path / "store")
     assert (tmp_path / "mine" / "thesis.tex").exists()
 
@@ -321,14 +321,14 @@ def test_nothing_there_is_nothing_to_clear(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_checked_and_not_made_private_files_are_new(tmp_path: Path) -> None:
-    assert private_folders.check_owner(tmp_path) == tmp_path.resolve()
-    with private_folders.new_private_file(tmp_path / "new") as stream:
+    assert whole_files.check_owner(tmp_path) == tmp_path.resolve()
+    with whole_files.new_private_file(tmp_path / "new") as stream:
         stream.write(b"x")
-    with pytest.raises(FileExistsError), private_folders.new_private_file(tmp_path / "new"):
+    with pytest.raises(FileExistsError), whole_files.new_private_file(tmp_path / "new"):
         pass
     (tmp_path / "link").symlink_to(tmp_path / "new")
     with pytest.raises(OSError, match="symbolic links"):
-        private_folders.open_private_file(tmp_path / "link")
+        whole_files.open_private_file(tmp_path / "link")
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(PermissionError, match="pipe is no file of this user"):
-        private_folders.open_private_file(tmp_path / "pipe")
+        whole_files.open_private_file(tmp_path / "pipe")

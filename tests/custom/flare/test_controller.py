@@ -15,11 +15,11 @@ from nvflare.app_common.workflows.model_controller import ModelController
 
 from fedannot.custom.compatibility import DataMismatchError
 from fedannot.custom.flare import controller as controller_module
-from fedannot.custom.flare import grace_period
+from fedannot.custom.flare import task_delivery
 from fedannot.custom.flare.controller import FederatedController
 from fedannot.custom.flare.messages import METHOD_TASK, NO_USABLE_DATA, REFUSAL_HEADER, TASK
 from fedannot.custom.flare.private_log import COURSE_LOGGER
-from fedannot.custom.flare.several_tasks import Deliveries
+from fedannot.custom.flare.task_delivery import Deliveries
 from fedannot.custom.flare.unfetched import Unfetched
 from fedannot.custom.networks.start_weights import ModelFileError
 from fedannot.custom.run.link import Reply, Request
@@ -45,7 +45,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(grace_period, "time", made)
+    monkeypatch.setattr(task_delivery, "time", made)
     monkeypatch.setattr(controller_module, "time", made)
     return made
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fedannot.custom.flare import grace_period
-from fedannot.custom.flare.grace_period import GracePeriod
+from fedannot.custom.flare import task_delivery
+from fedannot.custom.flare.task_delivery import GracePeriod
 
 
 class Clock:
@@ -22,7 +22,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    monkeypatch.setattr(grace_period, "time", made)
+    monkeypatch.setattr(task_delivery, "time", made)
     return made
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedannot.custom.flare.job_meta import sites_of_job
+from fedannot.custom.flare.kept_files import sites_of_job
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from fedannot.apps.runs.job import Job
 from fedannot.custom.interface.declaration import Method
 from fedannot.custom.methods import METHODS, lookup
 from fedannot.custom.methods.fedavg.settings import ClassificationSettings, FedAvgSettings
 from fedannot.custom.methods.lookup import all_methods, find_method, method_names, method_of, read_job_settings
 from fedannot.custom.settings import SettingsError
+
+JOBS = Path(__file__).parents[3] / "jobs"
 
 OWN = [(method.task, method.name) for method in METHODS]
 
@@ -77,6 +80,36 @@ def test_settings_name_their_method(values: dict[str, object]) -> None:
         SettingsError, match=r"^file: key 'method' is .*; allowed for segmentation: audit, auto, decoupled, "
     ):
         read_job_settings(values, "file")
+
+
+REMOVED = pytest.mark.parametrize(
+    ("key", "value", "advice"),
+    [("treatment", "feda3i", "jobs/fedaaai"), ("treatment", "fedia", "jobs/fedia"), ("judge", "without_own", "remove")],
+)
+
+
+@REMOVED
+def test_a_value_that_has_gone_is_refused_with_what_to_do(key: str, value: str, advice: str) -> None:
+    gone = f"key '{key}' is '{value}', which earlier versions had. "
+    with pytest.raises(SettingsError, match=f"^file: {gone}.*{advice}"):
+        read_job_settings({"method": "auto", key: value}, "file")
+    # So is a change of a job on the command line.
+    with pytest.raises(SettingsError, match=f"{gone}.*{advice}"):
+        Job.open(JOBS / "auto").settings_with({key: value})
+
+
+@REMOVED
+def test_the_settings_of_a_finished_run_are_read_all_the_same(key: str, value: str, advice: str) -> None:
+    del advice
+    values = {"method": "auto", "rounds": 20}
+    same = values | ({"treatment": "none"} if key == "treatment" else {})
+    assert read_job_settings(values | {key: value}, of_finished_run=True) == read_job_settings(same)
+
+
+def test_a_setting_that_has_gone_may_have_the_value_whose_effect_is_left() -> None:
+    assert read_job_settings({"method": "auto", "judge": "global"}) == read_job_settings({"method": "auto"})
+    with pytest.raises(SettingsError, match="unknown key 'judge' = 'local'"):
+        read_job_settings({"method": "auto", "judge": "local"})
 
 
 def test_an_unknown_task_is_named_with_those_that_there_are() -> None:

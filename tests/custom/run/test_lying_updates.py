@@ -19,7 +19,7 @@ from fedannot.custom.networks.building import build_network
 from fedannot.custom.networks.layout import NetworkLayout
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.run.link import Reply
-from fedannot.custom.run.round_training import RoundTraining
+from fedannot.custom.run.round_training import RoundTraining, TrainingRun
 
 Params = dict[str, torch.Tensor]
 
@@ -73,22 +73,20 @@ def averaged(of_liar: Params, folder: Path, num_samples: int = 10, **settings: o
     this_round = round_of(1, influence=BOUNDS)
     this_round.params = REFERENCE
     this_round.bounds = InfluenceBounds(made.influence, lambda _: None)
-    training = RoundTraining(
-        this_round,
-        FedAvgServer(made),
+    run = TrainingRun(
         made,
         NetworkLayout.of(NETWORK, REFERENCE, ()),
         OutboundRegistry(()),
         SampleClaims(lambda _: None),
-        num_sites=len(SITES),
         waiting_folder=folder / "waiting",
         refuse=lambda site, reason: pytest.fail(f"{site} is refused: {reason}"),
     )
+    training = RoundTraining(run, FedAvgServer(made), this_round, len(SITES))
     for site, params in HONEST.items():
         lies = site == LIAR
         fields = {"num_samples": num_samples if lies else 10, "num_excluded": 0, "embedded_data": False}
-        assert training.results.receive(Reply(site, 1, fields, of_liar if lies else params))
-    this_round.reports = training.results.reports
+        assert training.receive(Reply(site, 1, fields, of_liar if lies else params))
+    this_round.reports = training.reports
     return training.average().params
 
 

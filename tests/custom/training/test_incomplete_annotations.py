@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fedannot.custom.training.batch import Batch
-from fedannot.custom.training.incomplete_annotations import annotated_log_probabilities
+from fedannot.custom.training.corrected_loss import annotated_log_probabilities
 from fedannot.custom.training.losses import segmentation_loss
 from fedannot.custom.training.objectives import Step, SupervisedObjective
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from support.volumes import epochs, make_volume
 
-from fedannot.custom.training import patch_centres
+from fedannot.custom.training import patches
 from fedannot.custom.training.batches import PatchBatches
 from fedannot.transforms.ignored_label import IGNORED_LABEL
 
@@ -48,7 +48,7 @@ def test_a_volume_of_one_class_alone_gives_patches_too(value):
 
 
 def test_positions_are_spread_over_objects_of_which_a_part_is_kept(monkeypatch):
-    monkeypatch.setattr(patch_centres, "_KEPT_POSITIONS", 50)
+    monkeypatch.setattr(patches, "_KEPT_POSITIONS", 50)
     label = torch.ones(12, 12, 12)
     batches = PatchBatches(
         [make_volume(label, torch.arange(12.0).view(12, 1, 1).expand(12, 12, 12))], (1, 1, 1), 300, 300, CPU

@@ -6,8 +6,7 @@ import pytest
 from support.rounds import round_of
 
 from fedannot.custom.audit.kind_names import SEGMENTATION_KINDS
-from fedannot.custom.channel.estimate import Estimate
-from fedannot.custom.channel.estimate_fields import sent
+from fedannot.custom.channel.estimate import Estimate, sent
 from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.methods.audit.outbound import LEAVES
 from fedannot.custom.methods.audit.server import AuditServer

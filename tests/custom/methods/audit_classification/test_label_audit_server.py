@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from support.rounds import round_of
 
-from fedannot.custom.channel.estimate import Estimate
-from fedannot.custom.channel.estimate_fields import sent
+from fedannot.custom.channel.estimate import Estimate, sent
 from fedannot.custom.methods.audit_classification.outbound import LEAVES
 from fedannot.custom.methods.audit_classification.server import AuditClassificationServer
 from fedannot.custom.methods.audit_classification.settings import AuditClassificationSettings

@@ -10,7 +10,7 @@ from support.site_views import HandmadeSite
 
 from fedannot.custom.audit.findings import AUDIT_FOLDER, read_audit
 from fedannot.custom.methods.audit.folds import parts
-from fedannot.custom.methods.audit_classification.judged_labels import judged_labels
+from fedannot.custom.methods.audit_classification.label_scores import judged_labels
 from fedannot.custom.methods.audit_classification.outbound import LEAVES
 from fedannot.custom.methods.audit_classification.settings import AuditClassificationSettings
 from fedannot.custom.methods.audit_classification.site import AuditClassificationSite

@@ -9,8 +9,7 @@ from support.corrected_runs import bias_of, missed_of, model_bias_of, relabelled
 from support.rounds import round_of
 
 from fedannot.custom.aggregation.weighting import LayerWeights
-from fedannot.custom.channel.estimate import Estimate
-from fedannot.custom.channel.estimate_fields import sent
+from fedannot.custom.channel.estimate import Estimate, sent
 from fedannot.custom.channel.feature_names import FEATURES
 from fedannot.custom.corrections.kinds import BoundaryShift, Correction, MissedObjectsIgnored, of_kind
 from fedannot.custom.methods.auto.outbound import LEAVES
@@ -372,7 +371,6 @@ def test_a_model_of_before_that_is_better_takes_everything_back_for_good():
         (number, COMPARE_SCORES) for number in (4, 5, 6)
     ]
     assert {json.dumps(message) for *_, message in sites.messages} == {'{"kept_round": 4}'}
-    assert [seen[number][1].get("has_vetoed") for number in (3, 6, 7)] == [None, None, True]
     assert [seen[number][2] for number in (3, 6, 7)] == ["warm-up", "undone", "federated averaging"]
     assert {site: told for site, told in sites.told.items() if told["offsets"]} == {}
     assert set(sites.told) == undoing
@@ -390,13 +388,12 @@ def test_a_veto_ends_estimates_and_survives_a_restart():
     other = AutoServer(server.settings)
     other.restore(json.loads(json.dumps(server.state())), [])
     assert other.message(sites.round) == server.message(sites.round)
-    assert other.message(sites.round)["has_vetoed"]
+    assert other.describe(sites.round)["shadow"]["has_vetoed"]
     assert other.describe(sites.round) == server.describe(sites.round)
 
 
 def test_a_shadow_that_is_no_better_changes_nothing():
     server, sites, seen, _ = run_checked(-0.001)
-    assert "has_vetoed" not in seen[8][1]
     assert seen[8][2] == "undone"
     assert all(told["offsets"] for told in sites.told.values())
     assert not server.describe(sites.round)["shadow"]["has_vetoed"]
@@ -438,29 +435,3 @@ def test_other_weights_are_checked_against_those_by_quantity_and_taken_back():
     server.before_round(sites.round)
     assert server.weights(sites.round) is None
     assert server.describe(sites.round)["shadow"]["shadow_of"] == "weights_by_samples"
-
-
-def test_a_published_method_that_is_vetoed_treats_no_more():
-    """All sites deviate, so that their reviewed patients alone are asked."""
-    sites = ScoringSites(OFFSETS, 0.05, reviewed=True)
-    server = AutoServer(AutoSettings.model_validate({"rounds": 9, "warmup_rounds": 3, "treatment": "fedia"}))
-    sites.server = server
-    server.restore({"channels": run(Sites(OFFSETS), range(1, 5))[0].state()["channels"]}, [])
-    for number in (5, 6, 7):
-        sites.round = round_of(number, ask=sites, num_samples=dict.fromkeys(OFFSETS, 10))
-        assert server.shadow_without(sites.round) == frozenset()
-        assert server.stage(sites.round) == "warm-up"  # of FedIA, which has made no estimate of its own here
-        sites.round.reports = round_of(4, reports={site: {"num_samples": 10} for site in OFFSETS}).reports
-        sites.round.shadow, sites.round.weighed = "the shadow", different_weights(OFFSETS)
-        server.after_training(sites.round)
-    server.before_round(sites.round)
-    assert server.stage(sites.round) == "federated averaging"
-    assert server.message(sites.round)["has_vetoed"]
-
-
-def test_a_site_learns_how_large_the_last_round_was_where_it_takes_its_share_out():
-    sites = Sites(CLEAN)
-    server, _ = run(sites, range(1, 4), judge="without_own")
-    assert server.message(
-        round_of(4, history=[{"round": 3, "sites": {"a": {"num_samples": 5}, "b": {"num_samples": 7}}}])
-    ) == {"samples_of_round": 12}

@@ -1,6 +1,5 @@
 """`auto` at a site: what it reports, what it undoes in memory, and what a run that goes on finds of it."""
 
-import copy
 import json
 import shutil
 from pathlib import Path
@@ -440,25 +439,6 @@ def test_what_cannot_be_undone_is_refused(tmp_path: Path, data_folder: Path, mes
     with pytest.raises(ValueError, match=r"BoundaryShift|boundary_shift|missed_objects_ignored|same classes"):
         method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, message))
     assert not (site.run_folder / CORRECTIONS_FOLDER).exists()
-
-
-def test_the_model_less_the_sites_share_judges_where_that_is_asked_for(tmp_path: Path, data_folder: Path) -> None:
-    """A site that had half of the last round, whose own model sees contours otherwise than the others'."""
-    method, site = method_of(judge="without_own"), HandmadeSite(tmp_path, data_folder=data_folder)
-    torch.manual_seed(0)
-    network, others = (described_network(method.settings.network) for _ in range(2))
-    method.train(network, site.view(method, 1))
-    average = copy.deepcopy(network)
-    own, theirs = network.state_dict(), others.state_dict()
-    mean = {name: (own[name] + theirs[name]) / 2 if own[name].is_floating_point() else own[name] for name in own}
-    average.load_state_dict(mean)
-    message = {"samples_of_round": 2 * NUM_CASES}
-    judge = method.judging_model(average, site.view(method, 2, message)).state_dict()
-    assert all(torch.allclose(judge[name], theirs[name], atol=1e-5) for name in own if own[name].is_floating_point())
-    assert all(torch.equal(value, mean[name]) for name, value in average.state_dict().items())
-    # Without a part in the last round it judges as it is, as it does for those who do not ask.
-    assert method.judging_model(average, site.view(method, 5, message)) is average
-    assert method_of().judging_model(average, site.view(method, 2, message)) is average
 
 
 def with_section(data_folder: Path, folder: Path, section: str, annotation: str) -> Path:

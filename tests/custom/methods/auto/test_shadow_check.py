@@ -13,8 +13,7 @@ from support.rounds import round_of
 from fedannot.apps.wording.decisions import shadow_in_words
 from fedannot.custom.aggregation.settings import AggregationSettings
 from fedannot.custom.aggregation.weighting import LayerWeights
-from fedannot.custom.channel.estimate import Estimate
-from fedannot.custom.channel.estimate_fields import sent
+from fedannot.custom.channel.estimate import Estimate, sent
 from fedannot.custom.interface.views import Round
 from fedannot.custom.methods.auto import shadow_check
 from fedannot.custom.methods.auto.outbound import HELD_OUT_GAIN, LEAVES, REVIEWED_GAIN

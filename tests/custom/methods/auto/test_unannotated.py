@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from fedannot.custom.channel.estimate import Estimate
-from fedannot.custom.methods.auto.unannotated import unannotated_shares
+from fedannot.custom.methods.auto.decisions import unannotated_shares
 
 
 @dataclass(frozen=True)

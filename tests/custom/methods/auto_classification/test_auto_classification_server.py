@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from support.rounds import round_of
 
-from fedannot.custom.channel.estimate import Estimate
-from fedannot.custom.channel.estimate_fields import sent
+from fedannot.custom.channel.estimate import Estimate, sent
 from fedannot.custom.methods.auto_classification.outbound import NOISE_LEVEL, SUPPORT, UNDOES
 from fedannot.custom.methods.auto_classification.server import AutoClassificationServer
 from fedannot.custom.methods.auto_classification.settings import AutoClassificationSettings

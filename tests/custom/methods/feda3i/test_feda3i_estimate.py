@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from fedannot.custom.methods.feda3i.answers import QualityAnswer
-from fedannot.custom.methods.feda3i.estimate import QualityEstimate, estimate_quality
+from fedannot.custom.methods.feda3i.estimate import QualityAnswer, QualityEstimate, estimate_quality
 from fedannot.custom.methods.feda3i.records import NoGroups
 from fedannot.custom.methods.feda3i.two_groups import MIN_SITES, fit_two_groups
 

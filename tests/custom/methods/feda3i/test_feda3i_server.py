@@ -8,8 +8,7 @@ import pytest
 from support.rounds import round_of
 from test_feda3i_estimate import answers_of_one_direction
 
-from fedannot.custom.methods.feda3i.answers import QualityAnswer
-from fedannot.custom.methods.feda3i.estimate import QualityEstimate
+from fedannot.custom.methods.feda3i.estimate import QualityAnswer, QualityEstimate
 from fedannot.custom.methods.feda3i.records import NoGroups
 from fedannot.custom.methods.feda3i.server import FedA3IServer, mean_predicted_share
 from fedannot.custom.methods.feda3i.settings import FedA3ISettings

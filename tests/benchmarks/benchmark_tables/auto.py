@@ -9,15 +9,16 @@ import numpy as np
 from PIL import Image
 from scipy import ndimage
 
-from ...custom.data.noise.choice import NoiseChoice
-from ...custom.data.noise.noisy_copy import add_contour_noise
-from ...custom.data.phantoms.lesion_images import LesionImages
-from ...custom.data.phantoms.lesion_volumes import LesionVolumes
-from ...custom.data.phantoms.writer import write_phantom_federation
-from ...custom.data.whole_files import private_file, write_text
-from ...transforms.array_types import Floats
-from ...transforms.strict_files import read_json
-from ..runs.arms import Arm
+from fedannot.apps.runs.arms import Arm
+from fedannot.custom.data.noise.choice import NoiseChoice
+from fedannot.custom.data.noise.noisy_copy import add_contour_noise
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.data.whole_files import private_file, write_text
+from fedannot.transforms.array_types import Floats
+from fedannot.transforms.strict_files import read_json
+
 from . import decoupled, feda3i, fedia
 from .rows import MakeData, Row
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..runs.arms import Arm
+from fedannot.apps.runs.arms import Arm
+
 from .fedgsca import FEDAVG, cells, with_settings
 from .rows import Row
 

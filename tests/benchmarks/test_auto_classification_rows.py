@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from fedannot.apps.benchmarks.auto_classification import ARMS, ROWS
+from benchmark_tables.auto_classification import ARMS, ROWS
+
 from fedannot.apps.runs.job import Job
 
-JOBS = Path(__file__).parents[3] / "jobs"
+JOBS = Path(__file__).parents[2] / "jobs"
 
 
 def test_rows_and_arms() -> None:

@@ -14,7 +14,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.impl.wf_comm_server import WFCommServer
 from nvflare.apis.shareable import Shareable
 
-from fedannot.custom.flare.several_tasks import beside_others
+from fedannot.custom.flare.task_delivery import beside_others
 
 SITES = [Client(f"site-{number}", f"token {number}") for number in (1, 2, 3)]
 BOUND = 10.0

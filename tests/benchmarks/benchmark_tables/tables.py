@@ -5,11 +5,12 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ...custom.data.whole_files import write_text
-from ...custom.run.summary import LAST_ROUNDS
-from ..reports.annotation_findings import PrecisionAndRecall, pooled_correction
-from ..reports.centre_scores import CentreScores
-from ..reports.label_findings import PooledSelection, pooled_selection
+from fedannot.apps.reports.annotation_findings import PrecisionAndRecall, pooled_correction
+from fedannot.apps.reports.centre_scores import CentreScores
+from fedannot.apps.reports.label_findings import PooledSelection, pooled_selection
+from fedannot.custom.data.whole_files import write_text
+from fedannot.custom.run.summary import LAST_ROUNDS
+
 from .figures import ArmFigures, RowFigures, read_table
 
 

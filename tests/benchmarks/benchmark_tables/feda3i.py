@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.noise.choice import NoiseChoice
-from ...custom.data.phantoms.lesion_images import LesionImages
-from ...custom.data.phantoms.writer import write_phantom_federation
-from ..runs.arms import Arm
+from fedannot.apps.runs.arms import Arm
+from fedannot.custom.data.noise.choice import NoiseChoice
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
+
 from .rows import MakeData, Row
 
 SETTINGS = {"rounds": 12, "warmup_rounds": 5}

@@ -5,19 +5,20 @@ from pathlib import Path
 
 import plain_records
 import pytest
+from benchmark_tables import feda3i
+from benchmark_tables.feda3i import ROWS, one_bad_site
+from benchmark_tables.figures import row_figures as figures_of
+from benchmark_tables.rows import chosen_rows
+from benchmark_tables.tables import markdown_table, write_table
 
-from fedannot.apps.benchmarks import feda3i
-from fedannot.apps.benchmarks.feda3i import ROWS, one_bad_site
-from fedannot.apps.benchmarks.figures import row_figures as figures_of
-from fedannot.apps.benchmarks.rows import UnknownRowError, chosen_rows
-from fedannot.apps.benchmarks.tables import markdown_table, write_table
+from fedannot.apps.commands.bench import BenchmarkError
 from fedannot.apps.reports.comparison import paired_statistics
 from fedannot.apps.runs.job import Job, flat_settings
 from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.manifest import read_manifest
 from fedannot.custom.methods.lookup import read_job_settings
 
-JOBS = Path(__file__).parents[3] / "jobs"
+JOBS = Path(__file__).parents[2] / "jobs"
 
 
 def comparison(scores, groups=None, agree=None):
@@ -160,7 +161,7 @@ def test_the_fewest_effective_sites_of_weights_that_change_have_a_column():
 def test_rows_come_in_the_order_asked_for():
     assert list(chosen_rows(ROWS, None)) == list(ROWS)
     assert list(chosen_rows(ROWS, "weak, clean")) == ["weak", "clean"]
-    with pytest.raises(UnknownRowError, match=r"no rows \['strong'\]; the rows are: clean, "):
+    with pytest.raises(BenchmarkError, match=r"no rows \['strong'\]; the rows are: clean, "):
         chosen_rows(ROWS, "clean,strong")
 
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.phantoms.cells import Cells
-from ...custom.data.phantoms.writer import write_phantom_federation
-from ..runs.arms import Arm
+from fedannot.apps.runs.arms import Arm
+from fedannot.custom.data.phantoms.cells import Cells
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
+
 from .rows import MakeData, Row
 
 _WARMUP_ROUNDS = 9

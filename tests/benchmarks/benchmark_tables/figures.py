@@ -5,14 +5,14 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from ...custom.records.round_records import Record
-from ...transforms.errors import DataError, describe_validation_error
-from ...transforms.strict_files import read_json
-from ..reports.annotation_findings import CompletenessErrors, CorrectionScores
-from ..reports.centre_scores import CentreScores
-from ..reports.compared_runs import ComparedRun, Comparison, PairedArm
-from ..reports.label_findings import SelectionScores
-from ..reports.output import scoring_of
+from fedannot.apps.reports.annotation_findings import CompletenessErrors, CorrectionScores
+from fedannot.apps.reports.centre_scores import CentreScores
+from fedannot.apps.reports.compared_runs import ComparedRun, Comparison, PairedArm
+from fedannot.apps.reports.label_findings import SelectionScores
+from fedannot.apps.reports.output import scoring_of
+from fedannot.custom.records.round_records import Record
+from fedannot.transforms.errors import DataError, describe_validation_error
+from fedannot.transforms.strict_files import read_json
 
 
 class ArmFigures(Record):

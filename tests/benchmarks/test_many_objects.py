@@ -1,10 +1,10 @@
 """Pictures with many objects: how many there are, that none touch, and that each site has a look of its own."""
 
 import numpy as np
+from benchmark_tables.fedia import MS, pictures
+from benchmark_tables.many_objects import LOOKS, SIDE, ManyObjects, many_objects
 from PIL import Image
 
-from fedannot.apps.benchmarks.fedia import MS, pictures
-from fedannot.apps.benchmarks.many_objects import LOOKS, SIDE, ManyObjects, many_objects
 from fedannot.custom.data.manifest import read_manifest
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.transforms.connected_lesions import label_lesions

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import ndimage
 
-from ...custom.data.datalist import TRAINING
-from ...custom.data.description import ImageDescription
-from ...custom.data.federation import TEST_FOLDER
-from ...custom.data.manifest import Manifest
-from ...custom.data.phantoms.drawing import Drawing, DrawnSite, FederationSize, PhantomSite
-from ...custom.data.phantoms.storage import DrawnCase, ImageStorage
-from ...custom.seeding import derive_seed
-from ...transforms.array_types import Booleans, Floats
-from ...transforms.phantoms.smooth_noise import smooth_noise
+from fedannot.custom.data.datalist import TRAINING
+from fedannot.custom.data.description import ImageDescription
+from fedannot.custom.data.federation import TEST_FOLDER
+from fedannot.custom.data.manifest import Manifest
+from fedannot.custom.data.phantoms.drawing import Drawing, DrawnSite, FederationSize, PhantomSite
+from fedannot.custom.data.phantoms.storage import DrawnCase, ImageStorage
+from fedannot.custom.seeding import derive_seed
+from fedannot.transforms.array_types import Booleans, Floats
+from fedannot.transforms.phantoms.smooth_noise import smooth_noise
 
 SIDE = 96
 _NUM_OBJECTS = (20, 40)

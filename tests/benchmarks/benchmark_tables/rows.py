@@ -5,13 +5,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.whole_files import private_folder
-from ..reports.comparison import print_comparison
-from ..runs.arms import Arm
-from ..runs.compare import compare
-from ..runs.installed import jobs_folder
-from ..runs.progress import Progress
-from ..terminal import Terminal
+from fedannot.apps.commands.bench import BenchmarkError
+from fedannot.apps.reports.comparison import print_comparison
+from fedannot.apps.runs.arms import Arm
+from fedannot.apps.runs.compare import compare
+from fedannot.apps.runs.installed import jobs_folder
+from fedannot.apps.runs.progress import Progress
+from fedannot.apps.terminal import Terminal
+from fedannot.custom.data.whole_files import private_folder
+
 from .figures import RowFigures, row_figures
 
 MakeData = Callable[[Path, int], None]
@@ -34,21 +36,17 @@ class Row:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-class UnknownRowError(ValueError):
-    """A row was asked for that the benchmark does not have."""
-
-
 def chosen_rows(rows: Mapping[str, Row], names: str | None) -> dict[str, Row]:
     """Return the rows named in a list with commas, in that order; all where there is none.
 
     Raises:
-        UnknownRowError: if there is no such row.
+        BenchmarkError: if there is no such row.
     """
     if names is None:
         return dict(rows)
     asked = [name.strip() for name in names.split(",")]
     if unknown := [name for name in asked if name not in rows]:
-        raise UnknownRowError(f"There are no rows {unknown}; the rows are: {', '.join(rows)}.")
+        raise BenchmarkError(f"There are no rows {unknown}; the rows are: {', '.join(rows)}.")
     return {name: rows[name] for name in asked}
 
 

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.noise.noisy_copy import leave_lesions_out
-from ...custom.data.phantoms.lesion_volumes import LesionVolumes
-from ...custom.data.phantoms.writer import write_phantom_federation
-from ..runs.arms import Arm
+from fedannot.apps.runs.arms import Arm
+from fedannot.custom.data.noise.noisy_copy import leave_lesions_out
+from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
+
 from .many_objects import ManyObjects
 from .rows import MakeData, Row
 

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.phantoms.chambers import Chambers
-from ...custom.data.phantoms.writer import write_phantom_federation
-from ..runs.arms import Arm
+from fedannot.apps.runs.arms import Arm
+from fedannot.custom.data.phantoms.chambers import Chambers
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
+
 from .rows import MakeData, Row
 
 PROTOCOLS = "0-0-C(20,8)-D(20,8)"
