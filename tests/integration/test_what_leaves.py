@@ -24,7 +24,7 @@ from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.flare.messages import METHOD_TASK
 from fedannot.custom.methods.lookup import method_of
 from fedannot.custom.outbound.registry import OutboundRegistry
-from fedannot.custom.task_names import TRAIN
+from fedannot.custom.task_names import COMPARE_SCORES, KEEP_SCORES, TRAIN
 
 pytestmark = pytest.mark.processes
 
@@ -63,7 +63,7 @@ UNSEEN = {"decoupled": {"has_model"}}
 
 # These send some fields where their settings ask for it, or where they decide on another method, which is not here.
 DECIDING = {"auto", "auto_classification", "audit"}
-UNASKED = {"score_in_use", "compare_shadow", "estimate_quality", "estimate_completeness", "correct_annotations"}
+UNASKED = {KEEP_SCORES, COMPARE_SCORES}
 
 # What NVFlare sends beside results: registration, heart beats, acknowledgements, and pieces of models.
 FRAMEWORK_PAYLOADS = (
