@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from .aggregation.drift import squared_distance
     from .aggregation.streaming_average import StreamingAverage
     from .aggregation.weighting import LayerWeights, quantity_weights
-    from .channel.cases import JudgedCase
-    from .channel.confusion import confident_joint
-    from .channel.site_estimates import estimate_completeness, estimate_offset
+    from .annotation_bias.cases import PredictedCase
+    from .annotation_bias.confusion import confident_joint
+    from .annotation_bias.site_estimates import estimate_completeness, estimate_offset
     from .data.description import read_site_description
     from .data.federation import read_federation
     from .data.noise.choice import NoiseChoice
@@ -42,13 +42,13 @@ __all__ = [
     "FedAvgServer",
     "FedAvgSettings",
     "FedAvgSite",
-    "JudgedCase",
     "LayerWeights",
     "LesionImages",
     "LesionVolumes",
     "Method",
     "NoiseChoice",
     "OutboundField",
+    "PredictedCase",
     "ServerMethod",
     "SiteMethod",
     "StreamingAverage",
@@ -82,9 +82,9 @@ __getattr__, __dir__ = lazy_names(
         "squared_distance": "aggregation.drift",
         "StreamingAverage": "aggregation.streaming_average",
         **dict.fromkeys(("LayerWeights", "quantity_weights"), "aggregation.weighting"),
-        "JudgedCase": "channel.cases",
-        "confident_joint": "channel.confusion",
-        **dict.fromkeys(("estimate_completeness", "estimate_offset"), "channel.site_estimates"),
+        "PredictedCase": "annotation_bias.cases",
+        "confident_joint": "annotation_bias.confusion",
+        **dict.fromkeys(("estimate_completeness", "estimate_offset"), "annotation_bias.site_estimates"),
         "read_site_description": "data.description",
         "read_federation": "data.federation",
         "NoiseChoice": "data.noise.choice",

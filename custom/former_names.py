@@ -14,6 +14,7 @@ FORMER_SETTINGS: dict[str, str] = {
     "undo": "correct",
     "shadow_rounds": "rollback_rounds",
     "min_predicted_share": "min_predicted_fraction",
+    "surest": "confident_fraction",
 }
 
 # Setting, by its new name → former values → values.
@@ -23,7 +24,20 @@ FORMER_VALUES: dict[str, dict[str, str]] = {
 
 # Former name of a field in a record, a summary or a state → its name. A table of words alone: a field counts as
 # renamed where the record has no field of the former name and one of the new name.
-OLD_FIELD_NAMES: dict[str, str] = {}
+OLD_FIELD_NAMES: dict[str, str] = {
+    "judged_by": "predicted_by",
+    "told": "informed",
+    "established": "confirmed",
+    "is_established": "is_confirmed",
+    "undone_from_round": "corrected_from_round",
+    "is_sure": "is_confident",
+    "shadow": "rollback",
+    "shadow_is": "rollback_is",
+    "shadow_of": "rollback_of",
+    "swapped": "confused",
+    "overshoot": "model_boundary_bias",
+    "undoes": "corrects",
+}
 
 _WARNED: set[str] = set()
 

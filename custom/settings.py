@@ -91,7 +91,7 @@ class _ScheduledTraining(SettingsModel):
         optimizer: ``adam``, or ``sgd``, stochastic gradient descent.
         momentum: of ``sgd``.
         weight_decay: how much of every parameter is added to its gradient.
-        learning_rate_steps: shares of all rounds after which the learning rate is a tenth of what it was before.
+        learning_rate_steps: fractions of all rounds after which the learning rate is a tenth of what it was before.
     """
 
     optimizer: Literal["adam", "sgd"] = "adam"

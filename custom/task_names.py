@@ -13,16 +13,16 @@ ESTIMATE_COMPLETENESS = "estimate_completeness"
 CORRECT_ANNOTATIONS = "correct_annotations"
 
 # The own method, for segmentation and for classification.
-ESTIMATE_CHANNEL = "estimate_annotation_bias"
-UNDO_CHANNEL = "correct_annotation_bias"
+ESTIMATE_ANNOTATION_BIAS = "estimate_annotation_bias"
+CORRECT_ANNOTATION_BIAS = "correct_annotation_bias"
 KEEP_SCORES = "keep_scores"
 COMPARE_SCORES = "compare_scores"
 ESTIMATE_CONFUSION = "estimate_confusion"
-UNDO_CONFUSION = "correct_labels"
+CORRECT_LABELS = "correct_labels"
 USE_GIVEN_LABELS = "use_given_labels"
 
 # The audits.
-KEEP_JUDGE = "keep_reference_model"
+KEEP_REFERENCE_MODEL = "keep_reference_model"
 AUDIT_CASES = "audit_cases"
 AUDIT_LABELS = "audit_labels"
 CONCLUDE = "conclude"
@@ -32,10 +32,10 @@ KEEP_MODEL = "keep_model"
 
 # Former name of a task → its name. A server of an earlier version asks by these.
 FORMER_TASKS = {
-    "estimate_channel": ESTIMATE_CHANNEL,
-    "undo_channel": UNDO_CHANNEL,
-    "undo_confusion": UNDO_CONFUSION,
-    "keep_judge": KEEP_JUDGE,
+    "estimate_channel": ESTIMATE_ANNOTATION_BIAS,
+    "undo_channel": CORRECT_ANNOTATION_BIAS,
+    "undo_confusion": CORRECT_LABELS,
+    "keep_judge": KEEP_REFERENCE_MODEL,
 }
 
 

@@ -35,7 +35,7 @@ SMALL: dict[str, Any] = {
     "rounds": 3,
     "warmup_rounds": 1,
     "max_extra_warmup_rounds": 0,
-    "min_predicted_share": 0.0,
+    "min_predicted_fraction": 0.0,
     "network.features": [4, 4, 8, 8, 8, 4],
     "network.widths": [4, 8, 8, 8],
     "training.local_epochs": 1,

@@ -64,7 +64,7 @@ def summary_values(**fields: Any) -> dict[str, Any]:
 
 
 def summary(**fields: Any) -> Summary:
-    """A run's summary, likewise."""
+    """A run's summary, as above."""
     values = summary_values(**fields)
     return SUMMARIES[values["task"]].model_validate(values)
 

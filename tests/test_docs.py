@@ -14,7 +14,7 @@ from pkgutil import resolve_name
 
 import pytest
 from benchmark_tables.figures import read_table
-from benchmarks.card_tables import made_anew
+from benchmarks.card_tables import regenerated
 from pages import ROOT, Page, anchor, commands_of, fault_of_command, links, num_words, read_page, sentences, shown
 
 import fedannot
@@ -209,7 +209,7 @@ def test_the_table_of_equations_names_functions() -> None:
 def test_tables_are_those_of_the_figures_beside_them() -> None:
     """`python tests/benchmarks/card_tables.py docs/benchmarks/*.md docs/lab/*.md` makes them."""
     texts = {page: page.path.read_text(encoding="utf-8") for page in PAGES}
-    assert [page.name for page, text in texts.items() if made_anew(text, page.path.parent) != text] == []
+    assert [page.name for page, text in texts.items() if regenerated(text, page.path.parent) != text] == []
 
 
 def test_long_tables_are_made_from_figures() -> None:
@@ -240,11 +240,13 @@ def test_a_table_with_words_gets_the_figures_of_its_rows_and_misses_none(tmp_pat
     line = "| `{}` | some | {} | {} | {} |\n"
     page = head + "".join(line.format(name, "", "1.0", "0.3") for name in "ba") + "<!-- end -->\n"
     figures = ("70.0 / 80.0", "72.0 / 81.0", "**+1.5** ± 0.7")
-    assert made_anew(page, tmp_path) == head + "".join(line.format(name, *figures) for name in "ba") + "<!-- end -->\n"
+    assert (
+        regenerated(page, tmp_path) == head + "".join(line.format(name, *figures) for name in "ba") + "<!-- end -->\n"
+    )
     with pytest.raises(ValueError, match="in no line: b"):
-        made_anew(page.replace("`b`", "`a`", 1).replace(line.format("a", "", "1.0", "0.3"), "", 1), tmp_path)
+        regenerated(page.replace("`b`", "`a`", 1).replace(line.format("a", "", "1.0", "0.3"), "", 1), tmp_path)
     with pytest.raises(ValueError, match="twice"):
-        made_anew(page.replace("`b`", "`a`"), tmp_path)
+        regenerated(page.replace("`b`", "`a`"), tmp_path)
 
 
 @pytest.mark.parametrize(

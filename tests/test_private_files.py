@@ -38,7 +38,7 @@ EXCEPTIONS = {
     "custom/corrections/pixels.py:write_pixels": _MEMORY,
     "custom/flare/task_process.py:_packed": _MEMORY,
     "custom/flare/swarm_executor.py:do_task": _OF_ANOTHER,
-    "custom/run/course.py:_finish": _OF_ANOTHER,
+    "custom/run/round_loop.py:_finish": _OF_ANOTHER,
     "custom/flare/tracking.py:save": "a tracking server gets numbers alone",
     "apps/audit/running.py:_federation": "a link, in a private folder",
     "apps/reports/swarm_output.py:embedded_federation": "a link, in a folder of tempfile's",

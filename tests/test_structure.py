@@ -159,8 +159,8 @@ ADAPTED = {
         f"fedannot.custom.aggregation.{name}"
         for name in (
             *(f"round_average.{name}" for name in ("AveragingPlan", "RoundAverage", "SentModel")),
-            "sample_claims.SampleClaims",
-            "sample_claims.claim_limit",
+            "reported_counts.ReportedCounts",
+            "reported_counts.claim_limit",
         )
     },
     # Optimizers are touched there so that NVFlare's start of a process stays small.
@@ -378,7 +378,7 @@ def test_site_process_starts_without_what_it_does_not_need():
     )
     assert {"torch", "fedannot.custom.methods.feda3i.site"} <= loaded
     # The server's half, the course of rounds, what is another method's.
-    server = ("methods.feda3i.server", "run.course", "aggregation.streaming_average", "methods.fedia.site")
+    server = ("methods.feda3i.server", "run.round_loop", "aggregation.streaming_average", "methods.fedia.site")
     assert loaded & {f"fedannot.custom.{name}" for name in server} == set()
     unwanted = {"monai", "monai.apps", "matplotlib", "typer", "rich", "pandas", "sklearn", "skimage"}
     assert loaded & unwanted == set()

@@ -44,16 +44,16 @@ class IgnoreUnannotatedParams:
 
 
 class IgnoreUnannotated(Transform):  # type: ignore[misc]
-    """Mark the surest of the proposed objects that an annotation does not have as :data:`IGNORED_LABEL`.
+    """Mark the most confident of the proposed objects that an annotation does not have as :data:`IGNORED_LABEL`.
 
     Proposals are maps of sureness ``(H, W[, D])``: above 0 in objects that a model finds and the annotator may have
     missed. Objects are the connected components of what is above 0; one that touches an annotated pixel is none that is
-    missing and is left out. The surest ones by their largest value are taken first. Annotated pixels never change.
-    Masks are numpy or torch; type and dtype are kept. Nothing is random and nothing leaves the site.
+    missing and is left out. The most confident ones by their largest value are taken first. Annotated pixels never
+    change. Masks are numpy or torch; type and dtype are kept. Nothing is random and nothing leaves the site.
 
     Args:
         most: no more objects than this are ignored: the estimated number of missing ones.
-        sureness: an object counts whose largest value is at least this.
+        confidence: an object counts whose largest value is at least this.
         margin: objects are ignored with so many pixels of background around them, as proposals may be too small.
 
     Raises:
@@ -67,14 +67,14 @@ class IgnoreUnannotated(Transform):  # type: ignore[misc]
         (255, 0)
     """
 
-    def __init__(self, most: int, sureness: float = 0.8, margin: int = 0) -> None:
-        if most < 0 or margin < 0 or not 0 < sureness <= 1:
+    def __init__(self, most: int, confidence: float = 0.8, margin: int = 0) -> None:
+        if most < 0 or margin < 0 or not 0 < confidence <= 1:
             raise ValueError(
-                f"Expected most and margin from 0 and a sureness above 0 and up to 1, but got {most=}, {sureness=}, "
+                f"Expected most and margin from 0 and a sureness above 0 and up to 1, but got {most=}, {confidence=}, "
                 f"{margin=}."
             )
         self.most = most
-        self.sureness = sureness
+        self.confidence = confidence
         self.margin = margin
 
     def make_params(self, mask: Mask, proposals: Array) -> IgnoreUnannotatedParams:
@@ -86,10 +86,10 @@ class IgnoreUnannotated(Transform):  # type: ignore[misc]
         array = as_array(mask)
         labelled, count = _numbered(array, proposals)
         touched = set(np.unique(labelled[(array != 0) & (array != IGNORED_LABEL)]).tolist())
-        sureness = enumerate(largest_in_lesions(np.asarray(proposals), labelled, count).tolist(), start=1)
-        found = {number: value for number, value in sureness if value >= self.sureness and number not in touched}
-        surest = sorted(found, key=lambda number: -found[number])
-        return IgnoreUnannotatedParams(tuple(array.shape), tuple(sorted(surest[: self.most])))
+        confidence = enumerate(largest_in_lesions(np.asarray(proposals), labelled, count).tolist(), start=1)
+        found = {number: value for number, value in confidence if value >= self.confidence and number not in touched}
+        confident_fraction = sorted(found, key=lambda number: -found[number])
+        return IgnoreUnannotatedParams(tuple(array.shape), tuple(sorted(confident_fraction[: self.most])))
 
     def apply_transform(self, mask: Mask, proposals: Array, params: IgnoreUnannotatedParams) -> Mask:
         """Return the mask with the chosen objects ignored; the input is kept.
@@ -119,8 +119,8 @@ class IgnoreUnannotatedd(MapTransform):  # type: ignore[misc]
         keys: keys of the masks.
         proposals_key: key of the map of sureness.
         most: see :class:`IgnoreUnannotated`.
-        sureness: likewise.
-        margin: likewise.
+        confidence: as above.
+        margin: as above.
         allow_missing_keys: pass over a key that the data do not have.
     """
 
@@ -129,13 +129,13 @@ class IgnoreUnannotatedd(MapTransform):  # type: ignore[misc]
         keys: KeysCollection,
         proposals_key: str,
         most: int,
-        sureness: float = 0.8,
+        confidence: float = 0.8,
         margin: int = 0,
         *,
         allow_missing_keys: bool = False,
     ) -> None:
         super().__init__(keys, allow_missing_keys)
-        self.transform = IgnoreUnannotated(most, sureness, margin)
+        self.transform = IgnoreUnannotated(most, confidence, margin)
         self.proposals_key = proposals_key
 
     def __call__(self, data: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -155,7 +155,7 @@ class IgnoreUnannotatedd(MapTransform):  # type: ignore[misc]
 
 
 def _numbered(array: Array, proposals: Array) -> tuple[Components, int]:
-    sureness: Sequence[int] = np.shape(proposals)
-    if tuple(sureness) != array.shape:
-        raise ValueError(f"Expected proposals of the mask's shape {array.shape}, but got {tuple(sureness)}.")
+    confidence: Sequence[int] = np.shape(proposals)
+    if tuple(confidence) != array.shape:
+        raise ValueError(f"Expected proposals of the mask's shape {array.shape}, but got {tuple(confidence)}.")
     return label_lesions(np.asarray(proposals) > 0)

@@ -22,7 +22,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return a text of several lines likewise; lines after the first are indented, so that none passes for a first."""
+    """Return a text of several lines as above; lines after the first are indented, so that none passes for a first."""
     return "\n    ".join(printable(line) for line in text.split("\n"))
 
 

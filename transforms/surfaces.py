@@ -18,7 +18,7 @@ from .array_types import AnyFloats, Booleans, Floats
 _SMOOTHING = 0.8
 # A field that changes less from pixel to pixel has no contour there.
 _SMALLEST_SLOPE = 1e-3
-_SURELY_OUTSIDE = 0.02
+_CONFIDENTLY_OUTSIDE = 0.02
 # Pixels around an object that say where its contour runs.
 SURFACE_MARGIN = 4
 # Probabilities nearer to 0 or 1 than this say nothing more about where the contour runs.
@@ -157,8 +157,12 @@ def _level(smooth: Floats, num_pixels: int) -> float:
     """The level of a smooth field whose contour encloses as much as so many pixels, cut pixels by their parts."""
     width = np.maximum(sum(_steepness(smooth, axis) for axis in range(smooth.ndim)), _SMALLEST_SLOPE)
     # All others are outside or inside whatever the level.
-    near = (smooth > _SURELY_OUTSIDE) & (smooth < 1 - _SURELY_OUTSIDE)
-    values, widths, remaining = smooth[near], width[near], num_pixels - np.count_nonzero(smooth >= 1 - _SURELY_OUTSIDE)
+    near = (smooth > _CONFIDENTLY_OUTSIDE) & (smooth < 1 - _CONFIDENTLY_OUTSIDE)
+    values, widths, remaining = (
+        smooth[near],
+        width[near],
+        num_pixels - np.count_nonzero(smooth >= 1 - _CONFIDENTLY_OUTSIDE),
+    )
 
     def excess(level: float) -> float:
         return float(np.clip(0.5 + (values - level) / widths, 0.0, 1.0).sum()) - remaining

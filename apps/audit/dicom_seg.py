@@ -14,7 +14,7 @@ from ...transforms.printable import printable
 _FEWEST_SLICES = 2
 # DICOM's axes grow to the left and back, NIfTI's to the right and front.
 _TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
-# Share of a voxel by which its place may differ in the two files.
+# Fraction of a voxel by which its place may differ in the two files.
 _TOLERANCE = 0.1
 _LONGEST_NAME = 64
 _SCHEME = "99FEDANNOT"

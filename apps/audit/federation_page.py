@@ -38,7 +38,7 @@ def write_federation_page(summary: Summary, file: Path) -> Path:
         .get_template("federation_page.html")
         .render(
             report=report,
-            charts=[channel_chart(table) for table in report.tables],
+            charts=[bias_chart(table) for table in report.tables],
             style=Markup(style),
             policy=content_policy(style),
             printable=printable,
@@ -48,7 +48,7 @@ def write_federation_page(summary: Summary, file: Path) -> Path:
     return file
 
 
-def channel_chart(table: ParameterTable) -> Markup | None:
+def bias_chart(table: ParameterTable) -> Markup | None:
     """Draw every site's deviation from zero with its interval; None where there is none.
 
     Args:

@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...custom.channel.estimate_record import ParameterRecord, ReferenceLevelRecord
-from ...custom.channel.parameters import WRONG_LABELS, ParameterKey, ParameterKind
-from ...custom.channel.statuses import Evidence, EvidenceCode, Status, Unit
+from ...custom.annotation_bias.estimate_record import ParameterRecord, ReferenceLevelRecord
+from ...custom.annotation_bias.parameters import WRONG_LABELS, ParameterKey, ParameterKind
+from ...custom.annotation_bias.statuses import Evidence, EvidenceCode, Status, Unit
 from ...custom.methods.audit.records import AuditFindings, AuditRecord
 from ...custom.methods.audit_classification.records import LabelAuditFindings
 from ...custom.methods.auto.records import (
-    ChannelFindings,
-    ChannelRecord,
+    BiasFindings,
+    BiasRecord,
     DecisionRecord,
     Outcome,
-    SiteChannelRecord,
+    SiteBiasRecord,
 )
 from ...custom.methods.auto_classification.records import NoiseLevelEstimate
 from ...custom.run.summary_record import Summary
@@ -44,7 +44,7 @@ class SiteParameter:
     Attributes:
         site: the site.
         deviation: from zero, of a share in percent; None where it is not known.
-        low: lower end of its interval, likewise.
+        low: lower end of its interval, as above.
         high: upper end.
         unit: ``px``, ``mm`` or ``%``.
         status: what is known.
@@ -90,7 +90,7 @@ class ParameterTable:
 
     Attributes:
         title: what it is.
-        zero: where zero lies, and what that assumes; empty for shares.
+        zero: where the reference level is, and what that assumes; empty for shares.
         rows: by site, in their order.
     """
 
@@ -108,9 +108,9 @@ class FederationReport:
         decision: what `auto` would do.
         tables: by parameter.
         kinds: names of the kinds of problems.
-        shares: by site, of each kind the share of patients with a finding, and its AUROC there, in words.
+        shares: by site, of each kind the fraction of patients with a finding, and its AUROC there, in words.
         patients: audited, by site.
-        silent: sites that reported nothing, or have not been told.
+        silent: sites that reported nothing, or have not been informed.
     """
 
     lead: FederationLead
@@ -158,11 +158,11 @@ def federation_report(summary: Summary) -> FederationReport:
             for site in sorted(audit.kinds, key=natural_order)
         },
         patients=audit.patients,
-        silent=tuple(sorted(set(summary.sites) - set(audit.told), key=natural_order)),
+        silent=tuple(sorted(set(summary.sites) - set(audit.informed), key=natural_order)),
     )
 
 
-def parameter_tables(channel: ChannelRecord, units: Mapping[str, Unit]) -> tuple[ParameterTable, ...]:
+def parameter_tables(channel: BiasRecord, units: Mapping[str, Unit]) -> tuple[ParameterTable, ...]:
     """Return what is known of how sites annotate, a table for every parameter, by class, contours first.
 
     Args:
@@ -174,9 +174,9 @@ def parameter_tables(channel: ChannelRecord, units: Mapping[str, Unit]) -> tuple
     return tuple(_table(channel, units, key) for key in sorted(keys, key=_place))
 
 
-def _concluded(summary: Summary) -> tuple[ChannelRecord, AuditRecord]:
+def _concluded(summary: Summary) -> tuple[BiasRecord, AuditRecord]:
     """What was concluded of all sites, and what they reported of their cases."""
-    channels, findings = summary.added(ChannelFindings), summary.added(AuditFindings)
+    channels, findings = summary.added(BiasFindings), summary.added(AuditFindings)
     if channels is not None and findings is not None and findings.audit is not None and channels.channels:
         return channels.channels[-1], findings.audit
     labels = summary.added(LabelAuditFindings)
@@ -212,23 +212,23 @@ def _labels_as_channel(
     right_labels: Evidence | None,
     before_round: int,
     noisy: tuple[str, ...] = (),
-) -> ChannelRecord:
+) -> BiasRecord:
     """The noise levels as a channel with one parameter, of all classes together."""
     reference = ReferenceLevelRecord(
         kind=None,
         value=None,
         standard_error=None,
-        is_sure=True,
+        is_confident=True,
         unit=None,
         reasons=() if right_labels is None else (right_labels,),
     )
     outcome = Outcome.CORRECTED if noisy else Outcome.NOTHING
-    return ChannelRecord(
+    return BiasRecord(
         before_round=before_round,
         reference_levels={WRONG_LABELS.label: reference},
         decision=DecisionRecord(outcome=outcome, is_applied=False, corrected=noisy),
         sites={
-            site: SiteChannelRecord(parameters={WRONG_LABELS: one}, corrections=(), corrected_before_round=None)
+            site: SiteBiasRecord(parameters={WRONG_LABELS: one}, corrections=(), corrected_before_round=None)
             for site, one in levels.items()
         },
     )
@@ -243,12 +243,12 @@ _PROBLEMS = {
     Problem.TOO_SMALL: (ParameterKind.OFFSET, -1),
     Problem.TOO_LARGE: (ParameterKind.OFFSET, 1),
     Problem.LEFT_OUT: (ParameterKind.MISSING, 1),
-    Problem.ANOTHER_CLASS: (ParameterKind.SWAPPED, 1),
+    Problem.ANOTHER_CLASS: (ParameterKind.CONFUSED, 1),
     Problem.WRONG_LABELS: (ParameterKind.LABELS, 1),
 }
 
 
-def _lead(channel: ChannelRecord, audit: AuditRecord) -> FederationLead:
+def _lead(channel: BiasRecord, audit: AuditRecord) -> FederationLead:
     parameters = {site: record.parameters for site, record in channel.sites.items()}
     counts = {
         problem: sum(_is_found(of_site, kind, sign) for of_site in parameters.values())
@@ -278,8 +278,8 @@ def _largest_difference(parameters: Mapping[str, Mapping[ParameterKey, Parameter
     for of_site in parameters.values():
         for key, one in of_site.items():
             is_unsure = key.kind is ParameterKind.OFFSET and one.has(EvidenceCode.REFERENCE_UNSURE)
-            if is_unsure and one.from_zero is not None:
-                found.setdefault(key, []).append(one.from_zero)
+            if is_unsure and one.from_reference is not None:
+                found.setdefault(key, []).append(one.from_reference)
     extents = [
         max(middle for middle, _, _ in of_class) - min(middle for middle, _, _ in of_class)
         for of_class in found.values()
@@ -288,7 +288,7 @@ def _largest_difference(parameters: Mapping[str, Mapping[ParameterKey, Parameter
     return max(extents, default=None)
 
 
-def _table(channel: ChannelRecord, units: Mapping[str, Unit], key: ParameterKey) -> ParameterTable:
+def _table(channel: BiasRecord, units: Mapping[str, Unit], key: ParameterKey) -> ParameterTable:
     rows = tuple(
         _row(site, key, channel.sites[site], units.get(site, "px"))
         for site in sorted(channel.sites, key=natural_order)
@@ -301,11 +301,11 @@ def _table(channel: ChannelRecord, units: Mapping[str, Unit], key: ParameterKey)
     return ParameterTable(table_title(key, is_only=is_only), zero, rows)
 
 
-def _row(site: str, key: ParameterKey, record: SiteChannelRecord, unit: Unit) -> SiteParameter:
+def _row(site: str, key: ParameterKey, record: SiteBiasRecord, unit: Unit) -> SiteParameter:
     parameter, is_length = record.parameters[key], key.kind is ParameterKind.OFFSET
     scale = 1.0 if is_length else 100.0
-    from_zero = parameter.from_zero
-    deviation, low, high = (None,) * 3 if from_zero is None else (scale * value for value in from_zero)
+    from_reference = parameter.from_reference
+    deviation, low, high = (None,) * 3 if from_reference is None else (scale * value for value in from_reference)
     return SiteParameter(
         site=site,
         deviation=deviation,

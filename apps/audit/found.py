@@ -50,7 +50,7 @@ def find_audits(folder: Path, site: str | None = None) -> list[FoundAudit]:
 
 
 def find_audit(folder: Path, site: str | None = None) -> FoundAudit:
-    """Find the only audit in a folder likewise.
+    """Find the only audit in a folder as above.
 
     Raises:
         DataError: as :func:`find_audits`, or if there are audits of several sites.

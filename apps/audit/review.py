@@ -64,7 +64,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     Attributes:
         access: the codes of its addresses, and the tokens that requests must know; new with every server.
-        on_exchange: is told of every code of this review that somebody gave, and whether it had been used before.
+        on_exchange: learns of every code of this review that somebody gave, and whether it had been used before.
 
     Raises:
         OSError: if the port is taken.
@@ -93,7 +93,7 @@ class ReviewServer(ThreadingHTTPServer):
             raise OSError(error.errno, f"{error.strerror}; choose another --port, or 0", f"{HOST}:{port}") from error
 
     def address_of(self, code: str) -> str:
-        """Return the address with a code; what follows the # is never sent, nor told to other pages."""
+        """Return the address with a code; what follows the # is never sent, nor reported to other pages."""
         return f"http://{HOST}:{self.server_port}/#{code}"
 
     @property

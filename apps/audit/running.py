@@ -24,7 +24,7 @@ JOBS = {"segmentation": "audit", "classification": "audit_classification"}
 # Beside the output folder, after its name: a federation of the one site that is audited.
 ALONE_FOLDER = "federation"
 _MADE = "One site alone"
-# A quick audit whose model cannot judge yet goes on to twice the rounds, up to so many.
+# A quick audit whose model cannot predict yet goes on to twice the rounds, up to so many.
 _MOST_ROUNDS = 24
 
 
@@ -44,12 +44,12 @@ def run_audit(
         out: the output folder.
         jobs: a folder of jobs; None for those that are installed.
         data: a federation's folder, or one site's; None for the embedded phantom.
-        profile: ``quick`` has one early model judge all cases, after more rounds where it finds too little to judge;
-            ``thorough`` is the job as it is: of contours models that have not learnt them, of labels one of more
-            rounds.
+        profile: ``quick`` has one early model predict all cases, after more rounds where it finds too little to
+            predict; ``thorough`` is the job as it is: of contours models that have not learnt them, of labels one of
+            more rounds.
         overrides: settings that replace the job's; rounds that are given stay.
         resume: whether the run in the output folder goes on.
-        progress: where it is told what is done.
+        progress: where it learns what is done.
 
     Raises:
         DataError: if the data are neither a federation's nor a site's, or cannot be used.
@@ -75,13 +75,13 @@ def run_audit(
     if profile == "thorough" or "rounds" in given:
         return summary
     while not _is_fit(summary) and (more := 2 * summary.rounds_finished) <= _MOST_ROUNDS:
-        progress.tell(f"The model finds too little of what is annotated to judge it: on to {more} rounds.")
+        progress.tell(f"The model finds too few of the annotated objects to be a reference: on to {more} rounds.")
         summary = run(given | {"rounds": more}, resume=True)
     return summary
 
 
 def _is_fit(summary: Summary) -> bool:
-    """Whether the model could judge; also where that is not asked."""
+    """Whether the model could predict; also where that is not asked."""
     found = summary.added(AuditFindings)
     return found is None or found.audit is None or found.audit.is_fit is not False
 

@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ...custom.audit.decisions import Decision, Decisions, read_decisions
-from ...custom.audit.findings import AuditedCase, Conclusion, Finding, JudgedBy, SiteAudit
+from ...custom.audit.findings import AuditedCase, Conclusion, Finding, ReferenceModelKind, SiteAudit
 from ...custom.data.whole_files import replaced
 from .case_files import CaseReader
 from .case_pictures import content_and_crop
@@ -69,7 +69,7 @@ def without_names(audit: SiteAudit) -> tuple[SiteAudit, dict[str, str]]:
         method="",
         made="",
         model_sha256="",
-        judged_by=JudgedBy(folds=1),
+        predicted_by=ReferenceModelKind(folds=1),
         task=audit.task,
         classes=audit.classes,
         unit=audit.unit,

@@ -14,7 +14,7 @@ from ...transforms.printable import printable
 from ..checking.checking import check_site
 from ..checking.report import SiteReport
 from ..wording.evidence import reference_level_in_words
-from ..wording.findings import REFERENCE_TITLE, finding_in_words, judged_by_in_words, kind_title
+from ..wording.findings import REFERENCE_TITLE, finding_in_words, kind_title, reference_model_in_words
 from ..wording.phrases import size_in_words
 from ..wording.site_audit import (
     cases_in_words,
@@ -22,7 +22,7 @@ from ..wording.site_audit import (
     finding_facts,
     headline,
     kinds_in_words,
-    told_conclusions,
+    shown_conclusions,
 )
 from ..wording.steps import next_steps
 from .case_files import CaseReader, can_be_accepted
@@ -132,11 +132,11 @@ def page_values(
         "is_shared": is_shared,
         "has_images": True,
         "headline": cases_in_words(audit) if is_shared else headline(audit),
-        "conclusions": told_conclusions(audit, is_shared=is_shared),
+        "conclusions": shown_conclusions(audit, is_shared=is_shared),
         "steps": next_steps(audit, files),
         "detection": detection_sentence(audit),
         "kinds": [(kind, kind_title(kind.kind), words) for kind, words in kinds_in_words(audit)],
-        "judged_by": judged_by_in_words(audit.judged_by),
+        "predicted_by": reference_model_in_words(audit.predicted_by),
         "reference_levels": {name: reference_level_in_words(level) for name, level in audit.reference_levels.items()},
         "files": files,
         "style": Markup(style),

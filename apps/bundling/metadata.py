@@ -135,7 +135,7 @@ def scores(source: BundleSource) -> dict[str, float | str]:
 def site_weights(source: BundleSource) -> dict[str, Any]:
     """Return the weights with which the sites' models were added up in the last round.
 
-    Per site and layer block where they differ between blocks, else one number per site; shares of samples for
+    Per site and layer block where they differ between blocks, else one number per site; fractions of samples for
     federated averaging. A site's own model has none.
     """
     if source.site is not None or source.summary is None:

@@ -124,7 +124,7 @@ def _scores(metadata: Mapping[str, Any]) -> str:
     if "dice" in measured or "left_empty" in measured:
         meaning = (
             " dice is the mean over the cases in which a class is annotated, 0 where it is missed; left_empty, "
-            "if there are others, the share of them in which it is found nowhere."
+            "if there are others, the fraction of them in which it is found nowhere."
         )
     return f"After the last round, on {where}: {listed}.{meaning}"
 

@@ -35,7 +35,7 @@ class BundleSource:
         federation: the federation's name, None where it is not known.
         site: the site whose own model it is, None for the global model.
         summary: of the run; empty where the server's files are not here, as at a site.
-        last_record: of the run's last round; likewise.
+        last_record: of the run's last round; as above.
         local_scores: what the site's model scores on the site's own cases, None where it was not measured.
     """
 

@@ -7,7 +7,7 @@ from ...custom.data.datalist import TRAINING
 from .facts import SiteFacts
 from .finding import Finding, Severity, plural, site_finding
 
-# A smaller loss than this share of an annotation's voxels is its rim.
+# A smaller loss than this fraction of an annotation's voxels is its rim.
 CUT_SHARE = 0.01
 
 
@@ -45,7 +45,9 @@ def check_absent_classes(site: SiteFacts) -> Iterator[Finding]:
         yield site_finding(
             Severity.WARNING,
             "single-class",
-            f"found one class in all of {plural(len(annotations), 'training case')}; expected at least two, to be told "
+            f"found one class in all of {plural(len(annotations), 'training case')}; expected at least two, to be "
+            f"known "
+            f""
             "apart.",
             "Check the labels in the datalist, or join the site's cases with another's.",
         )

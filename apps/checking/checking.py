@@ -51,7 +51,7 @@ def check_folder(folder: Path, watch: Watch | None = None) -> CheckReport:
 
     Args:
         folder: with ``federation.yaml``, or with ``data.yaml``.
-        watch: is told how many cases of a site are read.
+        watch: learns how many cases of a site are read.
 
     Raises:
         DataError: if it is neither, or ``federation.yaml`` cannot be used.

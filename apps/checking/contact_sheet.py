@@ -45,7 +45,7 @@ class Panel:
     Attributes:
         pixels: ``(H, W)`` or ``(H, W, 3)``, None if the image cannot be read.
         label: classes ``(H, W)``, None if there is no mask, or none that fits.
-        clean_label: likewise.
+        clean_label: as above.
         aspect: height of a pixel over its width.
     """
 

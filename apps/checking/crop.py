@@ -11,7 +11,7 @@ _ALL_AXES = frozenset(range(3))
 
 
 def share_kept(classes: Classes, image: Volume, description: SliceDescription | VolumeDescription) -> float:
-    """Return the share of the annotated voxels that lie inside the pipeline's crop; see :func:`inside_crop`.
+    """Return the fraction of the annotated voxels that lie inside the pipeline's crop; see :func:`inside_crop`.
 
     Args:
         classes: classes ``(I, J, K)`` as they lie in the file, 0 for background.

@@ -51,7 +51,7 @@ class AnnotationFacts:
     Attributes:
         areas: foreground class → pixels or voxels, present classes only; for classification the case's class → 1.
         digest: SHA-256 of shape and classes; for classification the class.
-        share_kept: share of the foreground that is left after the pipeline's crop, 1 where nothing is cropped.
+        share_kept: fraction of the foreground that is left after the pipeline's crop, 1 where nothing is cropped.
         layout: where the foreground lies, None for classification.
     """
 
@@ -69,7 +69,7 @@ class CaseFacts:
         section: the list of the datalist that it stands in.
         case: where its files lie.
         name: the image, relative to the site's folder.
-        label: the mask, likewise; None for classification.
+        label: the mask, as above; None for classification.
         image: None if the image cannot be used.
         annotation: None if the annotation cannot be used.
         problems: what is wrong with its files; an error of one keeps the case from training.

@@ -24,16 +24,16 @@ def check_same_task(sites: Sequence[SiteFacts], task: str) -> Iterator[tuple[str
         Name of the site and what is wrong with it.
     """
     properties = {site.site: _properties(site) for site in sites}
-    for name, usual in _usual(list(properties.values()), task).items():
+    for name, most_common in _most_common(list(properties.values()), task).items():
         for site, values in properties.items():
-            if values[name] != usual:
+            if values[name] != most_common:
                 others = "federation.yaml says" if name == "task" else "other sites have"
                 yield (
                     site,
                     site_finding(
                         Severity.ERROR,
                         "unlike-other-sites",
-                        f"found {name} {values[name]}; {others} {usual}.",
+                        f"found {name} {values[name]}; {others} {most_common}.",
                         "Describe all sites alike in their data.yaml; they train one model.",
                         files=["data.yaml"],
                         blocks_training=True,
@@ -44,7 +44,7 @@ def check_same_task(sites: Sequence[SiteFacts], task: str) -> Iterator[tuple[str
 def check_shared_cases(sites: Sequence[SiteFacts], salt: bytes) -> Iterator[tuple[str, Finding]]:
     """Find images and groups that two sites have, or a site and the common test set, by salted fingerprints only.
 
-    Each site is told which of its own files are concerned, never what the other site calls them.
+    Each site learns which of its own files are concerned, never what the other site calls them.
 
     Yields:
         Name of the site and what was found.
@@ -114,7 +114,7 @@ def _properties(site: SiteFacts) -> dict[str, str]:
     }
 
 
-def _usual(properties: Sequence[dict[str, str]], task: str) -> dict[str, str]:
+def _most_common(properties: Sequence[dict[str, str]], task: str) -> dict[str, str]:
     """The task of the federation, and of the other properties the value that most sites have, the first of equals."""
-    usual = {name: Counter(values[name] for values in properties).most_common(1)[0][0] for name in properties[0]}
-    return usual | {"task": task}
+    most_common = {name: Counter(values[name] for values in properties).most_common(1)[0][0] for name in properties[0]}
+    return most_common | {"task": task}

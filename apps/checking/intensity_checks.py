@@ -13,7 +13,7 @@ from .finding import Finding, Severity, site_finding
 # A robust z-score beyond this is an outlier: for normal values one image in two million, for the heavier tails of
 # medical images a few in a thousand.
 OUTLIER_SCORE = 5.0
-# Of fewer images nobody can say what is usual.
+# Of fewer images nobody can say what is typical.
 MIN_IMAGES = 8
 
 # Values that differ by less than this, as a share, count as equal: a phantom's images may all have the same mean.
@@ -78,7 +78,7 @@ def check_outliers(site: SiteFacts) -> Iterator[Finding]:
             if unusual:
                 texts = {"mean": "mean intensity", "deviation": "standard deviation of the intensities"}
                 found = " and ".join(
-                    f"a {texts[name]} of {getattr(image, name):.4g}, usual is {typical[name]:.4g} "
+                    f"a {texts[name]} of {getattr(image, name):.4g}, typical is {typical[name]:.4g} "
                     f"(robust z-score {scores[name][index]:+.1f})"
                     for name in unusual
                 )

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...transforms.array_types import Classes
 
-# Shares of the image's border that are annotated, and of the background that lies off it, from which the background
+# Fractions of the image's border that are annotated, and of the background that lies off it, from which the background
 # is a thing inside the foreground.
 _BORDER, _ENCLOSED = 0.9, 0.75
 
@@ -16,10 +16,10 @@ class MaskLayout:
     """Where the foreground of one mask lies, over all its classes.
 
     Attributes:
-        foreground: share of the image that is foreground.
-        border: share of the border that is; of a volume over the faces of the two axes that have most of it, since
+        foreground: fraction of the image that is foreground.
+        border: fraction of the border that is; of a volume over the faces of the two axes that have most of it, since
             bodies go on through the first and the last slice.
-        enclosed: share of the background that does not lie on that border, 0 where there is no background.
+        enclosed: fraction of the background that does not lie on that border, 0 where there is no background.
     """
 
     foreground: float
@@ -42,12 +42,12 @@ class MaskLayout:
 
     @property
     def is_inside_out(self) -> bool:
-        """Whether the background is a thing inside the foreground, as in a mask whose values are swapped."""
+        """Whether the background is a thing inside the foreground, as in a mask whose values are confused."""
         return self.border >= _BORDER and self.enclosed >= _ENCLOSED
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no background, as in an empty mask whose values are swapped."""
+        """Whether there is no background, as in an empty mask whose values are confused."""
         return self.foreground == 1
 
 

@@ -1,4 +1,4 @@
-"""Masks whose values are swapped: the background is annotated as foreground, at a site by itself or unlike others."""
+"""Masks whose values are confused: the background is annotated as foreground, at a site by itself or unlike others."""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -65,7 +65,7 @@ def _is_inverted(site: SiteFacts) -> bool:
 
 
 def _inside_out_share(site: SiteFacts) -> float:
-    """Share of the masks with background that enclose it, 0 where they are too few."""
+    """Fraction of the masks with background that enclose it, 0 where they are too few."""
     layouts = [layout for layout in _layouts(site) if not layout.is_full]
     found = sum(layout.is_inside_out for layout in layouts)
     return found / len(layouts) if found >= _LEAST_MASKS else 0.0
@@ -87,7 +87,7 @@ def _finding(site: SiteFacts, kind: str, what: str, otherwise: str) -> Finding:
 
 
 def _mending(site: SiteFacts) -> str:
-    """How the values are swapped back, in so many letters where there are two classes."""
+    """How the values are confused back, in so many letters where there are two classes."""
     description = site.description
     assert isinstance(description, SegmentationDescription)
     if len(description.classes) > 1:
@@ -95,9 +95,9 @@ def _mending(site: SiteFacts) -> str:
             "Let the value at the border lead to 0 in 'labels' of this site's data.yaml, or of all sites with "
             "`fedannot data import --label-map`; where the classes are lost, export the masks again."
         )
-    swapped = {value: 1 - label for value, label in description.labels.items()}
-    written = ", ".join(f"{value}: {label}" for value, label in swapped.items())
-    option = ",".join(f"{value}:{label}" for value, label in swapped.items())
+    confused = {value: 1 - label for value, label in description.labels.items()}
+    written = ", ".join(f"{value}: {label}" for value, label in confused.items())
+    option = ",".join(f"{value}:{label}" for value, label in confused.items())
     return (
         f"Write labels: {{{written}}} in this site's data.yaml; if the masks of all sites are so, import them with "
         f"--label-map {option}."

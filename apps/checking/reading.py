@@ -67,7 +67,7 @@ def read_site(folder: Path, site: str, *, is_test: bool = False, watch: Watch | 
         folder: the site's folder.
         site: its name.
         is_test: whether it is the common test set.
-        watch: is told how many cases are read.
+        watch: learns how many cases are read.
 
     Raises:
         DataError: if the description or the datalist cannot be used.

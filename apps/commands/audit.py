@@ -47,7 +47,7 @@ def audit(
     profile: Annotated[
         Profile,
         typer.Option(
-            help="quick: an early model judges all cases. thorough: of contours, models that have not learnt them, in "
+            help="quick: an early model models all cases. thorough: of contours, models that have not learnt them, in "
             "twice the rounds; of labels, a model of more rounds."
         ),
     ] = Profile.QUICK,
@@ -61,7 +61,7 @@ def audit(
 ) -> None:
     """Audit annotations: what looks wrong in which case, how sure that is, and what to do now.
 
-    A short federation trains models that judge the annotations. Every site gets a page, which shows patients' images
+    A short federation trains reference models the annotations. Every site gets a page, which shows patients' images
     and stays there; the federation gets one without any case. Given files are never changed. The commands below work on
     what an audit has found, wherever it ran.
     """

@@ -173,7 +173,7 @@ def suspects(
     folder: Annotated[Path, typer.Argument(help="A run's output folder, or a site's NVFlare workspace.")],
     site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
     limit: Annotated[
-        int, typer.Option(min=1, help="Cases of each site, those first that the model is surest of.")
+        int, typer.Option(min=1, help="Cases of each site, those first that the model is confident_fraction of.")
     ] = 24,
     pictures: Annotated[
         Path | None, typer.Option(help="Folder for a picture of each site's cases; shows patients' images.")
@@ -211,5 +211,5 @@ def main() -> None:
     try:
         app()
     finally:
-        # What is left to do is to end: told so once more, the process would only lose its exit code.
+        # What is left to do is to end: informed once more, the process would only lose its exit code.
         ignore_signals()

@@ -21,7 +21,7 @@ StratifiedOption = Annotated[
     float | None,
     typer.Option(
         metavar="LO",
-        help="Strengths go up in equal steps from LO (share of the limit, from 0 to below 1) to the limit.",
+        help="Strengths go up in equal steps from LO (fraction of the limit, from 0 to below 1) to the limit.",
     ),
 ]
 

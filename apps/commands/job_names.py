@@ -7,7 +7,7 @@ import typer
 
 
 def complete_jobs(incomplete: str) -> list[str]:
-    """Return the names of installed jobs that begin so; after ``NAME=`` likewise."""
+    """Return the names of installed jobs that begin so; after ``NAME=`` as above."""
     from ..runs.installed import installed_jobs
 
     before, equals, begun = incomplete.rpartition("=")

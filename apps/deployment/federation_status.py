@@ -92,7 +92,7 @@ class FederationStatus:
     Attributes:
         server: its host name and port.
         up_since: when its process started, in seconds since 1970; None where it does not say.
-        now: the server's time, likewise.
+        now: the server's time, as above.
         sites: those that are registered.
         jobs: that have not ended, and the latest that have; or the one that was asked for.
     """
@@ -149,10 +149,10 @@ class Observer:
             raise NoAnswerError(f"Expected a job's id, as `nvflare job list` shows it, but got {job_id[:60]!r}.")
         with _explained(self._host, self._port):
             system = self._session.get_system_info()
-            told = server_time(self._host, self._port, self._context)
+            server_clock = server_time(self._host, self._port, self._context)
             heard = {client.name: float(client.last_connect_time) for client in system.client_info}
             # The server's clock, not this machine's.
-            now = max([told.timestamp() if told else time.time(), *heard.values()])
+            now = max([server_clock.timestamp() if server_clock else time.time(), *heard.values()])
             running = {job.job_id for job in system.job_info}
             jobs = tuple(self._job(meta, running, now) for meta in self._metas(job_id))
         started = system.server_info.start_time
@@ -203,7 +203,8 @@ class Observer:
 
 
 def _without_answer(waited: float, age: float) -> Process:
-    """What a job's process does that has not answered: that one is not there is told at once, that one hangs is not.
+    """What a job's process does that has not answered: that one is not there is reported at once, that one hangs is
+    not.
 
     Args:
         waited: seconds that NVFlare has waited for the answer.

@@ -98,7 +98,7 @@ def _check_own_name(kit: Kit, host: str) -> Iterator[Point]:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
         known = [str(name.value) for name in names.value]
     except (OSError, ValueError, x509.ExtensionNotFound) as error:
-        yield Point("server", State.PROBLEM, f"the certificate names no host: {error}", "Provision the project anew.")
+        yield Point("server", State.PROBLEM, f"the certificate names no host: {error}", "Provision the project again.")
         return
     if host not in known:
         remedy = "Provision with the host name under which sites reach this machine as the server's name."
@@ -109,11 +109,11 @@ def _check_own_name(kit: Kit, host: str) -> Iterator[Point]:
 
 def _check_clock(host: str, port: int, context: ssl.SSLContext) -> Iterator[Point]:
     """Compare with the server's clock."""
-    told = server_time(host, port, context)
-    if told is None:
+    server_clock = server_time(host, port, context)
+    if server_clock is None:
         yield Point("clock", State.READY, "within the certificate's period; the server does not tell its time")
         return
-    difference = abs(datetime.now(UTC) - told)
+    difference = abs(datetime.now(UTC) - server_clock)
     found = f"{difference.total_seconds():.0f} s from the server's"
     if difference > _LARGEST_CLOCK_DIFFERENCE:
         yield Point("clock", State.PROBLEM, found, "Set the clock right, by NTP for instance.")
@@ -135,9 +135,9 @@ def server_time(host: str, port: int, context: ssl.SSLContext, timeout: float = 
     """
     try:
         with urllib.request.urlopen(f"https://{host}:{port}/", timeout=timeout, context=context) as answer:
-            told = answer.headers.get("Date")
+            server_clock = answer.headers.get("Date")
     except urllib.error.HTTPError as error:
-        told = error.headers.get("Date")
+        server_clock = error.headers.get("Date")
     except OSError:
         return None
-    return None if told is None else parsedate_to_datetime(told)
+    return None if server_clock is None else parsedate_to_datetime(server_clock)

@@ -1,4 +1,4 @@
-"""What jobs and accounts may do with the participant's kit, as a process of NVFlare judges it when it starts."""
+"""What jobs and accounts may do with the participant's kit, as a process of NVFlare checks it when it starts."""
 
 from collections.abc import Callable, Iterator
 

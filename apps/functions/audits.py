@@ -89,14 +89,14 @@ def audit(
     jobs: str | Path | None = None,
     on_progress: OnProgress | Progress | None = None,
 ) -> Audit:
-    """Audit annotations: a short federation trains models that judge them; given files are never changed.
+    """Audit annotations: a short federation trains reference models them; given files are never changed.
 
     Every site gets a page, which shows patients' images and stays there; the federation gets one without any case.
 
     Args:
         data: a federation's folder, or one site's; None for generated images.
         out: output folder.
-        profile: ``thorough`` has contours judged by models that have not learnt them, in twice the rounds.
+        profile: ``thorough`` has contours predicted by models that have not learnt them, in twice the rounds.
         changes: settings that replace the job's.
         seed: of everything random; None for the job's.
         resume: go on with the audit in `out`.

@@ -122,8 +122,8 @@ def import_found(
         datasets: what was found.
         out: the federation's folder, absent or empty.
         sites: ``8``, ``by-source``, ``2-per-source`` or ``50-by-source``.
-        test: share of the cases for the common test set; None for the published one, or a fifth.
-        validation: share of each site's cases for its validation.
+        test: fraction of the cases for the common test set; None for the published one, or a fifth.
+        validation: fraction of each site's cases for its validation.
         options: how the data are described.
         seed: of the split.
         on_progress: is given every step.
@@ -169,8 +169,8 @@ def import_folders(
         out: the federation's folder, absent or empty.
         label_suffix: what masks' names have behind, ``_segmentation``.
         sites: how many, or as text ``by-source`` and the like.
-        test: share of the cases for the common test set; None for a fifth.
-        validation: share of each site's cases for its validation.
+        test: fraction of the cases for the common test set; None for a fifth.
+        validation: fraction of each site's cases for its validation.
         group: regular expression that finds the patient in an image's name; patients stay together.
         size: rows and columns of pictures; of volumes three extents or none.
         channels: 1 for grey, 3 for RGB.

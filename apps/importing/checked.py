@@ -61,10 +61,10 @@ class CheckedCase:
     Attributes:
         source: where it comes from.
         image: the image, converted where need be.
-        label: the mask, likewise, or the class.
-        clean_label: likewise.
+        label: the mask, as above, or the class.
+        clean_label: as above.
         counts: value in the mask → how often it has it; none for classification.
-        clean_values: the values in the clean mask, likewise.
+        clean_values: the values in the clean mask, as above.
         digest: of the image's pixels; None where all are equal, as such images are alike whatever they show.
         offset: by how far its mask lay off its image where that was not believed, in millimetres; else 0.
     """

@@ -19,7 +19,7 @@ class TableColumns:
         image: the picture's path below the folder of images, or its name, with or without suffix.
         label: its class, by name or by number.
         group: the patient, None for no such column.
-        source: the centre, likewise.
+        source: the centre, as above.
     """
 
     image: str

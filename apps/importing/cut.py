@@ -1,4 +1,4 @@
-"""What the crop to the size cuts off the annotations of volumes: told at import, and refused where it is much."""
+"""What the crop to the size cuts off the annotations of volumes: reported at import, and refused where it is much."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ def check_cut(
         checked: the cases.
         labels: value in the masks → class.
         description: of the sites' data.
-        allowed: largest share of all annotated voxels that may be cut off.
+        allowed: largest fraction of all annotated voxels that may be cut off.
 
     Raises:
         DataError: if more is; the text says what to do.

@@ -29,7 +29,7 @@ class Named:
         image_suffix: what an image's name has that its mask's lacks.
         label_include: patterns of mask file names; empty takes all.
         datalist: in place of folders, see :func:`~fedannot.apps.importing.datalists.read_source_datalist`.
-        key: likewise.
+        key: as above.
         named: in place of both, ``name=folder`` of public data sets.
         class_folders: a folder with one for each class.
         classes_csv: a table of images and their classes.

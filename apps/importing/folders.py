@@ -25,7 +25,7 @@ class MaskNames:
         label_suffix: what a mask's name has behind its image's, such as ``_segmentation``; a number may follow.
         image_suffix: what an image's name has that its mask's lacks, such as ``_ct`` beside ``_seg``.
         include: patterns of image file names such as ``benign_*``; empty takes all.
-        label_include: patterns of mask file names, likewise.
+        label_include: patterns of mask file names, as above.
     """
 
     label_suffix: str = ""
@@ -80,9 +80,9 @@ def read_folders(
         images: folder of the images.
         labels: folder of the masks; may be the same where a suffix or a pattern tells masks apart.
         label_suffix: see :class:`MaskNames`.
-        image_suffix: likewise.
-        include: likewise.
-        label_include: likewise. Where masks have no suffix, what follows the image's name decides nothing.
+        image_suffix: as above.
+        include: as above.
+        label_include: as above. Where masks have no suffix, what follows the image's name decides nothing.
 
     Raises:
         DataError: if a folder is missing, there is no pair, two images have one name, or pictures and volumes are

@@ -9,7 +9,8 @@ from ...transforms.loading.image_files import show_values
 from .checked import CheckedCase
 from .source import SourceDataset
 
-# A mask is grey rather than numbered if it has more values than this, and this share of its pixels lies near the ends.
+# A mask is grey rather than numbered if it has more values than this, and this fraction of its pixels lies near the
+# ends.
 _MOST_CLASSES = 8
 _SHARE_AT_THE_ENDS = 0.9
 _END = 0.2
@@ -79,15 +80,15 @@ def as_option(labels: Mapping[int, int]) -> str:
 
 
 def grey_values(checked: Sequence[CheckedCase], labels: Mapping[int, int]) -> str | None:
-    """Say which share of the pixels has values between those that most of their class have, None if there are none.
+    """Say which fraction of the pixels has values between those that most of their class have, None if there are none.
 
     A lossy mask has them, also one that was smoothed; its classes are then a matter of the label map's limits.
     """
-    usual: dict[int, Counter[int]] = {}
+    counts_of_values: dict[int, Counter[int]] = {}
     for case in checked:
         for value, count in case.counts.items():
-            usual.setdefault(labels[value], Counter())[value] += count.pixels
-    plain = {counter.most_common(1)[0][0] for counter in usual.values()}
+            counts_of_values.setdefault(labels[value], Counter())[value] += count.pixels
+    plain = {counter.most_common(1)[0][0] for counter in counts_of_values.values()}
     shares = _shares_of_others(checked, plain)
     if not any(shares):
         return None
@@ -110,13 +111,15 @@ def _unexplained(checked: Sequence[CheckedCase]) -> str:
             f"example --label-map {middle}-{largest}:1."
         )
     if (stray := _stray(masks, len(checked), pixels)) is not None:
-        usual, strays = stray
+        counts_of_values, strays = stray
         where = "; ".join(_where(checked, value) for value in strays[:_SHOWN_VALUES])
         rest = ",".join(f"{value}:0" for value in strays)
         return (
             f"Found {'a stray label value' if len(strays) == 1 else f'{len(strays)} stray label values'} beside 0 and "
-            f"{usual}: {where}. Accept {'it' if len(strays) == 1 else 'them'} as background with --label-map "
-            f"{usual}:1,{rest}, or as lesion with {rest.replace(':0', ':1')} there; or correct the masks."
+            f"{counts_of_values}: {where}. Accept {'it' if len(strays) == 1 else 'them'} as background with "
+            f"--label-map "
+            f""
+            f"{counts_of_values}:1,{rest}, or as lesion with {rest.replace(':0', ':1')} there; or correct the masks."
         )
     values = sorted(value for value in masks if value)
     first, *others = values
@@ -142,11 +145,13 @@ def _at_the_ends(pixels: Mapping[int, int], largest: int) -> float:
 def _stray(masks: Mapping[int, int], count: int, pixels: Mapping[int, int]) -> tuple[int, list[int]] | None:
     """The value of a lesion that most masks have, and those that few have; None where that is not how it is."""
     foreground = sorted((value for value in masks if value), key=lambda value: (-masks[value], -pixels.get(value, 0)))
-    usual, *others = foreground
+    counts_of_values, *others = foreground
     few = [
-        value for value in others if masks[value] <= max(1, _SHARE_OF_STRAYS * count) and masks[value] < masks[usual]
+        value
+        for value in others
+        if masks[value] <= max(1, _SHARE_OF_STRAYS * count) and masks[value] < masks[counts_of_values]
     ]
-    return (usual, sorted(few)) if others and len(few) == len(others) else None
+    return (counts_of_values, sorted(few)) if others and len(few) == len(others) else None
 
 
 def _where(checked: Sequence[CheckedCase], value: int) -> str:
@@ -157,7 +162,7 @@ def _where(checked: Sequence[CheckedCase], value: int) -> str:
 
 
 def _shares_of_others(checked: Sequence[CheckedCase], plain: set[int]) -> list[float]:
-    """Of every mask the share of its pixels with other values than the plain ones."""
+    """Of every mask the fraction of its pixels with other values than the plain ones."""
     return [
         sum(count.pixels for value, count in case.counts.items() if value not in plain) / case.pixels
         for case in checked

@@ -26,7 +26,7 @@ class ImportOptions:
         numbered: the values in masks number objects of one class; see :data:`NUMBERED`.
         colours: of masks in colours, colour → class; see :class:`fedannot.apps.importing.checked.Reading`.
         trust_voxels: see :class:`fedannot.apps.importing.checked.Reading`.
-        allowed_cut: largest share of all annotated voxels that the pipeline's crop may cut off.
+        allowed_cut: largest fraction of all annotated voxels that the pipeline's crop may cut off.
     """
 
     pipeline: str | None = None

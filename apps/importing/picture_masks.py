@@ -24,7 +24,7 @@ def read_values(file: Path, colours: Mapping[int, int] | None) -> Labels:
 
     Raises:
         DataError: if it cannot be read, is in colours where none are known, or has an unknown one; it names the colours
-            with their share of the pixels.
+            with their fraction of the pixels.
     """
     if colours is None:
         try:

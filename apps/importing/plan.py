@@ -77,21 +77,22 @@ def make_plan(
     """Deal cases out at random; cases of a group never part, nor do those with identical images.
 
     Without a test share, cases that their publishers put into a test part are the test set. With one, or where there is
-    no such part, the test set takes its share of the cases at random, of every source where sites have one source each.
-    Cases that their publishers put into a validation part are never trained on or tested with; a site that has some
-    draws no others. A group that its publishers have parted goes into their test part, else into their validation part.
+    no such part, the test set takes its fraction of the cases at random, of every source where sites have one source
+    each. Cases that their publishers put into a validation part are never trained on or tested with; a site that has
+    some draws no others. A group that its publishers have parted goes into their test part, else into their validation
+    part.
 
     The sites of a source get equal numbers of cases, ±1 where every case is its own group. Where cases are dealt out by
-    their content, a site, the test set and a validation list have every class in its share of all cases; a case of
+    their content, a site, the test set and a validation list have every class in its fraction of all cases; a case of
     several classes counts for the rarest. Where sites have one source each, an image that two sources have is never
     drawn for the test.
 
     Args:
         cases: the usable cases.
         choice: how many sites, and of what.
-        test_share: share of the cases for the common test set, as near as whole groups come to it; None takes the
+        test_share: fraction of the cases for the common test set, as near as whole groups come to it; None takes the
             publishers', else a fifth.
-        validation_share: share of each site's cases that becomes its validation list, likewise.
+        validation_share: fraction of each site's cases that becomes its validation list, as above.
         seed: seed of the split.
         traits: what each case shows; None where contents do not count.
 

@@ -15,7 +15,7 @@ class SourceCase:
         image: a picture, a volume (NIfTI, NRRD, MHA, ...) or a folder with one DICOM series.
         label: the annotation: a file; several files with a mask of one object each, which become one mask; for
             classification the class index.
-        clean_label: the annotation without noise where it is known, likewise.
+        clean_label: the annotation without noise where it is known, as above.
         group: the volume or patient that the case belongs to; cases of a group stay together.
         source: the centre or data set that the case comes from.
         section: the part of the data set that its publishers assign the case to, None if they do not.

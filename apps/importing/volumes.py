@@ -17,7 +17,7 @@ VOLUME_FILE_SUFFIXES = (*VOLUME_SUFFIXES, *_CONVERTED_SUFFIXES)
 
 _DICOM_PREAMBLE = 128
 _POSITION = "0020|0032"
-# Share of the step between slices by which one of them may differ.
+# Fraction of the step between slices by which one of them may differ.
 _LARGEST_UNEVENNESS = 0.1
 # SimpleITK's axes grow to the left and back, NIfTI's to the right and front.
 _TO_RAS = np.diag([-1.0, -1.0, 1.0])
@@ -58,7 +58,7 @@ def as_nifti(source: Path, target: Path) -> Path:
 
 def _read(source: Path) -> tuple[Array, Floats]:
     """Voxels ``(I, J, K)``, and the affine ``(4, 4)`` to millimetres, axes to the right, front and top."""
-    # SimpleITK is for formats that nibabel does not read; likewise below.
+    # SimpleITK is for formats that nibabel does not read; also below.
     import SimpleITK  # noqa: PLC0415
 
     if not source.exists():

@@ -52,16 +52,16 @@ def write_imported_federation(
         choice: how the cases are split into sites.
         options: how the sites' data are described; None as the data set says.
         test_share: see :func:`~fedannot.apps.importing.plan.make_plan`.
-        validation_share: likewise.
+        validation_share: as above.
         seed: seed of the split.
-        watch: is told how far it is.
+        watch: learns how far it is.
 
     Raises:
         DataError: if the data sets differ in kind, there are too few usable cases, the label values do not explain
             themselves, the pipeline's crop would cut off more than is allowed, or an argument is out of range.
     """
     dataset, options = _together(datasets), options or ImportOptions()
-    # Wrong options are told before many files are read.
+    # Wrong options are reported before many files are read.
     known = described(dataset, options, {0: 0} | dict(options.asked or dataset.labels or {1: 1}))
     with new_folder(out) as folder:
         staging = folder / ".converted"

@@ -30,8 +30,8 @@ class BeforeAndAfter:
     Attributes:
         image: intensities ``(P, H, W)`` or colours ``(P, H, W, 3)``.
         given: classes of the given annotation ``(P, H, W)``.
-        moved: classes of the annotation that counts, likewise; None where no annotated pixel changes.
-        marked: pixels to shade, likewise.
+        moved: classes of the annotation that counts, as above; None where no annotated pixel changes.
+        marked: pixels to shade, as above.
         aspect: height of a pixel over its width.
     """
 

@@ -22,7 +22,7 @@ _CAPTIONS = {
         "Cases of some sites, and of the test set. Yellow: the clean contour, where it is known; orange-red: the "
         "site's annotation; blue: the model. Purple areas were left out by the site."
     ),
-    "confusion": "Test cases by true and predicted class; the darker, the larger the share of the true class.",
+    "confusion": "Test cases by true and predicted class; the darker, the larger the fraction of the true class.",
     "own_cases": "Dice of the global model and of each site's own on that site's validation cases.",
 }
 _CASES_WITH_CLASSES = (

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from ...custom.data.whole_files import replaced
-from ...custom.methods.feda3i.records import EstimateRecord, JudgedSite, WeightsRecord
+from ...custom.methods.feda3i.records import EstimateRecord, PredictedSite, WeightsRecord
 from ...custom.run.summary_record import Summary
 from ...transforms.natural_order import natural_order
 from ...transforms.printable import drawable
@@ -73,7 +73,7 @@ def draw_weights(weights: WeightsRecord, file: Path) -> Path:
     for (row, column), value in np.ndenumerate(values):
         colour = "white" if value < 0.6 * values.max() else "black"
         axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=7)
-    axes.set(xlabel="layer block, in forward order", title="Share of each site in the new model")
+    axes.set(xlabel="layer block, in forward order", title="Fraction of each site in the new model")
     figure.colorbar(image)
     return save_figure(figure, file)
 
@@ -83,16 +83,16 @@ def draw_groups(estimate: EstimateRecord, file: Path) -> Path:
 
     A row per site, those first whose contours are hardest inside, so that no label lies on another one.
     """
-    judged = {
+    predicted = {
         site: (one, sum(one.inner), sum(one.outer))
         for site, one in estimate.sites.items()
         if one.inner is not None and one.outer is not None
     }
-    order = sorted(judged, key=lambda site: (judged[site][1] - judged[site][2], natural_order(site)))
+    order = sorted(predicted, key=lambda site: (predicted[site][1] - predicted[site][2], natural_order(site)))
     figure = Figure(figsize=(7, 1.9 + 0.26 * max(len(order), 3)), layout="constrained")
     axes = figure.subplots()
     for row, site in enumerate(order):
-        one, inside, outside = judged[site]
+        one, inside, outside = predicted[site]
         colour = _GROUPS[one.group][0]
         axes.plot([inside, outside], [row, row], color=colour, linewidth=2, zorder=1)
         axes.scatter([inside], [row], color=colour, s=45, zorder=2)
@@ -104,16 +104,16 @@ def draw_groups(estimate: EstimateRecord, file: Path) -> Path:
     axes.margins(x=0.08, y=0.6 / max(len(order), 1))
     axes.grid(axis="x", color="#dddddd")
     axes.set_axisbelow(True)
-    figure.legend(handles=_group_legend([one for one, _, _ in judged.values()]), loc="outside lower center", ncols=2)
+    figure.legend(handles=_group_legend([one for one, _, _ in predicted.values()]), loc="outside lower center", ncols=2)
     return save_figure(figure, file)
 
 
-def _group_legend(judged: Sequence[JudgedSite]) -> list[Any]:
+def _group_legend(predicted: Sequence[PredictedSite]) -> list[Any]:
     handles = [
         Line2D([], [], color="black", marker="o", linestyle="", label="just inside the contour"),
         Line2D([], [], color="black", marker="s", markerfacecolor="white", linestyle="", label="just outside"),
     ]
-    for group in dict.fromkeys(one.group for one in judged):
+    for group in dict.fromkeys(one.group for one in predicted):
         colour, name = _GROUPS[group]
         handles.append(Line2D([], [], color=colour, linewidth=2, label=name))
     return handles

@@ -41,7 +41,7 @@ def confusion_figure(confusion: Sequence[Sequence[int]], classes: Sequence[str])
     axes.set_xticks(range(len(classes)), names, rotation=45, ha="right")
     axes.set_yticks(range(len(classes)), names)
     axes.set(xlabel="predicted", ylabel="true", title="Test cases")
-    figure.colorbar(image, label="share of the true class")
+    figure.colorbar(image, label="fraction of the true class")
     return figure
 
 

@@ -132,7 +132,7 @@ def describe_run(
     estimate = None if quality is None else quality.estimate
     groups: dict[str, str | None] = {}
     if estimate is not None:
-        groups = {site: judged.group for site, judged in estimate.sites.items()}
+        groups = {site: predicted.group for site, predicted in estimate.sites.items()}
     # None for a method that estimates no completeness.
     completeness = {site: one.estimate for site, one in ((found and found.completeness) or {}).items()}
     # None for a segmentation.
@@ -173,7 +173,7 @@ def _rounds(summary: Summary) -> list[ComparedRound]:
 def _groups_in_words(estimate: EstimateRecord | None) -> str:
     if estimate is None:
         return "-"
-    groups = [judged.group for judged in estimate.sites.values()]
+    groups = [predicted.group for predicted in estimate.sites.values()]
     return "none" if estimate.reason else f"{groups.count('larger')} larger, {groups.count('smaller')} smaller"
 
 

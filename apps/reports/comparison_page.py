@@ -39,8 +39,8 @@ class ArmRow:
         name: the arm's.
         mean: of its scores over the seeds, with their standard deviation.
         difference: to the reference, in points; empty for the reference itself.
-        interval: of the difference, likewise.
-        p_value: of the paired test, likewise.
+        interval: of the difference, as above.
+        p_value: of the paired test, as above.
         setting: its own settings, in words.
     """
 
@@ -73,10 +73,10 @@ def answer(comparison: Comparison) -> str:
     points, interval = f"{100 * best.mean:+.1f} {label} points", interval_of(best)
     if interval is None:
         return f"{best.arm} against {best.reference}: {points} in one seed, which says nothing of the spread"
-    told = f"95 % interval {_points(interval)}, {len(comparison.seeds)} seeds"
+    evidence = f"95 % interval {_points(interval)}, {len(comparison.seeds)} seeds"
     if interval[0] <= 0 <= interval[1]:
-        return f"{best.arm} and {best.reference} cannot be told apart: {points} ({told})"
-    return f"{best.arm} {'gains' if best.mean > 0 else 'loses'} against {best.reference}: {points} ({told})"
+        return f"{best.arm} and {best.reference} cannot be distinguished: {points} ({evidence})"
+    return f"{best.arm} {'gains' if best.mean > 0 else 'loses'} against {best.reference}: {points} ({evidence})"
 
 
 def write_comparison_page(out: Path, comparison: Comparison) -> Path:

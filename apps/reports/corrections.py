@@ -102,7 +102,7 @@ def _record_folders(folder: Path) -> Iterator[Path]:
 
 
 def _run_of(place: Path) -> Path:
-    """The run folder of a record, by which records of one site in one run are told from others."""
+    """The run folder of a record, by which records of one site in one run are distinguished from others."""
     kind = place.parent if place.name.startswith("round_") else place
     return kind.parent if kind.name in (CORRECTIONS_FOLDER, OBJECTS_FOLDER, CASES_FOLDER) else kind
 

@@ -51,7 +51,7 @@ class PooledSelection(PrecisionAndRecall):
 
     Attributes:
         noise_level_error: mean absolute error of the noise levels.
-        right_pseudo: share of the pseudo-labels that are right; None without any.
+        right_pseudo: fraction of the pseudo-labels that are right; None without any.
     """
 
     noise_level_error: float
@@ -94,7 +94,7 @@ def selection_scores(
 
 def pooled_selection(sites: Mapping[str, SelectionScores]) -> PooledSelection:
     """Return precision and recall of the suspects of all sites together, the mean absolute error of the noise levels,
-    and the share of the pseudo-labels that are right.
+    and the fraction of the pseudo-labels that are right.
     """
     suspects, wrong, found, pseudo, right = (
         sum(counts)

@@ -48,7 +48,7 @@ def read_local_model(file: Path, settings: FedAvgSettings) -> nn.Module:
     Raises:
         TypeError: if the method has none.
     """
-    method = method_of(settings).site_half(settings)
+    method = method_of(settings).site_part(settings)
     if not isinstance(method, PersonalSite):
         raise TypeError(f"Expected the settings of a method with personal parts, but got those of {settings.method!r}.")
     content = torch.load(file, map_location="cpu", weights_only=True)

@@ -1,27 +1,30 @@
 """What is printed of wrong labels: what `auto` for classification has estimated, what follows from it, and why."""
 
-from ...custom.channel.statuses import Status
+from ...custom.annotation_bias.statuses import Status
 from ...custom.methods.auto_classification.records import ConfusionFindings, NoiseLevelRecord
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
 from ..wording.evidence import evidence_in_words, reason_in_words
 
 LEGEND = (
-    "wrong: share of the labels that are; in brackets: not established; ?: cannot tell; undone from: the round from "
+    "wrong: fraction of the labels that are; in brackets: not confirmed; ?: cannot tell; corrected from: the round "
+    "from "
+    ""
     "which on the site trains without what is surely wrong"
 )
 
 
 def noise_level_entries(found: ConfusionFindings | None, site: str) -> dict[str, str]:
-    """Return what the last estimate says of a site, and since when it is undone, for the table of sites."""
+    """Return what the last estimate says of a site, and since when it is corrected, for the table of sites."""
     estimates = () if found is None else found.noise_levels
     level = estimates[-1].sites.get(site) if estimates else None
-    since = None if found is None else found.undone_from_round.get(site)
-    return {"wrong, %": _entry(level), "undone from": "-" if since is None else f"round {since}"}
+    since = None if found is None else found.corrected_from_round.get(site)
+    return {"wrong, %": _entry(level), "corrected from": "-" if since is None else f"round {since}"}
 
 
 def print_noise_levels(found: ConfusionFindings | None, console: Terminal) -> None:
-    """Print what counts as right, when sites were judged, where wrong labels were undone, and who cannot be judged.
+    """Print what counts as right, when sites were assessed, where wrong labels were corrected, and who cannot be
+    assessed.
 
     Args:
         found: by the run; None where it estimated nothing.
@@ -30,10 +33,12 @@ def print_noise_levels(found: ConfusionFindings | None, console: Terminal) -> No
     if found is None or not found.noise_levels:
         return
     last = found.noise_levels[-1]
-    undone = sorted(found.undone_from_round, key=natural_order)
+    corrected = sorted(found.corrected_from_round, key=natural_order)
     before = ", ".join(str(one.before_round) for one in found.noise_levels)
     did = (
-        f"Undone at {len(undone)} of {len(last.sites)} sites: {', '.join(undone)}." if undone else "Nothing is undone."
+        f"Corrected at {len(corrected)} of {len(last.sites)} sites: {', '.join(corrected)}."
+        if corrected
+        else "Nothing is corrected."
     )
     if last.right_labels is not None:
         console.print(evidence_in_words(last.right_labels))

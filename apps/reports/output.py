@@ -151,7 +151,7 @@ def score_columns(runs: Sequence[Scored]) -> dict[str, list[str]]:
 
 
 def noise_level(report: SiteReport) -> float | None:
-    """Return what share of a site's labels do not look right, None where nothing says it."""
+    """Return what fraction of a site's labels do not look right, None where nothing says it."""
     found = report.added(NoiseLevel)
     return None if found is None else found.noise_level
 

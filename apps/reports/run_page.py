@@ -8,14 +8,14 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from ...custom.channel.statuses import Unit
+from ...custom.annotation_bias.statuses import Unit
 from ...custom.data.whole_files import write_text
-from ...custom.methods.auto.records import ChannelFindings
+from ...custom.methods.auto.records import BiasFindings
 from ...custom.methods.auto_classification.records import ConfusionFindings
 from ...custom.run.summary import LAST_ROUNDS
 from ...custom.run.summary_record import ClassificationSummary, SegmentationRoundSummary, Summary
 from ...transforms.printable import printable
-from ..audit.federation_page import channel_chart
+from ..audit.federation_page import bias_chart
 from ..audit.federation_report import ParameterTable, noise_level_tables, parameter_tables
 from ..audit.pages import content_policy, page_environment, page_source
 from ..plain_lines import GENERATED
@@ -81,7 +81,7 @@ def write_run_page(out: Path, summary: Summary, pictures: Sequence[Path]) -> Pat
             own_cases=html_table(own_cases_columns(summary.own_cases)) if summary.own_cases else "",
             legend=site_legend(summary),
             channels=tables,
-            charts=[channel_chart(table) for table in tables],
+            charts=[bias_chart(table) for table in tables],
             pictures=[html_picture(file, caption(file.stem, is_classification=is_classification)) for file in shown],
             settings=html_table(flat_rows(summary.settings), left=("value",)),
             versions=summary.versions or {},
@@ -138,7 +138,7 @@ def _channels(summary: Summary) -> tuple[ParameterTable, ...]:
     labels = summary.added(ConfusionFindings)
     if labels is not None and labels.noise_levels:
         return noise_level_tables(labels.noise_levels[-1])
-    found = summary.added(ChannelFindings)
+    found = summary.added(BiasFindings)
     if found is None or not found.channels:
         return ()
     known = {record.hd95_unit for record in summary.rounds if isinstance(record, SegmentationRoundSummary)}

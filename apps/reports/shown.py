@@ -17,7 +17,7 @@ _OUT = Path("runs/shown")
 
 
 def show_comparison(folder: Path, console: Terminal) -> Path:
-    """Print a comparison, write its report anew, and return the report.
+    """Print a comparison, write its report again, and return the report.
 
     Args:
         folder: the comparison's output folder.

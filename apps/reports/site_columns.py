@@ -3,13 +3,13 @@
 import statistics
 from collections.abc import Sequence
 
-from ...custom.methods.auto.records import ChannelFindings
+from ...custom.methods.auto.records import BiasFindings
 from ...custom.methods.auto_classification.records import ConfusionFindings
 from ...custom.methods.feda3i.records import QualityFindings
 from ...custom.methods.fedia.records import CompletenessFindings, CompletenessRecord
 from ...custom.run.summary_record import Summary
 from ...transforms.natural_order import natural_order
-from .channel_text import LEGEND, channel_entries
+from .bias_text import LEGEND, bias_entries
 from .noise_level_text import LEGEND as LEGEND_OF_LABELS
 from .noise_level_text import noise_level_entries
 from .output import noise_level, number, number_range
@@ -56,7 +56,7 @@ def site_columns(summary: Summary) -> dict[str, list[str]]:
             "noisy, %": "-" if level is None else f"{100 * level:.0f}",
             **_quality_entries(summary.added(QualityFindings), site),
             **_completeness_entries(summary.added(CompletenessFindings), site),
-            **channel_entries(summary.added(ChannelFindings), site),
+            **bias_entries(summary.added(BiasFindings), site),
             **noise_level_entries(summary.added(ConfusionFindings), site),
         }
         for heading, entry in entries.items():
@@ -76,7 +76,7 @@ def site_weights(summary: Summary, site: str) -> str:
 def site_legend(summary: Summary) -> list[str]:
     """Return what the headings of the table mean that do not say it themselves, a sentence each."""
     quality, completeness = summary.added(QualityFindings), summary.added(CompletenessFindings)
-    channels = summary.added(ChannelFindings)
+    channels = summary.added(BiasFindings)
     legend = []
     if any(site_weights(summary, site) != "-" for site in summary.sites):
         legend.append(_AVERAGED)
@@ -105,24 +105,28 @@ def weight_beside_noise(summary: Summary) -> str | None:
     quality = summary.added(QualityFindings)
     if quality is None or quality.estimate is None or quality.weights is None:
         return None
-    judged = {
+    predicted = {
         site: (one.strength, weights[-1], one.group)
         for site, one in quality.estimate.sites.items()
         if one.strength is not None and one.group is not None and (weights := quality.weights.of_site(site))
     }
-    if not judged:
+    if not predicted:
         return None
-    middle = statistics.median(strength for strength, _, _ in judged.values())
+    middle = statistics.median(strength for strength, _, _ in predicted.values())
     equal = 1 / len(quality.weights.sites)
-    noisy = [(strength, site) for site, (strength, weight, _) in judged.items() if strength > middle and weight > equal]
+    noisy = [
+        (strength, site) for site, (strength, weight, _) in predicted.items() if strength > middle and weight > equal
+    ]
     if not noisy:
         return None
     strength, site = max(noisy)
-    group = judged[site][2]
-    members = [weight for _, weight, of_group in judged.values() if of_group == group]
+    group = predicted[site][2]
+    members = [weight for _, weight, of_group in predicted.values() if of_group == group]
     return (
-        f"Large weight beside large noise: {site}, with noise {strength:.2f}, has {judged[site][1]:.2f} of the last "
-        f"block's weight. Those that draw {group} ({len(members)} of {len(judged)} sites) share {sum(members):.2f} of "
+        f"Large weight beside large noise: {site}, with noise {strength:.2f}, has {predicted[site][1]:.2f} of the last "
+        f"block's weight. Those that draw {group} ({len(members)} of {len(predicted)} sites) share {sum(members):.2f} "
+        f"of "
+        f""
         "it, however noisy the others are; only within the group a noisier site weighs less."
     )
 
@@ -130,13 +134,13 @@ def weight_beside_noise(summary: Summary) -> str | None:
 def _quality_entries(found: QualityFindings | None, site: str) -> dict[str, str]:
     """What FedA³I concluded of a site, and its weights."""
     estimate = None if found is None else found.estimate
-    judged = None if estimate is None else estimate.sites.get(site)
+    predicted = None if estimate is None else estimate.sites.get(site)
     row = (None if found is None or found.weights is None else found.weights.of_site(site)) or (None,)
     return {
-        "inside": "-" if judged is None else number(_total(judged.inner), 3),
-        "outside": "-" if judged is None else number(_total(judged.outer), 3),
-        GROUP: "-" if judged is None else judged.group or "-",
-        "noise": "-" if judged is None else number(judged.strength, 3),
+        "inside": "-" if predicted is None else number(_total(predicted.inner), 3),
+        "outside": "-" if predicted is None else number(_total(predicted.outer), 3),
+        GROUP: "-" if predicted is None else predicted.group or "-",
+        "noise": "-" if predicted is None else number(predicted.strength, 3),
         "first w": number(row[0], 3),
         "last w": number(row[-1], 3),
     }
@@ -144,8 +148,8 @@ def _quality_entries(found: QualityFindings | None, site: str) -> dict[str, str]
 
 def _completeness_entries(found: CompletenessFindings | None, site: str) -> dict[str, str]:
     """What FedIA concluded of a site."""
-    judged = None if found is None else (found.completeness or {}).get(site)
-    return {"complete, %": _completeness(judged), "corrected": _correction(judged)}
+    predicted = None if found is None else (found.completeness or {}).get(site)
+    return {"complete, %": _completeness(predicted), "corrected": _correction(predicted)}
 
 
 def _completeness(site: CompletenessRecord | None) -> str:

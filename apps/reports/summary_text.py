@@ -7,7 +7,7 @@ from rich import box
 from rich.table import Table
 
 from ...custom.evaluation.score_records import ClassificationMeans, SegmentationMeans
-from ...custom.methods.auto.records import ChannelFindings, ShadowFindings
+from ...custom.methods.auto.records import BiasFindings, RollbackFindings
 from ...custom.methods.auto_classification.records import ConfusionFindings
 from ...custom.methods.feda3i.records import QualityFindings
 from ...custom.records.round_records import SiteReport
@@ -15,7 +15,7 @@ from ...custom.run.summary_record import BoundedInRound, SegmentationRoundSummar
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
 from ..wording.groups import no_groups_in_words
-from .channel_text import print_channels, print_shadow
+from .bias_text import print_channels, print_rollback
 from .compared_runs import ComparedRun
 from .noise_level_text import print_noise_levels
 from .output import number, number_range, percent, score_columns, scoring_of
@@ -79,9 +79,9 @@ def _print_conclusions(summary: Summary, console: Terminal) -> None:
     print_effective_sites(summary, console)
     if explanation := weight_beside_noise(summary):
         console.print(explanation)
-    print_channels(summary.added(ChannelFindings), summary.rounds_finished, console)
+    print_channels(summary.added(BiasFindings), summary.rounds_finished, console)
     print_noise_levels(summary.added(ConfusionFindings), console)
-    print_shadow(summary.added(ShadowFindings), console)
+    print_rollback(summary.added(RollbackFindings), console)
     if summary.absent:
         console.print(f"Not there when the job started: {', '.join(summary.absent)}", style="yellow")
     _print_privacy(summary.sites, console)
@@ -100,12 +100,12 @@ def _print_averaging_alone(quality: QualityFindings | None, console: Terminal) -
         why, hint = "The warm-up was not over.", "Try more rounds (--set rounds=...)."
     else:
         why = f"No groups of sites: {no_groups_in_words(estimate)}"
-        hint = "Try jobs/auto, which judges each site by itself."
+        hint = "Try jobs/auto, which measures each site by itself."
         # Else too few sites have an estimate, or all have the same.
         if estimate.p_value is not None:
             hint = (
                 "Try a longer warm-up (--set warmup_rounds=...), weights by the evidence for groups "
-                "(--set group_decision=shrink), or jobs/auto, which judges each site by itself."
+                "(--set group_decision=shrink), or jobs/auto, which measures each site by itself."
             )
     console.print(f"All rounds were federated averaging. {why} {hint}", style="yellow")
 
@@ -116,14 +116,14 @@ def print_effective_sites(summary: Summary, console: Terminal) -> None:
     Of the layer blocks the one counts in which they are fewest.
     """
     known = [(record, sites) for record in summary.rounds if (sites := record.effective_sites) is not None]
-    told = []
+    parts = []
     for stage in dict.fromkeys(record.stage for record, _ in known):
         of_stage = [(record.round, sites) for record, sites in known if record.stage == stage]
         fewest, most = (f(sites for _, sites in of_stage) for f in (min, max))
         rounds = _rounds([number for number, _ in of_stage])
-        told.append(f"{number_range(fewest, most, 1)} ({stage}, {rounds})")
-    if told:
-        console.print(f"effective sites of {len(summary.sites)}: {'; '.join(told)}")
+        parts.append(f"{number_range(fewest, most, 1)} ({stage}, {rounds})")
+    if parts:
+        console.print(f"effective sites of {len(summary.sites)}: {'; '.join(parts)}")
     if summary.dominant:
         most_of = max(summary.dominant, key=lambda entry: entry.weight)
         console.print(

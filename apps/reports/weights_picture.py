@@ -12,7 +12,7 @@ from ...transforms.natural_order import natural_order
 from ...transforms.printable import drawable
 from .colours import VERMILLION, area_style
 
-# Of more sites a legend is longer than the picture, and bars are too thin to be told.
+# Of more sites a legend is longer than the picture, and bars are too thin to be known.
 _MOST_IN_LEGEND = 12
 _Weights = Sequence[tuple[int, dict[str, float]]]
 

@@ -92,19 +92,19 @@ def compare(
         for seed in seeds
         for arm in planned
     }
-    told = RunsProgress(list(runs.values()), progress or Progress())
-    told.begin(processes)
+    progress_of_runs = RunsProgress(list(runs.values()), progress or Progress())
+    progress_of_runs.begin(processes)
     branching = [arm for arm in planned if arm.shared_rounds]
-    told_all: dict[str, Any] = {"reference": names[0], "data": data, "settings": settings, "track": track, "out": out}
+    common: dict[str, Any] = {"reference": names[0], "data": data, "settings": settings, "track": track, "out": out}
     with _running(processes) as commands:
         # Arms that branch wait for the run that they branch from.
         for phase in ([arm for arm in planned if not arm.shared_rounds], branching):
             begun = {
-                commands.submit(partial(_run, commands, arm, seed, **told_all)): runs[arm.name, seed]
+                commands.submit(partial(_run, commands, arm, seed, **common)): runs[arm.name, seed]
                 for seed in seeds
                 for arm in phase
             }
-            if failed := [error for error in told.wait(begun) if error]:
+            if failed := [error for error in progress_of_runs.wait(begun) if error]:
                 raise RunError(f"{len(failed)} of {len(begun)} runs failed. First: {failed[0]}")
     scores_centres = any(isinstance(arm.job.settings(), PersonalSettings) for arm in planned)
     comparison = _summarize(names, seeds, data, out, scores_centres=scores_centres)

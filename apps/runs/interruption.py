@@ -16,7 +16,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(BaseException):
-    """The process was told to end; no error that anything on the way may take for its own.
+    """The process was asked to end; no error that anything on the way may take for its own.
 
     Args:
         number: the signal.

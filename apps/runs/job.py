@@ -209,7 +209,7 @@ class Job:
         except DataError as error:
             raise JobError(str(error)) from error
         if not isinstance(meta, dict) or not isinstance(meta.get("deploy_map", {}), dict):
-            raise JobError(f"{self.folder / 'meta.json'}: expected keys with values, deploy_map likewise.")
+            raise JobError(f"{self.folder / 'meta.json'}: expected keys with values, deploy_map as above.")
         if missing := [key for key in ("name", "deploy_map") if key not in meta]:
             raise JobError(f"{self.folder / 'meta.json'}: missing {missing}.")
         return meta
@@ -275,7 +275,7 @@ def parse_hocon(file: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=128)
 def _parse_hocon(file: Path, _seen: tuple[Hashable, ...]) -> dict[str, Any]:
-    """Parse anew only what has changed: the file, one that it may include, or the environment that it may name.
+    """Parse again only what has changed: the file, one that it may include, or the environment that it may name.
 
     A job's files are asked for several times on the way to a run, and the parser takes a tenth of a second for each.
     """

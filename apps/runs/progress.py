@@ -1,4 +1,4 @@
-"""What a long command is doing, told while it does it."""
+"""What a long command is doing, reported while it does it."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _BAR_WIDTH = 20
 
 @dataclass(frozen=True)
 class ProgressStep:
-    """What is told of a work that is going on.
+    """What learns of a work that is going on.
 
     Attributes:
         text: what is being done, or has been done, in words.
@@ -48,7 +48,7 @@ class Progress:
     The line has a bar and the time left where it is known how much there is to do.
 
     Args:
-        console: where it is told, by default the standard error.
+        console: where it is reported, by default the standard error.
         clock: gives seconds.
         states_in_log: whether a state is a line now and then where there is no terminal.
     """
@@ -64,7 +64,7 @@ class Progress:
         self._clock = clock
         self._states_in_log = states_in_log
         self._status: Status | None = None
-        self._told_at: float | None = None
+        self._reported_at: float | None = None
         self._began = _Beginning(0, 0, 0.0)
 
     def __enter__(self) -> Self:
@@ -83,7 +83,7 @@ class Progress:
     def tell(self, text: str) -> None:
         """Print a line that stays."""
         self._console.print(text, soft_wrap=True)
-        self._told_at = self._clock()
+        self._reported_at = self._clock()
 
     def state(self, text: str, done: int | None = None, total: int | None = None) -> None:
         """Tell what is being done right now; where lines stay only if none was printed for a while.
@@ -96,7 +96,7 @@ class Progress:
         if self._status is not None:
             bar = "" if done is None or not total else f"{self._bar(done, total)} "
             self._status.update(self._console.render_str(f"{bar}{text}"))
-        elif self._states_in_log and (self._told_at is None or self._clock() - self._told_at >= _EVERY):
+        elif self._states_in_log and (self._reported_at is None or self._clock() - self._reported_at >= _EVERY):
             self.tell(text)
 
     def _bar(self, done: int, total: int) -> str:
@@ -112,7 +112,7 @@ class Progress:
         return f"{text}, about {duration((now - self._began.time) / gained * (total - done))} left;"
 
 
-class Told(Progress):
+class Reported(Progress):
     """Hands everything to a function, or to nobody, and prints nothing.
 
     Args:
@@ -143,12 +143,12 @@ def progress_of(on_progress: "Progress | OnProgress | None") -> Progress:
     Args:
         on_progress: what a caller gave: a function that is given every step, a command's own, or None for nobody.
     """
-    return on_progress if isinstance(on_progress, Progress) else Told(on_progress)
+    return on_progress if isinstance(on_progress, Progress) else Reported(on_progress)
 
 
 @dataclass(frozen=True)
 class _Beginning:
-    """Where a work was when it was first told of."""
+    """Where a work was when it was first reported of."""
 
     done: int
     total: int

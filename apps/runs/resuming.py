@@ -185,4 +185,4 @@ def _is_ours(entry: Path) -> bool:
 
 def _rounds_of_averaging(settings: RunSettings) -> int:
     """How many rounds at its start a job's method has in common with federated averaging."""
-    return method_of(settings).server_half(settings).rounds_of_averaging
+    return method_of(settings).server_part(settings).rounds_of_averaging

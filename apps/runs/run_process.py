@@ -1,4 +1,4 @@
-"""Runs of a command in processes of their own that need not import anything anew."""
+"""Runs of a command in processes of their own that need not import anything again."""
 
 import multiprocessing
 import os
@@ -23,7 +23,7 @@ from typing import Protocol, TypeVar
 from ...custom.data.whole_files import private_file
 from .program import Program
 
-# How long a command may take to end when it is told to, in seconds.
+# How long a command may take to end when it is reported to, in seconds.
 _END_TIMEOUT = 5.0
 # What a run takes from the rights of new files: all of others'.
 _PRIVATE = 0o077
@@ -36,7 +36,7 @@ class RunTimeoutError(RuntimeError):
 
 
 class RunStoppedError(RuntimeError):
-    """A run was not begun, since all were told to end."""
+    """A run was not begun, since all were asked to end."""
 
 
 class Commands:
@@ -45,7 +45,7 @@ class Commands:
     Args:
         program: what is run.
         at_a_time: threads that wait for commands. Nobody waits for the threads: one that is starting a process
-            cannot be told to stop.
+            cannot be known to stop.
     """
 
     def __init__(self, program: Program, at_a_time: int = 1) -> None:
@@ -88,7 +88,7 @@ class Commands:
 
         Args:
             arguments: the command's.
-            log: file for what it prints, written anew.
+            log: file for what it prints, written again.
             timeout: seconds after which it is killed.
 
         Raises:
@@ -109,7 +109,7 @@ class Commands:
 
     def _begin(self, arguments: Sequence[str], log: Path) -> "_Process":
         refused = RunStoppedError(
-            f"{self._program.name} {' '.join(arguments)}: not begun, since all runs were told to end."
+            f"{self._program.name} {' '.join(arguments)}: not begun, since all runs were asked to end."
         )
         # The first start takes seconds, for which `stop` does not wait.
         with self._starting:
@@ -227,7 +227,7 @@ def _blocked(number: signal.Signals) -> Iterator[None]:
 
 @contextmanager
 def _without_callers_script() -> Iterator[None]:
-    """Keep the script that called from being run anew in a process that is started in the block.
+    """Keep the script that called from being run again in a process that is started in the block.
 
     Python would do so for what the script defines, of which a run needs nothing, and a script without a guard would
     start everything once more.

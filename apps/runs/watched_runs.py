@@ -56,7 +56,7 @@ class RunsProgress:
 
     Args:
         runs: all runs of the comparison, those that are finished already among them.
-        progress: where it is told.
+        progress: where it is reported.
         clock: gives seconds.
     """
 
@@ -83,11 +83,11 @@ class RunsProgress:
     def wait(self, results: Mapping[Future[Result], WatchedRun]) -> list[Result]:
         """Return the results of runs when all are over, and tell meanwhile how far they are."""
         pending = set(results)
-        told = {result for result, run in results.items() if run.is_finished}
+        finished = {result for result, run in results.items() if run.is_finished}
         while pending:
             self._progress.state(self.describe(), sum(run.rounds_done for run in self._runs), self._rounds)
             over, pending = wait(pending, timeout=_LOOK_EVERY, return_when=FIRST_COMPLETED)
-            for result in over - told:
+            for result in over - finished:
                 self._tell_end(results[result])
         return [result.result() for result in results]
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from ...custom.channel.estimate_record import ParameterRecord, ReferenceLevelRecord
-from ...custom.channel.statuses import Evidence, EvidenceCode, Status
+from ...custom.annotation_bias.estimate_record import ParameterRecord, ReferenceLevelRecord
+from ...custom.annotation_bias.statuses import Evidence, EvidenceCode, Status
 from ...transforms.natural_order import natural_order
 from .phrases import begun, filled, one_in, percent
 
@@ -12,7 +12,7 @@ _OTHER_IMAGES = (
 )
 _IMAGES = "Cannot tell whether its images are like those of others"
 _MEDIAN = "Zero is the median of {sites:.0f} {sites_word}, with which {agreeing:.0f} agree: "
-_ALIKE = "whether all err alike cannot be told without reviewed cases."
+_ALIKE = "whether all err alike cannot be known without reviewed cases."
 
 _CLAUSES: Mapping[EvidenceCode, str] = {
     EvidenceCode.TEXT: "{text}",
@@ -20,12 +20,12 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
     EvidenceCode.NO_ESTIMATE: "there is no estimate",
     EvidenceCode.NO_REFERENCE_LEVEL: "no site has an estimate that could be zero",
     EvidenceCode.REFERENCE_UNSURE: "it is not known where neutral lies",
-    EvidenceCode.INJECTED_ERRORS_UNTRIED: "known errors could not be tried",
-    EvidenceCode.AUROC_LOW: "a known error is told from none with an AUROC of {auroc:.2f} only",
-    EvidenceCode.SLOPE_OFF: "of a known error the estimate shows {slope:.2f} times as much",
+    EvidenceCode.INJECTED_ERRORS_UNTRIED: "injected errors could not be tried",
+    EvidenceCode.AUROC_LOW: "an injected error is distinguished from none with an AUROC of {auroc:.2f} only",
+    EvidenceCode.SLOPE_OFF: "of an injected error the estimate shows {slope:.2f} times as much",
     EvidenceCode.IMAGES_DIFFER: (
         "Its images differ from those of {unlike:.0f} of {others:.0f} other sites, most in {feature} "
-        f"(AUROC {{auroc:.2f}}): a model that learnt from others cannot judge its contours alone; {_OTHER_IMAGES}"
+        f"(AUROC {{auroc:.2f}}): a model that learnt from others cannot predict its contours alone; {_OTHER_IMAGES}"
     ),
     EvidenceCode.IMAGES_ALIKE: "Its images are like those of {alike:.0f} of {others:.0f} other sites",
     EvidenceCode.IMAGES_UNKNOWN: (
@@ -33,12 +33,12 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
     ),
     EvidenceCode.IMAGES_ALONE: f"{_IMAGES}: no other site says what its images are; {_OTHER_IMAGES}",
     EvidenceCode.MODEL_UNFIT: (
-        "the model finds too little of what is annotated to judge it: in {found:.0%} of the annotated patients, "
+        "the model finds too few of the annotated objects to be a reference: in {found:.0%} of the annotated patients, "
         "expected {expected:.0%}"
     ),
     EvidenceCode.MISLABELLED: "most of the site's objects have the label of another class",
     EvidenceCode.NO_SUPPORT: "the site's other samples do not side with the model, which may not know its images",
-    EvidenceCode.EARLIER_AGREES: "What was established before agrees, and stays ({effect:+.2f}).",
+    EvidenceCode.EARLIER_AGREES: "What was confirmed before agrees, and stays ({effect:+.2f}).",
     EvidenceCode.REVIEWED: "Zero is the reviewed annotations of {patients:.0f} patients{where}.",
     EvidenceCode.REVIEWED_ABSENT: "Zero is to be the reviewed annotations, but there are none.",
     EvidenceCode.REVIEWED_DIFFER: (
@@ -68,7 +68,7 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
     ),
     EvidenceCode.RIGHT_LABELS_LEAST: (
         "Right labels have the noise level of {site}, the least of all sites: what is wrong at all sites alike cannot "
-        "be told."
+        "be known."
     ),
 }
 _FEATURES = {
@@ -81,9 +81,9 @@ _FEATURES = {
 }
 # What has no threshold stands for a status without further words.
 _STATUSES = {
-    Status.CONFIRMED: ("Established", "at least {minimum_effect:g}"),
+    Status.CONFIRMED: ("Confirmed", "at least {minimum_effect:g}"),
     Status.SMALL: ("Too small to act on", "below the floor {minimum_effect:g}"),
-    Status.NOT_SIGNIFICANT: ("Not established", "above {level:g}"),
+    Status.NOT_SIGNIFICANT: ("Not confirmed", "above {level:g}"),
     Status.UNKNOWN: ("Cannot tell", ""),
 }
 # Of these an effect beside them would say nothing.

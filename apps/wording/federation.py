@@ -4,22 +4,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ...custom.channel.parameters import ParameterKey, ParameterKind
-from ...custom.channel.statuses import Unit
+from ...custom.annotation_bias.parameters import ParameterKey, ParameterKind
+from ...custom.annotation_bias.statuses import Unit
 from ...custom.corrections.kinds import BoundaryShift, MissedObjectsIgnored, ObjectsRelabelled
 from ...custom.methods.audit.records import KindShare
-from ...custom.methods.auto.records import SiteChannelRecord
+from ...custom.methods.auto.records import SiteBiasRecord
 from .phrases import begun, continued
 
 _TITLES = {
     ParameterKind.OFFSET: "Contours too large (+) or too small (−)",
     ParameterKind.MISSING: "Objects left out, %",
-    ParameterKind.SWAPPED: "Objects of another class, %",
+    ParameterKind.CONFUSED: "Objects of another class, %",
     ParameterKind.LABELS: "Wrong labels, %",
 }
 _ZERO_OF_SHARES = {
     ParameterKind.MISSING: "A share counts from the most complete site.",
-    ParameterKind.SWAPPED: "A share counts from the site with the least.",
+    ParameterKind.CONFUSED: "A share counts from the site with the least.",
 }
 
 
@@ -66,7 +66,7 @@ class FederationLead:
 def lead_in_words(lead: FederationLead) -> str:
     """Return the headline."""
     if lead.is_unfit:
-        return "Nothing could be judged: the model found too little of what is annotated."
+        return "Nothing could be assessed: the model found too little of what is annotated."
     if lead.counts:
         found = ", ".join(f"{_PROBLEMS[problem]} at {count}" for problem, count in lead.counts.items())
         return f"{begun(found)} of {lead.num_sites} sites."
@@ -77,7 +77,7 @@ def lead_in_words(lead: FederationLead) -> str:
             "are right."
         )
     if lead.is_any_unknown:
-        return "No site is established to annotate differently; not all could be told."
+        return "No site is confirmed to annotate differently; not all could be tested."
     return "All sites annotate alike, as far as this audit can tell."
 
 
@@ -97,22 +97,22 @@ def zero_of_shares(kind: ParameterKind) -> str | None:
     return _ZERO_OF_SHARES.get(kind)
 
 
-def would_in_words(key: ParameterKey, record: SiteChannelRecord, unit: Unit) -> str:
+def would_in_words(key: ParameterKey, record: SiteBiasRecord, unit: Unit) -> str:
     """Return what `auto` would do at a site."""
     kind, shift, missed = key.kind, record.of(BoundaryShift), record.of(MissedObjectsIgnored)
     if kind is ParameterKind.OFFSET and shift is not None and key.label in shift.moves:
         return f"move contours by {_signed(shift.moves[key.label], unit)} {unit}"
     if kind is ParameterKind.MISSING and missed is not None and key.label in missed.missed:
         return "ignore objects that are probably missing"
-    if kind is ParameterKind.SWAPPED and record.of(ObjectsRelabelled) is not None:
-        return "give objects the class that they look like, the surest ones"
+    if kind is ParameterKind.CONFUSED and record.of(ObjectsRelabelled) is not None:
+        return "give objects the class that they look like, the most confident ones"
     if kind is ParameterKind.LABELS and record.parameters[key].is_confirmed:
-        return "undo wrong labels"
+        return "correct wrong labels"
     return "nothing"
 
 
 def share_in_words(found: KindShare | None) -> str:
-    """Return the share of patients with a finding of a kind, and how well such errors are found there."""
+    """Return the fraction of patients with a finding of a kind, and how well such errors are found there."""
     if found is None or found.flagged is None:
         return "–"
     auroc = "not known" if found.auroc is None else f"{found.auroc:.2f}"

@@ -1,6 +1,6 @@
 """Kinds of problems, findings, and how they were found, in words."""
 
-from ...custom.audit.findings import REFERENCE, Finding, JudgedBy
+from ...custom.audit.findings import REFERENCE, Finding, ReferenceModelKind
 from .phrases import percent
 
 REFERENCE_TITLE = "For the reference"
@@ -40,7 +40,7 @@ def finding_in_words(finding: Finding) -> str:
         amount = finding.amount or 0.0
         return (
             f"The contour of {given} lies {abs(amount):.1f} {finding.amount_unit or 'px'} farther "
-            f"{'outside' if amount > 0 else 'inside'} than this site's contours usually do."
+            f"{'outside' if amount > 0 else 'inside'} than this site's contours typically do."
         )
     if finding.kind == "misaligned":
         return _misaligned(figures)
@@ -78,13 +78,13 @@ def _misaligned(figures: dict[str, float]) -> str:
     return f"The annotation would fit the image better if it were {' and '.join(how) or 'moved'}."
 
 
-def judged_by_in_words(judged: JudgedBy) -> str:
-    """Return which model judged which cases."""
-    if judged.text:
-        return judged.text
-    if judged.folds == 1:
+def reference_model_in_words(predicted: ReferenceModelKind) -> str:
+    """Return which model predicted which cases."""
+    if predicted.text:
+        return predicted.text
+    if predicted.folds == 1:
         return "an early model of all sites, which has learnt these annotations in part"
-    sentence = f"{judged.folds} models of all sites, each of which judges the patients that it has not learnt"
-    if judged.num_absent:
-        sentence += f"; of {judged.num_absent} the model was not kept here, and the last one judges in its place"
+    sentence = f"{predicted.folds} models of all sites, each of which predicts the patients that it has not learnt"
+    if predicted.num_absent:
+        sentence += f"; of {predicted.num_absent} the model was not kept here, and the last one predicts in its place"
     return sentence

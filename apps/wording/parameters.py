@@ -1,8 +1,8 @@
 """What is concluded of one parameter of a site, in words that a clinician understands."""
 
+from ...custom.annotation_bias.parameters import ParameterKind
+from ...custom.annotation_bias.statuses import EvidenceCode, Status, Unit
 from ...custom.audit.findings import Conclusion
-from ...custom.channel.parameters import ParameterKind
-from ...custom.channel.statuses import EvidenceCode, Status, Unit
 from .phrases import one_in, percent, signed
 
 STATUS_WORDS = {
@@ -19,18 +19,18 @@ _ANOTHER_CLASS = "Objects look like another class than the one that they are giv
 _THIRD, _NEARLY_HALF, _HALF = 0.367, 0.45, 0.5
 # What an audit of version 1 says nothing of: the share below which labels count as right.
 _FLOOR_OF_LABELS = 0.05
-_FromZero = tuple[float, float, float]
+_FromReference = tuple[float, float, float]
 
 
-def is_apart(from_zero: _FromZero) -> bool:
+def is_apart(from_reference: _FromReference) -> bool:
     """Return whether an interval lies wholly beyond half a pixel or millimetre from the middle of the sites."""
-    _, low, high = from_zero
+    _, low, high = from_reference
     return low > _APART or high < -_APART
 
 
 def is_unlike_others(one: Conclusion) -> bool:
     """Return whether a site is unlike the others, though nobody knows who is right."""
-    return one.has(EvidenceCode.REFERENCE_UNSURE) and one.from_zero is not None and is_apart(one.from_zero)
+    return one.has(EvidenceCode.REFERENCE_UNSURE) and one.from_reference is not None and is_apart(one.from_reference)
 
 
 def conclusion_in_words(one: Conclusion) -> str:
@@ -38,38 +38,38 @@ def conclusion_in_words(one: Conclusion) -> str:
     kind = one.parameter.kind
     if kind is ParameterKind.LABELS:
         return _labels_sentence(one)
-    if one.from_zero is None or one.status is Status.UNKNOWN:
+    if one.from_reference is None or one.status is Status.UNKNOWN:
         return _unknown_sentence(one)
     if kind is ParameterKind.OFFSET:
-        return _offset_sentence(one, one.from_zero)
-    if kind is ParameterKind.SWAPPED:
-        return _swapped_sentence(one, one.from_zero)
-    return _missing_sentence(one, one.from_zero)
+        return _offset_sentence(one, one.from_reference)
+    if kind is ParameterKind.CONFUSED:
+        return _confused_sentence(one, one.from_reference)
+    return _missing_sentence(one, one.from_reference)
 
 
 def _unknown_sentence(one: Conclusion) -> str:
     kind = one.parameter.kind
-    if kind is ParameterKind.SWAPPED:
-        return "It cannot be told whether objects have the wrong class."
+    if kind is ParameterKind.CONFUSED:
+        return "It is unknown whether objects have the wrong class."
     if kind is ParameterKind.MISSING:
-        return f"It cannot be told whether any {one.class_name} is missing."
-    if one.from_zero is not None and is_unlike_others(one):
-        return _unlike_others(one.class_name, one.from_zero, one.unit)
-    return f"It cannot be told whether contours of {one.class_name} are too large or too small."
+        return f"It is unknown whether any {one.class_name} is missing."
+    if one.from_reference is not None and is_unlike_others(one):
+        return _unlike_others(one.class_name, one.from_reference, one.unit)
+    return f"It is unknown whether contours of {one.class_name} are too large or too small."
 
 
-def _unlike_others(class_name: str, from_zero: _FromZero, unit: Unit | None) -> str:
-    effect, low, high = from_zero
+def _unlike_others(class_name: str, from_reference: _FromReference, unit: Unit | None) -> str:
+    effect, low, high = from_reference
     least, most = sorted((abs(low), abs(high)))
     where = "outside" if effect > 0 else "inside"
     return (
         f"Contours of {class_name} lie {abs(effect):.1f} {unit} farther {where} than in the middle of all sites "
-        f"({least:.1f} to {most:.1f} {unit}); which of them are right cannot be told."
+        f"({least:.1f} to {most:.1f} {unit}); which of them are right cannot be known."
     )
 
 
-def _offset_sentence(one: Conclusion, from_zero: _FromZero) -> str:
-    effect, low, high = from_zero
+def _offset_sentence(one: Conclusion, from_reference: _FromReference) -> str:
+    effect, low, high = from_reference
     unit, what, size = one.unit, f"Contours of {one.class_name}", "large" if effect > 0 else "small"
     if one.is_confirmed:
         least, most = sorted((abs(low), abs(high)))
@@ -82,8 +82,8 @@ def _offset_sentence(one: Conclusion, from_zero: _FromZero) -> str:
     return f"{what} are about right: {shown}."
 
 
-def _missing_sentence(one: Conclusion, from_zero: _FromZero) -> str:
-    share, low, ends = _share(from_zero)
+def _missing_sentence(one: Conclusion, from_reference: _FromReference) -> str:
+    share, low, ends = _share(from_reference)
     name = one.class_name
     if one.is_confirmed:
         return f"About {one_in(share)} of {name} is missing ({ends}), sure."
@@ -92,8 +92,8 @@ def _missing_sentence(one: Conclusion, from_zero: _FromZero) -> str:
     return f"{name.capitalize()} is about as complete as at the most complete site."
 
 
-def _swapped_sentence(one: Conclusion, from_zero: _FromZero) -> str:
-    share, low, ends = _share(from_zero)
+def _confused_sentence(one: Conclusion, from_reference: _FromReference) -> str:
+    share, low, ends = _share(from_reference)
     if one.is_confirmed:
         return f"{_ANOTHER_CLASS}: about {one_in(share)} ({ends}), sure."
     if low > 0 and one.status is Status.SMALL:
@@ -106,7 +106,7 @@ def _swapped_sentence(one: Conclusion, from_zero: _FromZero) -> str:
 def _labels_sentence(one: Conclusion) -> str:
     share = one.estimate
     if one.status is Status.UNKNOWN or share is None:
-        return "It cannot be told how many labels are wrong."
+        return "It is unknown how many labels are wrong."
     low, high = (share if end is None else max(end, 0.0) for end in (one.low, one.high))
     ends = f"{100 * low:.0f} to {100 * high:.0f} %"
     if one.is_confirmed:
@@ -120,7 +120,7 @@ def _labels_sentence(one: Conclusion) -> str:
 
 
 def _minimum_effect(one: Conclusion) -> float:
-    """From which share of wrong labels on something would follow."""
+    """From which fraction of wrong labels on something would follow."""
     thresholds = (item.numbers for item in one.evidence if item.code is EvidenceCode.THRESHOLDS)
     return next(thresholds, {}).get("minimum_effect", _FLOOR_OF_LABELS)
 
@@ -134,7 +134,7 @@ def _amount_of_labels(share: float) -> str:
     return f"1 in {round(1 / share)} labels is"
 
 
-def _share(from_zero: _FromZero) -> tuple[float, float, str]:
+def _share(from_reference: _FromReference) -> tuple[float, float, str]:
     """A share, the lower end of its interval, and the interval in words."""
-    share, low, high = (min(max(value, 0.0), 1.0) for value in from_zero)
+    share, low, high = (min(max(value, 0.0), 1.0) for value in from_reference)
     return share, low, f"{100 * low:.0f} to {100 * high:.0f} %"

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ...custom.annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKind
+from ...custom.annotation_bias.statuses import EvidenceCode, Status
 from ...custom.audit.findings import REFERENCE, Conclusion, Finding, KindResult, SiteAudit
 from ...custom.audit.kinds.registry import KINDS
-from ...custom.channel.parameters import SWAPPED_OBJECTS, ParameterKind
-from ...custom.channel.statuses import EvidenceCode, Status
 from ..checking.finding import plural
 from .evidence import evidence_in_words, reason_in_words, reference_level_in_words
 from .findings import kind_title
@@ -23,13 +23,13 @@ _WHY_LIKELY = (
 _PARAMETERS = {
     ParameterKind.OFFSET: "Contours",
     ParameterKind.MISSING: "Objects left out",
-    ParameterKind.SWAPPED: "Classes of objects",
+    ParameterKind.CONFUSED: "Classes of objects",
     ParameterKind.LABELS: "Labels",
 }
 _UNKNOWN = {
     ParameterKind.OFFSET: "contours of {named} are too large or too small",
     ParameterKind.MISSING: "any {named} is missing",
-    ParameterKind.SWAPPED: "objects have the wrong class",
+    ParameterKind.CONFUSED: "objects have the wrong class",
     ParameterKind.LABELS: "labels of {named} are wrong",
 }
 # Kinds that need no model are found where they are.
@@ -45,7 +45,7 @@ _DETECTION = (
 
 
 @dataclass(frozen=True)
-class ToldConclusion:
+class ShownConclusion:
     """A conclusion as the page tells it.
 
     Attributes:
@@ -63,7 +63,7 @@ class ToldConclusion:
     reason: str
 
 
-def told_conclusions(audit: SiteAudit, *, is_shared: bool = False) -> list[ToldConclusion]:
+def shown_conclusions(audit: SiteAudit, *, is_shared: bool = False) -> list[ShownConclusion]:
     """Return the conclusions, those first of which something follows, with what the site's own cases make likely.
 
     Args:
@@ -71,8 +71,8 @@ def told_conclusions(audit: SiteAudit, *, is_shared: bool = False) -> list[ToldC
         is_shared: whether they are for a copy that can be given away: figures, and what they are of.
     """
     ordered = sorted(audit.conclusions, key=lambda one: STATUS_ORDER.index(one.status))
-    told = [
-        ToldConclusion(
+    reported = [
+        ShownConclusion(
             style_of(one.status),
             STATUS_WORDS[one.status],
             _what_of(one) if is_shared else conclusion_in_words(one),
@@ -82,7 +82,7 @@ def told_conclusions(audit: SiteAudit, *, is_shared: bool = False) -> list[ToldC
         for one in ordered
     ]
     confirmed = sum(one.is_confirmed for one in ordered)
-    return [*told[:confirmed], *_likely(audit), *told[confirmed:]]
+    return [*reported[:confirmed], *_likely(audit), *reported[confirmed:]]
 
 
 def style_of(status: Status) -> str:
@@ -96,10 +96,10 @@ def _what_of(one: Conclusion) -> str:
     return f"{what} of {one.class_name}" if one.class_name else what
 
 
-def _likely(audit: SiteAudit) -> list[ToldConclusion]:
+def _likely(audit: SiteAudit) -> list[ShownConclusion]:
     """What the site's own cases show together, which no other site's do."""
     return [
-        ToldConclusion("likely", "Likely", begun(" ".join(map(evidence_in_words, kind.shows))), "", _WHY_LIKELY)
+        ShownConclusion("likely", "Likely", begun(" ".join(map(evidence_in_words, kind.shows))), "", _WHY_LIKELY)
         for kind in audit.kinds
         if kind.shows
     ]
@@ -139,7 +139,7 @@ def leading(audit: SiteAudit) -> tuple[Leading, tuple[Conclusion, ...]]:
     unknown = tuple(one for one in conclusions if one.status is Status.UNKNOWN)
     if unlike := tuple(one for one in unknown if is_unlike_others(one)):
         return Leading.UNLIKE_OTHERS, unlike
-    if left := tuple(one for one in conclusions if one.parameter == SWAPPED_OBJECTS and one.status is Status.SMALL):
+    if left := tuple(one for one in conclusions if one.parameter == CONFUSED_OBJECTS and one.status is Status.SMALL):
         return Leading.CLASSES_LEFT, left
     return (Leading.UNKNOWN, unknown) if unknown else (Leading.ALIKE, ())
 
@@ -154,11 +154,11 @@ def headline(audit: SiteAudit) -> str:
         first, more = conclusion_in_words(of[0]), len(of) - 1
         return f"{first} {number_in_words(more)} more below." if more else first
     if kind is Leading.UNJUDGED:
-        return f"The model of this audit found too little of what is annotated to judge it; {suspected}."
+        return f"The model of this audit found too few of the annotated objects to be a reference; {suspected}."
     if kind in (Leading.UNLIKE_OTHERS, Leading.CLASSES_LEFT):
         return conclusion_in_words(of[0])
     if kind is Leading.UNKNOWN:
-        known = "Nothing is established" if len(of) == len(audit.conclusions) else "Nothing else is wrong"
+        known = "Nothing is confirmed" if len(of) == len(audit.conclusions) else "Nothing else is wrong"
         return f"This audit cannot tell whether {_whether(of)}. {known}; {suspected}."
     return f"This site annotates like the others, as far as this audit can tell; {suspected}."
 
@@ -174,9 +174,9 @@ def detection_in_words(kind: KindResult) -> str:
     if kind.kind in _RULES:
         return "By a rule, without a model."
     if kind.auroc is None:
-        return "Not known: known errors of this kind could not be tried here."
+        return "Not known: injected errors of this kind could not be tried here."
     words = next(words for least, words in _DETECTION if kind.auroc >= least)
-    tried = f"tried with known errors in {plural(kind.patients, 'patient')}"
+    tried = f"tried with injected errors in {plural(kind.patients, 'patient')}"
     few = ", which are few" if kind.patients < FEW_PATIENTS else ""
     return f"{words[0].upper()}{words[1:]} (AUROC {kind.auroc:.2f}, {tried}{few})."
 
@@ -185,7 +185,7 @@ def detection_sentence(audit: SiteAudit) -> str:
     """Return in a sentence how well this audit finds errors on these data."""
     known = [kind for kind in audit.kinds if kind.auroc is not None]
     if not known:
-        return "How well this audit finds errors here is not known: known errors could not be tried."
+        return "How well this audit finds errors here is not known: injected errors could not be tried."
     groups: dict[str, list[str]] = {}
     for kind in sorted(known, key=lambda one: -(one.auroc or 0)):
         words = next(words for least, words in _DETECTION if (kind.auroc or 0) >= least)
@@ -230,9 +230,9 @@ def finding_facts(finding: Finding) -> list[tuple[str, str]]:
 
 def _figures(one: Conclusion, audit: SiteAudit) -> str:
     """How far from zero a parameter lies, on the scale of the sentence beside it."""
-    if one.from_zero is None:
+    if one.from_reference is None:
         return ""
-    deviation, low, high = one.from_zero
+    deviation, low, high = one.from_reference
     interval = f"90 % interval {_number_of(low, one)} to {_value(high, one)}"
     # Of what is absolute, such as a share, there is no zero to be found.
     level = audit.reference_levels.get(one.class_name) if one.parameter.kind is ParameterKind.OFFSET else None
@@ -245,12 +245,12 @@ def _value(value: float, one: Conclusion) -> str:
 
 
 def _number_of(value: float, one: Conclusion) -> str:
-    # Chance may put the end of an interval below a share of nothing.
+    # Chance may put the end of an interval below a fraction of nothing.
     return f"{100 * max(value, 0.0):.0f}" if one.unit is None else signed(value)
 
 
 def is_unjudged(audit: SiteAudit) -> bool:
-    """Return whether nothing is told because the model has not learnt enough."""
+    """Return whether nothing is reported because the model has not learnt enough."""
     return bool(audit.conclusions) and all(one.has(EvidenceCode.MODEL_UNFIT) for one in audit.conclusions)
 
 

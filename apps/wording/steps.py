@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from ...custom.annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKind
+from ...custom.annotation_bias.statuses import EvidenceCode, Status
 from ...custom.audit.findings import Conclusion, SiteAudit
-from ...custom.channel.parameters import SWAPPED_OBJECTS, ParameterKind
-from ...custom.channel.statuses import EvidenceCode, Status
-from ...custom.methods.audit.conclusions import are_most_swapped
+from ...custom.methods.audit.conclusions import are_most_confused
 from ..checking.finding import Severity, plural
 from ..checking.report import SiteReport
 from .findings import REFERENCE_TITLE, kind_title
@@ -35,19 +35,19 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
         audit: of the site.
         files: what the check of the site's files found; None where they were not checked.
     """
-    established = [one for one in audit.conclusions if one.is_confirmed]
+    confirmed = [one for one in audit.conclusions if one.is_confirmed]
     if any(map(_are_most_of_another_class, audit.conclusions)):
         advice = [_COMPARE_CODES, _IF_CODES_ARE_THE_SAME]
     else:
         # They may be those of some classes alone.
-        codes = [_COMPARE_CODES] if any(one.parameter == SWAPPED_OBJECTS for one in established) else []
-        advice = [*codes, *_review(audit), *_find_out(audit), *_agree(audit, established)]
-    return [*_mend(files), *advice, *_until_then(established)] or ["Nothing."]
+        codes = [_COMPARE_CODES] if any(one.parameter == CONFUSED_OBJECTS for one in confirmed) else []
+        advice = [*codes, *_review(audit), *_find_out(audit), *_agree(audit, confirmed)]
+    return [*_mend(files), *advice, *_until_then(confirmed)] or ["Nothing."]
 
 
 def _are_most_of_another_class(one: Conclusion) -> bool:
     """Whether a conclusion says that most objects have the wrong class, or was not drawn because of that."""
-    return are_most_swapped(one) or one.has(EvidenceCode.MISLABELLED)
+    return are_most_confused(one) or one.has(EvidenceCode.MISLABELLED)
 
 
 def _mend(files: SiteReport | None) -> list[str]:
@@ -58,10 +58,10 @@ def _mend(files: SiteReport | None) -> list[str]:
 def _review(audit: SiteAudit) -> list[str]:
     """Which cases to review: first those of another class, where the site as a whole has such objects."""
     with_findings = [case for case in audit.cases if case.has_problem]
-    of_classes = sum(any(one.kind == ParameterKind.SWAPPED for one in case.findings) for case in with_findings)
+    of_classes = sum(any(one.kind == ParameterKind.CONFUSED for one in case.findings) for case in with_findings)
     steps = []
     if of_classes and any(map(_are_some_of_another_class, audit.conclusions)):
-        title = kind_title(ParameterKind.SWAPPED)
+        title = kind_title(ParameterKind.CONFUSED)
         cases = "case" if of_classes == 1 else f"{of_classes} cases"
         steps.append(f"Review the classes of objects in the {cases} of the kind “{title}” below. {_WORST_FIRST}")
     likely = sum(case.score >= _LIKELY for case in with_findings)
@@ -75,7 +75,7 @@ def _review(audit: SiteAudit) -> list[str]:
 
 
 def _are_some_of_another_class(one: Conclusion) -> bool:
-    return one.parameter == SWAPPED_OBJECTS and one.status in (Status.CONFIRMED, Status.SMALL)
+    return one.parameter == CONFUSED_OBJECTS and one.status in (Status.CONFIRMED, Status.SMALL)
 
 
 def _first(count: int) -> str:
@@ -99,7 +99,7 @@ def _find_out(audit: SiteAudit) -> list[str]:
 
 
 def _is_of_classes(audit: SiteAudit, one: Conclusion) -> bool:
-    return audit.task == "classification" or one.parameter == SWAPPED_OBJECTS
+    return audit.task == "classification" or one.parameter == CONFUSED_OBJECTS
 
 
 def _ask_for_reference(audit: SiteAudit) -> str:
@@ -112,22 +112,22 @@ def _ask_for_reference(audit: SiteAudit) -> str:
     return f"Review the {plural(asked, 'case')} marked “{REFERENCE_TITLE}” at the end of the list: {why}."
 
 
-def _agree(audit: SiteAudit, established: Sequence[Conclusion]) -> list[str]:
+def _agree(audit: SiteAudit, confirmed: Sequence[Conclusion]) -> list[str]:
     """What to ask annotators: of a class which it is, of a contour where it lies."""
-    if not established:
+    if not confirmed:
         return []
-    of_classes = {_is_of_classes(audit, one) for one in established}
+    of_classes = {_is_of_classes(audit, one) for one in confirmed}
     questions = ["where the contour lies", "what counts"] if False in of_classes else []
     if True in of_classes:
         questions.append("what tells the classes apart")
     return [f"Agree with your annotators on {listed(questions)}, by means of these cases."]
 
 
-def _until_then(established: Sequence[Conclusion]) -> list[str]:
+def _until_then(confirmed: Sequence[Conclusion]) -> list[str]:
     """What training does for the time being."""
     steps = []
-    if any(one.parameter.kind is ParameterKind.OFFSET for one in established):
+    if any(one.parameter.kind is ParameterKind.OFFSET for one in confirmed):
         steps.append("Until then jobs/auto trains with contours that are moved back in memory; no file changes.")
-    if any(one.parameter == SWAPPED_OBJECTS for one in established):
+    if any(one.parameter == CONFUSED_OBJECTS for one in confirmed):
         steps.append("Until then jobs/auto trains with the classes that objects look like, in memory; no file changes.")
     return steps

@@ -15,7 +15,7 @@ from .weighting import LayerWeights, quantity_weights
 _FEWEST_SITES = 3
 # Of whose values three are left in each coordinate when the smallest and the largest are dropped.
 _FEWEST_SITES_TO_TRIM = 5
-# Share of the weights by quantity that is mixed into others: sites without any weight fill what bounds leave over.
+# Fraction of the weights by quantity that is mixed into others: sites without any weight fill what bounds leave over.
 _TRACE = 1e-12
 # Rounding is no violation of a bound.
 _SLACK = 1e-9
@@ -110,8 +110,8 @@ def deployed_influence(num_sites: int | None) -> dict[str, float]:
 
     A site with the share s whose update points the other way, at ρ times the length of the others', takes back ρ s of
     their 1 − s. With ρ = 1 and s = 1.5/K that is 0.375 of 0.625 for four sites. With ρ = 1.5 the training of a phantom
-    stayed far behind the honest one. Shares of 1/K would leave no room to quantity and quality. Two sites cannot tell
-    which of them lies: there only quality is bounded.
+    stayed far behind the honest one. Fractions of 1/K would leave no room to quantity and quality. Two sites cannot
+    tell which of them lies: there only quality is bounded.
 
     Where the rule drops the extremes (:func:`deployed_aggregation`) updates have no bound by their length: it would
     bring one that is far too long back among the others.
@@ -134,9 +134,9 @@ def deployed_influence(num_sites: int | None) -> dict[str, float]:
 def deployed_aggregation(num_sites: int | None) -> dict[str, Any]:
     """Return the rule of a job for hospitals with a server, as settings of ``aggregation``.
 
-    Bounds leave a liar's update in the mean, at the usual length and a share of at most 1.5/K. A trimmed mean leaves no
-    coordinate beyond the honest ones, and has three values or more in each where five sites answer. Jobs for fewer
-    sites, or that name none, keep the mean.
+    Bounds leave a liar's update in the mean, at the typical length and a fraction of at most 1.5/K. A trimmed mean
+    leaves no coordinate beyond the honest ones, and has three values or more in each where five sites answer. Jobs for
+    fewer sites, or that name none, keep the mean.
 
     Args:
         num_sites: number of sites K that the job names; None where it names none.
@@ -164,8 +164,8 @@ def share_limits(
     low, high = (np.full(len(quantity), bound) for bound in (min(smallest, equal), max(largest, equal)))
     if quality_ratio is None:
         return low, high
-    usual = _bounded_quantity(quantity, smallest, largest)
-    return np.maximum(low, usual / quality_ratio), np.minimum(high, usual * quality_ratio)
+    bounded = _bounded_quantity(quantity, smallest, largest)
+    return np.maximum(low, bounded / quality_ratio), np.minimum(high, bounded * quality_ratio)
 
 
 def bounded_weights(
@@ -176,7 +176,7 @@ def bounded_weights(
     largest: float = 1.0,
     quality_ratio: float | None = None,
 ) -> LayerWeights:
-    """Keep every site's share of a block within :func:`share_limits`; the others divide the rest as before.
+    """Keep every site's fraction of a block within :func:`share_limits`; the others divide the rest as before.
 
     A share is min(max(t w_i, low_i), high_i) with the one factor t for which the block's shares sum to one. Where sites
     with any weight cannot fill a block below their upper bounds, the others divide the rest by quantity.

@@ -13,7 +13,7 @@ class ModelSpool:
     """One file per site; memory holds one model whatever the number of sites.
 
     Args:
-        folder: made anew; nothing else may lie there.
+        folder: made again; nothing else may lie there.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from .counted_models import CountedModels, Ranges
 from .model_spool import ModelSpool
 from .multi_krum import chosen_models
-from .sample_claims import MAX_TOTAL_SAMPLES, claim_limit
+from .reported_counts import MAX_TOTAL_SAMPLES, claim_limit
 from .settings import AggregationSettings
 from .streaming_average import StreamingAverage, refusal_reason, value_limits
 from .trimmed_mean import TrimmedMean
@@ -47,10 +47,10 @@ class AveragingPlan:
     Attributes:
         num_sites: how many sites are asked; each may claim its part of what all may have.
         weights: the (site × block) matrix, or None for quantity weights from the reported numbers of samples.
-        wait_in: folder where results wait for their weights, which :meth:`RoundAverage.weigh` then gives; made anew.
+        wait_in: folder where results wait for their weights, which :meth:`RoundAverage.weigh` then gives; made again.
             Weights that are given here only say which sites count.
-        shadow_without: sites whose results do not count in a second average of the same results, by numbers of samples;
-            None for no second average. There is none by median and by multi-Krum.
+        rollback_without: sites whose results do not count in a second average of the same results, by numbers of
+            samples; None for no second average. There is none by median and by multi-Krum.
         rule: the rule of aggregation.
 
     Raises:
@@ -60,11 +60,11 @@ class AveragingPlan:
     num_sites: int
     weights: LayerWeights | None = None
     wait_in: Path | None = None
-    shadow_without: Collection[str] | None = None
+    rollback_without: Collection[str] | None = None
     rule: AggregationSettings = MEAN
 
     def __post_init__(self) -> None:
-        if self.rule.waits and (self.wait_in is None or self.shadow_without is not None):
+        if self.rule.waits and (self.wait_in is None or self.rollback_without is not None):
             raise ValueError(f"Expected results that wait, and no second average, for the rule {self.rule.rule!r}.")
 
 
@@ -102,9 +102,9 @@ class RoundAverage:
         self._limits = value_limits(sent.params)
         self._waiting = None if plan.wait_in is None else ModelSpool(plan.wait_in)
         self._average = self._empty_average() if self._waiting is None else None
-        self._not_in_shadow = frozenset(plan.shadow_without or ())
+        self._not_in_rollback = frozenset(plan.rollback_without or ())
         self._median: dict[str, torch.Tensor] | None = None
-        self._shadow = None if plan.shadow_without is None else self._average_by_samples()
+        self._rollback = None if plan.rollback_without is None else self._average_by_samples()
         self._claim_limit = claim_limit(plan.num_sites)
         self._sites_to_come = plan.num_sites
 
@@ -135,7 +135,7 @@ class RoundAverage:
             if reason is None and params is not None:
                 if self._average is not None:
                     self._average.add(site, params, self._group_weights(site, num_samples), num_samples)
-                    self._add_to_shadow(site, params, num_samples)
+                    self._add_to_rollback(site, params, num_samples)
                 elif self._waiting is not None:
                     self._waiting.put(site, params, num_samples)
                 self._sites_to_come -= 1
@@ -185,13 +185,13 @@ class RoundAverage:
         for site in sites:
             params, num_samples = models.params(site), models.num_samples(site)
             self._average.add(site, params, self._group_weights(site, num_samples), num_samples)
-            self._add_to_shadow(site, params, num_samples)
+            self._add_to_rollback(site, params, num_samples)
 
     def _add_scaled(self, waiting: ModelSpool, factors: Mapping[str, Mapping[str, float]], ranges: Ranges) -> None:
         """Add models with their weights times their factors, exactly; what they lose is the global model's."""
         self._average = self._empty_average()
         held_back = dict.fromkeys(self._block_of_group, 0.0)
-        of_shadow = dict.fromkeys(self._block_of_group, 0.0)
+        of_rollback = dict.fromkeys(self._block_of_group, 0.0)
         for site, params, num_samples in waiting.models():
             of_site = factors.get(site, {})
             within = {**params, **{name: params[name].clamp(*limits) for name, limits in ranges.items()}}
@@ -200,13 +200,13 @@ class RoundAverage:
             self._average.add(site, within, counted, num_samples)
             for group, weight in weights.items():
                 held_back[group] += (1.0 - of_site.get(group, 1.0)) * weight
-            if self._add_to_shadow(site, within, num_samples, of_site):
-                for group in of_shadow:
-                    of_shadow[group] += (1.0 - of_site.get(group, 1.0)) * num_samples
+            if self._add_to_rollback(site, within, num_samples, of_site):
+                for group in of_rollback:
+                    of_rollback[group] += (1.0 - of_site.get(group, 1.0)) * num_samples
         if any(held_back.values()):
             self._average.add_reference(held_back)
-        if self._shadow is not None and any(of_shadow.values()):
-            self._shadow.add_reference(of_shadow)
+        if self._rollback is not None and any(of_rollback.values()):
+            self._rollback.add_reference(of_rollback)
 
     def _of_all_groups(self, factors: Mapping[str, float]) -> dict[str, float]:
         smallest: dict[str, float] = {}
@@ -220,7 +220,7 @@ class RoundAverage:
         with self._lock:
             if self._waiting is not None:
                 self._waiting.remove()
-            self._waiting = self._average = self._shadow = self._median = None
+            self._waiting = self._average = self._rollback = self._median = None
 
     def result(self) -> dict[str, torch.Tensor]:
         """Return the weighted average of the accepted results; once, then the round is closed."""
@@ -232,13 +232,13 @@ class RoundAverage:
         self._average = None
         return params
 
-    def shadow(self) -> dict[str, torch.Tensor] | None:
+    def rollback(self) -> dict[str, torch.Tensor] | None:
         """Return the second average of the accepted results; once. None without one, or where it has too few sites.
 
         The bounds of influence that :meth:`weigh` was given hold in it, too.
         """
-        shadow, self._shadow = self._shadow, None
-        return shadow.result() if shadow is not None and len(shadow.sites) >= self._rule.fewest_results else None
+        rollback, self._rollback = self._rollback, None
+        return rollback.result() if rollback is not None and len(rollback.sites) >= self._rule.fewest_results else None
 
     def _refusal(
         self, site: str, params: Mapping[str, torch.Tensor] | None, num_samples: int, round_number: int | None
@@ -271,7 +271,7 @@ class RoundAverage:
             return TrimmedMean(self._reference, self._group_of, total_weight, trim=self._rule.trim)
         return StreamingAverage(self._reference, self._group_of, total_weight)
 
-    def _add_to_shadow(
+    def _add_to_rollback(
         self,
         site: str,
         params: Mapping[str, torch.Tensor],
@@ -279,10 +279,10 @@ class RoundAverage:
         factors: Mapping[str, float] | None = None,
     ) -> bool:
         """Add a result to the second average; False where it is not in it."""
-        if self._shadow is None or site in self._not_in_shadow:
+        if self._rollback is None or site in self._not_in_rollback:
             return False
         weights = {group: (factors or {}).get(group, 1.0) * num_samples for group in self._block_of_group}
-        self._shadow.add(site, params, weights, num_samples)
+        self._rollback.add(site, params, weights, num_samples)
         return True
 
     def _group_weights(self, site: str, num_samples: int) -> dict[str, float]:

@@ -13,13 +13,13 @@ class InfluenceSettings(SettingsModel):
     """Bounds on what one site can do to the global model; see :mod:`fedannot.custom.aggregation.influence`.
 
     Args:
-        min_share: smallest share of a site in every layer block.
+        min_share: smallest fraction of a site in every layer block.
         max_share: largest share.
         max_update_ratio: how many times the others' median the norm of a site's update may be; None for any. The norm
             is over the parameters; normalisation statistics are scaled down with them, and count, element by element,
             within the range of the other sites'.
-        max_quality_ratio: how many times its share by quantity a site's share of a block may be by its quality, or its
-            share by quantity how many times that; None for any. With shares by quantity nothing changes.
+        max_quality_ratio: how many times its share by quantity a site's fraction of a block may be by its quality, or
+            its share by quantity how many times that; None for any. With shares by quantity nothing changes.
     """
 
     min_share: Annotated[float, Field(ge=0, lt=1)] = 0.0

@@ -76,7 +76,7 @@ class LayerWeights:
 
 
 def quantity_weights(num_samples: Mapping[str, int]) -> dict[str, float]:
-    """Return each site's share of all samples, n_i / Σn (FedAvg), in sorted order of the sites.
+    """Return each site's fraction of all samples, n_i / Σn (FedAvg), in sorted order of the sites.
 
     Raises:
         ValueError: if there is no site, a negative number, or no sample at all.

@@ -23,7 +23,7 @@ REFERENCE = "{settings}"
 
 _LONGEST_REASON = 600
 
-# In a swarm results count as they come. A site of FedCurv takes its own part out of the mean by its share of the
+# In a swarm results count as they come. A site of FedCurv takes its own part out of the mean by its fraction of the
 # samples, which bounds would change.
 _SWARM_AGGREGATOR = "fedannot.custom.flare.swarm_aggregator.SwarmAggregator"
 _WITHOUT_BOUNDS = ("fedcurv",)
@@ -47,7 +47,7 @@ class JobConfiguration:
 
     Attributes:
         server: the server's configuration, with references in place of settings.
-        client: the sites' configuration, likewise.
+        client: the sites' configuration, as above.
         settings: the document of settings.
         sites: the sites that the job names; None for all that are there when it starts, or where it is not known.
     """

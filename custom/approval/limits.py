@@ -28,7 +28,7 @@ DEFAULT_LIMITS: dict[str, float] = {
     "head_epochs": 100,
     "estimates": 100,
     "folds": 5,
-    "shadow_rounds": 100,
+    "rollback_rounds": 100,
     "smallest_lesion": 1_000_000,
     "validate_every": 2000,
     "keep_rounds": 2000,
@@ -62,7 +62,7 @@ _LARGEST_OTHER = 1e6
 _EMPTY = re.compile("")
 _JOB_ID = re.compile(f"({JOB_ID.pattern})?")
 _NAME = re.compile(f"({PLAIN_NAME.pattern})?")
-_ANCHOR = re.compile(f"auto|reference|balanced|median|edges|site:{PLAIN_NAME.pattern}")
+_REFERENCE_LEVEL = re.compile(f"auto|reference|balanced|median|edges|site:{PLAIN_NAME.pattern}")
 _BLOCK = re.compile(r"[A-Za-z0-9_.]{1,200}")
 _NOISE = re.compile(r"[A-Za-z0-9()., _+-]{1,500}")
 TEXTS: dict[str, tuple[re.Pattern[str], str]] = {
@@ -70,7 +70,7 @@ TEXTS: dict[str, tuple[re.Pattern[str], str]] = {
     "resume_from": (_JOB_ID, "the id of an earlier job, whose state the server has"),
     "start_model": (_NAME, "the name of a model in the folder 'models' of the server's kit"),
     "network.checkpoint": (_NAME, "the name of a model in the folder 'models' of the server's kit"),
-    "anchor": (_ANCHOR, "a place of zero, or 'site:' and a site's name"),
+    "reference_level": (_REFERENCE_LEVEL, "a place of zero, or 'site:' and a site's name"),
     "blocks": (_BLOCK, "prefixes of parameters"),
     "embedded.noise": (_NOISE, "a model of noise"),
     "embedded.protocols": (_NOISE, "protocols"),

@@ -1,4 +1,4 @@
-"""Reading a job as it was submitted: an archive, of which nothing is unpacked before it is known to be harmless."""
+"""Reading a job as it was submitted: an archive, of which nothing is unpacked before it is known to be tolerated."""
 
 import io
 import re
@@ -169,7 +169,7 @@ def _files(source: io.BytesIO | Path) -> dict[str, bytes]:
 
 def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     if entry.compress_type not in _METHODS:
-        raise JobRefusedError(f"{_shown([entry.filename])} is packed by another method than zip's usual one.")
+        raise JobRefusedError(f"{_shown([entry.filename])} is packed by another method than zip's typical one.")
     # What an archive says about sizes need not be true.
     with archive.open(entry) as file:
         content = file.read(_LARGEST_FILE + 1)

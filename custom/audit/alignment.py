@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...transforms.array_types import AnyFloats, Floats, SingleFloats
-from ..channel.cases import JudgedCase
-from ..channel.shift import case_shift
+from ..annotation_bias.cases import PredictedCase
+from ..annotation_bias.shift import case_shift
 from .case_errors import Movement
 
 # Pixels along an axis that are enough to find a shift of a tenth of the image.
 _MOST_PIXELS = {2: 128, 3: 40}
-# An annotation lies off by at most this share of the image.
+# An annotation lies off by at most this fraction of the image.
 LARGEST_SHARE = 0.4
 # Of thumbnails of images and of volumes.
 THUMBNAIL_SIDES = {2: 32, 3: 16}
@@ -26,16 +26,16 @@ class Alignment:
         dice: soft Dice as it is, of anything annotated and anything predicted.
         gain: by how much it rises with the movement, at least 0.
         movement: that mends the annotation, in its pixels.
-        sureness: mean probability of the predicted foreground in it, from 0.5 to 1.
+        confidence: mean probability of the predicted foreground in it, from 0.5 to 1.
     """
 
     dice: float
     gain: float
     movement: Movement
-    sureness: float
+    confidence: float
 
 
-def alignment(case: JudgedCase) -> Alignment | None:
+def alignment(case: PredictedCase) -> Alignment | None:
     """Return how well a case's annotation lies, and how it would lie better.
 
     Args:
@@ -55,11 +55,11 @@ def alignment(case: JudgedCase) -> Alignment | None:
     dice = 2 * float(foreground[annotated].sum()) / float(annotated.sum() + foreground.sum())
     # What lies off by so much is moved back; whole pixels of the coarse grid.
     steps = tuple(-round(length) * factor for length, factor in zip(shift.translation, factors, strict=True))
-    sure = foreground[foreground >= 0.5]
-    return Alignment(dice, max(shift.gain, 0.0), Movement(shift.flipped, steps), float(sure.mean()))
+    confident = foreground[foreground >= 0.5]
+    return Alignment(dice, max(shift.gain, 0.0), Movement(shift.flipped, steps), float(confident.mean()))
 
 
-def _coarse(case: JudgedCase, factors: tuple[int, ...]) -> JudgedCase:
+def _coarse(case: PredictedCase, factors: tuple[int, ...]) -> PredictedCase:
     """The case with means over blocks of pixels, in pixels of that size."""
     foreground = _block_means(1 - np.asarray(case.probabilities[0], dtype=np.float64), factors)
     annotated = _block_means(((case.annotation != 0) & (case.annotation != 255)).astype(np.float64), factors)
@@ -84,7 +84,7 @@ def _block_means(values: Floats, factors: tuple[int, ...]) -> Floats:
 
 def thumbnail(values: AnyFloats, side: int) -> SingleFloats:
     """Return an image or volume as means over as many equal parts along each axis, flat: ``(side ** d,)``."""
-    # PyTorch is there whenever a model has judged.
+    # PyTorch is there whenever a model has predicted.
     import torch  # noqa: PLC0415
 
     tensor = torch.from_numpy(np.ascontiguousarray(values, dtype=np.float32))[None, None]
@@ -99,6 +99,6 @@ def thumbnail_dice(one: SingleFloats, other: SingleFloats) -> float:
 
 
 def thumbnail_containment(one: SingleFloats, other: SingleFloats) -> float:
-    """Return which share of the smaller of two thumbnails the other one has; 0 where one is empty."""
+    """Return which fraction of the smaller of two thumbnails the other one has; 0 where one is empty."""
     smaller = min(float(one.sum()), float(other.sum()))
     return min(float(np.minimum(one, other).sum()) / smaller, 1.0) if smaller > 0 else 0.0

@@ -1,4 +1,4 @@
-"""The audit of one site: every case measured by every kind of problem, scored beside known errors, written down."""
+"""The audit of one site: every case measured by every kind of problem, scored beside injected errors, written down."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +12,12 @@ from .findings import CASES_FOLDER, AuditedCase, KindResult
 from .measuring import measured_site
 from .reporting import audited_cases, kind_results
 
-JudgeOf = Callable[[LoadedCase], nn.Module]
+PredictorOf = Callable[[LoadedCase], nn.Module]
 
 
 def audit_site(
     data: SiteData,
-    judge_of: JudgeOf,
+    predictor_of: PredictorOf,
     inference: Inference,
     data_folder: Path,
     out: Path,
@@ -31,17 +31,17 @@ def audit_site(
 
     Args:
         data: the site's cases with their given annotations.
-        judge_of: the network that judges a case, one that has not learnt its annotation; of few networks each is asked
-            for its own cases together. Networks are run in evaluation mode.
+        predictor_of: the network that predicts a case, one that has not learnt its annotation; of few networks each is
+            asked for its own cases together. Networks are run in evaluation mode.
         inference: how networks are run.
         data_folder: the folder of the site's data, for the names of files.
         out: the folder of the audit; it is made, and its arrays of an earlier audit go.
-        seed: decides the known errors and the patients that get them.
+        seed: decides the injected errors and the patients that get them.
 
     Returns:
         All cases, the worst first, and what was looked for.
     """
-    measured = measured_site(data, judge_of, inference, seed=seed)
+    measured = measured_site(data, predictor_of, inference, seed=seed)
     folder = out / CASES_FOLDER
     private_folder(folder)
     for file in folder.glob("*.npz"):

@@ -1,4 +1,4 @@
-"""How well scores of a kind tell known errors from annotations as given, and what probability they stand for."""
+"""How well scores of a kind tell injected errors from annotations as given, and what probability they stand for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ class Calibration:
     """What scores of a kind are worth at a site.
 
     Attributes:
-        auroc: probability that a case with a known error scores higher than one as given; None where none was tried.
+        auroc: probability that a case with an injected error scores higher than one as given; None without any.
         patients: number of patients whose copies had one.
         slope: of the logit of the probability against that of the score, above 0.
-        intercept: likewise.
-        smallest_score: smaller scores count as this one, those near 1 likewise.
+        intercept: as above.
+        smallest_score: smaller scores count as this one, those near 1 as above.
     """
 
     auroc: float | None
@@ -32,7 +32,7 @@ class Calibration:
 
     @property
     def tells(self) -> bool:
-        """Whether scores may be acted on: known errors were told at the site, or none could be tried."""
+        """Whether scores may be acted on: injected errors were detected at the site, or none could be tried."""
         return (
             self.auroc is None
             or self.patients < THRESHOLDS.min_calibrated_patients
@@ -42,7 +42,7 @@ class Calibration:
     def probability(self, score: float) -> float | None:
         """Return the probability that a reviewer would change the annotation, rising with the score.
 
-        None where nothing tells: no known error could be tried in five patients, or scores did not see them.
+        None where nothing tells: no injected error could be tried in five patients, or scores did not see them.
         """
         if self.auroc is None or self.patients < THRESHOLDS.min_calibrated_patients or not self.tells:
             return None
@@ -67,10 +67,10 @@ def calibrate(
     Annotations as given count as right, but for the doubts; the few that are not make the probability a little too low.
 
     Args:
-        known: scores of the cases with known errors, ``(n,)``.
+        known: scores of the cases with injected errors, ``(n,)``.
         chosen: which cases these are, ``n`` places in those that are given.
         given: scores of all cases as they were given, ``(m,)``.
-        patients: number of patients of the cases with known errors.
+        patients: number of patients of the cases with injected errors.
         threshold: score from which on a case is a finding.
         doubts: probability that a case as given has such an error, ``(m,)``; None of none.
     """
@@ -117,6 +117,6 @@ def logit_of(scores: Floats, smallest: float = SMALLEST_SCORE) -> Floats:
 
     Args:
         scores: from 0 to 1.
-        smallest: what smaller scores count as; those near 1 likewise.
+        smallest: what smaller scores count as; those near 1 as above.
     """
     return np.asarray(special.logit(np.clip(scores, smallest, 1 - smallest)))

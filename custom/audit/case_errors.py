@@ -1,4 +1,4 @@
-"""Known errors of whole annotations: contours too large or too small, shifted, mirrored, or of another case."""
+"""Injected errors of whole annotations: contours too large or too small, shifted, mirrored, or of another case."""
 
 import math
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from scipy import ndimage
 from ...transforms.array_types import Booleans, Classes
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.ignored_label import IGNORED_LABEL
-from .known_errors import Chance, KnownError, counted
+from .injected_errors import Chance, KnownError, counted
 from .thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _TRIED_PLACES = 30
 
 
 class DrawnTooLargeOrSmall(KnownError["ContourEvolutionParams"]):
-    """All contours too large, or all too small, by 20 to 40 % of the usual object's radius, with an unsteady hand.
+    """All contours too large, or all too small, by 20 to 40 % of the typical object's radius, with an unsteady hand.
 
     In volumes contours are moved slice by slice along the last axis.
     """
@@ -36,7 +36,7 @@ class DrawnTooLargeOrSmall(KnownError["ContourEvolutionParams"]):
         drawn = counted(annotation)
         if not drawn.any():
             return None
-        strength = chance.generator.uniform(*self.strengths) * usual_radius(drawn)
+        strength = chance.generator.uniform(*self.strengths) * typical_radius(drawn)
         sign = 1.0 if chance.generator.random() < 0.5 else -1.0
         evolution = ContourEvolution(
             sign * strength, self.unsteadiness * strength, reference_size=None, smallest_object=0.0
@@ -116,7 +116,7 @@ def moved(annotation: Classes, movement: Movement) -> Classes:
     return np.asarray(ndimage.shift(mirrored, movement.steps, order=0, mode="constant", cval=0))
 
 
-def usual_radius(annotation: Classes) -> float:
+def typical_radius(annotation: Classes) -> float:
     """Return the median equivalent radius of an annotation's objects in pixels, in volumes in the plane.
 
     In a volume that is the radius of a disc of the object's mean area in the slices that it is in.

@@ -9,16 +9,16 @@ from scipy import ndimage
 
 from ...transforms.array_types import AnyFloats, Booleans, Floats
 from ...transforms.surfaces import Surface, bounding_box, grown_box, surface_of_mask
-from ..channel.objects import MatchedObjects
-from ..channel.offset import object_offsets
+from ..annotation_bias.boundary_bias import object_offsets
+from ..annotation_bias.objects import MatchedObjects
 from .examined import ExaminedCase, Part
 from .thresholds import THRESHOLDS
 
-# An edge is looked for at these shares of the object's radius outside of its contour.
+# An edge is looked for at these fractions of the object's radius outside of its contour.
 SHARES = np.linspace(-0.6, 0.6, 25)
 # Of a flat image only rounding changes.
 _SMALLEST_SLOPE = 1e-6
-# Images are smoothed by this share of the radius, at least by a pixel.
+# Images are smoothed by this fraction of the radius, at least by a pixel.
 _SMOOTHING = 0.08
 # Makes a median absolute deviation the standard deviation of a normal distribution.
 _NORMAL_DEVIATION = 1.4826
@@ -45,7 +45,7 @@ class ContourEvidence:
 
 
 @dataclass(frozen=True)
-class UsualContours:
+class TypicalContours:
     """How a site draws the contours of a class.
 
     Attributes:
@@ -61,8 +61,8 @@ class UsualContours:
     directions: Floats
 
     @classmethod
-    def of(cls, given: Sequence[ContourEvidence]) -> "UsualContours":
-        """Find out what is usual from all annotated objects of a class."""
+    def of(cls, given: Sequence[ContourEvidence]) -> "TypicalContours":
+        """Find out what is typical from all annotated objects of a class."""
         mean = np.mean([one.slopes for one in given], axis=0)
         strongest = np.abs(mean).argmax(axis=1)
         directions = np.sign(mean[np.arange(len(mean)), strongest])
@@ -77,7 +77,7 @@ class UsualContours:
         return cls(float(medians[0]), medians, deviations, directions)
 
     def displacement(self, one: ContourEvidence) -> tuple[float, float] | None:
-        """Return by how far a contour lies farther outside than usual, and the standard deviation of that.
+        """Return by how far a contour lies farther outside than typical, and the standard deviation of that.
 
         The mean of the kinds of evidence, each less its median, weighted by 1 / deviation².
         None where there is no evidence.
@@ -104,14 +104,14 @@ def contour_evidence(
         The object's number, that of the predicted one that it matches or None, its pixels in the part, the evidence.
     """
     matched = part.objects(label)
-    offsets = {given: (found, offset) for given, found, offset in object_offsets(part.judged, label, matched)}
-    probability = np.asarray(part.judged.probabilities[label], dtype=np.float64)
+    offsets = {given: (found, offset) for given, found, offset in object_offsets(part.predicted, label, matched)}
+    probability = np.asarray(part.predicted.probabilities[label], dtype=np.float64)
     for number in range(1, matched.num_annotated + 1):
         inside = matched.annotated == number
         pixels = int(np.count_nonzero(inside))
         if pixels < THRESHOLDS.min_object_pixels:
             continue
-        spacing = np.asarray(part.judged.spacing or (1.0,) * inside.ndim)
+        spacing = np.asarray(part.predicted.spacing or (1.0,) * inside.ndim)
         radius = _radius(pixels * float(spacing.prod()), inside.ndim)
         found, offset = offsets.get(number, (None, None))
         yield (
@@ -122,7 +122,9 @@ def contour_evidence(
                 radius=radius,
                 by_model=np.nan if offset is None else offset.offset,
                 by_size=_by_size(matched, number, probability, radius, spacing),
-                slopes=_slopes(case.whole_image, surface_of_mask(inside, part.judged.spacing), part, radius, spacing),
+                slopes=_slopes(
+                    case.whole_image, surface_of_mask(inside, part.predicted.spacing), part, radius, spacing
+                ),
                 spread=np.nan if offset is None else offset.spread,
             ),
         )

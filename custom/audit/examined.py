@@ -9,9 +9,9 @@ from scipy import stats
 
 from ...transforms.array_types import AnyFloats, Array, Booleans, Classes, Floats
 from ...transforms.ignored_label import IGNORED_LABEL
-from ..channel.cases import JudgedCase
-from ..channel.judging import object_box
-from ..channel.objects import MatchedObjects, match_objects
+from ..annotation_bias.cases import PredictedCase
+from ..annotation_bias.objects import MatchedObjects, match_objects
+from ..annotation_bias.predicted_samples import object_box
 from .findings import Place, SizeUnit
 
 Box = tuple[slice, ...]
@@ -22,34 +22,36 @@ class Part:
 
     Attributes:
         start: where it begins in the whole, along each axis.
-        judged: annotation and probabilities there.
+        predicted: annotation and probabilities there.
         is_stack: whether the last axis runs across the samples of the case.
     """
 
-    def __init__(self, start: tuple[int, ...], judged: JudgedCase, size: tuple[int, ...], *, is_stack: bool) -> None:
-        self.start, self.judged, self.is_stack, self._size = start, judged, is_stack, size
+    def __init__(
+        self, start: tuple[int, ...], predicted: PredictedCase, size: tuple[int, ...], *, is_stack: bool
+    ) -> None:
+        self.start, self.predicted, self.is_stack, self._size = start, predicted, is_stack, size
         self._matched: dict[int, MatchedObjects] = {}
 
     def objects(self, label: int) -> MatchedObjects:
         """Return the objects of a class, those annotated matched to those predicted."""
         if label not in self._matched:
-            self._matched[label] = match_objects(self.judged.annotated_as(label), self.judged.predicted_as(label))
+            self._matched[label] = match_objects(self.predicted.annotated_as(label), self.predicted.predicted_as(label))
         return self._matched[label]
 
     @cached_property
     def of_any_class(self) -> MatchedObjects:
         """The objects without regard to their classes."""
-        return match_objects(self.annotated, self.judged.predicted != 0)
+        return match_objects(self.annotated, self.predicted.predicted != 0)
 
     @cached_property
     def annotated(self) -> Booleans:
         """Where anything is annotated; ignored pixels are not."""
-        return np.asarray((self.judged.annotation != 0) & (self.judged.annotation != IGNORED_LABEL))
+        return np.asarray((self.predicted.annotation != 0) & (self.predicted.annotation != IGNORED_LABEL))
 
     @cached_property
     def entropy(self) -> Floats:
         """The entropy of the probabilities over the largest possible one, from 0 to 1."""
-        return entropy(self.judged.probabilities, axis=0)
+        return entropy(self.predicted.probabilities, axis=0)
 
     def touches_border(self, box: Box) -> bool:
         """Return whether a box of the part touches the border of the image or volume."""
@@ -109,9 +111,11 @@ class ExaminedCase:
         box = object_box(whole.annotation, whole.probabilities)
         if box is None:
             return None
-        judged = JudgedCase(self.unit, whole.annotation[box], whole.probabilities[(slice(None), *box)], whole.spacing)
+        predicted = PredictedCase(
+            self.unit, whole.annotation[box], whole.probabilities[(slice(None), *box)], whole.spacing
+        )
         start = tuple(side.start for side in box)
-        return Part(start, judged, whole.annotation.shape, is_stack=len(self.annotation) > 1)
+        return Part(start, predicted, whole.annotation.shape, is_stack=len(self.annotation) > 1)
 
     @cached_property
     def whole_image(self) -> AnyFloats:
@@ -119,11 +123,11 @@ class ExaminedCase:
         return self.image[0] if len(self.image) == 1 else np.moveaxis(self.image, 0, -1)
 
     @cached_property
-    def whole(self) -> JudgedCase:
+    def whole(self) -> PredictedCase:
         """All samples as one image or volume: slices are stacked along a last axis."""
         probabilities = self.probabilities[0] if len(self.annotation) == 1 else np.moveaxis(self.probabilities, 0, -1)
         spacing = spacing_of_whole(len(self.annotation), self.spacing, self.slice_spacing)
-        return JudgedCase(self.unit, as_volume(self.annotation), probabilities, spacing)
+        return PredictedCase(self.unit, as_volume(self.annotation), probabilities, spacing)
 
 
 def spacing_of_whole(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from ...transforms.errors import DataError
-from ..channel.estimate_record import ParameterRecord, ReferenceLevelRecord
-from ..channel.parameters import ParameterKey
-from ..channel.statuses import Evidence, Unit
+from ..annotation_bias.estimate_record import ParameterRecord, ReferenceLevelRecord
+from ..annotation_bias.parameters import ParameterKey
+from ..annotation_bias.statuses import Evidence, Unit
 from ..data.json_record import JsonRecord, read_record, write_record
 from .version_1 import audit_of_version_1, finding_of_version_1, kind_of_version_1
 
@@ -31,7 +31,7 @@ class Place(JsonRecord):
     Args:
         sample: index of the first sample: a slice of a volume that is read slice by slice, else 0.
         start: first pixel along each spatial axis of the samples.
-        stop: the pixel after the last one, likewise.
+        stop: the pixel after the last one, as above.
         samples: number of samples: the slices that an object spans, else 1.
     """
 
@@ -58,8 +58,8 @@ class Finding(JsonRecord):
         kind: name of the kind of problem.
         classes: names of the classes concerned; of a label the given one, then the one that it looks like.
         score: from 0 to 1, the larger the more likely an error; comparable within a kind alone.
-        probability: that a reviewer would change the annotation, as far as known errors at this site tell; None where
-            nothing tells.
+        probability: that a reviewer would change the annotation, as far as injected errors at this site tell; None
+            where nothing tells.
         disagreement: from 0 to 1, how far annotation and prediction differ there.
         uncertainty: from 0 to 1, how unsure the model is there.
         amount: signed, what the kind measures: of a contour by how far it lies too far outside; None where there is
@@ -100,11 +100,11 @@ class AuditedCase(JsonRecord):
 
     Args:
         image: the image, relative to the site's data.
-        label: the given annotation, likewise; of a classification the name of the given class.
+        label: the given annotation, as above; of a classification the name of the given class.
         unit: the patient or volume.
         annotator: who annotated it, where the datalist says so.
         disagreement: from 0 to 1, of the whole case.
-        uncertainty: from 0 to 1, likewise.
+        uncertainty: from 0 to 1, as above.
         arrays: the file with its arrays, relative to the folder of the audit; empty where there is none.
         findings: what looks wrong in it.
     """
@@ -134,8 +134,8 @@ class KindResult(JsonRecord):
 
     Args:
         kind: its name.
-        auroc: how well known errors of the kind, put into copies of this site's annotations, were told from none;
-            None where that could not be tried.
+        auroc: how well injected errors of the kind, put into copies of this site's annotations, were distinguished from
+            none; None where that could not be tried.
         patients: of how many patients that is.
         num_cases: cases with such a finding.
         num_findings: findings.
@@ -170,12 +170,12 @@ class Conclusion(ParameterRecord):
     p_value: float | None = None
 
 
-class JudgedBy(JsonRecord):
-    """Which model judged which cases.
+class ReferenceModelKind(JsonRecord):
+    """Which model predicted which cases.
 
     Args:
-        folds: number of models, each of which judges the patients that it has not learnt; 1 where one judges all.
-        num_absent: models of these that were not kept here, so that the last one judges in their place.
+        folds: number of models, each of which predicts the patients that it has not learnt; 1 where one predicts all.
+        num_absent: models of these that were not kept here, so that the last one predicts in their place.
         text: the sentence of an audit of version 1; empty since.
     """
 
@@ -193,8 +193,8 @@ class SiteAudit(JsonRecord):
         data: the folder with the site's data.
         method: the method that audited.
         made: when, by the site's clock.
-        model_sha256: hash of the model that judged last.
-        judged_by: what model judged which cases.
+        model_sha256: hash of the last reference model.
+        predicted_by: what model predicted which cases.
         task: ``segmentation`` or ``classification``.
         classes: names of the classes; for segmentation of the foreground classes.
         unit: of lengths; None of a classification.
@@ -213,7 +213,7 @@ class SiteAudit(JsonRecord):
     method: str
     made: str
     model_sha256: str
-    judged_by: JudgedBy
+    predicted_by: ReferenceModelKind
     task: Literal["segmentation", "classification"]
     classes: tuple[str, ...]
     unit: Unit | None

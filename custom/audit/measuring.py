@@ -1,4 +1,4 @@
-"""What every kind of problem measures of a site's cases, as they are given and with known errors in copies."""
+"""What every kind of problem measures of a site's cases, as they are given and with injected errors in copies."""
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -10,15 +10,15 @@ from torch import nn
 
 from ...transforms.array_types import AnyFloats, Classes, Floats
 from ...transforms.ignored_label import IGNORED_LABEL
-from ..channel.judging import by_network
+from ..annotation_bias.predicted_samples import by_network
 from ..data.site_data import LoadedCase, SiteData
 from ..evaluation.inference import Inference, evaluating
 from ..seeding import derive_seed
 from .calibration import Calibration, calibrate
 from .examined import ExaminedCase, as_samples, as_volume
+from .injected_errors import Chance
 from .kinds.kind import Kind, Suspicion
 from .kinds.registry import KINDS
-from .known_errors import Chance
 from .thresholds import THRESHOLDS
 
 
@@ -28,24 +28,24 @@ class MeasuredKind:
 
     Attributes:
         kind: the kind.
-        usual: what is usual at the site.
+        typical: what is typical at the site.
         given: what was measured, case by case.
         calibration: what its scores are worth here.
     """
 
     kind: Kind[Any]
-    usual: Any
+    typical: Any
     given: tuple[tuple[Suspicion, ...], ...]
     calibration: Calibration
 
     def score(self, suspicion: Suspicion) -> float:
         """Return how suspect an object or case is, from 0 to 1."""
-        return self.kind.score(suspicion, self.usual)
+        return self.kind.score(suspicion, self.typical)
 
     def is_finding(self, score: float) -> bool:
         """Return whether an object or case with this score is worth a reader's time.
 
-        Nothing is of a kind whose known errors are not told at this site.
+        Nothing is of a kind whose injected errors are not detected at this site.
         """
         probability = self.calibration.probability(score)
         is_likely = probability is None or probability >= THRESHOLDS.min_probability
@@ -53,7 +53,7 @@ class MeasuredKind:
 
     def case_scores(self) -> Floats:
         """Return how suspect every case is."""
-        return np.array([_of_case(self.kind, self.usual, found) for found in self.given], dtype=np.float64)
+        return np.array([_of_case(self.kind, self.typical, found) for found in self.given], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ class MeasuredSite:
     def case_scores(self) -> Floats:
         """Return how suspect every case is of an error of any kind, 1 − Π(1 − p).
 
-        Kinds count by how well known errors of them are told at the site; those that none could be tried of count where
-        they are findings, their score by half.
+        Kinds count by how well injected errors of them are detected at the site; those that none could be tried of
+        count where they are findings, their score by half.
         """
         right = np.ones(len(self.cases))
         for one in self.kinds:
@@ -108,14 +108,14 @@ class MeasuredCase:
 
 
 def measured_site(
-    data: SiteData, judge_of: Callable[[LoadedCase], nn.Module], inference: Inference, *, seed: int
+    data: SiteData, predictor_of: Callable[[LoadedCase], nn.Module], inference: Inference, *, seed: int
 ) -> MeasuredSite:
     """Measure all cases of a site; see :func:`fedannot.custom.audit.auditing.audit_site`."""
     chosen = _some_patients([case.unit for case in data.cases], seed)
     given: dict[str, list[tuple[Suspicion, ...]]] = {kind.name: [()] * len(data.cases) for kind in KINDS}
     known: dict[str, list[tuple[int, tuple[Suspicion, ...]]]] = {kind.name: [] for kind in KINDS}
     cases: list[MeasuredCase | None] = [None] * len(data.cases)
-    for case in examined_cases(data, judge_of, inference):
+    for case in examined_cases(data, predictor_of, inference):
         cases[case.index] = _measured_case(case)
         for kind in KINDS:
             given[kind.name][case.index] = tuple(kind.suspicions(case))
@@ -126,10 +126,10 @@ def measured_site(
 
 
 def examined_cases(
-    data: SiteData, judge_of: Callable[[LoadedCase], nn.Module], inference: Inference
+    data: SiteData, predictor_of: Callable[[LoadedCase], nn.Module], inference: Inference
 ) -> Iterator[ExaminedCase]:
     """Yield the cases with what their networks say of them, those of one network together."""
-    for network, indices in by_network(data.cases, judge_of):
+    for network, indices in by_network(data.cases, predictor_of):
         waiting = list(indices)
         samples: list[AnyFloats] = []
         for batch in inference.batches([data.cases[index] for index in indices]):
@@ -167,7 +167,7 @@ def _some_patients(units: Sequence[str], seed: int) -> frozenset[str]:
 def _with_known_error(kind: Kind[Any], case: ExaminedCase, data: SiteData, seed: int) -> ExaminedCase | None:
     if kind.error is None:
         return None
-    generator = np.random.default_rng(derive_seed(seed, "known error", kind.name, case.index))
+    generator = np.random.default_rng(derive_seed(seed, "injected error", kind.name, case.index))
     others = [index for index, other in enumerate(data.cases) if other.unit != case.unit]
     other = as_volume(data.cases[int(generator.choice(others))].label.numpy()) if others else None
     annotation = as_volume(case.annotation)
@@ -182,7 +182,7 @@ def _measured_case(case: ExaminedCase) -> MeasuredCase:
     total = int(annotated.sum()) + int((predicted != 0).sum())
     dice = 2 * int((annotated & (predicted != 0)).sum()) / total if total else 1.0
     part = case.part
-    where = None if part is None else part.annotated | (part.judged.predicted != 0)
+    where = None if part is None else part.annotated | (part.predicted.predicted != 0)
     uncertainty = float(part.entropy[where].mean()) if part is not None and np.any(where) else 0.0
     return MeasuredCase(1 - dice, uncertainty, packed, predicted.shape)
 
@@ -193,18 +193,18 @@ def _measured_kind(
     known: Sequence[tuple[int, tuple[Suspicion, ...]]],
     data: SiteData,
 ) -> MeasuredKind:
-    usual = kind.usual([one for of_case in given for one in of_case])
-    scores = np.array([_of_case(kind, usual, found) for found in given], dtype=np.float64)
+    typical = kind.typical([one for of_case in given for one in of_case])
+    scores = np.array([_of_case(kind, typical, found) for found in given], dtype=np.float64)
     calibration = calibrate(
-        np.array([_of_case(kind, usual, found) for _, found in known], dtype=np.float64),
+        np.array([_of_case(kind, typical, found) for _, found in known], dtype=np.float64),
         [index for index, _ in known],
         scores,
         patients=len({data.cases[index].unit for index, _ in known}),
         threshold=kind.threshold,
         doubts=kind.doubts(scores),
     )
-    return MeasuredKind(kind, usual, tuple(given), calibration)
+    return MeasuredKind(kind, typical, tuple(given), calibration)
 
 
-def _of_case(kind: Kind[Any], usual: Any, found: Sequence[Suspicion]) -> float:
-    return kind.of_case([kind.score(one, usual) for one in found])
+def _of_case(kind: Kind[Any], typical: Any, found: Sequence[Suspicion]) -> float:
+    return kind.of_case([kind.score(one, typical) for one in found])

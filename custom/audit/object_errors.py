@@ -1,4 +1,4 @@
-"""Known errors of one object of an annotation: left out, put where none is, or of another class."""
+"""Injected errors of one object of an annotation: left out, put where none is, or of another class."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from scipy import ndimage
 from ...transforms.array_types import Booleans, Classes
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.surfaces import bounding_box
-from .known_errors import Chance, KnownError, counted
+from .injected_errors import Chance, KnownError, counted
 from .thresholds import THRESHOLDS
 
 _TRIED_PLACES = 30

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...transforms.array_types import Classes
-from ..channel.statuses import Evidence, Unit
+from ..annotation_bias.statuses import Evidence, Unit
 from ..data.site_data import LoadedCase, SiteData
 from .case_arrays import CaseArrays, write_case_arrays
 from .examined import size_in_units, spacing_of_whole
@@ -51,8 +51,8 @@ def audited_cases(site: MeasuredSite, data: SiteData, data_folder: Path, out: Pa
 def for_reference(cases: Sequence[AuditedCase]) -> frozenset[int]:
     """Return the places of cases of ten patients in which nothing was found.
 
-    They show what an audit overlooks, and where zero lies once they are reviewed. The patients' hashes choose them, so
-    that a repeated audit asks of the same.
+    They show what an audit overlooks, and where the reference level is once they are reviewed. The patients' hashes
+    choose them, so that a repeated audit asks of the same.
     """
     first_of: dict[str, int] = {}
     troubled = {case.unit for case in cases if case.has_problem}
@@ -64,7 +64,7 @@ def for_reference(cases: Sequence[AuditedCase]) -> frozenset[int]:
 
 
 def kind_results(site: MeasuredSite, data: SiteData) -> tuple[KindResult, ...]:
-    """Return what was found of each kind, how well it finds known errors, and what all cases show together."""
+    """Return what was found of each kind, how well it finds injected errors, and what all cases show together."""
     found = [_of_one_case(site, index) for index in range(len(site.cases))]
     results = []
     for measured in site.kinds:
@@ -96,14 +96,14 @@ def _of_one_case(site: MeasuredSite, index: int) -> list[_Found]:
 
 
 def _shown_by_site(measured: MeasuredKind, data: SiteData) -> tuple[Evidence, ...]:
-    """What a kind says of all cases together; nothing where known errors of it are not told at the site."""
+    """What a kind says of all cases together; nothing where injected errors of it are not detected at the site."""
     if not measured.calibration.tells:
         return ()
     found = []
     for case, suspicions in zip(data.cases, measured.given, strict=True):
         spacing = spacing_of_whole(len(case.label), case.spacing, case.slice_spacing)
         found += [Measured(one, case.unit, *size_in_units(one.pixels or 0.0, spacing)) for one in suspicions]
-    return measured.kind.of_site(found, measured.usual, ("background", *data.classes))
+    return measured.kind.of_site(found, measured.typical, ("background", *data.classes))
 
 
 def _audited(site: MeasuredSite, index: int, data: SiteData, data_folder: Path, out: Path) -> AuditedCase:
@@ -114,7 +114,7 @@ def _audited(site: MeasuredSite, index: int, data: SiteData, data_folder: Path, 
     masks = CaseMasks(case.label.numpy(), measured.predicted, case.spacing)
     for one in _of_one_case(site, index):
         name = _new_id(one, image, {finding.id for finding in findings})
-        suggestion = one.measured.kind.suggestion(one.suspicion, one.measured.usual, masks)
+        suggestion = one.measured.kind.suggestion(one.suspicion, one.measured.typical, masks)
         if suggestion is not None:
             suggestions[name] = suggestion
         findings.append(_finding(one, name, case, data, has_suggestion=suggestion is not None))
@@ -136,11 +136,11 @@ def _audited(site: MeasuredSite, index: int, data: SiteData, data_folder: Path, 
 
 
 def _finding(one: _Found, name: str, case: LoadedCase, data: SiteData, *, has_suggestion: bool) -> Finding:
-    kind, suspicion, usual = one.measured.kind, one.suspicion, one.measured.usual
+    kind, suspicion, typical = one.measured.kind, one.suspicion, one.measured.typical
     spacing = spacing_of_whole(len(case.label), case.spacing, case.slice_spacing)
     unit: Unit = "px" if spacing is None else "mm"
     names = ("background", *data.classes)
-    amount = kind.amount(suspicion, usual)
+    amount = kind.amount(suspicion, typical)
     size = None if suspicion.pixels is None else size_in_units(suspicion.pixels, spacing)
     return Finding(
         id=name,
@@ -156,7 +156,7 @@ def _finding(one: _Found, name: str, case: LoadedCase, data: SiteData, *, has_su
         size_unit=None if size is None else size[1],
         place=suspicion.place,
         has_suggestion=has_suggestion,
-        figures=kind.figures(suspicion, usual),
+        figures=kind.figures(suspicion, typical),
     )
 
 
@@ -168,7 +168,7 @@ def _with_question(case: AuditedCase) -> AuditedCase:
 
 def _new_id(one: _Found, image: str, taken: set[str]) -> str:
     """Hash of kind, image and place; objects of one place are numbered."""
-    text = "/".join(map(str, (one.measured.kind.name, image, *one.suspicion.anchor)))
+    text = "/".join(map(str, (one.measured.kind.name, image, *one.suspicion.reference_level)))
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
     number = 2
     while name in taken:

@@ -21,17 +21,17 @@ class AuditThresholds(SettingsModel):
     )
     min_calibrated_patients: int = Field(
         default=5,
-        description="Known errors in fewer patients say nothing of scores. Chosen by hand; not measured.",
+        description="Injected errors in fewer patients say nothing of scores. Chosen by hand; not measured.",
     )
     calibration_firmness: float = Field(
         default=2.0,
-        description="How firmly the curve stays near the one before known errors: slope one, and "
+        description="How firmly the curve stays near the one before injected errors: slope one, and "
         "`probability_at_threshold`. Chosen on seeds 100 and 101 of generated lesions, BUSI, "
         "blood cells and hippocampus.",
     )
     probability_at_threshold: float = Field(
         default=0.3,
-        description="Probability at the threshold before known errors. Chosen on seeds 100 and 101 of "
+        description="Probability at the threshold before injected errors. Chosen on seeds 100 and 101 of "
         "generated lesions, BUSI, blood cells and hippocampus.",
     )
     max_size_ratio: float = Field(
@@ -61,7 +61,7 @@ class AuditThresholds(SettingsModel):
     )
     min_cases_of_empty: int = Field(
         default=10,
-        description="Of fewer cases it is not known what is usual. Chosen by hand; not measured.",
+        description="Of fewer cases it is not known what is typical. Chosen by hand; not measured.",
     )
     min_annotated_of_missing_fraction: int = Field(
         default=10,
@@ -70,7 +70,7 @@ class AuditThresholds(SettingsModel):
     )
     min_patients_of_missing_fraction: int = Field(
         default=5,
-        description="Likewise with fewer patients. Chosen by hand; not measured.",
+        description="As above with fewer patients. Chosen by hand; not measured.",
     )
     min_missing_fraction: float = Field(
         default=0.15,
@@ -114,7 +114,7 @@ class AuditThresholds(SettingsModel):
     )
     speck_fraction: float = Field(
         default=0.01,
-        description="A speck is smaller than this fraction of the usual object. Chosen on seeds 100 and 101 "
+        description="A speck is smaller than this fraction of the typical object. Chosen on seeds 100 and 101 "
         "of generated lesions, BUSI, blood cells and hippocampus.",
     )
     max_speck_pixels: int = Field(

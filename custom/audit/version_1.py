@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ..channel.version_1 import text_evidence
+from ..annotation_bias.version_1 import text_evidence
 
 
 def finding_of_version_1(values: Any) -> Any:
@@ -30,5 +30,5 @@ def audit_of_version_1(values: Any) -> Any:
         return values
     kept = dict(values)
     zero = kept.pop("zero", {})
-    judged_by = {"folds": 1, "text": kept.pop("judged_by", "")}
-    return kept | {"version": 2, "judged_by": judged_by, "reference_levels": zero}
+    predicted_by = {"folds": 1, "text": kept.pop("judged_by", "")}
+    return kept | {"version": 2, "judged_by": predicted_by, "reference_levels": zero}

@@ -33,7 +33,7 @@ class ExportedAnnotation(JsonRecord):
         ignored: objects that are probably missing; they are not written.
         relabelled: objects of the given one that have another class.
         given_class: the class in the datalist, of a classification.
-        new_class: the class that counts, likewise; empty where the case is left out of training.
+        new_class: the class that counts, as above; empty where the case is left out of training.
     """
 
     given: str

@@ -41,7 +41,7 @@ class CorrectedFile:
     Attributes:
         classes: in the shape of the file.
         relabelled: number of relabelled objects; those of slices count by themselves.
-        ignored: ignored objects, likewise.
+        ignored: ignored objects, as above.
     """
 
     classes: Classes

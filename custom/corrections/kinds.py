@@ -248,9 +248,9 @@ def server_corrections(
 
     Args:
         bias: see :class:`BoundaryShift`.
-        model_bias: likewise.
+        model_bias: as above.
         missed: see :class:`MissedObjectsIgnored`.
-        ignored: likewise.
+        ignored: as above.
         relabelled: fraction of the objects, see :class:`ObjectsRelabelled`.
     """
     corrections: list[Correction] = []

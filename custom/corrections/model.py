@@ -29,7 +29,7 @@ class Provenance(JsonRecord):
         method: the method whose decision it was.
         round_number: the round before whose training it was made; 0 where it was made outside a run.
         model_sha256: hash of the model that was received for that round; empty in records that do not say it.
-        made: when, by the site's clock; likewise.
+        made: when, by the site's clock; as above.
         reviewer: who decided, where persons did; separated by commas.
     """
 
@@ -97,7 +97,7 @@ class NewClass(JsonRecord):
         becomes: the class that it is trained on with; empty where the case is left out of training.
         predicted: the class that the model takes it for.
         confidence: the model's probability of that class; None where it is not known.
-        clean_probability: how probably the given class is right, likewise.
+        clean_probability: how probably the given class is right, as above.
     """
 
     given: str
@@ -150,7 +150,7 @@ class CaseCorrection(JsonRecord):
 
     Args:
         image: relative to the site's data.
-        label: the given annotation, likewise; empty where it is a class and no file.
+        label: the given annotation, as above; empty where it is a class and no file.
         state: whether it counts.
         ignored_objects: objects that are probably missing, and are ignored.
         relabelled_objects: annotated objects that get another class.

@@ -24,7 +24,7 @@ class OtherClasses(NamedTuple):
     """The decision which objects get another class, pixel by pixel, 0 elsewhere; arrays of one shape.
 
     Attributes:
-        given: the class that an object had when it was judged.
+        given: the class that an object had when it was assessed.
         becomes: the class that it gets.
     """
 
@@ -73,7 +73,7 @@ def relabelled_objects(classes: Classes, other: OtherClasses, seen: Booleans | N
     Args:
         classes: the annotation as it is now, ``(H, W[, D])``.
         other: what was decided, of its shape.
-        seen: what training sees, likewise; all of it where it is not given.
+        seen: what training sees, as above; all of it where it is not given.
     """
     relabelled, num_relabelled = classes.copy(), 0
     decided = np.where(other.given == classes, other.becomes, 0)

@@ -109,7 +109,7 @@ def corrected_labels(
         of_case = pixels.get(name, CasePixels())
         if not of_case.fits(case):
             _LOGGER.warning(
-                "Site %s: %s has another size than when objects were judged; none is ignored or of another class.",
+                "Site %s: %s has another size than when objects were assessed; none is ignored or of another class.",
                 corrections.site,
                 name,
             )

@@ -29,7 +29,7 @@ class Case:
     Attributes:
         image: the image.
         label: the given annotation, a mask file; for classification the index of the class.
-        clean_label: the annotation without noise, likewise, where it is known; for evaluation only.
+        clean_label: the annotation without noise, as above, where it is known; for evaluation only.
         group: volume or patient that the case belongs to.
         source: where the case comes from.
         annotator: who annotated it.

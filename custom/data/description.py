@@ -169,7 +169,7 @@ class SliceDescription(_VolumeDescription):
 
     @property
     def resampled_pixel(self) -> float | None:
-        """Likewise, in the plane of the slices."""
+        """As above, in the plane of the slices."""
         if self.spacing is None:
             return None
         return (sum(self.spacing) - self.spacing[self.slice_axis]) / (len(self.spacing) - 1)

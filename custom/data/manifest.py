@@ -20,9 +20,9 @@ class NoiseManifest(JsonRecord):
     Args:
         model: the federation's noise, as text.
         exact: whether the number of sites that draw larger was fixed.
-        stratified: lower end of the strengths in equal steps, as a share of the limit.
+        stratified: lower end of the strengths in equal steps, as a fraction of the limit.
         mean: μ of the site in pixels at 256×256.
-        spread: σ of the site, likewise.
+        spread: σ of the site, as above.
         dice: mean Dice of the noisy against the clean labels over cases and classes that either of them has.
         area_ratio: annotated area with noise over that without.
     """
@@ -40,7 +40,7 @@ class MissingLesionsManifest(JsonRecord):
     """The lesions that a site left out, over training and validation cases.
 
     Args:
-        completeness: share of each volume's lesions that were to stay.
+        completeness: fraction of each volume's lesions that were to stay.
         num_lesions: connected lesions of the complete labels.
         num_kept: how many of them are annotated.
         dice: mean Dice of the incomplete against the complete labels over cases and classes that either of them has.
@@ -79,7 +79,7 @@ class ProtocolManifest(JsonRecord):
     Args:
         protocol: what was asked for, ``C`` or ``C(20,8,4,0.25)``.
         systematic_radius: smallest and largest radius of the disc of opening or closing, in pixels of the masks.
-        random_radius: of the disc of the random erosion or dilation, likewise.
+        random_radius: of the disc of the random erosion or dilation, as above.
         dice: mean Dice of the site's against the generic labels over cases and classes that either of them has.
         area_ratio: annotated area by the protocol over that without.
     """
@@ -179,7 +179,7 @@ def measured_noise(
         noise: the site's noise.
         model: the federation's noise, as text.
         exact: how it was drawn.
-        stratified: likewise.
+        stratified: as above.
     """
     return NoiseManifest(
         model=model,

@@ -18,11 +18,11 @@ class SiteOverview:
         cases: number of cases in all lists.
         excluded: number of cases that could not be used when the data were made.
         mean: μ of the noise in pixels at 256×256, None without noise.
-        spread: σ, likewise.
-        completeness: share of the lesions that are annotated, None where none was left out on purpose.
+        spread: σ, as above.
+        completeness: fraction of the lesions that are annotated, None where none was left out on purpose.
         protocol: the annotation protocol, None where the site follows the generic one.
-        discs: radii of the protocol's discs in pixels of the masks, ``1.0, 1.2-1.5``, likewise.
-        wrong: share of the cases whose given label is not the true one, None where none was changed on purpose.
+        discs: radii of the protocol's discs in pixels of the masks, ``1.0, 1.2-1.5``, as above.
+        wrong: fraction of the cases whose given label is not the true one, None where none was changed on purpose.
         dice: mean Dice of the given against the clean labels, None where they are the same.
     """
 

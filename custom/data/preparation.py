@@ -49,7 +49,7 @@ def build_preparation(description: SiteDescription) -> Preparation:
 
 
 def _image_preparation(description: ImageDescription) -> Preparation:
-    # MONAI takes 2 s, and a site whose cases are prepared needs none of it; likewise below.
+    # MONAI takes 2 s, and a site whose cases are prepared needs none of it; also below.
     from ...transforms.loading.image_pipeline import build_image_pipeline, decode_case  # noqa: PLC0415
 
     pipeline = build_image_pipeline(

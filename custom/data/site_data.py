@@ -29,7 +29,7 @@ class LoadedCase:
         unit: the patient or volume; see :attr:`Case.unit`.
         image: float32 ``(S, C, H, W[, D])``.
         label: the given annotation, uint8 ``(S, H, W[, D])``, 0 for background; ``(S,)`` for classification.
-        clean_label: the annotation without noise, likewise, where it is known; for evaluation only.
+        clean_label: the annotation without noise, as above, where it is known; for evaluation only.
         spacing: size of a voxel along the spatial axes of a sample in millimetres, None in pixels.
         slice_spacing: distance of neighbouring slices in millimetres; None where there are none or it is not known.
         files: where the tensors come from, None if not from files.
@@ -49,7 +49,7 @@ class LoadedCase:
         return self.name if self.files is None else os.path.relpath(self.files.image, data_folder)
 
     def label_name(self, data_folder: Path) -> str:
-        """Return the annotation's file likewise; empty without one."""
+        """Return the annotation's file as above; empty without one."""
         if self.files is None or not isinstance(self.files.label, Path):
             return ""
         return os.path.relpath(self.files.label, data_folder)
@@ -114,7 +114,7 @@ class SiteData:
 
     @cached_property
     def clean_labels(self) -> torch.Tensor | None:
-        """The annotations without noise, likewise, None unless they are known for every case."""
+        """The annotations without noise, as above, None unless they are known for every case."""
         known = [case.clean_label for case in self.cases if case.clean_label is not None]
         return _together(known) if len(known) == len(self.cases) else None
 
@@ -139,7 +139,7 @@ def load_site_data(
     """Load a section of a site's data.
 
     The first time, the files are decoded and the tensors kept in the store; later they are mapped from there, by every
-    run on the same data, wherever they lie. A case is decoded anew when the pipeline, or the content of one of its
+    run on the same data, wherever they lie. A case is decoded again when the pipeline, or the content of one of its
     files, has changed. A case with a missing or unreadable file, a mask that does not fit its image or has an unknown
     label value is left out, counted and logged at the site; it stops nothing.
 

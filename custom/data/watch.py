@@ -15,7 +15,7 @@ def watched(items: Sequence[Item], what: str, watch: Watch | None) -> Iterator[I
     Args:
         items: what is worked on.
         what: what is being done, in words.
-        watch: is told; None tells nobody.
+        watch: is reported; None tells nobody.
 
     >>> list(watched(["a", "b"], "Reading", lambda *said: print(*said)))
     Reading 0 2

@@ -47,7 +47,7 @@ def private_folder(folder: Path) -> Path:
 def private_file(file: Path) -> Path:
     """Make a file that its owner alone may read and write, or narrow one that exists; it keeps its content. Return it.
 
-    What opens it anew, such as matplotlib, NumPy, nibabel or SimpleITK, keeps its mode.
+    What opens it again, such as matplotlib, NumPy, nibabel or SimpleITK, keeps its mode.
     """
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
     try:

@@ -35,12 +35,14 @@ class ClassCounts:
 
     @property
     def recall(self) -> Floats:
-        """Share of each class's cases that are found, NaN for a class without cases."""
+        """Fraction of each class's cases that are found, NaN for a class without cases."""
         return _shares(self.correct, self.labelled)
 
     @property
     def precision(self) -> Floats:
-        """Share of the cases predicted as each class that are of it, 0 where none is; NaN for a class without cases."""
+        """Fraction of the cases predicted as each class that are of it, 0 where none is; NaN for a class without
+        cases.
+        """
         precision = np.where(self.predicted > 0, _shares(self.correct, self.predicted), 0.0)
         return np.where(self.labelled > 0, precision, np.nan)
 

@@ -13,7 +13,7 @@ from ..settings import RunSettings, TrainingSettings
 
 _LOGGER = logging.getLogger(__name__)
 
-# Share of a window that the next one covers.
+# Fraction of a window that the next one covers.
 OVERLAP = 0.5
 # What an infinite output counts as; float16 holds it.
 _LARGEST_OUTPUT = 1e4

@@ -16,7 +16,7 @@ class ModelScores(JsonRecord):
 
     Args:
         dice: mean Dice over the cases in which a class is annotated, and over classes; None where nothing is annotated.
-        left_empty: mean share of the cases without a class in which it is found nowhere, None without such a case.
+        left_empty: mean fraction of the cases without a class in which it is found nowhere, None without such a case.
         hd95: mean HD95, None where it is defined for no case.
     """
 

@@ -22,8 +22,8 @@ class SegmentationMeans(MeanScores):
 
     Attributes:
         dice: mean over the classes of the mean over the cases in which each is annotated.
-        left_empty: share of the other cases in which a class is found nowhere, likewise.
-        hd95: 95th percentile Hausdorff distance, likewise; see :attr:`SegmentationDetails.hd95_unit`.
+        left_empty: fraction of the other cases in which a class is found nowhere, as above.
+        hd95: 95th percentile Hausdorff distance, as above; see :attr:`SegmentationDetails.hd95_unit`.
     """
 
     dice: float | None
@@ -41,7 +41,7 @@ class SegmentationDetails(SegmentationMeans):
 
     Attributes:
         dice_per_class: of each foreground class.
-        left_empty_per_class: likewise.
+        left_empty_per_class: as above.
         num_annotated_per_class: cases in which each class is annotated.
         hd95_undefined: cases and classes that are annotated and found nowhere, which have no distance.
         hd95_unit: of the distance.
@@ -74,8 +74,8 @@ class ClassificationDetails(ClassificationMeans):
 
     Attributes:
         f1_per_class: of each class.
-        recall_per_class: likewise.
-        precision_per_class: likewise.
+        recall_per_class: as above.
+        precision_per_class: as above.
         unscored_classes: see :class:`SegmentationDetails`.
     """
 

@@ -31,7 +31,7 @@ class SegmentationScores:
 
     Attributes:
         dice: mean Dice coefficient over the annotated cases, 0 to 1; NaN if there is none.
-        left_empty: share of the empty cases in which the class is found nowhere (specificity, case by case); NaN if
+        left_empty: fraction of the empty cases in which the class is found nowhere (specificity, case by case); NaN if
             there is none.
         hd95: mean 95th percentile Hausdorff distance over the cases where it is defined, NaN if none is; in pixels for
             pictures, in millimetres for volumes.
@@ -61,7 +61,7 @@ class SegmentationScores:
 
     @property
     def mean_left_empty(self) -> float | None:
-        """Mean share of empty cases that were left empty over the classes that have one, None if none has."""
+        """Mean fraction of empty cases that were left empty over the classes that have one, None if none has."""
         return _mean_of_known(known(self.left_empty))
 
     @property
@@ -133,7 +133,7 @@ def score_labels(
         >>> score_labels(torch.roll(true, 1, 0), true, 1).dice
         (0.75,)
     """
-    # MONAI takes 2 s, and a site process starts without it; likewise below.
+    # MONAI takes 2 s, and a site process starts without it; also below.
     from monai.metrics import compute_dice  # noqa: PLC0415
 
     counted = (labels != IGNORED_LABEL)[None, None]

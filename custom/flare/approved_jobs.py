@@ -24,7 +24,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def refusal(what: str, error: Exception) -> str:
-    """Log why something is refused, and return what others are told of it.
+    """Log why something is refused, and return what others learn of it.
 
     Args:
         what: what is refused.

@@ -67,4 +67,4 @@ def registry_at_hand(fl_ctx: FLContext) -> OutboundRegistry:
         SettingsError: if the method is another package's that cannot be used.
     """
     found = fl_ctx.get_prop(METHOD_AT_HAND)
-    return OutboundRegistry(() if found is None else find_method(*found).leaves)
+    return OutboundRegistry(() if found is None else find_method(*found).outbound_fields)

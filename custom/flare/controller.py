@@ -26,11 +26,11 @@ from ..approval.own_limits import own_limits
 from ..data.participant_folder import WAITING_FOLDER
 from ..methods.lookup import method_of, read_job_settings
 from ..outbound.registry import OutboundRegistry
-from ..run.course import Course
-from ..run.link import Beginning, Reply, Request
+from ..run.round_loop import RoundLoop
 from ..run.run_progress import Phase, RunProgress
 from ..run.state import ResumeError, RunFailedError
 from ..run.threads import set_threads
+from ..run.transport import Reply, Request, RunContext
 from ..settings import SettingsError
 from .console import show_progress_alone
 from .kept_files import model_file, own_folder, sites_of_job, state_file
@@ -76,14 +76,14 @@ class FederatedController(ModelController):  # type: ignore[misc]
         # Of the request that is open; the second, whether its model is a copy that all of its tasks share.
         self._refuse: Callable[[str, str], None] | None = None
         self._is_copy = False
-        registry = OutboundRegistry(self._method.leaves)
-        self.course = Course(self.settings, self._method.server_half(self.settings), registry, self)
+        registry = OutboundRegistry(self._method.outbound_fields)
+        self.course = RoundLoop(self.settings, self._method.server_part(self.settings), registry, self)
         self.course.progress.keep = self._keep_progress
 
     def run(self) -> None:
         """Run the rounds; what goes wrong ends the job.
 
-        In a simulation what a person has to mend is told with its text, anything else with a traceback too. In a
+        In a simulation what a person has to mend is reported with its text, anything else with a traceback too. In a
         submitted job everybody learns a short reason, and the server's private log has all of it.
         """
         try:
@@ -102,13 +102,13 @@ class FederatedController(ModelController):  # type: ignore[misc]
             # Of a round in which the run was stopped.
             shutil.rmtree(self._private_folder() / WAITING_FOLDER, ignore_errors=True)
 
-    def _beginning(self) -> Beginning:
+    def _beginning(self) -> RunContext:
         initial = self.load_model()
         if initial is None or not initial.params:
             raise RunFailedError("The persistor gave no start model.")
         job_id, settings = self.fl_ctx.get_job_id(), self.settings
         named = sites_of_job(Path(self.engine.get_workspace().get_job_meta_path(job_id)))
-        return Beginning(
+        return RunContext(
             network=self.persistor.model,
             params=dict(initial.params),
             run_folder=Path(self.get_run_dir()),
@@ -165,7 +165,7 @@ class FederatedController(ModelController):  # type: ignore[misc]
         targets = self._targets(request)
         if not targets:
             return
-        # What each site is told alone comes once, not with every round: nobody is cut off.
+        # What each site alone gets comes once, not with every round: nobody is cut off.
         grace_period = None if request.own_messages else self.settings.grace_period
         grace = GracePeriod(min(self.settings.min_sites, len(targets)), grace_period)
 

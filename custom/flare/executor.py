@@ -28,10 +28,10 @@ from ..interface.views import SiteView
 from ..methods.lookup import method_of, read_job_settings
 from ..networks.devices import ready_to_compute
 from ..networks.received import ModelDoesNotFitError, received_network
-from ..run.link import CONTINUED_JOB, CONTINUED_ROUND
 from ..run.own_floor import own_floor
 from ..run.site_tasks import Note, TaskResult, UnknownTaskError, do_task
 from ..run.threads import set_threads
+from ..run.transport import CONTINUED_JOB, CONTINUED_ROUND
 from ..settings import SettingsError
 from ..training.loop import TrainingStopped
 from .at_hand import note_fields, note_samples, note_task, own_name
@@ -73,7 +73,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         show_progress_alone()
         self.settings = read_job_settings(settings)
         self._declared = method_of(self.settings)
-        self.method = self._declared.site_half(self.settings)
+        self.method = self._declared.site_part(self.settings)
         self._process: TaskProcess | None = None
         self._location: DataLocation | None = None
         self._data: dict[str, tuple[Mapping[Path, Path], SiteData]] = {}

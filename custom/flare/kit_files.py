@@ -24,7 +24,7 @@ Document = Literal["rights", "privacy", "logs", "resources", "start check"]
 
 @dataclass(frozen=True)
 class KitFiles:
-    """A kit's files, read anew by each method.
+    """A kit's files, read again by each method.
 
     Attributes:
         folder: the kit, or the workspace into which NVFlare's start script has linked it.

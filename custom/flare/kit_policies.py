@@ -1,4 +1,4 @@
-"""Whether a participant's policies are in force on its kit: one judgement for `deploy check` and for every start.
+"""Whether a participant's policies are in force on its kit: one check for `deploy check` and for every start.
 
 Each rule reads what NVFlare would read. A rule that cannot be read is broken. Nothing is changed, nothing leaves.
 """
@@ -102,7 +102,7 @@ def kit_faults(folder: Path) -> list[KitFault]:
             faults += [KitFault(policy, str(error)) for policy in policies]
         except Exception as error:
             # A value of another type, where NVFlare may or may not stumble.
-            found = f"cannot be judged, since a file of local has other values than expected: {error!r}"
+            found = f"cannot be assessed, since a file of local has other values than expected: {error!r}"
             faults += [KitFault(policy, found) for policy in policies]
     return faults
 

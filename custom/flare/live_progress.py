@@ -1,4 +1,4 @@
-"""How far a run is, told to whoever may look at the job, and kept for when the run's process has died.
+"""How far a run is, reported to whoever may look at the job, and kept for when the run's process has died.
 
 NVFlare asks every component of a running job for statistics (`show_stats`, the right to view): the progress goes along.
 When the job has ended, its file in the job's folder, or in the archive of that folder, says where it was.

@@ -218,7 +218,7 @@ class StatisticsPrivacyFilter(Filter):  # type: ignore[misc]
         registry = registry_at_hand(fl_ctx)
         fields = registry.of_task(task)
         # Of other packages' methods the one at hand alone: no other is imported here.
-        declared = {field for method in METHODS for field in method.leaves} | set(registry.fields)
+        declared = {field for method in METHODS for field in method.outbound_fields} | set(registry.fields)
         bounded = {field.name for field in declared if field.sample_bound is not None}
         if unknown := sorted(set(self.largest) - bounded):
             raise OutboundError(f"The filter has bounds for {unknown}, which no method declares as private statistics.")

@@ -18,7 +18,7 @@ from ..data.participant_folder import participant_folder
 from ..data.path_names import is_job_id
 
 # What the course of a run says at the server: sites, rounds and scores, never a file of the server's.
-COURSE_LOGGER = "fedannot.course"
+COURSE_LOGGER = "fedannot.round_loop"
 # Beside the log: what libraries print.
 CONSOLE_FILE = "console.txt"
 _HANDLER = "fedannot.custom.flare.private_log.PrivateLogHandler"
@@ -37,7 +37,7 @@ class PrivateLogHandler(RotatingFileHandler):
     Raises:
         DataError: if the own folder cannot be used, see
             :func:`~fedannot.custom.data.participant_folder.participant_folder`.
-        ValueError: if the workspace cannot be told.
+        ValueError: if the workspace cannot be known.
     """
 
     def __init__(self, filename: str, **options: Any) -> None:

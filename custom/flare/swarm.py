@@ -55,7 +55,7 @@ class SwarmController(SwarmServerController):  # type: ignore[misc]
                 "would read it; expected it empty, or the same job with a server."
             )
         waiting = {"start_task_timeout": _START_TIMEOUT, "progress_timeout": float(self.settings.task_timeout)}
-        # All sites have to be there at the start: NVFlare would not wait for more than those that it is told to need.
+        # All sites have to be there at the start: NVFlare would not wait for more than those that it is asked to need.
         super().__init__(num_rounds=self.settings.rounds, start_round=FIRST_ROUND, **(waiting | options))
         # What the server says of the swarm is for everybody.
         self.logger = logging.getLogger(COURSE_LOGGER)

@@ -12,8 +12,8 @@ from nvflare.app_common.abstract.aggregator import Aggregator
 from nvflare.app_common.abstract.model import ModelLearnableKey
 from nvflare.app_common.app_constant import AppConstants
 
+from ..aggregation.reported_counts import ReportedCounts, claim_limit
 from ..aggregation.round_average import AveragingPlan, RoundAverage, SentModel
-from ..aggregation.sample_claims import SampleClaims, claim_limit
 from ..approval.own_limits import own_limits
 from ..methods.lookup import method_of, read_job_settings
 from ..networks.building import assign_blocks, layer_blocks
@@ -57,10 +57,10 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
                 "another rule needs a server, in a swarm it cannot be set."
             )
         self._blocks = layer_blocks(described_network(self.settings.network), self.settings.blocks)
-        self._registry = OutboundRegistry(method_of(self.settings).leaves)
+        self._registry = OutboundRegistry(method_of(self.settings).outbound_fields)
         self._average: RoundAverage | None = None
         self._round: AveragedRound | None = None
-        self._claims = SampleClaims(self.logger.warning)
+        self._claims = ReportedCounts(self.logger.warning)
         self._claim_limit = 0
         # A late answer may come in while the others are averaged.
         self._lock = threading.Lock()

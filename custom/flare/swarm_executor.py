@@ -18,9 +18,9 @@ from torch import nn
 from ..interface.views import SiteView
 from ..networks.devices import params_in_main_memory
 from ..outbound.registry import OutboundError
-from ..run.link import CONTINUED_JOB, CONTINUED_ROUND
 from ..run.site_tasks import Note, TaskResult
 from ..run.state import STATE_FILE, RunState
+from ..run.transport import CONTINUED_JOB, CONTINUED_ROUND
 from ..task_names import TRAIN
 from .at_hand import registry_at_hand
 from .executor import FederatedExecutor

@@ -36,7 +36,7 @@ from .site_start import train_without_compiler
 
 # How often a waiting parent looks whether the run is being stopped, in seconds.
 _LOOK_EVERY = 0.2
-# How long a child that was told to end may take, in seconds.
+# How long a child that was asked to end may take, in seconds.
 _END_TIMEOUT = 5.0
 
 
@@ -130,7 +130,7 @@ class TaskProcess:
 
         Raises:
             TaskProcessError: if the process died, or did not answer in time; it is ended then.
-            TaskStopped: if the task was stopped; likewise.
+            TaskStopped: if the task was stopped; as above.
         """
         try:
             self._connection.send_bytes(_packed(_message(task, shareable)))

@@ -79,7 +79,7 @@ class WandBReceiver(AnalyticsReceiver):  # type: ignore[misc]
 
     def __init__(self, project: str, run_name: str, parameters: Mapping[str, Any], run_id: str, mode: str) -> None:
         super().__init__(events=EVENTS)
-        # An extra, likewise.
+        # An extra, as above.
         from nvflare.app_opt.tracking.wandb.wandb_receiver import WandBReceiver as NVFlareReceiver  # noqa: PLC0415
 
         run: dict[str, Any] = {"project": project, "name": run_name, "group": run_name, "job_type": "federation"}

@@ -28,9 +28,9 @@ class Method:
         task: the setting ``task``.
         settings: the job's settings.
         server: its :class:`fedannot.custom.interface.method.ServerMethod`, as ``package.module:Class``.
-        site: its :class:`fedannot.custom.interface.method.SiteMethod`, likewise.
-        leaves: what leaves a site beside what leaves it in federated averaging. Their tasks are ``train``, or the
-            method's own, which its site half answers.
+        site: its :class:`fedannot.custom.interface.method.SiteMethod`, as above.
+        outbound_fields: what leaves a site beside what leaves it in federated averaging. Their tasks are ``train``, or
+            the method's own, which its site half answers.
 
     Raises:
         ValueError: if two fields of a task have one name, or a field could carry what the guard cannot check: a model
@@ -48,17 +48,19 @@ class Method:
     settings: type[RunSettings]
     server: str
     site: str
-    leaves: tuple[OutboundField, ...] = ()
+    outbound_fields: tuple[OutboundField, ...] = ()
 
     def __post_init__(self) -> None:
         if not (isinstance(self.settings, type) and issubclass(self.settings, RunSettings)):
             raise ValueError(f"Method {self.name!r}: its settings are {self.settings!r:.80}, expected a RunSettings.")
-        if wrong := sorted({name for one in self.leaves for name in (one.name, *one.tasks)} - _names(self.leaves)):
+        if wrong := sorted(
+            {name for one in self.outbound_fields for name in (one.name, *one.tasks)} - _names(self.outbound_fields)
+        ):
             raise ValueError(f"Method {self.name!r}: {wrong[0]!r:.80} is no plain name of a field or a task.")
-        sent = [(task, field.name) for field in (*COMMON_FIELDS, *self.leaves) for task in field.tasks]
+        sent = [(task, field.name) for field in (*COMMON_FIELDS, *self.outbound_fields) for task in field.tasks]
         if twice := sorted({one for one in sent if sent.count(one) > 1}):
             raise ValueError(f"Method {self.name!r}: task {twice[0][0]!r} has two fields {twice[0][1]!r}.")
-        for field in self.leaves:
+        for field in self.outbound_fields:
             if field.kind not in _KINDS:
                 raise ValueError(f"Method {self.name!r}: field {field.name!r} cannot be of kind {field.kind!r}.")
             if shared := sorted(set(field.tasks) & (_COMMON_TASKS - {TRAIN})):
@@ -70,7 +72,7 @@ class Method:
                 )
 
     def _counts(self, field: OutboundField) -> bool:
-        counts = [other for other in (*COMMON_FIELDS, *self.leaves) if other.name == field.counted_by]
+        counts = [other for other in (*COMMON_FIELDS, *self.outbound_fields) if other.name == field.counted_by]
         return set(field.tasks) <= {
             task for other in counts if other.kind in ("count", "counts") for task in other.tasks
         }
@@ -78,9 +80,9 @@ class Method:
     @property
     def own_tasks(self) -> frozenset[str]:
         """What its sites are asked for beside training and validation."""
-        return frozenset(task for field in self.leaves for task in field.tasks) - _COMMON_TASKS
+        return frozenset(task for field in self.outbound_fields for task in field.tasks) - _COMMON_TASKS
 
-    def server_half(self, settings: RunSettings) -> "ServerMethod":
+    def server_part(self, settings: RunSettings) -> "ServerMethod":
         """Return what it does at the server.
 
         Raises:
@@ -89,7 +91,7 @@ class Method:
         made: ServerMethod = self._half("server", self.server)(settings)
         return made
 
-    def site_half(self, settings: RunSettings) -> "SiteMethod":
+    def site_part(self, settings: RunSettings) -> "SiteMethod":
         """Return what it does at a site.
 
         Raises:
@@ -110,7 +112,7 @@ class Method:
         return half
 
 
-def _names(leaves: tuple[OutboundField, ...]) -> set[str]:
+def _names(outbound_fields: tuple[OutboundField, ...]) -> set[str]:
     """The names and tasks of fields that are plain: identifiers, and none that NVFlare or the guard uses."""
-    found = {name for one in leaves for name in (one.name, *one.tasks)}
+    found = {name for one in outbound_fields for name in (one.name, *one.tasks)}
     return {name for name in found if isinstance(name, str) and name.isidentifier() and name not in _TAKEN}

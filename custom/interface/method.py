@@ -62,7 +62,7 @@ class ServerMethod:
         del this_round
         return "federated averaging"
 
-    def begins_anew(self, this_round: Round) -> bool:
+    def restarts(self, this_round: Round) -> bool:
         """Whether a round's sites train from the start weights again; what comes before it has the last model."""
         del this_round
         return False
@@ -88,10 +88,10 @@ class ServerMethod:
         del this_round
         return None
 
-    def shadow_without(self, this_round: Round) -> Collection[str] | None:
+    def rollback_without(self, this_round: Round) -> Collection[str] | None:
         """Return the sites that are left out of a second average of the round's models, by numbers of samples.
 
-        It changes nothing of the round, and is :attr:`Round.shadow` after its training. None for no second average.
+        It changes nothing of the round, and is :attr:`Round.rollback` after its training. None for no second average.
         """
         del this_round
         return None

@@ -57,7 +57,7 @@ class Round:
         reports: what sites reported with the models of this round, once they are there.
         drifts: how far sites moved the model in this round, ‖θ_k − θ‖² over trained parameters, where it is measured.
         weighed: what the sites counted in the round's average, once it is there.
-        shadow: the second average of the round's models, where the method asked for one.
+        rollback: the second average of the round's models, where the method asked for one.
         reviewed: gives a network with the global model, or with another one, beside the server's own reviewed cases;
             None where it has none.
     """
@@ -76,7 +76,7 @@ class Round:
     reports: Mapping[str, SiteReport] = field(default_factory=dict)
     drifts: Mapping[str, float] = field(default_factory=dict)
     weighed: LayerWeights | None = None
-    shadow: Mapping[str, torch.Tensor] | None = None
+    rollback: Mapping[str, torch.Tensor] | None = None
     reviewed: "Reviewing" = field(default=lambda params=None: None)  # noqa: ARG005
 
     @property
@@ -106,7 +106,7 @@ class Asking(Protocol):
 
 
 class Reviewing(Protocol):
-    """Gives the server's own reviewed cases, and a network with a model that may judge them."""
+    """Gives the server's own reviewed cases, and a network with a model that may predict them."""
 
     def __call__(self, params: Mapping[str, torch.Tensor] | None = None) -> tuple[nn.Module, SiteData] | None:
         """Take the global model without another one."""

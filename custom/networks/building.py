@@ -44,7 +44,7 @@ def build_network(
         >>> network(torch.zeros(1, 1, 32, 32)).shape
         torch.Size([1, 3, 32, 32])
     """
-    # MONAI takes 2 s, and a site process starts without it; likewise below.
+    # MONAI takes 2 s, and a site process starts without it; also below.
     from monai.networks.nets.basic_unet import BasicUNet  # noqa: PLC0415
 
     with torch.random.fork_rng(devices=[]):
@@ -73,8 +73,8 @@ def build_classifier(
 ) -> nn.Module:
     """Build MONAI's residual network for classification, initialised from a seed or a checkpoint.
 
-    With the default widths and the large stem its entries have the names and shapes of the usual ResNet of PyTorch, so
-    that checkpoints of it can be loaded.
+    With the default widths and the large stem its entries have the names and shapes of the typical ResNet of PyTorch,
+    so that checkpoints of it can be loaded.
 
     Args:
         in_channels: channels of the image, 1 for grey, 3 for RGB.

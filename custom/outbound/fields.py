@@ -30,7 +30,7 @@ class OutboundField:
             it hides single patients; what has none is not sent by a site whose statistics are private.
         only_private: whether the field is not in a site's answer, and leaves with noise alone: made from its samples
             where the site's statistics are private.
-        noise_of: for the standard deviations of the noise in another field, that field's name; likewise.
+        noise_of: for the standard deviations of the noise in another field, that field's name; as above.
         follows_model: whether the received model decides who is counted. Weights made for it turn such a number into an
             answer about one patient, so that it is 0 where nothing leaves that it counts.
 
@@ -156,7 +156,7 @@ COMMON_FIELDS = (
         "left_empty",
         (VALIDATE,),
         "numbers",
-        "share of the validation cases without each class in which it is found nowhere: false findings in them",
+        "fraction of the validation cases without each class in which it is found nowhere: false findings in them",
         "num_empty_patients",
         optional="means",
     ),

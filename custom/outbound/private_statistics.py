@@ -122,7 +122,7 @@ def noise_deviations(
     It follows from numbers of patients and samples, which are not protected, and from what the site has chosen.
 
     Args:
-        report: as there; likewise the others.
+        report: as there; as above the others.
         samples: what fields are made of.
         largest: bound of a single value of each of these fields.
         noise_multiplier: σ.

@@ -94,11 +94,13 @@ class OutboundRegistry:
             self._without(counted, task, result),
             {fields[name].counted_by for name in set(kept) & set(fields)},
         )
-        told = {name for name, field in fields.items() if field.follows_model and name in left} - needed
-        return left | {name: [0] * len(left[name]) if isinstance(left[name], list) else 0 for name in sorted(told)}
+        counts_too = {name for name, field in fields.items() if field.follows_model and name in left} - needed
+        return left | {
+            name: [0] * len(left[name]) if isinstance(left[name], list) else 0 for name in sorted(counts_too)
+        }
 
     def without_small(self, task: str, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a site's result without single numbers over fewer patients than the minimum count, likewise.
+        """Return a site's result without single numbers over fewer patients than the minimum count, as above.
 
         Args:
             task: the task that the result answers.

@@ -102,7 +102,7 @@ def validation_report(network: nn.Module, data: SiteData | None, settings: RunSe
 
     The slices of a volume are one case. With fewer patients or volumes than the minimum count only the number of cases
     is reported, 0 for a site without any. Dice of a class is held back where fewer have the class in an annotation, the
-    share of cases without it that were left empty where fewer have such a case.
+    fraction of cases without it that were left empty where fewer have such a case.
     """
     report = validated_cases(data)
     num_patients = 0 if data is None else len(set(data.units))

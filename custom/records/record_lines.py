@@ -16,7 +16,7 @@ def append_record(path: Path, record: Record) -> None:
 
 
 def write_records(path: Path, records: Sequence[RoundRecord]) -> None:
-    """Write a JSON-lines file anew, in one step."""
+    """Write a JSON-lines file again, in one step."""
     write_text(path, "".join(map(_line, records)))
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from ..aggregation.sample_claims import SampleClaims
+from ..aggregation.reported_counts import ReportedCounts
 from ..outbound.registry import OutboundRegistry
-from .link import Reply
+from .transport import Reply
 
 
 class Answers:
@@ -47,7 +47,7 @@ class Answers:
             self._refuse(reply.site, reason)
         return reason is None
 
-    def counted(self, claims: SampleClaims, limit: int) -> dict[str, dict[str, Any]]:
+    def counted(self, claims: ReportedCounts, limit: int) -> dict[str, dict[str, Any]]:
         """Return the usable answers by the sites' names, sorted, with numbers of samples as far as they count."""
         for site, answer in sorted(self.by_site.items()):
             if "num_samples" in answer:

@@ -1,4 +1,4 @@
-"""What a run begins with, or goes on with: whether a state fits the job is told with the file that it is in."""
+"""What a run begins with, or goes on with: whether a state fits the job is reported with the file that it is in."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,11 +9,11 @@ import torch
 from ..aggregation.streaming_average import refusal_reason
 from ..networks.start_weights import read_start_weights
 from ..settings import RunSettings
-from .link import Beginning
 from .state import ResumeError, RunState
+from .transport import RunContext
 
 
-def start_params(beginning: Beginning, say: Callable[[str], None]) -> dict[str, torch.Tensor]:
+def start_params(beginning: RunContext, say: Callable[[str], None]) -> dict[str, torch.Tensor]:
     """Return what the run begins with, the same however often: drawn weights, or those of a start model.
 
     Args:
@@ -45,7 +45,7 @@ def earlier_state(
         ResumeError: if it cannot be read, is of another network, or another method or other settings made it.
     """
     values = settings.model_dump(mode="json")
-    with told_with_its_file(file):
+    with named_with_its_file(file):
         state = RunState.load(file)
         if (reason := refusal_reason(state.params, reference)) is not None:
             raise ResumeError(f"The model in {file} does not fit the job's network: {reason}.")
@@ -57,7 +57,7 @@ def earlier_state(
 
 
 @contextmanager
-def told_with_its_file(file: Path) -> Iterator[None]:
+def named_with_its_file(file: Path) -> Iterator[None]:
     """Make of whatever is wrong with a state an error that names its file.
 
     Raises:

@@ -54,7 +54,7 @@ def round_record(values: Any, source: str) -> RoundRecord:
 
 
 def round_records(history: Sequence[Any], source: str) -> list[RoundRecord]:
-    """Read records likewise."""
+    """Read records as above."""
     return [round_record(values, f"{source}, round {number}") for number, values in enumerate(history, start=1)]
 
 

@@ -11,8 +11,8 @@ import torch
 
 from ..aggregation.drift import squared_distances
 from ..aggregation.influence import inner_ranges
+from ..aggregation.reported_counts import ReportedCounts, claim_limit
 from ..aggregation.round_average import AveragingPlan, RoundAverage, SentModel
-from ..aggregation.sample_claims import SampleClaims, claim_limit
 from ..aggregation.weighting import LayerWeights, quantity_weights
 from ..interface.method import ServerMethod
 from ..interface.views import Round
@@ -22,7 +22,7 @@ from ..records.plain_values import finite
 from ..records.round_records import SiteReport
 from ..settings import RunSettings
 from ..task_names import TRAIN
-from .link import Reply
+from .transport import Reply
 
 # Rounding of sums of weights.
 _SLACK = 1e-6
@@ -36,13 +36,13 @@ class Averaged:
         params: the average.
         weights: what the sites counted in it, within the bounds of influence.
         kept: the sites whose models multi-Krum kept, and of which alone the weights then are; None with other rules.
-        shadow: the second average of the same results; None where the method asked for none.
+        rollback: the second average of the same results; None where the method asked for none.
     """
 
     params: dict[str, torch.Tensor]
     weights: LayerWeights
     kept: tuple[str, ...] | None = None
-    shadow: dict[str, torch.Tensor] | None = None
+    rollback: dict[str, torch.Tensor] | None = None
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class TrainingRun:
     settings: RunSettings
     layout: NetworkLayout
     registry: OutboundRegistry
-    claims: SampleClaims
+    claims: ReportedCounts
     waiting_folder: Path
     refuse: Callable[[str, str], None]
 
@@ -86,7 +86,7 @@ class RoundTraining:
     Attributes:
         reports: by site the registered fields beside the model.
         drifts: ‖θ_k − θ‖² of every model over the trained parameters, where updates are bounded or the method asks.
-        update_norms: likewise ‖θ_k − θ‖ of every model in each group of parameters, see :class:`NetworkLayout`.
+        update_norms: as above ‖θ_k − θ‖ of every model in each group of parameters, see :class:`NetworkLayout`.
         statistics: each model's running statistics of normalisation, where updates are bounded.
         num_samples: of every site with a usable report, also of one that joined too late for this round.
     """
@@ -106,7 +106,7 @@ class RoundTraining:
                 num_sites=max(num_sites, 1),
                 weights=self._known,
                 wait_in=run.waiting_folder if self._waits else None,
-                shadow_without=method.shadow_without(this_round),
+                rollback_without=method.rollback_without(this_round),
                 rule=settings.aggregation,
             ),
         )
@@ -167,7 +167,7 @@ class RoundTraining:
             )
         kept = self._average.kept
         weighed = bounded if kept is None else bounded.only(kept)
-        return Averaged(self._average.result(), weighed, kept, self._average.shadow())
+        return Averaged(self._average.result(), weighed, kept, self._average.rollback())
 
     def _quantity(self, num_samples: Mapping[str, int]) -> LayerWeights:
         return LayerWeights.same_in_all_blocks(quantity_weights(num_samples), self._run.layout.blocks)

@@ -12,8 +12,8 @@ from ...transforms.natural_order import natural_order
 from ..evaluation.scoring import Scoring
 from ..records.round_records import Record, RoundRecord
 from ..settings import RunSettings
-from .link import Link, Reply, Request
 from .time_left import latest_round_seconds, time_left
+from .transport import Link, Reply, Request
 from .versions import installed_versions
 
 # In the server's run folder, and the name under which NVFlare's statistics of a running job have it.
@@ -225,9 +225,9 @@ def give_noted(
 
     Args:
         link: see :meth:`Link.give`, which says what the next three are.
-        request: likewise.
-        receive: likewise.
-        refuse: likewise; it notes refusals itself.
+        request: as above.
+        receive: as above.
+        refuse: as above; it notes refusals itself.
         progress: of the run.
     """
 

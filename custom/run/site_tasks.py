@@ -87,7 +87,7 @@ def do_task(
         return TaskResult(class_validation_report(model, site.validation_data(), method.settings))
     if task in declared.own_tasks:
         answer = method.answer(task, network, site)
-        fields = OutboundRegistry(declared.leaves).without_small(task, answer.fields)
+        fields = OutboundRegistry(declared.outbound_fields).without_small(task, answer.fields)
         return TaskResult(fields, samples=answer.samples)
     raise UnknownTaskError(f"Task {task!r} is not known to the method {declared.name!r} for {declared.task}.")
 
@@ -125,7 +125,9 @@ def _train(
     if not site.floor.is_none:
         site.floor.check_update(outcome, method.settings.training, _trained_on(trained, data))
     report = training_report(data, outcome, embedded=site.locate().embedded, trained_on=trained.trained_on)
-    fields = OutboundRegistry(declared.leaves).without_small(TRAIN, report | dict(known) | dict(trained.fields))
+    fields = OutboundRegistry(declared.outbound_fields).without_small(
+        TRAIN, report | dict(known) | dict(trained.fields)
+    )
     return TaskResult(fields, params_in_main_memory(network))
 
 

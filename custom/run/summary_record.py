@@ -86,8 +86,8 @@ class Summary(OpenRecord):
         versions: of the packages that decide the run's bits, by name, where the summary was written.
         source: the commit that fedannot ran from there; None where it did not run from a repository.
         data: folder of the data, of a run in one process.
-        wall_seconds: from the job folder to the output folder, likewise.
-        peak_memory_mb: likewise.
+        wall_seconds: from the job folder to the output folder, as above.
+        peak_memory_mb: as above.
         own_cases: what models score at the sites, of a run of which no server has a summary.
     """
 

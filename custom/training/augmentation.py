@@ -63,7 +63,7 @@ class AugmentedBatches:
 
 
 def _with_places(batch: Batch) -> torch.Tensor:
-    """Labels, and places as further channels of theirs: MONAI draws anew for every entry that it changes.
+    """Labels, and places as further channels of theirs: MONAI draws again for every entry that it changes.
 
     From beyond the border come zeros, hence the shift; float32 holds indices and labels exactly.
     """
@@ -78,7 +78,7 @@ def _stacked(samples: Sequence[dict[str, Any]], key: str) -> torch.Tensor:
 
 
 def _steps(kinds: Sequence[AugmentationKind], extents: Sequence[int]) -> Any:
-    # MONAI takes 2 s, and a site process starts without it; likewise below.
+    # MONAI takes 2 s, and a site process starts without it; also below.
     from monai.transforms import Compose, RandAffined, RandFlipd, RandGaussianNoised  # noqa: PLC0415
 
     steps: list[Any] = []

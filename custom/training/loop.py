@@ -21,7 +21,7 @@ class TrainingOutcome:
     Attributes:
         mean_loss: mean loss over samples or patches, and epochs.
         steps: number of optimizer steps.
-        dice_loss: mean Dice loss likewise, where it was asked for; NaN if no sample counts.
+        dice_loss: mean Dice loss as above, where it was asked for; NaN if no sample counts.
         dice_samples: which of the site's samples that is over, of patches which of its volumes.
         samples: which of the site's samples, of patches which of its volumes, the training was over.
         samples_per_epoch: number of samples or patches of an epoch.

@@ -28,7 +28,7 @@ def segmentation_loss(name: str) -> nn.Module:
 
     ``"ce"`` is the mean pixel-wise cross entropy; ``"dice"`` the mean soft Dice loss of a sample over the foreground
     classes; ``"batch_dice"`` the soft Dice loss of the batch as one, in which samples without annotation count, too;
-    ``"ce_dice"`` the sum of ``"ce"`` and ``"dice"``; ``"nr_dice"`` the noise-robust Dice loss, likewise of the batch.
+    ``"ce_dice"`` the sum of ``"ce"`` and ``"dice"``; ``"nr_dice"`` the noise-robust Dice loss, as above of the batch.
 
     Raises:
         ValueError: if the name is unknown.

@@ -12,7 +12,7 @@ _ADAM_BETAS = (0.9, 0.99)
 def build_optimizer(
     network: nn.Module, training: TrainingSettings | ClassifierTrainingSettings, learning_rate: float
 ) -> torch.optim.Optimizer:
-    """Return an optimizer of those parameters that are to be trained; it is made anew in every round.
+    """Return an optimizer of those parameters that are to be trained; it is made again in every round.
 
     Args:
         network: what is trained.

@@ -39,7 +39,7 @@ def slices_of(annotated: torch.Tensor, stride: int, empty_share: float) -> torch
     Args:
         annotated: in which slices something is annotated, ``(S,)`` booleans.
         stride: every so many slices one counts, the first in the middle of the first `stride`.
-        empty_share: share of those among them without annotation that count, rounded.
+        empty_share: fraction of those among them without annotation that count, rounded.
     """
     start = min(stride // 2, (len(annotated) - 1) // 2)
     in_step = torch.arange(start, len(annotated), stride)

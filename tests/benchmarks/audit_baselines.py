@@ -14,13 +14,13 @@ Floats = NDArray[np.float64]
 
 def baseline_scores(cases: Sequence[ExaminedCase], seed: int) -> dict[str, Floats]:
     """Return the scores of all baselines for the cases of one site."""
-    usual = _usual_probabilities(cases)
+    typical = _typical_probabilities(cases)
     random = np.random.default_rng(seed).random(len(cases))
     return {
         "mean loss": np.array([_mean_loss(case) for case in cases]),
         "Dice": np.array([_dice_loss(case) for case in cases]),
         "softmin": np.array([_softmin(case) for case in cases]),
-        "confident pixels": np.array([_confident_pixels(case, usual) for case in cases]),
+        "confident pixels": np.array([_confident_pixels(case, typical) for case in cases]),
         "random": random,
     }
 
@@ -53,7 +53,7 @@ def _softmin(case: ExaminedCase) -> float:
     return float(1 - (weights * given).sum() / weights.sum())
 
 
-def _usual_probabilities(cases: Sequence[ExaminedCase]) -> Floats:
+def _typical_probabilities(cases: Sequence[ExaminedCase]) -> Floats:
     """Mean probability of each class over the pixels that are given as it; confident learning's thresholds."""
     num = cases[0].num_classes + 1
     total, count = np.zeros(num), np.zeros(num)
@@ -64,9 +64,9 @@ def _usual_probabilities(cases: Sequence[ExaminedCase]) -> Floats:
     return np.where(count > 0, total / np.maximum(count, 1), 2.0)
 
 
-def _confident_pixels(case: ExaminedCase, usual: Floats) -> float:
-    """Share of the pixels that are confidently of another class than the given one."""
+def _confident_pixels(case: ExaminedCase, typical: Floats) -> float:
+    """Fraction of the pixels that are confidently of another class than the given one."""
     shape = (1, -1, *(1,) * (case.probabilities.ndim - 2))
-    confident = np.where(case.probabilities >= usual.reshape(shape), case.probabilities, -1.0)
+    confident = np.where(case.probabilities >= typical.reshape(shape), case.probabilities, -1.0)
     other = (confident.argmax(axis=1) != case.annotation) & (confident.max(axis=1) > 0)
     return float(other.mean())

@@ -1,13 +1,14 @@
-"""How well an audit finds known errors, kind by kind, beside other scores: a short federation on erroneous annotations.
+"""How well an audit finds injected errors, kind by kind, beside other scores: a short federation on erroneous
+annotations.
 
     FEDANNOT_REAL_DATA=DIR python tests/benchmarks/audit_errors.py --packs phantom busi --seeds 100 --out DIR
 
-Errors of all kinds are in one federation, each case has at most one; the early model of federated averaging judges all
-cases, those that it was trained on (`--profile quick`). With `--folds 2` as many rounds make each of two models, which
-judge the patients that they have not learnt (`--profile thorough`). A row of a kind tells its cases from those without
-any error; the row "all" tells every erroneous case from them by the score of the case in the audit's list. Cases are
-ranked over all sites together. What was trained is kept in the output folder. Seeds below 100 are for figures that are
-reported.
+Errors of all kinds are in one federation, each case has at most one; the early model of federated averaging predicts
+all cases, those that it was trained on (`--profile quick`). With `--folds 2` as many rounds make each of two models,
+which predict the patients that they have not learnt (`--profile thorough`). A row of a kind tells its cases from those
+without any error; the row "all" tells every erroneous case from them by the score of the case in the audit's list.
+Cases are ranked over all sites together. What was trained is kept in the output folder. Seeds below 100 are for figures
+that are reported.
 """
 
 import argparse
@@ -38,8 +39,8 @@ from fedannot.custom.data.site_data import LoadedCase, SiteData, load_site_data
 from fedannot.custom.data.tensor_files import load_latest_tensors
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.audit.folds import parts
-from fedannot.custom.methods.audit.folds_site import JUDGES_FOLDER
-from fedannot.custom.methods.audit.judges import Judges
+from fedannot.custom.methods.audit.folds_site import REFERENCE_MODELS_FOLDER
+from fedannot.custom.methods.audit.reference_models import ReferenceModels
 from fedannot.custom.methods.audit.settings import FoldsSettings
 from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.custom.networks.building import build_network
@@ -59,7 +60,7 @@ NetworkOf = Callable[[LoadedCase], torch.nn.Module]
 
 
 @dataclass(frozen=True)
-class Judged:
+class Predicted:
     """A short federation that is trained.
 
     Attributes:
@@ -80,22 +81,22 @@ class Judged:
         return Inference.of(self.settings)
 
     def network_of(self, data: SiteData) -> NetworkOf:
-        """Return which model judges a case of a site: of several parts that which has not learnt it."""
+        """Return which model predicts a case of a site: of several parts that which has not learnt it."""
         if not isinstance(self.settings, FoldsSettings):
             return lambda _: self.network
         run, rounds = self.folder / "run" / RUN_FOLDER / data.site / PRIVATE_FOLDER / JOB_ID, self.settings.rounds
         found = {
-            fold: load_latest_tensors([(run / JUDGES_FOLDER / f"part_{fold + 1}", rounds)])
+            fold: load_latest_tensors([(run / REFERENCE_MODELS_FOLDER / f"part_{fold + 1}", rounds)])
             for fold in range(self.settings.folds - 1)
         }
         kept = {fold: tensors[1] for fold, tensors in found.items() if tensors is not None}
         if len(kept) < len(found):
-            raise FileNotFoundError(f"{run / JUDGES_FOLDER}: expected the models of {len(found)} parts.")
+            raise FileNotFoundError(f"{run / REFERENCE_MODELS_FOLDER}: expected the models of {len(found)} parts.")
         of_patient = parts(data.units, self.settings.folds, seed=self.seed, site=data.site)
-        return Judges(self.settings, self.network, of_patient, kept).network_of
+        return ReferenceModels(self.settings, self.network, of_patient, kept).network_of
 
 
-def trained(pack: Pack, folder: Path, share: float, seed: int, folds: int) -> Judged:
+def trained(pack: Pack, folder: Path, share: float, seed: int, folds: int) -> Predicted:
     """Make the erroneous federation and train on it, or find what was trained before."""
     state_file = folder / "run" / RUN_FOLDER / "server" / JOB_ID / STATE_FILE
     if not state_file.exists():
@@ -110,12 +111,17 @@ def trained(pack: Pack, folder: Path, share: float, seed: int, folds: int) -> Ju
     of_run = read_job_settings(state.settings)
     network = build_network(**of_run.network.model_dump())
     network.load_state_dict(state.params)
-    return Judged(folder, of_run, ready_to_compute(network), seed)
+    return Predicted(folder, of_run, ready_to_compute(network), seed)
 
 
-def site_scores(judged: Judged, data: SiteData) -> Scores:
+def site_scores(predicted: Predicted, data: SiteData) -> Scores:
     """Return the scores of a site's cases: of every kind, of the case in the audit's list, and of the baselines."""
-    folder, seed, network_of, inference = judged.folder, judged.seed, judged.network_of(data), judged.inference
+    folder, seed, network_of, inference = (
+        predicted.folder,
+        predicted.seed,
+        predicted.network_of(data),
+        predicted.inference,
+    )
     measured = measured_site(data, network_of, inference, seed=seed)
     (folder / "audit" / CASES_FOLDER).mkdir(parents=True, exist_ok=True)
     cases = audited_cases(measured, data, folder / "data" / data.site, folder / "audit")
@@ -131,14 +137,14 @@ def site_scores(judged: Judged, data: SiteData) -> Scores:
 
 def federation_scores(pack: Pack, folder: Path, share: float, seed: int, folds: int) -> tuple[Scores, list[str]]:
     """Return the scores of all cases, and the error of each, empty for none."""
-    judged = trained(pack, folder, share, seed, folds)
+    predicted = trained(pack, folder, share, seed, folds)
     truth = json.loads((folder / "data" / TRUTH_FILE).read_text()) if share else {}
     scores: Scores = defaultdict(list)
     errors: list[str] = []
     for site in read_federation(folder / "data").sites:
         data = load_site_data(folder / "data" / site, folder / "cache", site=site)
         started = time.monotonic()
-        for name, of_site in site_scores(judged, data).items():
+        for name, of_site in site_scores(predicted, data).items():
             scores[name] += of_site
         of_this = truth.get(site, {})
         errors += [of_this.get(case.image_name(folder / "data" / site), "") for case in data.cases]
@@ -175,7 +181,7 @@ def rows(pack: Pack, scores: Scores, errors: list[str]) -> dict[str, dict[str, d
 
 
 def run_record(pack: Pack, scores: Scores, errors: list[str]) -> dict[str, Any]:
-    """Return the share of cases without an error that have findings, and the figures where there are errors."""
+    """Return the fraction of cases without an error that have findings, and the figures where there are errors."""
     found, clean = np.array(scores["findings"]) > 0, np.array(errors) == ""
     return {"alarms": float(found[clean].mean()), "figures": {} if clean.all() else rows(pack, scores, errors)}
 
@@ -213,7 +219,7 @@ def main() -> None:
         type=int,
         default=1,
         choices=range(1, 6),
-        help="parts of the patients, each judged by a model of its own",
+        help="parts of the patients, each predicted by a model of its own",
     )
     parser.add_argument("--rounds", type=int, help="of the short training; default: those of the pack")
     parser.add_argument("--out", type=Path, required=True)

@@ -4,9 +4,9 @@
     FEDANNOT_REAL_DATA=DIR python tests/benchmarks/audit_labels.py --packs blood --out DIR --seeds 100 101
 
 A row is one noise. `jobs/audit_classification` runs on a federation whose labels are changed by it, and all labels of
-all sites are ranked together. A line has AUROC, precision among the first 10 %, and the share of cases to review until
-80 % of the wrong labels are found. Mean loss and confidence (1 − p of the given class) order alike. With `--parts` each
-label is judged by a model that has not learnt it, too. What is concluded of sites stands above.
+all sites are ranked together. A line has AUROC, precision among the first 10 %, and the fraction of cases to review
+until 80 % of the wrong labels are found. Mean loss and confidence (1 − p of the given class) order alike. With
+`--parts` each label is predicted by a model that has not learnt it, too. What is concluded of sites stands above.
 """
 
 import argparse
@@ -33,9 +33,9 @@ from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.noise.mislabelled_copy import mislabel_cases
 from fedannot.custom.data.site_data import SiteData, load_site_data
 from fedannot.custom.methods.audit.folds import parts
-from fedannot.custom.methods.audit.folds_site import JUDGES_FOLDER
-from fedannot.custom.methods.audit.judges import Judges
-from fedannot.custom.methods.audit_classification.label_scores import JudgedLabels, judged_labels, score_labels
+from fedannot.custom.methods.audit.folds_site import REFERENCE_MODELS_FOLDER
+from fedannot.custom.methods.audit.reference_models import ReferenceModels
+from fedannot.custom.methods.audit_classification.label_scores import PredictedLabels, predicted_labels, score_labels
 from fedannot.custom.methods.audit_classification.settings import AuditClassificationSettings
 from fedannot.custom.networks.building import build_classifier
 from fedannot.custom.networks.devices import ready_to_compute
@@ -75,15 +75,15 @@ PACKS = {"cells": Pack(write_cells, {}), "blood": Pack(write_blood, {"network.in
 
 
 @dataclass(frozen=True)
-class JudgedSite:
+class PredictedSite:
     """A site's labels, what is said of them, and what the audit wrote."""
 
-    judged: JudgedLabels
+    predicted: PredictedLabels
     wrong: NDArray[np.bool_]
     audit: SiteAudit
 
 
-def audited(pack: Pack, folder: Path, noise: str | None, seed: int, profile: str | None) -> list[JudgedSite]:
+def audited(pack: Pack, folder: Path, noise: str | None, seed: int, profile: str | None) -> list[PredictedSite]:
     """Make the federation and audit it, or find what was made before."""
     data, run = folder / "data", folder / (profile or "audit")
     if not data.exists():
@@ -91,10 +91,10 @@ def audited(pack: Pack, folder: Path, noise: str | None, seed: int, profile: str
     if not (run / "summary.json").exists():
         simulate(JOB, run, data=data, settings=profile, overrides={"seed": seed, **pack.settings})
     sites = read_federation(data).sites
-    return [judged_site(run, load_site_data(data / site, folder / "cache", site=site)) for site in sites]
+    return [predicted_site(run, load_site_data(data / site, folder / "cache", site=site)) for site in sites]
 
 
-def judged_site(run: Path, data: SiteData) -> JudgedSite:
+def predicted_site(run: Path, data: SiteData) -> PredictedSite:
     """Return what the models of a finished audit say of a site's labels."""
     state = RunState.load(run / RUN_FOLDER / "server" / JOB_ID / STATE_FILE)
     settings = AuditClassificationSettings.model_validate(state.settings)
@@ -105,32 +105,34 @@ def judged_site(run: Path, data: SiteData) -> JudgedSite:
     )
     kept = {
         int(file.parent.name.removeprefix("part_")) - 1: torch.load(file, weights_only=True)
-        for file in folder.parent.glob(f"{JUDGES_FOLDER}/*/*.pt")
+        for file in folder.parent.glob(f"{REFERENCE_MODELS_FOLDER}/*/*.pt")
     }
     part = parts(data.units, settings.folds, seed=settings.seed, site=data.site)
-    judges = Judges(settings, ready_to_compute(network), part, kept)
+    models = ReferenceModels(settings, ready_to_compute(network), part, kept)
     assert data.clean_labels is not None or not kept
     true = data.labels if data.clean_labels is None else data.clean_labels
     wrong = (data.labels != true).numpy()
-    return JudgedSite(judged_labels(judges, data, settings), wrong, read_audit(folder))
+    return PredictedSite(predicted_labels(models, data, settings), wrong, read_audit(folder))
 
 
 def _is_of(file: Path, data: SiteData) -> bool:
     return read_audit(file.parent).site == data.site
 
 
-def scores_of(judged: JudgedLabels) -> dict[str, Floats]:
+def scores_of(predicted: PredictedLabels) -> dict[str, Floats]:
     """Return the audit's scores and those of others; larger is worse."""
-    p, labels = judged.probabilities, judged.labels
+    p, labels = predicted.probabilities, predicted.labels
     given = p[np.arange(len(labels)), labels]
-    usual = np.array([given[labels == label].mean() if (labels == label).any() else 2.0 for label in range(p.shape[1])])
-    confident = np.where(p >= usual, p, -1.0)
+    typical = np.array(
+        [given[labels == label].mean() if (labels == label).any() else 2.0 for label in range(p.shape[1])]
+    )
+    confident = np.where(p >= typical, p, -1.0)
     other = (confident.argmax(axis=1) != labels) & (confident.max(axis=1) > 0)
     return {
-        "audit": score_labels(judged.with_look_alikes, labels).scores,
+        "audit": score_labels(predicted.with_look_alikes, labels).scores,
         "no look-alikes": score_labels(p, labels).scores,
         "loss, confidence": 1 - given,
-        "own thresholds": score_labels(p / usual, labels).scores,
+        "own thresholds": score_labels(p / typical, labels).scores,
         "margin": p.max(axis=1) - given,
         "confident joint": other + 1e-3 * (1 - given),
     }
@@ -144,23 +146,25 @@ def figures(scores: Floats, wrong: NDArray[np.bool_]) -> tuple[float, float, flo
     return float(roc_auc_score(wrong, scores)), float(found[first - 1] / first), needed / len(wrong)
 
 
-def row_of(sites: list[JudgedSite]) -> dict[str, tuple[float, float, float]]:
+def row_of(sites: list[PredictedSite]) -> dict[str, tuple[float, float, float]]:
     """Return the figures of all scores over all sites."""
     wrong = np.concatenate([site.wrong for site in sites])
-    of_sites = [scores_of(site.judged) for site in sites]
+    of_sites = [scores_of(site.predicted) for site in sites]
     return {name: figures(np.concatenate([scores[name] for scores in of_sites]), wrong) for name in of_sites[0]}
 
 
-def told(site: JudgedSite) -> str:
+def described(site: PredictedSite) -> str:
     """Return what was concluded of a site beside the truth."""
     (conclusion,), (kind,) = site.audit.conclusions, site.audit.kinds
     expected = sum(one.probability or 0.0 for case in site.audit.cases for one in case.findings)
     wrong = {case.image for case in site.audit.cases if case.findings}
     auroc = "-" if kind.auroc is None else f"{kind.auroc:.3f}"
-    true = float(roc_auc_score(site.wrong, scores_of(site.judged)["audit"])) if site.wrong.any() else float("nan")
+    true = float(roc_auc_score(site.wrong, scores_of(site.predicted)["audit"])) if site.wrong.any() else float("nan")
     return (
         f"    {site.audit.site}: {site.wrong.mean():.0%} wrong. {conclusion_in_words(conclusion)} "
-        f"Known errors told with AUROC {auroc}, real ones with {true:.3f}; {len(wrong)} findings, {expected:.0f} of "
+        f"Injected errors reported with AUROC {auroc}, real ones with {true:.3f}; {len(wrong)} findings, "
+        f"{expected:.0f} of "
+        f""
         "them expected to be wrong, "
         f"{site.wrong.sum()} labels are."
     )
@@ -185,7 +189,7 @@ def main() -> None:
                 for profile in (None, "parts") if arguments.parts else (None,):
                     sites = audit(profile)
                     print(f"{name}, {noise}, seed {seed}{'' if profile is None else ', parts'}")
-                    print("\n".join(map(told, sites)), flush=True)
+                    print("\n".join(map(described, sites)), flush=True)
                     if noise != CLEAN:
                         ending = "" if profile is None else ", parts"
                         row |= {score + ending: of_score for score, of_score in row_of(sites).items()}

@@ -36,7 +36,7 @@ SETTINGS = {
     "rounds": 4,
     "network.features": [4, 4, 8, 8, 8, 4],
     "training.local_epochs": 2,
-    "min_predicted_share": 0.0,
+    "min_predicted_fraction": 0.0,
 }
 IMAGES = 8
 # The site's own number, which the probe must find.

@@ -2,10 +2,10 @@
 
     FEDANNOT_REAL_DATA=DIR python tests/benchmarks/audit_review.py --packs hippocampus --share 0.4 --seeds 100 --out DIR
 
-Errors of all kinds in turn are put into a share of the cases. An audit orders every site's cases; a reviewer looks at
-the first tenth of each site's list and answers with the right annotation. Beside it the same number at random. Each is
-then trained by federated averaging from the same start; the score is the test Dice, the mean of the last five rounds.
-Finished runs are kept. Seeds below 100 are for figures that are reported.
+Errors of all kinds in turn are put into a fraction of the cases. An audit orders every site's cases; a reviewer looks
+at the first tenth of each site's list and answers with the right annotation. Beside it the same number at random. Each
+is then trained by federated averaging from the same start; the score is the test Dice, the mean of the last five
+rounds. Finished runs are kept. Seeds below 100 are for figures that are reported.
 """
 
 import argparse

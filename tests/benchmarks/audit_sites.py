@@ -2,10 +2,11 @@
 
     FEDANNOT_REAL_DATA=DIR python tests/benchmarks/audit_sites.py --rows graded clean busi --seeds 100 --out DIR
 
-Each row is a federation whose sites' true offsets, or shares of missing objects, follow from the clean labels beside
+Each row is a federation whose sites' true offsets, or fractions of missing objects, follow from the clean labels beside
 the given ones. A site is bad from 2 px (pixels of the network's images) or a tenth of the objects on, and clean below
-0.5 px or a twentieth. Zero is common to all sites: intervals are compared with the truth of the site less the anchor,
-the anchor being what makes the mean error 0. Finished runs are kept. Seeds below 100 are for figures that are reported.
+0.5 px or a twentieth. Zero is common to all sites: intervals are compared with the truth of the site less the reference
+level, the reference level being what makes the mean error 0. Finished runs are kept. Seeds below 100 are for figures
+that are reported.
 """
 
 import argparse
@@ -29,14 +30,14 @@ from sklearn.metrics import roc_auc_score
 from fedannot.apps.audit.running import run_audit
 from fedannot.apps.reports.output import read_summary
 from fedannot.apps.wording.evidence import reason_in_words
-from fedannot.custom.channel.estimate_record import ParameterRecord
-from fedannot.custom.channel.parameters import ParameterKey, ParameterKind
-from fedannot.custom.channel.statuses import Status
+from fedannot.custom.annotation_bias.estimate_record import ParameterRecord
+from fedannot.custom.annotation_bias.parameters import ParameterKey, ParameterKind
+from fedannot.custom.annotation_bias.statuses import Status
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.noise.choice import NoiseChoice
 from fedannot.custom.data.noise.noisy_copy import add_contour_noise
 from fedannot.custom.data.site_data import SiteData, load_site_data
-from fedannot.custom.methods.auto.records import ChannelFindings
+from fedannot.custom.methods.auto.records import BiasFindings
 
 JOBS = Path(__file__).parents[2] / "jobs"
 GRADED, GRADED_BUSI = "M(25,-25,10,0.5)", "M(25,-15,5,0.5)"
@@ -65,11 +66,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class JudgedSite:
+class PredictedSite:
     """One site of one run.
 
     Attributes:
-        true: its offset in pixels, or share of missing objects.
+        true: its offset in pixels, or fraction of missing objects.
         dice: of its masks with the clean ones.
         found: what the audit says.
     """
@@ -135,7 +136,7 @@ def truth(data: SiteData, parameter: str) -> float:
     return true_offset(data) if parameter == OFFSET else 1 - complete_share(data)
 
 
-def judged_sites(row: Row, folder: Path, seed: int) -> list[JudgedSite]:
+def predicted_sites(row: Row, folder: Path, seed: int) -> list[PredictedSite]:
     """Make a row's data, audit them, and return the sites; what is finished is kept."""
     data, out = folder / "data", folder / "audit"
     if not data.exists():
@@ -143,18 +144,18 @@ def judged_sites(row: Row, folder: Path, seed: int) -> list[JudgedSite]:
         row.make(data, seed)
     if not (out / "summary.json").exists():
         run_audit(out, jobs=JOBS, data=data, overrides={"seed": seed, **row.settings})
-    channels = read_summary(out).added(ChannelFindings)
+    channels = read_summary(out).added(BiasFindings)
     assert channels is not None
     sites = channels.channels[-1].sites
     result = []
     for site in read_federation(data).sites:
         loaded = load_site_data(data / site, folder / "cache", site=site)
         said = sites[site].parameters[ParameterKey(row.parameter, 1)]
-        result.append(JudgedSite(site, truth(loaded, row.parameter), site_dice(loaded), said))
+        result.append(PredictedSite(site, truth(loaded, row.parameter), site_dice(loaded), said))
     return result
 
 
-def figures(row: Row, runs: Sequence[Sequence[JudgedSite]]) -> dict[str, Any]:
+def figures(row: Row, runs: Sequence[Sequence[PredictedSite]]) -> dict[str, Any]:
     """Return the figures of a row over its seeds; None where the row cannot say."""
     ranks, quality, truths, scores, inside, zeros = [], [], [], [], [], []
     for sites in runs:
@@ -172,20 +173,20 @@ def figures(row: Row, runs: Sequence[Sequence[JudgedSite]]) -> dict[str, Any]:
             quality.append(float(spearmanr(-np.abs(found), [one.dice for one in known]).statistic))
         shared = float((found - true).mean())
         zeros.append(shared)
-        from_zero = np.array([one.found.from_zero for one in known])
-        inside += list((from_zero[:, 1] - shared <= true) & (true <= from_zero[:, 2] - shared))
+        from_reference = np.array([one.found.from_reference for one in known])
+        inside += list((from_reference[:, 1] - shared <= true) & (true <= from_reference[:, 2] - shared))
     is_bad, is_clean = np.array(truths) >= BAD[row.parameter], np.array(truths) < CLEAN[row.parameter]
-    told = [one for sites in runs for one in sites]
-    statuses = np.array([one.found.status for one in told])
+    found_sites = [one for sites in runs for one in sites]
+    statuses = np.array([one.found.status for one in found_sites])
     accused = statuses == Status.CONFIRMED
-    honest = np.array([one.site in row.honest for one in told])
+    honest = np.array([one.site in row.honest for one in found_sites])
     return {
-        "sites": len(told),
+        "sites": len(found_sites),
         "rank correlation": _mean(ranks),
         "rank correlation with Dice": _mean(quality),
         "AUROC of bad sites": _area(is_bad[is_bad | is_clean], np.array(scores)[is_bad | is_clean]),
         "bad sites": int(is_bad.sum()),
-        "bad sites established": int((accused & is_bad).sum()),
+        "bad sites confirmed": int((accused & is_bad).sum()),
         "clean sites": int(is_clean.sum()),
         "clean sites accused": int((accused & is_clean).sum()),
         "honest sites accused": int((accused & honest).sum()) if row.honest else None,
@@ -212,7 +213,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for name in arguments.rows:
         row = ROWS[name]
-        runs = [judged_sites(row, arguments.out / f"{name}-{seed}", seed) for seed in arguments.seeds]
+        runs = [predicted_sites(row, arguments.out / f"{name}-{seed}", seed) for seed in arguments.seeds]
         found = {"what": row.what, "seeds": arguments.seeds, **figures(row, runs)}
         for seed, sites in zip(arguments.seeds, runs, strict=True):
             for one in sites:

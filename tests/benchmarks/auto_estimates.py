@@ -3,12 +3,12 @@
     python tests/benchmarks/auto_estimates.py runs/bench/auto runs/bench/real
 
 Offsets: true ones are the medians over a site's cases of the offset between its masks and the clean ones. Since zero is
-common to all sites, errors and coverage are of the site less the anchor, the anchor being what makes the mean error 0;
-the last column is the error of the anchor itself. A site whose given masks of its reviewed cases were measured needs no
-anchor: its errors are of the offset as it is, and stand by themselves. Missing objects: the true share is that of the
-objects of the clean masks that the given ones have nothing of, less that of the most complete site. Swapped classes:
-the true share is that of the given objects that have another class in the clean masks. In the unit of the estimates,
-for each class; the first and the last estimate of each run.
+common to all sites, errors and coverage are of the site less the reference level, the reference level being what makes
+the mean error 0; the last column is the error of the reference level itself. A site whose given masks of its reviewed
+cases were measured needs no reference level: its errors are of the offset as it is, and stand by themselves. Missing
+objects: the true share is that of the objects of the clean masks that the given ones have nothing of, less that of the
+most complete site. Confused classes: the true share is that of the given objects that have another class in the clean
+masks. In the unit of the estimates, for each class; the first and the last estimate of each run.
 """
 
 import argparse
@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import pearsonr
 
-from fedannot.custom.channel.offset import mask_offset
+from fedannot.custom.annotation_bias.boundary_bias import mask_offset
 from fedannot.custom.data.site_data import SiteData, load_site_data
 from fedannot.transforms.connected_lesions import label_lesions
 
 # Where true offsets spread by less, in the unit of the estimates, there is no order to be found.
 SMALLEST_SPREAD = 0.3
-SWAPPED_OBJECTS = "swapped 0"
+CONFUSED_OBJECTS = "swapped 0"
 
 
 def samples(data: SiteData) -> Iterator[tuple[Any, np.ndarray, np.ndarray]]:
@@ -54,7 +54,7 @@ def with_true_classes(given: np.ndarray, clean: np.ndarray) -> np.ndarray:
 def true_offset(data: SiteData, label: int = 1) -> float:
     """Return the median offset of a site's masks of a class from the clean ones; NaN without any.
 
-    An object counts by its true class: where given classes are wrong, contours are told by what they were made.
+    An object counts by its true class: where given classes are wrong, contours are reported by what they were made.
     """
     found = [
         mask_offset(with_true_classes(given, clean) == label, clean == label, spacing)
@@ -65,7 +65,7 @@ def true_offset(data: SiteData, label: int = 1) -> float:
 
 
 def complete_share(data: SiteData, label: int = 1) -> float:
-    """Return the share of the clean objects of which the given masks have something; NaN without any.
+    """Return the fraction of the clean objects of which the given masks have something; NaN without any.
 
     Those count neither way of which they have another class alone.
     """
@@ -79,8 +79,8 @@ def complete_share(data: SiteData, label: int = 1) -> float:
     return kept / (kept + gone) if kept + gone else float("nan")
 
 
-def swapped_share(data: SiteData) -> float:
-    """Return the share of the given objects of which most has another class in the clean masks; 0 where none differ.
+def confused_share(data: SiteData) -> float:
+    """Return the fraction of the given objects of which most has another class in the clean masks; 0 where none differ.
 
     A case without a clean mask counts as right.
     """
@@ -130,7 +130,7 @@ def by_own_zero(found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
 
 
 def of_shares(what: str, found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
-    """Say how right shares of objects are."""
+    """Say how right fractions of objects are."""
     errors = np.array([one["estimate"] for one in found]) - true
     inside = np.array([one["low"] <= share <= one["high"] for one, share in zip(found, true, strict=True)])
     return (
@@ -165,20 +165,20 @@ def print_class(name: str, label: int, summary: dict[str, Any], loaded: Mapping[
         print(line, flush=True)
 
 
-def print_swapped(name: str, summary: dict[str, Any], loaded: Mapping[str, SiteData]) -> None:
-    """Print a line for the first and one for the last estimate of swapped classes, where any are."""
-    true = np.array([swapped_share(data) for data in loaded.values()])
+def print_confused(name: str, summary: dict[str, Any], loaded: Mapping[str, SiteData]) -> None:
+    """Print a line for the first and one for the last estimate of confused classes, where any are."""
+    true = np.array([confused_share(data) for data in loaded.values()])
     if not true.max() > 0:
         return
     for channel in dict.fromkeys((0, len(summary["channels"]) - 1)):
         sites = summary["channels"][channel]["sites"]
-        found = [sites[site]["parameters"][SWAPPED_OBJECTS] for site in loaded]
+        found = [sites[site]["parameters"][CONFUSED_OBJECTS] for site in loaded]
         known = np.array([one["estimate"] is not None for one in found])
-        established = [site for site, one in zip(loaded, found, strict=True) if one["status"] == "confirmed"]
+        confirmed = [site for site, one in zip(loaded, found, strict=True) if one["status"] == "confirmed"]
         shares = [one for one, is_known in zip(found, known, strict=True) if is_known]
         number = summary["channels"][channel]["before_round"]
         said = of_shares("swapped", shares, true[known])
-        print(f"{name:34s} all     before round {number:2d}{said}  established at {', '.join(established) or 'none'}")
+        print(f"{name:34s} all     before round {number:2d}{said}  confirmed at {', '.join(confirmed) or 'none'}")
 
 
 def print_run(name: str, data: Path, summary: dict[str, Any]) -> None:
@@ -190,8 +190,8 @@ def print_run(name: str, data: Path, summary: dict[str, Any]) -> None:
         loaded = {site: load_site_data(data / site, Path(cache), site=site) for site in of_first}
         for label in labels:
             print_class(name, label, summary, loaded)
-        if SWAPPED_OBJECTS in parameters:
-            print_swapped(name, summary, loaded)
+        if CONFUSED_OBJECTS in parameters:
+            print_confused(name, summary, loaded)
 
 
 def main() -> None:

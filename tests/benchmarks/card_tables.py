@@ -5,7 +5,7 @@
 A mark is a comment before a table that says which file, rows and arms it shows. `table` has a line for each row of data
 and a column for each arm: the reference's mean, the others' difference to it. `scores` has a line for each arm of each
 row, with the score of every seed. `centres` has a line for each arm, with the Dice on generic data and on sites' own.
-`beside` keeps the table and its words, and makes the figures of FedAvg, of `auto` and of their difference anew, in the
+`beside` keeps the table and its words, and makes the figures of FedAvg, of `auto` and of their difference again, in the
 lines whose column `row` names a row.
 
     <!-- table feda3i.json rows=ns-d,ne-d arms=fedavg,feda3i -->
@@ -30,7 +30,7 @@ MARK = re.compile(
 )
 
 
-def made_anew(text: str, folder: Path) -> str:
+def regenerated(text: str, folder: Path) -> str:
     """Return a page with the tables between its marks made from the files that they name."""
     return MARK.sub(lambda found: f"{found['mark']}{_table(found, folder)}", text)
 
@@ -49,7 +49,7 @@ def _table(found: re.Match[str], folder: Path) -> str:
 
 
 def _beside(body: str, rows: Sequence[RowFigures]) -> str:
-    """The same table with its figures made anew; every row of the files has to be in it."""
+    """The same table with its figures made again; every row of the files has to be in it."""
     headings, divider, *lines = body.splitlines()
     names = [cell.strip() for cell in headings.split("|")]
     missing, made = {row.row: row for row in rows}, [headings, divider]
@@ -96,8 +96,12 @@ def _by_arms(rows: Sequence[RowFigures], chosen: dict[str, list[str]]) -> Iterat
     for row in rows:
         found = {arm.arm: arm for arm in _arms(row, chosen)}
         cells = [_of_arm(found.get(name)) for name in chosen["arms"]]
-        told = found.get(chosen.get("of", chosen["arms"])[-1])
-        yield [row.what, *cells, *("" if told is None else FINDINGS[heading](told) for heading in findings)]
+        findings_of_arm = found.get(chosen.get("of", chosen["arms"])[-1])
+        yield [
+            row.what,
+            *cells,
+            *("" if findings_of_arm is None else FINDINGS[heading](findings_of_arm) for heading in findings),
+        ]
 
 
 def _of_arm(arm: ArmFigures | None) -> str:
@@ -141,11 +145,11 @@ def _by_centres(rows: Sequence[RowFigures], chosen: dict[str, list[str]]) -> Ite
 
 
 def main() -> None:
-    """Make the tables of the named pages anew."""
+    """Make the tables of the named pages again."""
     for name in sys.argv[1:]:
         page = Path(name)
         text = page.read_text(encoding="utf-8")
-        page.write_text(made_anew(text, page.parent), encoding="utf-8")
+        page.write_text(regenerated(text, page.parent), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ def contour_noise(clean: Path, folder: Path, noise: str, *, seed: int) -> None:
 
 
 def real(write: MakeData, noise: str | None = None, add_noise: AddNoise = contour_noise) -> MakeData:
-    """Real images, all drawn anew for each seed, with annotation noise or the annotations as they are written."""
+    """Real images, all drawn again for each seed, with annotation noise or the annotations as they are written."""
 
     def make(folder: Path, seed: int) -> None:
         clean = folder if noise is None else folder.with_name(f"{folder.name}-clean")
@@ -103,7 +103,7 @@ def reviewed(make: MakeData, num_cases: int) -> MakeData:
 
 
 def with_confused_classes(make: MakeData, share: float) -> MakeData:
-    """The same data, where every second site has right contours and wrong classes in a share of its cases."""
+    """The same data, where every second site has right contours and wrong classes in a fraction of its cases."""
 
     def make_confused(folder: Path, seed: int) -> None:
         make(folder, seed)
@@ -198,7 +198,7 @@ def with_auto(row: Row) -> Row:
 
 
 def with_more_estimates(row: Row, numbers: Sequence[int]) -> Row:
-    """The same data and `auto` beside itself judging annotations more often."""
+    """The same data and `auto` beside itself predicting annotations more often."""
     auto = next(arm for arm in row.arms if arm.name == "auto")
     more = (
         replace(auto, name=f"estimates-{number}", overrides={**auto.overrides, "estimates": number})
@@ -234,7 +234,7 @@ ROWS |= {
 OFFSETS_AND_CLASSES = ROWS["hippocampus-2d-two-ns"]
 ROWS["hippocampus-2d-two-classes"] = replace(
     OFFSETS_AND_CLASSES,
-    what=f"{OFFSETS_AND_CLASSES.what} at half of the sites, the classes of a third of the cases swapped at the others",
+    what=f"{OFFSETS_AND_CLASSES.what} at half of the sites, the classes of a third of the cases confused at the others",
     make=with_confused_classes(OFFSETS_AND_CLASSES.make, 1 / 3),
 )
 NUM_EXCHANGED = 2

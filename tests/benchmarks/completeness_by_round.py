@@ -4,7 +4,7 @@
     fedannot simulate jobs/fedavg --data runs/m0 --seed 100 --set keep_rounds=[6,8,10,12] --out runs/m0-average
     python tests/benchmarks/completeness_by_round.py runs/m0-average runs/m0
 
-The truth is the share of the lesions that were drawn which the site annotates; only generated data know it.
+The truth is the fraction of the lesions that were drawn which the site annotates; only generated data know it.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from fedannot.custom.data.manifest import read_manifest
 from fedannot.custom.data.site_data import SiteData, load_site_data
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.fedia.completeness import Completeness
-from fedannot.custom.methods.fedia.judged_lesions import judge_lesions, sure_completeness
 from fedannot.custom.methods.fedia.lesion_counts import count_site_lesions
+from fedannot.custom.methods.fedia.predicted_lesions import confident_completeness, predict_lesions
 from fedannot.custom.methods.fedia.settings import FedIASettings
 from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.custom.networks.building import build_network
@@ -37,14 +37,14 @@ def kept_states(run: Path) -> list[RunState]:
 
 
 def true_completeness(federation: Path, site: str) -> float:
-    """Return the share of a site's lesions that are annotated."""
+    """Return the fraction of a site's lesions that are annotated."""
     manifest = read_manifest(federation / site)
     missing = None if manifest is None else manifest.missing_lesions
     return 1.0 if missing is None else missing.num_kept / missing.num_lesions
 
 
 def estimates(state: RunState, sites: Mapping[str, SiteData]) -> dict[str, dict[str, float]]:
-    """Return what each estimator says of every site, judged with a state's model."""
+    """Return what each estimator says of every site, predicted with a state's model."""
     settings = read_job_settings(state.settings)
     network = build_network(**settings.network.model_dump())
     network.load_state_dict(state.params)
@@ -56,8 +56,8 @@ def estimates(state: RunState, sites: Mapping[str, SiteData]) -> dict[str, dict[
         counts = count_site_lesions(network, data.cases, num_classes, inference)
         found["counts"][site] = Completeness.of_counts(counts.annotated, counts.predicted).value
         found["matched"][site] = Completeness.of_matches(counts.annotated, counts.predicted, counts.matched).value
-        lesions = judge_lesions(network, data.cases, inference, smallest=smallest)
-        found["sure"][site] = sure_completeness(lesions, num_classes, seed=0).value
+        lesions = predict_lesions(network, data.cases, inference, smallest=smallest)
+        found["sure"][site] = confident_completeness(lesions, num_classes, seed=0).value
     return found
 
 

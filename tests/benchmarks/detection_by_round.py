@@ -4,7 +4,8 @@
     python tests/benchmarks/detection_by_round.py runs/cells
 
 A line per round: precision and recall of the suspects, the error of the noise level (mean of the sites' absolute ones)
-and the share of right pseudo-labels over all sites; then precision / recall / noise level − true noise level by site.
+and the fraction of right pseudo-labels over all sites; then precision / recall / noise level − true noise level by
+site.
 """
 
 import argparse

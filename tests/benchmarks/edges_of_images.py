@@ -23,8 +23,8 @@ from real_federations import (
 )
 from scipy import ndimage
 
-from fedannot.custom.channel.cases import JudgedCase
-from fedannot.custom.channel.edges import estimate_edges
+from fedannot.custom.annotation_bias.cases import PredictedCase
+from fedannot.custom.annotation_bias.image_boundary import estimate_edges
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import SiteData, load_site_data
 
@@ -41,7 +41,7 @@ FEDERATIONS: dict[str, MakeData] = {
 }
 
 
-def clean_cases(data: SiteData) -> Iterator[JudgedCase]:
+def clean_cases(data: SiteData) -> Iterator[PredictedCase]:
     """Yield the samples with the clean mask in the place of a prediction."""
     for case in data.cases:
         labels = case.label if case.clean_label is None else case.clean_label
@@ -49,7 +49,7 @@ def clean_cases(data: SiteData) -> Iterator[JudgedCase]:
             mask = label == LABEL
             if mask.any():
                 foreground = ndimage.gaussian_filter(mask.astype(np.float64), SOFTNESS)
-                yield JudgedCase(
+                yield PredictedCase(
                     case.unit, mask.astype(np.uint8), np.stack([1 - foreground, foreground]), case.spacing, image
                 )
 

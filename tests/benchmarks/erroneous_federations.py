@@ -1,4 +1,4 @@
-"""Federations some of whose annotations have known errors, of several kinds, each case at most one."""
+"""Federations some of whose annotations have injected errors, of several kinds, each case at most one."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from real_federations import (
 )
 
 from fedannot.custom.audit.case_errors import AnotherCasesAnnotation, DrawnTooLargeOrSmall, ShiftedOrFlipped
-from fedannot.custom.audit.known_errors import Chance, KnownError
+from fedannot.custom.audit.injected_errors import Chance, KnownError
 from fedannot.custom.audit.object_errors import ClassTakenForAnother, ObjectLeftOut, ObjectWhereNoneIs
 from fedannot.custom.data.datalist import TRAINING
 from fedannot.custom.data.description import read_site_description
@@ -71,7 +71,7 @@ PACKS = {
 
 
 def put_errors(federation: Path, pack: Pack, share: float, seed: int) -> None:
-    """Put errors into a share of every site's training cases, kinds in turn, and write down which case has which.
+    """Put errors into a fraction of every site's training cases, kinds in turn, and write down which case has which.
 
     Args:
         federation: its masks and lists are changed.

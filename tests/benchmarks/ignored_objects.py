@@ -3,9 +3,9 @@
     python tests/benchmarks/ignored_objects.py runs/bench/auto/ms-2 runs/bench/auto/ms-3
 
 A line for each run and each round before which sites corrected something, of all its sites together: the objects of the
-clean masks that the given ones have nothing of, the share of them in which something is ignored, and the share of the
-ignored objects that the clean masks have something of. The last line has all of them together. Every folder is searched
-for what sites have corrected.
+clean masks that the given ones have nothing of, the fraction of them in which something is ignored, and the fraction of
+the ignored objects that the clean masks have something of. The last line has all of them together. Every folder is
+searched for what sites have corrected.
 """
 
 import argparse

@@ -3,7 +3,7 @@
     python tests/benchmarks/lying_sites.py docs/benchmarks/lying_sites.json
 
 Runs on the phantoms of the jobs, each with small settings, in this process; results are added to the file as they come,
-and those that it holds are not made anew. At the end the table is printed.
+and those that it holds are not made again. At the end the table is printed.
 """
 
 import argparse
@@ -58,7 +58,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "fedavg": _LESIONS,
     "fedavg/4": _LESIONS | {"embedded.sites": 4},
     # Groups are not tested for, so that quality counts in every run.
-    "fedaaai": _LESIONS | {"warmup_rounds": 2, "min_predicted_share": 0.0, "group_test_level": 1.0},
+    "fedaaai": _LESIONS | {"warmup_rounds": 2, "min_predicted_fraction": 0.0, "group_test_level": 1.0},
     "fedia": {
         **PUBLISHED,
         "rounds": 10,

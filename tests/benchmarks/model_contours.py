@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
-from fedannot.custom.channel.judging import JudgedCase, judged_samples
-from fedannot.custom.channel.offset import mask_offset
+from fedannot.custom.annotation_bias.boundary_bias import mask_offset
+from fedannot.custom.annotation_bias.predicted_samples import PredictedCase, predicted_samples
 from fedannot.custom.data.datalist import TESTING
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.evaluation.inference import Inference
@@ -39,7 +39,7 @@ def runs(folders: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
                 yield file.parent, summary
 
 
-def judged_test_cases(run: Path, summary: dict[str, Any]) -> list[JudgedCase]:
+def predicted_test_cases(run: Path, summary: dict[str, Any]) -> list[PredictedCase]:
     """Return the test cases with what the run's model says of them."""
     settings = summary["settings"]
     network = described_network(NetworkSettings.model_validate(settings["network"]))
@@ -48,10 +48,10 @@ def judged_test_cases(run: Path, summary: dict[str, Any]) -> list[JudgedCase]:
     inference = Inference(BATCH_SIZE, None if patch is None else tuple(patch))
     with TemporaryDirectory() as cache:
         data = load_site_data(Path(settings["data"]) / "test", Path(cache), section=TESTING, site="test")
-        return list(judged_samples(network, data.cases, inference))
+        return list(predicted_samples(network, data.cases, inference))
 
 
-def said_of_class(cases: Sequence[JudgedCase], label: int) -> str:
+def said_of_class(cases: Sequence[PredictedCase], label: int) -> str:
     """Return the median offset of the predicted contours of a class, and Dice by threshold."""
     offsets, dice = [], dict[float, list[float]]()
     for case in cases:
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="+", help="output folders of benchmarks or runs")
     torch.set_num_threads(1)
     for run, summary in runs(parser.parse_args().folders):
-        cases = judged_test_cases(run, summary)
+        cases = predicted_test_cases(run, summary)
         for label in range(1, summary["settings"]["network"]["num_classes"] + 1):
             print(f"{run.name:24s} {said_of_class(cases, label)}  ({run})", flush=True)
 

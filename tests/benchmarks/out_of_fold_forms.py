@@ -1,14 +1,14 @@
-"""The two models that may judge a site's annotations, on the same federation after the same number of rounds.
+"""The two models that may predict a site's annotations, on the same federation after the same number of rounds.
 
     [FEDANNOT_REAL_DATA=DIR] python tests/benchmarks/out_of_fold_forms.py --seeds 100 101
 
 (a) the global model, (b) models of A/B halves: each site's patients are split in two, and the model of either half
-judges the other. There are as many rounds as in the warm-up of the tables, five or six, and twice as many in (b).
+predicts the other. There are as many rounds as in the warm-up of the tables, five or six, and twice as many in (b).
 Printed are, for each form, the correlation of the sites' estimated
 with their true offsets, the mean error of site less the mean of all in % of the spread, how many of the 90 % intervals
-hold the truth, and at how many sites known errors are told with an AUROC of 0.7. True offsets are the medians over a
-site's cases between its masks and the clean ones. Without the variable the generated lesions alone are run. Seeds below
-100 are for figures that are reported.
+hold the truth, and at how many sites injected errors are detected with an AUROC of 0.7. True offsets are the medians
+over a site's cases between its masks and the clean ones. Without the variable the generated lesions alone are run.
+Seeds below 100 are for figures that are reported.
 """
 
 import argparse
@@ -28,17 +28,17 @@ from scipy.stats import pearsonr
 
 from fedannot.apps.runs.in_process import JOB_ID
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
-from fedannot.custom.channel.estimate import Estimate
-from fedannot.custom.channel.judging import Judge, judged_by
+from fedannot.custom.annotation_bias.estimate import Estimate
+from fedannot.custom.annotation_bias.predicted_samples import Predictor, predicted_by
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import SiteData, load_site_data
 from fedannot.custom.data.tensor_files import load_latest_tensors
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.audit.folds import parts
-from fedannot.custom.methods.audit.folds_site import JUDGES_FOLDER
-from fedannot.custom.methods.audit.judges import Judges
-from fedannot.custom.methods.auto.answers import ChannelAnswer
-from fedannot.custom.methods.auto.channel_report import channel_report
+from fedannot.custom.methods.audit.folds_site import REFERENCE_MODELS_FOLDER
+from fedannot.custom.methods.audit.reference_models import ReferenceModels
+from fedannot.custom.methods.auto.answers import BiasReport
+from fedannot.custom.methods.auto.bias_measurement import measure_bias
 from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.run.state import RunState, kept_state_file
@@ -66,24 +66,24 @@ def trained(folder: Path, data: Path, settings: Mapping[str, Any], rounds: int) 
             simulate(JOBS / job, folder / job, data=data, overrides={**common, **own})
 
 
-def judges(folder: Path, site: str, data: SiteData, rounds: int) -> Iterator[tuple[str, Judge, Any]]:
-    """Yield the form, what judges a site's cases in it, and the job's settings."""
+def reference_models(folder: Path, site: str, data: SiteData, rounds: int) -> Iterator[tuple[str, Predictor, Any]]:
+    """Yield the form, what predicts a site's cases in it, and the job's settings."""
     server = folder / "auto" / RUN_FOLDER / "server" / JOB_ID
     state = RunState.load(server / kept_state_file(rounds))
     settings = read_job_settings(state.settings)
     network = described_network(settings.network)
     network.load_state_dict(state.params)
-    yield FORMS[0], judged_by(network, Inference.of(settings)), settings
+    yield FORMS[0], predicted_by(network, Inference.of(settings)), settings
     last = RunState.load(next((folder / "audit" / RUN_FOLDER / "server").rglob("fedannot_state.pt")))
     audit = read_job_settings(last.settings)
     network = described_network(audit.network)
     network.load_state_dict(last.params)
     first = load_latest_tensors(
-        [(next((folder / "audit" / RUN_FOLDER / site).rglob(JUDGES_FOLDER)) / "part_1", rounds)]
+        [(next((folder / "audit" / RUN_FOLDER / site).rglob(REFERENCE_MODELS_FOLDER)) / "part_1", rounds)]
     )
     assert first is not None
     part = parts(data.units, 2, seed=audit.seed, site=site)
-    yield FORMS[1], Judges(audit, network, part, {0: first[1]}), audit  # type: ignore[arg-type]
+    yield FORMS[1], ReferenceModels(audit, network, part, {0: first[1]}), audit  # type: ignore[arg-type]
 
 
 def print_forms(name: str, seed: int, out: Path) -> dict[str, list[float]]:
@@ -101,9 +101,9 @@ def print_forms(name: str, seed: int, out: Path) -> dict[str, list[float]]:
     for site in read_federation(data).sites:
         loaded = load_site_data(data / site, folder / "cache" / site, site=site)
         true.append(true_offset(loaded))
-        for form, judge, of_job in judges(folder, site, loaded, rounds):
-            answer = channel_report(judge, loaded, None, of_job, seed=seed)
-            found[form].append(ChannelAnswer.of(answer.fields).offset[0])
+        for form, predict, of_job in reference_models(folder, site, loaded, rounds):
+            answer = measure_bias(predict, loaded, None, of_job, seed=seed)
+            found[form].append(BiasReport.of(answer.fields).offset[0])
     figures = {}
     for form, estimates in found.items():
         figures[form] = figures_of(np.array(true), estimates)
@@ -112,7 +112,7 @@ def print_forms(name: str, seed: int, out: Path) -> dict[str, list[float]]:
 
 
 def figures_of(true: np.ndarray, estimates: list[Estimate]) -> list[float]:
-    """Return correlation, error and coverage in %, and the share of sites at which errors are told."""
+    """Return correlation, error and coverage in %, and the fraction of sites at which errors are reported."""
     known = np.array([one.is_known for one in estimates])
     if known.sum() < 2:
         return [float("nan")] * 4
@@ -121,14 +121,15 @@ def figures_of(true: np.ndarray, estimates: list[Estimate]) -> list[float]:
     shared = float((value - given).mean())
     error = 100 * np.abs(value - shared - given).mean() / given.std()
     inside = 100 * ((low - shared <= given) & (given <= high - shared)).mean()
-    told = 100 * np.mean([one.auroc >= ENOUGH for one in estimates])
-    return [float(pearsonr(value, given).statistic), float(error), float(inside), float(told)]
+    sensitive = 100 * np.mean([one.auroc >= ENOUGH for one in estimates])
+    return [float(pearsonr(value, given).statistic), float(error), float(inside), float(sensitive)]
 
 
 def in_words(figures: list[float]) -> str:
     """Return the figures of a line."""
-    pearson, error, inside, told = figures
-    return f"Pearson {pearson:.3f}  error {error:3.0f} % of the spread  coverage {inside:3.0f} %  told at {told:3.0f} %"
+    pearson, error, inside, sensitive = figures
+    covered = f"coverage {inside:3.0f} %  reported at {sensitive:3.0f} %"
+    return f"Pearson {pearson:.3f}  error {error:3.0f} % of the spread  {covered}"
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
     python tests/benchmarks/private_statistics.py
 
 Every seed trains the warm-up of `jobs/fedaaai` once, on its phantom with that many images at each of eight sites. The
-estimate is then made anew with every draw of the noise, and compared with the noise that was drawn for the phantom.
+estimate is then made again with every draw of the noise, and compared with the noise that was drawn for the phantom.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.interface.views import Answer
 from fedannot.custom.methods.feda3i.estimate import QualityAnswer, QualityEstimate, estimate_quality
-from fedannot.custom.methods.feda3i.outbound import LEAVES
+from fedannot.custom.methods.feda3i.outbound import OUTBOUND_FIELDS
 from fedannot.custom.methods.feda3i.quality_report import quality_report
 from fedannot.custom.methods.feda3i.settings import FedA3ISettings
 from fedannot.custom.networks.described import described_network
@@ -53,8 +53,8 @@ def reports_after_warmup(folder: Path, seed: int, images: int) -> tuple[dict[str
 
 def has_true_groups(estimate: QualityEstimate, data: Path) -> bool:
     """Whether the estimate has groups, and they are those that were drawn."""
-    judged = estimate.to_dict()["sites"]
-    return estimate.has_groups and bool(groups_as_drawn({site: of["group"] for site, of in judged.items()}, data))
+    predicted = estimate.to_dict()["sites"]
+    return estimate.has_groups and bool(groups_as_drawn({site: of["group"] for site, of in predicted.items()}, data))
 
 
 def shares_found(seed: int, images: int, largest: Mapping[str, float], draws: int) -> dict[float, float]:
@@ -88,7 +88,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--largest", type=float, help="bound of a sample's learning difficulty; the filter's without")
     arguments = parser.parse_args()
-    largest = {field.name: field.sample_bound for field in LEAVES if field.sample_bound is not None}
+    largest = {field.name: field.sample_bound for field in OUTBOUND_FIELDS if field.sample_bound is not None}
     if arguments.largest is not None:
         largest |= dict.fromkeys(("inner_difficulty", "outer_difficulty"), arguments.largest)
     seeds = list(map(int, arguments.seeds.split(",")))

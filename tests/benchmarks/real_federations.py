@@ -110,7 +110,7 @@ def add_reference(federation: Path, num_cases: int) -> None:
 
 
 def confuse_classes(federation: Path, share: float, seed: int) -> None:
-    """Give every second site right contours, with two classes taken for each other in a share of its cases.
+    """Give every second site right contours, with two classes taken for each other in a fraction of its cases.
 
     The federation has volumes with contour noise, which the other sites keep.
     """

@@ -77,7 +77,7 @@ def measured(generator, offsets, *, logarithms):
 
 
 def two_directions(share, smallest):
-    """A share of the sites draws larger; strengths lie in equal steps from the smallest to the strongest."""
+    """A fraction of the sites draws larger; strengths lie in equal steps from the smallest to the strongest."""
 
     def draw(generator, num_sites):
         larger = round(share * num_sites)

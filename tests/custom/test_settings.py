@@ -138,7 +138,7 @@ FLOATS = [
     "layer_power",
     "layer_bias",
     "group_test_level",
-    "min_predicted_share",
+    "min_predicted_fraction",
     "grace_period",
     "influence.min_share",
     "influence.max_share",
@@ -176,7 +176,7 @@ def test_numbers_that_are_not_finite_are_refused(key, value):
 
 
 @pytest.mark.parametrize("value", [math.inf, math.nan, -0.1, 1.1])
-def test_completeness_is_a_share_of_each_site(value):
+def test_completeness_is_a_fraction_of_each_site(value):
     embedded = {"task": "lesions3d", "sites": 2, "completeness": [0.5, value]}
     assert f"{FILE}: key 'embedded.completeness.1' is {value!r}: " in error_text(
         {"method": "fedia", "embedded": embedded}
@@ -364,7 +364,7 @@ def test_every_method_has_a_job():
     assert methods == {(method.task, method.name) for method in all_methods()}
 
 
-def test_the_learning_rate_falls_after_shares_of_all_rounds():
+def test_the_learning_rate_falls_after_fractions_of_all_rounds():
     training = TrainingSettings(learning_rate=0.002, learning_rate_steps=(0.5, 0.75))
     rates = [training.learning_rate_at(number, 8) for number in range(1, 9)]
     assert rates == pytest.approx([0.002] * 4 + [0.0002] * 2 + [0.00002] * 2)

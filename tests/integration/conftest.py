@@ -52,7 +52,7 @@ def small_job_in() -> Callable[..., Path]:
     def make(folder: Path, name: str = "fedaaai", **changes: Any) -> Path:
         overrides = dict(SMALL)
         if name == "fedaaai":
-            overrides |= {"warmup_rounds": 1, "min_predicted_share": 0.0}
+            overrides |= {"warmup_rounds": 1, "min_predicted_fraction": 0.0}
         if name == "fedia":
             overrides |= SMALL_FEDIA
         overrides |= {key.replace("__", "."): value for key, value in changes.items()}

@@ -5,7 +5,7 @@ from typing import Any
 
 from fedannot.custom.flare.controller import FederatedController
 from fedannot.custom.flare.messages import METHOD_TASK, TASK
-from fedannot.custom.run.link import Reply, Request
+from fedannot.custom.run.transport import Reply, Request
 
 
 class AskingTooMuchController(FederatedController):

@@ -33,7 +33,7 @@ ROUNDS = 6
 SETTINGS = {key: value for key, value in SMALL.items() if not key.startswith("embedded")} | {
     "rounds": ROUNDS,
     "warmup_rounds": 2,
-    "min_predicted_share": 0.0,
+    "min_predicted_fraction": 0.0,
     "group_test_level": 1.0,
 }
 # What deployed jobs bound, where the method lets them; a simulated run has the same bits with the same bounds.

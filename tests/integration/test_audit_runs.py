@@ -25,7 +25,7 @@ from fedannot.custom.run.state import STATE_FILE
 from fedannot.custom.run.summary_record import Summary
 
 # A model that has hardly learnt anything finds nothing; here it is about what goes where.
-QUICK = {"rounds": 4, "folds": 2, "min_predicted_share": 0.0}
+QUICK = {"rounds": 4, "folds": 2, "min_predicted_fraction": 0.0}
 SITES = 3
 WITHOUT_ROUNDS = {name: value for name, value in SMALL.items() if name != "rounds"}
 
@@ -48,14 +48,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_site_has_findings_and_what_is_concluded_of_it(whole: Path) -> None:
     summary, found = read_summary(whole / "whole"), findings(whole / "whole")
-    assert sorted(found) == summary["audit"]["told"] == ["site-1", "site-2", "site-3"]
+    assert sorted(found) == summary["audit"]["informed"] == ["site-1", "site-2", "site-3"]
     for site, audit in found.items():
         assert audit["num_cases"] == len(audit["cases"]) == 6
         assert {one["parameter"] for one in audit["conclusions"]} == {"offset 1", "missing 1"}
-        told = summary["channels"][0]["sites"][site]["parameters"]["offset 1"]
+        texts = summary["channels"][0]["sites"][site]["parameters"]["offset 1"]
         (own,) = (one for one in audit["conclusions"] if one["parameter"] == "offset 1")
-        assert {name: own[name] for name in told} == told
-        assert (audit["judged_by"]["folds"], audit["judged_by"]["num_absent"]) == (2, 0)
+        assert {name: own[name] for name in texts} == texts
+        assert (audit["predicted_by"]["folds"], audit["predicted_by"]["num_absent"]) == (2, 0)
 
 
 def test_nothing_of_a_case_is_in_what_the_server_has(whole: Path) -> None:
@@ -89,7 +89,7 @@ def test_simulator_and_in_process_find_the_same(whole: Path, tmp_path: Path) -> 
     assert findings(tmp_path / "workspace") == findings(whole / "whole")
 
 
-def test_one_site_alone_is_audited_and_its_zero_cannot_be_told(whole: Path, tmp_path: Path) -> None:
+def test_one_site_alone_is_audited_and_its_zero_cannot_be_reported(whole: Path, tmp_path: Path) -> None:
     settings = {key: value for key, value in SMALL.items() if not key.startswith("embedded")}
     run_audit(
         tmp_path / "out", jobs=JOBS, data=whole / "data" / "site-2", overrides=settings | {"rounds": 2, "folds": 1}
@@ -99,7 +99,7 @@ def test_one_site_alone_is_audited_and_its_zero_cannot_be_told(whole: Path, tmp_
     assert {one["status"] for one in audit["conclusions"]} <= {"unknown", "not_significant"}
     (offset,) = (one for one in audit["conclusions"] if one["parameter"] == "offset 1")
     assert offset["status"] == "unknown"
-    assert audit["judged_by"]["folds"] == 1
+    assert audit["predicted_by"]["folds"] == 1
 
 
 def test_odd_sites_do_not_stop_an_audit(small_job: Callable[..., Path], tmp_path: Path) -> None:
@@ -131,12 +131,12 @@ def _blank(file: Path) -> None:
     Image.fromarray(np.zeros(size[::-1], dtype=np.uint8)).save(file)
 
 
-def test_a_quick_audit_goes_on_until_its_model_can_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, out, told = federation(tmp_path / "data"), tmp_path / "out", list[str]()
+def test_a_quick_audit_goes_on_until_its_model_can_predict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, out, texts = federation(tmp_path / "data"), tmp_path / "out", list[str]()
 
     def audit(*, resume: bool) -> Summary:
-        changes = WITHOUT_ROUNDS | {"min_predicted_share": 1.0}
-        progress = progress_of(lambda step: told.append(step.text))
+        changes = WITHOUT_ROUNDS | {"min_predicted_fraction": 1.0}
+        progress = progress_of(lambda step: texts.append(step.text))
         return run_audit(out, jobs=JOBS, data=data, overrides=changes, resume=resume, progress=progress)
 
     monkeypatch.setattr(running, "_MOST_ROUNDS", 6)
@@ -149,13 +149,13 @@ def test_a_quick_audit_goes_on_until_its_model_can_judge(tmp_path: Path, monkeyp
         assert not any("reviewed cases" in step for step in steps)
     monkeypatch.undo()
     assert audit(resume=True).rounds_finished == 12
-    assert [line for line in told if "on to" in line] == [
-        "The model finds too little of what is annotated to judge it: on to 12 rounds."
+    assert [line for line in texts if "on to" in line] == [
+        "The model finds too few of the annotated objects to be a reference: on to 12 rounds."
     ]
     assert not any("found too little" in headline(found.audit) for found in find_audits(out))
 
 
 def test_rounds_that_are_asked_for_stay(tmp_path: Path) -> None:
     data = federation(tmp_path / "data")
-    asked = SMALL | {"min_predicted_share": 1.0, "rounds": 1}
+    asked = SMALL | {"min_predicted_fraction": 1.0, "rounds": 1}
     assert run_audit(tmp_path / "out", jobs=JOBS, data=data, overrides=asked).rounds_finished == 1

@@ -58,24 +58,24 @@ def everybody_is_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "THRESHOLDS", module.THRESHOLDS.model_copy(update=proves_all))
 
 
-def test_where_nothing_is_established_it_is_federated_averaging_bit_for_bit(small_job: Make, tmp_path: Path) -> None:
+def test_where_nothing_is_confirmed_it_is_federated_averaging_bit_for_bit(small_job: Make, tmp_path: Path) -> None:
     summary = simulate(small_job(floor=0.99, embedded__label_noise="0"), tmp_path / "auto")
     simulate(small_job("fedavg_classification", embedded__label_noise="0"), tmp_path / "fedavg")
     assert_same_model(tmp_path / "auto", tmp_path / "fedavg")
     assert [estimate["before_round"] for estimate in summary["noise_levels"]] == [3, 5]
-    assert summary["undone_from_round"] == {}
+    assert summary["corrected_from_round"] == {}
     stages = [record["stage"] for record in summary["rounds"]]
     assert stages == ["warm-up"] * 2 + ["federated averaging"] * 3
 
 
-def test_established_sites_undo_and_a_run_resumed_gives_the_same_bits(
+def test_confirmed_sites_correct_and_a_run_resumed_gives_the_same_bits(
     small_job: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the state after the third round, while the sites' folders are those after the last."""
     everybody_is_noisy(monkeypatch)
     whole = tmp_path / "whole"
     summary = simulate(small_job(keep_rounds=[3], embedded__label_noise="S50"), whole)
-    assert summary["undone_from_round"] == {"site-1": 3, "site-2": 3}
+    assert summary["corrected_from_round"] == {"site-1": 3, "site-2": 3}
     assert [record["stage"] for record in summary["rounds"]][2:] == ["undone"] * 3
     again = shutil.copytree(whole, tmp_path / "again")
     state = again / "run" / "server" / "simulate_job" / STATE_FILE
@@ -83,12 +83,12 @@ def test_established_sites_undo_and_a_run_resumed_gives_the_same_bits(
     resumed = simulate(whole / "job", again, data=again / "data", resume=True)
     assert_same_model(whole, again)
     assert resumed["noise_levels"] == summary["noise_levels"]
-    assert resumed["undone_from_round"] == summary["undone_from_round"]
+    assert resumed["corrected_from_round"] == summary["corrected_from_round"]
     simulate(small_job("fedavg_classification", embedded__label_noise="S50"), tmp_path / "fedavg")
     assert any(not torch.equal(model(whole)[name], model(tmp_path / "fedavg")[name]) for name in model(whole))
 
 
-def test_a_run_that_dies_in_a_round_in_which_labels_are_undone_goes_on_to_the_same_bits(
+def test_a_run_that_dies_in_a_round_in_which_labels_are_corrected_goes_on_to_the_same_bits(
     small_job: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     everybody_is_noisy(monkeypatch)
@@ -107,7 +107,7 @@ def test_a_run_that_dies_in_a_round_in_which_labels_are_undone_goes_on_to_the_sa
     monkeypatch.setattr(AutoClassificationSite, "train", original)
     resumed = simulate(job, tmp_path / "killed", data=tmp_path / "whole" / "data", resume=True)
     assert_same_model(tmp_path / "whole", tmp_path / "killed")
-    assert resumed["undone_from_round"] == {"site-1": 3, "site-2": 3}
+    assert resumed["corrected_from_round"] == {"site-1": 3, "site-2": 3}
 
 
 def test_fedgsca_treats_all_sites_from_the_estimate_on_with_the_bits_of_its_own_job(
@@ -118,11 +118,11 @@ def test_fedgsca_treats_all_sites_from_the_estimate_on_with_the_bits_of_its_own_
     alone = simulate(small_job("fedgsca", embedded__label_noise="S50", **WARMUP), tmp_path / "fedgsca")
     assert_same_model(tmp_path / "auto", tmp_path / "fedgsca")
     assert [record["stage"] for record in treated["rounds"]] == [record["stage"] for record in alone["rounds"]]
-    assert treated["undone_from_round"] == {}
+    assert treated["corrected_from_round"] == {}
     assert treated["noise_levels"][0]["sites"]["site-1"]["follows"] == "fedgsca"
 
 
-def test_where_nothing_is_established_fedgsca_does_not_begin(small_job: Make, tmp_path: Path) -> None:
+def test_where_nothing_is_confirmed_fedgsca_does_not_begin(small_job: Make, tmp_path: Path) -> None:
     job = small_job(treatment="fedgsca", floor=0.99, rounds=3, embedded__label_noise="0")
     summary = simulate(job, tmp_path / "auto")
     assert summary["rounds"][-1]["stage"] == "federated averaging"

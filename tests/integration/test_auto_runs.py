@@ -14,14 +14,14 @@ from support.corrected_runs import bias_of
 from test_simulator import run_simulator
 
 from fedannot.apps.runs.job import Job
-from fedannot.custom.channel.estimate import Estimate
+from fedannot.custom.annotation_bias.estimate import Estimate
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.methods.auto.records import SiteChannelRecord
+from fedannot.custom.methods.auto.records import SiteBiasRecord
 from fedannot.custom.run.state import STATE_FILE
 
 # A model that has hardly learnt anything finds nothing; reviewed cases need none.
-EAGER = {"warmup_rounds": 1, "min_predicted_share": 0.0, "rounds": 4}
+EAGER = {"warmup_rounds": 1, "min_predicted_fraction": 0.0, "rounds": 4}
 SITES = 3
 
 
@@ -48,7 +48,7 @@ def assert_same_model(one: Path, other: Path) -> None:
     assert all(torch.equal(model(one)[name], model(other)[name]) for name in model(one))
 
 
-def last_channel(summary: dict[str, Any]) -> dict[str, Any]:
+def last_estimate(summary: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = summary["channels"][-1]
     return found
 
@@ -63,18 +63,18 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_sites_undo_what_reviewed_cases_establish(whole: Path) -> None:
+def test_sites_correct_what_reviewed_cases_establish(whole: Path) -> None:
     summary = read_summary(whole / "whole")
     assert [channel["before_round"] for channel in summary["channels"]] == [2, 3, 4]
-    assert last_channel(summary)["decision"]["outcome"] == "corrected"
+    assert last_estimate(summary)["decision"]["outcome"] == "corrected"
     assert all(site["corrected_before_round"] == 2 for site in summary["channels"][0]["sites"].values())
     manifests = {
         file.parent.name: json.loads(file.read_text()) for file in (whole / "data").glob("site-*/manifest.json")
     }
-    for name, site in last_channel(summary)["sites"].items():
+    for name, site in last_estimate(summary)["sites"].items():
         assert site["corrected_before_round"] == 4
         # Drawn on images four times as large.
-        assert bias_of(SiteChannelRecord.model_validate(site).corrections)[1] == pytest.approx(
+        assert bias_of(SiteBiasRecord.model_validate(site).corrections)[1] == pytest.approx(
             manifests[name]["noise"]["mean"] / 4, abs=0.6
         )
     assert summary["rounds"][-1]["stage"] == "undone"
@@ -92,7 +92,7 @@ def half_wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         clean = [{"image": case["image"], "label": case["clean_label"]} for case in content["training"]]
         content |= {"reference": clean} | ({"training": clean} if index > 3 else {})
         file.write_text(json.dumps(content))
-    job = Job.open(JOBS / "auto").copy_with(SMALL | EAGER | {"estimates": 1, "shadow_rounds": 2}, folder / "job")
+    job = Job.open(JOBS / "auto").copy_with(SMALL | EAGER | {"estimates": 1, "rollback_rounds": 2}, folder / "job")
     return folder / "data", job.folder
 
 
@@ -101,12 +101,12 @@ def test_the_model_is_scored_beside_that_of_before_and_no_bit_of_it_changes(
 ) -> None:
     data, job = half_wrong
     # One round too few to decide anything.
-    checked = simulate(job, tmp_path / "checked", data=data, overrides={"rounds": 3, "shadow_rounds": 3})
-    alone = simulate(job, tmp_path / "alone", data=data, overrides={"rounds": 3, "shadow_rounds": 0})
-    assert [one["round"] for one in checked["shadow"]["rounds"]] == [2, 3]
-    assert {one["sites"] for one in checked["shadow"]["rounds"]} == {6}
-    assert [one["round"] for one in checked["shadow"]["rounds"]] == [2, 3]
-    assert alone["shadow"] is None
+    checked = simulate(job, tmp_path / "checked", data=data, overrides={"rounds": 3, "rollback_rounds": 3})
+    alone = simulate(job, tmp_path / "alone", data=data, overrides={"rounds": 3, "rollback_rounds": 0})
+    assert [one["round"] for one in checked["rollback"]["rounds"]] == [2, 3]
+    assert {one["sites"] for one in checked["rollback"]["rounds"]} == {6}
+    assert [one["round"] for one in checked["rollback"]["rounds"]] == [2, 3]
+    assert alone["rollback"] is None
     assert_same_model(tmp_path / "checked", tmp_path / "alone")
 
 
@@ -115,9 +115,9 @@ def test_a_veto_takes_everything_back_at_the_sites(
 ) -> None:
     data, job = half_wrong
     worse = Estimate(24, -0.1, -0.15, -0.05)
-    monkeypatch.setattr("fedannot.custom.methods.auto.shadow_check.pooled_gains", lambda *_: worse)
+    monkeypatch.setattr("fedannot.custom.methods.auto.rollback_check.pooled_gains", lambda *_: worse)
     summary = simulate(job, tmp_path / "vetoed", data=data)
-    assert summary["shadow"]["has_vetoed"]
+    assert summary["rollback"]["has_vetoed"]
     assert [record["stage"] for record in summary["rounds"]] == [
         "warm-up", "undone", "undone", "federated averaging"
     ]  # fmt: skip
@@ -128,7 +128,7 @@ def test_a_veto_takes_everything_back_at_the_sites(
     assert not by_round["round_4"]
 
 
-def test_a_run_resumed_before_the_estimate_makes_it_anew_with_the_same_bits(whole: Path, tmp_path: Path) -> None:
+def test_a_run_resumed_before_the_estimate_makes_it_again_with_the_same_bits(whole: Path, tmp_path: Path) -> None:
     """From the state after the first round, while the sites' folders are those after the last."""
     again = shutil.copytree(whole / "whole", tmp_path / "again")
     state = again / "run" / "server" / "simulate_job" / STATE_FILE
@@ -138,8 +138,8 @@ def test_a_run_resumed_before_the_estimate_makes_it_anew_with_the_same_bits(whol
     assert_same_model(whole / "whole", again)
 
 
-def test_a_run_that_ends_in_the_middle_goes_on_from_what_was_undone(whole: Path, tmp_path: Path) -> None:
-    """What was undone before round 2 lies in the earlier workspaces, from where later rounds take it."""
+def test_a_run_that_ends_in_the_middle_goes_on_from_what_was_corrected(whole: Path, tmp_path: Path) -> None:
+    """What was corrected before round 2 lies in the earlier workspaces, from where later rounds take it."""
     job = Job.open(whole / "job").copy_with({"estimates": 1}, tmp_path / "job").folder
     simulate(job, tmp_path / "once", data=whole / "data")
     simulate(job, tmp_path / "parts", data=whole / "data", overrides={"rounds": 3})
@@ -151,19 +151,19 @@ def test_clean_labels_are_federated_averaging_bit_for_bit(small_job: Callable[..
     data = federation(tmp_path / "data", None)
     summary = simulate(small_job("auto", **EAGER), tmp_path / "auto", data=data)
     simulate(small_job("fedavg", rounds=4), tmp_path / "fedavg", data=data)
-    assert last_channel(summary)["decision"]["outcome"] == "nothing"
+    assert last_estimate(summary)["decision"]["outcome"] == "nothing"
     assert_same_model(tmp_path / "auto", tmp_path / "fedavg")
 
 
 def test_reviewed_cases_at_the_server_are_zero(small_job: Callable[..., Path], tmp_path: Path) -> None:
-    """No site has any; all draw larger. The server's are its test images, and count for the shadow check, too."""
+    """No site has any; all draw larger. The server's are its test images, and count for the rollback check, too."""
     data = federation(tmp_path / "data", "M(25,-25,2,1)", reviewed=False)
     file = data / "test" / "datalist.json"
     content = json.loads(file.read_text(encoding="utf-8"))
     content["reference"] = [case | {"group": f"patient-{n}"} for n, case in enumerate(content["testing"] * 2)]
     file.write_text(json.dumps(content))
     summary = simulate(small_job("auto", **EAGER | {"rounds": 2}), tmp_path / "out", data=data)
-    (reason, *_) = last_channel(summary)["reference_levels"]["1"]["reasons"]
+    (reason, *_) = last_estimate(summary)["reference_levels"]["1"]["reasons"]
     assert (reason["code"], reason["numbers"]["at_server"]) == ("reviewed", 1)
 
 
@@ -180,7 +180,7 @@ def test_simulator_and_in_process_give_the_same_bits(whole: Path, tmp_path: Path
 
 
 def test_odd_sites_do_not_stop_a_run(small_job: Callable[..., Path], tmp_path: Path) -> None:
-    """A site with one image, a site whose reviewed masks cannot be read, and one as usual."""
+    """A site with one image, a site whose reviewed masks cannot be read, and one as typical."""
     data = federation(tmp_path / "data")
     first, second = data / "site-1" / "datalist.json", data / "site-2" / "datalist.json"
     content = json.loads(first.read_text(encoding="utf-8"))
@@ -191,6 +191,6 @@ def test_odd_sites_do_not_stop_a_run(small_job: Callable[..., Path], tmp_path: P
     second.write_text(json.dumps(content))
     summary = simulate(small_job("auto", **EAGER), tmp_path / "out", data=data)
     assert summary["rounds_finished"] == 4
-    assert set(last_channel(summary)["sites"]) == {"site-1", "site-2", "site-3"}
-    assert last_channel(summary)["sites"]["site-3"]["corrections"]
-    assert not last_channel(summary)["sites"]["site-1"]["corrections"]
+    assert set(last_estimate(summary)["sites"]) == {"site-1", "site-2", "site-3"}
+    assert last_estimate(summary)["sites"]["site-3"]["corrections"]
+    assert not last_estimate(summary)["sites"]["site-1"]["corrections"]

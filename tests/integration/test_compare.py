@@ -53,7 +53,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
             test_images=4,
             seed=seed,
         )
-    changes = {"fedavg": {}, "fedaaai": {"warmup_rounds": 1, "min_predicted_share": 0.0, "group_test_level": 1.0}}
+    changes = {"fedavg": {}, "fedaaai": {"warmup_rounds": 1, "min_predicted_fraction": 0.0, "group_test_level": 1.0}}
     jobs = [Job.open(JOBS / name).copy_with(SMALL | own, folder / name).folder for name, own in changes.items()]
     for job in jobs:
         (job / "settings").mkdir()

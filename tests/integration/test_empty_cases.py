@@ -1,4 +1,4 @@
-"""Runs whose test or validation cases have nothing annotated in part: such cases are told from the others."""
+"""Runs whose test or validation cases have nothing annotated in part: such cases are distinguished from the others."""
 
 import io
 import json

@@ -111,7 +111,7 @@ def test_an_incomplete_estimate_is_refused_by_name(faulty_job: Callable[..., Pat
 
 
 def test_a_site_that_exaggerates_is_scaled_down_and_named(faulty_job: Callable[..., Path], tmp_path: Path) -> None:
-    """Its share of the model's way is as large as the bound allows, and no longer all of it."""
+    """Its fraction of the model's way is as large as the bound allows, and no longer all of it."""
 
     def way(name: str, faults: dict[str, str], ratio: float | None) -> tuple[float, dict[str, Any]]:
         job = faulty_job(faults, rounds=1, influence__max_update_ratio=ratio)
@@ -163,7 +163,7 @@ def test_tasks_in_processes_of_their_own_give_the_same_bits(small_job: Callable[
 def test_a_task_that_the_jobs_method_does_not_have_is_refused_and_the_job_goes_on(
     task: str | None, task_process: bool, num_sites: int, small_job: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """With one site where each needs a process that imports all anew."""
+    """With one site where each needs a process that imports all again."""
     job = small_job("fedavg", rounds=1, embedded__sites=num_sites, task_process=task_process)
     config = job / "app" / "config" / "config_fed_server.conf"
     text = config.read_text(encoding="utf-8")

@@ -79,6 +79,6 @@ def test_a_continued_run_ends_with_the_same_bits(
 
 
 def test_bounds_on_influence_are_refused_with_the_reason() -> None:
-    """A site takes its own curvature out of the mean by its share of the samples."""
+    """A site takes its own curvature out of the mean by its fraction of the samples."""
     with pytest.raises(SettingsError, match="key 'influence' cannot be set for fedcurv"):
         FederatedController({"method": "fedcurv", "influence": {"max_update_ratio": 3.0}})

@@ -126,15 +126,15 @@ def test_the_selector_is_fitted_to_losses_of_the_trained_or_of_the_received_mode
     job = gsca_job(rounds=1, warmup_rounds=0, sample_loss="mae", selector_losses=losses)
     summary = simulate(job, tmp_path / "out")
     assert len(said) == (4 if losses == "trained" else 2)
-    judged = said[1::2] if losses == "trained" else said
-    fits = [SampleSelector.start(values).fitted(values) for values in judged]
+    predicted = said[1::2] if losses == "trained" else said
+    fits = [SampleSelector.start(values).fitted(values) for values in predicted]
     assert all(fit is not None for fit in fits)
     means = np.mean([fit.means for fit in fits if fit is not None], axis=0)
     np.testing.assert_allclose(summary["selector"]["means"], means)
 
 
 def odd_federation(folder: Path) -> Path:
-    """A site with one class, one with three samples, one whose labels are all wrong, and one as usual."""
+    """A site with one class, one with three samples, one whose labels are all wrong, and one as typical."""
     write_phantom_federation(folder, Cells("0-0-P100-S30"), num_sites=4, images_per_site=24, test_images=16)
     for site, keep in (
         ("site-1", lambda cases: [Case(case.image, 0, 0) for case in cases]),

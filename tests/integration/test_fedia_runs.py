@@ -94,7 +94,7 @@ def test_a_resumed_run_keeps_its_corrections_and_its_bits(whole: Path, tmp_path:
     assert not (parts / "resumed").exists()
 
 
-def test_a_run_resumed_before_the_corrections_makes_them_anew(whole: Path, tmp_path: Path) -> None:
+def test_a_run_resumed_before_the_corrections_makes_them_again(whole: Path, tmp_path: Path) -> None:
     """From the state after the first round, while the sites' folders are those after the last."""
     again = shutil.copytree(whole / "whole", tmp_path / "again")
     state = again / "run" / "server" / "simulate_job" / STATE_FILE
@@ -158,7 +158,7 @@ def test_a_site_whose_data_manager_reverts_trains_on_the_given_annotations_from_
 
 
 def odd_federation(folder: Path) -> Path:
-    """A site without any lesion, one with one volume, one with everything annotated, and one as usual."""
+    """A site without any lesion, one with one volume, one with everything annotated, and one as typical."""
     write_phantom_federation(folder, LesionVolumes((0.5, 0.5, 1.0, 0.5)), images_per_site=4, test_images=2)
     for file in (folder / "site-1" / "labels").iterdir():
         given = nibabel.load(file)
@@ -215,7 +215,7 @@ def test_a_site_that_drops_out_between_the_stages_is_refused_and_then_not_waited
 OWN = {"weighting": "established", "estimator": "sure", "trigger": "estimate", "additions": "lesions"}
 
 
-def test_the_own_form_is_federated_averaging_where_nothing_is_established(
+def test_the_own_form_is_federated_averaging_where_nothing_is_confirmed(
     small_job: Callable[..., Path], tmp_path: Path
 ) -> None:
     """A network that has learnt nothing proves nothing, whatever sites left out."""
@@ -224,8 +224,8 @@ def test_the_own_form_is_federated_averaging_where_nothing_is_established(
     own = simulate(small_job("fedia", **OWN | {"least_recall": 1.0}), tmp_path / "own", data=data)
     same = {"training__loss": "batch_dice", "training__learning_rate": 0.005, "training__batch_size": 18}
     simulate(small_job("fedavg", network__upsample="nontrainable", **same), tmp_path / "average", data=data)
-    if any(site.get("is_established") for site in own["completeness"].values()):
-        pytest.fail("the data of this test are such that something is established; choose others")
+    if any(site.get("is_confirmed") for site in own["completeness"].values()):
+        pytest.fail("the data of this test are such that something is confirmed; choose others")
     assert [record["stage"] for record in own["rounds"]] == ["warm-up", *["federated averaging"] * 2]
     assert own["corrected_before_round"] == {}
     assert_same_model(tmp_path / "own", tmp_path / "average")

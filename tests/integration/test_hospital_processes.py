@@ -302,7 +302,7 @@ def test_fedia_goes_on_with_its_estimates_and_corrections(hospitals: Hospitals, 
     again = hospitals.submit(hospitals.job("fedia", **settings, resume_from=job_id))
     assert hospitals.wait(again, END_TIMEOUT) == "FINISHED:COMPLETED"
     summary, model = hospitals.result(again)
-    assert any(judged["corrected_before_round"] for judged in summary["completeness"].values())
+    assert any(predicted["corrected_before_round"] for predicted in summary["completeness"].values())
     assert_same(model, expected)
 
 

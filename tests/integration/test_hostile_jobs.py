@@ -51,7 +51,7 @@ def submitted(job: HostileJob, honest: dict[str, str]) -> bytes:
 
 
 def test_nothing_hostile_passes(kit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What passes is the approved configuration with settings that are harmless: no path, no address, bounded."""
+    """What passes is the approved configuration with settings that are tolerated: no path, no address, bounded."""
     # Asked for by every check, while nothing is installed: for thousands of jobs that is half of the time.
     monkeypatch.setattr(approving, "installed_version", functools.cache(installed_version))
     honest = honest_job(tmp_path / "honest", SITES)

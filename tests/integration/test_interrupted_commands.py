@@ -1,4 +1,4 @@
-"""Commands that are told to end while they run: at once, with a word on how to go on, and nothing left running."""
+"""Commands that are asked to end while they run: at once, with a word on how to go on, and nothing left running."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def ended(process: "subprocess.Popen[str]", number: int) -> str:
 
 
 def ends_by_itself(*arguments: object, log: Path) -> bool:
-    """Whether `fedannot simulate …` ends well in a process of its own; that process imports nothing anew."""
+    """Whether `fedannot simulate …` ends well in a process of its own; that process imports nothing again."""
     return Commands(SIMULATION).run([str(word) for word in arguments], log, timeout=PATIENCE_SECONDS) == 0
 
 
@@ -161,19 +161,19 @@ def stopped_with_a_queue(
 ) -> str:
     """Tell a comparison that has runs waiting to end, check that all ends soon, and return what was said."""
     wait_for(lambda: finished_rounds(out) >= 1)
-    told = time.monotonic()
+    signalled = time.monotonic()
     for _ in range(times):
         tell(process.pid, signal.SIGINT)
         time.sleep(0.05)
     _, said = process.communicate(timeout=PROMPT_SECONDS)
-    assert time.monotonic() - told < PROMPT_SECONDS / 2
+    assert time.monotonic() - signalled < PROMPT_SECONDS / 2
     assert process.returncode == 128 + signal.SIGINT, said
     check_last_words(said)
     wait_for(lambda: not alive_in_session(process.pid), PROMPT_SECONDS / 2)
     return said
 
 
-def test_of_a_queue_nothing_starts_when_the_command_alone_is_told(
+def test_of_a_queue_nothing_starts_when_the_command_alone_is_reported(
     start: Start, small_job: Callable[..., Path], tmp_path: Path
 ) -> None:
     jobs = [small_job(name, **FEW, rounds=240) for name in ("fedavg", "fedaaai")]

@@ -65,9 +65,9 @@ def test_wrong_labels_come_first_at_every_site(whole: Path) -> None:
         assert np.mean(named) > 0.5
 
 
-def test_every_site_is_told_what_the_server_concludes_of_it(whole: Path) -> None:
+def test_every_site_is_reported_what_the_server_concludes_of_it(whole: Path) -> None:
     summary, found = read_summary(whole / "whole"), findings(whole / "whole")
-    assert summary["audit"]["told"] == list(SITES)
+    assert summary["audit"]["informed"] == list(SITES)
     for site in SITES:
         (conclusion,) = found[site]["conclusions"]
         assert conclusion["estimate"] == summary["noise_levels"][site]["estimate"]

@@ -16,7 +16,7 @@ from fedannot.apps.commands.cli import app
 
 # What is meant for others: nothing of a patient is in it.
 SHARED = ("audit/audit.html", "pages/shared-1.html", "bundle")
-AUDIT = {**SMALL, "rounds": 2, "min_predicted_share": 0.0}
+AUDIT = {**SMALL, "rounds": 2, "min_predicted_fraction": 0.0}
 
 
 def run(*words: object, code: int = 0) -> None:

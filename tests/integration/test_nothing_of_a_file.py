@@ -27,11 +27,11 @@ from fedannot.custom.data.site_data import LoadedCase, load_site_data
 
 SITES = ("site-1", "site-2", "site-3")
 SMALL = {"rounds": 2, "training.local_epochs": 1}
-SEGMENTATION = SMALL | {"network.features": [4, 4, 8, 8, 8, 4], "min_predicted_share": 0.0}
+SEGMENTATION = SMALL | {"network.features": [4, 4, 8, 8, 8, 4], "min_predicted_fraction": 0.0}
 CLASSIFICATION = SMALL | {"network.widths": [4, 4, 8, 8], "training.batch_size": 8}
 # Jobs whose sites keep names, masks, models or nothing of their files.
 RUNS: dict[str, dict[str, Any]] = {
-    "fedavg": {key: value for key, value in SEGMENTATION.items() if key != "min_predicted_share"},
+    "fedavg": {key: value for key, value in SEGMENTATION.items() if key != "min_predicted_fraction"},
     "audit": SEGMENTATION | {"folds": 2},
     "fedgsca": CLASSIFICATION | {"warmup_rounds": 1},
 }
@@ -138,7 +138,7 @@ PLANTED: dict[str, Callable[[LoadedCase], bytes]] = {
     "a tensor in another scale": lambda case: saved({"model": {"w": 3 * case.image.half() + 1}}),
     "an array in another scale": lambda case: numpy_file(0.5 - case.image.numpy()[0, 0].astype(np.float64)),
     "an array in an archive": lambda case: archive(numpy_file(2 * case.image.numpy())),
-    "a picture made anew": lambda case: picture(255 - np.asarray(Image.open(file_of(case)))),
+    "a picture made again": lambda case: picture(255 - np.asarray(Image.open(file_of(case)))),
 }
 
 

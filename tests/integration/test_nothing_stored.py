@@ -68,7 +68,7 @@ def is_scored_at_server(name: str) -> bool:
     """Whether the server's test set is used by a job."""
     job = Job.open(JOBS / name)
     settings = job.settings()
-    return not is_swarm(job) and method_of(settings).server_half(settings).is_scored_at_server
+    return not is_swarm(job) and method_of(settings).server_part(settings).is_scored_at_server
 
 
 @pytest.fixture(scope="module")

@@ -252,7 +252,7 @@ def test_nothing_personal_leaves_a_site(
     assert {"train", "keep_model"} <= tasks
     own = [tensor for tensor in personal if tensor.numel() > 1]
     assert own
-    registry = OutboundRegistry(find_method("segmentation", "decoupled").leaves)
+    registry = OutboundRegistry(find_method("segmentation", "decoupled").outbound_fields)
     for _, task, dxo in sent:
         registered = set(registry.of_task(task))
         assert set(dxo.meta) - {"params_type"} <= registered

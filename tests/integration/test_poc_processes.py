@@ -19,9 +19,9 @@ pytestmark = pytest.mark.processes
 SITES = ("site-1", "site-2", "site-3", "site-4")
 END_TIMEOUT = 240
 SETTINGS: dict[str, dict[str, Any]] = {
-    "fedaaai": SMALL | {"warmup_rounds": 1, "min_predicted_share": 0.0, "group_test_level": 1.0},
+    "fedaaai": SMALL | {"warmup_rounds": 1, "min_predicted_fraction": 0.0, "group_test_level": 1.0},
     "fedia": SMALL | SMALL_FEDIA | {"embedded.sites": 4, "embedded.completeness": [0.3, 0.5, 0.8, 1.0]},
-    "auto": SMALL | {"warmup_rounds": 1, "min_predicted_share": 0.0},
+    "auto": SMALL | {"warmup_rounds": 1, "min_predicted_fraction": 0.0},
     "fedgsca": {
         "rounds": 3,
         "warmup_rounds": 1,

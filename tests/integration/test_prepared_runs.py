@@ -71,7 +71,7 @@ def pieces(sections: list[SiteData]) -> list[bytes]:
 
 
 def flat_files(sections: list[SiteData]) -> set[str]:
-    """Digests of all images of a section one after the other, and likewise of its annotations."""
+    """Digests of all images of a section one after the other, and as above of its annotations."""
     tensors = [tensor for data in sections for tensor in (data.images, data.labels, data.clean_labels)]
     return {hashlib.sha256(tensor.numpy().tobytes()).hexdigest() for tensor in tensors if tensor is not None}
 

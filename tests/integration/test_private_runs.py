@@ -47,7 +47,7 @@ def make_private(job: Path, arguments: str, name: str = "PrivacyFilter") -> None
 def test_what_is_spent_is_in_the_summary(
     small_job: MakeJob, tmp_path: Path, task_process: bool, num_sites: int
 ) -> None:
-    """With one site where each needs a process that imports all anew."""
+    """With one site where each needs a process that imports all again."""
     job = small_job("fedavg", rounds=2, embedded__sites=num_sites, task_process=task_process)
     make_private(job, "clip_norm = 0.1, noise_multiplier = 2.0, delta = 1e-6")
     summary = simulate(job, tmp_path / "out")
@@ -147,11 +147,11 @@ def test_estimates_get_noise_and_what_has_none_stays(small_job: MakeJob, tmp_pat
         for report in found[noise]["sites"].values():
             assert report["train_loss"] is None
             assert "num_patients" not in report
-    for site, judged in plain["estimate"]["sites"].items():
+    for site, predicted in plain["estimate"]["sites"].items():
         quiet, loud = (found[noise]["estimate"]["sites"][site] for noise in (1e-9, 5.0))
-        assert quiet["inner"] == pytest.approx(judged["inner"], abs=1e-6)
-        assert quiet["outer"] == pytest.approx(judged["outer"], abs=1e-6)
-        assert loud["inner"] != pytest.approx(judged["inner"], abs=1e-3)
+        assert quiet["inner"] == pytest.approx(predicted["inner"], abs=1e-6)
+        assert quiet["outer"] == pytest.approx(predicted["outer"], abs=1e-6)
+        assert loud["inner"] != pytest.approx(predicted["inner"], abs=1e-3)
     expected = spent_epsilon(1 / 25.0, 1e-5)
     assert all(report["statistics_epsilon"] == pytest.approx(expected) for report in found[5.0]["sites"].values())
     console = Terminal(record=True, width=200)
@@ -171,9 +171,9 @@ def test_a_process_for_tasks_changes_nothing(small_job: MakeJob, tmp_path: Path)
         make_statistics_private(job, f"noise_multiplier = 1e-9, {WIDE}")
         estimates.append(simulate(job, tmp_path / str(task_process))["estimate"]["sites"])
     assert len(estimates[0]) == len(estimates[1]) == 2
-    for site, judged in estimates[0].items():
+    for site, predicted in estimates[0].items():
         for part in ("inner", "outer"):
-            assert estimates[1][site][part] == pytest.approx(judged[part], abs=1e-6)
+            assert estimates[1][site][part] == pytest.approx(predicted[part], abs=1e-6)
 
 
 def test_lesion_counts_get_noise_and_the_dice_loss_stays(small_job: MakeJob, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_lesion_counts_get_noise_and_the_dice_loss_stays(small_job: MakeJob, tmp
     summary = simulate(job, tmp_path / "out")
     assert summary["refusals"] == []
     assert all("dice_loss" not in report for report in summary["sites"].values())
-    counts = [judged[f"num_{of}_lesions"] for judged in summary["completeness"].values() for of in _COUNTED]
+    counts = [predicted[f"num_{of}_lesions"] for predicted in summary["completeness"].values() for of in _COUNTED]
     # The bound of 1000 lesions in a case makes it large beside the true numbers, some ten.
     assert max(counts) > 100
     assert min(counts) >= 0
@@ -192,9 +192,9 @@ def test_lesion_counts_get_noise_and_the_dice_loss_stays(small_job: MakeJob, tmp
 def test_no_estimate_leaves_when_the_budget_is_spent(
     small_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The budget is for one; the warm-up model is judged unfit, and the estimate is asked for again."""
+    """The budget is for one; the warm-up model is predicted unfit, and the estimate is asked for again."""
     budget = (spent_epsilon(1 / 4.0, 1e-5) + spent_epsilon(2 / 4.0, 1e-5)) / 2
-    job = small_job("fedaaai", rounds=5, min_predicted_share=0.5, max_extra_warmup_rounds=2)
+    job = small_job("fedaaai", rounds=5, min_predicted_fraction=0.5, max_extra_warmup_rounds=2)
     # With noise all shares may look fit by chance.
     monkeypatch.setattr("fedannot.custom.methods.feda3i.server.mean_predicted_share", lambda answers: 0.0)
     make_statistics_private(job, f"noise_multiplier = 2.0, max_epsilon = {budget}")
@@ -260,7 +260,7 @@ def test_sample_selection_goes_on_with_sites_that_send_no_selector(tmp_path: Pat
 
 def test_how_a_site_annotates_can_be_said_with_noise(small_job: MakeJob, tmp_path: Path) -> None:
     """With next to no noise the mean of its offsets is near their median."""
-    eager = {"rounds": 2, "warmup_rounds": 1, "estimates": 1, "min_predicted_share": 0.0, "embedded__sites": 3}
+    eager = {"rounds": 2, "warmup_rounds": 1, "estimates": 1, "min_predicted_fraction": 0.0, "embedded__sites": 3}
     plain = simulate(small_job("auto", **eager), tmp_path / "plain")["channels"][0]["sites"]
     job = small_job("auto", **eager, unknown_images="in_domain")
     make_statistics_private(job, "noise_multiplier = 1e-9")

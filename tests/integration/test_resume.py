@@ -107,7 +107,7 @@ def test_more_rounds_may_be_added(small_job: Callable[..., Path], tmp_path: Path
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
 
 
-def test_other_data_than_those_of_the_beginning_are_told(
+def test_other_data_than_those_of_the_beginning_are_reported(
     small_job: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same data may lie elsewhere by now, hence no error."""
@@ -193,7 +193,7 @@ def test_a_run_killed_again_and_again_is_finished_by_resuming(
     assert_same_result(summary, out, undisturbed)
 
 
-def test_workspaces_that_a_failed_resumption_moved_are_taken_back(
+def test_workspaces_that_a_failed_resumption_moved_are_rolled_back(
     small_job: Callable[..., Path], tmp_path: Path, undisturbed: tuple[dict[str, Any], Path]
 ) -> None:
     """So had a run to end that was killed after its last round, before its result could be collected without one."""

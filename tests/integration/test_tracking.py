@@ -57,9 +57,9 @@ def test_a_server_that_does_not_answer_does_not_end_the_run(
     job = small_job("fedavg", rounds=1)
     run = simulate(job, tmp_path / "tracked", track="mlflow=http://nowhere", on_progress=steps.append)
     assert run.summary.rounds_finished == 1
-    told = [step.text for step in steps if step.stays]
-    assert any("nobody answers" in text for text in told)
-    assert told[-1] == f"warning: the run was not tracked; {tmp_path / 'tracked' / 'log.txt'} says why."
+    texts = [step.text for step in steps if step.stays]
+    assert any("nobody answers" in text for text in texts)
+    assert texts[-1] == f"warning: the run was not tracked; {tmp_path / 'tracked' / 'log.txt'} says why."
 
 
 def test_numbers_settings_and_pictures_reach_weights_and_biases(

@@ -95,9 +95,9 @@ def test_feda3i_learns_two_classes_from_volumes(
         assert record["num_cases"] == len(SIZES), "a volume is one case, whole or cut into slices"
         assert len(record["dice_per_class"]) == 2
         assert np.isfinite(record["dice_per_class"]).all()
-    for judged in summary["estimate"]["sites"].values():
-        assert len(judged["inner"]) == len(judged["outer"]) == 2
-        assert np.isfinite(judged["inner"] + judged["outer"]).all()
+    for predicted in summary["estimate"]["sites"].values():
+        assert len(predicted["inner"]) == len(predicted["outer"]) == 2
+        assert np.isfinite(predicted["inner"] + predicted["outer"]).all()
 
     model = read_model(out)
     assert model["conv_0.conv_0.conv.weight"].shape == (4, 1, *[3] * (3 if kind == "volume" else 2))

@@ -39,7 +39,7 @@ WARMUP = {"warmup_rounds": 1}
 DECOUPLED = SEGMENTATION | WARMUP | {"network.latent": 3, "network.encoder_features": [4, 8]}
 JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "fedavg": SEGMENTATION,
-    "fedaaai": SEGMENTATION | WARMUP | {"min_predicted_share": 0.0, "group_test_level": 1.0},
+    "fedaaai": SEGMENTATION | WARMUP | {"min_predicted_fraction": 0.0, "group_test_level": 1.0},
     "fedia": SEGMENTATION
     | WARMUP
     | {"rounds": 4, "warmup_rounds": 2, "max_extra_warmup_rounds": 0, "correction_margin": 0.0},
@@ -52,9 +52,9 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "fedavg_classification": CLASSIFICATION,
     "fedgsca": CLASSIFICATION | {"warmup_rounds": 1, "rounds": 3},
     # Of a model that has hardly learnt anything estimates are asked for all the same.
-    "auto": SEGMENTATION | WARMUP | {"min_predicted_share": 0.0},
+    "auto": SEGMENTATION | WARMUP | {"min_predicted_fraction": 0.0},
     "auto_classification": CLASSIFICATION | WARMUP,
-    "audit": SEGMENTATION | {"folds": 2, "min_predicted_share": 0.0},
+    "audit": SEGMENTATION | {"folds": 2, "min_predicted_fraction": 0.0},
     "audit_classification": CLASSIFICATION | {"folds": 2},
 }
 
@@ -208,7 +208,7 @@ def results_in(message: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def test_fields_of_the_jobs_own_method_leave_and_nothing_else(ran: Ran) -> None:
     method = method_of(Job.open(JOBS / ran.name).settings())
-    registry = OutboundRegistry(method.leaves)
+    registry = OutboundRegistry(method.outbound_fields)
     results, seen = 0, set()
     for message in ran.messages:
         for result in results_in(message):
@@ -233,7 +233,7 @@ def test_fields_of_the_jobs_own_method_leave_and_nothing_else(ran: Ran) -> None:
     assert results >= len(SITES) * 2, "the recorder has seen the models"
     expected = {
         field.name
-        for field in method.leaves
+        for field in method.outbound_fields
         if not (ran.name in DECIDING and (field.optional or UNASKED.issuperset(field.tasks)))
     }
     assert expected - seen <= UNSEEN.get(ran.name, set())

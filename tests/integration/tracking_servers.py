@@ -39,7 +39,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch, name: str, **content: Any) -> No
 
 
 def _forget(monkeypatch: pytest.MonkeyPatch, package: str, name: str) -> None:
-    """Let a receiver be imported anew, with this stand-in and not an earlier test's."""
+    """Let a receiver be imported again, with this stand-in and not an earlier test's."""
     monkeypatch.delitem(sys.modules, f"{package}.{name}", raising=False)
     monkeypatch.delattr(importlib.import_module(package), name, raising=False)
 

@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from io import StringIO
 
 from fedannot.apps.audit.federation_report import ParameterTable, federation_report
-from fedannot.apps.reports.channel_text import channel_entries, print_channels, print_shadow
+from fedannot.apps.reports.bias_text import bias_entries, print_channels, print_rollback
 from fedannot.apps.reports.noise_level_text import noise_level_entries, print_noise_levels
 from fedannot.apps.reports.run_page import _channels
 from fedannot.apps.terminal import Terminal
-from fedannot.apps.wording.findings import finding_in_words, judged_by_in_words
-from fedannot.apps.wording.site_audit import detection_sentence, headline, told_conclusions
+from fedannot.apps.wording.findings import finding_in_words, reference_model_in_words
+from fedannot.apps.wording.site_audit import detection_sentence, headline, shown_conclusions
 from fedannot.apps.wording.steps import next_steps
 from fedannot.custom.audit.findings import SiteAudit
-from fedannot.custom.methods.auto.records import ChannelFindings, ShadowFindings
+from fedannot.custom.methods.auto.records import BiasFindings, RollbackFindings
 from fedannot.custom.methods.auto_classification.records import ConfusionFindings
 from fedannot.custom.run.summary_record import Summary
 
@@ -21,13 +21,13 @@ def lines_of_summary(summary: Summary) -> list[str]:
     """What terminal, run page and federation page say."""
     text = StringIO()
     console = Terminal(file=text, width=1000)
-    channels, levels = summary.added(ChannelFindings), summary.added(ConfusionFindings)
+    channels, levels = summary.added(BiasFindings), summary.added(ConfusionFindings)
     print_channels(channels, summary.rounds_finished, console)
-    print_shadow(summary.added(ShadowFindings), console)
+    print_rollback(summary.added(RollbackFindings), console)
     print_noise_levels(levels, console)
     lines = text.getvalue().splitlines()
     for site in summary.sites:
-        lines.append(f"{site} {channel_entries(channels, site)} {noise_level_entries(levels, site)}")
+        lines.append(f"{site} {bias_entries(channels, site)} {noise_level_entries(levels, site)}")
     lines += _rows(_channels(summary))
     if summary.method.startswith("audit"):
         report = federation_report(summary)
@@ -44,8 +44,8 @@ def _rows(tables: tuple[ParameterTable, ...]) -> Iterator[str]:
 
 def lines_of_audit(audit: SiteAudit) -> list[str]:
     """What the site's page says."""
-    told = [" | ".join((one.words, one.sentence, one.figures, one.reason)) for one in told_conclusions(audit)]
-    lines = [headline(audit), *told, *next_steps(audit, None), detection_sentence(audit)]
-    lines.append(judged_by_in_words(audit.judged_by))
+    reported = [" | ".join((one.words, one.sentence, one.figures, one.reason)) for one in shown_conclusions(audit)]
+    lines = [headline(audit), *reported, *next_steps(audit, None), detection_sentence(audit)]
+    lines.append(reference_model_in_words(audit.predicted_by))
     findings = [finding_in_words(one) for case in audit.cases for one in case.findings]
     return [*lines, *dict.fromkeys(findings)]

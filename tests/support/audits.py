@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedannot.apps.audit.found import FoundAudit
+from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode
 from fedannot.custom.audit.case_arrays import CaseArrays, write_case_arrays
 from fedannot.custom.audit.findings import (
     AUDIT_FOLDER,
@@ -18,7 +19,6 @@ from fedannot.custom.audit.findings import (
     SiteAudit,
     write_audit,
 )
-from fedannot.custom.channel.statuses import Evidence, EvidenceCode
 from fedannot.custom.data.datalist import TRAINING, Case, read_datalist
 from fedannot.custom.data.description import read_site_description, write_site_description
 from fedannot.custom.data.phantoms.cells import Cells
@@ -91,7 +91,7 @@ def _audited(
         "method": "audit",
         "made": "2026-01-01T00:00:00+00:00",
         "model_sha256": "ab" * 32,
-        "judged_by": {"folds": 2},
+        "predicted_by": {"folds": 2},
         "task": "classification" if is_class else "segmentation",
         "classes": description.classes,
         "unit": None if is_class else "px" if description.pipeline == "image2d" else "mm",

@@ -46,12 +46,12 @@ def site(count=12, seed=100):
 
 
 def measured(kind, cases):
-    """What a kind measures of cases, and what is usual among them."""
+    """What a kind measures of cases, and what is typical among them."""
     found = [kind.suspicions(case) for case in cases]
-    return found, kind.usual([one for of_case in found for one in of_case])
+    return found, kind.typical([one for of_case in found for one in of_case])
 
 
 def scores(kind, cases):
     """The score of each case."""
-    found, usual = measured(kind, cases)
-    return [kind.of_case([kind.score(one, usual) for one in of_case]) for of_case in found]
+    found, typical = measured(kind, cases)
+    return [kind.of_case([kind.score(one, typical) for one in of_case]) for of_case in found]

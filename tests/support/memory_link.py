@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from fedannot.custom.run.link import Reply, Request
+from fedannot.custom.run.transport import Reply, Request
 
 # What a site does with a request: it answers, once or oftener, or fails with a reason.
 Site = Callable[[Request], Reply | Iterable[Reply] | str]

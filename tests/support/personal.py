@@ -25,10 +25,10 @@ DATA = make_data([(1,)] * 8)
 PERSONAL = ("decoupled", "fedrep", "ditto", "single_site")
 
 
-def site_half(name: str, **changes: Any) -> PersonalSite:
+def site_part(name: str, **changes: Any) -> PersonalSite:
     declared = find_method("segmentation", name)
     settings = declared.settings.model_validate(COMMON | (OF_DECOUPLED if name == "decoupled" else {}) | changes)
-    made = declared.site_half(settings)
+    made = declared.site_part(settings)
     assert isinstance(made, PersonalSite)
     return made
 

@@ -34,7 +34,7 @@ class Reworded(ast.NodeTransformer):
 
 
 class RewordedLoader(SourceFileLoader):
-    """Compiles a module of the package anew, with other texts."""
+    """Compiles a module of the package again, with other texts."""
 
     def get_code(self, fullname: str) -> CodeType:
         """Return the module's code."""
@@ -57,10 +57,10 @@ class RewordedFinder:
 
 def numbers() -> dict[str, Any]:
     """Return what pages and headlines rest on."""
-    from fedannot.apps.audit.federation_page import channel_chart
+    from fedannot.apps.audit.federation_page import bias_chart
     from fedannot.apps.audit.federation_report import federation_report
     from fedannot.apps.reports.run_page import _channels
-    from fedannot.apps.wording.site_audit import leading, told_conclusions
+    from fedannot.apps.wording.site_audit import leading, shown_conclusions
     from fedannot.apps.wording.steps import next_steps
     from fedannot.custom.run.reading import read_summary_file
 
@@ -74,11 +74,11 @@ def numbers() -> dict[str, Any]:
         rows = [dataclasses.asdict(row) for table in tables for row in table.rows]
         kept = [{key: value for key, value in row.items() if key not in ("would", "reason")} for row in rows]
         # Where points and lines lie; titles are texts.
-        charts = [re.findall(r'(?:class|[cxy][12xy]?)="[^"]*"', str(channel_chart(table))) for table in tables]
+        charts = [re.findall(r'(?:class|[cxy][12xy]?)="[^"]*"', str(bias_chart(table))) for table in tables]
         found[file.stem] = [kept, charts]
     for name, audit in audits().items():
         kind, of = leading(audit)
-        styles = [one.style for one in told_conclusions(audit)]
+        styles = [one.style for one in shown_conclusions(audit)]
         found[name] = [kind, [one.model_dump(mode="json") for one in of], styles, len(next_steps(audit, None))]
     return found
 
@@ -89,7 +89,7 @@ def audits() -> dict[str, Any]:
 
     base = {
         "version": 2, "site": "a", "data": "", "method": "audit", "made": "", "model_sha256": "",
-        "classes": ("lesion",), "judged_by": {"folds": 1}, "task": "segmentation", "unit": "px",
+        "classes": ("lesion",), "predicted_by": {"folds": 1}, "task": "segmentation", "unit": "px",
         "num_cases": 9, "num_patients": 9,
     }  # fmt: skip
     known = {

@@ -46,7 +46,7 @@ def test_bands_equal_those_from_all_pairs_of_pixels(mask, data):
 
 @settings(deadline=None)
 @given(masks)
-def test_the_bands_of_the_complement_are_swapped(mask):
+def test_the_bands_of_the_complement_are_confused(mask):
     inner, outer = contour_bands(mask)
     swapped_outer, swapped_inner = contour_bands(~mask)
     np.testing.assert_array_equal(inner, swapped_inner)

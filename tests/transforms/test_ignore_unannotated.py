@@ -23,15 +23,15 @@ def case():
 
 def test_sure_objects_that_touch_no_annotation_are_ignored(case):
     mask, proposals = case
-    marked = IgnoreUnannotated(most=10, sureness=0.8)(mask, proposals)
+    marked = IgnoreUnannotated(most=10, confidence=0.8)(mask, proposals)
     assert (marked[10:12, 1:3] == IGNORED_LABEL).all()
-    # All of an object whose surest pixel is sure.
+    # All of an object whose most confident pixel is sure.
     assert (marked[10:12, 10:12] == IGNORED_LABEL).all()
     assert (marked == IGNORED_LABEL).sum() == 8
     assert np.array_equal(marked == 1, mask == 1)
 
 
-def test_no_more_than_the_given_number_the_surest_first(case):
+def test_no_more_than_the_given_number_the_most_confident_first(case):
     mask, proposals = case
     marked = IgnoreUnannotated(most=1)(mask, proposals)
     assert (marked == IGNORED_LABEL).sum() == 4
@@ -77,8 +77,8 @@ def test_of_many_objects_those_are_chosen_that_one_finds_one_by_one(dtype):
     mask = (generator.random((60, 60)) < 0.02).astype(np.uint8)
     objects, count = label_lesions(proposals > 0)
     largest = {n: proposals[objects == n].max() for n in range(1, count + 1) if not mask[objects == n].any()}
-    surest = sorted((n for n in largest if float(largest[n]) >= 0.5), key=lambda n: -largest[n])
-    for most in (0, 7, len(surest) - 1, count):
-        params = IgnoreUnannotated(most=most, sureness=0.5).make_params(mask, proposals)
-        assert params.objects == tuple(sorted(surest[:most]))
-    assert count > len(largest) > len(surest) > 20
+    confident_fraction = sorted((n for n in largest if float(largest[n]) >= 0.5), key=lambda n: -largest[n])
+    for most in (0, 7, len(confident_fraction) - 1, count):
+        params = IgnoreUnannotated(most=most, confidence=0.5).make_params(mask, proposals)
+        assert params.objects == tuple(sorted(confident_fraction[:most]))
+    assert count > len(largest) > len(confident_fraction) > 20

@@ -48,7 +48,7 @@ def resize_image(image: torch.Tensor, extents: Sequence[int]) -> torch.Tensor:
 
 
 def resize_mask(mask: torch.Tensor, extents: Sequence[int], num_classes: int) -> torch.Tensor:
-    """Resize a mask ``(1, H, W[, D])``: a pixel gets the class with the largest share of the area that it covers.
+    """Resize a mask ``(1, H, W[, D])``: a pixel gets the class with the largest fraction of the area that it covers.
 
     Of classes with equal shares the last one wins, so that half a pixel of lesion is lesion.
 

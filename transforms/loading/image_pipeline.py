@@ -22,8 +22,8 @@ def build_image_pipeline(
 
     A case is a dictionary with the paths ``image``, ``label`` and, where it is known, ``clean_label``. Images become
     grey or RGB, are resized (bilinear, with anti-aliasing where they shrink) and z-scored, jointly over the channels; a
-    constant image becomes zeros. Label values become classes and a pixel gets the class with the largest share of the
-    area that it covers, foreground where shares are equal.
+    constant image becomes zeros. Label values become classes and a pixel gets the class with the largest fraction of
+    the area that it covers, foreground where shares are equal.
 
     Args:
         channels: 1 for grey, 3 for RGB.

@@ -36,7 +36,7 @@ class VolumeSamples:
     Attributes:
         image: float32 ``(1, 1, H, W, D)``, or of S slices ``(S, 1, H, W)``.
         label: classes, uint8 ``(1, H, W, D)`` or ``(S, H, W)``; None where none was asked for.
-        clean_label: likewise.
+        clean_label: as above.
         spacing: size of a voxel along the spatial axes of a sample in millimetres.
         slice_spacing: distance of neighbouring slices in millimetres, None for a whole volume.
     """
@@ -90,7 +90,7 @@ class VolumePipeline:
         self._size: list[int | None] | None = list(size) if size is not None else None
         if self._size is not None and slice_axis is not None:
             self._size.insert(slice_axis, None)
-        # Orientation is undone by itself, see _like_the_file.
+        # Orientation is corrected by itself, see _like_the_file.
         self._orienting = Compose(self._orient([IMAGE]))
         self._geometry = Compose([*self._place([IMAGE]), *self._fit_size([IMAGE])])
         self._pipeline = Compose(self._steps([IMAGE, *_MASKS]))
@@ -148,7 +148,7 @@ class VolumePipeline:
         return Volume(self._like_the_file(classes, volume.affine), volume.affine)
 
     def _like_the_file(self, oriented: Classes, affine: Floats) -> Classes:
-        """Undo the orientation of a volume whose file has this affine.
+        """Revert the orientation of a volume whose file has this affine.
 
         MONAI would find the way back from the affine of the oriented volume, which may lead elsewhere where axes lie
         halfway between two directions.

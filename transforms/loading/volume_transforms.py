@@ -178,7 +178,7 @@ class FitVolumed(MapTransform, InvertibleTransform):  # type: ignore[misc]
     Args:
         keys: keys of the volumes and masks.
         size: see :class:`FitVolume`.
-        fit: likewise.
+        fit: as above.
         image_key: which of them is no mask.
         num_classes: of the masks, with background.
     """

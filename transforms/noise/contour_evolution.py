@@ -38,8 +38,8 @@ class ContourEvolution(Randomizable, Transform):  # type: ignore[misc]
 
     Args:
         mean: μ, the annotator's preference, in pixels at the reference size.
-        spread: σ, the annotator's randomness, likewise.
-        max_displacement: clip of the displacement, likewise.
+        spread: σ, the annotator's randomness, as above.
+        max_displacement: clip of the displacement, as above.
         smallest_object: objects and holes of fewer pixels are left alone; its square root is a length.
         reference_size: side of the image for which the lengths hold. They are scaled with the geometric mean of H and W
             over it. None: lengths are pixels of the mask as it is.

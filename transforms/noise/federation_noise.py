@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # Settings are checked without NumPy; likewise below.
+    # Settings are checked without NumPy; also below.
     import numpy as np
 
     from ..array_types import Booleans, Floats

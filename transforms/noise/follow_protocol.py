@@ -1,4 +1,4 @@
-"""Masks drawn anew as a site with an annotation protocol of its own would draw them."""
+"""Masks drawn again as a site with an annotation protocol of its own would draw them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class FollowProtocol(Randomizable, Transform):  # type: ignore[misc]
         return self._draw(array.shape, self._systematic(array))
 
     def apply_transform(self, mask: Mask, params: SiteProtocolParams) -> Mask:
-        """Draw a generic mask ``(H, W[, D])`` anew with given squares; nothing random, the input is kept.
+        """Draw a generic mask ``(H, W[, D])`` again with given squares; nothing random, the input is kept.
 
         Raises:
             ValueError: when the parameters were drawn for a mask of another shape.

@@ -42,8 +42,8 @@ class MislabelParams:
 class Mislabel(Randomizable, Transform):  # type: ignore[misc]
     """Mislabel cases: each label becomes another one with the probabilities of a transition matrix.
 
-    Labels are drawn independently of each other, so the share of wrong ones varies around the rate. Nothing leaves the
-    site.
+    Labels are drawn independently of each other, so the fraction of wrong ones varies around the rate. Nothing leaves
+    the site.
 
     Args:
         noise: kind and rate.

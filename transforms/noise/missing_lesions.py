@@ -58,7 +58,7 @@ class _Lesions:
 
 
 class DropLesions(Randomizable, Transform):  # type: ignore[misc]
-    """Missing lesions at a completeness a: keep a share of a mask's lesions, chosen at random, and drop the others.
+    """Missing lesions at a completeness a: keep a fraction of a mask's lesions, chosen at random, and drop the others.
 
     Of c lesions round(c · a) are kept, halves up, and at least one where a > 0. Lesions are the connected components of
     each label value, 26-connected in volumes and 8-connected in pictures: volumes belong here before they are cut into
@@ -69,7 +69,7 @@ class DropLesions(Randomizable, Transform):  # type: ignore[misc]
     kept. Nothing leaves the site.
 
     Args:
-        completeness: a, the share of the lesions that stay annotated, from 0 to 1.
+        completeness: a, the fraction of the lesions that stay annotated, from 0 to 1.
 
     Raises:
         ValueError: when the share is out of range.

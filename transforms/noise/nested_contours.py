@@ -13,7 +13,7 @@ from ..array_types import Array, Booleans, Indices, Labels
 from ..contours import PlaneObject, Region, plane_objects
 from ..mask_arrays import label_values
 
-# A class faces the outside if at least this share of its outline does.
+# A class faces the outside if at least this fraction of its outline does.
 _FACING = 0.5
 
 

@@ -46,9 +46,9 @@ class SiteProtocol:
     Args:
         kind: ``none``, ``C`` or ``D``.
         radius: of the disc of opening or closing, in pixels at 256×256; None for 3, but at least one pixel of the mask.
-        random_radius: of the disc of the random erosion or dilation, likewise; None for 4.
+        random_radius: of the disc of the random erosion or dilation, as above; None for 4.
         num_squares: squares on the boundary of each object.
-        square_share: side of a square as a share of the longer side of the object's bounding box.
+        square_share: side of a square as a fraction of the longer side of the object's bounding box.
 
     Raises:
         ValueError: when a value is out of range.

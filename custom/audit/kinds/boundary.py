@@ -1,4 +1,4 @@
-"""Contours: objects whose contour lies farther outside or inside than this site's contours usually do."""
+"""Contours: objects whose contour lies farther outside or inside than this site's contours typically do."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,17 +7,17 @@ import numpy as np
 
 from ....transforms.array_types import Booleans, Classes
 from ..case_errors import DrawnTooLargeOrSmall
-from ..contour_evidence import ContourEvidence, UsualContours, contour_evidence
+from ..contour_evidence import ContourEvidence, TypicalContours, contour_evidence
 from ..examined import ExaminedCase
 from ..thresholds import THRESHOLDS
 from .kind import CaseMasks, Kind, Suspicion
 from .objects import object_at, suspicion_of
 
 
-class Boundary(Kind[Mapping[int, UsualContours]]):
+class Boundary(Kind[Mapping[int, TypicalContours]]):
     """Contours too large or too small: |δ| over its deviation, and over the object's radius.
 
-    δ is by how far a contour lies farther outside than is usual at the site, seen by the prediction, by the size, and
+    δ is by how far a contour lies farther outside than is typical at the site, seen by the prediction, by the size, and
     by where the image has its edge: an early model knows sizes better than contours, and edges owe nothing to it.
     What all of the site's contours have in common is not a problem of a case. Features are the evidence of the object.
     """
@@ -47,16 +47,16 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
                 )
         return found
 
-    def usual(self, given: Sequence[Suspicion]) -> Mapping[int, UsualContours]:
-        """Return what is usual, class by class."""
+    def typical(self, given: Sequence[Suspicion]) -> Mapping[int, TypicalContours]:
+        """Return what is typical, class by class."""
         by_label: dict[int, list[ContourEvidence]] = {}
         for one in given:
             by_label.setdefault(one.labels[0], []).append(one.features)
-        return {label: UsualContours.of(evidence) for label, evidence in by_label.items()}
+        return {label: TypicalContours.of(evidence) for label, evidence in by_label.items()}
 
-    def score(self, suspicion: Suspicion, usual: Mapping[int, UsualContours]) -> float:
+    def score(self, suspicion: Suspicion, typical: Mapping[int, TypicalContours]) -> float:
         """Return the score of the geometric mean of both measures."""
-        found = _displacement(suspicion, usual)
+        found = _displacement(suspicion, typical)
         if found is None:
             return 0.0
         amount, deviation = found
@@ -71,13 +71,15 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
         )
         return measure / (1 + measure)
 
-    def amount(self, suspicion: Suspicion, usual: Mapping[int, UsualContours]) -> float | None:
+    def amount(self, suspicion: Suspicion, typical: Mapping[int, TypicalContours]) -> float | None:
         """Return δ: by how far the contour lies too far outside."""
-        found = _displacement(suspicion, usual)
+        found = _displacement(suspicion, typical)
         return None if found is None else found[0]
 
-    def suggestion(self, suspicion: Suspicion, usual: Mapping[int, UsualContours], masks: CaseMasks) -> Classes | None:
-        """Return the predicted object in place of the annotated one, moved by what is usual at the site.
+    def suggestion(
+        self, suspicion: Suspicion, typical: Mapping[int, TypicalContours], masks: CaseMasks
+    ) -> Classes | None:
+        """Return the predicted object in place of the annotated one, moved by what is typical at the site.
 
         Where no predicted object matches, the annotated one with its contour moved back.
         """
@@ -86,17 +88,17 @@ class Boundary(Kind[Mapping[int, UsualContours]]):
         given = suspicion.place.of(masks.annotation)
         own = object_at(masks.annotation, suspicion, label)
         if math.isnan(suspicion.features.by_model):
-            found = _moved(own, -(self.amount(suspicion, usual) or 0.0), masks.spacing)
+            found = _moved(own, -(self.amount(suspicion, typical) or 0.0), masks.spacing)
         else:
             found = object_at(masks.predicted, suspicion, label)
-            if abs(usual[label].offset) >= THRESHOLDS.min_followed_offset:
-                found = _moved(found, usual[label].offset, masks.spacing)
+            if abs(typical[label].offset) >= THRESHOLDS.min_followed_offset:
+                found = _moved(found, typical[label].offset, masks.spacing)
         rest = np.where(own, np.uint8(0), given)
         return np.where((rest == 0) & found, np.uint8(label), rest)
 
 
-def _displacement(suspicion: Suspicion, usual: Mapping[int, UsualContours]) -> tuple[float, float] | None:
-    known = usual.get(suspicion.labels[0])
+def _displacement(suspicion: Suspicion, typical: Mapping[int, TypicalContours]) -> tuple[float, float] | None:
+    known = typical.get(suspicion.labels[0])
     return None if known is None else known.displacement(suspicion.features)
 
 

@@ -8,7 +8,7 @@ from .kind import Kind, Suspicion
 
 
 class Empty(Kind[float]):
-    """Cases without any annotation; what is usual is the share of the cases that have one.
+    """Cases without any annotation; what is typical is the fraction of the cases that have one.
 
     The only feature is whether anything is annotated.
     """
@@ -20,14 +20,14 @@ class Empty(Kind[float]):
         """Measure the whole case."""
         return [Suspicion(case.index, bool(case.annotation.any()))]
 
-    def usual(self, given: Sequence[Suspicion]) -> float:
-        """Return the share of the cases with an annotation; 0 of too few cases."""
+    def typical(self, given: Sequence[Suspicion]) -> float:
+        """Return the fraction of the cases with an annotation; 0 of too few cases."""
         return sum(one.features for one in given) / len(given) if len(given) >= THRESHOLDS.min_cases_of_empty else 0.0
 
-    def score(self, suspicion: Suspicion, usual: float) -> float:
+    def score(self, suspicion: Suspicion, typical: float) -> float:
         """Return that share for an empty annotation."""
-        return 0.0 if suspicion.features else usual
+        return 0.0 if suspicion.features else typical
 
-    def figures(self, suspicion: Suspicion, usual: float) -> dict[str, float]:
+    def figures(self, suspicion: Suspicion, typical: float) -> dict[str, float]:
         """Return ``annotated_share``: of the site's cases."""
-        return {"annotated_share": usual}
+        return {"annotated_share": typical}

@@ -21,7 +21,7 @@ class ImageAndAnnotation:
 
 
 class EqualImages(Kind[dict[str, list[Suspicion]]]):
-    """Cases of one image that are annotated differently; what is usual are the cases of every image."""
+    """Cases of one image that are annotated differently; what is typical are the cases of every image."""
 
     name = "equal_images"
     threshold = 0.55
@@ -33,27 +33,27 @@ class EqualImages(Kind[dict[str, list[Suspicion]]]):
         annotation = thumbnail(((whole != 0) & (whole != 255)).astype(np.float32), THUMBNAIL_SIDES[whole.ndim])
         return [Suspicion(case.index, ImageAndAnnotation(image, annotation))]
 
-    def usual(self, given: Sequence[Suspicion]) -> dict[str, list[Suspicion]]:
+    def typical(self, given: Sequence[Suspicion]) -> dict[str, list[Suspicion]]:
         """Return the cases of every image."""
         cases: dict[str, list[Suspicion]] = {}
         for one in given:
             cases.setdefault(one.features.image, []).append(one)
         return cases
 
-    def score(self, suspicion: Suspicion, usual: dict[str, list[Suspicion]]) -> float:
+    def score(self, suspicion: Suspicion, typical: dict[str, list[Suspicion]]) -> float:
         """Return one half and more for annotations that differ: 1 − Dice / 2."""
-        return self._other(suspicion, usual)[1]
+        return self._other(suspicion, typical)[1]
 
-    def figures(self, suspicion: Suspicion, usual: dict[str, list[Suspicion]]) -> dict[str, float]:
+    def figures(self, suspicion: Suspicion, typical: dict[str, list[Suspicion]]) -> dict[str, float]:
         """Return ``other_case``: the number in the list, from 1, of the case with the same image."""
-        return {"other_case": self._other(suspicion, usual)[0] + 1}
+        return {"other_case": self._other(suspicion, typical)[0] + 1}
 
     @staticmethod
-    def _other(suspicion: Suspicion, usual: dict[str, list[Suspicion]]) -> tuple[int, float]:
+    def _other(suspicion: Suspicion, typical: dict[str, list[Suspicion]]) -> tuple[int, float]:
         """The case of the same image whose annotation differs most, and by how much."""
         own = suspicion.features.annotation
         differences = [(-1, 0.0)]
-        for other in usual[suspicion.features.image]:
+        for other in typical[suspicion.features.image]:
             theirs = other.features.annotation
             if other.case == suspicion.case or np.array_equal(own, theirs):
                 continue

@@ -8,23 +8,23 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ....transforms.array_types import Classes, Floats
-from ...channel.statuses import Evidence
+from ...annotation_bias.statuses import Evidence
 from ..examined import ExaminedCase
 from ..findings import Place, SizeUnit
-from ..known_errors import KnownError
+from ..injected_errors import KnownError
 
-Usual = TypeVar("Usual")
+Typical = TypeVar("Typical")
 
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What a kind measures of one object or of a whole case, before it is known what is usual at the site.
+    """What a kind measures of one object or of a whole case, before it is known what is typical at the site.
 
     Attributes:
         case: the case's place among the site's cases.
         features: the kind's own numbers, few: those of all cases are kept.
         place: where it is; None of a whole annotation.
-        anchor: numbers that name the object again in a repeated audit, such as the corners of its annotation.
+        reference_level: numbers that name the object again in a repeated audit, such as the corners of its annotation.
         labels: classes concerned.
         pixels: size of the object; None where it is none.
         disagreement: from 0 to 1, how far annotation and prediction differ there.
@@ -34,7 +34,7 @@ class Suspicion:
     case: int
     features: Any
     place: Place | None = None
-    anchor: tuple[int, ...] = ()
+    reference_level: tuple[int, ...] = ()
     labels: tuple[int, ...] = ()
     pixels: float | None = None
     disagreement: float = 0.0
@@ -64,7 +64,7 @@ class CaseMasks:
 
     Attributes:
         annotation: given classes ``(S, H, W[, D])``.
-        predicted: the most probable classes, likewise.
+        predicted: the most probable classes, as above.
         spacing: size of a pixel along each axis of a sample in millimetres; None in pixels.
     """
 
@@ -73,13 +73,13 @@ class CaseMasks:
     spacing: tuple[float, ...] | None = None
 
 
-class Kind(ABC, Generic[Usual]):
-    """One kind of problem. Every method is pure; what it needs to know of the site is :meth:`usual`.
+class Kind(ABC, Generic[Typical]):
+    """One kind of problem. Every method is pure; what it needs to know of the site is :meth:`typical`.
 
     Attributes:
         name: names the kind in findings.
         threshold: a case is a finding from this score on.
-        error: the known error that it is tested with at a site; None where there is none.
+        error: the injected error that it is tested with at a site; None where there is none.
         explains: kinds whose findings in a case are but effects of one of this kind.
     """
 
@@ -93,19 +93,19 @@ class Kind(ABC, Generic[Usual]):
         """Measure a case: every object or the whole, suspect or not."""
 
     @abstractmethod
-    def usual(self, given: Sequence[Suspicion]) -> Usual:
-        """Return what is usual at the site, from the measurements of all its cases as they are annotated."""
+    def typical(self, given: Sequence[Suspicion]) -> Typical:
+        """Return what is typical at the site, from the measurements of all its cases as they are annotated."""
 
     @abstractmethod
-    def score(self, suspicion: Suspicion, usual: Usual) -> float:
+    def score(self, suspicion: Suspicion, typical: Typical) -> float:
         """Return from 0 to 1 how suspect it is."""
 
-    def figures(self, suspicion: Suspicion, usual: Usual) -> dict[str, float]:
+    def figures(self, suspicion: Suspicion, typical: Typical) -> dict[str, float]:
         """Return what tells a reader who sees the image what is wrong, beside amount, size and classes; by name.
 
         Args:
             suspicion: what was measured.
-            usual: at the site.
+            typical: at the site.
         """
         return {}
 
@@ -114,33 +114,33 @@ class Kind(ABC, Generic[Usual]):
         return max(scores, default=0.0)
 
     def doubts(self, scores: Floats) -> Floats:
-        """Return how probably each case of the site has such an error as it is given, before known errors say more.
+        """Return how probably each case of the site has such an error as it is given, before injected errors say more.
 
         Args:
             scores: of the cases, ``(n,)``.
         """
         return np.zeros(len(scores))
 
-    def amount(self, suspicion: Suspicion, usual: Usual) -> float | None:
+    def amount(self, suspicion: Suspicion, typical: Typical) -> float | None:
         """Return the signed length that is wrong; None where the kind measures none."""
         return None
 
-    def of_site(self, measured: Sequence[Measured], usual: Usual, names: Sequence[str]) -> tuple[Evidence, ...]:
+    def of_site(self, measured: Sequence[Measured], typical: Typical, names: Sequence[str]) -> tuple[Evidence, ...]:
         """Return what all cases of the site show together, as far as that is likely; empty where it is nothing.
 
         Args:
             measured: all that was measured at the site.
-            usual: at the site.
+            typical: at the site.
             names: of the classes, by label.
         """
         return ()
 
-    def suggestion(self, suspicion: Suspicion, usual: Usual, masks: CaseMasks) -> Classes | None:
+    def suggestion(self, suspicion: Suspicion, typical: Typical, masks: CaseMasks) -> Classes | None:
         """Return the annotation that is suggested: of the shape of the place, or of all samples; None without any.
 
         Args:
             suspicion: what was measured.
-            usual: at the site.
+            typical: at the site.
             masks: of the case.
         """
         return None

@@ -6,8 +6,8 @@ from typing import TypeGuard
 import numpy as np
 
 from ....transforms.array_types import Indices
-from ...channel.bootstrap import Interval, bootstrap_interval
-from ...channel.statuses import Evidence, EvidenceCode
+from ...annotation_bias.bootstrap import Interval, bootstrap_interval
+from ...annotation_bias.statuses import Evidence, EvidenceCode
 from ..thresholds import THRESHOLDS
 from .kind import Measured
 
@@ -48,7 +48,7 @@ def left_out(counted: Sequence[Counted], name: str) -> Evidence | None:
 
 
 def missing_share(counted: Sequence[Counted]) -> Interval | None:
-    """Return the share of missing objects with its interval over patients; None without objects."""
+    """Return the fraction of missing objects with its interval over patients; None without objects."""
     if not counted:
         return None
     missing = np.array([probability for _, probability, _ in counted])

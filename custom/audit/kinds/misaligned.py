@@ -23,22 +23,22 @@ class Misaligned(Kind[None]):
         if found is None:
             return []
         return [
-            Suspicion(case.index, found, disagreement=1 - min(found.dice, 1.0), uncertainty=2 * (1 - found.sureness))
+            Suspicion(case.index, found, disagreement=1 - min(found.dice, 1.0), uncertainty=2 * (1 - found.confidence))
         ]
 
-    def usual(self, given: Sequence[Suspicion]) -> None:
+    def typical(self, given: Sequence[Suspicion]) -> None:
         """Return nothing: a gain is a gain."""
 
-    def score(self, suspicion: Suspicion, usual: None) -> float:
+    def score(self, suspicion: Suspicion, typical: None) -> float:
         """Return gain / (gain + 0.15)."""
         gain: float = suspicion.features.gain
         return gain / (gain + THRESHOLDS.misaligned_gain)
 
-    def figures(self, suspicion: Suspicion, usual: None) -> dict[str, float]:
+    def figures(self, suspicion: Suspicion, typical: None) -> dict[str, float]:
         """Return ``shift`` in pixels, and ``mirrored``, 0 or 1: how the annotation would fit."""
         movement = suspicion.features.movement
         return {"shift": max(abs(step) for step in movement.steps), "mirrored": int(bool(movement.flipped))}
 
-    def suggestion(self, suspicion: Suspicion, usual: None, masks: CaseMasks) -> Classes | None:
+    def suggestion(self, suspicion: Suspicion, typical: None, masks: CaseMasks) -> Classes | None:
         """Return the whole annotation moved."""
         return as_samples(moved(as_volume(masks.annotation), suspicion.features.movement), len(masks.annotation))

@@ -9,7 +9,7 @@ from scipy import ndimage, optimize
 
 from ....transforms.array_types import Booleans, Classes, Floats
 from ....transforms.surfaces import bounding_box
-from ...channel.statuses import Evidence
+from ...annotation_bias.statuses import Evidence
 from ..examined import ExaminedCase
 from ..object_errors import ObjectLeftOut
 from ..thresholds import THRESHOLDS
@@ -17,8 +17,8 @@ from .kind import CaseMasks, Kind, Measured, Suspicion
 from .left_out import left_out
 from .objects import object_at, suspicion_of
 
-# Before a site's own objects are seen: the logit of the mean probability counts by one, a size tenfold the usual one by
-# two, the border of the image and another annotated object beside by a little.
+# Before a site's own objects are seen: the logit of the mean probability counts by one, a size tenfold the typical one
+# by two, the border of the image and another annotated object beside by a little.
 _BEFORE = np.array([-0.5, 1.0, 2.0, -0.5, 0.5])
 _SMALLEST_PROBABILITY = 1e-3
 # Farther from the next annotated object distance means nothing, in pixels.
@@ -31,7 +31,7 @@ class RealObjects:
 
     Attributes:
         weights: of one and the features; see :class:`Missing`.
-        pixels: usual size of annotated objects, by class.
+        pixels: typical size of annotated objects, by class.
     """
 
     weights: Floats
@@ -58,7 +58,7 @@ class Missing(Kind[RealObjects]):
         for label in range(1, case.num_classes + 1):
             matched = part.objects(label)
             partners = {number: given for given, number in matched.pairs}
-            probability = np.asarray(part.judged.probabilities[label], dtype=np.float64)
+            probability = np.asarray(part.predicted.probabilities[label], dtype=np.float64)
             for number, box in enumerate(ndimage.find_objects(matched.predicted), start=1):
                 inside = matched.predicted == number
                 pixels = np.count_nonzero(inside[box])
@@ -79,7 +79,7 @@ class Missing(Kind[RealObjects]):
                 found.append(suspicion_of(case.index, part, inside, features, (label,), annotated=False))
         return found
 
-    def usual(self, given: Sequence[Suspicion]) -> RealObjects:
+    def typical(self, given: Sequence[Suspicion]) -> RealObjects:
         """Fit P(real) to the site's predicted objects."""
         sizes: dict[int, list[float]] = {}
         for one in given:
@@ -90,11 +90,11 @@ class Missing(Kind[RealObjects]):
         real = np.array([bool(one.features[0]) for one in given])
         return RealObjects(_fitted(table, real), pixels)
 
-    def score(self, suspicion: Suspicion, usual: RealObjects) -> float:
+    def score(self, suspicion: Suspicion, typical: RealObjects) -> float:
         """Return u; 0 of objects that are annotated."""
         if suspicion.features[0]:
             return 0.0
-        return 1 / (1 + math.exp(-float(np.clip(_row(suspicion, usual.pixels) @ usual.weights, -30, 30))))
+        return 1 / (1 + math.exp(-float(np.clip(_row(suspicion, typical.pixels) @ typical.weights, -30, 30))))
 
     def of_case(self, scores: Sequence[float]) -> float:
         """Return the probability that any object is missing, 1 − Π(1 − u)."""
@@ -110,23 +110,23 @@ class Missing(Kind[RealObjects]):
         )
         return scores * min(max(share, 0.0), 1.0)
 
-    def figures(self, suspicion: Suspicion, usual: RealObjects) -> dict[str, float]:
+    def figures(self, suspicion: Suspicion, typical: RealObjects) -> dict[str, float]:
         """Return ``probability``: the model's, on average over the object."""
         return {"probability": suspicion.features[1]}
 
-    def of_site(self, measured: Sequence[Measured], usual: RealObjects, names: Sequence[str]) -> tuple[Evidence, ...]:
+    def of_site(self, measured: Sequence[Measured], typical: RealObjects, names: Sequence[str]) -> tuple[Evidence, ...]:
         """Return how many of the small, or else of all, objects of a class seem to be left out."""
         by_label: dict[int, list[Measured]] = {}
         for one in measured:
             by_label.setdefault(one.suspicion.labels[0], []).append(one)
         scored = {
-            label: [(one, self.score(one.suspicion, usual), bool(one.suspicion.features[0])) for one in of_label]
+            label: [(one, self.score(one.suspicion, typical), bool(one.suspicion.features[0])) for one in of_label]
             for label, of_label in by_label.items()
         }
         found = (left_out(scored[label], names[label]) for label in sorted(scored))
         return tuple(one for one in found if one is not None)
 
-    def suggestion(self, suspicion: Suspicion, usual: RealObjects, masks: CaseMasks) -> Classes | None:
+    def suggestion(self, suspicion: Suspicion, typical: RealObjects, masks: CaseMasks) -> Classes | None:
         """Return the annotation with the predicted object."""
         assert suspicion.place is not None
         given = suspicion.place.of(masks.annotation)

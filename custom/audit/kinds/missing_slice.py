@@ -13,7 +13,7 @@ from ..findings import Place
 from ..object_errors import SliceLeftOut
 from ..thresholds import THRESHOLDS
 from .kind import CaseMasks, Kind, Suspicion
-from .objects import annotated_anchor
+from .objects import annotated_reference_level
 
 # Objects that are interrupted for so many slices are two.
 _MOST_SLICES = 3
@@ -22,7 +22,7 @@ _MOST_SLICES = 3
 class MissingSlice(Kind[None]):
     """Gaps of up to three slices, along the last axis of volumes or across slices, in which an object is not annotated.
 
-    The only feature is the share of the gap's pixels in its slice that are not annotated.
+    The only feature is the fraction of the gap's pixels in its slice that are not annotated.
     """
 
     name = "missing_slice"
@@ -49,17 +49,19 @@ class MissingSlice(Kind[None]):
                     start, stop = zip(*((side.start, side.stop) for side in plane), strict=True)
                     place = Place(sample=0, start=(*start, index), stop=(*stop, index + 1))
                 pixels = float(np.count_nonzero(inside))
-                found.append(Suspicion(case.index, share, place, (label, *annotated_anchor(place)), (label,), pixels))
+                found.append(
+                    Suspicion(case.index, share, place, (label, *annotated_reference_level(place)), (label,), pixels)
+                )
         return found
 
-    def usual(self, given: Sequence[Suspicion]) -> None:
+    def typical(self, given: Sequence[Suspicion]) -> None:
         """Return nothing: a gap is a gap."""
 
-    def score(self, suspicion: Suspicion, usual: None) -> float:
+    def score(self, suspicion: Suspicion, typical: None) -> float:
         """Return the share that is not annotated."""
         return float(suspicion.features)
 
-    def suggestion(self, suspicion: Suspicion, usual: None, masks: CaseMasks) -> Classes | None:
+    def suggestion(self, suspicion: Suspicion, typical: None, masks: CaseMasks) -> Classes | None:
         """Return the slice with the gap filled."""
         assert suspicion.place is not None
         label = suspicion.labels[0]
@@ -69,7 +71,7 @@ class MissingSlice(Kind[None]):
 
 
 def _gaps(inside: Booleans) -> Iterator[tuple[int, Booleans, float]]:
-    """Yield the slices of gaps: index, the gap's pixels ``(H, W)``, and the share of them that is not annotated."""
+    """Yield the slices of gaps: index, the gap's pixels ``(H, W)``, and the fraction of them that is not annotated."""
     if not inside.any():
         return
     filled = _closed(inside) & ~inside

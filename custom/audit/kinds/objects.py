@@ -15,12 +15,12 @@ from .kind import Suspicion
 _GRID = 8
 
 
-def annotated_anchor(place: Place) -> tuple[int, ...]:
+def annotated_reference_level(place: Place) -> tuple[int, ...]:
     """Return numbers that name an annotated object as long as its annotation stays."""
     return (place.sample, *place.start, *place.stop, place.samples)
 
 
-def predicted_anchor(place: Place) -> tuple[int, ...]:
+def predicted_reference_level(place: Place) -> tuple[int, ...]:
     """Return numbers that name a predicted object, the same where it lies a few pixels elsewhere."""
     middles = ((start + stop) // 2 for start, stop in zip(place.start, place.stop, strict=True))
     return ((place.sample + place.samples // 2) // _GRID, *(middle // _GRID for middle in middles))
@@ -56,7 +56,7 @@ def suspicion_of(
         case,
         features,
         part.place(box),
-        annotated_anchor(own) if annotated else predicted_anchor(own),
+        annotated_reference_level(own) if annotated else predicted_reference_level(own),
         labels,
         float(np.count_nonzero(inside)),
         disagreement=1 - 2 * np.count_nonzero(inside[box] & other) / total,

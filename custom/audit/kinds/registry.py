@@ -3,6 +3,7 @@
 from typing import Any
 
 from .boundary import Boundary
+from .confused_class import Confused
 from .empty import Empty
 from .equal_images import EqualImages
 from .kind import Kind
@@ -11,7 +12,6 @@ from .missing import Missing
 from .missing_slice import MissingSlice
 from .specks import Specks
 from .spurious import Spurious
-from .swapped import Swapped
 from .wrong_pair import WrongPair
 
 KINDS: tuple[Kind[Any], ...] = (
@@ -20,7 +20,7 @@ KINDS: tuple[Kind[Any], ...] = (
     Boundary(),
     Missing(),
     Spurious(),
-    Swapped(),
+    Confused(),
     EqualImages(),
     Empty(),
     MissingSlice(),

@@ -1,4 +1,4 @@
-"""Specks: objects of a few pixels beside objects that are usually much larger, such as a slip of the brush leaves."""
+"""Specks: objects of a few pixels beside objects that are typically much larger, such as a slip of the brush leaves."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _GAP = 3
 
 
 class Specks(Kind[dict[int, float]]):
-    """Tiny objects; what is usual is the median size of a class's objects in pixels."""
+    """Tiny objects; what is typical is the median size of a class's objects in pixels."""
 
     name = "specks"
 
@@ -28,7 +28,7 @@ class Specks(Kind[dict[int, float]]):
         if part is None:
             return []
         for label in range(1, case.num_classes + 1):
-            labelled, _ = label_lesions(part.judged.annotated_as(label))
+            labelled, _ = label_lesions(part.predicted.annotated_as(label))
             for number, box in enumerate(ndimage.find_objects(labelled), start=1):
                 around = labelled[grown_box(box, (_GAP,) * labelled.ndim, labelled.shape)]
                 if (
@@ -45,22 +45,22 @@ class Specks(Kind[dict[int, float]]):
                 )
         return found
 
-    def usual(self, given: Sequence[Suspicion]) -> dict[int, float]:
+    def typical(self, given: Sequence[Suspicion]) -> dict[int, float]:
         """Return the median size of the objects of each class."""
         sizes: dict[int, list[float]] = {}
         for one in given:
             sizes.setdefault(one.labels[0], []).append(one.pixels or 0.0)
         return {label: float(np.median(of_label)) for label, of_label in sizes.items()}
 
-    def score(self, suspicion: Suspicion, usual: dict[int, float]) -> float:
+    def score(self, suspicion: Suspicion, typical: dict[int, float]) -> float:
         """Return 1 less half of its size over the largest one of a speck, not below 0."""
-        largest = min(THRESHOLDS.max_speck_pixels, THRESHOLDS.speck_fraction * usual.get(suspicion.labels[0], 0.0))
+        largest = min(THRESHOLDS.max_speck_pixels, THRESHOLDS.speck_fraction * typical.get(suspicion.labels[0], 0.0))
         return max(0.0, 1 - 0.5 * (suspicion.pixels or 0.0) / largest) if largest > 0 else 0.0
 
-    def figures(self, suspicion: Suspicion, usual: dict[int, float]) -> dict[str, float]:
+    def figures(self, suspicion: Suspicion, typical: dict[int, float]) -> dict[str, float]:
         """Return ``pixels``: of the speck."""
         return {"pixels": round(suspicion.pixels or 0)}
 
-    def suggestion(self, suspicion: Suspicion, usual: dict[int, float], masks: CaseMasks) -> Classes | None:
+    def suggestion(self, suspicion: Suspicion, typical: dict[int, float], masks: CaseMasks) -> Classes | None:
         """Leave it out."""
         return without_object(masks.annotation, suspicion)

@@ -15,8 +15,8 @@ from .objects import suspicion_of, without_object
 class Spurious(Kind[None]):
     """Annotated objects of which the model sees little: 1 − mean p of any class in them, half of it where one matches.
 
-    The mean tells known errors better than the largest probability does, most of all where the model has learnt them.
-    Features are that mean, and whether the object matches no predicted one of whatever class.
+    The mean tells injected errors better than the largest probability does, most of all where the model has learnt
+    them. Features are that mean, and whether the object matches no predicted one of whatever class.
     """
 
     name = "spurious"
@@ -28,7 +28,7 @@ class Spurious(Kind[None]):
         part, found = case.part, []
         if part is None:
             return []
-        foreground = 1 - np.asarray(part.judged.probabilities[0], dtype=np.float64)
+        foreground = 1 - np.asarray(part.predicted.probabilities[0], dtype=np.float64)
         lone = set(part.of_any_class.unmatched_annotated)
         for label in range(1, case.num_classes + 1):
             matched = part.objects(label)
@@ -41,18 +41,18 @@ class Spurious(Kind[None]):
                 found.append(suspicion_of(case.index, part, inside, features, (label,), annotated=True))
         return found
 
-    def usual(self, given: Sequence[Suspicion]) -> None:
+    def typical(self, given: Sequence[Suspicion]) -> None:
         """Return nothing: the model's probability is enough."""
 
-    def score(self, suspicion: Suspicion, usual: None) -> float:
+    def score(self, suspicion: Suspicion, typical: None) -> float:
         """Return 1 − mean p, by half for an object that is predicted, too."""
         mean, is_lone = suspicion.features
         return float(1 - mean) * (1.0 if is_lone else THRESHOLDS.weight_of_predicted)
 
-    def figures(self, suspicion: Suspicion, usual: None) -> dict[str, float]:
+    def figures(self, suspicion: Suspicion, typical: None) -> dict[str, float]:
         """Return ``probability``: the model's, on average over the object."""
         return {"probability": suspicion.features[0]}
 
-    def suggestion(self, suspicion: Suspicion, usual: None, masks: CaseMasks) -> Classes | None:
+    def suggestion(self, suspicion: Suspicion, typical: None, masks: CaseMasks) -> Classes | None:
         """Leave it out."""
         return without_object(masks.annotation, suspicion)

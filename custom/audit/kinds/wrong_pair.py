@@ -25,8 +25,8 @@ class PairFeatures:
 class WrongPair(Kind[dict[int, SingleFloats]]):
     """Annotations of other images: another case of the site fits better, or nothing fits although the model is sure.
 
-    Annotation and prediction are compared as small pictures, so that all pairs of a site's cases can be. What is usual
-    are the predictions of the site's cases.
+    Annotation and prediction are compared as small pictures, so that all pairs of a site's cases can be. What is
+    typical are the predictions of the site's cases.
     """
 
     name = "wrong_pair"
@@ -50,23 +50,23 @@ class WrongPair(Kind[dict[int, SingleFloats]]):
                 case.index,
                 features,
                 disagreement=disagreement,
-                uncertainty=0.0 if found is None else 2 * (1 - found.sureness),
+                uncertainty=0.0 if found is None else 2 * (1 - found.confidence),
             )
         ]
 
-    def usual(self, given: Sequence[Suspicion]) -> dict[int, SingleFloats]:
+    def typical(self, given: Sequence[Suspicion]) -> dict[int, SingleFloats]:
         """Return the predictions of all cases."""
         return {one.case: one.features.predicted for one in given}
 
-    def score(self, suspicion: Suspicion, usual: dict[int, SingleFloats]) -> float:
+    def score(self, suspicion: Suspicion, typical: dict[int, SingleFloats]) -> float:
         """Return how much better another case's prediction fits, or that nothing does."""
         annotated = suspicion.features.annotated
         if suspicion.features.aligned is None:
             # Nothing is annotated, or the model sees nothing: it says nothing of what belongs there.
             return 0.0
-        own = thumbnail_dice(annotated, usual[suspicion.case])
-        others = [thumbnail_dice(annotated, predicted) for case, predicted in usual.items() if case != suspicion.case]
-        contained = (thumbnail_containment(annotated, usual[suspicion.case]) - THRESHOLDS.contained_from) / (
+        own = thumbnail_dice(annotated, typical[suspicion.case])
+        others = [thumbnail_dice(annotated, predicted) for case, predicted in typical.items() if case != suspicion.case]
+        contained = (thumbnail_containment(annotated, typical[suspicion.case]) - THRESHOLDS.contained_from) / (
             1 - THRESHOLDS.contained_from
         )
         margin = max(others, default=0.0) - own - THRESHOLDS.contained_margin * max(contained, 0.0)
@@ -75,11 +75,11 @@ class WrongPair(Kind[dict[int, SingleFloats]]):
             _fits_nowhere(suspicion.features.aligned),
         )
 
-    def suggestion(self, suspicion: Suspicion, usual: dict[int, SingleFloats], masks: CaseMasks) -> Classes | None:
+    def suggestion(self, suspicion: Suspicion, typical: dict[int, SingleFloats], masks: CaseMasks) -> Classes | None:
         """Return the prediction."""
         return masks.predicted.copy()
 
 
 def _fits_nowhere(aligned: Alignment) -> float:
     best = aligned.dice + aligned.gain
-    return max(0.0, 1 - best / THRESHOLDS.min_dice_of_pair / 2) * (2 * aligned.sureness - 1)
+    return max(0.0, 1 - best / THRESHOLDS.min_dice_of_pair / 2) * (2 * aligned.confidence - 1)

@@ -25,7 +25,7 @@ class NoiseChoice:
     Args:
         model: the noise as the papers write it, ``M(25,-25,10,0.2)``.
         exact: fix the number of sites that draw larger.
-        stratified: share of the limit from which strengths go up in equal steps; None draws them.
+        stratified: fraction of the limit from which strengths go up in equal steps; None draws them.
 
     Raises:
         DataError: if the text or the share cannot be used.
@@ -76,7 +76,7 @@ def missing_lesions_seed(seed: int, *purpose: str | int) -> int:
 
 
 def check_completeness(completeness: Sequence[float] | None, num_sites: int) -> None:
-    """Check the shares of lesions that sites annotate.
+    """Check the fractions of lesions that sites annotate.
 
     Raises:
         DataError: if there is not a share from 0 to 1 for every site.

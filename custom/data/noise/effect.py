@@ -76,11 +76,13 @@ def completeness_without_effect(completeness: float, lesions: Sequence[int]) -> 
     """Say why no lesion was left out.
 
     Args:
-        completeness: the share of each mask's lesions that was to stay.
+        completeness: the fraction of each mask's lesions that was to stay.
         lesions: number of lesions of each mask.
     """
     found = (
-        f"they have at most {max(lesions)} lesions each, of which a share of {completeness:g} is all after rounding. "
+        f"they have at most {max(lesions)} lesions each, of which a fraction of {completeness:g} is all after "
+        f"rounding. "
+        f""
         "Ask for a smaller share"
         if any(lesions)
         else "none has a lesion. Leave the site its annotations"

@@ -120,8 +120,8 @@ def write_federation_copy(
         out: the copy's folder, absent or empty; it appears when everything is written.
         copy_site: copies one site, given its number from 0.
         what: what is wrong with the copy's annotations, for its description.
-        made: how it was made, likewise.
-        watch: is told which site is copied.
+        made: how it was made, as above.
+        watch: learns which site is copied.
 
     Raises:
         DataError: if the federation cannot be read or the output folder holds files.

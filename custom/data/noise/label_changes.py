@@ -86,7 +86,7 @@ class ContourNoiseChange(LabelChange):
 
     def _changed(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
         """Draw on a picture, or on a volume slice by slice, as an annotator draws."""
-        # MONAI takes 2 s, scikit-image more, which a copy with other noise need not wait for; likewise below.
+        # MONAI takes 2 s, scikit-image more, which a copy with other noise need not wait for; also below.
         from ....transforms.noise.contour_evolution import ContourEvolution  # noqa: PLC0415
 
         evolution = ContourEvolution(self._noise.mean, self._noise.spread)
@@ -118,7 +118,7 @@ class MissingLesionsChange(LabelChange):
     """Masks that lack lesions, in volumes whole ones.
 
     Args:
-        completeness: share of the lesions that stay.
+        completeness: fraction of the lesions that stay.
         seed: the copy's.
     """
 

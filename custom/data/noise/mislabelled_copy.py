@@ -34,7 +34,7 @@ def mislabel_cases(
         table: for clinical noise which classes are confused; see
             :func:`fedannot.transforms.noise.confusion_table.read_confusions`.
         seed: seed of every site's wrong labels.
-        watch: is told how far it is.
+        watch: learns how far it is.
 
     Raises:
         DataError: if the federation cannot be read, is not for classification, the output folder holds files, the

@@ -34,7 +34,7 @@ def add_contour_noise(
         out: the copy's folder, absent or empty; it appears when everything is written.
         choice: which noise.
         seed: seed of the sites' noise and of every mask's.
-        watch: is told how far it is.
+        watch: learns how far it is.
 
     Raises:
         DataError: if the federation cannot be read, the output folder holds files, or the noise is too weak for the
@@ -61,7 +61,7 @@ def add_contour_noise(
 def leave_lesions_out(
     source: Path, out: Path, completeness: Sequence[float], *, seed: int = 0, watch: Watch | None = None
 ) -> None:
-    """Write a copy of a federation whose sites annotate only a share of each case's lesions.
+    """Write a copy of a federation whose sites annotate only a fraction of each case's lesions.
 
     Lesions are dropped in the whole mask, a volume's before it is cut into slices; see
     :class:`fedannot.transforms.noise.missing_lesions.DropLesions`. For the rest as :func:`add_contour_noise`.
@@ -69,9 +69,9 @@ def leave_lesions_out(
     Args:
         source: the federation's folder.
         out: the copy's folder, absent or empty; it appears when everything is written.
-        completeness: share of the lesions that stay annotated, one for every site.
+        completeness: fraction of the lesions that stay annotated, one for every site.
         seed: seed of every mask's lesions.
-        watch: is told how far it is.
+        watch: learns how far it is.
 
     Raises:
         DataError: if the federation cannot be read, the output folder holds files, the shares cannot be used, or one
@@ -102,7 +102,7 @@ def follow_protocols(source: Path, out: Path, protocols: str, *, seed: int = 0, 
         out: the copy's folder, absent or empty; it appears when everything is written.
         protocols: the protocol of each site, ``0-0-C-D``, or of all.
         seed: seed of every mask's random part.
-        watch: is told how far it is.
+        watch: learns how far it is.
 
     Raises:
         DataError: if the federation cannot be read, the output folder holds files, the protocols cannot be used, or

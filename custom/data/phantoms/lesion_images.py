@@ -31,7 +31,7 @@ class LesionImages(Drawing):
     Args:
         noise: contour noise, ``M(25,-25,10,0.2)``; None leaves the labels clean.
         exact: see :class:`fedannot.custom.data.noise.choice.NoiseChoice`.
-        stratified: likewise.
+        stratified: as above.
 
     Example:
         >>> LesionImages(noise="M(25,-25,10,0.25)", exact=True, stratified=0.5).imperfection

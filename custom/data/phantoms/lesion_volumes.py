@@ -23,7 +23,7 @@ class LesionVolumes(Drawing):
     """Volumes with several lesions.
 
     Args:
-        completeness: share of each volume's lesions that a site annotates, one for every site; None for all lesions.
+        completeness: fraction of each volume's lesions that a site annotates, one for every site; None for all lesions.
 
     Example:
         >>> LesionVolumes(completeness=(0.4, 0.6, 0.8, 1.0)).imperfection
@@ -39,7 +39,7 @@ class LesionVolumes(Drawing):
 
     @property
     def imperfection(self) -> str | None:
-        """The shares of lesions that sites annotate."""
+        """The fractions of lesions that sites annotate."""
         return None if self.completeness is None else completeness_text(self.completeness)
 
     def draw_site(self, site: PhantomSite) -> DrawnSite:

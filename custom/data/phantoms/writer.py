@@ -33,7 +33,7 @@ def write_phantom_federation(
         seed: seed of everything random.
         images_per_site: training cases of each site, one number for all or one for each; None for the drawing's own.
         test_images: cases of the test set; None for the drawing's own.
-        watch: is told which site is drawn.
+        watch: learns which site is drawn.
 
     Raises:
         DataError: if the folder holds files, a count is below 1 or the imperfection cannot be used.

@@ -1,20 +1,21 @@
-"""`audit`: a short federation whose models judge annotations that they have not learnt, and what each site is told.
+"""`audit`: a short federation whose reference models predict annotations that they have not learnt, and what each site
+is reported.
 
 Sites split their patients into parts. For every part a model is trained by federated averaging on the other parts, and
-judges this one. The sites report their annotation channels as in `auto`; the server finds zero, tests all sites and
+predicts this one. The sites report their annotation bias as in `auto`; the server finds zero, tests all sites and
 parameters together, and tells each site alone what is concluded of it. What is found case by case stays at the site.
 
 Equations, by what they define:
     parts of the patients                fedannot.custom.methods.audit.folds.parts
-    β, offset of a site                  fedannot.custom.channel.site_estimates.estimate_offset
-    completeness                         fedannot.custom.channel.site_estimates.estimate_completeness
-    a, zero of the offsets               fedannot.custom.channel.anchor.choose_anchor
-    what is established                  fedannot.custom.channel.established.established
+    β, offset of a site                  fedannot.custom.annotation_bias.site_estimates.estimate_offset
+    completeness                         fedannot.custom.annotation_bias.site_estimates.estimate_completeness
+    a, zero of the offsets               fedannot.custom.annotation_bias.reference_level.choose_reference_level
+    what is confirmed                  fedannot.custom.annotation_bias.significance.confirmed
     scores of cases                      fedannot.custom.audit.auditing.audit_site
 """
 
 from ...interface.declaration import Method
-from .outbound import LEAVES
+from .outbound import OUTBOUND_FIELDS
 from .settings import AuditSettings
 
 METHOD = Method(
@@ -23,5 +24,5 @@ METHOD = Method(
     AuditSettings,
     f"{__name__}.server:AuditServer",
     f"{__name__}.site:AuditSite",
-    LEAVES,
+    OUTBOUND_FIELDS,
 )

@@ -1,4 +1,4 @@
-"""Which patients of a site which model of an audit learns, and which it judges."""
+"""Which patients of a site which model of an audit learns, and which it predicts."""
 
 from collections.abc import Collection
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from ...seeding import derive_seed
 
-# A model that has learnt nothing judges nothing.
+# A model that has learnt nothing predicts nothing.
 _FEWEST_UNITS = 2
 
 
@@ -21,7 +21,7 @@ def fold_of_round(round_number: int, rounds_of_fold: int) -> int:
 
 
 def parts(units: Collection[str], folds: int, *, seed: int, site: str) -> dict[str, int]:
-    """Return for every patient the fold whose model judges and does not learn it; the parts differ by one at most.
+    """Return for every patient the fold whose model predicts and does not learn it; the parts differ by one at most.
 
     Args:
         units: the site's patients or volumes.

@@ -1,4 +1,4 @@
-"""Training on all parts of the patients but one, whose model is kept and judges that part."""
+"""Training on all parts of the patients but one, whose model is kept and predicts that part."""
 
 from dataclasses import replace
 
@@ -10,24 +10,24 @@ from ...data.site_data import SiteData
 from ...data.tensor_files import save_tensors_of_round
 from ...interface.views import Answer, SiteView, Trained
 from ...networks.devices import params_in_main_memory
-from ...task_names import KEEP_JUDGE
+from ...task_names import KEEP_REFERENCE_MODEL
 from ...training.batches import training_batches
 from ..fedavg.site import FedAvgSite
 from .folds import fold_of_round, parts
-from .judges import Judges
+from .reference_models import ReferenceModels
 from .settings import FoldsSettings
 
 # In a site's run folder: the model of each fold but the last.
-JUDGES_FOLDER = "judges"
+REFERENCE_MODELS_FOLDER = "judges"
 
 
 class FoldsSite(FedAvgSite):
-    """Trains the models that judge, and keeps them; what they judge is up to the method."""
+    """Trains the reference models, and keeps them; what they predict is up to the method."""
 
     settings: FoldsSettings
 
     def train(self, network: nn.Module, site: SiteView) -> Trained:
-        """Train on the patients that the round's model will not judge."""
+        """Train on the patients that the round's model will not predict."""
         data = site.load(TRAINING)
         fold = fold_of_round(site.round_number, self.settings.rounds_of_fold)
         part = self._parts(data, site)
@@ -41,17 +41,17 @@ class FoldsSite(FedAvgSite):
         return self.settings.training.learning_rate_at((site.round_number - 1) % rounds + 1, rounds)
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``keep_judge``."""
-        if task != KEEP_JUDGE:
+        """Answer ``keep_predict``."""
+        if task != KEEP_REFERENCE_MODEL:
             return super().answer(task, network, site)
         fold = fold_of_round(site.round_number - 1, self.settings.rounds_of_fold)
         folder = site.run_folder / _folder_of(fold)
         save_tensors_of_round(folder, site.round_number - 1, params_in_main_memory(network))
         return Answer({"has_kept": True})
 
-    def judges(self, network: nn.Module, site: SiteView) -> Judges:
-        """Return the models that judge, of which the received one is of the last fold."""
-        return Judges(self.settings, network, self._parts(site.load(TRAINING), site), self._kept(site))
+    def models(self, network: nn.Module, site: SiteView) -> ReferenceModels:
+        """Return the reference models, of which the received one is of the last fold."""
+        return ReferenceModels(self.settings, network, self._parts(site.load(TRAINING), site), self._kept(site))
 
     def _parts(self, data: SiteData, site: SiteView) -> dict[str, int]:
         return parts(data.units, self.settings.folds, seed=site.seed, site=site.name)
@@ -65,4 +65,4 @@ class FoldsSite(FedAvgSite):
 
 
 def _folder_of(fold: int) -> str:
-    return f"{JUDGES_FOLDER}/part_{fold + 1}"
+    return f"{REFERENCE_MODELS_FOLDER}/part_{fold + 1}"

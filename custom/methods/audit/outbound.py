@@ -2,14 +2,16 @@
 
 from ...audit.kind_names import SEGMENTATION_KINDS
 from ...outbound.fields import OutboundField
-from ...task_names import AUDIT_CASES, CONCLUDE, KEEP_JUDGE
-from ..auto.outbound import CHANNEL_FIELDS
+from ...task_names import AUDIT_CASES, CONCLUDE, KEEP_REFERENCE_MODEL
+from ..auto.outbound import BIAS_FIELDS
 
 FLAGGED, AUROC = "flagged_shares", "kind_aurocs"
 
-# What every method leaves whose models judge patients that they have not learnt.
+# What every method leaves whose reference models predict patients that they have not learnt.
 FOLDS_FIELDS = (
-    OutboundField("has_kept", (KEEP_JUDGE,), "flag", "whether the site has kept the model that judges a part of it"),
+    OutboundField(
+        "has_kept", (KEEP_REFERENCE_MODEL,), "flag", "whether the site has kept the reference model a part of it"
+    ),
     OutboundField("has_concluded", (CONCLUDE,), "flag", "whether the site has what the federation concludes of it"),
 )
 
@@ -27,7 +29,7 @@ def share_fields(task: str, num_kinds: int) -> tuple[OutboundField, ...]:
             FLAGGED,
             (task,),
             "numbers",
-            "share of the patients with a finding, by kind of problem: what the federation's page shows",
+            "fraction of the patients with a finding, by kind of problem: what the federation's page shows",
             "num_patients",
             length=num_kinds,
             limits=(0.0, 1.0),
@@ -36,7 +38,8 @@ def share_fields(task: str, num_kinds: int) -> tuple[OutboundField, ...]:
             AUROC,
             (task,),
             "numbers",
-            "how well known errors of each kind are told from none at the site: what its findings are worth",
+            "how well injected errors of each kind are distinguished from none at the site: what its findings are "
+            "worth",
             "num_patients",
             length=num_kinds,
             limits=(0.0, 1.0),
@@ -44,4 +47,4 @@ def share_fields(task: str, num_kinds: int) -> tuple[OutboundField, ...]:
     )
 
 
-LEAVES = (*CHANNEL_FIELDS, *FOLDS_FIELDS, *share_fields(AUDIT_CASES, len(SEGMENTATION_KINDS)))
+OUTBOUND_FIELDS = (*BIAS_FIELDS, *FOLDS_FIELDS, *share_fields(AUDIT_CASES, len(SEGMENTATION_KINDS)))

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import Field
 
-from ...channel.statuses import Unit
+from ...annotation_bias.statuses import Unit
 from ...records.plain_values import finite
 from ...records.round_records import Record
 from .outbound import AUROC, FLAGGED
@@ -15,8 +15,8 @@ class KindShare(Record):
     """What a site reported of one kind of problem; None where too few patients stand behind it.
 
     Attributes:
-        flagged: share of the patients with a finding.
-        auroc: how well known errors of the kind are told from none there.
+        flagged: fraction of the patients with a finding.
+        auroc: how well injected errors of the kind are distinguished from none there.
     """
 
     flagged: float | None
@@ -31,15 +31,15 @@ class AuditRecord(Record):
         kinds: by site and kind of problem.
         patients: audited, by site.
         units: of the offsets, by site; empty where contours are not what is audited.
-        told: sites that have what the federation concludes of them.
-        is_fit: whether the model found enough of what is annotated to judge it; None where that was not asked.
+        informed: sites that have what the federation concludes of them.
+        is_fit: whether the model found enough of what is annotated to predict it; None where that was not asked.
     """
 
     version: int = 1
     kinds: dict[str, dict[str, KindShare]]
     patients: dict[str, int]
     units: dict[str, Unit] = Field(default_factory=dict)
-    told: tuple[str, ...]
+    informed: tuple[str, ...]
     is_fit: bool | None = None
 
     @classmethod
@@ -47,7 +47,7 @@ class AuditRecord(Record):
         cls,
         reported: Mapping[str, Mapping[str, Any]],
         kinds: Sequence[str],
-        told: Sequence[str],
+        informed: Sequence[str],
         units: Mapping[str, Unit] | None = None,
         *,
         is_fit: bool | None = None,
@@ -57,14 +57,14 @@ class AuditRecord(Record):
         Args:
             reported: the fields of each site's answer, which the guard has checked.
             kinds: the kinds of problems, in the order of the fields.
-            told: see above.
+            informed: see above.
             units: see above.
             is_fit: see above.
         """
         record = cls(
             kinds={site: _shares(fields, kinds) for site, fields in reported.items()},
             patients={site: fields["num_patients"] for site, fields in reported.items()},
-            told=tuple(told),
+            informed=tuple(informed),
         )
         added = {"units": None if units is None else dict(units), "is_fit": is_fit}
         return record.model_copy(update={name: value for name, value in added.items() if value is not None})

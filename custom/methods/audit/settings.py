@@ -5,15 +5,15 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from ...settings import RunSettings
-from ..auto.settings import JudgingSettings
+from ..auto.settings import BiasSettings
 
 
 class FoldsSettings(RunSettings):
-    """Settings of methods whose models judge patients that they have not learnt.
+    """Settings of methods whose reference models predict patients that they have not learnt.
 
     Args:
-        folds: parts of each site's patients, each judged by a model that has not learnt it; 1 judges all by an early
-            model that has, which is quicker and misses more.
+        folds: parts of each site's patients, each predicted by a model that has not learnt it; 1 predicts all by an
+            early model that has, which is quicker and misses more.
     """
 
     folds: Annotated[int, Field(ge=1, le=5)] = 2
@@ -32,7 +32,7 @@ class FoldsSettings(RunSettings):
         return self
 
 
-class AuditSettings(JudgingSettings, FoldsSettings):
+class AuditSettings(BiasSettings, FoldsSettings):
     """Settings of an audit: federated averaging, once for every part of the patients, then the estimates."""
 
     method: str = "audit"

@@ -2,32 +2,32 @@
 
 from torch import nn
 
+from ...annotation_bias.statuses import Unit
 from ...audit.findings import AUDIT_FOLDER, read_audit, write_audit
 from ...audit.kind_names import SEGMENTATION_KINDS
-from ...channel.statuses import Unit
 from ...data.datalist import TRAINING
 from ...interface.views import Answer, SiteView
 from ...seeding import derive_seed
-from ...task_names import AUDIT_CASES, CONCLUDE, ESTIMATE_CHANNEL
+from ...task_names import AUDIT_CASES, CONCLUDE, ESTIMATE_ANNOTATION_BIAS
 from ..auto.site import reviewed_cases
 from .folds_site import FoldsSite
 from .settings import AuditSettings
 
 
 class AuditSite(FoldsSite):
-    """Trains the models that judge, keeps them, and scores its cases; findings lie in the run's folder as ``audit``."""
+    """Trains the reference models, keeps them, and scores its cases; findings lie in the run's folder as ``audit``."""
 
     settings: AuditSettings
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``keep_judge``, ``estimate_channel``, ``audit_cases`` or ``conclude``."""
+        """Answer ``keep_predict``, ``estimate_channel``, ``audit_cases`` or ``conclude``."""
         if task == CONCLUDE:
             return self._conclude(site)
-        if task == ESTIMATE_CHANNEL:
-            from ..auto.channel_report import channel_report  # noqa: PLC0415
+        if task == ESTIMATE_ANNOTATION_BIAS:
+            from ..auto.bias_measurement import measure_bias  # noqa: PLC0415
 
-            judges, seed = self.judges(network, site), derive_seed(site.seed, site.name, site.round_number, "channel")
-            return channel_report(judges, site.load(TRAINING), reviewed_cases(site), self.settings, seed=seed)
+            models, seed = self.models(network, site), derive_seed(site.seed, site.name, site.round_number, "channel")
+            return measure_bias(models, site.load(TRAINING), reviewed_cases(site), self.settings, seed=seed)
         if task == AUDIT_CASES:
             return self._audit(network, site)
         return super().answer(task, network, site)
@@ -37,11 +37,11 @@ class AuditSite(FoldsSite):
         from ...audit.auditing import audit_site  # noqa: PLC0415
         from .site_report import site_report  # noqa: PLC0415
 
-        judges, data, folder = self.judges(network, site), site.load(TRAINING), site.run_folder / AUDIT_FOLDER
+        models, data, folder = self.models(network, site), site.load(TRAINING), site.run_folder / AUDIT_FOLDER
         seed = derive_seed(site.seed, site.name, "audit")
-        found = audit_site(data, judges.network_of, judges.inference, site.locate().folder, folder, seed=seed)
+        found = audit_site(data, models.network_of, models.inference, site.locate().folder, folder, seed=seed)
         unit: Unit = "px" if data.cases[0].spacing is None else "mm"
-        return site_report(site, data, judges, self.settings, found, kinds=SEGMENTATION_KINDS, unit=unit)
+        return site_report(site, data, models, self.settings, found, kinds=SEGMENTATION_KINDS, unit=unit)
 
     def _conclude(self, site: SiteView) -> Answer:
         """Add what the federation concludes to the findings."""

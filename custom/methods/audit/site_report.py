@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ...annotation_bias.statuses import Unit
 from ...audit.decisions import DECISIONS_FILE, read_decisions, write_decisions
-from ...audit.findings import AUDIT_FOLDER, AuditedCase, JudgedBy, KindResult, SiteAudit, write_audit
-from ...channel.statuses import Unit
+from ...audit.findings import AUDIT_FOLDER, AuditedCase, KindResult, ReferenceModelKind, SiteAudit, write_audit
 from ...data.site_data import SiteData
 from ...data.whole_files import private_folder
 from ...interface.views import Answer, SiteView
@@ -16,7 +16,7 @@ from .outbound import AUROC, FLAGGED
 from .settings import FoldsSettings
 
 if TYPE_CHECKING:
-    from .judges import Judges
+    from .reference_models import ReferenceModels
 
 _DIGITS = 3
 
@@ -24,7 +24,7 @@ _DIGITS = 3
 def site_report(
     site: SiteView,
     data: SiteData,
-    judges: "Judges",
+    models: "ReferenceModels",
     settings: FoldsSettings,
     found: tuple[Sequence[AuditedCase], Sequence[KindResult]],
     *,
@@ -38,7 +38,7 @@ def site_report(
     Args:
         site: the site.
         data: what was audited.
-        judges: the models that judged.
+        models: the reference models.
         settings: the job's.
         found: the cases, the worst first, and what was looked for.
         kinds: of which shares leave, in their order.
@@ -54,8 +54,8 @@ def site_report(
             data=str(site.locate().folder.resolve()),
             method=settings.method,
             made=datetime.now(UTC).isoformat(timespec="seconds"),
-            model_sha256=model_hash(judges.last.state_dict()),
-            judged_by=JudgedBy(folds=judges.num_judging, num_absent=judges.num_absent),
+            model_sha256=model_hash(models.last.state_dict()),
+            predicted_by=ReferenceModelKind(folds=models.num_models, num_absent=models.num_absent),
             task=settings.task,
             classes=data.classes,
             unit=unit,
@@ -89,7 +89,7 @@ def _keep_decisions(site: SiteView) -> None:
 
 
 def _share(kind: str, cases: Sequence[AuditedCase], num_patients: int) -> float:
-    """Share of the patients with a finding of a kind."""
+    """Fraction of the patients with a finding of a kind."""
     flagged = {case.unit for case in cases if any(one.kind == kind for one in case.findings)}
     return round(len(flagged) / num_patients, _DIGITS)
 

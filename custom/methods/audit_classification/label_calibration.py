@@ -1,6 +1,7 @@
-"""What scores of labels are worth at a site: how well known wrong labels are told, and the probability of a wrong one.
+"""What scores of labels are worth at a site: how well known wrong labels are detected, and the probability of a wrong
+one.
 
-The given labels are a mixture of right and wrong ones, in the share of the noise level. So known wrong labels are
+The given labels are a mixture of right and wrong ones, in the fraction of the noise level. So known wrong labels are
 compared with labels of which some are wrong, too (Elkan and Noto, *Learning Classifiers from Only Positive and
 Unlabeled Data*, KDD 2008).
 """

@@ -1,62 +1,66 @@
-"""A site scores its labels, and says what leaves of that: a share over patients, and how well wrong labels are told."""
+"""A site scores its labels, and says what leaves of that: a share over patients, and how well wrong labels are
+detected.
+"""
 
 import hashlib
 
 import numpy as np
 
+from ...annotation_bias.estimate import Estimate
 from ...audit.calibration import Calibration
 from ...audit.examined import entropy
 from ...audit.findings import AuditedCase, Finding, KindResult
 from ...audit.kind_names import CLASSIFICATION_KINDS
-from ...channel.estimate import Estimate
 from ...data.datalist import TRAINING
 from ...data.site_data import SiteData
 from ...interface.views import Answer, SiteView
 from ...seeding import derive_seed
-from ..audit.judges import Judges
+from ..audit.reference_models import ReferenceModels
 from ..audit.site_report import site_report
+from ..auto_classification.confident_samples import estimate_noise_level
 from ..auto_classification.outbound import NOISE_LEVEL
-from ..auto_classification.sure_samples import estimate_noise_level
 from .label_calibration import calibrate_scores
-from .label_scores import JudgedLabels, LabelScores, judged_labels, score_labels
+from .label_scores import LabelScores, PredictedLabels, predicted_labels, score_labels
 from .settings import AuditClassificationSettings
 from .thresholds import THRESHOLDS
 
 _KIND = CLASSIFICATION_KINDS[0]
 
 
-def noise_level(judged: JudgedLabels, site: SiteView, settings: AuditClassificationSettings) -> Estimate:
-    """Return the share of the site's labels that are wrong, as it stays at the site.
+def noise_level(predicted: PredictedLabels, site: SiteView, settings: AuditClassificationSettings) -> Estimate:
+    """Return the fraction of the site's labels that are wrong, as it stays at the site.
 
     Args:
-        judged: its labels.
+        predicted: its labels.
         site: the site.
         settings: the job's.
     """
     seed = derive_seed(site.seed, site.name, site.round_number, NOISE_LEVEL)
-    return estimate_noise_level(judged.balanced, judged.labels, judged.units, settings.surest, seed=seed)
+    return estimate_noise_level(
+        predicted.balanced, predicted.labels, predicted.units, settings.confident_fraction, seed=seed
+    )
 
 
-def label_report(judges: Judges, site: SiteView, settings: AuditClassificationSettings) -> Answer:
+def label_report(models: ReferenceModels, site: SiteView, settings: AuditClassificationSettings) -> Answer:
     """Audit a site's labels, write what is found into the run's folder, and return shares; these alone leave.
 
     Args:
-        judges: the models that judge.
+        models: the reference models.
         site: the site.
         settings: the job's.
     """
     data, data_folder = site.load(TRAINING), site.locate().folder
-    judged = judged_labels(judges, data, settings)
-    scored = score_labels(judged.with_look_alikes, judged.labels)
-    seed, share = derive_seed(site.seed, site.name, _KIND), noise_level(judged, site, settings).value
-    calibration = calibrate_scores(judged.with_look_alikes, judged.labels, judged.units, share, seed=seed)
+    predicted = predicted_labels(models, data, settings)
+    scored = score_labels(predicted.with_look_alikes, predicted.labels)
+    seed, share = derive_seed(site.seed, site.name, _KIND), noise_level(predicted, site, settings).value
+    calibration = calibrate_scores(predicted.with_look_alikes, predicted.labels, predicted.units, share, seed=seed)
     cases = [
-        _audited(index, data, judged, scored, calibration, case.image_name(data_folder))
+        _audited(index, data, predicted, scored, calibration, case.image_name(data_folder))
         for index, case in enumerate(data.cases)
     ]
     worst_first = sorted(cases, key=lambda case: (-case.score, -case.disagreement, case.image))
     found = (worst_first, [_kind_result(calibration, cases)])
-    return site_report(site, data, judges, settings, found, kinds=CLASSIFICATION_KINDS, unit=None)
+    return site_report(site, data, models, settings, found, kinds=CLASSIFICATION_KINDS, unit=None)
 
 
 def _kind_result(calibration: Calibration, cases: list[AuditedCase]) -> KindResult:
@@ -73,15 +77,15 @@ def _kind_result(calibration: Calibration, cases: list[AuditedCase]) -> KindResu
 def _audited(
     index: int,
     data: SiteData,
-    judged: JudgedLabels,
+    predicted: PredictedLabels,
     scored: LabelScores,
     calibration: Calibration,
     image: str,
 ) -> AuditedCase:
     """A case with the finding that its label is wrong, where another class is more probable."""
-    case, said = data.cases[index], judged.probabilities[index]
-    given, score = data.classes[int(judged.labels[index])], float(scored.scores[index])
-    disagreement, uncertainty = float(np.clip(1 - said[judged.labels[index]], 0, 1)), float(entropy(said, axis=0))
+    case, said = data.cases[index], predicted.probabilities[index]
+    given, score = data.classes[int(predicted.labels[index])], float(scored.scores[index])
+    disagreement, uncertainty = float(np.clip(1 - said[predicted.labels[index]], 0, 1)), float(entropy(said, axis=0))
     findings = []
     if score >= THRESHOLDS.doubted_score:
         other = int(scored.others[index])
@@ -95,7 +99,7 @@ def _audited(
                 disagreement=disagreement,
                 uncertainty=uncertainty,
                 figures={
-                    "given_probability": float(said[judged.labels[index]]),
+                    "given_probability": float(said[predicted.labels[index]]),
                     "other_probability": float(said[other]),
                 },
             )

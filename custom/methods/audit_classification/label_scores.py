@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ....transforms.array_types import Floats, Labels
-from ...channel.judging import by_network
+from ...annotation_bias.predicted_samples import by_network
 from ...data.site_data import SiteData
-from ..audit.judges import Judges
-from ..auto_classification.judgement import balanced, judged_probabilities
-from ..auto_classification.sure_samples import look_alikes
+from ..audit.reference_models import ReferenceModels
+from ..auto_classification.confident_samples import look_alikes
+from ..auto_classification.predicted_classes import balanced, predicted_probabilities
 from .settings import AuditClassificationSettings
 from .thresholds import THRESHOLDS
 
@@ -36,7 +36,7 @@ def with_look_alikes(probabilities: Floats, labels: Labels, units: Sequence[str]
     own label decides nothing.
 
     Args:
-        probabilities: of the model that judges, ``(N, C)``.
+        probabilities: of the reference model, ``(N, C)``.
         labels: given, ``(N,)``.
         units: patient of each sample.
     """
@@ -66,13 +66,13 @@ def score_labels(probabilities: Floats, labels: Labels) -> LabelScores:
 
 
 @dataclass(frozen=True)
-class JudgedLabels:
+class PredictedLabels:
     """Labels with what is said of their samples; they stay at the site.
 
     Attributes:
         probabilities: of classes, means over views, ``(N, C)``.
-        balanced: those in which rare classes have their due, likewise, for the noise level.
-        with_look_alikes: those times the root of what look-alikes say, likewise, for the scores.
+        balanced: those in which rare classes have their due, as above, for the noise level.
+        with_look_alikes: those times the root of what look-alikes say, as above, for the scores.
         labels: given, ``(N,)``.
         units: patient of each sample.
     """
@@ -84,18 +84,18 @@ class JudgedLabels:
     units: tuple[str, ...]
 
 
-def judged_labels(judges: Judges, data: SiteData, settings: AuditClassificationSettings) -> JudgedLabels:
-    """Judge all samples, those of one model together.
+def predicted_labels(models: ReferenceModels, data: SiteData, settings: AuditClassificationSettings) -> PredictedLabels:
+    """Predict all samples, those of one model together.
 
     Args:
-        judges: the models.
+        models: the models.
         data: the site's cases.
         settings: the job's.
     """
     said = np.zeros((len(data.cases), settings.network.num_classes))
-    for network, indices in by_network(data.cases, judges.network_of):
+    for network, indices in by_network(data.cases, models.network_of):
         own = replace(data, cases=tuple(data.cases[index] for index in indices))
-        said[indices] = judged_probabilities(network, own, judges.inference, settings.training).numpy()
+        said[indices] = predicted_probabilities(network, own, models.inference, settings.training).numpy()
     labels = data.labels.numpy().astype(np.int64)
     together = with_look_alikes(said, labels, data.units)
-    return JudgedLabels(said, balanced(said, labels), together, labels, data.units)
+    return PredictedLabels(said, balanced(said, labels), together, labels, data.units)

@@ -5,4 +5,4 @@ from ...task_names import AUDIT_LABELS
 from ..audit.outbound import FOLDS_FIELDS, share_fields
 from ..auto_classification.outbound import CONFUSION_FIELDS
 
-LEAVES = (*CONFUSION_FIELDS, *FOLDS_FIELDS, *share_fields(AUDIT_LABELS, len(CLASSIFICATION_KINDS)))
+OUTBOUND_FIELDS = (*CONFUSION_FIELDS, *FOLDS_FIELDS, *share_fields(AUDIT_LABELS, len(CLASSIFICATION_KINDS)))

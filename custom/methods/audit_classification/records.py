@@ -4,8 +4,8 @@ from typing import Any, ClassVar
 
 from pydantic import model_validator
 
-from ...channel.estimate_record import ParameterRecord
-from ...channel.statuses import Evidence
+from ...annotation_bias.estimate_record import ParameterRecord
+from ...annotation_bias.statuses import Evidence
 from ...records.round_records import Record
 from ..audit.records import AuditRecord
 from ..auto_classification.version_1 import with_right_labels

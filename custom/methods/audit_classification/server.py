@@ -1,12 +1,12 @@
-"""An audit of class labels at the server: noise levels of all sites, and what each site is told alone."""
+"""An audit of class labels at the server: noise levels of all sites, and what each site alone gets."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...annotation_bias.estimate import received
+from ...annotation_bias.estimate_record import ParameterRecord
+from ...annotation_bias.statuses import Evidence
 from ...audit.kind_names import CLASSIFICATION_KINDS
-from ...channel.estimate import received
-from ...channel.estimate_record import ParameterRecord
-from ...channel.statuses import Evidence
 from ...interface.views import Round
 from ...records.round_records import RoundRecord
 from ...task_names import AUDIT_LABELS, ESTIMATE_CONFUSION
@@ -19,11 +19,11 @@ from .settings import AuditClassificationSettings
 
 
 class AuditClassificationServer(FoldsServer):
-    """Trains the models that judge, asks for noise levels after the last round, and tells each site what follows.
+    """Trains the reference models, asks for noise levels after the last round, and tells each site what follows.
 
-    After the last round sites report their noise levels with interval, self-calibration and support
+    After the last round sites report their noise levels with interval, error injection and support
     (``estimate_confusion``) and score their labels (``audit_labels``), of which shares alone leave. At last every site
-    is told by itself what is concluded (``conclude``).
+    alone learns what is concluded (``conclude``).
     """
 
     settings: AuditClassificationSettings
@@ -50,10 +50,10 @@ class AuditClassificationServer(FoldsServer):
         concluded = {
             site: {"wrong_labels": self._noise_levels[site].plain()} for site in reported if site in self._noise_levels
         }
-        told = self.tell(this_round, concluded)
+        informed = self.tell(this_round, concluded)
         if this_round.is_stopped():
             return False
-        self._audit = AuditRecord.of(reported, CLASSIFICATION_KINDS, told)
+        self._audit = AuditRecord.of(reported, CLASSIFICATION_KINDS, informed)
         return True
 
     def describe(self, this_round: Round) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class AuditClassificationServer(FoldsServer):
         ).plain()
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
-        """Take nothing back: what comes after the last round is done anew."""
+        """Take nothing back: what comes after the last round is done again."""
 
 
 def _decided(answers: Mapping[str, Mapping[str, Any]], floor: float) -> Decision:

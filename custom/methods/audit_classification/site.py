@@ -2,8 +2,8 @@
 
 from torch import nn
 
+from ...annotation_bias.estimate import sent
 from ...audit.findings import AUDIT_FOLDER, read_audit, write_audit
-from ...channel.estimate import sent
 from ...data.datalist import TRAINING
 from ...interface.views import Answer, SiteView
 from ...seeding import derive_seed
@@ -14,33 +14,35 @@ from .settings import AuditClassificationSettings
 
 
 class AuditClassificationSite(FoldsSite):
-    """Trains the models that judge, keeps them, and scores its labels; what is found lies in the folder ``audit``."""
+    """Trains the reference models, keeps them, and scores its labels; what is found lies in the folder ``audit``."""
 
     settings: AuditClassificationSettings
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``keep_judge``, ``estimate_confusion``, ``audit_labels`` or ``conclude``."""
+        """Answer ``keep_predict``, ``estimate_confusion``, ``audit_labels`` or ``conclude``."""
         if task == CONCLUDE:
             return self._conclude(site)
         if task == ESTIMATE_CONFUSION:
             return self._estimate(network, site)
         if task == AUDIT_LABELS:
-            # Only a site that is audited pays for scipy's statistics; likewise below.
+            # Only a site that is audited pays for scipy's statistics; also below.
             from .label_report import label_report  # noqa: PLC0415
 
-            return label_report(self.judges(network, site), site, self.settings)
+            return label_report(self.models(network, site), site, self.settings)
         return super().answer(task, network, site)
 
     def _estimate(self, network: nn.Module, site: SiteView) -> Answer:
         """Report the noise level, and whether samples that look alike side with the models."""
-        from ..auto_classification.sure_samples import estimate_support  # noqa: PLC0415
+        from ..auto_classification.confident_samples import estimate_support  # noqa: PLC0415
         from .label_report import noise_level  # noqa: PLC0415
-        from .label_scores import judged_labels  # noqa: PLC0415
+        from .label_scores import predicted_labels  # noqa: PLC0415
 
-        judged = judged_labels(self.judges(network, site), site.load(TRAINING), self.settings)
+        predicted = predicted_labels(self.models(network, site), site.load(TRAINING), self.settings)
         seed = derive_seed(site.seed, site.name, site.round_number, SUPPORT)
-        support = estimate_support(judged.balanced, judged.labels, judged.units, self.settings.surest, seed=seed)
-        estimate = noise_level(judged, site, self.settings)
+        support = estimate_support(
+            predicted.balanced, predicted.labels, predicted.units, self.settings.confident_fraction, seed=seed
+        )
+        estimate = noise_level(predicted, site, self.settings)
         return Answer(sent(NOISE_LEVEL, [estimate], calibrated=True) | sent(SUPPORT, [support], calibrated=False))
 
     def _conclude(self, site: SiteView) -> Answer:

@@ -1,22 +1,22 @@
-"""`auto`: measure how each site annotates, undo it at the site, and average federated on all data.
+"""`auto`: measure how each site annotates, correct it at the site, and average federated on all data.
 
 A site's annotations are the truth seen through a channel of few parameters: contours too large or too small by an
-offset, objects left out. The federation's own model estimates them with intervals; what is established is undone in
+offset, objects left out. The federation's own model estimates them with intervals; what is confirmed is corrected in
 memory, and where nothing is, the run is federated averaging.
 
 Equations, by what they define:
-    b_i, offset of a case                fedannot.custom.channel.offset.case_offset
-    β, offset of a site                  fedannot.custom.channel.site_estimates.estimate_offset
-    completeness                         fedannot.custom.channel.site_estimates.estimate_completeness
-    slope and AUROC                      fedannot.custom.channel.self_calibration.calibrate_offset
-    a, zero of the offsets               fedannot.custom.channel.anchor.choose_anchor
-    what is established                  fedannot.custom.channel.established.established
-    o, the model's overshoot             fedannot.custom.methods.auto.overshoot.overshoots
+    b_i, offset of a case                fedannot.custom.annotation_bias.boundary_bias.case_offset
+    β, offset of a site                  fedannot.custom.annotation_bias.site_estimates.estimate_offset
+    completeness                         fedannot.custom.annotation_bias.site_estimates.estimate_completeness
+    slope and AUROC                      fedannot.custom.annotation_bias.error_injection.calibrate_offset
+    a, zero of the offsets               fedannot.custom.annotation_bias.reference_level.choose_reference_level
+    what is confirmed                    fedannot.custom.annotation_bias.significance.confirmed
+    o, boundary bias of the model        model_boundary_bias.model_boundary_biases
     M' = {x : d_M(x) ≤ −(β − a + o)}     fedannot.transforms.move_contour.MoveContour
 """
 
 from ...interface.declaration import Method
-from .outbound import LEAVES
+from .outbound import OUTBOUND_FIELDS
 from .settings import AutoSettings
 
 METHOD = Method(
@@ -25,5 +25,5 @@ METHOD = Method(
     AutoSettings,
     f"{__name__}.server:AutoServer",
     f"{__name__}.site:AutoSite",
-    LEAVES,
+    OUTBOUND_FIELDS,
 )

@@ -5,23 +5,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...channel.estimate import Estimate, received
-from ...channel.image_features import ImageStatistics
-from ...channel.noisy_estimates import noisy_completeness, noisy_offset
-from ...channel.noisy_fields import ANNOTATED, MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN, PREDICTED, noise_of
-from ...channel.statuses import Unit
+from ...annotation_bias.estimate import Estimate, received
+from ...annotation_bias.image_features import ImageStatistics
+from ...annotation_bias.noisy_estimates import noisy_completeness, noisy_offset
+from ...annotation_bias.noisy_fields import ANNOTATED, MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN, PREDICTED, noise_of
+from ...annotation_bias.statuses import Unit
 from .outbound import (
-    CLASSES_ANEW,
     COMPLETENESS,
+    CONFUSED_SHARE,
     EDGES,
     EXCHANGED_PART,
     IMAGE_DEVIATIONS,
     IMAGE_MEANS,
     OFFSET,
     REFERENCE,
+    RELABELLED,
     RESAMPLED,
     REVIEWED,
-    SWAPPED_SHARE,
 )
 
 
@@ -31,7 +31,7 @@ def unit_of(pixel_size: float) -> Unit:
 
 
 @dataclass(frozen=True)
-class ChannelAnswer:
+class BiasReport:
     """A site's answer to ``estimate_channel``; estimates are by class.
 
     Attributes:
@@ -39,15 +39,16 @@ class ChannelAnswer:
         pixel_size: in millimetres, 1 where it is not known.
         images: what its images are like.
         annotated_patients: patients in whom the class is annotated.
-        offset: of the contours from what the model predicts, corrected by the slope of self-calibration.
+        offset: of the contours from what the model predicts, corrected by the slope of error injection.
         edges: how far outside of the predicted contours images have their edges.
         reference: as the offset, of reviewed annotations.
         reviewed: of given contours from reviewed ones, without a model.
-        completeness: share of the objects that are annotated; of all predicted ones where the site hides its patients.
+        completeness: fraction of the objects that are annotated; of all predicted ones where the site hides its
+            patients.
         hides_patients: whether it is that of all predicted ones.
-        swapped: share of the annotated objects of all classes that look like another class.
-        exchanged_part: share of these objects that are given a class whose code is exchanged; 1 where none is.
-        has_classes_anew: whether all but these two are of annotations in which objects were given another class.
+        confused: fraction of the annotated objects of all classes that look like another class.
+        exchanged_part: fraction of these objects that are given a class whose code is exchanged; 1 where none is.
+        is_relabelled: whether all but these two are of annotations in which objects were given another class.
     """
 
     num_samples: int
@@ -60,12 +61,12 @@ class ChannelAnswer:
     reviewed: tuple[Estimate, ...]
     completeness: tuple[Estimate, ...]
     hides_patients: bool = False
-    swapped: Estimate = field(default_factory=Estimate.unknown)
+    confused: Estimate = field(default_factory=Estimate.unknown)
     exchanged_part: float = 1.0
-    has_classes_anew: bool = False
+    is_relabelled: bool = False
 
     @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> "ChannelAnswer":
+    def of(cls, fields: Mapping[str, Any]) -> "BiasReport":
         """Read the registered fields, which the guard has checked."""
         pixel = _pixel_size(fields)
         offset = _offsets(fields, pixel)
@@ -86,9 +87,9 @@ class ChannelAnswer:
             reviewed=tuple(replace(one, slope=1.0, auroc=1.0) for one in received(REVIEWED, fields)),
             completeness=_completeness(fields),
             hides_patients=MATCHED in fields,
-            swapped=received(SWAPPED_SHARE, fields)[0],
+            confused=received(CONFUSED_SHARE, fields)[0],
             exchanged_part=1.0 if math.isnan(fields[EXCHANGED_PART][0]) else fields[EXCHANGED_PART][0],
-            has_classes_anew=fields.get(CLASSES_ANEW, False),
+            is_relabelled=fields.get(RELABELLED, False),
         )
 
 

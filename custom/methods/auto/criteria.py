@@ -3,70 +3,74 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ...channel.anchor import standard_error_of
-from ...channel.established import Criterion
-from ...channel.estimate import Estimate
-from ...channel.statuses import Evidence, EvidenceCode, ReferenceLevel
-from .answers import ChannelAnswer
-from .settings import JudgingSettings
+from ...annotation_bias.estimate import Estimate
+from ...annotation_bias.reference_level import standard_error_of
+from ...annotation_bias.significance import Criterion
+from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel
+from .answers import BiasReport
+from .settings import BiasSettings
 from .thresholds import THRESHOLDS
 
 
 def offset_criterion(
-    answer: ChannelAnswer,
+    answer: BiasReport,
     label: int,
-    anchor: ReferenceLevel | None,
-    settings: JudgingSettings,
+    reference_level: ReferenceLevel | None,
+    settings: BiasSettings,
     doubt: Evidence | None,
 ) -> tuple[Estimate, Criterion]:
     """Return what is tested of a site's offset of a class, and against which zero."""
     offset, reference, reviewed = (one[label - 1] for one in (answer.offset, answer.reference, answer.reviewed))
-    floor = settings.offset_floor * answer.pixel_size
+    floor = settings.min_boundary_bias * answer.pixel_size
     if reviewed.is_known:
         return reviewed, Criterion(0.0, floor)
     if reference.is_known:
         return offset, Criterion(reference.value, floor, standard_error_of(reference))
-    if anchor is None:
+    if reference_level is None:
         return offset, Criterion(0.0, floor, doubted=Evidence(EvidenceCode.NO_REFERENCE_LEVEL))
-    if anchor.is_inferred:
-        # Zero may be wrong by so much; undoing less than that would follow its error.
-        floor = max(floor, settings.edge_error * answer.pixel_size)
-    return offset, _doubted(Criterion.of_reference_level(anchor, floor), doubt)
+    if reference_level.is_inferred:
+        # Zero may be wrong by so much; correcting less than that would follow its error.
+        floor = max(floor, settings.image_boundary_error * answer.pixel_size)
+    return offset, _doubted(Criterion.of_reference_level(reference_level, floor), doubt)
 
 
-def most_complete(answers: Mapping[str, ChannelAnswer], label: int, *, hides_patients: bool) -> Estimate | None:
+def most_complete(answers: Mapping[str, BiasReport], label: int, *, hides_patients: bool) -> Estimate | None:
     """Return the completeness of the site that leaves fewest objects out, of those that tell it in the same way."""
     alike = [answer for answer in answers.values() if answer.hides_patients == hides_patients]
-    return best_told([answer.completeness[label - 1] for answer in alike], lambda one: one.value)
+    return most_sensitive([answer.completeness[label - 1] for answer in alike], lambda one: one.value)
 
 
-def best_told(estimates: Sequence[Estimate], quality: Callable[[Estimate], float]) -> Estimate | None:
+def most_sensitive(estimates: Sequence[Estimate], quality: Callable[[Estimate], float]) -> Estimate | None:
     """Return the estimate of the site that annotates best, which is neutral for the others; None without any."""
     known = [one for one in estimates if one.is_known]
-    # What cannot be told of a site is no measure for those of which it can.
-    told = [one for one in known if Criterion(0.0, 0.0).doubt(one) is None]
-    return max(told or known, key=lambda one: (quality(one), one.patients), default=None)
+    # What cannot be known of a site is no measure for those of which it can.
+    sensitive = [one for one in known if Criterion(0.0, 0.0).doubt(one) is None]
+    return max(sensitive or known, key=lambda one: (quality(one), one.patients), default=None)
 
 
 def missing_criterion(
-    answer: ChannelAnswer, label: int, complete: Estimate | None, settings: JudgingSettings, doubt: Evidence | None
+    answer: BiasReport, label: int, complete: Estimate | None, settings: BiasSettings, doubt: Evidence | None
 ) -> tuple[Estimate, Criterion]:
-    """Return the share of objects that a site leaves out, what it annotates less than the most complete site does."""
+    """Return the fraction of objects that a site leaves out, what it annotates less than the most complete site
+    does.
+    """
     own = answer.completeness[label - 1]
     if complete is None or not complete.value > 0 or not own.is_known:
-        return Estimate.unknown(), _doubted(Criterion(0.0, settings.missing_floor), doubt)
+        return Estimate.unknown(), _doubted(Criterion(0.0, settings.min_missed_fraction), doubt)
     value, low, high = (1 - share / complete.value for share in (own.value, own.high, own.low))
-    criterion = Criterion(0.0, settings.missing_floor, standard_error_of(complete) * own.value / complete.value**2)
+    criterion = Criterion(
+        0.0, settings.min_missed_fraction, standard_error_of(complete) * own.value / complete.value**2
+    )
     missing = replace(own, value=value, low=low, high=high)
     return missing, _doubted(criterion, doubt)
 
 
-def swapped_criterion(
-    answer: ChannelAnswer, least: Estimate | None, settings: JudgingSettings, doubt: Evidence | None
+def confused_criterion(
+    answer: BiasReport, least: Estimate | None, settings: BiasSettings, doubt: Evidence | None
 ) -> Criterion:
-    """Return what is tested of the share of objects that look like another class: the floor is of those that can."""
-    floor = settings.swapped_floor * max(answer.exchanged_part, THRESHOLDS.min_exchanged_part)
-    if least is None or not answer.swapped.is_known:
+    """Return what is tested of the fraction of objects that look like another class: the floor is of those that can."""
+    floor = settings.min_confused_fraction * max(answer.exchanged_part, THRESHOLDS.min_exchanged_part)
+    if least is None or not answer.confused.is_known:
         return _doubted(Criterion(0.0, floor), doubt)
     return _doubted(Criterion(least.value, floor, standard_error_of(least)), doubt)
 

@@ -1,4 +1,4 @@
-"""Missing objects at a site: the surest ones that the model sees and nobody has annotated are ignored."""
+"""Missing objects at a site: the most confident ones that the model sees and nobody has annotated are ignored."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,8 +8,8 @@ from ....transforms.array_types import Booleans, Classes, Floats
 from ....transforms.connected_lesions import label_lesions, largest_in_lesions
 from ....transforms.ignore_unannotated import IgnoreUnannotated
 from ....transforms.ignored_label import IGNORED_LABEL
-from ...channel.cases import JudgedCase
-from ...channel.detections import unannotated_sureness
+from ...annotation_bias.cases import PredictedCase
+from ...annotation_bias.detections import unannotated_confidence
 
 # A model that has seen few lesions finds their middle; what is around it is as little background as that.
 _MARGIN = 2
@@ -18,8 +18,8 @@ _MARGIN = 2
 class UnannotatedObjects:
     """Collects what a model sees of a site's samples, and chooses what is ignored.
 
-    Of a class of which the share m is left out the surest unannotated objects are ignored: m / (1 − m) times as many as
-    are annotated.
+    Of a class of which the share m is left out the most confident unannotated objects are ignored: m / (1 − m) times as
+    many as are annotated.
 
     Args:
         unannotated: by class, share m of the objects.
@@ -27,14 +27,14 @@ class UnannotatedObjects:
 
     def __init__(self, unannotated: Mapping[int, float]) -> None:
         self._unannotated = unannotated
-        self._sureness: dict[int, list[Floats]] = {label: [] for label in unannotated}
+        self._confidence: dict[int, list[Floats]] = {label: [] for label in unannotated}
         self._annotated = dict.fromkeys(unannotated, 0)
 
-    def see(self, judged: JudgedCase) -> None:
+    def see(self, predicted: PredictedCase) -> None:
         """Take the next sample."""
         for label in self._unannotated:
-            self._sureness[label].append(unannotated_sureness(judged, label))
-            self._annotated[label] += label_lesions(judged.annotated_as(label))[1]
+            self._confidence[label].append(unannotated_confidence(predicted, label))
+            self._annotated[label] += label_lesions(predicted.annotated_as(label))[1]
 
     def ignored(self, samples: Sequence[Classes]) -> list[tuple[Booleans, int]]:
         """Return of every sample the pixels that are ignored ``(H, W[, D])``, and of how many objects they are.
@@ -46,20 +46,20 @@ class UnannotatedObjects:
         objects = [0] * len(samples)
         for label, share in self._unannotated.items():
             wanted = round(self._annotated[label] * share / (1 - share)) if share < 1 else len(samples) ** 2
-            for index, least in _surest(self._sureness[label], wanted).items():
-                ignore = IgnoreUnannotated(most=len(least), sureness=min(least), margin=_MARGIN)
-                marked = np.asarray(ignore(samples[index], self._sureness[label][index]))
+            for index, least in _most_confident(self._confidence[label], wanted).items():
+                ignore = IgnoreUnannotated(most=len(least), confidence=min(least), margin=_MARGIN)
+                marked = np.asarray(ignore(samples[index], self._confidence[label][index]))
                 pixels[index] |= (marked == IGNORED_LABEL) & (samples[index] == 0)
                 objects[index] += len(least)
         return list(zip(pixels, objects, strict=True))
 
 
-def _surest(maps: Sequence[Floats], wanted: int) -> dict[int, list[float]]:
-    """How sure each of the surest objects of all samples is, by the index of the sample."""
+def _most_confident(maps: Sequence[Floats], wanted: int) -> dict[int, list[float]]:
+    """How sure each of the most confident objects of all samples is, by the index of the sample."""
     found: list[tuple[float, int]] = []
-    for index, sureness in enumerate(maps):
-        labelled, count = label_lesions(sureness > 0)
-        found += [(value, index) for value in largest_in_lesions(sureness, labelled, count).tolist()]
+    for index, confidence in enumerate(maps):
+        labelled, count = label_lesions(confidence > 0)
+        found += [(value, index) for value in largest_in_lesions(confidence, labelled, count).tolist()]
     found.sort(key=lambda one: (-one[0], one[1]))
     chosen: dict[int, list[float]] = {}
     for value, index in found[:wanted]:

@@ -1,31 +1,35 @@
-"""Sites most of whose objects have the label of another class: what else can be told of them, and of others by them."""
+"""Sites most of whose objects have the label of another class: what else can be known of them, and of others by
+them.
+"""
 
 import math
 from collections.abc import Collection
 from dataclasses import replace
 
-from ...channel.established import Criterion
-from ...channel.estimate import Estimate
-from ...channel.parameters import SWAPPED_OBJECTS, ParameterKey
-from ...channel.statuses import Evidence, EvidenceCode, Status, TestResult
+from ...annotation_bias.estimate import Estimate
+from ...annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKey
+from ...annotation_bias.significance import Criterion
+from ...annotation_bias.statuses import Evidence, EvidenceCode, Status, TestResult
 from .thresholds import THRESHOLDS
 
 
 def without_mislabelled(
-    findings: dict[str, dict[ParameterKey, TestResult]], given_anew: Collection[str]
+    findings: dict[str, dict[ParameterKey, TestResult]], relabelled_sites: Collection[str]
 ) -> dict[str, dict[ParameterKey, TestResult]]:
-    """Tell nothing of contours and of missing objects where most objects are established to be of another class.
+    """Tell nothing of contours and of missing objects where most objects are confirmed to be of another class.
 
     What is left of a class by its labels are then the objects that the model takes for the wrong one.
 
     Args:
         findings: by site and parameter.
-        given_anew: sites where the rest is of annotations in which such objects were given another class.
+        relabelled_sites: sites where the rest is of annotations in which such objects were given another class.
     """
     return {
         site: {
             key: _untested(result)
-            if key != SWAPPED_OBJECTS and site not in given_anew and _most_are_swapped(found.get(SWAPPED_OBJECTS))
+            if key != CONFUSED_OBJECTS
+            and site not in relabelled_sites
+            and _most_are_confused(found.get(CONFUSED_OBJECTS))
             else result
             for key, result in found.items()
         }
@@ -42,12 +46,12 @@ def looks_mislabelled(own: Estimate, least: Estimate | None) -> bool:
     """Return whether so much more than at the best site looks like another class that a site is no measure for others.
 
     Args:
-        own: the site's share of objects that look like another class.
+        own: the site's fraction of objects that look like another class.
         least: that of the best site, None where none is known.
     """
-    is_told = least is not None and own.is_known and Criterion(0.0, 0.0).doubt(own) is None
-    return least is not None and is_told and own.low - least.value > THRESHOLDS.most_objects
+    is_known = least is not None and own.is_known and Criterion(0.0, 0.0).doubt(own) is None
+    return least is not None and is_known and own.low - least.value > THRESHOLDS.most_objects
 
 
-def _most_are_swapped(result: TestResult | None) -> bool:
+def _most_are_confused(result: TestResult | None) -> bool:
     return result is not None and result.is_confirmed and result.effect > THRESHOLDS.most_objects

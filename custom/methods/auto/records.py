@@ -6,15 +6,15 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from ...channel.estimate_record import EstimateRecord, ParameterRecord, ReferenceLevelRecord
-from ...channel.parameters import ParameterKey
-from ...channel.statuses import Unit
+from ...annotation_bias.estimate_record import EstimateRecord, ParameterRecord, ReferenceLevelRecord
+from ...annotation_bias.parameters import ParameterKey
+from ...annotation_bias.statuses import Unit
 from ...corrections.kinds import Correction, Kind, of_kind, server_corrections
 from ...records.round_records import Record
-from .version_1 import channel_of_version_1, shadow_of_version_1
+from .version_1 import bias_of_version_1, rollback_of_version_1
 
 
-class SiteChannelRecord(Record):
+class SiteBiasRecord(Record):
     """What was concluded of a site.
 
     Attributes:
@@ -35,10 +35,10 @@ class SiteChannelRecord(Record):
             return values
         earlier = dict(values)
         kinds = {key: earlier.pop(key, {}) for key in ("offsets", "overshoot", "missing", "unannotated")}
-        offsets, overshoot, missing, unannotated = (_by_label(numbers) for numbers in kinds.values())
+        offsets, model_boundary_bias, missing, unannotated = (_by_label(numbers) for numbers in kinds.values())
         corrections = server_corrections(
             bias=offsets,
-            model_bias=overshoot,
+            model_bias=model_boundary_bias,
             missed=missing,
             ignored={**missing, **unannotated},
             relabelled=earlier.pop("swapped", 0.0),
@@ -85,7 +85,7 @@ class DecisionRecord(Record):
         corrected: the sites that correct something, by name.
         confirmed: the sites of which anything is confirmed.
         tolerated: by class, the range from the reference level in which federated averaging's contours lie.
-        found_share: share of the annotated patients in whom the model finds an annotated object.
+        found_share: fraction of the annotated patients in whom the model finds an annotated object.
         expected_share: that at least is expected.
         unit: of the lengths.
         text: the sentence of version 1.
@@ -106,7 +106,7 @@ def _by_label(values: Mapping[Any, float]) -> dict[int, float]:
     return {int(label): value for label, value in values.items()}
 
 
-class ChannelRecord(Record):
+class BiasRecord(Record):
     """One estimate of all sites; the form of version 1, with sentences, is read as well.
 
     Attributes:
@@ -119,25 +119,25 @@ class ChannelRecord(Record):
     before_round: int
     reference_levels: dict[int, ReferenceLevelRecord | None]
     decision: DecisionRecord
-    sites: dict[str, SiteChannelRecord]
+    sites: dict[str, SiteBiasRecord]
 
     @model_validator(mode="before")
     @classmethod
     def _of_version_1(cls, values: Any) -> Any:
-        return channel_of_version_1(values) if isinstance(values, Mapping) and "zero" in values else values
+        return bias_of_version_1(values) if isinstance(values, Mapping) and "zero" in values else values
 
 
-class ChannelFindings(Record):
+class BiasFindings(Record):
     """What the summary of a run has.
 
     Attributes:
         channels: the estimates in their order; the last one counts.
     """
 
-    channels: tuple[ChannelRecord, ...]
+    channels: tuple[BiasRecord, ...]
 
 
-class ShadowRoundRecord(EstimateRecord):
+class RollbackRoundRecord(EstimateRecord):
     """By how much the shadow scores better than the model in use after one round, in Dice from 0 to 1.
 
     Attributes:
@@ -149,7 +149,7 @@ class ShadowRoundRecord(EstimateRecord):
     sites: int
 
 
-class ShadowOf(StrEnum):
+class RollbackOf(StrEnum):
     """What the model in use is compared with: the average by numbers of samples, or the model of before."""
 
     WEIGHTS_BY_SAMPLES = "weights_by_samples"
@@ -174,23 +174,23 @@ class NotCompared(StrEnum):
     TEXT = "text"
 
 
-class ShadowRecord(Record):
+class RollbackRecord(Record):
     """Whether what `auto` has done was found to do harm; the form of version 1 is read as well.
 
     Attributes:
-        shadow_of: what the second model is.
+        rollback_of: what the second model is.
         before_round: of the model of before, the round before whose training it was made.
         wanted_rounds: number of rounds to compare before it is decided; None in a record of version 1.
         rounds: that were compared.
-        has_vetoed: whether everything was taken back.
+        has_vetoed: whether everything was rolled back.
         not_compared: why no round was; None where any was.
         text: the sentence of version 1.
     """
 
-    shadow_of: ShadowOf
+    rollback_of: RollbackOf
     before_round: int | None = None
     wanted_rounds: int | None
-    rounds: tuple[ShadowRoundRecord, ...]
+    rounds: tuple[RollbackRoundRecord, ...]
     has_vetoed: bool
     not_compared: NotCompared | None = None
     text: str = ""
@@ -198,10 +198,10 @@ class ShadowRecord(Record):
     @model_validator(mode="before")
     @classmethod
     def _of_version_1(cls, values: Any) -> Any:
-        return shadow_of_version_1(values) if isinstance(values, Mapping) and "shadow_is" in values else values
+        return rollback_of_version_1(values) if isinstance(values, Mapping) and "shadow_is" in values else values
 
 
-class ShadowFindings(Record):
+class RollbackFindings(Record):
     """What the summary of a run has; None where there was nothing to check."""
 
-    shadow: ShadowRecord | None
+    rollback: RollbackRecord | None

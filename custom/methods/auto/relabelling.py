@@ -1,21 +1,27 @@
-"""Swapped classes at a site: the objects that most surely look like another class than theirs get that one."""
+"""Confused classes at a site: the objects that most surely look like another class than theirs get that one."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from ....transforms.array_types import Classes
-from ...channel.cases import JudgedCase
-from ...channel.confusion import ClassObject, are_of_known_classes, class_objects, doubt_of_labels, usual_confidence
+from ...annotation_bias.cases import PredictedCase
+from ...annotation_bias.confusion import (
+    ClassObject,
+    are_of_known_classes,
+    class_objects,
+    doubt_of_labels,
+    typical_confidence,
+)
 from ...corrections.pixels import OtherClasses
 from .thresholds import THRESHOLDS
 
 
-class SwappedObjects:
+class ConfusedObjects:
     """Collects the annotated objects of a site's samples, and chooses those that get another class.
 
-    Never more do than are swapped by the estimate: the surest ones. Objects given a class that the model does not know
-    stay as they are.
+    Never more do than are confused by the estimate: the most confident ones. Objects given a class that the model does
+    not know stay as they are.
 
     Args:
         share: of the objects of known classes, that look like another one.
@@ -26,10 +32,10 @@ class SwappedObjects:
         self._objects: list[tuple[int, ClassObject]] = []
         self._num_samples = 0
 
-    def see(self, judged: JudgedCase) -> None:
+    def see(self, predicted: PredictedCase) -> None:
         """Take the next sample."""
         if self._share > 0:
-            self._objects += [(self._num_samples, one) for one in class_objects(judged)]
+            self._objects += [(self._num_samples, one) for one in class_objects(predicted)]
         self._num_samples += 1
 
     def relabelled(self, samples: Sequence[Classes]) -> list[tuple[OtherClasses, int]]:
@@ -54,7 +60,11 @@ class SwappedObjects:
         probabilities = np.stack([one.probabilities for _, one in self._objects])
         labels = np.array([one.label - 1 for _, one in self._objects])
         known = are_of_known_classes(probabilities, labels)
-        doubt = np.where(known, doubt_of_labels(probabilities, labels) / usual_confidence(probabilities), -np.inf)
-        surest = np.argsort(-doubt, kind="stable")[: round(self._share * np.count_nonzero(known))]
+        doubt = np.where(known, doubt_of_labels(probabilities, labels) / typical_confidence(probabilities), -np.inf)
+        confident_fraction = np.argsort(-doubt, kind="stable")[: round(self._share * np.count_nonzero(known))]
         seems = probabilities.argmax(axis=1) + 1
-        return [(*self._objects[at], int(seems[at])) for at in surest if doubt[at] > THRESHOLDS.relabelling_margin]
+        return [
+            (*self._objects[at], int(seems[at]))
+            for at in confident_fraction
+            if doubt[at] > THRESHOLDS.relabelling_margin
+        ]

@@ -4,39 +4,39 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ...aggregation.weighting import LayerWeights
-from ...channel.parameters import ParameterKind
+from ...annotation_bias.parameters import ParameterKind
 from ...corrections.kinds import Correction
 from ...interface.views import Round
 from ...records.round_records import RoundRecord
 from ...seeding import derive_seed
 from ...settings import SettingsError
-from ...task_names import ESTIMATE_CHANNEL, UNDO_CHANNEL
+from ...task_names import CORRECT_ANNOTATION_BIAS, ESTIMATE_ANNOTATION_BIAS
 from ..fedavg.server import FedAvgServer
-from .answers import ChannelAnswer
-from .channel_record import channel_record
+from .answers import BiasReport
+from .bias_record import bias_record
 from .decisions import decide, predicted_share
-from .records import ChannelFindings, ChannelRecord, ShadowFindings
+from .records import BiasFindings, BiasRecord, RollbackFindings
+from .rollback_check import RollbackCheck
 from .server_reference import ServerReference
 from .settings import AutoSettings
-from .shadow_check import ShadowCheck
 from .weights import completeness_weights
 
 
 class AutoServer(FedAvgServer):
-    """Measures how each site annotates, and lets sites undo what is established.
+    """Measures how each site annotates, and lets sites correct what is confirmed.
 
-    Rounds 1..T are federated averaging. Then every site reports its annotation channel (task ``estimate_channel``;
+    Rounds 1..T are federated averaging. Then every site reports its annotation bias (task ``estimate_channel``;
     nothing per case), the server finds zero and tests all sites and parameters together, and tells each site for which
-    a deviation is established to undo it (task ``undo_channel``); what a site is told no other site learns. The rest is
-    federated averaging, of all data. Where nothing is established it is federated averaging bit for bit.
+    a deviation is confirmed to correct it (task ``correct_annotations``); no other site learns a site's instructions.
+    The rest is federated averaging, of all data. Where nothing is confirmed it is federated averaging bit for bit.
 
-    The estimate is made again, in equal steps through the remaining rounds; what is undone follows it. It then shows
-    where the model draws since offsets are undone, too, and sites that move contours move them further by as much as it
-    draws outside zero. If the warm-up model does not find what is annotated, its judgement would be noise: the warm-up
-    goes on, a bounded number of times.
+    The estimate is made again, in equal steps through the remaining rounds; what is corrected follows it. It then shows
+    where the model draws since offsets are corrected, too, and sites that move contours move them further by as much as
+    it draws outside zero. If the warm-up model does not find what is annotated, its prediction would be noise: the
+    warm-up goes on, a bounded number of times.
 
     For some rounds after something was done the sites compare the model in use with one without it
-    (:class:`ShadowCheck`). Where that is better beyond doubt, everything is taken back at all sites for good.
+    (:class:`RollbackCheck`). Where that is better beyond doubt, everything is rolled back at all sites for good.
 
     Raises:
         SettingsError: if models are compared and the rule of aggregation has no second average of them that is of three
@@ -47,17 +47,17 @@ class AutoServer(FedAvgServer):
 
     def __init__(self, settings: AutoSettings) -> None:
         super().__init__(settings)
-        if settings.shadow_rounds and settings.aggregation.waits:
+        if settings.rollback_rounds and settings.aggregation.waits:
             raise SettingsError(
                 f"settings.conf: key 'aggregation.rule' is {settings.aggregation.rule!r}, expected 'mean' or "
-                "'trimmed_mean' where 'shadow_rounds' is above 0: two such averages together would tell sites the "
-                "updates of single ones. Set 'shadow_rounds' to 0, or another rule."
+                "'trimmed_mean' where 'rollback_rounds' is above 0: two such averages together would tell sites the "
+                "updates of single ones. Set 'rollback_rounds' to 0, or another rule."
             )
-        self.channels: list[ChannelRecord] = []
+        self.channels: list[BiasRecord] = []
         self._pending: dict[str, tuple[Correction, ...]] = {}
         self._corrected: dict[str, int] = {}
-        self._shadow = ShadowCheck(settings, settings.shadow_rounds)
-        self._has_taken_back = False
+        self._rollback = RollbackCheck(settings, settings.rollback_rounds)
+        self._is_rolled_back = False
 
     # --- the course of a round
 
@@ -67,7 +67,7 @@ class AutoServer(FedAvgServer):
         return self.settings.warmup_rounds
 
     def stage(self, this_round: Round) -> str:
-        """Return ``warm-up``, ``federated averaging``, ``weighted`` or ``undone``."""
+        """Return ``warm-up``, ``federated averaging``, ``weighted`` or ``corrected``."""
         if not self.channels:
             return "warm-up"
         if self._asked:
@@ -76,8 +76,8 @@ class AutoServer(FedAvgServer):
 
     def before_round(self, this_round: Round) -> None:
         """Estimate when it is time to, and ask sites to correct, or to revert what they corrected."""
-        if self._shadow.has_vetoed and not self._has_taken_back:
-            self._take_back()
+        if self._rollback.has_vetoed and not self._is_rolled_back:
+            self._roll_back()
         if self._is_time_to_estimate(this_round.number):
             self._estimate(this_round)
         elif self.channels:
@@ -85,10 +85,10 @@ class AutoServer(FedAvgServer):
         self._ask_to_correct(this_round)
 
     def weights(self, this_round: Round) -> LayerWeights | None:
-        """Return weights by completeness, where the settings ask for them and a site is established to miss objects."""
+        """Return weights by completeness, where the settings ask for them and a site is confirmed to miss objects."""
         if not self.channels or self.settings.treatment == "none" or self.settings.weighting == "quantity":
             return None
-        if self._has_taken_back:
+        if self._is_rolled_back:
             return None
         missing = _missing_shares(self.channels[-1], self.settings.network.num_classes)
         if not missing:
@@ -98,42 +98,42 @@ class AutoServer(FedAvgServer):
     def message(self, this_round: Round) -> dict[str, Any]:
         """Return what all sites may know of round and model."""
         del this_round
-        return self._shadow.message
+        return self._rollback.message
 
     @property
     def _asked(self) -> dict[str, tuple[Correction, ...]]:
         """The corrections of each site by the last estimate, without the sites that have none."""
-        if not self.channels or self._has_taken_back:
+        if not self.channels or self._is_rolled_back:
             return {}
         return {site: record.corrections for site, record in self.channels[-1].sites.items() if record.corrections}
 
-    # --- the shadow check
+    # --- the rollback check
 
-    def shadow_without(self, this_round: Round) -> Collection[str] | None:
+    def rollback_without(self, this_round: Round) -> Collection[str] | None:
         """Return nobody where a second average is to be made, by numbers of samples, since weights are others.
 
         It costs nothing where nothing was done, and nothing any more when it is over.
         """
         weighs = self.weights(this_round) is not None
-        undoes = bool(set(self._asked) & set(self._corrected))
-        return frozenset() if self._shadow.begin(this_round, undoes=undoes, weighs=weighs) else None
+        corrects = bool(set(self._asked) & set(self._corrected))
+        return frozenset() if self._rollback.begin(this_round, corrects=corrects, weighs=weighs) else None
 
     def after_training(self, this_round: Round) -> None:
         """Let sites compare the models; what follows is done before the next round."""
         if self.channels:
             may_be_asked = [site for site, of in self.channels[-1].sites.items() if not of.deviates]
-            self._shadow.compare(this_round, may_be_asked)
+            self._rollback.compare(this_round, may_be_asked)
 
-    def _take_back(self) -> None:
+    def _roll_back(self) -> None:
         """Ask every site that has corrected something to correct nothing."""
         self.channels[-1] = self._with_rounds(self.channels[-1])
         self._pending = dict.fromkeys({*self._corrected, *self._pending}, ())
-        self._corrected, self._has_taken_back = {}, True
+        self._corrected, self._is_rolled_back = {}, True
 
     # --- estimates
 
     def _is_time_to_estimate(self, number: int) -> bool:
-        if self._has_taken_back:
+        if self._is_rolled_back:
             return False
         if not self.channels:
             return number > self.settings.warmup_rounds
@@ -142,7 +142,7 @@ class AutoServer(FedAvgServer):
         return made < self.settings.estimates and number >= max(due, self.channels[-1].before_round + 1)
 
     def _estimate(self, this_round: Round) -> None:
-        answers = {site: ChannelAnswer.of(fields) for site, fields in this_round.ask(ESTIMATE_CHANNEL).items()}
+        answers = {site: BiasReport.of(fields) for site, fields in this_round.ask(ESTIMATE_ANNOTATION_BIAS).items()}
         if this_round.is_stopped() or self._is_too_early(this_round, answers):
             return
         seed = derive_seed(self.settings.seed, this_round.number, "anchor")
@@ -150,7 +150,7 @@ class AutoServer(FedAvgServer):
         server = None if reviewed is None else ServerReference.of(*reviewed, self.settings, seed=seed)
         last = self._with_rounds(self.channels[-1]) if self.channels else None
         decisions = decide(answers, self.settings, seed=seed, server=server, before=last)
-        before, record = self._asked, channel_record(decisions, this_round.number)
+        before, record = self._asked, bias_record(decisions, this_round.number)
         absent = {} if last is None else {site: of for site, of in last.sites.items() if site not in record.sites}
         if self.channels:
             self.channels[-1] = self._with_rounds(self.channels[-1])
@@ -164,15 +164,16 @@ class AutoServer(FedAvgServer):
             f"Annotation bias: {record.decision.outcome}; {corrected} of {len(record.sites)} sites correct."
         )
 
-    def _is_too_early(self, this_round: Round, answers: Mapping[str, ChannelAnswer]) -> bool:
+    def _is_too_early(self, this_round: Round, answers: Mapping[str, BiasReport]) -> bool:
         share = predicted_share(answers)
         extra_rounds = this_round.number - 1 - self.settings.warmup_rounds
-        is_fit = share >= self.settings.min_predicted_share
+        is_fit = share >= self.settings.min_predicted_fraction
         if self.channels or is_fit or extra_rounds >= self.settings.max_extra_warmup_rounds:
             return False
         this_round.warning(
             f"The warm-up model finds what is annotated in only {share:.0%} of the annotated patients (expected at "
-            f"least {self.settings.min_predicted_share:.0%}), so its judgement would be noise: one more warm-up round."
+            f"least {self.settings.min_predicted_fraction:.0%}), so its prediction would be noise: one more warm-up "
+            f"round."
         )
         return True
 
@@ -184,7 +185,7 @@ class AutoServer(FedAvgServer):
             site: {"corrections": [one.model_dump(mode="json") for one in asked]}
             for site, asked in self._pending.items()
         }
-        for site, answer in this_round.ask(UNDO_CHANNEL, sorted(messages), own_messages=messages).items():
+        for site, answer in this_round.ask(CORRECT_ANNOTATION_BIAS, sorted(messages), own_messages=messages).items():
             if answer.get("has_undone"):
                 del self._pending[site]
                 self._corrected[site] = this_round.number
@@ -207,17 +208,17 @@ class AutoServer(FedAvgServer):
             "channels": [record.plain() for record in self.channels],
             "due": sorted(self._pending),
             "undone": dict(self._corrected),
-            "shadow": self._shadow.state(),
-            "has_taken_back": self._has_taken_back,
+            "shadow": self._rollback.state(),
+            "has_taken_back": self._is_rolled_back,
         }
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take back estimates and what was asked."""
         del history
         if "shadow" in state:
-            self._shadow.restore(state["shadow"])
-        self._has_taken_back = state.get("has_taken_back", False)
-        self.channels = [ChannelRecord.model_validate(record) for record in state.get("channels", [])]
+            self._rollback.restore(state["shadow"])
+        self._is_rolled_back = state.get("has_taken_back", False)
+        self.channels = [BiasRecord.model_validate(record) for record in state.get("channels", [])]
         asked = self._asked
         self._pending = {site: asked.get(site, ()) for site in state.get("due", [])}
         self._corrected = dict(state.get("undone", {}))
@@ -225,14 +226,14 @@ class AutoServer(FedAvgServer):
     def describe(self, this_round: Round) -> dict[str, Any]:
         """Return every estimate with evidence, thresholds and decisions, and what each site has corrected."""
         del this_round
-        added = ShadowFindings(shadow=self._shadow.record).plain()
+        added = RollbackFindings(rollback=self._rollback.record).plain()
         if not self.channels:
-            return added | ChannelFindings(channels=()).plain()
-        last = self.channels[-1] if self._has_taken_back else self._with_rounds(self.channels[-1])
+            return added | BiasFindings(channels=()).plain()
+        last = self.channels[-1] if self._is_rolled_back else self._with_rounds(self.channels[-1])
         channels = (*self.channels[:-1], last)
-        return added | ChannelFindings(channels=channels).plain()
+        return added | BiasFindings(channels=channels).plain()
 
-    def _with_rounds(self, last: ChannelRecord) -> ChannelRecord:
+    def _with_rounds(self, last: BiasRecord) -> BiasRecord:
         """The last estimate, with the rounds before which sites have made its corrections."""
         sites = {
             site: record.model_copy(update={"corrected_before_round": self._corrected.get(site)})
@@ -241,8 +242,8 @@ class AutoServer(FedAvgServer):
         return last.model_copy(update={"sites": sites})
 
 
-def _missing_shares(record: ChannelRecord, num_classes: int) -> dict[str, float]:
-    """The share of objects that each site leaves out, the mean over classes; sites without any are left out."""
+def _missing_shares(record: BiasRecord, num_classes: int) -> dict[str, float]:
+    """The fraction of objects that each site leaves out, the mean over classes; sites without any are left out."""
     shares = {
         site: sum(
             one.effect or 0.0

@@ -1,21 +1,23 @@
-"""Reviewed cases at the server: the global model judges them there, and no site has to say where zero lies."""
+"""Reviewed cases at the server: the global model predicts them there, and no site has to say where the reference level
+is.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import nn
 
-from ...channel.estimate import Estimate
-from ...channel.image_features import ImageStatistics, image_statistics
-from ...channel.image_gate import gate_by_images
-from ...channel.judging import cut_to_objects, judged_by
-from ...channel.self_calibration import calibrate_offset
-from ...channel.site_estimates import estimate_offset
+from ...annotation_bias.domain_check import check_domains
+from ...annotation_bias.error_injection import calibrate_offset
+from ...annotation_bias.estimate import Estimate
+from ...annotation_bias.image_features import ImageStatistics, image_statistics
+from ...annotation_bias.predicted_samples import cut_to_objects, predicted_by
+from ...annotation_bias.site_estimates import estimate_offset
 from ...data.site_data import SiteData
 from ...evaluation.inference import Inference
 from ...outbound.fields import MINIMUM_CASES
-from .channel_report import pixel_size
-from .settings import JudgingSettings
+from .bias_measurement import pixel_size
+from .settings import BiasSettings
 
 # No site has an empty name.
 _SERVER = ""
@@ -26,7 +28,7 @@ class ServerReference:
     """What the model says of the server's reviewed cases.
 
     Attributes:
-        offsets: of reviewed contours from predicted ones, by class, corrected by the slope of known errors.
+        offsets: of reviewed contours from predicted ones, by class, corrected by the slope of injected errors.
         images: what their images are like.
         pixel_size: in millimetres, 1 where it is not known.
     """
@@ -36,17 +38,17 @@ class ServerReference:
     pixel_size: float
 
     @classmethod
-    def of(cls, network: nn.Module, data: SiteData, settings: JudgingSettings, *, seed: int) -> "ServerReference":
-        """Let a model judge reviewed cases.
+    def of(cls, network: nn.Module, data: SiteData, settings: BiasSettings, *, seed: int) -> "ServerReference":
+        """Let a model predict reviewed cases.
 
         Args:
             network: with the global model, which has learnt none of them.
             data: the cases.
             settings: the job's.
-            seed: decides intervals and known errors.
+            seed: decides intervals and injected errors.
         """
-        judged = (cut_to_objects(case) for case in judged_by(network, Inference.of(settings))(data.cases))
-        cases = [case for case in judged if case is not None]
+        predicted = (cut_to_objects(case) for case in predicted_by(network, Inference.of(settings))(data.cases))
+        cases = [case for case in predicted if case is not None]
         offsets = [
             calibrate_offset(cases, label, seed=seed).of(estimate_offset(cases, label, seed=seed)).corrected()
             for label in range(1, settings.network.num_classes + 1)
@@ -64,7 +66,7 @@ class ServerReference:
 
         Args:
             sites: what the sites' images are like.
-            unknown_is_like: what counts where that cannot be told.
+            unknown_is_like: what counts where that cannot be known.
         """
-        gate = gate_by_images({**sites, _SERVER: self.images})[_SERVER]
+        gate = check_domains({**sites, _SERVER: self.images})[_SERVER]
         return not gate.distinct if gate.is_known else unknown_is_like

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from torch import nn
 
 from ....transforms.errors import DataError
-from ...channel.estimate import sent
+from ...annotation_bias.estimate import sent
 from ...corrections.kinds import BoundaryShift, Correction, MissedObjectsIgnored, ObjectsRelabelled, in_order, of_kind
 from ...corrections.model import Corrections
 from ...corrections.targets import with_relabelled_objects
@@ -18,13 +18,13 @@ from ...evaluation.inference import Inference
 from ...interface.views import Answer, SiteView, Trained
 from ...outbound.fields import MINIMUM_CASES
 from ...seeding import derive_seed
-from ...task_names import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
+from ...task_names import COMPARE_SCORES, CORRECT_ANNOTATION_BIAS, ESTIMATE_ANNOTATION_BIAS, KEEP_SCORES
 from ..fedavg.site import FedAvgSite
 from .outbound import HELD_OUT_GAIN, REVIEWED_GAIN
 from .settings import AutoSettings
 
 _ASKED: TypeAdapter[tuple[Correction, ...]] = TypeAdapter(tuple[Correction, ...])
-_OF_SHADOW = (KEEP_SCORES, COMPARE_SCORES)
+_OF_ROLLBACK = (KEEP_SCORES, COMPARE_SCORES)
 
 
 class AutoSite(FedAvgSite):
@@ -47,8 +47,8 @@ class AutoSite(FedAvgSite):
         """The site without the training patients that it keeps to score models on; itself where it keeps none."""
         if not self.settings.held_out:
             return site
-        # Who is never scored on held-out patients starts without scores; likewise below.
-        from .shadow_scores import held_out_patients, only  # noqa: PLC0415
+        # Who is never scored on held-out patients starts without scores; also below.
+        from .rollback_scores import held_out_patients, only  # noqa: PLC0415
 
         def load(section: str) -> SiteData:
             data = site.load(section)
@@ -63,22 +63,22 @@ class AutoSite(FedAvgSite):
         return {} if site.corrections.latest() is None else {"has_undone": True}
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``estimate_channel``, ``undo_channel`` or what the shadow check asks."""
-        if task in _OF_SHADOW:
+        """Answer ``estimate_channel``, ``correct_annotations`` or what the rollback check asks."""
+        if task in _OF_ROLLBACK:
             return self._scored(task, network, site)
         site = self._without_held_out(site)
-        if task == UNDO_CHANNEL:
+        if task == CORRECT_ANNOTATION_BIAS:
             self._correct(network, site)
             return Answer({"has_undone": True})
-        if task != ESTIMATE_CHANNEL:
+        if task != ESTIMATE_ANNOTATION_BIAS:
             return super().answer(task, network, site)
-        from ...channel.judging import judged_by  # noqa: PLC0415
-        from .channel_report import channel_report  # noqa: PLC0415
+        from ...annotation_bias.predicted_samples import predicted_by  # noqa: PLC0415
+        from .bias_measurement import measure_bias  # noqa: PLC0415
 
         seed = derive_seed(site.seed, site.name, site.round_number, "channel")
-        judge, data = judged_by(network, Inference.of(self.settings)), site.load(TRAINING)
-        anew = self._with_relabelled_objects(data, site)
-        return channel_report(judge, data, reviewed_cases(site), self.settings, seed=seed, classes_anew=anew)
+        predict, data = predicted_by(network, Inference.of(self.settings)), site.load(TRAINING)
+        relabelled = self._with_relabelled_objects(data, site)
+        return measure_bias(predict, data, reviewed_cases(site), self.settings, seed=seed, relabelled=relabelled)
 
     def _with_relabelled_objects(self, data: SiteData, site: SiteView) -> list[LoadedCase] | None:
         """The cases with relabelled objects; None where none were relabelled."""
@@ -89,7 +89,7 @@ class AutoSite(FedAvgSite):
 
     def _scored(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Keep how a model scores, or say by how much this one is better than that whose scores are kept."""
-        from .shadow_scores import HELD_OUT, REVIEWED, keep_scores, kept_scores, paired_gain, patient_dice  # noqa: PLC0415
+        from .rollback_scores import HELD_OUT, REVIEWED, keep_scores, kept_scores, paired_gain, patient_dice  # noqa: PLC0415
 
         sections = {REVIEWED: reviewed_cases(site), HELD_OUT: self._held_out(site)}
         classes, inference = self.settings.network.num_classes, Inference.of(self.settings)
@@ -112,7 +112,7 @@ class AutoSite(FedAvgSite):
 
     def _held_out(self, site: SiteView) -> SiteData | None:
         """The site's validation cases, else the training patients that it has kept; None without any."""
-        from .shadow_scores import held_out_patients, only  # noqa: PLC0415
+        from .rollback_scores import held_out_patients, only  # noqa: PLC0415
 
         if count_cases(site.locate().folder, VALIDATION):
             return _loaded(site, VALIDATION)

@@ -8,7 +8,7 @@ import numpy as np
 from torch import nn
 
 from ....transforms.array_types import Booleans, Classes
-from ...channel.judging import judged_samples
+from ...annotation_bias.predicted_samples import predicted_samples
 from ...corrections.kinds import Correction, MissedObjectsIgnored, ObjectsRelabelled, in_order, of_kind
 from ...corrections.model import CaseCorrection, Corrections, CorrectionState, Provenance
 from ...corrections.pixels import CasePixels, OtherClasses, relabelled_objects
@@ -17,7 +17,7 @@ from ...data.site_data import LoadedCase, SiteData
 from ...evaluation.inference import Inference
 from ...networks.hashing import model_hash
 from .ignoring import UnannotatedObjects
-from .relabelling import SwappedObjects
+from .relabelling import ConfusedObjects
 
 
 def site_corrections(
@@ -33,7 +33,7 @@ def site_corrections(
 ) -> tuple[Corrections, dict[str, CasePixels]]:
     """Return the corrections of a site, and by annotation the decisions on its pixels.
 
-    :class:`UnannotatedObjects` chooses the ignored objects, :class:`SwappedObjects` the relabelled ones.
+    :class:`UnannotatedObjects` chooses the ignored objects, :class:`ConfusedObjects` the relabelled ones.
 
     Args:
         network: the received model.
@@ -87,16 +87,16 @@ def _chosen(
     fraction = 0.0 if other_classes is None else other_classes.fraction
     if not unannotated and fraction == 0:
         return [], []
-    of_none, of_other_class, samples = UnannotatedObjects(unannotated), SwappedObjects(fraction), _samples(data.cases)
+    of_none, of_other_class, samples = UnannotatedObjects(unannotated), ConfusedObjects(fraction), _samples(data.cases)
     if fraction > 0:
-        for judged in judged_samples(network, data.cases, inference):
-            of_other_class.see(judged)
+        for predicted in predicted_samples(network, data.cases, inference):
+            of_other_class.see(predicted)
     relabelled = of_other_class.relabelled(samples)
     if unannotated:
         # How many are ignored hangs on how many are annotated, by the classes that count.
-        of_samples = zip(judged_samples(network, data.cases, inference), relabelled, strict=True)
-        for judged, (other, _) in of_samples:
-            of_none.see(judged.with_annotation(relabelled_objects(judged.annotation, other)[0]))
+        of_samples = zip(predicted_samples(network, data.cases, inference), relabelled, strict=True)
+        for predicted, (other, _) in of_samples:
+            of_none.see(predicted.with_annotation(relabelled_objects(predicted.annotation, other)[0]))
     return of_none.ignored(samples), relabelled
 
 
@@ -110,7 +110,7 @@ def _ignored(samples: Sequence[tuple[Booleans, int]]) -> Booleans | None:
 
 
 def _other_classes(samples: Sequence[tuple[OtherClasses, int]]) -> OtherClasses | None:
-    """Likewise, None where no object gets another class."""
+    """As above, None where no object gets another class."""
     if not any(count for _, count in samples):
         return None
     return OtherClasses(*(np.stack(pixels) for pixels in zip(*(other for other, _ in samples), strict=True)))

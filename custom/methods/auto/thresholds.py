@@ -22,7 +22,7 @@ class AutoThresholds(SettingsModel):
     relabelling_margin: float = Field(
         default=0.5,
         description="By how much more probable the other class is, as a fraction of how probable classes "
-        "usually are for this model. As in `auto_classification`; chosen there on seeds 100 and "
+        "typically are for this model. As in `auto_classification`; chosen there on seeds 100 and "
         "101 of the generated cells.",
     )
     min_sites_of_two_averages: int = Field(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...channel.version_1 import text_evidence
+from ...annotation_bias.version_1 import text_evidence
 
 # Parts of the reasons why nothing was compared.
 _NOT_COMPARED = {
@@ -14,7 +14,7 @@ _NOT_COMPARED = {
 _BY_QUANTITY, _BEFORE = "weights by numbers of samples", "the model of before round "
 
 
-def channel_of_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
+def bias_of_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an estimate of all sites; its sentences are shown as they are."""
     kept = dict(values)
     zero, decision = kept.pop("zero"), kept.pop("decision", "")
@@ -34,13 +34,13 @@ def channel_of_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
     return kept | {"reference_levels": levels, "decision": {"outcome": "text", "text": decision}}
 
 
-def shadow_of_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
+def rollback_of_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a shadow check; its sentence is shown as it is."""
     kept = dict(values)
     text, rounds = kept.pop("sentence", ""), kept.get("rounds", ())
     return (
         kept
-        | shadow_of(kept.pop("shadow_is"))
+        | rollback_of(kept.pop("shadow_is"))
         | {
             "wanted_rounds": None,
             "not_compared": None if rounds else "text",
@@ -49,7 +49,7 @@ def shadow_of_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def shadow_of(text: str) -> dict[str, Any]:
+def rollback_of(text: str) -> dict[str, Any]:
     """Return what the second model was, by the words of version 1; nothing of an empty text."""
     if text.startswith(_BEFORE):
         return {"shadow_of": "model_before", "before_round": int(text.removeprefix(_BEFORE))}
@@ -61,4 +61,4 @@ def state_of_version_1(state: Mapping[str, Any]) -> dict[str, Any]:
     kept = dict(state)
     said, reason = kept.pop("shadow_is"), kept.pop("reason")
     code = next((code for begin, code in _NOT_COMPARED.items() if begin in reason), None)
-    return {"shadow_of": None, "before_round": None} | kept | shadow_of(said) | {"not_compared": code}
+    return {"shadow_of": None, "before_round": None} | kept | rollback_of(said) | {"not_compared": code}

@@ -14,7 +14,7 @@ def completeness_weights(
 
     Args:
         num_samples: n_k, of every site.
-        missing: m_k, share of the objects that a site leaves out; 0 for those that are not named.
+        missing: m_k, fraction of the objects that a site leaves out; 0 for those that are not named.
         blocks: the network's layer blocks.
     """
     quantity = quantity_weights(num_samples)

@@ -1,24 +1,25 @@
-"""What classes sites take for each other is estimated, and undone at the site: an own method, for classification.
+"""What classes sites take for each other is estimated, and corrected at the site: an own method, for classification.
 
-A model of some rounds of federated averaging judges every site's labels. Where it is surest it is right often enough
-that its disagreement with the labels is the site's noise level (Patrini et al., *Making Deep Neural Networks Robust to
-Label Noise: a Loss Correction Approach*, CVPR 2017, take the surest samples for what they seem to be, too). A site
-whose level is established gives its wrong labels the class that they look like, and corrects its loss for the rest.
+A model of some rounds of federated averaging predicts every site's labels. Where it is most confident it is right often
+enough that its disagreement with the labels is the site's noise level (Patrini et al., *Making Deep Neural Networks
+Robust to Label Noise: a Loss Correction Approach*, CVPR 2017, take the most confident samples for what they seem to be,
+too). A site whose level is confirmed gives its wrong labels the class that they look like, and corrects its loss for
+the rest.
 
 Equations, by what they define:
-    Q, counts of given and seeming classes   sure_samples.sure_confusion
-    noise level, 1 − Σ_c Q_cc, and interval  sure_samples.estimate_noise_level
-    share of doubted labels that are so too  sure_samples.estimate_support
-    what is established (Holm)               fedannot.custom.channel.established.established
-    labels that are changed                  undoing.undo
-    classes that the model may mix up        undoing.mixed_up
-    T of what is left of the noise           undoing.residual_transition
+    Q, counts of given and seeming classes   confident_samples.confident_confusion
+    noise level, 1 − Σ_c Q_cc, and interval  confident_samples.estimate_noise_level
+    fraction of doubted labels that are so too  confident_samples.estimate_support
+    what is confirmed (Holm)               fedannot.custom.annotation_bias.significance.confirmed
+    labels that are changed                  correcting.correct
+    classes that the model may mix up        correcting.mixed_up
+    T of what is left of the noise           correcting.residual_transition
     −log Σ_c p_c T_c,given                   fedannot.custom.training.corrected_loss.ForwardCorrected
 """
 
 from ...interface.declaration import Method
 from ..fedgsca import outbound as fedgsca
-from .outbound import LEAVES
+from .outbound import OUTBOUND_FIELDS
 from .settings import AutoClassificationSettings
 
 METHOD = Method(
@@ -28,5 +29,5 @@ METHOD = Method(
     f"{__name__}.server:AutoClassificationServer",
     f"{__name__}.site:AutoClassificationSite",
     # A published method may be the treatment.
-    (*LEAVES, *fedgsca.LEAVES),
+    (*OUTBOUND_FIELDS, *fedgsca.OUTBOUND_FIELDS),
 )

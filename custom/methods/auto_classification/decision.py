@@ -1,14 +1,14 @@
-"""What sites' noise levels prove, and which sites have wrong labels to undo."""
+"""What sites' noise levels prove, and which sites have wrong labels to correct."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ...channel.anchor import standard_error_of
-from ...channel.established import Criterion, established
-from ...channel.estimate import Estimate
-from ...channel.parameters import WRONG_LABELS
-from ...channel.statuses import Evidence, EvidenceCode, Status, TestResult
+from ...annotation_bias.estimate import Estimate
+from ...annotation_bias.parameters import WRONG_LABELS
+from ...annotation_bias.reference_level import standard_error_of
+from ...annotation_bias.significance import Criterion, confirmed
+from ...annotation_bias.statuses import Evidence, EvidenceCode, Status, TestResult
 from .thresholds import THRESHOLDS
 
 Neutral = Literal["zero", "least_noisy"]
@@ -20,7 +20,7 @@ class SiteDecision:
 
     Attributes:
         estimate: its noise level.
-        support: share of its doubted labels in which its other samples side with the model.
+        support: fraction of its doubted labels in which its other samples side with the model.
         result: what the test says of it; fewer wrong labels than neutral are never confirmed.
     """
 
@@ -55,31 +55,31 @@ class Decision:
 
     @property
     def noisy(self) -> frozenset[str]:
-        """The sites that have wrong labels to undo."""
+        """The sites that have wrong labels to correct."""
         return frozenset(site for site, one in self.sites.items() if one.is_noisy)
 
     @property
     def not_noisy(self) -> frozenset[str]:
-        """The sites of which it could be told, and was not established."""
+        """The sites of which it was known, and was not confirmed."""
         return frozenset(site for site, one in self.sites.items() if one.can_tell) - self.noisy
 
 
 def decide(
     estimates: Mapping[str, Estimate], supports: Mapping[str, Estimate], neutral: Neutral, floor: float
 ) -> Decision:
-    """Decide which sites have wrong labels to undo (Holm over the sites).
+    """Decide which sites have wrong labels to correct (Holm over the sites).
 
-    Where the noise level is established, samples that look alike have to side with the model in most of the doubted
-    labels, by the lower end of the interval: else the model may not know the site's images, and nothing can be told.
+    Where the noise level is confirmed, samples that look alike have to side with the model in most of the doubted
+    labels, by the lower end of the interval: else the model may not know the site's images, and nothing can be tested.
 
     Args:
         estimates: of the noise levels, by site.
-        supports: of the shares of doubted labels in which other samples side with the model, by site.
+        supports: of the fractions of doubted labels in which other samples side with the model, by site.
         neutral: see :class:`fedannot.custom.methods.auto_classification.settings.AutoClassificationSettings`.
-        floor: likewise.
+        floor: as above.
     """
     criterion, right_labels = _criterion(estimates, neutral, floor)
-    findings = established(
+    findings = confirmed(
         {site: {WRONG_LABELS: estimate} for site, estimate in estimates.items()},
         {site: {WRONG_LABELS: criterion} for site in estimates},
     )

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import model_validator
 
-from ...channel.estimate_record import ParameterRecord
-from ...channel.statuses import Evidence
+from ...annotation_bias.estimate_record import ParameterRecord
+from ...annotation_bias.statuses import Evidence
 from ...records.round_records import Record
 from .version_1 import noise_level_of_version_1, with_right_labels
 
@@ -36,12 +36,12 @@ class Follows(StrEnum):
 
 
 class NoiseLevelRecord(ParameterRecord):
-    """What was estimated of a site, the share of its labels that are wrong, and decided.
+    """What was estimated of a site, the fraction of its labels that are wrong, and decided.
 
     The form of version 1, with sentences, is read as well.
 
     Attributes:
-        support: share of the doubted labels in which other samples that look alike side with the model.
+        support: fraction of the doubted labels in which other samples that look alike side with the model.
         support_low: lower end of its 90 % interval, which has to be above a half.
         follows: what does.
         text: the sentence of version 1.
@@ -88,8 +88,8 @@ class ConfusionFindings(Record):
 
     Attributes:
         noise_levels: the estimates in their order.
-        undone_from_round: the round from which a site undoes its wrong labels, of those that do.
+        corrected_from_round: the round from which a site corrects its wrong labels, of those that do.
     """
 
     noise_levels: tuple[NoiseLevelEstimate, ...]
-    undone_from_round: dict[str, int]
+    corrected_from_round: dict[str, int]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....transforms.array_types import Booleans, Floats, Labels
-from ...channel.confusion import Confusion, doubt_of_labels, usual_confidence
+from ...annotation_bias.confusion import Confusion, doubt_of_labels, typical_confidence
 from .settings import Treatment
 from .thresholds import THRESHOLDS
 
@@ -32,23 +32,23 @@ def relabel(
 ) -> Relabelling:
     """Return what becomes of a site's labels.
 
-    A label is changed where another class is more probable by more than the margin, as a share of how probable that
+    A label is changed where another class is more probable by more than the margin, as a fraction of how probable that
     class is on average for the samples that seem to be of it: a model that has learnt from wrong labels is less sure of
-    everything. Never more labels are changed than are wrong by the estimate: the surest ones. Labels of classes that
-    the model may mix up count as right.
+    everything. Never more labels are changed than are wrong by the estimate: the most confident ones. Labels of classes
+    that the model may mix up count as right.
 
     Args:
-        probabilities: of the model that judged, ``(N, C)``.
+        probabilities: of the reference model, ``(N, C)``.
         labels: given, ``(N,)``.
         confusion: the site's.
         treatment: see :class:`fedannot.custom.methods.auto_classification.settings.AutoClassificationSettings`.
-        margin: likewise.
+        margin: as above.
     """
     changed = np.zeros(len(labels), dtype=np.bool_)
     seems, mixed = probabilities.argmax(axis=1), mixed_up(probabilities, labels)
     confusion = _with_right(confusion, mixed)
     if treatment in ("relabel", "both"):
-        doubt = doubt_of_labels(probabilities, labels) / usual_confidence(probabilities)
+        doubt = doubt_of_labels(probabilities, labels) / typical_confidence(probabilities)
         doubt[mixed[labels, seems]] = -np.inf
         most = np.argsort(-doubt, kind="stable")[: round(confusion.noise_level * len(labels))]
         changed[most] = doubt[most] > margin
@@ -64,8 +64,8 @@ def mixed_up(probabilities: Floats, labels: Labels) -> Booleans:
     A model that has hardly learnt a class takes its samples for another one. Relabelled so, they teach it what it
     errs in, and it never learns the class. But such a class is given to many of the samples that seem to be of the
     other, while labels that are wrong at random are of all classes. Wrong labels of one class for one other cannot be
-    told from that where they are more than a third. It is counted and not tested: among few samples labels that are
-    wrong at random are left alone, too, and a class much rarer than the other is not found.
+    distinguished from that where they are more than a third. It is counted and not tested: among few samples labels
+    that are wrong at random are left alone, too, and a class much rarer than the other is not found.
 
     Args:
         probabilities: of the model, ``(N, C)``.

@@ -1,39 +1,39 @@
-"""`auto` for classification at the server: noise levels of all sites, and who undoes wrong labels."""
+"""`auto` for classification at the server: noise levels of all sites, and who corrects wrong labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any, ClassVar
 
 from ....transforms.natural_order import natural_order
-from ...channel.estimate import Estimate, received
-from ...channel.estimate_record import ParameterRecord
+from ...annotation_bias.estimate import Estimate, received
+from ...annotation_bias.estimate_record import ParameterRecord
 from ...interface.method import ServerMethod
 from ...interface.views import Round
 from ...records.plain_values import finite
 from ...records.round_records import RoundRecord
-from ...task_names import ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS
+from ...task_names import CORRECT_LABELS, ESTIMATE_CONFUSION, USE_GIVEN_LABELS
 from ..fedavg.server import FedAvgServer
 from .decision import Decision, SiteDecision, decide
-from .outbound import NOISE_LEVEL, SUPPORT, UNDOES
+from .outbound import CORRECTS_LABELS, NOISE_LEVEL, SUPPORT
 from .records import ConfusionFindings, Follows, NoiseLevelEstimate, NoiseLevelRecord
 from .settings import AutoClassificationSettings
 from .treatments import TREATMENT, treatment_of
 
 
 class AutoClassificationServer(FedAvgServer):
-    """Noise levels of sites are estimated, and the sites where they are established undo wrong labels.
+    """Noise levels of sites are estimated, and the sites where they are confirmed correct wrong labels.
 
-    Rounds 1..T are federated averaging. Then every site judges its labels with the received model (task
-    ``estimate_confusion``) and reports the share of wrong ones among the samples of which the model is surest, with
-    interval and self-calibration, never a case. A site whose noise level is established is asked to undo it
-    (``undo_confusion``): it decides by itself which labels to change, and how to correct its loss. What one site is
-    asked no other learns. All else is federated averaging; where nothing is established, bit for bit.
+    Rounds 1..T are federated averaging. Then every site predicts its labels with the received model (task
+    ``estimate_confusion``) and reports the fraction of wrong ones among the samples of which the model is most
+    confident, with interval and error injection, never a case. A site whose noise level is confirmed is asked to
+    correct it (``correct_confusion``): it decides by itself which labels to change, and how to correct its loss. What
+    one site is asked no other learns. All else is federated averaging; where nothing is confirmed, bit for bit.
 
-    A second estimate comes later in the run. A site that is established again undoes anew with the better model; one
-    that no longer is uses its labels as they are given (``use_given_labels``); where nothing can be told it goes on as
-    before. A site that does not answer, or has lost what it undoes, is asked before the next round again.
+    A second estimate comes later in the run. A site that is confirmed again corrects again with the better model; one
+    that no longer is uses its labels as they are given (``use_given_labels``); where nothing can be tested it goes on
+    as before. A site that does not answer, or has lost what it corrects, is asked before the next round again.
 
-    With the treatment `fedgsca` no site undoes anything: from the first estimate on that establishes something all
+    With the treatment `fedgsca` no site corrects anything: from the first estimate on that establishes something all
     sites are treated by that method.
     """
 
@@ -44,10 +44,10 @@ class AutoClassificationServer(FedAvgServer):
         super().__init__(settings)
         self.estimates: dict[int, dict[str, Estimate]] = {}
         self.supports: dict[int, dict[str, Estimate]] = {}
-        self._due: dict[str, str] = {}
-        self._undone: dict[str, int] = {}
+        self._pending: dict[str, str] = {}
+        self._corrected: dict[str, int] = {}
         treatment = treatment_of(settings)
-        self._other = None if treatment is None else treatment[0].server_half(treatment[1])
+        self._other = None if treatment is None else treatment[0].server_part(treatment[1])
 
     # --- the course of a round
 
@@ -57,12 +57,12 @@ class AutoClassificationServer(FedAvgServer):
         return self.settings.warmup_rounds
 
     def stage(self, this_round: Round) -> str:
-        """Return ``warm-up``, ``federated averaging`` or ``undone``, or the stage of the method that treats."""
+        """Return ``warm-up``, ``federated averaging`` or ``corrected``, or the stage of the method that treats."""
         if this_round.number <= self.settings.warmup_rounds:
             return "warm-up"
         if (other := self._treating) is not None:
             return other.stage(this_round)
-        return "undone" if self._undone else "federated averaging"
+        return "undone" if self._corrected else "federated averaging"
 
     def before_round(self, this_round: Round) -> None:
         """Estimate noise levels when it is time, and tell sites what follows."""
@@ -71,7 +71,7 @@ class AutoClassificationServer(FedAvgServer):
         self._note_lost(this_round)
         if this_round.number in self.settings.estimate_rounds:
             self._estimate(this_round)
-        for task in (UNDO_CONFUSION, USE_GIVEN_LABELS):
+        for task in (CORRECT_LABELS, USE_GIVEN_LABELS):
             self._tell(this_round, task)
 
     def message(self, this_round: Round) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class AutoClassificationServer(FedAvgServer):
 
     @property
     def _treating(self) -> ServerMethod | None:
-        """The published method in the place of undoing, once anything was established."""
+        """The published method in place of corrections, once anything was confirmed."""
         if self._other is None or not any(self.decision(number).noisy for number in self.estimates):
             return None
         return self._other
@@ -120,8 +120,10 @@ class AutoClassificationServer(FedAvgServer):
         self._note_moves(this_round)
         if self.settings.treatment == "none" or self._other is not None:
             return
-        self._due |= dict.fromkeys(decided.noisy, UNDO_CONFUSION)
-        self._due |= dict.fromkeys(decided.not_noisy & (set(self._undone) | set(self._due)), USE_GIVEN_LABELS)
+        self._pending |= dict.fromkeys(decided.noisy, CORRECT_LABELS)
+        self._pending |= dict.fromkeys(
+            decided.not_noisy & (set(self._corrected) | set(self._pending)), USE_GIVEN_LABELS
+        )
 
     def _note_moves(self, this_round: Round) -> None:
         """Say which noise levels moved by more than their intervals since the estimate before."""
@@ -135,54 +137,54 @@ class AutoClassificationServer(FedAvgServer):
                 )
 
     def _tell(self, this_round: Round, task: str) -> None:
-        asked = sorted(site for site, due in self._due.items() if due == task)
+        asked = sorted(site for site, due in self._pending.items() if due == task)
         if not asked:
             return
         for site, answer in this_round.ask(task, asked).items():
-            if answer[UNDOES] != (task == UNDO_CONFUSION):
+            if answer[CORRECTS_LABELS] != (task == CORRECT_LABELS):
                 continue
-            del self._due[site]
-            if task == UNDO_CONFUSION:
-                self._undone.setdefault(site, this_round.number)
-                this_round.info(f"{site} undoes wrong labels from round {this_round.number} on.")
+            del self._pending[site]
+            if task == CORRECT_LABELS:
+                self._corrected.setdefault(site, this_round.number)
+                this_round.info(f"{site} corrects wrong labels from round {this_round.number} on.")
             else:
-                self._undone.pop(site, None)
+                self._corrected.pop(site, None)
                 this_round.info(f"{site} uses its labels as they are given from round {this_round.number} on.")
 
     def _note_lost(self, this_round: Round) -> None:
-        """Ask a site anew that was asked to undo wrong labels and trained on the given ones all the same."""
+        """Ask a site again that was asked to correct wrong labels and trained on the given ones all the same."""
         last = this_round.history[-1].sites if this_round.history else {}
         for site, report in last.items():
-            if site in self._undone and not report.extra.get(UNDOES, False):
-                this_round.warning(f"{site} no longer has what it undoes; it is asked again.")
-                del self._undone[site]
-                self._due[site] = UNDO_CONFUSION
+            if site in self._corrected and not report.extra.get(CORRECTS_LABELS, False):
+                this_round.warning(f"{site} no longer has what it corrects; it is asked again.")
+                del self._corrected[site]
+                self._pending[site] = CORRECT_LABELS
 
     # --- state
 
     def state(self) -> dict[str, Any]:
-        """Return estimates and what sites undo as plain values."""
+        """Return estimates and what sites correct as plain values."""
         return {
             "estimates": _plain(self.estimates),
             "supports": _plain(self.supports),
-            "due": dict(self._due),
-            "undone": dict(self._undone),
+            "due": dict(self._pending),
+            "undone": dict(self._corrected),
             "treatment": None if self._other is None else self._other.state(),
         }
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
-        """Take estimates and what sites undo back."""
+        """Take estimates and what sites correct back."""
         if self._other is not None and state.get("treatment") is not None:
             self._other.restore(state["treatment"], history)
         self.estimates, self.supports = (_estimates(state.get(name, [])) for name in ("estimates", "supports"))
-        self._due, self._undone = dict(state.get("due", {})), dict(state.get("undone", {}))
+        self._pending, self._corrected = dict(state.get("due", {})), dict(state.get("undone", {}))
 
     def describe(self, this_round: Round) -> dict[str, Any]:
-        """Return each site's estimate, interval, threshold, decision and reason, and who undoes wrong labels."""
+        """Return each site's estimate, interval, threshold, decision and reason, and who corrects wrong labels."""
         del this_round
         return ConfusionFindings(
             noise_levels=tuple(self._described(number) for number in sorted(self.estimates)),
-            undone_from_round=dict(sorted(self._undone.items())),
+            corrected_from_round=dict(sorted(self._corrected.items())),
         ).plain()
 
     def _described(self, number: int) -> NoiseLevelEstimate:

@@ -11,28 +11,29 @@ Treatment = Literal["relabel", "forward", "both", "fedgsca", "none"]
 
 
 class AutoClassificationSettings(ClassificationSettings):
-    """Settings of `auto` for classification: federated averaging, an estimate of the noise level, and its undoing.
+    """Settings of `auto` for classification: federated averaging, an estimate of the noise level, and its correction.
 
     Args:
         warmup_rounds: rounds of federated averaging before the first estimate.
-        second_estimate: the share of the rounds after the warm-up after which the estimate is made anew; None for no
-            second one.
-        surest: share of the samples that seem to be of a class by which its labels are judged, the surest ones.
+        second_estimate: the fraction of the rounds after the warm-up after which the estimate is made again; None for
+            no second one.
+        confident_fraction: fraction of the samples that seem to be of a class by which its labels are assessed, the
+            most confident ones.
         neutral: what is taken as the noise level of right labels: ``zero``; or ``least_noisy``, the least that any site
-            has, so that only differences between sites are established.
+            has, so that only differences between sites are confirmed.
         floor: smaller deviations from neutral are not acted on.
-        treatment: what an established site does: ``relabel`` gives its surely wrong labels the class that they look
+        treatment: what an confirmed site does: ``relabel`` gives its surely wrong labels the class that they look
             like, ``forward`` corrects its loss, ``both`` does the one and corrects for the rest; ``none`` estimates
             alone. With ``fedgsca``, to compare with, all sites are treated by that method as soon as one is
-            established.
-        margin: by how much more probable than its label another class is where a label is surely wrong, as a share of
-            how probable that class usually is where it is the most probable one.
+            confirmed.
+        margin: by how much more probable than its label another class is where a label is surely wrong, as a fraction
+            of how probable that class typically is where it is the most probable one.
     """
 
     method: str = "auto_classification"
     warmup_rounds: Positive = 9
     second_estimate: Annotated[float, Field(gt=0, lt=1)] | None = 0.5
-    surest: Annotated[float, Field(gt=0, le=1)] = 0.5
+    confident_fraction: Annotated[float, Field(gt=0, le=1)] = 0.5
     neutral: Literal["zero", "least_noisy"] = "zero"
     floor: Annotated[float, Field(ge=0, lt=1)] = 0.05
     treatment: Treatment = "both"

@@ -8,7 +8,7 @@ import numpy as np
 from torch import nn
 
 from ....transforms.array_types import Floats, Labels
-from ...channel.estimate import sent
+from ...annotation_bias.estimate import sent
 from ...corrections.kinds import CasesRelabelled
 from ...corrections.model import Corrections, Provenance
 from ...data.datalist import TRAINING
@@ -18,10 +18,10 @@ from ...interface.views import Answer, SiteView, Trained
 from ...networks.hashing import model_hash
 from ...records.record_lines import append_record
 from ...seeding import derive_seed
-from ...task_names import ESTIMATE_CONFUSION, UNDO_CONFUSION
+from ...task_names import CORRECT_LABELS, ESTIMATE_CONFUSION
 from ..fedavg.site import FedAvgSite
 from ..fedgsca.records import SELECTION_FILE
-from .outbound import NOISE_LEVEL, SUPPORT, UNDOES
+from .outbound import CORRECTS_LABELS, NOISE_LEVEL, SUPPORT
 from .settings import AutoClassificationSettings
 from .treatments import TREATMENT, treatment_of
 
@@ -40,10 +40,11 @@ class AutoClassificationSite(FedAvgSite):
     def __init__(self, settings: AutoClassificationSettings) -> None:
         super().__init__(settings)
         treatment = treatment_of(settings)
-        self._other = None if treatment is None else treatment[0].site_half(treatment[1])
+        self._other = None if treatment is None else treatment[0].site_part(treatment[1])
 
     def train(self, network: nn.Module, site: SiteView) -> Trained:
-        """Train on corrected labels where the site corrects them; the received model judges them again in every round.
+        """Train on corrected labels where the site corrects them; the received model predicts them again in every
+        round.
 
         Where a published method treats, it trains in its own way.
         """
@@ -58,37 +59,40 @@ class AutoClassificationSite(FedAvgSite):
     def training_flags(self, site: SiteView) -> Mapping[str, Any]:
         """Say whether wrong labels are corrected; and what a published method says that treats."""
         if self._other is not None and TREATMENT in site.message:
-            return {**self._other.training_flags(site), UNDOES: False}
+            return {**self._other.training_flags(site), CORRECTS_LABELS: False}
         stored = site.corrections.latest()
-        return {UNDOES: stored is not None and stored.corrections.of(CasesRelabelled) is not None}
+        return {CORRECTS_LABELS: stored is not None and stored.corrections.of(CasesRelabelled) is not None}
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``estimate_confusion``, ``undo_confusion`` or ``use_given_labels``."""
-        if task == UNDO_CONFUSION:
+        """Answer ``estimate_confusion``, ``correct_confusion`` or ``use_given_labels``."""
+        if task == CORRECT_LABELS:
             self._relabel(network, site)
-            return Answer({UNDOES: True})
+            return Answer({CORRECTS_LABELS: True})
         if task != ESTIMATE_CONFUSION:
             site.corrections.write(self._none(network, site))
             site.info(f"From round {site.round_number} on the labels are used as they are given.")
-            return Answer({UNDOES: False})
-        # Only a site that judges its labels pays for scipy's statistics; likewise below.
-        from .sure_samples import estimate_noise_level, estimate_support  # noqa: PLC0415
+            return Answer({CORRECTS_LABELS: False})
+        # Only a site that predicts its labels pays for scipy's statistics; also below.
+        from .confident_samples import estimate_noise_level, estimate_support  # noqa: PLC0415
         from .suspects import detection_record  # noqa: PLC0415
 
         data = site.load(TRAINING)
-        probabilities, labels = self._judged(network, data)
-        share, seed = self.settings.surest, derive_seed(site.seed, site.name, site.round_number, NOISE_LEVEL)
+        probabilities, labels = self._predicted(network, data)
+        share, seed = (
+            self.settings.confident_fraction,
+            derive_seed(site.seed, site.name, site.round_number, NOISE_LEVEL),
+        )
         estimate = estimate_noise_level(probabilities, labels, data.units, share, seed=seed)
         support = estimate_support(probabilities, labels, data.units, share, seed=seed)
         noted = detection_record(data, site.round_number, noise_level=estimate.value)
         append_record(site.run_folder / SELECTION_FILE, noted)
         return Answer(sent(NOISE_LEVEL, [estimate], calibrated=True) | sent(SUPPORT, [support], calibrated=False))
 
-    def _judged(self, network: nn.Module, data: SiteData) -> "tuple[Floats, Labels]":
+    def _predicted(self, network: nn.Module, data: SiteData) -> "tuple[Floats, Labels]":
         """What the received model says of the samples, and their given labels."""
-        from .judgement import balanced, judged_probabilities  # noqa: PLC0415
+        from .predicted_classes import balanced, predicted_probabilities  # noqa: PLC0415
 
-        said = judged_probabilities(network, data, Inference.of(self.settings), self.settings.training)
+        said = predicted_probabilities(network, data, Inference.of(self.settings), self.settings.training)
         labels = data.labels.numpy().astype(np.int64)
         return balanced(said.numpy(), labels), labels
 
@@ -109,13 +113,13 @@ class AutoClassificationSite(FedAvgSite):
 
     def _relabel(self, network: nn.Module, site: SiteView) -> None:
         """Decide which labels are corrected in this round, and keep it."""
+        from .confident_samples import confident_confusion  # noqa: PLC0415
         from .relabelling import relabel  # noqa: PLC0415
-        from .sure_samples import sure_confusion  # noqa: PLC0415
         from .suspects import detection_record, relabelled_cases  # noqa: PLC0415
 
         data, settings = site.load(TRAINING), self.settings
-        probabilities, labels = self._judged(network, data)
-        confusion = sure_confusion(probabilities, labels, settings.surest)
+        probabilities, labels = self._predicted(network, data)
+        confusion = confident_confusion(probabilities, labels, settings.confident_fraction)
         relabelling = relabel(probabilities, labels, confusion, treatment=settings.treatment, margin=settings.margin)
         noted = detection_record(data, site.round_number, noise_level=confusion.noise_level, relabelling=relabelling)
         append_record(site.run_folder / SELECTION_FILE, noted)

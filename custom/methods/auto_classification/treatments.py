@@ -1,4 +1,4 @@
-"""FedGSCA in the place of undoing, to compare with: it begins where something is established."""
+"""FedGSCA in place of corrections, to compare with: it begins where something is confirmed."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ FORM: dict[str, Any] = {
 
 
 def treatment_of(settings: AutoClassificationSettings) -> tuple[Method, RunSettings] | None:
-    """Return FedGSCA with its settings where it treats what is established; None where undoing does.
+    """Return FedGSCA with its settings where it treats what is confirmed; None where correcting does.
 
     What all methods of classification share it has from there, and the warm-up; else it has the form of its job.
     """

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...channel.version_1 import evidence_of_reason, parameter_of_version_1, text_evidence
+from ...annotation_bias.version_1 import evidence_of_reason, parameter_of_version_1, text_evidence
 
 
 def with_right_labels(values: Any) -> Any:

@@ -16,7 +16,7 @@ Equations:
 """
 
 from ...interface.declaration import Method
-from ..personal import LEAVES
+from ..personal import OUTBOUND_FIELDS
 from .settings import DecoupledSettings
 
 METHOD = Method(
@@ -25,5 +25,5 @@ METHOD = Method(
     DecoupledSettings,
     f"{__name__}.server:DecoupledServer",
     f"{__name__}.site:DecoupledSite",
-    LEAVES,
+    OUTBOUND_FIELDS,
 )

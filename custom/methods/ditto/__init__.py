@@ -7,7 +7,7 @@ Equations, by what they define:
 """
 
 from ...interface.declaration import Method
-from ..personal import LEAVES, PERSONAL_SERVER
+from ..personal import OUTBOUND_FIELDS, PERSONAL_SERVER
 from .settings import DittoSettings
 
 METHOD = Method(
@@ -16,5 +16,5 @@ METHOD = Method(
     DittoSettings,
     PERSONAL_SERVER,
     f"{__name__}.site:DittoSite",
-    LEAVES,
+    OUTBOUND_FIELDS,
 )

@@ -15,7 +15,7 @@ Equations:
 """
 
 from ...interface.declaration import Method
-from .outbound import LEAVES
+from .outbound import OUTBOUND_FIELDS
 from .settings import FedA3ISettings
 
 METHOD = Method(
@@ -24,5 +24,5 @@ METHOD = Method(
     FedA3ISettings,
     f"{__name__}.server:FedA3IServer",
     f"{__name__}.site:FedA3ISite",
-    LEAVES,
+    OUTBOUND_FIELDS,
 )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .records import EstimateRecord, JudgedSite, NoGroups
+from .records import EstimateRecord, NoGroups, PredictedSite
 from .two_groups import fit_two_groups
 from .weights import noise_strength, quality_weights
 
@@ -21,8 +21,8 @@ class QualityAnswer:
 
     Attributes:
         inner: q_in per class (Eq. 3); NaN where the site has no estimate.
-        outer: q_out per class (Eq. 4), likewise.
-        predicted_share: share of the annotated images where the model finds anything; None where it is withheld.
+        outer: q_out per class (Eq. 4), as above.
+        predicted_share: fraction of the annotated images where the model finds anything; None where it is withheld.
     """
 
     inner: tuple[float, ...]
@@ -41,7 +41,7 @@ class QualityEstimate:
 
     Attributes:
         inner: q_in per class of the sites that could estimate all classes (Eq. 3).
-        outer: q_out likewise (Eq. 4).
+        outer: q_out as above (Eq. 4).
         larger: sites that draw larger, G_l.
         smaller: sites that draw smaller, G_s.
         reason: why there are no groups; None if there are.
@@ -96,7 +96,7 @@ class QualityEstimate:
         strength = self.strength
         groups: dict[str, Any] = dict.fromkeys(self.larger, "larger") | dict.fromkeys(self.smaller, "smaller")
         sites = {
-            site: JudgedSite(
+            site: PredictedSite(
                 inner=tuple(self.inner[site]),
                 outer=tuple(self.outer[site]),
                 group=groups.get(site),
@@ -115,10 +115,10 @@ class QualityEstimate:
         """Take back what :meth:`to_dict` returned."""
         sites = values["sites"]
         return cls(
-            inner={site: list(judged["inner"]) for site, judged in sites.items()},
-            outer={site: list(judged["outer"]) for site, judged in sites.items()},
-            larger=tuple(site for site, judged in sites.items() if judged["group"] == "larger"),
-            smaller=tuple(site for site, judged in sites.items() if judged["group"] == "smaller"),
+            inner={site: list(of_site["inner"]) for site, of_site in sites.items()},
+            outer={site: list(of_site["outer"]) for site, of_site in sites.items()},
+            larger=tuple(site for site, of_site in sites.items() if of_site["group"] == "larger"),
+            smaller=tuple(site for site, of_site in sites.items() if of_site["group"] == "smaller"),
             reason=EstimateRecord.model_validate(values).reason,
             p_value=values["p_value"],
         )

@@ -44,11 +44,11 @@ class LearningDifficulty:
 
     Attributes:
         inner: ``(C,)`` mean cross entropy in the inner band (q_1), NaN for a class without a usable sample.
-        outer: ``(C,)`` mean cross entropy in the outer band (q_2), NaN likewise.
+        outer: ``(C,)`` mean cross entropy in the outer band (q_2), NaN as above.
         num_samples: ``(C,)`` samples used: pictures, volumes or slices.
         num_units: ``(C,)`` patients or volumes that these samples are of.
         annotated_units: patients or volumes with any annotated foreground.
-        predicted_share: share of the samples with annotated foreground in which the model predicts any foreground,
+        predicted_share: fraction of the samples with annotated foreground in which the model predicts any foreground,
             NaN without such a sample. Near 0 the warm-up model is of no use yet (normalisation statistics that are too
             young, for instance) and the estimate is noise.
     """

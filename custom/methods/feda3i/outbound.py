@@ -3,7 +3,7 @@
 from ...outbound.fields import OutboundField
 from ...task_names import ESTIMATE_QUALITY
 
-LEAVES = (
+OUTBOUND_FIELDS = (
     OutboundField(
         "num_samples", (ESTIMATE_QUALITY,), "count", "the size of the site's data: pictures, volumes or slices"
     ),
@@ -18,7 +18,8 @@ LEAVES = (
         "predicted_share",
         (ESTIMATE_QUALITY,),
         "number",
-        "share of annotated samples in which the warm-up model finds anything: is it fit to judge annotations?",
+        "fraction of annotated samples in which the warm-up model finds anything: is it fit as a reference for "
+        "annotations?",
         "num_annotated",
         optional="predicted share",
         sample_bound=1.0,

@@ -29,7 +29,7 @@ class NoGroups(StrEnum):
     TEXT = "text"
 
 
-class JudgedSite(Record):
+class PredictedSite(Record):
     """What was concluded of a site.
 
     Attributes:
@@ -55,7 +55,7 @@ class EstimateRecord(Record):
         text: the sentence of version 1.
     """
 
-    sites: dict[str, JudgedSite]
+    sites: dict[str, PredictedSite]
     reason: NoGroups | None
     p_value: float | None
     text: str = ""

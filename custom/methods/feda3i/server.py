@@ -26,7 +26,7 @@ class FedA3IServer(FedAvgServer):
     w_ij = e λ(j) w̄_i + (1 − e λ(j)) w̃_i with e = 1 − p of that test.
 
     If the warm-up model finds nothing in most images the estimate would be noise: the warm-up goes on and the estimate
-    is made anew. A site that joins later counts with its quantity.
+    is made again. A site that joins later counts with its quantity.
     """
 
     settings: FedA3ISettings
@@ -54,10 +54,12 @@ class FedA3IServer(FedAvgServer):
             return
         share = mean_predicted_share(answers)
         extra_rounds = this_round.number - 1 - self.settings.warmup_rounds
-        if share < self.settings.min_predicted_share and extra_rounds < self.settings.max_extra_warmup_rounds:
+        if share < self.settings.min_predicted_fraction and extra_rounds < self.settings.max_extra_warmup_rounds:
             this_round.warning(
                 f"The warm-up model finds something in only {share:.0%} of the annotated images (expected at least "
-                f"{self.settings.min_predicted_share:.0%}), so its judgement of the annotations would be noise: one "
+                f"{self.settings.min_predicted_fraction:.0%}), so its prediction of the annotations would be noise: "
+                f"one "
+                f""
                 "more warm-up round."
             )
             return
@@ -115,7 +117,7 @@ class FedA3IServer(FedAvgServer):
 
 
 def mean_predicted_share(answers: Mapping[str, QualityAnswer]) -> float:
-    """Return the mean over sites of the share of annotated images where the model finds anything; 0 without answers.
+    """Return the mean over sites of the fraction of annotated images where the model finds anything; 0 without answers.
 
     What is beyond a share's range, from 0 to 1, counts as its end; what is no number does not count.
     """

@@ -12,7 +12,7 @@ class FedA3ISettings(WarmupSettings):
 
     Args:
         weighting: ``intra_and_inter`` is Eq. 6; ``intra`` weighs inside the groups alone, the paper's ablation.
-        balance: r, the share of the weight that the group of larger contours gets.
+        balance: r, the fraction of the weight that the group of larger contours gets.
         layer_weight: factor of λ(j).
         layer_power: exponent of λ(j).
         layer_bias: added to λ(j).
@@ -20,7 +20,7 @@ class FedA3ISettings(WarmupSettings):
         group_scale: what the groups are looked for in: ``difficulty``, q as in the paper, or its ``log``. The latter
             finds fewer groups where all sites err in one direction, and fewer where there are two.
         group_test_level: level of the test; 1 switches it off.
-        min_predicted_share: the warm-up goes on while the model finds anything in fewer of the annotated images.
+        min_predicted_fraction: the warm-up goes on while the model finds anything in fewer of the annotated images.
     """
 
     method: str = "feda3i"
@@ -32,4 +32,4 @@ class FedA3ISettings(WarmupSettings):
     group_decision: Literal["test", "shrink"] = "test"
     group_scale: Literal["difficulty", "log"] = "difficulty"
     group_test_level: Annotated[float, Field(gt=0, le=1)] = 0.05
-    min_predicted_share: Annotated[float, Field(ge=0, le=1)] = 0.5
+    min_predicted_fraction: Annotated[float, Field(ge=0, le=1)] = 0.5

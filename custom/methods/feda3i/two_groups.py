@@ -12,10 +12,10 @@ from .paired_starts import fit_from_pairs
 from .records import NoGroups
 
 MIN_SITES = 3
-# Share of each column's variance added to every component's variance. A component of one to three sites is nearly
+# Fraction of each column's variance added to every component's variance. A component of one to three sites is nearly
 # singular, so the floor decides its likelihood. In simulations floors from 0.001 to 0.2 left the guard's false
-# positives near 5%; its power at 10 sites and the share of right groupings rose with the floor up to 0.1, and beyond it
-# for unequal groups alone.
+# positives near 5%; its power at 10 sites and the fraction of right groupings rose with the floor up to 0.1, and beyond
+# it for unequal groups alone.
 COVARIANCE_FLOOR = 0.1
 NUM_STARTS = 20
 NUM_BOOTSTRAP = 199
@@ -29,9 +29,9 @@ class TwoGroups:
         larger: sites that draw larger than the model expects (G_l), sorted; empty where there are no groups.
         smaller: sites that draw smaller (G_s), sorted; empty where there are no groups.
         reason: why there are no groups; None where there are.
-        p_value: share of data sets from one Gaussian that two components explain as well; None if not tested.
+        p_value: fraction of data sets from one Gaussian that two components explain as well; None if not tested.
         one_component: log likelihood of one Gaussian, for columns of unit variance; None if not fitted.
-        two_components: log likelihood of the mixture, likewise.
+        two_components: log likelihood of the mixture, as above.
     """
 
     larger: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ def fit_two_groups(difficulty: Mapping[str, Sequence[float] | Floats], *, seed: 
     Args:
         difficulty: for every reporting site its row (inner_1, ..., inner_C, outer_1, ..., outer_C).
         seed: decides the starts and the bootstrap; the same seed gives the same result.
-        level: share of false positives accepted, up to which p-value there are groups; 1 switches the guard off.
+        level: fraction of false positives accepted, up to which p-value there are groups; 1 switches the guard off.
 
     Raises:
         ValueError: if rows differ in length, have an odd or zero number of columns, or are not finite.

@@ -62,7 +62,7 @@ class WarmupSettings(FedAvgSettings):
 
     Args:
         warmup_rounds: rounds of federated averaging, fewer than all.
-        max_extra_warmup_rounds: how long to wait for a warm-up model that is fit to judge annotations.
+        max_extra_warmup_rounds: how long to wait for a warm-up model that is fit as a reference for annotations.
     """
 
     warmup_rounds: Positive = 10

@@ -18,7 +18,7 @@ class FedCurvServer(FedAvgServer):
     """FedCurv (Shoham et al., *Overcoming Forgetting in Federated Learning on Non-IID Data*, 2019).
 
     Models are averaged by numbers of samples, and with them, as buffers, the diagonals of the sites' Fisher
-    information and the parameters weighted by it. With the next round's model the sites are told whose they are.
+    information and the parameters weighted by it. With the next round's model the sites are reported whose they are.
 
     Raises:
         SettingsError: if the settings bound the sites' influence or have another rule than the mean: a site could not
@@ -32,7 +32,7 @@ class FedCurvServer(FedAvgServer):
         if settings.influence.has_bounds:
             raise SettingsError(
                 "settings.conf: key 'influence' cannot be set for fedcurv: a site takes its own curvature out of the "
-                "mean by its share of all samples, which bounds would change; leave it out."
+                "mean by its fraction of all samples, which bounds would change; leave it out."
             )
         if settings.aggregation.is_robust:
             raise SettingsError(

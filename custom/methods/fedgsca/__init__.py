@@ -26,7 +26,7 @@ Equations:
 """
 
 from ...interface.declaration import Method
-from .outbound import LEAVES
+from .outbound import OUTBOUND_FIELDS
 from .settings import FedGSCASettings
 
 METHOD = Method(
@@ -35,5 +35,5 @@ METHOD = Method(
     FedGSCASettings,
     f"{__name__}.server:FedGSCAServer",
     f"{__name__}.site:FedGSCASite",
-    LEAVES,
+    OUTBOUND_FIELDS,
 )

@@ -36,7 +36,7 @@ class Selection:
 
     @property
     def noise_level(self) -> float:
-        """The share of samples whose label does not look right, δ_k (Eq. 8)."""
+        """The fraction of samples whose label does not look right, δ_k (Eq. 8)."""
         return float(np.mean(~self.clean))
 
 
@@ -51,7 +51,7 @@ def select_samples(
     sample_loss: SampleLoss = "ce",
     confident_doubts: bool = False,
 ) -> Selection:
-    """Divide a site's samples and label the noisy ones anew (FedGSCA, Eq. 5 to 13).
+    """Divide a site's samples and label the noisy ones again (FedGSCA, Eq. 5 to 13).
 
     Without a selector, in the first round, every sample counts as clean. Where less than the smallest noise level is
     noisy all samples are trained on with their own labels; and so are they where none is clean or a single one is left.
@@ -88,7 +88,7 @@ def select_samples(
 
 
 def sample_losses(probabilities: Floats, labels: Labels, kind: SampleLoss) -> Floats:
-    """Return the loss of each sample, ``(N,)``, by which right labels are told from wrong ones.
+    """Return the loss of each sample, ``(N,)``, by which right labels are distinguished from wrong ones.
 
     Args:
         probabilities: what a model says of the samples, ``(N, C)``.
@@ -119,9 +119,9 @@ def looks_like_another(probabilities: Floats, labels: Labels) -> Booleans:
     num_classes = probabilities.shape[1]
     given = probabilities[np.arange(len(labels)), labels]
     counts = np.bincount(labels, minlength=num_classes)
-    usual = np.full(num_classes, np.inf)
-    np.divide(np.bincount(labels, weights=given, minlength=num_classes), counts, out=usual, where=counts > 0)
-    found: Booleans = np.any((probabilities >= usual) & (probabilities > given[:, None]), axis=1)
+    thresholds = np.full(num_classes, np.inf)
+    np.divide(np.bincount(labels, weights=given, minlength=num_classes), counts, out=thresholds, where=counts > 0)
+    found: Booleans = np.any((probabilities >= thresholds) & (probabilities > given[:, None]), axis=1)
     return found
 
 

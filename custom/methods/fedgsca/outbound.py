@@ -3,12 +3,12 @@
 from ...outbound.fields import OutboundField
 from ...task_names import TRAIN
 
-LEAVES = (
+OUTBOUND_FIELDS = (
     OutboundField(
         "noise_level",
         (TRAIN,),
         "number",
-        "share of the samples whose label does not look right, FedGSCA's δ (Eq. 8): to tell a site that it has many",
+        "fraction of the samples whose label does not look right, FedGSCA's δ (Eq. 8): to tell a site that it has many",
         "num_patients",
         optional="noise level",
         limits=(0.0, 1.0),

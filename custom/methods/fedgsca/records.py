@@ -7,7 +7,7 @@ SELECTION_FILE = "label_selection.jsonl"
 
 
 class NoiseLevel(Record):
-    """What a site's report has: δ (Eq. 8), the share of its samples whose label does not look right."""
+    """What a site's report has: δ (Eq. 8), the fraction of its samples whose label does not look right."""
 
     noise_level: float | None
 

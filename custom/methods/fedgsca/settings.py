@@ -16,7 +16,7 @@ class FedGSCASettings(ClassificationSettings):
             predicts, and from then on learns nothing but that.
         selector: ``global`` is Eq. 4; ``own`` is the ablation in which each site has its own alone.
         selector_losses: whose losses the selector is fitted to. ``trained``, those of the site's trained model, is the
-            paper's form (Eq. 1); ``received``, those of the model that it judges by, needs no second pass.
+            paper's form (Eq. 1); ``received``, those of the model that it predicts by, needs no second pass.
         sample_loss: ``ce`` is the paper's cross entropy; ``mae``, one minus the probability of the label, is bounded.
         confident_doubts: whether a label is doubted only where the received model is as sure of another class as it is
             of that class's samples; in the paper's form the loss alone decides.

@@ -13,15 +13,15 @@ Equations:
     Eq. 6   completeness.IouLine.fit
     Eq. 7   completeness.IouLine.asks_for_correction
 
-The job's own form, which acts on what is established alone:
-    completeness   judged_lesions.sure_completeness, completeness.Completeness.is_established
-    weights        established_weights.established_weights
-    good models    completeness.Completeness.is_judged_well
-    corrections    judged_lesions.missing_lesions
+The job's own form, which acts on what is confirmed alone:
+    completeness   predicted_lesions.confident_completeness, completeness.Completeness.is_confirmed
+    weights        confirmed_weights.confirmed_weights
+    good models    completeness.Completeness.is_predicted_well
+    corrections    predicted_lesions.missing_lesions
 """
 
 from ...interface.declaration import Method
-from .outbound import LEAVES
+from .outbound import OUTBOUND_FIELDS
 from .settings import FedIASettings
 
 METHOD = Method(
@@ -30,5 +30,5 @@ METHOD = Method(
     FedIASettings,
     f"{__name__}.server:FedIAServer",
     f"{__name__}.site:FedIASite",
-    LEAVES,
+    OUTBOUND_FIELDS,
 )

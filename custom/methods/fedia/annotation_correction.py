@@ -24,7 +24,7 @@ from ...data.whole_files import new_folder
 from ...evaluation.inference import Inference
 from ...networks.hashing import model_hash
 from .correction import confident_classes
-from .judged_lesions import as_mask, judge_lesions, missing_lesions
+from .predicted_lesions import as_mask, missing_lesions, predict_lesions
 
 
 def correct_annotations(
@@ -45,8 +45,8 @@ def correct_annotations(
     A background voxel becomes foreground where the model's probability of a foreground class is above the threshold, in
     evaluation mode; nothing that is annotated changes (FedIA, Sec. 2.4). Where a smallest lesion is given, whole
     lesions are added in its place, of which nothing is annotated and not more than are missing; see
-    :func:`fedannot.custom.methods.fedia.judged_lesions.missing_lesions`. A volume's annotation is corrected in its own
-    geometry, where each voxel takes the nearest sample's addition. Nothing of it leaves the site.
+    :func:`fedannot.custom.methods.fedia.predicted_lesions.missing_lesions`. A volume's annotation is corrected in its
+    own geometry, where each voxel takes the nearest sample's addition. Nothing of it leaves the site.
 
     Args:
         network: the model that the site received.
@@ -112,7 +112,7 @@ def correct_annotations(
 
 def _whole_lesions(network: nn.Module, data: SiteData, inference: Inference, smallest: int) -> Iterator[torch.Tensor]:
     """Yield the lesions to add to one case after the other, as classes of its samples ``(S, H, W[, D])``."""
-    lesions = judge_lesions(network, data.cases, inference, smallest=smallest)
+    lesions = predict_lesions(network, data.cases, inference, smallest=smallest)
     chosen = missing_lesions(lesions, len(data.classes))
     for case, of_case, missing in zip(data.cases, lesions, chosen, strict=True):
         yield torch.from_numpy(as_mask(missing, of_case.shape)).reshape(case.label.shape)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .completeness import Judgement
-from .outbound import JUDGEMENT
+from .completeness import Assessment
+from .outbound import ASSESSMENT
 
 _COUNTED = ("annotated", "predicted", "matched")
 
@@ -18,13 +18,13 @@ class LesionCounts:
         annotated: Σ c^n (Eq. 3).
         predicted: Σ c^p.
         matched: predicted lesions that touch an annotated one.
-        judgement: how sure the completeness is, None where the site does not say it.
+        assessment: how sure the completeness is, None where the site does not say it.
     """
 
     annotated: int
     predicted: int
     matched: int
-    judgement: Judgement | None = None
+    assessment: Assessment | None = None
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "LesionCounts | None":
@@ -32,5 +32,5 @@ class LesionCounts:
         if "num_predicted_lesions" not in fields:
             return None
         annotated, predicted, matched = (int(fields[f"num_{name}_lesions"]) for name in _COUNTED)
-        judgement = Judgement(*(fields[name] for name in JUDGEMENT)) if "completeness" in fields else None
-        return cls(annotated, predicted, matched, judgement)
+        assessment = Assessment(*(fields[name] for name in ASSESSMENT)) if "completeness" in fields else None
+        return cls(annotated, predicted, matched, assessment)

@@ -12,15 +12,15 @@ _SMALLEST_LOSS = 1e-6
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """How sure a site's completeness is, by a model that may be fit to judge it or not.
+class Assessment:
+    """How sure a site's completeness is, by a model that may be fit as a reference or not.
 
     Attributes:
-        value: share of the lesions that the site annotates, counted among those of which the model is sure.
+        value: fraction of the lesions that the site annotates, counted among those of which the model is sure.
         low: lower end of its 90 % interval over patients.
         high: upper end.
-        recall: share of the annotated lesions that the model finds.
-        precision: share of their predicted voxels that are annotated.
+        recall: fraction of the annotated lesions that the model finds.
+        precision: fraction of their predicted voxels that are annotated.
     """
 
     value: float
@@ -38,22 +38,22 @@ class Completeness:
         value: the estimate, from 0 to 1; 1 where it cannot be made.
         num_annotated: connected lesions in the site's annotations, Σ c^n.
         num_predicted: connected lesions in the warm-up model's predictions, Σ c^p.
-        judgement: how sure it is; None where nobody says it.
+        assessment: how sure it is; None where nobody says it.
     """
 
     value: float
     num_annotated: int
     num_predicted: int
-    judgement: Judgement | None = None
+    assessment: Assessment | None = None
 
-    def is_established(self, floor: float) -> bool:
+    def is_confirmed(self, floor: float) -> bool:
         """Return whether the interval ends below one by more than a floor; never without an interval."""
-        return self.judgement is not None and self.judgement.high < 1 - floor
+        return self.assessment is not None and self.assessment.high < 1 - floor
 
-    def is_judged_well(self, least_recall: float, least_precision: float) -> bool:
+    def is_predicted_well(self, least_recall: float, least_precision: float) -> bool:
         """Return whether the model sees annotated lesions well enough to say which are missing."""
-        judged = self.judgement
-        return judged is not None and judged.recall >= least_recall and judged.precision >= least_precision
+        assessment = self.assessment
+        return assessment is not None and assessment.recall >= least_recall and assessment.precision >= least_precision
 
     @property
     def is_estimable(self) -> bool:
@@ -65,12 +65,13 @@ class Completeness:
         counted = f"{self.num_annotated} lesions annotated, {self.num_predicted} predicted"
         if not self.is_estimable:
             return f"not estimable (no lesion predicted), taken as 1; {counted}"
-        if self.judgement is None:
+        if self.assessment is None:
             return f"{self.value:.2f}; {counted}"
-        judged = self.judgement
+        assessment = self.assessment
         return (
-            f"{judged.value:.2f} ({judged.low:.2f} to {judged.high:.2f}); {counted}; the model finds "
-            f"{judged.recall:.2f} of the annotated ones, {judged.precision:.2f} of their predicted voxels are annotated"
+            f"{assessment.value:.2f} ({assessment.low:.2f} to {assessment.high:.2f}); {counted}; the model finds "
+            f"{assessment.recall:.2f} of the annotated ones, {assessment.precision:.2f} of their predicted voxels are "
+            f"annotated"
         )
 
     @classmethod
@@ -87,7 +88,7 @@ class Completeness:
 
     @classmethod
     def of_matches(cls, num_annotated: int, num_predicted: int, num_matched: int) -> "Completeness":
-        """Return the share of the predicted lesions that are annotated; 1 where nothing is predicted.
+        """Return the fraction of the predicted lesions that are annotated; 1 where nothing is predicted.
 
         Annotator and model are taken as two independent searches for the same lesions (capture and recapture; Lincoln
         and Petersen): of c lesions the one marks c^n, the other finds c^p, m of them are the same, c ≈ c^n c^p / m, and
@@ -113,7 +114,7 @@ def as_lists(estimates: Mapping[str, Completeness]) -> dict[str, list[Any]]:
 def of_lists(values: Mapping[str, Sequence[Any]]) -> dict[str, Completeness]:
     """Return the estimates that :func:`as_lists` returned as plain values."""
     return {
-        site: Completeness(*of_site[:3], *(Judgement(*judged) for judged in of_site[3:]))
+        site: Completeness(*of_site[:3], *(Assessment(*assessment) for assessment in of_site[3:]))
         for site, of_site in values.items()
     }
 

@@ -6,22 +6,22 @@ from typing import Any
 
 from torch import nn
 
-from ...channel.estimate import three_digits
+from ...annotation_bias.estimate import three_digits
 from ...data.site_data import SiteData
 from ...evaluation.inference import Inference
 from ...interface.views import Answer
 from ...outbound.fields import MINIMUM_CASES
 from ...outbound.private_statistics import SampleValues
-from .judged_lesions import CaseLesions, judge_lesions, lesion_precision, lesion_recall, sure_completeness
 from .lesion_counts import count_lesions_by_case
-from .outbound import JUDGEMENT
+from .outbound import ASSESSMENT
+from .predicted_lesions import CaseLesions, confident_completeness, lesion_precision, lesion_recall, predict_lesions
 from .settings import FedIASettings
 
 
 def completeness_report(network: nn.Module, data: SiteData, settings: FedIASettings, *, seed: int) -> Answer:
     """Return how many lesions are annotated and found at a site (FedIA, Eq. 3); its fields leave the site.
 
-    Where the completeness has to be established, it is there with its interval, and what the model is fit to judge.
+    Where the completeness has to be confirmed, it is there with its interval, and what the model is fit as a reference.
     With fewer patients or volumes than the minimum count only the number of samples is reported.
 
     Args:
@@ -34,10 +34,10 @@ def completeness_report(network: nn.Module, data: SiteData, settings: FedIASetti
     num_patients = len(set(data.units))
     if num_patients < MINIMUM_CASES:
         return Answer(report)
-    inference, judgement = Inference.of(settings), dict[str, float]()
+    inference, assessment = Inference.of(settings), dict[str, float]()
     if settings.establishes_completeness:
-        lesions = judge_lesions(network, data.cases, inference, smallest=settings.smallest_lesion)
-        counts, judgement = [case.counts for case in lesions], _judgement(lesions, settings.network.num_classes, seed)
+        lesions = predict_lesions(network, data.cases, inference, smallest=settings.smallest_lesion)
+        counts, assessment = [case.counts for case in lesions], _assessment(lesions, settings.network.num_classes, seed)
     else:
         counts = count_lesions_by_case(network, data.cases, settings.network.num_classes, inference)
     by_case = {
@@ -47,15 +47,15 @@ def completeness_report(network: nn.Module, data: SiteData, settings: FedIASetti
     }
     units = [case.unit for case in data.cases]
     return Answer(
-        report | {"num_patients": num_patients} | {name: sum(values) for name, values in by_case.items()} | judgement,
+        report | {"num_patients": num_patients} | {name: sum(values) for name, values in by_case.items()} | assessment,
         {name: SampleValues.of(values, units, is_mean=False) for name, values in by_case.items()},
     )
 
 
-def _judgement(lesions: Sequence[CaseLesions], num_classes: int, seed: int) -> dict[str, float]:
+def _assessment(lesions: Sequence[CaseLesions], num_classes: int, seed: int) -> dict[str, float]:
     """The completeness with its interval, and the model's recall and precision; nothing where it is not defined."""
-    share = sure_completeness(lesions, num_classes, seed=seed)
+    share = confident_completeness(lesions, num_classes, seed=seed)
     if not all(map(math.isfinite, (share.value, share.low, share.high))):
         return {}
     values = (share.value, share.low, share.high, lesion_recall(lesions), lesion_precision(lesions))
-    return {name: three_digits(value) for name, value in zip(JUDGEMENT, values, strict=True)}
+    return {name: three_digits(value) for name, value in zip(ASSESSMENT, values, strict=True)}

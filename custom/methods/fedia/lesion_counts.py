@@ -50,7 +50,7 @@ def count_lesions_by_case(
     """Count in each case of a site, with predictions made in evaluation mode and slices put together to volumes.
 
     Args:
-        network: the model to judge with.
+        network: the model to predict with.
         cases: the site's cases.
         num_classes: number of foreground classes C.
         inference: how the model is run.
@@ -69,7 +69,7 @@ def count_lesions(annotated: Classes, predicted: Classes, num_classes: int = 1) 
 
     Args:
         annotated: given classes, ``(H, W)`` or of a whole volume ``(H, W, D)``; 255 for ignored pixels.
-        predicted: predicted classes, likewise.
+        predicted: predicted classes, as above.
         num_classes: number of foreground classes C.
     """
     ignored = annotated == IGNORED_LABEL

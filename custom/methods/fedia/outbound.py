@@ -4,15 +4,15 @@ from ...outbound.fields import OutboundField
 from ...task_names import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS, TRAIN
 
 # Three digits each.
-JUDGEMENT = {
-    "completeness": "share of the lesions that the site annotates: its weight, and whether it is to correct",
+ASSESSMENT = {
+    "completeness": "fraction of the lesions that the site annotates: its weight, and whether it is to correct",
     "completeness_low": "lower end of its 90 % interval over patients",
-    "completeness_high": "upper end: only what is established below one is acted on",
-    "lesion_recall": "share of the annotated lesions that the model finds: is it fit to judge?",
-    "lesion_precision": "share of their predicted voxels that are annotated: likewise",
+    "completeness_high": "upper end: only what is confirmed below one is acted on",
+    "lesion_recall": "fraction of the annotated lesions that the model finds: is it fit as a reference?",
+    "lesion_precision": "fraction of their predicted voxels that are annotated: as above",
 }
 
-LEAVES = (
+OUTBOUND_FIELDS = (
     OutboundField(
         "num_samples", (ESTIMATE_COMPLETENESS,), "count", "the size of the site's data: pictures, volumes or slices"
     ),
@@ -54,7 +54,7 @@ LEAVES = (
         OutboundField(
             name, (ESTIMATE_COMPLETENESS,), "number", reason, "num_patients", optional="judgement", limits=(0.0, 1.0)
         )
-        for name, reason in JUDGEMENT.items()
+        for name, reason in ASSESSMENT.items()
     ),
     OutboundField(
         "has_corrected",

@@ -15,11 +15,11 @@ class CompletenessRecord(Record):
         is_estimable: whether the warm-up model found any lesion.
         num_annotated_lesions: Σ c^n.
         num_predicted_lesions: Σ c^p.
-        low: lower end of the estimate's 90 % interval over patients; None where nobody says it, likewise below.
+        low: lower end of the estimate's 90 % interval over patients; None where nobody says it, also below.
         high: upper end.
-        recall: share of the annotated lesions that the model finds.
-        precision: share of their predicted voxels that are annotated.
-        is_established: whether it is below one beyond doubt.
+        recall: fraction of the annotated lesions that the model finds.
+        precision: fraction of their predicted voxels that are annotated.
+        is_confirmed: whether it is below one beyond doubt.
         corrected_before_round: the round before whose training it corrected its annotations; None if it has not.
     """
 
@@ -31,7 +31,7 @@ class CompletenessRecord(Record):
     high: float | None = None
     recall: float | None = None
     precision: float | None = None
-    is_established: bool | None = None
+    is_confirmed: bool | None = None
     corrected_before_round: int | None
 
 
@@ -53,12 +53,17 @@ def completeness_record(estimate: Completeness, corrected_before_round: int | No
     Args:
         estimate: of its given annotations.
         corrected_before_round: the round before whose training it corrected them; None if it has not.
-        floor: see :meth:`fedannot.custom.methods.fedia.completeness.Completeness.is_established`.
+        floor: see :meth:`fedannot.custom.methods.fedia.completeness.Completeness.is_confirmed`.
     """
     known: dict[str, Any] = {}
-    if (judged := estimate.judgement) is not None:
-        known = {"low": judged.low, "high": judged.high, "recall": judged.recall, "precision": judged.precision}
-        known["is_established"] = estimate.is_established(floor)
+    if (assessment := estimate.assessment) is not None:
+        known = {
+            "low": assessment.low,
+            "high": assessment.high,
+            "recall": assessment.recall,
+            "precision": assessment.precision,
+        }
+        known["is_confirmed"] = estimate.is_confirmed(floor)
     return CompletenessRecord(
         estimate=estimate.value,
         is_estimable=estimate.is_estimable,

@@ -11,7 +11,7 @@ from ...task_names import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 from ..fedavg.server import FedAvgServer
 from .answers import LesionCounts
 from .completeness import Completeness, IouLine, as_lists, completeness_weights, of_lists
-from .established_weights import established_weights
+from .confirmed_weights import confirmed_weights
 from .loss_trigger import fit_lines, sites_below
 from .records import CompletenessFindings, completeness_record
 from .settings import FedIASettings
@@ -38,13 +38,14 @@ class FedIAServer(FedAvgServer):
     rest. A site without any annotated lesion has a Dice loss of 1, whatever the model says.
 
     If the warm-up model finds no lesion at most sites, the estimate would say nothing: the warm-up goes on and the
-    estimate is made anew, a bounded number of times.
+    estimate is made again, a bounded number of times.
 
-    The job's own form acts on what is established alone. Sites say how sure their completeness is, and whether the
-    model is fit to judge it. Where its interval ends below one, a site weighs less (:func:`established_weights`, never
-    fewer than half of the sites in effect), and corrects at once if the model is fit. Half-way through the remaining
-    rounds the others are judged again. A site that has corrected weighs by its given annotations: what no model is sure
-    of it still lacks. Where nothing is established it is federated averaging bit for bit.
+    The job's own form acts on what is confirmed alone. Sites say how sure their completeness is, and whether the
+    model is fit as a reference for it. Where its interval ends below one, a site weighs less
+    (:func:`confirmed_weights`, never fewer than half of the sites in effect), and corrects at once if the model is fit.
+    Half-way through the remaining rounds the others are assessed again. A site that has corrected weighs by its given
+    annotations: what no model is sure of it still lacks. Where nothing is confirmed it is federated averaging bit for
+    bit.
     """
 
     settings: FedIASettings
@@ -55,7 +56,7 @@ class FedIAServer(FedAvgServer):
         self._estimates = 0
         self._warmup_end = 0
         self._lines: dict[str, IouLine] = {}
-        self._due: set[str] = set()
+        self._pending: set[str] = set()
         self._corrected: dict[str, int] = {}
 
     # --- the course of a round
@@ -85,18 +86,18 @@ class FedIAServer(FedAvgServer):
             return "warm-up"
         if self._all_have_corrected(this_round):
             return "corrected"
-        if self.settings.establishes_completeness and not self._established:
+        if self.settings.establishes_completeness and not self._confirmed:
             return "federated averaging"
         return "completeness-aware"
 
     def weights(self, this_round: Round) -> LayerWeights | None:
-        """Return weights by the completeness that is established below one, where they are asked for."""
+        """Return weights by the completeness that is confirmed below one, where they are asked for."""
         is_over = self.completeness is None or self._all_have_corrected(this_round)
-        if self.settings.weighting != "established" or is_over or not self._established:
+        if self.settings.weighting != "established" or is_over or not self._confirmed:
             return None
-        weights = established_weights(
+        weights = confirmed_weights(
             this_round.num_samples,
-            {site: value for site, value in self._established.items() if site in this_round.num_samples},
+            {site: value for site, value in self._confirmed.items() if site in this_round.num_samples},
             self.settings.completeness_scale,
             self.settings.least_effective_share,
         )
@@ -128,10 +129,10 @@ class FedIAServer(FedAvgServer):
         return LayerWeights.same_in_all_blocks(completed_weights(weights, quantity), this_round.blocks)
 
     @property
-    def _established(self) -> dict[str, float]:
-        """The completeness of the given annotations, of the sites where it is established below one."""
+    def _confirmed(self) -> dict[str, float]:
+        """The completeness of the given annotations, of the sites where it is confirmed below one."""
         floor, known = self.settings.completeness_floor, self.completeness or {}
-        return {site: found.value for site, found in known.items() if found.is_established(floor)}
+        return {site: found.value for site, found in known.items() if found.is_confirmed(floor)}
 
     # --- estimates
 
@@ -179,18 +180,18 @@ class FedIAServer(FedAvgServer):
         """Take estimates over, say what they are, and note who is to correct."""
         assert self.completeness is not None
         self.completeness |= estimates
-        self._due |= {site for site, estimate in estimates.items() if self._asks_for_correction(estimate)}
+        self._pending |= {site for site, estimate in estimates.items() if self._asks_for_correction(estimate)}
         for site, estimate in estimates.items():
             this_round.info(f"Completeness of {site}: {estimate}.")
 
     def _asks_for_correction(self, estimate: Completeness) -> bool:
-        """Whether the completeness is established below one, by a model that is fit to judge it."""
+        """Whether the completeness is confirmed below one, by a model that is fit as a reference for it."""
         settings = self.settings
         return (
             settings.correction
             and settings.trigger == "estimate"
-            and estimate.is_established(settings.completeness_floor)
-            and estimate.is_judged_well(settings.least_recall, settings.least_precision)
+            and estimate.is_confirmed(settings.completeness_floor)
+            and estimate.is_predicted_well(settings.least_recall, settings.least_precision)
         )
 
     def _estimate_of(self, counts: LesionCounts) -> Completeness:
@@ -199,18 +200,18 @@ class FedIAServer(FedAvgServer):
         # A site that gives noise to its counts, or lies, may send more lesions that match than are predicted.
         matched = min(counts.matched, counts.predicted)
         estimate = Completeness.of_matches(counts.annotated, counts.predicted, matched)
-        judged = counts.judgement
-        return estimate if judged is None else replace(estimate, value=judged.value, judgement=judged)
+        assessment = counts.assessment
+        return estimate if assessment is None else replace(estimate, value=assessment.value, assessment=assessment)
 
     # --- corrections
 
     def _ask_for_corrections(self, this_round: Round) -> None:
         last = this_round.history[-1]
         if self.settings.trigger == "loss" and last.round > self._warmup_end:
-            self._due |= sites_below(self._lines, last, self._corrected, self.settings.correction_margin)
-        for site, answer in this_round.ask(CORRECT_ANNOTATIONS, self._due).items():
+            self._pending |= sites_below(self._lines, last, self._corrected, self.settings.correction_margin)
+        for site, answer in this_round.ask(CORRECT_ANNOTATIONS, self._pending).items():
             if answer.get("has_corrected"):
-                self._due.discard(site)
+                self._pending.discard(site)
                 self._corrected[site] = this_round.number
                 this_round.info(f"{site} corrected its annotations before round {this_round.number}.")
         if self._all_have_corrected(this_round):
@@ -219,12 +220,12 @@ class FedIAServer(FedAvgServer):
             )
 
     def _note_lost_corrections(self, this_round: Round) -> None:
-        """Ask a site anew that has corrected its annotations and trained on the given ones all the same."""
+        """Ask a site again that has corrected its annotations and trained on the given ones all the same."""
         for site, report in this_round.history[-1].sites.items():
             if site in self._corrected and not report.extra.get("has_corrected", False):
                 this_round.warning(f"{site} no longer has its corrected annotations; it is asked for them again.")
                 del self._corrected[site]
-                self._due.add(site)
+                self._pending.add(site)
 
     def _all_have_corrected(self, this_round: Round) -> bool:
         """Whether every site has corrected whose loss is followed; False if there is none of them."""
@@ -242,7 +243,7 @@ class FedIAServer(FedAvgServer):
         return {
             "completeness": None if self.completeness is None else as_lists(self.completeness),
             "warmup_end": self._warmup_end,
-            "due": sorted(self._due),
+            "due": sorted(self._pending),
             "corrected": dict(self._corrected),
             "estimates": self._estimates,
         }
@@ -254,7 +255,7 @@ class FedIAServer(FedAvgServer):
         self._estimates = state.get("estimates", 0)
         self._warmup_end = state.get("warmup_end", 0)
         self._lines = fit_lines(history, self._warmup_end)
-        self._due = set(state.get("due", []))
+        self._pending = set(state.get("due", []))
         self._corrected = dict(state.get("corrected", {}))
 
     def describe(self, this_round: Round) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Equations, by what they define:
 """
 
 from ...interface.declaration import Method
-from ..personal import LEAVES, PERSONAL_SERVER
+from ..personal import OUTBOUND_FIELDS, PERSONAL_SERVER
 from .settings import FedRepSettings
 
 METHOD = Method(
@@ -16,5 +16,5 @@ METHOD = Method(
     FedRepSettings,
     PERSONAL_SERVER,
     f"{__name__}.site:FedRepSite",
-    LEAVES,
+    OUTBOUND_FIELDS,
 )

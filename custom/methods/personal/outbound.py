@@ -3,7 +3,7 @@
 from ...outbound.fields import OutboundField
 from ...task_names import KEEP_MODEL
 
-LEAVES = (
+OUTBOUND_FIELDS = (
     OutboundField(
         "has_model",
         (KEEP_MODEL,),

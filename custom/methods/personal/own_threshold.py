@@ -12,9 +12,9 @@ from ....transforms.ignored_label import IGNORED_LABEL
 from ...data.site_data import LoadedCase
 from ...evaluation.inference import Inference, evaluating
 
-# In steps of five hundredths; the usual one is among them.
+# In steps of five hundredths; the typical one is among them.
 THRESHOLDS = tuple(step / 20 for step in range(1, 20))
-USUAL = 0.5
+DEFAULT = 0.5
 
 
 class AtThreshold(nn.Module):
@@ -92,12 +92,12 @@ def _best(both: Floats, predicted: Floats, given: Floats) -> float:
     annotated = given[..., 0] > 0
     classes = annotated.any(axis=0)
     if not classes.any():
-        return USUAL
+        return DEFAULT
     dice = np.divide(2 * both, predicted + given, out=np.zeros_like(both), where=given > 0)
     by_class = dice.sum(axis=0)[classes] / annotated.sum(axis=0)[classes, np.newaxis]
     score = by_class.mean(axis=0)
     best = [value for value, of in zip(THRESHOLDS, score, strict=True) if of == score.max()]
-    return min(best, key=lambda value: abs(value - USUAL))
+    return min(best, key=lambda value: abs(value - DEFAULT))
 
 
 def _log_odds(threshold: float) -> float:

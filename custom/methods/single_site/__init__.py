@@ -1,7 +1,7 @@
 """Every site by itself: nothing is averaged but what all were sent."""
 
 from ...interface.declaration import Method
-from ..personal import LEAVES, PERSONAL_SERVER
+from ..personal import OUTBOUND_FIELDS, PERSONAL_SERVER
 from .settings import SingleSiteSettings
 
 METHOD = Method(
@@ -10,5 +10,5 @@ METHOD = Method(
     SingleSiteSettings,
     PERSONAL_SERVER,
     f"{__name__}.site:LoneSite",
-    LEAVES,
+    OUTBOUND_FIELDS,
 )

@@ -56,7 +56,7 @@ def audited(offsets, missing=None):
             "kinds": dict.fromkeys(offsets, shares),
             "patients": dict.fromkeys(offsets, 12),
             "units": dict.fromkeys(offsets, "mm"),
-            "told": [site for site in offsets if site != "site-10"],
+            "informed": [site for site in offsets if site != "site-10"],
         },
     )
 
@@ -76,7 +76,7 @@ def test_the_headline_counts_sites_by_what_is_wrong():
     left_out = federation_report(audited(one, {"a": parameter(0.3, 0.3)}))
     assert left_out.headline == "Objects left out at 1 of 1 sites."
     unknown = {"a": SITES[HOSTILE]}
-    assert "not all could be told" in federation_report(audited(unknown)).headline
+    assert "not all could be tested" in federation_report(audited(unknown)).headline
 
 
 def test_figures_count_from_zero_and_say_what_auto_would_do():
@@ -93,23 +93,23 @@ def test_figures_count_from_zero_and_say_what_auto_would_do():
     assert report.shares["site-2"][:2] == ("25 % (0.97)", "25 % (not known)")
 
 
-def test_swapped_classes_have_a_table_of_all_classes_at_last():
+def test_confused_classes_have_a_table_of_all_classes_at_last():
     record = audited({"a": SITES["site-3"], "b": SITES["site-3"]})
     sites = record.model_extra["channels"][0]["sites"]
     sites["a"]["parameters"]["swapped 0"] = parameter(0.0, 0.0, "not_significant")
     sites["b"]["parameters"]["swapped 0"] = parameter(0.92, 0.9)
     sites["b"]["swapped"] = 0.9
     report = federation_report(record)
-    swapped = report.tables[-1]
-    assert (swapped.title, swapped.zero) == (
+    confused = report.tables[-1]
+    assert (confused.title, confused.zero) == (
         "Objects of another class, %",
         "A share counts from the site with the least.",
     )
-    assert [row.would for row in swapped.rows] == [
+    assert [row.would for row in confused.rows] == [
         "nothing",
-        "give objects the class that they look like, the surest ones",
+        "give objects the class that they look like, the most confident ones",
     ]
-    assert swapped.rows[1].shown == "+90 %"
+    assert confused.rows[1].shown == "+90 %"
     assert report.headline == "Objects of another class at 1 of 2 sites."
 
 
@@ -122,7 +122,7 @@ def test_the_page_escapes_what_it_is_given_and_asks_for_nothing(tmp_path: Path):
     assert "default-src &#39;none&#39;; style-src &#39;sha256-" in page
 
 
-def test_sites_that_differ_are_told_so_although_zero_is_unknown():
+def test_sites_that_differ_are_reported_so_although_zero_is_unknown():
     unsure = {
         site: parameter(value, value, "unknown", "reference_unsure")
         for site, value in {"a": -3.0, "b": 0.2, "c": 4.5}.items()
@@ -130,7 +130,7 @@ def test_sites_that_differ_are_told_so_although_zero_is_unknown():
     said = federation_report(audited(unsure)).headline
     assert said == "Contours differ by up to 7.5 mm between sites; only a review can tell which are right."
     close = {site: one | {"estimate": 0.2, "effect": 0.0, "low": 0.0, "high": 0.4} for site, one in unsure.items()}
-    assert "not all could be told" in federation_report(audited(close)).headline
+    assert "not all could be tested" in federation_report(audited(close)).headline
 
 
 def test_every_site_with_a_figure_is_a_point_at_its_place(tmp_path: Path):
@@ -159,13 +159,13 @@ def test_labels_are_shown_like_contours(tmp_path: Path):
         sites={"a": {}, "b": {}},
         noise_levels={"a": parameter(0.4, 0.4), "b": parameter(0.02, 0.02, "not_significant")},
         right_labels={"code": "right_labels_zero"},
-        audit={"version": 1, "kinds": {"a": shares, "b": shares}, "patients": {"a": 9, "b": 9}, "told": ["a", "b"]},
+        audit={"version": 1, "kinds": {"a": shares, "b": shares}, "patients": {"a": 9, "b": 9}, "informed": ["a", "b"]},
     )
     report = federation_report(audited_labels)
     assert report.headline == "Wrong labels at 1 of 2 sites."
-    assert report.decision == "jobs/auto_classification would undo wrong labels at 1 of 2 sites."
+    assert report.decision == "jobs/auto_classification would correct wrong labels at 1 of 2 sites."
     (table,) = report.tables
-    assert [(row.shown, row.would) for row in table.rows] == [("+40 %", "undo wrong labels"), ("+2 %", "nothing")]
+    assert [(row.shown, row.would) for row in table.rows] == [("+40 %", "correct wrong labels"), ("+2 %", "nothing")]
     assert write_federation_page(audited_labels, tmp_path / "audit.html").is_file()
 
 

@@ -23,7 +23,7 @@ from fedannot.apps.audit.case_pictures import content_and_crop
 from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.site_page import write_site_page
 from fedannot.custom.audit.decisions import Decisions, read_decisions
-from fedannot.custom.audit.findings import JudgedBy
+from fedannot.custom.audit.findings import ReferenceModelKind
 from fedannot.custom.data.json_record import read_record
 
 CASES = 20
@@ -62,7 +62,7 @@ def text_of(browser, name):
 
 
 def is_drawn(browser):
-    """Whether the image of the case that is named is on the canvas, which is told of when it is; not in the frame."""
+    """Whether the image of the case that is named is on the canvas, which learns of when it is; not in the frame."""
     return browser.execute_script(
         "const canvas = document.getElementById('view-given');"
         "if (!canvas) return false;"
@@ -215,7 +215,9 @@ def test_hostile_names_are_shown_and_do_nothing(large_audit, tmp_path):
         )
         for case in large_audit.audit.cases
     )
-    audit = large_audit.audit.model_copy(update={"cases": cases, "judged_by": JudgedBy(folds=1, text=attack)})
+    audit = large_audit.audit.model_copy(
+        update={"cases": cases, "predicted_by": ReferenceModelKind(folds=1, text=attack)}
+    )
     page = write_site_page(FoundAudit(large_audit.folder, audit), tmp_path / "page.html", check_files=False)
     with chromium(tmp_path / "profile") as browser:
         open_page(browser, page.as_uri())
@@ -233,9 +235,9 @@ def test_filters_leave_the_cases_that_they_name(made_audits, tmp_path):
     with chromium(tmp_path / "profile") as browser:
         open_page(browser, page.as_uri())
         size = Select(browser.find_element("id", "filter-size"))
-        told = [option.text for option in size.options]
+        texts = [option.text for option in size.options]
         size.select_by_value("large")
-        limit = float(re.search(r"over ([\d.]+)", told[-1])[1])
+        limit = float(re.search(r"over ([\d.]+)", texts[-1])[1])
         shown = browser.execute_script("return document.querySelectorAll('#list li').length")
         large = sum(any(one.size > limit for one in case.findings) for case in found.audit.cases)
         assert 0 < shown == large

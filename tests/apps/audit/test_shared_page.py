@@ -20,11 +20,11 @@ from fedannot.apps.audit.shared_page import write_shared_page
 from fedannot.apps.audit.site_page import write_site_page
 from fedannot.apps.audit.stored_decisions import new_decision, store_decision
 from fedannot.apps.commands.audit import audit_app
-from fedannot.custom.audit.findings import Conclusion, JudgedBy, write_audit
-from fedannot.custom.channel.estimate_record import ReferenceLevelRecord
-from fedannot.custom.channel.parameters import ParameterKey, ParameterKind
-from fedannot.custom.channel.statuses import Status
-from fedannot.custom.channel.version_1 import text_evidence
+from fedannot.custom.annotation_bias.estimate_record import ReferenceLevelRecord
+from fedannot.custom.annotation_bias.parameters import ParameterKey, ParameterKind
+from fedannot.custom.annotation_bias.statuses import Status
+from fedannot.custom.annotation_bias.version_1 import text_evidence
+from fedannot.custom.audit.findings import Conclusion, ReferenceModelKind, write_audit
 
 # A name that stands in every text, and in the metadata of the images.
 TELLTALE = "Telltale-Jane"
@@ -69,7 +69,7 @@ def telling(request, audit_of):
         "method": TELLTALE,
         "made": "2031-07-09T11:12:13+00:00",
         "model_sha256": "feedbeef" * 8,
-        "judged_by": JudgedBy(folds=1, text=TELLTALE),
+        "predicted_by": ReferenceModelKind(folds=1, text=TELLTALE),
         "left_out": ((f"{TELLTALE}.png", f"no image {TELLTALE}"),),
         "reference_levels": {audit.classes[0]: ReferenceLevelRecord.model_validate(f"Reviewed by {TELLTALE}.")},
         "conclusions": (conclusion(audit.classes[0]),),

@@ -9,7 +9,7 @@ import pytest
 from fedannot.apps.audit.case_files import CaseReader
 from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.site_page import embedded_json, served_page, write_site_page
-from fedannot.custom.audit.findings import JudgedBy
+from fedannot.custom.audit.findings import ReferenceModelKind
 
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028'\"&{{7*7}}\u202e.png"
 
@@ -63,7 +63,7 @@ def hostile(found):
     changes = {
         "cases": tuple(cases),
         "kinds": kinds,
-        "judged_by": JudgedBy(folds=1, text=ATTACK),
+        "predicted_by": ReferenceModelKind(folds=1, text=ATTACK),
         "left_out": ((ATTACK, ATTACK),),
     }
     return FoundAudit(
@@ -81,8 +81,8 @@ def test_texts_cannot_become_elements(made_audits, tmp_path):
     counts = [sum(tag in allowed for tag, _ in page.elements) for page in (clean, attacked)]
     assert counts[0] == counts[1]
     assert not any(name.startswith("on") for _, attributes in attacked.elements for name in attributes)
-    told = attacked.json_of("state")["cases"][0]
-    assert told["image"] == ATTACK.replace("\u2028", "\\u2028").replace("\u202e", "\\u202e")
+    case = attacked.json_of("state")["cases"][0]
+    assert case["image"] == ATTACK.replace("\u2028", "\\u2028").replace("\u202e", "\\u202e")
 
 
 def test_nothing_is_computed_of_what_texts_say(made_audits, tmp_path):

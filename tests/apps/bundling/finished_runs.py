@@ -70,7 +70,7 @@ def _store_model(workspace: Path, site: str, settings: PersonalSettings, shared:
     folder.mkdir(parents=True)
     # JSON is HOCON.
     (config / "settings.conf").write_text(json.dumps({"settings": settings.model_dump(mode="json")}), encoding="utf-8")
-    method = method_of(settings).site_half(settings)
+    method = method_of(settings).site_part(settings)
     assert isinstance(method, PersonalSite)
     personal = method.start(shared, seed)
     with torch.no_grad():

@@ -116,15 +116,17 @@ def test_metadata_and_model_card_tell_empty_cases_from_annotated_ones(tmp_path: 
     assert found["eval_metrics"] == {"dice": 0.5, "left_empty": 0.75, "evaluated_on": where}
     assert (
         f"After the last round, on {where}: dice 0.500, left_empty 0.750. dice is the mean over the cases in which a "
-        "class is annotated, 0 where it is missed; left_empty, if there are others, the share of them in which it is "
+        "class is annotated, 0 where it is missed; left_empty, if there are others, the fraction of them in which it "
+        "is "
+        ""
         "found nowhere."
     ) in " ".join(model_card(source, found).split())
 
 
 def test_metadata_hold_the_weights_of_layers_and_the_noise_estimates(tmp_path: Path) -> None:
     weights = {"sites": ["site-1", "site-2"], "blocks": ["conv_0", "final_conv"], "values": [[0.8, 0.6], [0.2, 0.4]]}
-    judged = {"inner": [0.5], "outer": [0.25], "group": "larger", "strength": 0.1}
-    estimate = {"sites": {"site-1": judged}, "reason": "", "p_value": 0.01}
+    predicted = {"inner": [0.5], "outer": [0.25], "group": "larger", "strength": 0.1}
+    estimate = {"sites": {"site-1": predicted}, "reason": "", "p_value": 0.01}
     found = described(tmp_path, "feda3i", weights=weights, estimate=estimate)["fedannot"]
     assert found["weights"] == {
         "by": "site and layer block",
@@ -135,8 +137,8 @@ def test_metadata_hold_the_weights_of_layers_and_the_noise_estimates(tmp_path: P
 
 
 def test_metadata_hold_weights_that_follow_from_reports(tmp_path: Path) -> None:
-    judged = {"estimate": 0.4, "is_estimable": True, "num_annotated_lesions": 2, "num_predicted_lesions": 5}
-    completeness = {"site-1": judged | {"corrected_before_round": None}}
+    predicted = {"estimate": 0.4, "is_estimable": True, "num_annotated_lesions": 2, "num_predicted_lesions": 5}
+    completeness = {"site-1": predicted | {"corrected_before_round": None}}
     run = write_run(tmp_path / "run", settings_of("fedia"), completeness=completeness)
     record = {"weights": {"site-1": 0.3, "site-2": 0.7}}
     write_records(run / "metrics.jsonl", [plain_records.record(12, **record)])

@@ -171,7 +171,7 @@ def test_fingerprints_of_two_hospitals_are_compared(tmp_path):
     assert row == ["a", "training", "b", "training", "1", "0"]
 
 
-def test_hospitals_without_overlap_are_told_so(tmp_path):
+def test_hospitals_without_overlap_are_reported_so(tmp_path):
     for name, first in (("a", 0), ("b", 10)):
         picture_site(tmp_path / name, first=first)
         check(tmp_path / name, "--salt-file", salt_file(tmp_path, "correct horse"), "--out", tmp_path / name)
@@ -194,7 +194,7 @@ def test_help_has_an_example(command):
     assert f"Example: fedannot data {command}" in result.output
 
 
-def test_what_is_written_anew_leaves_the_further_names_of_older_files_alone(tmp_path):
+def test_what_is_written_again_leaves_the_further_names_of_older_files_alone(tmp_path):
     """A backup made of hard links is no copy if a command writes into the file."""
     picture_site(tmp_path / "site")
     out = tmp_path / "out"

@@ -1,4 +1,4 @@
-"""The share of an annotation that a crop keeps, against what the pipeline itself keeps."""
+"""The fraction of an annotation that a crop keeps, against what the pipeline itself keeps."""
 
 import nibabel
 import numpy as np

@@ -35,16 +35,16 @@ def test_a_federation_without_fault_has_no_finding(folder):
     assert report.name == "trial"
 
 
-def test_an_image_at_two_sites_is_told_to_each_with_its_own_file_only(folder):
+def test_an_image_at_two_sites_is_reported_to_each_with_its_own_file_only(folder):
     items = picture_site(folder / "site-2", first=10)
     items.append(picture(folder / "site-2", "theirs", pixels(1), square()))
     write_site(folder / "site-2", PICTURES, {"training": items})
     sites, _ = check(folder)
     assert summary(sites["site-1"]) == [("warning", "shared-images", ("images/case_1.png",))]
     assert summary(sites["site-2"]) == [("warning", "shared-images", ("images/theirs.png",))]
-    told = sites["site-1"].findings[0].found
-    assert "at site-2: 1 image (training here, training there)" in told
-    assert "theirs" not in told
+    text = sites["site-1"].findings[0].found
+    assert "at site-2: 1 image (training here, training there)" in text
+    assert "theirs" not in text
 
 
 def test_a_training_image_in_the_common_test_set_is_leakage(folder):

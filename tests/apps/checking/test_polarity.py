@@ -1,4 +1,4 @@
-"""Masks whose values are swapped are found, at a site and between sites, and what is told to do mends them."""
+"""Masks whose values are confused are found, at a site and between sites, and what is reported to do mends them."""
 
 import json
 import shutil

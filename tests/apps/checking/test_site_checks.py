@@ -241,7 +241,7 @@ def test_mixed_voxel_types_are_a_warning_that_names_the_fewer(tmp_path):
     assert "normalises every image by itself" in report.findings[0].remedy
 
 
-def test_mixed_voxel_types_under_a_window_are_told_otherwise(tmp_path):
+def test_mixed_voxel_types_under_a_window_are_reported_otherwise(tmp_path):
     volume_site(
         tmp_path,
         [(cube(index, kind=np.float32 if index else np.uint8), square((12,) * 3, 1 + index % 2)) for index in range(3)],
@@ -352,7 +352,7 @@ def test_the_same_image_twice_is_a_warning_that_names_both(tmp_path):
     assert summary(check(tmp_path)) == [("warning", "duplicate", ("images/case_1.png", "images/copy.png"))]
 
 
-def test_the_same_image_with_two_masks_is_told_as_a_conflict(tmp_path):
+def test_the_same_image_with_two_masks_is_reported_as_a_conflict(tmp_path):
     items = picture_site(tmp_path)
     items.append(picture(tmp_path, "copy", pixels(1), square()[::-1]))
     write_site(tmp_path, PICTURES, {"training": items})

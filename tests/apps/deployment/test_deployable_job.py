@@ -57,7 +57,7 @@ def test_a_job_for_five_sites_or_more_is_without_the_extremes(name: str, tmp_pat
     found = deployable_job(JOBS / name, tmp_path / "out", sites=sites).settings
     rule = "mean" if name in ("decoupled", "fedcurv") else "trimmed_mean"
     assert (found.aggregation.rule, found.aggregation.trim, found.min_sites) == (rule, 1, 3)
-    method_of(found).server_half(found)
+    method_of(found).server_part(found)
 
 
 def test_the_rule_of_a_deployed_job_can_be_set(tmp_path: Path) -> None:

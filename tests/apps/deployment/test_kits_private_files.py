@@ -116,7 +116,7 @@ def test_a_link_out_of_the_kit_is_left_as_it_is(make_kit: MakeKit, tmp_path: Pat
     folder, shared = make_kit(), tmp_path / "shared.yaml"
     shared.write_text("x")
     shared.chmod(0o644)
-    (folder / "local" / "link.yaml").symlink_to(shared)
+    (folder / "local" / "transport.yaml").symlink_to(shared)
     prepare_kit(folder, CONFIGS)
     assert mode(shared) == 0o644
 

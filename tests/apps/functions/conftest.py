@@ -7,7 +7,7 @@ from fedannot.apps import ProgressStep, Run, simulate
 TINY = {
     "rounds": 3,
     "warmup_rounds": 1,
-    "min_predicted_share": 0.0,
+    "min_predicted_fraction": 0.0,
     "group_test_level": 1.0,
     "network.features": [4, 4, 8, 8, 8, 4],
     "training.local_epochs": 1,
@@ -19,7 +19,7 @@ TINY = {
 
 @pytest.fixture(scope="session")
 def steps() -> list[ProgressStep]:
-    """What a run told of its progress; filled by :func:`run`."""
+    """What a run reported of its progress; filled by :func:`run`."""
     return []
 
 

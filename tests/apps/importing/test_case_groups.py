@@ -113,7 +113,7 @@ def test_the_twin_of_a_published_test_case_is_tested_with():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_sites_test_and_validation_have_their_share_of_every_class(seed):
+def test_sites_test_and_validation_have_their_fraction_of_every_class(seed):
     labels = [0] * 300 + [1] * 90 + [2] * 30 + [3] * 6
     cases = [case(index) for index in range(len(labels))]
     plan = plan_of(cases, of_classes(*labels), "3", test=0.2, validation=0.25, seed=seed)
@@ -170,7 +170,7 @@ def group(*positions, stratum=None):
     return CaseGroup(positions, "training", stratum)
 
 
-def test_shares_of_strata_by_hand():
+def test_fractions_of_strata_by_hand():
     groups = [group(index, stratum=0 if index < 8 else 1) for index in range(10)]
     assert positions_of(take_of_every_class(groups, 5)) == [0, 1, 2, 3, 8]
     # One of each, though a tenth of two is none.

@@ -63,7 +63,9 @@ def test_one_class_is_none(tmp_path, names):
 
 
 def test_real_ultrasound_in_folders_of_three_classes(real_data, tmp_path):
-    """The pack's images laid out as they are published: a folder for each class; every part has its share of each."""
+    """The pack's images laid out as they are published: a folder for each class; every part has its fraction of
+    each.
+    """
     for source in sorted((real_data / "busi-breast-us" / "cls").iterdir()):
         target = tmp_path / "busi" / source.stem.partition("_")[0] / source.name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -136,7 +136,7 @@ def test_same_seed_same_plan_and_other_seed_another():
         assert first.sites != other.sites
 
 
-def test_by_source_is_a_site_of_every_source_and_tests_with_a_share_of_each():
+def test_by_source_is_a_site_of_every_source_and_tests_with_a_fraction_of_each():
     cases = cases_of_sources(large=40, small=10)
     plan = plan_of(cases, "by-source")
     assert {site: size(plan, site) for site in plan.sites} == {"large": 32, "small": 8}
@@ -238,7 +238,7 @@ def test_shares_come_as_near_as_whole_groups_do():
 
 
 @pytest.mark.parametrize(("num_cases", "share", "expected"), [(10, 0.3, 3), (2, 0.9, 1), (1, 0.9, 0), (10, 0.04, 0)])
-def test_validation_takes_its_share_of_a_site_but_not_all(num_cases, share, expected):
+def test_validation_takes_its_fraction_of_a_site_but_not_all(num_cases, share, expected):
     plan = plan_of([case(index) for index in range(num_cases)], "1", test=0, validation=share)
     own = plan.sites["site-1"]
     assert len(own.get("validation", [])) == expected

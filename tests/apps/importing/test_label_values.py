@@ -66,7 +66,7 @@ def lossy(mask):
     return np.asarray(Image.open(stream))
 
 
-def test_lossy_masks_are_told_with_the_share_of_grey_pixels_and_the_limit_that_parts_them(dataset, tmp_path):
+def test_lossy_masks_are_reported_with_the_fraction_of_grey_pixels_and_the_limit_that_parts_them(dataset, tmp_path):
     masks = [lossy(square(255)), lossy(square(255, rows=slice(1, 7))), np.kron(square(255), np.ones((5, 5), np.uint8))]
     grey = [float(np.mean((mask != 0) & (mask != 255))) for mask in masks]
     assert grey[2] == 0 < min(grey[:2])
@@ -138,7 +138,7 @@ def test_no_message_points_to_a_file_that_is_not_there_yet(dataset, tmp_path):
             assert not file.startswith(str(tmp_path / "out"))
 
 
-def test_values_of_clean_masks_alone_are_told_too(dataset, tmp_path):
+def test_values_of_clean_masks_alone_are_reported_too(dataset, tmp_path):
     made = dataset(square(0), square(0))
     clean = save(tmp_path / "clean.png", square(7))
     cases = (made.cases[0], replace(made.cases[1], clean_label=clean))

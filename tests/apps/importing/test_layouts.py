@@ -104,7 +104,7 @@ def test_links_are_followed_inside_the_folder_only(tmp_path):
     assert listing.refused == tuple(f"{name}: a link that leads out of the folder" for name in ("c.png", "d"))
 
 
-def test_files_that_only_links_lead_to_are_told_with_the_error(tmp_path):
+def test_files_that_only_links_lead_to_are_reported_with_the_error(tmp_path):
     MINIATURES["busi"](tmp_path / "elsewhere")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "linked").symlink_to(tmp_path / "elsewhere")

@@ -26,7 +26,7 @@ def test_msseg1_takes_the_preprocessed_flair_and_the_consensus(tmp_path):
         (f"{patient}/Preprocessed_Data/FLAIR_preprocessed.nii.gz", f"{patient}/Masks/Consensus.nii.gz")
         for patient in patients
     ]
-    # The numbers of patients begin anew in every centre and section.
+    # The numbers of patients restarts in every centre and section.
     assert [case.group for case in dataset.cases] == patients
     assert [case.source for case in dataset.cases] == ["center-01", "center-03", "center-01", "center-07"]
     assert [case.section for case in dataset.cases] == ["testing", "testing", "training", "training"]

@@ -137,7 +137,7 @@ def test_clean_labels_lie_beside_at_sites_and_are_the_labels_of_the_test_set(pai
         assert case.clean_label is None
 
 
-def test_clean_classes_likewise(pair, tmp_path):
+def test_clean_classes_as_above(pair, tmp_path):
     cases = [SourceCase(pair(f"{index}.png").image, 0, 1) for index in range(4)]
     import_to(tmp_path / "out", classification(*cases), test_share=0.5)
     assert [(case.label, case.clean_label) for case in read_cases(tmp_path / "out" / "site-1")] == [(0, 1)] * 2
@@ -334,7 +334,7 @@ def test_what_cannot_be_described_is_said_and_leaves_nothing(pair, tmp_path, mak
     assert [file.name for file in tmp_path.iterdir()] == ["data"]
 
 
-def test_wrong_options_are_told_before_any_file_is_read(tmp_path):
+def test_wrong_options_are_reported_before_any_file_is_read(tmp_path):
     dataset = segmentation(SourceCase(tmp_path / "nowhere.png", tmp_path / "nowhere.png"))
     with pytest.raises(DataError, match="key 'channels' is 2"):
         import_to(tmp_path / "out", dataset, keys={"channels": 2})

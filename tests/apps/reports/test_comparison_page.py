@@ -64,7 +64,7 @@ def test_the_interval_is_that_of_the_mean_difference():
         (
             [(0.6, 0.5, 0.7), (0.5, 0.4, 0.6)],
             (0, 1, 2),
-            "arm-1 and fedavg cannot be told apart: +0.0 Dice points (95 % interval -24.8 to +24.8, 3 seeds)",
+            "arm-1 and fedavg cannot be distinguished: +0.0 Dice points (95 % interval -24.8 to +24.8, 3 seeds)",
         ),
         (
             [(0.6,)],

@@ -31,7 +31,7 @@ CORNER[0, 1:5, 1:9] = True
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site of four images in folder ``data`` that undid something before rounds 3 and 5 of a run in ``run``."""
+    """A site of four images in folder ``data`` that corrected something before rounds 3 and 5 of a run in ``run``."""
     folder = tmp_path_factory.mktemp("undone")
     data = folder / "data"
     write_phantom_site(data, 0, LesionImages(), num_sites=1, num_images=4)
@@ -58,7 +58,7 @@ def rows(text: str) -> dict[str, list[str]]:
     return {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.strip().startswith("labels/")}
 
 
-def test_list_says_what_was_undone_in_which_annotation(made: Path) -> None:
+def test_list_says_what_was_corrected_in_which_annotation(made: Path) -> None:
     text = invoke("list", made / "run")
     assert "site-1: 4 of 4 cases count otherwise than given" in text
     assert "contours of class 'lesion' moved by -2.1 px" in text
@@ -118,7 +118,7 @@ def test_objects_of_another_class_are_counted_as_they_are_now(made: Path, tmp_pa
     )
 
 
-def test_a_record_that_undoes_nothing_says_so(made: Path, tmp_path: Path) -> None:
+def test_a_record_that_corrects_nothing_says_so(made: Path, tmp_path: Path) -> None:
     run = shutil.copytree(made / "run", tmp_path / "run")
     write_corrected_run(run, corrections_of(made / "data", bias={}, round_number=7))
     text = invoke("list", run)
@@ -254,7 +254,7 @@ def test_nothing_is_written_where_a_site_s_data_are_gone(made: Path, tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_records_of_several_runs_of_a_site_are_told_apart(made: Path, tmp_path: Path) -> None:
+def test_records_of_several_runs_of_a_site_are_reported_apart(made: Path, tmp_path: Path) -> None:
     """As in a site's workspace after two jobs."""
     workspace = shutil.copytree(made / "run", tmp_path / "workspace")
     later = write_corrected_run(workspace, corrections_of(made / "data", bias={1: 1.0}), job="job-2")
@@ -295,7 +295,7 @@ def test_a_name_that_is_none_is_an_error_that_says_which_there_are(made: Path, c
     assert "found no corrected case 'x.png'; expected one of: labels/lesion_001.png" in output
 
 
-def test_a_site_that_undid_something_did_not_correct_nothing(made: Path, tmp_path: Path) -> None:
+def test_a_site_that_corrected_something_did_not_correct_nothing(made: Path, tmp_path: Path) -> None:
     run = shutil.copytree(made / "run", tmp_path / "run")
     for site in ("site-1", "site-2"):
         (run / site / "simulate_job" / f"app_{site}").mkdir(parents=True)

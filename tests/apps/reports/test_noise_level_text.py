@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from fedannot.apps.reports.noise_level_text import noise_level_entries, print_noise_levels
-from fedannot.custom.channel.statuses import Evidence, EvidenceCode, Status
+from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode, Status
 from fedannot.custom.methods.auto_classification.records import (
     ConfusionFindings,
     Follows,
@@ -49,37 +49,37 @@ def estimated(number, **sites):
         (level(None, Status.UNKNOWN), "?"),
     ],
 )
-def test_a_site_has_its_share_of_wrong_labels_and_how_sure_it_is(record, entry):
+def test_a_site_has_its_fraction_of_wrong_labels_and_how_sure_it_is(record, entry):
     found = ConfusionFindings(
-        noise_levels=(estimated(4, a=level(0.9)), estimated(8, a=record)), undone_from_round={"b": 9}
+        noise_levels=(estimated(4, a=level(0.9)), estimated(8, a=record)), corrected_from_round={"b": 9}
     )
-    assert noise_level_entries(found, "a") == {"wrong, %": entry, "undone from": "-"}
-    assert noise_level_entries(found, "b") == {"wrong, %": "-", "undone from": "round 9"}
+    assert noise_level_entries(found, "a") == {"wrong, %": entry, "corrected from": "-"}
+    assert noise_level_entries(found, "b") == {"wrong, %": "-", "corrected from": "round 9"}
 
 
-@pytest.mark.parametrize("found", [None, ConfusionFindings(noise_levels=(), undone_from_round={})])
+@pytest.mark.parametrize("found", [None, ConfusionFindings(noise_levels=(), corrected_from_round={})])
 def test_of_a_run_that_estimated_nothing_nothing_is_said(found):
     said = StringIO()
     print_noise_levels(found, Console(file=said))
     assert said.getvalue() == ""
-    assert noise_level_entries(found, "a") == {"wrong, %": "-", "undone from": "-"}
+    assert noise_level_entries(found, "a") == {"wrong, %": "-", "corrected from": "-"}
 
 
-def test_what_counts_as_right_who_undoes_and_who_cannot_be_judged_is_printed():
+def test_what_counts_as_right_who_corrects_and_who_cannot_be_assessed_is_printed():
     sites = {"site-10": level(0.3, Status.CONFIRMED), "site-2": level(0.4, Status.CONFIRMED)}
     unknown = level(0.1, Status.UNKNOWN, Evidence(EvidenceCode.NO_SUPPORT))
     found = ConfusionFindings(
         noise_levels=(estimated(4, **sites), estimated(8, **sites, odd=unknown)),
-        undone_from_round={"site-10": 4, "site-2": 4},
+        corrected_from_round={"site-10": 4, "site-2": 4},
     )
     said = StringIO()
     print_noise_levels(found, Console(file=said, width=200))
     assert said.getvalue().splitlines() == [
         "Right labels have the noise level of site-1, the least of all sites: what is wrong at all sites alike "
-        "cannot be told.",
-        "Estimated before rounds 4, 8. Undone at 2 of 3 sites: site-2, site-10.",
+        "cannot be known.",
+        "Estimated before rounds 4, 8. Corrected at 2 of 3 sites: site-2, site-10.",
         "odd: Cannot tell: the site's other samples do not side with the model, which may not know its images.",
     ]
     said = StringIO()
-    print_noise_levels(found.model_copy(update={"undone_from_round": {}}), Console(file=said, width=200))
-    assert "Nothing is undone." in said.getvalue()
+    print_noise_levels(found.model_copy(update={"corrected_from_round": {}}), Console(file=said, width=200))
+    assert "Nothing is corrected." in said.getvalue()

@@ -130,7 +130,7 @@ def test_a_run_without_scores_has_dashes():
     assert "Dice - %, HD95 - (mean" in text
 
 
-def test_the_share_of_empty_cases_left_empty_stands_beside_dice_where_there_are_any():
+def test_the_fraction_of_empty_cases_left_empty_stands_beside_dice_where_there_are_any():
     scores = {"dice": 0.8125, "left_empty": 0.75, "hd95": 3.25}
     first = printed(print_summary, summary_of(last_rounds=scores)).splitlines()[0]
     assert "Dice 81.2 %, 75.0 % of the empty cases left empty, HD95 3.2 px (mean" in first
@@ -211,10 +211,10 @@ def test_completeness_and_corrections_are_said_of_each_site():
 
 
 def test_reason_why_there_are_no_groups_is_said():
-    judged = {site: values | {"group": None, "strength": None} for site, values in ESTIMATE["sites"].items()}
+    predicted = {site: values | {"group": None, "strength": None} for site, values in ESTIMATE["sites"].items()}
     reason = "One Gaussian explains the sites as well as two (p = 0.240)."
     text = printed(
-        print_summary, summary_of(estimate={"sites": judged, "reason": reason, "p_value": 0.24}, weights=None)
+        print_summary, summary_of(estimate={"sites": predicted, "reason": reason, "p_value": 0.24}, weights=None)
     )
     said = text.replace("\n", " ")
     assert f"All rounds were federated averaging. No groups of sites: {reason} Try a longer warm-up" in said
@@ -236,7 +236,7 @@ def test_a_run_that_ended_in_its_warm_up_says_so():
     assert "All rounds were federated averaging. The warm-up was not over." in text
 
 
-def test_effective_sites_are_told_by_stage():
+def test_effective_sites_are_reported_by_stage():
     effective = [("warm-up", 4.0), ("warm-up", 4.0), ("aware", 1.06), ("aware", 1.5), ("aware", None)]
     rounds = [
         {"round": number, "stage": stage, "effective_sites": sites}
@@ -249,7 +249,7 @@ def test_effective_sites_are_told_by_stage():
     assert "nearly decided" not in printed(print_summary, summary_of(rounds=rounds))
 
 
-def test_weights_of_sites_are_told_as_smallest_and_largest_over_the_rounds():
+def test_weights_of_sites_are_reported_as_smallest_and_largest_over_the_rounds():
     weights = [{"site-1": 0.5, "site-2": 0.5}, {"site-1": 0.1, "site-2": 0.9}, None]
     rounds = [{"round": number, "weights": of_round} for number, of_round in enumerate(weights, start=1)]
     rows = [line.split() for line in printed(print_summary, summary_of(rounds=rounds, method="fedavg")).splitlines()]
@@ -302,12 +302,12 @@ def test_numbers_and_shares():
 
 def test_a_large_weight_beside_large_noise_is_explained():
     """Of two groups of two, each has half; in each the noisier site has nothing, here not quite."""
-    judged = {"a": ("larger", 0.1), "b": ("larger", 0.2), "c": ("smaller", 0.7), "d": ("smaller", 0.9)}
+    predicted = {"a": ("larger", 0.1), "b": ("larger", 0.2), "c": ("smaller", 0.7), "d": ("smaller", 0.9)}
     sites = {
         site: {"inner": [0.0], "outer": [0.0], "group": group, "strength": noise}
-        for site, (group, noise) in judged.items()
+        for site, (group, noise) in predicted.items()
     }
-    weights = {"sites": list(judged), "blocks": ["x"], "values": [[0.45], [0.05], [0.45], [0.05]]}
+    weights = {"sites": list(predicted), "blocks": ["x"], "values": [[0.45], [0.05], [0.45], [0.05]]}
     summary = summary_of(method="feda3i", estimate={"sites": sites, "reason": "", "p_value": 0.01}, weights=weights)
     assert weight_beside_noise(summary) == (
         "Large weight beside large noise: c, with noise 0.70, has 0.45 of the last block's weight. Those that draw "

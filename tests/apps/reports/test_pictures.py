@@ -25,7 +25,7 @@ from fedannot.custom.networks.building import build_network
 DOTS_PER_INCH = 110
 NETWORK = {"in_channels": 1, "num_classes": 1, "features": [2, 2, 4, 4, 4, 2], "upsample": "deconv"}
 # Of annotations, which are also those of sites that draw larger; of those that draw smaller; predictions; clean
-# contours; lesions left out. All can be told with red-green blindness.
+# contours; lesions left out. All can be known with red-green blindness.
 RED, BLUE, CYAN, LIME = (213, 94, 0), (0, 114, 178), (86, 180, 233), (240, 228, 66)
 MAGENTA = (204, 121, 167)
 
@@ -127,7 +127,8 @@ def test_rows_of_the_matrix_are_in_natural_order_of_the_sites(tmp_path):
 )
 def test_groups_have_their_colours(tmp_path, groups, colours):
     sites = {
-        site: judged | {"group": group} for (site, judged), group in zip(ESTIMATE["sites"].items(), groups, strict=True)
+        site: predicted | {"group": group}
+        for (site, predicted), group in zip(ESTIMATE["sites"].items(), groups, strict=True)
     }
     pixels = read_picture(
         draw_groups(EstimateRecord(**ESTIMATE | {"sites": sites, "p_value": None}), tmp_path / "groups.png")
@@ -443,7 +444,7 @@ def test_run_gets_the_pictures_that_its_summary_has_something_for(federation, mo
             read_picture(file)
 
 
-def test_pictures_are_drawn_anew_over_earlier_ones(model, tmp_path):
+def test_pictures_are_drawn_again_over_earlier_ones(model, tmp_path):
     out = make_output(tmp_path / "out", model, estimate=None, weights=None)
     first = draw_run(out, None)[0].read_bytes()
     (out / "pictures" / "dice.png").write_bytes(b"damaged")

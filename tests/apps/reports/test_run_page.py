@@ -130,15 +130,15 @@ def test_wrong_labels_are_shown_with_their_intervals(tmp_path):
     page = page_of(
         tmp_path,
         noise_levels=[estimate | {"sites": {"site-2": level, "site-10": right}}],
-        undone_from_round={"site-2": 3},
+        corrected_from_round={"site-2": 3},
         settings={"method": "auto_classification", "task": "classification", "rounds": 16},
     )
     for said in (
         "Wrong labels, %",
         "+38 %",
         "+30 to +40",
-        "undo wrong labels",
-        "Undone at 1 of 2 sites: site-2.",
+        "correct wrong labels",
+        "Corrected at 1 of 2 sites: site-2.",
         "<svg",
     ):
         assert said in page

@@ -18,9 +18,11 @@ def record_of(cases):
     doubted = tuple(
         CaseCorrection(
             image=f"{name}.png",
-            new_class=NewClass(given="dog", becomes="", predicted=predicted, confidence=sure, clean_probability=likely),
+            new_class=NewClass(
+                given="dog", becomes="", predicted=predicted, confidence=confident, clean_probability=likely
+            ),
         )
-        for name, predicted, sure, likely in cases
+        for name, predicted, confident, likely in cases
     )
     relabelled = (CasesRelabelled(noise_level=0.1, threshold=0.5),)
     return made_corrections("data", doubted, method="fedgsca", round_number=3, corrections=relabelled)

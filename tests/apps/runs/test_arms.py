@@ -39,7 +39,7 @@ def test_values_may_have_colons(value, read):
     assert arms[0].overrides == {"start_model": read}
 
 
-def test_a_setting_without_a_name_is_told():
+def test_a_setting_without_a_name_is_reported():
     with pytest.raises(JobError, match="expected the name of a setting after fedavg:"):
         parse_arms(["jobs/fedavg"], ["fedavg:=3"])
 

@@ -105,7 +105,7 @@ def test_where_no_job_lies_beside_the_task_is_named(federation, tmp_path):
             SLICES,
             {"network__spatial_dims": 3, "training__patch": PATCH},
             "holds slices of volumes with masks, which have 2 spatial dimensions, but network.spatial_dims is set to 3;"
-            " leave it out, and training.patch likewise.",
+            " leave it out, and training.patch as above.",
         ),
         (
             VOLUME,
@@ -121,7 +121,7 @@ def test_volumes_and_patches_go_together(description, changes, text, federation,
         fit("fedavg", federation(description), **changes)
 
 
-def test_a_jobs_own_patch_can_be_taken_back(federation, tmp_path):
+def test_a_jobs_own_patch_can_be_rolled_back(federation, tmp_path):
     volumes = Job.open(JOBS / "fedavg").copy_with(
         {"network.spatial_dims": 3, "training.patch": PATCH}, tmp_path / "job"
     )

@@ -156,7 +156,7 @@ def test_wrong_change_is_named_with_the_file_that_it_comes_from(job, tmp_path):
     assert str(caught.value).startswith(f"{tmp_path / 'mine.conf'}: key 'rounds' is 0: ")
 
 
-def test_overridden_resume_file_is_not_undone_by_the_environment(job, tmp_path, monkeypatch):
+def test_overridden_resume_file_is_not_replaced_by_the_environment(job, tmp_path, monkeypatch):
     copied = job.copy_with({"resume_from": "/runs/a.pt"}, tmp_path / "copy")
     monkeypatch.setenv("FEDANNOT_RESUME", "/runs/b.pt")
     assert [settings["resume_from"] for settings in both_sides(copied)] == ["/runs/a.pt", "/runs/a.pt"]
@@ -358,7 +358,7 @@ def test_arguments_that_no_base_class_takes_are_named_with_the_nearest(swarm):
     assert str(caught.value).startswith(f"{swarm.server_config}: {text}settings', 'num_rounds', ")
 
 
-def test_arguments_that_cannot_be_known_are_not_judged(tmp_path):
+def test_arguments_that_cannot_be_known_are_not_checked(tmp_path):
     # collections.OrderedDict says nothing of the names it takes.
     file = tmp_path / "config.conf"
     file.write_text("components = [{ id = any, path = collections.OrderedDict, args { whatever = 1 } }]")
@@ -443,7 +443,7 @@ def test_configurations_are_read_as_nvflare_reads_them(folder, side):
     assert parse_hocon(file) == NVFlareConfigs.load_config(str(file)).to_dict()
 
 
-def test_what_has_changed_is_read_anew(tmp_path, monkeypatch):
+def test_what_has_changed_is_read_again(tmp_path, monkeypatch):
     file, included = tmp_path / "a.conf", tmp_path / "b.conf"
     file.write_text('include "b.conf"\nkey = 1\nfrom_outside = ""\nfrom_outside = ${?FEDANNOT_TEST}\n')
     included.write_text("group { value = 2 }\n")

@@ -18,7 +18,7 @@ def test_all_settings_are_listed_each_with_what_is_allowed(name: str) -> None:
     [
         KnownSetting("warmup_rounds", "3", "whole number ≥ 1", "rounds of federated averaging, fewer than all."),
         KnownSetting(
-            "balance", "0.5", "number ≥ 0, ≤ 1", "r, the share of the weight that the group of larger contours gets."
+            "balance", "0.5", "number ≥ 0, ≤ 1", "r, the fraction of the weight that the group of larger contours gets."
         ),
         KnownSetting("training.patch", "null", "list of: whole number or null", ""),
         # Its class says nothing of it; the job's file does.

@@ -87,7 +87,7 @@ def test_bench_says_at_once_what_it_does():
 
 
 def test_in_a_terminal_a_state_has_a_bar_and_the_time_left():
-    """Ten of 40 are done when it is first told of; ten more take 5 s, so that 20 more take 10 s."""
+    """Ten of 40 are done when it is first reported of; ten more take 5 s, so that 20 more take 10 s."""
     text, clock = io.StringIO(), Clock()
     with Progress(Terminal(file=text, force_terminal=True, width=120, legacy_windows=False), clock) as progress:
         progress.state("Reading", 10, 40)
@@ -96,7 +96,7 @@ def test_in_a_terminal_a_state_has_a_bar_and_the_time_left():
         status = progress._status
         assert status is not None
         assert str(status.status) == f"{'━' * 10}{'─' * 10}  50 %, about 10 s left; Reading"
-        # Another work begins anew, and so does its clock.
+        # Another work restarts, and so does its clock.
         progress.state("Writing", 0, 3)
         assert str(status.status) == f"{'─' * 20}   0 % Writing"
         progress.state("Drawing")

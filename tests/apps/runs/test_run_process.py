@@ -99,7 +99,7 @@ def test_no_more_is_done_at_a_time_than_asked_and_threads_end():
 def test_after_a_stop_nothing_is_begun(tmp_path):
     commands = Commands(SIMULATION)
     commands.stop()
-    with pytest.raises(RunStoppedError, match=r"fedannot data phantom: not begun, since all runs were told to end\."):
+    with pytest.raises(RunStoppedError, match=r"fedannot data phantom: not begun, since all runs were asked to end\."):
         commands.run(["data", "phantom"], tmp_path / "log.txt", timeout=1)
     assert not (tmp_path / "log.txt").exists()
 
@@ -112,7 +112,7 @@ def test_what_runs_are_forked_from_has_no_thread_but_the_first():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux")
-def test_the_script_that_called_is_not_run_anew(tmp_path):
+def test_the_script_that_called_is_not_run_again(tmp_path):
     """Python would, for what it defines: a script without a guard would begin everything once more, without end."""
     script = tmp_path / "script.py"
     script.write_text(

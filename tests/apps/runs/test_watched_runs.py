@@ -51,19 +51,19 @@ def test_the_time_left_follows_from_the_rounds_since_the_start(tmp_path: Path) -
     """Of twelve rounds five were done before; three more took 60 s, so that the last four take 80."""
     clock = Clock()
     runs = [run_of(tmp_path, "a", finished=True), run_of(tmp_path, "b", done=1), run_of(tmp_path, "c")]
-    told = RunsProgress(runs, Progress(Terminal(file=io.StringIO())), clock)
-    assert told.describe() == "5 of 12 rounds (b, seed 0 1/4)"
+    progress = RunsProgress(runs, Progress(Terminal(file=io.StringIO())), clock)
+    assert progress.describe() == "5 of 12 rounds (b, seed 0 1/4)"
     clock.now = 60.0
     run_of(tmp_path, "b", done=3)
     run_of(tmp_path, "c", done=1)
-    assert told.describe() == "8 of 12 rounds, about 80 s left (b, seed 0 3/4; c, seed 0 1/4)"
+    assert progress.describe() == "8 of 12 rounds, about 80 s left (b, seed 0 3/4; c, seed 0 1/4)"
 
 
-def test_what_ends_is_told_and_what_had_ended_before_is_not(tmp_path: Path) -> None:
+def test_what_ends_is_reported_and_what_had_ended_before_is_not(tmp_path: Path) -> None:
     text = io.StringIO()
     runs = [run_of(tmp_path, "a", finished=True), run_of(tmp_path, "b", done=1), run_of(tmp_path, "c")]
-    told = RunsProgress(runs, Progress(Terminal(file=text)))
-    told.begin(2)
+    progress = RunsProgress(runs, Progress(Terminal(file=text)))
+    progress.begin(2)
     results: dict[Future[str | None], WatchedRun] = {Future(): run for run in runs}
     first, second, third = results
     first.set_result(None)
@@ -75,7 +75,7 @@ def test_what_ends_is_told_and_what_had_ended_before_is_not(tmp_path: Path) -> N
 
     ending = threading.Timer(0.2, end)
     ending.start()
-    assert told.wait(results) == [None, None, "c, seed 0: no data"]
+    assert progress.wait(results) == [None, None, "c, seed 0: no data"]
     ending.join()
     lines = text.getvalue().splitlines()
     assert lines[0] == "3 runs (1 finished before), 2 at a time."

@@ -3,8 +3,8 @@
 import pytest
 
 from fedannot.apps.wording.evidence import evidence_in_words, reason_in_words, reference_level_in_words
-from fedannot.custom.channel.estimate_record import ParameterRecord, ReferenceLevelRecord
-from fedannot.custom.channel.statuses import Evidence, EvidenceCode, ReferenceKind, Status
+from fedannot.custom.annotation_bias.estimate_record import ParameterRecord, ReferenceLevelRecord
+from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode, ReferenceKind, Status
 
 THRESHOLDS = Evidence(EvidenceCode.THRESHOLDS, {"level": 0.05, "minimum_effect": 0.5})
 
@@ -19,7 +19,7 @@ def parameter(status, *evidence, effect=0.3, p_value=0.021):
     [
         (
             parameter(Status.CONFIRMED, THRESHOLDS, effect=3.0),
-            "Established: +3.00 from neutral, corrected p = 0.021, at least 0.5.",
+            "Confirmed: +3.00 from neutral, corrected p = 0.021, at least 0.5.",
         ),
         (
             parameter(Status.SMALL, THRESHOLDS),
@@ -27,11 +27,11 @@ def parameter(status, *evidence, effect=0.3, p_value=0.021):
         ),
         (
             parameter(Status.NOT_SIGNIFICANT, THRESHOLDS, p_value=0.3),
-            "Not established: +0.30 from neutral, corrected p = 0.300, above 0.05.",
+            "Not confirmed: +0.30 from neutral, corrected p = 0.300, above 0.05.",
         ),
         (
             parameter(Status.UNKNOWN, Evidence(EvidenceCode.AUROC_LOW, {"auroc": 0.6}), p_value=None),
-            "Cannot tell: a known error is told from none with an AUROC of 0.60 only (+0.30).",
+            "Cannot tell: an injected error is distinguished from none with an AUROC of 0.60 only (+0.30).",
         ),
         (
             parameter(Status.UNKNOWN, Evidence(EvidenceCode.NO_ESTIMATE), effect=None, p_value=None),
@@ -44,8 +44,8 @@ def parameter(status, *evidence, effect=0.3, p_value=0.021):
                 Evidence(EvidenceCode.EARLIER_AGREES, {"effect": 0.5}),
                 effect=0.5,
             ),
-            "Cannot tell: of a known error the estimate shows 0.50 times as much (+0.50). What was established before "
-            "agrees, and stays (+0.50).",
+            "Cannot tell: of an injected error the estimate shows 0.50 times as much (+0.50). What was confirmed "
+            "before agrees, and stays (+0.50).",
         ),
         (
             parameter(Status.UNKNOWN, Evidence(EvidenceCode.MISLABELLED), p_value=None),
@@ -62,7 +62,7 @@ def test_a_reference_level_says_how_it_came_about_and_names_its_groups_by_number
         kind=ReferenceKind.BALANCED,
         value=0.1,
         standard_error=0.1,
-        is_sure=True,
+        is_confident=True,
         unit="mm",
         reasons=(
             Evidence(EvidenceCode.HALF_WAY),
@@ -85,7 +85,7 @@ def test_every_code_has_words_and_asks_for_no_number_that_a_record_may_lack(code
     assert evidence_in_words(Evidence(code))
 
 
-def test_objects_left_out_are_told_with_their_size():
+def test_objects_left_out_are_reported_with_their_size():
     numbers = {"share": 0.2, "low": 0.1, "high": 0.34, "limit": 0.123, "larger": 0.05}
     left_out = Evidence(EvidenceCode.OBJECTS_LEFT_OUT, numbers, {"class": "lesion", "unit": "ml"})
     assert evidence_in_words(left_out) == (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fedannot.apps.wording.findings import KIND_TITLES, finding_in_words, judged_by_in_words, kind_title
-from fedannot.custom.audit.findings import REFERENCE, Finding, JudgedBy
+from fedannot.apps.wording.findings import KIND_TITLES, finding_in_words, kind_title, reference_model_in_words
+from fedannot.custom.audit.findings import REFERENCE, Finding, ReferenceModelKind
 from fedannot.custom.audit.kind_names import CLASSIFICATION_KINDS, SEGMENTATION_KINDS
 from fedannot.custom.audit.kinds.registry import KINDS
 
@@ -26,7 +26,7 @@ def finding(kind, *classes, **values):
         ),
         (
             finding("boundary", "tumour", amount=-3.0, amount_unit="px"),
-            "The contour of tumour lies 3.0 px farther inside than this site's contours usually do.",
+            "The contour of tumour lies 3.0 px farther inside than this site's contours typically do.",
         ),
         (finding("swapped", "posterior", "anterior"), "What is annotated as posterior looks like anterior."),
         (finding("specks", "cyst", figures={"pixels": 1}), "A speck of 1 pixel is annotated as cyst."),
@@ -69,9 +69,11 @@ def test_a_sentence_of_version_1_is_shown_as_it_is():
     assert finding_in_words(finding("missing", "cyst", text="Here a cyst is missing.")) == "Here a cyst is missing."
 
 
-def test_which_model_judged_is_said():
-    assert judged_by_in_words(JudgedBy(folds=1)).startswith("an early model of all sites")
-    assert judged_by_in_words(JudgedBy(folds=2, num_absent=1)).endswith(
-        "each of which judges the patients that it has not learnt; of 1 the model was not kept here, and the last one "
-        "judges in its place"
+def test_which_model_predicted_is_said():
+    assert reference_model_in_words(ReferenceModelKind(folds=1)).startswith("an early model of all sites")
+    assert reference_model_in_words(ReferenceModelKind(folds=2, num_absent=1)).endswith(
+        "each of which predicts the patients that it has not learnt; of 1 the model was not kept here, and the last "
+        "one "
+        ""
+        "predicts in its place"
     )

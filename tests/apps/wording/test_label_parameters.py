@@ -3,9 +3,9 @@
 import pytest
 
 from fedannot.apps.wording.parameters import conclusion_in_words
+from fedannot.custom.annotation_bias.parameters import WRONG_LABELS
+from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode, Status
 from fedannot.custom.audit.findings import Conclusion
-from fedannot.custom.channel.parameters import WRONG_LABELS
-from fedannot.custom.channel.statuses import Evidence, EvidenceCode, Status
 
 
 def conclusion(share: float | None, status: Status, half: float = 0.09, floor: float | None = None) -> Conclusion:
@@ -32,8 +32,8 @@ def conclusion(share: float | None, status: Status, half: float = 0.09, floor: f
         (conclusion(0.2, Status.NOT_SIGNIFICANT), "Some labels may be wrong, 20 % (11 to 29 %); not sure."),
         # The floor of the test counts, which is 5 % where an earlier version says nothing of it.
         (conclusion(0.2, Status.NOT_SIGNIFICANT, floor=0.3), "Labels are about right: 20 % look wrong (11 to 29 %)."),
-        (conclusion(0.2, Status.UNKNOWN), "It cannot be told how many labels are wrong."),
-        (conclusion(None, Status.UNKNOWN), "It cannot be told how many labels are wrong."),
+        (conclusion(0.2, Status.UNKNOWN), "It is unknown how many labels are wrong."),
+        (conclusion(None, Status.UNKNOWN), "It is unknown how many labels are wrong."),
     ],
 )
 def test_sentences(found: Conclusion, sentence: str) -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from fedannot.apps.wording.parameters import conclusion_in_words
+from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode, Status
 from fedannot.custom.audit.findings import Conclusion
-from fedannot.custom.channel.statuses import Evidence, EvidenceCode, Status
 
 CONFIRMED, SMALL, NONE, UNKNOWN = Status.CONFIRMED, Status.SMALL, Status.NOT_SIGNIFICANT, Status.UNKNOWN
 UNSURE = (Evidence(EvidenceCode.REFERENCE_UNSURE),)
@@ -42,23 +42,23 @@ def conclusion(name, estimate, effect, status, half=0.5, evidence=()):
         ),
         pytest.param(
             (1.0, 1.0, UNKNOWN),
-            "It cannot be told whether contours of lesion are too large or too small.",
+            "It is unknown whether contours of lesion are too large or too small.",
             id="cannot tell",
         ),
         pytest.param(
             (3.0, 3.0, UNKNOWN, 0.5, UNSURE),
             "Contours of lesion lie 3.0 mm farther outside than in the middle of all sites (2.5 to 3.5 mm); which of "
-            "them are right cannot be told.",
+            "them are right cannot be known.",
             id="unlike the others",
         ),
         pytest.param(
             (0.9, 0.9, UNKNOWN, 0.5, UNSURE),
-            "It cannot be told whether contours of lesion are too large or too small.",
+            "It is unknown whether contours of lesion are too large or too small.",
             id="much like the others",
         ),
         pytest.param(
             (None, None, UNKNOWN),
-            "It cannot be told whether contours of lesion are too large or too small.",
+            "It is unknown whether contours of lesion are too large or too small.",
             id="nothing known",
         ),
     ],
@@ -74,7 +74,7 @@ def test_contours(values, sentence):
         ((0.75, 0.75, CONFIRMED, 0.1), "About 75 % of organ is missing (65 to 85 %), sure."),
         ((0.2, 0.2, NONE, 0.1), "Some of organ may be missing, 20 % (10 to 30 %); not sure."),
         ((0.1, 0.1, NONE, 0.2), "Organ is about as complete as at the most complete site."),
-        ((0.1, 0.1, UNKNOWN), "It cannot be told whether any organ is missing."),
+        ((0.1, 0.1, UNKNOWN), "It is unknown whether any organ is missing."),
     ],
 )
 def test_missing_objects(values, sentence):
@@ -95,8 +95,8 @@ OTHER = "Objects look like another class than the one that they are given: about
             (0.3, 0.3, SMALL, 0.1),
             f"{OTHER} 1 in 3 (20 to 40 %). The model may be what errs; training leaves them.",
         ),
-        ((0.1, 0.1, UNKNOWN), "It cannot be told whether objects have the wrong class."),
+        ((0.1, 0.1, UNKNOWN), "It is unknown whether objects have the wrong class."),
     ],
 )
-def test_swapped_classes(values, sentence):
+def test_confused_classes(values, sentence):
     assert conclusion_in_words(conclusion("swapped 0", *values)) == sentence

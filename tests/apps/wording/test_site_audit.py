@@ -1,6 +1,6 @@
 import pytest
 from support.audits import conclusion
-from support.told_audits import audit, case_for_reference, finding, kind
+from support.reported_audits import audit, case_for_reference, finding, kind
 
 from fedannot.apps.wording.site_audit import (
     Leading,
@@ -10,10 +10,10 @@ from fedannot.apps.wording.site_audit import (
     headline,
     kinds_in_words,
     leading,
-    told_conclusions,
+    shown_conclusions,
 )
+from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode
 from fedannot.custom.audit.findings import REFERENCE, KindResult
-from fedannot.custom.channel.statuses import Evidence, EvidenceCode
 
 TOO_LARGE = "Contours of lesion are 0.3 px too large (0.2 to 0.8 px), sure."
 
@@ -39,15 +39,15 @@ def test_the_headline_says_the_worst(verdicts, expected):
     assert headline(audit(*map(conclusion, verdicts))) == expected
 
 
-def test_a_share_of_other_classes_that_is_left_is_no_site_like_the_others():
+def test_a_fraction_of_other_classes_that_is_left_is_no_site_like_the_others():
     share = {"estimate": 0.3, "low": 0.2, "high": 0.4, "effect": 0.3, "unit": None}
     small = conclusion("small", parameter="swapped 0", class_name="", **share)
-    told = "Objects look like another class than the one that they are given: about 1 in 3 (20 to 40 %)."
-    assert headline(audit(conclusion("not_significant"), small)).startswith(told)
-    assert headline(audit(conclusion("unknown"), small)).startswith(told)
+    shown = "Objects look like another class than the one that they are given: about 1 in 3 (20 to 40 %)."
+    assert headline(audit(conclusion("not_significant"), small)).startswith(shown)
+    assert headline(audit(conclusion("unknown"), small)).startswith(shown)
 
 
-def test_what_cannot_be_told_of_several_classes_is_one_phrase_for_each_parameter():
+def test_what_cannot_be_reported_of_several_classes_is_one_phrase_for_each_parameter():
     unknown = [
         conclusion("unknown", parameter="missing 1", class_name="head", unit=None),
         conclusion("unknown", parameter="missing 2", class_name="tail", unit=None),
@@ -55,42 +55,42 @@ def test_what_cannot_be_told_of_several_classes_is_one_phrase_for_each_parameter
     ]
     assert headline(audit(*unknown)).startswith(
         "This audit cannot tell whether any head or tail is missing or contours of tail are too large or too small. "
-        "Nothing is established;"
+        "Nothing is confirmed;"
     )
 
 
 def test_what_needs_something_done_comes_first():
     statuses = ("not_significant", "small", "unknown", "confirmed")
-    told = told_conclusions(audit(*map(conclusion, statuses)))
-    assert [one.words for one in told] == ["Sure", "Cannot tell", "Too small to act on", "About right"]
+    shown = shown_conclusions(audit(*map(conclusion, statuses)))
+    assert [one.words for one in shown] == ["Sure", "Cannot tell", "Too small to act on", "About right"]
 
 
-def test_figures_have_sign_unit_interval_patients_and_where_zero_lies():
+def test_figures_have_sign_unit_interval_patients_and_where_the_reference_level_is():
     # Zero is at +0.9 on the model's scale.
     values = {"estimate": -1.2, "low": -1.7, "high": -0.7, "effect": -2.1, "unit": "mm"}
-    (told,) = told_conclusions(audit(conclusion("confirmed", **values)))
-    assert told.figures == (
+    (shown,) = shown_conclusions(audit(conclusion("confirmed", **values)))
+    assert shown.figures == (
         "−2.1 mm (90 % interval −2.6 to −1.6 mm), 34 patients. Zero is where the images have their edges: it assumes "
         "that right annotations follow them."
     )
 
 
 def test_a_share_has_no_zero():
-    (told,) = told_conclusions(
+    (shown,) = shown_conclusions(
         audit(conclusion("small", parameter="missing 1", estimate=0.8, low=0.7, high=0.9, effect=0.8, unit=None))
     )
-    assert told.figures == "80 % (90 % interval 70 to 90 %), 34 patients"
+    assert shown.figures == "80 % (90 % interval 70 to 90 %), 34 patients"
 
 
 def test_no_share_is_below_nothing():
     values = {"estimate": 0.01, "low": -0.14, "high": 0.18, "effect": 0.01, "unit": None}
-    (told,) = told_conclusions(audit(conclusion("unknown", parameter="missing 1", **values)))
-    assert told.figures == "1 % (90 % interval 0 to 18 %), 34 patients"
+    (shown,) = shown_conclusions(audit(conclusion("unknown", parameter="missing 1", **values)))
+    assert shown.figures == "1 % (90 % interval 0 to 18 %), 34 patients"
 
 
 def test_what_has_no_estimate_has_no_figures():
-    (told,) = told_conclusions(audit(conclusion("unknown", estimate=None, low=None, high=None)))
-    assert told.figures == ""
+    (shown,) = shown_conclusions(audit(conclusion("unknown", estimate=None, low=None, high=None)))
+    assert shown.figures == ""
 
 
 def test_what_is_not_known_of_classes_is_said():
@@ -141,22 +141,22 @@ def test_kinds_that_cannot_occur_are_not_listed_and_rules_need_no_trial():
         KindResult(kind="specks", auroc=None, patients=0, num_cases=0, num_findings=0),
         KindResult(kind="missing", auroc=None, patients=0, num_cases=1, num_findings=1),
     )
-    told = [(one.kind, words) for one, words in kinds_in_words(audit(kinds=kinds))]
-    assert [name for name, _ in told] == ["specks", "missing"]
-    assert told[0][1] == "By a rule, without a model."
-    assert told[1][1].startswith("Not known")
+    shown = [(one.kind, words) for one, words in kinds_in_words(audit(kinds=kinds))]
+    assert [name for name, _ in shown] == ["specks", "missing"]
+    assert shown[0][1] == "By a rule, without a model."
+    assert shown[1][1].startswith("Not known")
 
 
-def test_what_the_cases_of_the_site_show_is_told_as_likely_after_what_is_sure():
+def test_what_the_cases_of_the_site_show_is_reported_as_likely_after_what_is_sure():
     numbers = {"share": 0.2, "low": 0.1, "high": 0.3}
     shows = Evidence(EvidenceCode.OBJECTS_LEFT_OUT, numbers, {"class": "lesion"})
     kinds = (kind(0.9).model_copy(update={"shows": (shows,)}),)
-    told = told_conclusions(audit(conclusion("not_significant"), conclusion("confirmed"), kinds=kinds))
-    assert [one.words for one in told] == ["Sure", "Likely", "About right"]
-    assert told[1].sentence == "Lesion: at least about 1 in 5 (10 to 30 %) may have been left out."
+    shown = shown_conclusions(audit(conclusion("not_significant"), conclusion("confirmed"), kinds=kinds))
+    assert [one.words for one in shown] == ["Sure", "Likely", "About right"]
+    assert shown[1].sentence == "Lesion: at least about 1 in 5 (10 to 30 %) may have been left out."
 
 
-def test_a_site_unlike_the_others_is_told_so_although_zero_is_unknown():
+def test_a_site_unlike_the_others_is_reported_so_although_zero_is_unknown():
     values = {"estimate": 3.0, "low": 2.5, "high": 3.5, "effect": 3.0}
     apart = conclusion("unknown", EvidenceCode.REFERENCE_UNSURE, **values)
     assert headline(audit(apart)).startswith(
@@ -167,12 +167,12 @@ def test_a_site_unlike_the_others_is_told_so_although_zero_is_unknown():
     assert leading(audit(conclusion("unknown", EvidenceCode.AUROC_LOW, **values)))[0] is Leading.UNKNOWN
 
 
-def test_where_the_model_is_unfit_nothing_is_told():
+def test_where_the_model_is_unfit_nothing_is_reported():
     unfit = conclusion("unknown", EvidenceCode.MODEL_UNFIT)
     assert leading(audit(unfit, unfit))[0] is Leading.UNJUDGED
     assert leading(audit(unfit, conclusion("unknown")))[0] is Leading.UNKNOWN
 
 
 def test_a_copy_for_others_says_what_figures_are_of():
-    (told,) = told_conclusions(audit(conclusion("confirmed", EvidenceCode.THRESHOLDS)), is_shared=True)
-    assert (told.sentence, told.reason) == ("Contours of lesion", "")
+    (shown,) = shown_conclusions(audit(conclusion("confirmed", EvidenceCode.THRESHOLDS)), is_shared=True)
+    assert (shown.sentence, shown.reason) == ("Contours of lesion", "")

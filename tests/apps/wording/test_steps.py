@@ -1,12 +1,12 @@
 import pytest
 from support.audits import conclusion
-from support.told_audits import audit, case, case_for_reference, finding
+from support.reported_audits import audit, case, case_for_reference, finding
 
 from fedannot.apps.checking.finding import Severity, site_finding
 from fedannot.apps.checking.report import SiteReport
 from fedannot.apps.wording.steps import next_steps
+from fedannot.custom.annotation_bias.statuses import EvidenceCode, Status
 from fedannot.custom.audit.findings import KindResult
-from fedannot.custom.channel.statuses import EvidenceCode, Status
 
 COMPARE_CODES = (
     "First compare the codes of the classes in your files with those of the other sites. If they differ, correct "
@@ -46,7 +46,7 @@ def test_where_nothing_is_wrong_there_is_nothing_to_do():
     assert next_steps(audit(conclusion("not_significant")), None) == ["Nothing."]
 
 
-def swapped(status, **values):
+def confused(status, **values):
     return conclusion(status, parameter="swapped 0", class_name="", unit=None, **values)
 
 
@@ -61,8 +61,8 @@ MISLABELLED_OFFSET = conclusion("unknown", EvidenceCode.MISLABELLED)
 @pytest.mark.parametrize(
     "conclusions",
     [
-        pytest.param((swapped("confirmed", effect=0.51),), id="classes alone"),
-        pytest.param((swapped("confirmed", effect=0.9), MISLABELLED_OFFSET), id="contours for that reason"),
+        pytest.param((confused("confirmed", effect=0.51),), id="classes alone"),
+        pytest.param((confused("confirmed", effect=0.9), MISLABELLED_OFFSET), id="contours for that reason"),
         pytest.param((MISLABELLED_OFFSET,), id="contours alone"),
     ],
 )
@@ -78,13 +78,13 @@ def test_where_most_objects_have_another_class_the_codes_come_first(conclusions)
 @pytest.mark.parametrize(
     "found",
     [
-        pytest.param(swapped("confirmed", effect=0.2), id="few"),
-        pytest.param(swapped("confirmed", effect=0.5), id="half"),
-        pytest.param(swapped("small", effect=0.3), id="too few to act on"),
+        pytest.param(confused("confirmed", effect=0.2), id="few"),
+        pytest.param(confused("confirmed", effect=0.5), id="half"),
+        pytest.param(confused("small", effect=0.3), id="too few to act on"),
     ],
 )
 def test_up_to_half_of_the_objects_are_reviewed_for_their_class(found):
-    """Established ones may be of classes whose codes are exchanged, so that these come first all the same."""
+    """Confirmed ones may be of classes whose codes are exchanged, so that these come first all the same."""
     cases = (of_another_class("a", probability=0.9), of_another_class("b"), case(finding("c")))
     codes = [COMPARE_CODES] if found.status is Status.CONFIRMED else []
     steps = next_steps(audit(found, cases=cases, kinds=(OTHER_CLASS,)), None)
@@ -101,7 +101,7 @@ def test_up_to_half_of_the_objects_are_reviewed_for_their_class(found):
 
 
 def test_where_classes_are_about_right_objects_of_another_one_are_reviewed_as_other_findings_are():
-    steps = next_steps(audit(swapped("not_significant"), cases=(of_another_class("a"),), kinds=(OTHER_CLASS,)), None)
+    steps = next_steps(audit(confused("not_significant"), cases=(of_another_class("a"),), kinds=(OTHER_CLASS,)), None)
     assert steps == ["Review the first case below. The worst come first."]
 
 
@@ -117,8 +117,8 @@ def test_reviewed_cases_are_not_asked_for_where_only_missing_objects_are_unknown
 def test_reviewed_cases_are_not_asked_for_where_only_classes_are_unknown():
     """They tell this audit where contours lie, and nothing of classes."""
     of_objects = "Review the classes of objects in some cases: this audit cannot tell whether they are right."
-    assert next_steps(audit(swapped("unknown")), None) == [of_objects]
-    reference, classes = next_steps(audit(swapped("unknown"), conclusion("unknown")), None)
+    assert next_steps(audit(confused("unknown")), None) == [of_objects]
+    reference, classes = next_steps(audit(confused("unknown"), conclusion("unknown")), None)
     assert reference.startswith("Review 10 to 20 cases of different patients")
     assert classes == of_objects
     unknown = conclusion("unknown", parameter="labels 0", class_name="", unit=None)
@@ -129,10 +129,10 @@ def test_reviewed_cases_are_not_asked_for_where_only_classes_are_unknown():
 @pytest.mark.parametrize(
     ("found", "question"),
     [
-        ((swapped("confirmed"),), "on what tells the classes apart, by"),
+        ((confused("confirmed"),), "on what tells the classes apart, by"),
         ((conclusion("confirmed"),), "on where the contour lies and what counts, by"),
         (
-            (conclusion("confirmed"), swapped("confirmed")),
+            (conclusion("confirmed"), confused("confirmed")),
             "on where the contour lies, what counts and what tells the classes apart, by",
         ),
     ],
@@ -151,8 +151,8 @@ def test_annotators_of_classified_images_agree_on_classes_alone():
 
 
 @pytest.mark.parametrize("share", [0.2, 0.9])
-def test_till_classes_are_right_training_undoes_them(share):
-    steps = next_steps(audit(swapped("confirmed", effect=share)), None)
+def test_till_classes_are_right_training_corrects_them(share):
+    steps = next_steps(audit(confused("confirmed", effect=share)), None)
     assert steps[-1].startswith("Until then jobs/auto trains with the classes that objects look like")
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from support.audit_lines import lines_of_audit, lines_of_summary
 
+from fedannot.custom.annotation_bias.estimate_record import ParameterRecord
+from fedannot.custom.annotation_bias.statuses import EvidenceCode, Status
 from fedannot.custom.audit.findings import Conclusion, SiteAudit
-from fedannot.custom.channel.estimate_record import ParameterRecord
-from fedannot.custom.channel.statuses import EvidenceCode, Status
 from fedannot.custom.data.json_record import read_record
-from fedannot.custom.methods.auto.records import ChannelRecord, ShadowRecord
+from fedannot.custom.methods.auto.records import BiasRecord, RollbackRecord
 from fedannot.custom.methods.auto_classification.records import NoiseLevelRecord
 from fedannot.custom.run.reading import read_summary_file
 
@@ -44,7 +44,7 @@ KNOWN = {"estimate": 3.0, "low": 2.5, "high": 3.5, "patients": 9, "slope": 1.0, 
 
 
 @pytest.mark.parametrize(
-    ("p_value", "established", "reason", "status", "code"),
+    ("p_value", "confirmed", "reason", "status", "code"),
     [
         (0.001, True, "Established: +2.00 from neutral", Status.CONFIRMED, None),
         (0.001, False, "Too small to act on: +2.00 from neutral", Status.SMALL, None),
@@ -67,9 +67,9 @@ KNOWN = {"estimate": 3.0, "low": 2.5, "high": 3.5, "patients": 9, "slope": 1.0, 
     ],
 )  # fmt: skip
 def test_a_parameter_has_its_status_and_keeps_its_sentence(
-    p_value: float | None, established: bool, reason: str, status: Status, code: EvidenceCode | None
+    p_value: float | None, confirmed: bool, reason: str, status: Status, code: EvidenceCode | None
 ) -> None:
-    values = KNOWN | {"p_value": p_value, "established": established, "reason": reason}
+    values = KNOWN | {"p_value": p_value, "established": confirmed, "reason": reason}
     record = ParameterRecord.model_validate(values)
     assert (record.status, record.effect, record.p_value) == (status, 2.0, p_value)
     assert code is None or record.has(code)
@@ -93,7 +93,7 @@ def test_a_conclusion_of_labels_has_its_key_and_its_status(verdict: str, status:
 
 
 def test_an_estimate_of_all_sites_keeps_which_reference_levels_were_inferred() -> None:
-    record = ChannelRecord.model_validate(
+    record = BiasRecord.model_validate(
         {
             "before_round": 6, "zero": {"1": "Half-way.", "2": "A median.", "3": "Reviewed."}, "decision": "Undone.",
             "inferred_zero": ["1", "2"], "balanced_zero": ["1"], "sites": {},
@@ -105,11 +105,11 @@ def test_an_estimate_of_all_sites_keeps_which_reference_levels_were_inferred() -
     assert (record.decision.outcome, record.decision.text) == ("text", "Undone.")
 
 
-def test_a_shadow_check_and_a_noise_level_keep_their_numbers() -> None:
-    shadow = ShadowRecord.model_validate(
+def test_a_rollback_check_and_a_noise_level_keep_their_numbers() -> None:
+    rollback = RollbackRecord.model_validate(
         {"shadow_is": "the model of before round 6", "rounds": [], "has_vetoed": False, "sentence": "No shadow check."}
     )
-    assert (shadow.shadow_of, shadow.before_round, shadow.text) == ("model_before", 6, "No shadow check.")
+    assert (rollback.rollback_of, rollback.before_round, rollback.text) == ("model_before", 6, "No shadow check.")
     values = {name: value for name, value in KNOWN.items() if name != "deviation"}
     values |= {"support": 0.9, "support_low": 0.8, "p_value": 0.001, "is_established": True}
     level = NoiseLevelRecord.model_validate(values | {"decision": "It trains.", "reason": "Established: +3.00"})

@@ -62,10 +62,10 @@ def difficult(pixels: Floats) -> Floats:
 
 def one_site(change: Callable[[Floats], Floats], noise: str | None = None) -> MakeData:
     """Phantoms of which one honest site has other images."""
-    make_usual = feda3i.phantom(noise)
+    make_phantom = feda3i.phantom(noise)
 
     def make(folder: Path, seed: int) -> None:
-        make_usual(folder, seed)
+        make_phantom(folder, seed)
         for file in sorted((folder / "site-1" / "images").glob("*.png")):
             pixels = np.asarray(Image.open(file), dtype=np.float64)
             Image.fromarray(np.clip(np.rint(change(pixels)), 0, 255).astype(np.uint8)).save(private_file(file))
@@ -75,10 +75,10 @@ def one_site(change: Callable[[Floats], Floats], noise: str | None = None) -> Ma
 
 def reviewed(noise: str, count: int) -> MakeData:
     """Phantoms of which some are reviewed, ten at a site: clean labels of the first images, as `reference`."""
-    make_usual = feda3i.phantom(noise)
+    make_phantom = feda3i.phantom(noise)
 
     def make(folder: Path, seed: int) -> None:
-        make_usual(folder, seed)
+        make_phantom(folder, seed)
         for index in range(count // _REVIEWED_AT_A_SITE):
             file = folder / f"site-{index + 1}" / "datalist.json"
             content = read_json(file, "a datalist")

@@ -52,7 +52,7 @@ ABLATIONS = (
 
 
 def phantom(noise: str | None, *, num_sites: int = NUM_SITES, stratified: float | None = STRATIFIED) -> MakeData:
-    """Sites of twelve phantoms, 50 for the test, all drawn anew for each seed."""
+    """Sites of twelve phantoms, 50 for the test, all drawn again for each seed."""
 
     def make(folder: Path, seed: int) -> None:
         drawing = LesionImages() if noise is None else LesionImages(noise, exact=True, stratified=stratified)

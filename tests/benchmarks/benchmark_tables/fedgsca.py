@@ -63,7 +63,7 @@ ABLATIONS = (
 
 
 def cells(label_noise: str | None) -> MakeData:
-    """Four sites of 300 cells, 320 for the test, all drawn anew for each seed."""
+    """Four sites of 300 cells, 320 for the test, all drawn again for each seed."""
 
     def make(folder: Path, seed: int) -> None:
         write_phantom_federation(folder, Cells(label_noise), seed=seed)

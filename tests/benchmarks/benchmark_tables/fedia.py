@@ -34,7 +34,7 @@ PUBLISHED: dict[str, Any] = {
     "correction_margin": 0.03,
     "correction_threshold": 0.8,
 }
-# The paper's four settings of MS, share of its lesions that each site annotates.
+# The paper's four settings of MS, fraction of its lesions that each site annotates.
 MS = ((0.4, 0.6, 0.8, 1.0), (0.3, 0.5, 0.7, 0.9), (0.2, 0.4, 0.6, 0.8), (0.1, 0.3, 0.5, 0.7))
 
 FEDAVG = Arm("fedavg", Path("fedavg"))
@@ -48,7 +48,7 @@ def with_settings(name: str, **overrides: Any) -> Arm:
 
 
 def own_form(name: str, **overrides: Any) -> Arm:
-    """FedIA in the job's own form but for some settings, likewise."""
+    """FedIA in the job's own form but for some settings, as above."""
     return Arm(name, Path("fedia"), overrides, overrides.get("warmup_rounds", SETTINGS["warmup_rounds"]))
 
 
@@ -91,7 +91,7 @@ ABLATIONS = (
 
 
 def volumes(completeness: Sequence[float] | None) -> MakeData:
-    """Four sites of eight volumes, eight for the test, all drawn anew for each seed."""
+    """Four sites of eight volumes, eight for the test, all drawn again for each seed."""
 
     def make(folder: Path, seed: int) -> None:
         write_phantom_federation(folder, LesionVolumes(completeness), num_sites=4, seed=seed)

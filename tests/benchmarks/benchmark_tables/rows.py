@@ -1,4 +1,4 @@
-"""Rows of a benchmark: data made anew for every seed, and what is compared on them."""
+"""Rows of a benchmark: data made again for every seed, and what is compared on them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

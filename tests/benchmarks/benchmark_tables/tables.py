@@ -107,7 +107,7 @@ def shown_difference(differences: Sequence[float] | None) -> str:
 
 
 def _left_empty(arm: ArmFigures) -> str:
-    """The share of the test's empty cases that were left empty, of each seed."""
+    """The fraction of the test's empty cases that were left empty, of each seed."""
     return " / ".join(_percent(share) for share in arm.left_empty if share is not None)
 
 
@@ -153,7 +153,7 @@ def _noise_level(arm: ArmFigures) -> str:
 
 
 def _pseudo_labels(arm: ArmFigures) -> str:
-    """The share of the pseudo-labels that are right, over all sites, of each seed."""
+    """The fraction of the pseudo-labels that are right, over all sites, of each seed."""
     return " / ".join(_percent(found.right_pseudo) for found in _selections(arm))
 
 

@@ -221,5 +221,5 @@ def test_the_bounds_of_deployed_jobs_outvote_one_site(num_sites, share):
 
 
 @pytest.mark.parametrize("num_sites", [1, 2])
-def test_of_two_sites_none_can_be_told_to_lie(num_sites):
+def test_of_two_sites_none_can_be_shown_to_lie(num_sites):
     assert "max_share" not in deployed_influence(num_sites)

@@ -6,7 +6,7 @@ import pytest
 from fedannot.custom.aggregation.weighting import LayerWeights, completed_weights, quantity_weights
 
 
-def test_weights_by_quantity_are_shares_of_all_samples_in_sorted_order():
+def test_weights_by_quantity_are_fractions_of_all_samples_in_sorted_order():
     weights = quantity_weights({"e": 10, "b": 40, "a": 50})
     assert list(weights.items()) == [("a", 0.5), ("b", 0.4), ("e", 0.1)]
 

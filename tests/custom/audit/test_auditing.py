@@ -57,9 +57,9 @@ def relabelled(case, mask):
     return LoadedCase(case.name, case.unit, case.image, torch.from_numpy(mask)[None], None, case.spacing)
 
 
-def audited(cases, out, seed=1, judge=None):
+def audited(cases, out, seed=1, network_of=None):
     network = Reader()
-    return audit_site(site_of(cases), judge or (lambda _: network), INFERENCE, out, out, seed=seed)
+    return audit_site(site_of(cases), network_of or (lambda _: network), INFERENCE, out, out, seed=seed)
 
 
 def of_kind(cases, kind):
@@ -84,11 +84,11 @@ def test_ten_patients_without_findings_are_asked_for_a_reference_and_no_predicti
     assert found[0].image == "05.png"
 
 
-def test_known_errors_of_every_kind_are_told_where_the_model_is_right(tmp_path):
+def test_injected_errors_of_every_kind_are_reported_where_the_model_is_right(tmp_path):
     _, kinds = audited(discs(), tmp_path)
-    told = {one.kind: one.auroc for one in kinds if one.auroc is not None}
-    assert set(told) == {"boundary", "missing", "spurious", "misaligned", "wrong_pair"}
-    assert min(told.values()) >= 0.9
+    aurocs = {one.kind: one.auroc for one in kinds if one.auroc is not None}
+    assert set(aurocs) == {"boundary", "missing", "spurious", "misaligned", "wrong_pair"}
+    assert min(aurocs.values()) >= 0.9
     assert all(one.patients == 10 for one in kinds if one.auroc is not None)
 
 
@@ -135,10 +135,10 @@ def test_findings_keep_their_names_and_numbers_in_a_repeated_audit(tmp_path):
     assert set(names) == {one.id for case in third for one in case.findings}
 
 
-def test_each_network_judges_its_own_cases(tmp_path):
+def test_each_network_predicts_its_own_cases(tmp_path):
     cases = discs()
     right, wrong = Reader(), Reader(-1.0)
-    found, _ = audited(cases, tmp_path, judge=lambda case: wrong if case.name in ("03.png", "08.png") else right)
+    found, _ = audited(cases, tmp_path, network_of=lambda case: wrong if case.name in ("03.png", "08.png") else right)
     far = {case.image for case in found if case.disagreement > 0.5}
     assert far == {"03.png", "08.png"}
 

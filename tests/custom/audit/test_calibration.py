@@ -23,13 +23,13 @@ def test_the_probability_rises_with_the_score():
     assert found.auroc > 0.9
 
 
-def test_surely_told_errors_have_a_high_probability_and_others_a_low_one():
+def test_surely_reported_errors_have_a_high_probability_and_others_a_low_one():
     found = calibrate(np.full(20, 0.95), range(20), np.full(200, 0.02), patients=20, threshold=0.5)
     assert found.probability(0.95) > 0.5
     assert found.probability(0.02) < 0.02
 
 
-def test_a_probability_is_kept_back_where_known_errors_do_not_show():
+def test_a_probability_is_kept_back_where_injected_errors_do_not_show():
     same = np.linspace(0.1, 0.9, 20)
     found = calibrate(same, range(20), same, patients=20, threshold=0.5)
     assert found.auroc == pytest.approx(0.5)
@@ -43,7 +43,7 @@ def test_four_patients_tell_nothing():
     assert found.tells
 
 
-def test_without_known_errors_nothing_is_known():
+def test_without_injected_errors_nothing_is_known():
     found = calibrate(np.zeros(0), (), np.full(4, 0.1), patients=0, threshold=0.5)
     assert found == Calibration(None, 0)
     assert found.probability(1.0) is None

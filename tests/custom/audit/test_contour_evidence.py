@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.examined_cases import drawn, examined, seen
 
-from fedannot.custom.audit.contour_evidence import SHARES, ContourEvidence, UsualContours, contour_evidence
+from fedannot.custom.audit.contour_evidence import SHARES, ContourEvidence, TypicalContours, contour_evidence
 
 CENTRE, RADIUS = (32, 32), 10
 
@@ -64,16 +64,16 @@ def test_displacement_is_the_mean_weighted_by_inverse_variances():
         return ContourEvidence(10.0, by_model, by_size, np.zeros((1, len(SHARES))), 0.0)
 
     # Medians 1 and 0; median absolute deviations 1 and 2.
-    usual = UsualContours.of([of(0, -2), of(1, 0), of(2, 2), of(1, -2), of(1, 0), of(3, 4), of(-1, 0)])
+    typical = TypicalContours.of([of(0, -2), of(1, 0), of(2, 2), of(1, -2), of(1, 0), of(3, 4), of(-1, 0)])
     sigma = 1.4826 * np.array([1.0, 2.0])
-    assert usual.deviations.tolist() == pytest.approx([*sigma, np.inf])
-    amount, deviation = usual.displacement(of(5.0, 2.0))
+    assert typical.deviations.tolist() == pytest.approx([*sigma, np.inf])
+    amount, deviation = typical.displacement(of(5.0, 2.0))
     weights = 1 / sigma**2
     assert amount == pytest.approx((4 * weights[0] + 2 * weights[1]) / weights.sum())
     assert deviation == pytest.approx(weights.sum() ** -0.5)
-    assert usual.displacement(of(np.nan, np.nan)) is None
+    assert typical.displacement(of(np.nan, np.nan)) is None
 
 
 def test_contours_on_a_grid_deviate_by_a_quarter_of_a_pixel_at_least():
     same = ContourEvidence(10.0, 1.0, 0.0, np.zeros((1, len(SHARES))), 0.0)
-    assert UsualContours.of([same] * 5).deviations.tolist() == [0.25, 0.25, np.inf]
+    assert TypicalContours.of([same] * 5).deviations.tolist() == [0.25, 0.25, np.inf]

@@ -200,8 +200,8 @@ def test_what_is_written_is_trained_on_before_and_after_an_object_was_corrected_
     write_site_description(data, description)
     given = load_site_data(data, tmp_path / "cache", site="site-1").cases[0].label.numpy()
     corrections = corrections_of(data, bias={}, relabelled=0.5)
-    judged = np.where(given == 2, given, 0)
-    decided = {f"labels/a{suffix}": CasePixels(relabelled=OtherClasses(judged, judged // 2))}
+    predicted = np.where(given == 2, given, 0)
+    decided = {f"labels/a{suffix}": CasePixels(relabelled=OtherClasses(predicted, predicted // 2))}
     record = stored(tmp_path, corrections, decided)
 
     def trained_on_and_written(name: str) -> tuple[list[NDArray[np.uint8]], list[NDArray[np.uint8]], int]:

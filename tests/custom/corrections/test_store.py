@@ -1,4 +1,6 @@
-"""What a site has undone: which record counts, replaced in one step, and what is damaged or was put there by others."""
+"""What a site has corrected: which record counts, replaced in one step, and what is damaged or was put there by
+others.
+"""
 
 import contextlib
 import hashlib
@@ -296,7 +298,7 @@ def npy(array: np.ndarray) -> bytes:
 
 
 @pytest.mark.parametrize("key", KINDS)
-def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path, key: str) -> None:
+def test_every_damaged_byte_is_found_or_tolerated(tmp_path: Path, key: str) -> None:
     """Whoever can write the file can name it by its hash, too: nothing but a DataError may come of it."""
     whole = io.BytesIO()
     np.savez(whole, annotations=NAMES, pixels_0=KINDS[key])

@@ -82,7 +82,7 @@ def test_a_class_that_somebody_has_corrected_since_is_not_overruled() -> None:
     assert torch.equal(moved, 2 * square(1, 4) + 3 * square(7, 10))
 
 
-def test_an_object_that_was_drawn_anew_gets_its_class_as_a_whole_or_not_at_all() -> None:
+def test_an_object_that_was_drawn_again_gets_its_class_as_a_whole_or_not_at_all() -> None:
     other = OtherClasses(square(3, 8).numpy(), 2 * square(3, 8).numpy())
     assert torch.equal(corrected(CasePixels(relabelled=other), case_of("a", square(3, 9))), 2 * square(3, 9))
     # 25 of 64 pixels.

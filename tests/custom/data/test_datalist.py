@@ -78,13 +78,13 @@ def test_a_path_that_leads_out_of_the_folder_is_refused(folder, key, path):
 def test_links_and_dots_that_stay_inside_are_used(folder):
     (folder / "i").mkdir()
     (folder / "i" / "a.png").touch()
-    (folder / "link.png").symlink_to("i/a.png")
+    (folder / "transport.png").symlink_to("i/a.png")
     (folder.parent / "site_link").symlink_to(folder)
-    items = [{"image": "link.png", "label": "i/../i/a.png"}]
+    items = [{"image": "transport.png", "label": "i/../i/a.png"}]
     written(folder, {"training": items})
     for place in (folder, folder.parent / "site_link"):
         datalist = read_datalist(place / "datalist.json")
-        assert datalist.section("training") == [Case(place / "link.png", place / "i/../i/a.png")]
+        assert datalist.section("training") == [Case(place / "transport.png", place / "i/../i/a.png")]
 
 
 @pytest.mark.parametrize("key", ["image", "label", "clean_label"])
@@ -223,7 +223,7 @@ def test_files_of_a_folder_are_looked_at_once_each_and_their_folder_is_resolved_
 
 
 @pytest.mark.parametrize("outside", [True, False])
-def test_a_folder_that_became_a_link_is_judged_by_where_it_leads(folder, outside):
+def test_a_folder_that_became_a_link_is_checked_by_where_it_leads(folder, outside):
     (folder.parent / "other" / "deep").mkdir(parents=True)
     (folder / "own").mkdir()
     (folder / "link").symlink_to(folder.parent / "other" if outside else "own")

@@ -88,7 +88,7 @@ def test_what_has_just_changed_is_read_again(
 
 
 def test_a_link_that_leads_elsewhere_now_is_read(reading: Reading, files: list[Path], tmp_path: Path) -> None:
-    link = tmp_path / "link.png"
+    link = tmp_path / "transport.png"
     link.symlink_to(files[0])
     (before,) = reading(link)
     link.unlink()

@@ -214,7 +214,7 @@ def test_another_content_of_the_same_size_and_time_is_noticed(site, decoded):
     assert [torch.equal(one, other) for one, other in zip(before, after, strict=True)] == [True, False, True, True]
 
 
-def test_the_same_content_anew_is_not_decoded_again(site, decoded):
+def test_the_same_content_again_is_not_decoded_again(site, decoded):
     load(site)
     case_names(decoded)
     for file in site.glob("*/*.png"):

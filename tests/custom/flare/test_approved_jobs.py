@@ -112,7 +112,7 @@ def test_what_is_refused_leaves_nothing_behind(kit: Path, content: bytes, change
     assert files(kit) == before
 
 
-def test_what_goes_wrong_at_the_site_is_not_told(kit: Path) -> None:
+def test_what_goes_wrong_at_the_site_is_not_reported(kit: Path) -> None:
     """The reason is for the site's log; a path of the site is in it."""
     (kit / "local" / "approved_jobs.json").write_text("{")
     assert deploy(kit, app()) == "Refused: What is approved here cannot be read; see `fedannot deploy check`."

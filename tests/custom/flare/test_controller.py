@@ -22,8 +22,8 @@ from fedannot.custom.flare.private_log import COURSE_LOGGER
 from fedannot.custom.flare.task_delivery import Deliveries
 from fedannot.custom.flare.unfetched import Unfetched
 from fedannot.custom.networks.start_weights import ModelFileError
-from fedannot.custom.run.link import Reply, Request
 from fedannot.custom.run.state import ResumeError, RunFailedError
+from fedannot.custom.run.transport import Reply, Request
 from fedannot.custom.settings import SettingsError
 from fedannot.custom.task_names import ESTIMATE_QUALITY
 from fedannot.transforms.errors import DataError
@@ -281,7 +281,7 @@ DATA, OTHER = "The server's test set", "The run failed at a participant"
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (DataError(SECRET), DATA),
         (DataMismatchError(SECRET), DATA),
@@ -292,20 +292,20 @@ DATA, OTHER = "The server's test set", "The run failed at a participant"
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
 def test_of_a_submitted_job_everybody_learns_a_short_reason_without_names(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception, told: str
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception, expected: str
 ) -> None:
     """What the course says and the reason are for everybody; the full text comes from another logger."""
     controller, panics = failing(clock, monkeypatch, error, JOB)
     controller.run()
     (reason,) = panics
-    assert reason.startswith(told)
+    assert reason.startswith(expected)
     assert reason.endswith("the operator's log says why.")
     assert SECRET in caplog.text
     public = [record for record in caplog.records if record.name.startswith((COURSE_LOGGER, "nvflare"))]
     assert not any(SECRET in record.getMessage() or record.exc_info for record in public)
 
 
-def test_what_the_job_itself_names_is_told_without_the_servers_folder(
+def test_what_the_job_itself_names_is_reported_without_the_servers_folder(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for error in (ModelFileError("/kits/server/models/mine: does not fit"), ResumeError("/kits/server/job/x: is old")):
@@ -386,7 +386,7 @@ def test_of_fewer_sites_than_a_round_needs_all_are_enough(clock: Clock) -> None:
     assert (federation.refused, clock.now) == ({}, pytest.approx(20, abs=1))
 
 
-def test_what_each_site_is_told_alone_has_no_grace_period(clock: Clock) -> None:
+def test_what_each_site_is_reported_alone_has_no_grace_period(clock: Clock) -> None:
     own = {site: {"secret": 1} for site in ("site-1", "site-2", "site-3")}
     federation = Federation(clock, at(10, 20, 400), min_sites=2, grace_period=30).give(own_messages=own)
     assert (federation.refused, clock.now) == ({}, pytest.approx(400, abs=1))

@@ -46,7 +46,7 @@ from fedannot.custom.flare.outbound_filter import check_reply
 from fedannot.custom.flare.task_process import SiteContext, TaskProcessError, TaskStopped
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.registry import OutboundRegistry
-from fedannot.custom.run.course import CONTINUED_JOB, CONTINUED_ROUND
+from fedannot.custom.run.round_loop import CONTINUED_JOB, CONTINUED_ROUND
 from fedannot.custom.run.site_tasks import Note, UnknownTaskError
 from fedannot.custom.run.threads import THREADS_VARIABLE
 from fedannot.custom.settings import SettingsError

@@ -36,7 +36,7 @@ def test_it_begins_with_the_kth_usable_answer(clock):
     grace.count_usable_answer()
     assert not grace.is_over
     clock.sleep(4)
-    assert grace.is_over, "a third answer does not begin it anew"
+    assert grace.is_over, "a third answer does not begin it again"
 
 
 def test_without_one_the_round_waits_for_all(clock):

@@ -39,8 +39,8 @@ def test_who_may_look_gets_it_with_nvflares_statistics() -> None:
     context, collector = FLContext(), GroupInfoCollector()
     context.set_prop(InfoCollector.CTX_KEY_STATS_COLLECTOR, collector, sticky=False, private=True)
     controller.handle_event(InfoCollector.EVENT_TYPE_GET_STATS, context)
-    told = RunProgress.model_validate(collector.info[PROGRESS_GROUP])
-    assert (told.method, told.rounds, told.round_number) == ("fedavg", 7, 3)
+    progress = RunProgress.model_validate(collector.info[PROGRESS_GROUP])
+    assert (progress.method, progress.rounds, progress.round_number) == ("fedavg", 7, 3)
 
 
 def test_it_is_kept_in_the_folder_of_a_submitted_job_alone(progress: RunProgress, tmp_path: Path) -> None:

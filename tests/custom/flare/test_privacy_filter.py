@@ -20,7 +20,7 @@ from nvflare.apis.utils.task_utils import apply_filters
 from nvflare.app_common.app_constant import AppConstants
 from nvflare.private.privacy_manager import Scope
 
-from fedannot.custom.channel.noisy_fields import OFFSET_DIFFERENCE, OFFSET_MEAN, noise_of
+from fedannot.custom.annotation_bias.noisy_fields import OFFSET_DIFFERENCE, OFFSET_MEAN, noise_of
 from fedannot.custom.flare.at_hand import note_fields, note_task
 from fedannot.custom.flare.messages import (
     METHOD_TASK,
@@ -33,14 +33,14 @@ from fedannot.custom.flare.outbound_filter import OutboundFilter
 from fedannot.custom.flare.privacy_filter import PrivacyFilter, StatisticsPrivacyFilter
 from fedannot.custom.flare.privacy_ledger import LEDGER_FILE
 from fedannot.custom.flare.task_process import SiteContext
-from fedannot.custom.methods.auto.answers import ChannelAnswer
+from fedannot.custom.methods.auto.answers import BiasReport
 from fedannot.custom.methods.lookup import find_method, read_job_settings
 from fedannot.custom.outbound.private_statistics import SampleValues
 from fedannot.custom.outbound.private_updates import spent_epsilon
 from fedannot.custom.outbound.registry import OutboundError, OutboundRegistry
 from fedannot.custom.task_names import (
     CORRECT_ANNOTATIONS,
-    ESTIMATE_CHANNEL,
+    ESTIMATE_ANNOTATION_BIAS,
     ESTIMATE_COMPLETENESS,
     ESTIMATE_QUALITY,
     KEEP_MODEL,
@@ -96,7 +96,7 @@ METHOD_OF = {
     ESTIMATE_COMPLETENESS: "fedia",
     CORRECT_ANNOTATIONS: "fedia",
     KEEP_MODEL: "decoupled",
-    ESTIMATE_CHANNEL: "auto",
+    ESTIMATE_ANNOTATION_BIAS: "auto",
 }
 
 
@@ -106,7 +106,7 @@ def task_of_job(task: str, method: str) -> str:
 
 def registry(task: str, method: str = "fedavg") -> OutboundRegistry:
     method = METHOD_OF.get(task, method)
-    return OutboundRegistry(find_method(task_of_job(task, method), method).leaves)
+    return OutboundRegistry(find_method(task_of_job(task, method), method).outbound_fields)
 
 
 def mean(values: Sequence[float]) -> SampleValues:
@@ -245,17 +245,17 @@ def test_with_private_updates_alone_no_number_leaves_of_patients_in_whom_a_model
     tmp_path: Path, order: Sequence[Any]
 ) -> None:
     """Made weights would ask by it about one patient. Numbers that follow from the annotations alone stay."""
-    made = context(tmp_path, ESTIMATE_CHANNEL)
-    reply = filtered(made, DXO(DataKind.METRICS, data=channel_estimate([8, 7])).to_shareable(), *(m() for m in order))
+    made = context(tmp_path, ESTIMATE_ANNOTATION_BIAS)
+    reply = filtered(made, DXO(DataKind.METRICS, data=bias_estimate([8, 7])).to_shareable(), *(m() for m in order))
     data = from_shareable(OutboundFilter().process(reply, made)).data
     counts = {name: value for name, value in data.items() if name.endswith("_patients")}
     assert counts.pop("annotated_patients") == [8, 7]
     assert counts.pop("num_patients") == 8
     assert len(counts) == 6
     assert {number for value in counts.values() for number in value} == {0}
-    leaves = OutboundRegistry(find_method("segmentation", "auto").leaves)
-    assert leaves.refusal(ESTIMATE_CHANNEL, data, 2) is None
-    answer = ChannelAnswer.of(data)
+    outbound_fields = OutboundRegistry(find_method("segmentation", "auto").outbound_fields)
+    assert outbound_fields.refusal(ESTIMATE_ANNOTATION_BIAS, data, 2) is None
+    answer = BiasReport.of(data)
     assert [one.patients for one in answer.offset] == [0, 0]
 
 
@@ -293,7 +293,7 @@ def test_values_that_another_filter_has_changed_since_are_withheld(tmp_path: Pat
     assert not math.isnan(dxo.data["outer_difficulty"][0])
 
 
-def channel_estimate(patients: Sequence[int]) -> dict[str, Any]:
+def bias_estimate(patients: Sequence[int]) -> dict[str, Any]:
     """An answer of `auto` for two classes, with as many patients behind the offset of each."""
     values = [1.5 if count >= 3 else math.nan for count in patients]
     numbers = ("offset", "edge_offset", "reference_offset", "reviewed_offset", "completeness")
@@ -321,15 +321,15 @@ def test_a_channel_leaves_as_a_mean_with_noise_and_its_interval_knows_the_noise(
         OFFSET_MEAN: SampleValues.of(offsets, UNITS, is_mean=True, is_signed=True),
         OFFSET_DIFFERENCE: SampleValues.of(pairs, range(4), is_mean=True),
     }
-    made = context(tmp_path, ESTIMATE_CHANNEL)
+    made = context(tmp_path, ESTIMATE_ANNOTATION_BIAS)
     made.set_prop(SAMPLE_VALUES, samples, private=True, sticky=False)
-    reply = DXO(DataKind.METRICS, data=channel_estimate([8, 2])).to_shareable()
+    reply = DXO(DataKind.METRICS, data=bias_estimate([8, 2])).to_shareable()
     for make in order:
         reply = make(noise_multiplier=0.05).process(reply, made) if make is statistics else make().process(reply, made)
     OutboundFilter().process(reply, made)
     data = from_shareable(reply).data
-    leaves = OutboundRegistry(find_method("segmentation", "auto").leaves)
-    assert leaves.refusal(ESTIMATE_CHANNEL, data, 2) is None
+    outbound_fields = OutboundRegistry(find_method("segmentation", "auto").outbound_fields)
+    assert outbound_fields.refusal(ESTIMATE_ANNOTATION_BIAS, data, 2) is None
     withheld = ("offset", "offset_slope", "image_means", "swapped", "swapped_auroc", "exchanged_part")
     assert all(map(math.isnan, [data["pixel_size"], *(value for name in withheld for value in data[name])]))
     # σ √2 · 16 / 8, a bit more for rounding.
@@ -338,7 +338,7 @@ def test_a_channel_leaves_as_a_mean_with_noise_and_its_interval_knows_the_noise(
     assert data[OFFSET_MEAN][0] == pytest.approx(2.0, abs=4 * deviation)
     assert data[OFFSET_MEAN][0] != 2.0
     assert math.isnan(data[OFFSET_MEAN][1])
-    answer = ChannelAnswer.of(data)
+    answer = BiasReport.of(data)
     assert answer.offset[0].high - answer.offset[0].low > 2 * 1.6 * deviation
     assert answer.offset[0].auroc > 0.9
     assert not answer.offset[1].is_known

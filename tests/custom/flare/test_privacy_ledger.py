@@ -83,7 +83,7 @@ def test_jobs_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["{", '{"updates": 3, "mu_squared": 0.75}'])
-def test_a_ledger_that_cannot_be_read_is_not_begun_anew(tmp_path: Path, content: str) -> None:
+def test_a_ledger_that_cannot_be_read_is_not_restarted(tmp_path: Path, content: str) -> None:
     """Nothing is sent then: what was spent is not known."""
     (tmp_path / LEDGER_FILE).write_text(content)
     with pytest.raises(DataError, match=LEDGER_FILE):

@@ -112,7 +112,7 @@ def test_a_refusal_keeps_its_reason_and_the_process_goes_on(process):
     assert from_shareable(process.do("train", task(), 60, never)[0]).meta["pid"] == process.pid
 
 
-def test_a_death_is_told_with_its_signal(process):
+def test_a_death_is_reported_with_its_signal(process):
     with pytest.raises(TaskProcessError, match=r"its process died \(signal 9\)"):
         process.do("die", task(), 60, never)
     with pytest.raises(TaskProcessError, match="died"):

@@ -15,8 +15,8 @@ SITE = "fedannot.custom.methods.fedavg.site:FedAvgSite"
 COUNT = OutboundField("num_measured", ("measure",), "count", "patients behind the contrast")
 
 
-def declared(*leaves: OutboundField, server: str = SERVER, site: str = SITE) -> Method:
-    return Method("contrast", "segmentation", FedAvgSettings, server, site, leaves)
+def declared(*outbound_fields: OutboundField, server: str = SERVER, site: str = SITE) -> Method:
+    return Method("contrast", "segmentation", FedAvgSettings, server, site, outbound_fields)
 
 
 def field(kind: str, tasks: tuple[str, ...] = ("measure",), counted_by: str | None = None) -> OutboundField:
@@ -72,7 +72,7 @@ def test_a_number_may_be_counted_by_a_field_of_its_own_or_in_training_by_that_of
 
 def test_halves_are_made_with_the_settings_of_the_job() -> None:
     settings = FedAvgSettings(seed=3)
-    server, site = declared().server_half(settings), declared().site_half(settings)
+    server, site = declared().server_part(settings), declared().site_part(settings)
     assert (type(server), type(site)) == (FedAvgServer, FedAvgSite)
     assert server.settings is site.settings is settings
 
@@ -80,12 +80,12 @@ def test_halves_are_made_with_the_settings_of_the_job() -> None:
 def test_halves_are_imported_when_they_are_made() -> None:
     absent = declared(server="fedannot.nowhere:Server", site="fedannot.custom.methods.fedavg.site:Nobody")
     with pytest.raises(SettingsError, match=r"its half at the server, 'fedannot\.nowhere:Server', cannot be loaded"):
-        absent.server_half(FedAvgSettings())
+        absent.server_part(FedAvgSettings())
     with pytest.raises(SettingsError, match="Nobody"):
-        absent.site_half(FedAvgSettings())
-    swapped = declared(server="fedannot.custom.methods.fedavg.site:FedAvgSite")
+        absent.site_part(FedAvgSettings())
+    confused = declared(server="fedannot.custom.methods.fedavg.site:FedAvgSite")
     with pytest.raises(SettingsError, match="is no half at the server"):
-        swapped.server_half(FedAvgSettings())
+        confused.server_part(FedAvgSettings())
 
 
 @pytest.mark.parametrize("name", ["", "a field", "params_type", "../up"])

@@ -1,4 +1,4 @@
-"""The residual network for classification: names and sizes of the usual one, blocks in order, checkpoints."""
+"""The residual network for classification: names and sizes of the typical one, blocks in order, checkpoints."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from fedannot.transforms.errors import DataError
 SMALL = {"in_channels": 1, "num_classes": 3, "depth": 10, "widths": (4, 4, 8, 8), "stem": "small"}
 
 
-def test_the_default_has_the_parameters_of_the_usual_resnet50():
+def test_the_default_has_the_parameters_of_the_standard_resnet50():
     network = build_classifier(num_classes=1000)
     # He et al. (2016) as PyTorch has it: 25,557,032 parameters.
     assert sum(parameter.numel() for parameter in network.parameters()) == 25_557_032

@@ -76,7 +76,7 @@ def test_nothing_is_run_by_reading(start: dict[str, torch.Tensor], tmp_path: Pat
     assert not (tmp_path / "sprung").exists()
 
 
-def test_what_fedcurv_remembers_begins_anew(tmp_path: Path) -> None:
+def test_what_fedcurv_remembers_restarts(tmp_path: Path) -> None:
     start = described_network(CurvatureNetworkSettings(**SMALL)).state_dict()
     torch.save(weights(), tmp_path / "model.pt")
     found = read_start_weights(tmp_path / "model.pt", start)

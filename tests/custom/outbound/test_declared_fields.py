@@ -17,7 +17,7 @@ from fedannot.custom.outbound.registry import OutboundError, OutboundRegistry
 from fedannot.custom.task_names import TRAIN
 
 KEPT = Path(__file__).parent / "what_leaves.txt"
-WRITE_ANEW = "FEDANNOT_WRITE_WHAT_LEAVES"
+WRITE_AGAIN = "FEDANNOT_WRITE_WHAT_LEAVES"
 EVERY = pytest.mark.parametrize("method", all_methods(), ids=lambda method: f"{method.name}-{method.task}")
 
 
@@ -45,19 +45,19 @@ def what_leaves() -> str:
     ]
     lines += ["", "every method", *table(COMMON_FIELDS)]
     for method in METHODS:
-        lines += ["", f"{method.name}, {method.task}", *(table(method.leaves) or ["  nothing else"])]
+        lines += ["", f"{method.name}, {method.task}", *(table(method.outbound_fields) or ["  nothing else"])]
     return "\n".join(lines) + "\n"
 
 
 def test_what_leaves_is_what_a_person_has_seen() -> None:
-    if os.environ.get(WRITE_ANEW):
+    if os.environ.get(WRITE_AGAIN):
         KEPT.write_text(what_leaves(), encoding="utf-8")
     kept, found = KEPT.read_text(encoding="utf-8").splitlines(), what_leaves().splitlines()
     difference = "\n".join(difflib.unified_diff(kept, found, "kept", "found", lineterm=""))
     assert not difference, (
         f"What leaves a site is no longer what {KEPT.name} says. A person has to look at every changed line: is it "
-        "needed, and can nobody tell a patient from it? If so, write the file anew and commit it:\n"
-        f"{WRITE_ANEW}=1 pytest tests/custom/outbound/test_declared_fields.py\n\n{difference}"
+        "needed, and can nobody tell a patient from it? If so, write the file again and commit it:\n"
+        f"{WRITE_AGAIN}=1 pytest tests/custom/outbound/test_declared_fields.py\n\n{difference}"
     )
 
 
@@ -73,7 +73,7 @@ def complete(fields: Mapping[str, OutboundField]) -> dict[str, Any]:
 
 @EVERY
 def test_complete_results_may_leave_and_can_be_used(method: Method) -> None:
-    registry = OutboundRegistry(method.leaves)
+    registry = OutboundRegistry(method.outbound_fields)
     assert method.own_tasks <= registry.tasks
     for task in sorted(registry.tasks):
         result = complete(registry.of_task(task))
@@ -83,7 +83,7 @@ def test_complete_results_may_leave_and_can_be_used(method: Method) -> None:
 
 @EVERY
 def test_over_too_few_patients_nothing_that_is_counted_leaves(method: Method) -> None:
-    registry = OutboundRegistry(method.leaves)
+    registry = OutboundRegistry(method.outbound_fields)
     for task in sorted(registry.tasks):
         fields = registry.of_task(task)
         for name in (name for name, field in fields.items() if field.counted_by):
@@ -95,10 +95,10 @@ def test_over_too_few_patients_nothing_that_is_counted_leaves(method: Method) ->
 
 @EVERY
 def test_what_another_method_sends_does_not_leave(method: Method) -> None:
-    registry = OutboundRegistry(method.leaves)
+    registry = OutboundRegistry(method.outbound_fields)
     for other in all_methods():
         for task in sorted(other.own_tasks | {TRAIN}):
-            theirs = OutboundRegistry(other.leaves).of_task(task)
+            theirs = OutboundRegistry(other.outbound_fields).of_task(task)
             foreign = {name: theirs[name] for name in sorted(set(theirs) - set(registry.of_task(task)))}
             for name, value in complete(foreign).items():
                 with pytest.raises(OutboundError, match=rf"Task '{task}' may not send \['{name}'\]"):
@@ -107,5 +107,5 @@ def test_what_another_method_sends_does_not_leave(method: Method) -> None:
 
 @EVERY
 def test_every_field_says_why_it_leaves(method: Method) -> None:
-    for field in (*COMMON_FIELDS, *method.leaves):
+    for field in (*COMMON_FIELDS, *method.outbound_fields):
         assert len(field.reason.split()) >= 2, field.name

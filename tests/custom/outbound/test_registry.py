@@ -13,24 +13,24 @@ from fedannot.custom.task_names import (
     AUDIT_LABELS,
     COMPARE_SCORES,
     CONCLUDE,
+    CORRECT_ANNOTATION_BIAS,
     CORRECT_ANNOTATIONS,
-    ESTIMATE_CHANNEL,
+    CORRECT_LABELS,
+    ESTIMATE_ANNOTATION_BIAS,
     ESTIMATE_COMPLETENESS,
     ESTIMATE_CONFUSION,
     ESTIMATE_QUALITY,
-    KEEP_JUDGE,
     KEEP_MODEL,
+    KEEP_REFERENCE_MODEL,
     KEEP_SCORES,
     TRAIN,
-    UNDO_CHANNEL,
-    UNDO_CONFUSION,
     USE_GIVEN_LABELS,
     VALIDATE,
     VALIDATE_CLASSES,
 )
 
 # Of all methods at once, so that what one of them sends is tried beside what the others do.
-REGISTRY = OutboundRegistry(dict.fromkeys(field for method in METHODS for field in method.leaves))
+REGISTRY = OutboundRegistry(dict.fromkeys(field for method in METHODS for field in method.outbound_fields))
 NAN = math.nan
 PARAMS = {"w": torch.zeros(2)}
 TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded_data": False}
@@ -90,8 +90,8 @@ COMPLETE = {
     **{
         task: made(task)
         for task in (
-            *(ESTIMATE_CHANNEL, UNDO_CHANNEL, ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS),
-            *(KEEP_SCORES, COMPARE_SCORES, KEEP_JUDGE, AUDIT_CASES, AUDIT_LABELS, CONCLUDE),
+            *(ESTIMATE_ANNOTATION_BIAS, CORRECT_ANNOTATION_BIAS, ESTIMATE_CONFUSION, CORRECT_LABELS, USE_GIVEN_LABELS),
+            *(KEEP_SCORES, COMPARE_SCORES, KEEP_REFERENCE_MODEL, AUDIT_CASES, AUDIT_LABELS, CONCLUDE),
         )
     },
 }
@@ -247,7 +247,7 @@ def test_counts_of_another_kind_may_not_leave_whatever_the_order_of_the_fields(t
         REGISTRY.check(task, result)
 
 
-def test_share_of_annotated_samples_is_counted_by_them_and_not_by_all():
+def test_fraction_of_annotated_samples_is_counted_by_them_and_not_by_all():
     assert REGISTRY.of_task(ESTIMATE_QUALITY)["predicted_share"].counted_by == "num_annotated"
     REGISTRY.check(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_annotated": MINIMUM_CASES})
     with pytest.raises(OutboundError, match="'predicted_share' is a mean over 2 cases"):

@@ -81,8 +81,8 @@ def test_dice_of_a_class_that_few_patients_have_stays_at_the_site():
     REGISTRY.check(VALIDATE, report)
 
 
-@pytest.mark.parametrize(("units", "leaves"), [("abcdef", True), ("abcdee", False)])
-def test_the_share_of_few_patients_empty_cases_stays_at_the_site(units, leaves):
+@pytest.mark.parametrize(("units", "outbound_fields"), [("abcdef", True), ("abcdee", False)])
+def test_the_fraction_of_few_patients_empty_cases_stays_at_the_site(units, outbound_fields):
     """Class 2 is missing in the last three pictures; in one of them it is found."""
     data = make_data([(1, 2)] * 3 + [(1,)] * 3, units=list(units))
     images = [case.label[:, None].float() for case in data.cases]
@@ -90,8 +90,8 @@ def test_the_share_of_few_patients_empty_cases_stays_at_the_site(units, leaves):
     data = replace(data, cases=tuple(replace(c, image=image) for c, image in zip(data.cases, images, strict=True)))
     report = validation_report(Threshold(2), data, settings(2))
     assert report["num_class_cases"] == [6, 3]
-    assert report["num_empty_patients"] == [0, 3 if leaves else 2]
-    assert report["left_empty"][1] == pytest.approx(2 / 3) if leaves else math.isnan(report["left_empty"][1])
+    assert report["num_empty_patients"] == [0, 3 if outbound_fields else 2]
+    assert report["left_empty"][1] == pytest.approx(2 / 3) if outbound_fields else math.isnan(report["left_empty"][1])
     assert report["dice"][1] == 1.0
     REGISTRY.check(VALIDATE, report)
 

@@ -14,7 +14,7 @@ def averaged(**num_samples: int) -> AveragedRound:
 
 
 def test_it_is_said_whose_models_how_many_sites_in_effect_and_how_long_the_rest_takes() -> None:
-    # Shares of 1/2, 1/4 and 1/4: 1 / (1/4 + 1/16 + 1/16). Two more rounds of 20 s.
+    # Fractions of 1/2, 1/4 and 1/4: 1 / (1/4 + 1/16 + 1/16). Two more rounds of 20 s.
     said = averaged(b=10, a=20, c=10).describe(4, 20.0)
     assert said == "Round 2/4: averaged ['a', 'b', 'c'], 2.7 effective sites, about 40 s left"
     assert averaged(a=5, b=5).describe(2, 20.0) == "Round 2/2: averaged ['a', 'b'], 2.0 effective sites"

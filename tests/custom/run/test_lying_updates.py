@@ -12,14 +12,14 @@ from benchmarks.lying_executors import LIAR, SAMPLES, false_model
 from support.rounds import round_of
 
 from fedannot.custom.aggregation.influence import InfluenceBounds
-from fedannot.custom.aggregation.sample_claims import SampleClaims
+from fedannot.custom.aggregation.reported_counts import ReportedCounts
 from fedannot.custom.methods.fedavg.server import FedAvgServer
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.networks.building import build_network
 from fedannot.custom.networks.layout import NetworkLayout
 from fedannot.custom.outbound.registry import OutboundRegistry
-from fedannot.custom.run.link import Reply
 from fedannot.custom.run.round_training import RoundTraining, TrainingRun
+from fedannot.custom.run.transport import Reply
 
 Params = dict[str, torch.Tensor]
 
@@ -77,7 +77,7 @@ def averaged(of_liar: Params, folder: Path, num_samples: int = 10, **settings: o
         made,
         NetworkLayout.of(NETWORK, REFERENCE, ()),
         OutboundRegistry(()),
-        SampleClaims(lambda _: None),
+        ReportedCounts(lambda _: None),
         waiting_folder=folder / "waiting",
         refuse=lambda site, reason: pytest.fail(f"{site} is refused: {reason}"),
     )
@@ -95,7 +95,7 @@ def lie(attack: str) -> tuple[Params, int]:
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_liar_moves_every_part_by_its_share_of_the_others_length_at_most(attack: str, tmp_path: Path) -> None:
+def test_a_liar_moves_every_part_by_its_fraction_of_the_others_length_at_most(attack: str, tmp_path: Path) -> None:
     """With the weights of the honest sites unchanged: one that claims no more than they do, and one that does."""
     model, num_samples = lie(attack)
     still = averaged(REFERENCE, tmp_path, num_samples)

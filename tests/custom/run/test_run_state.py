@@ -240,11 +240,11 @@ def test_a_bound_that_a_state_has_no_name_for_had_its_default():
 def test_a_state_that_names_a_setting_that_has_gone_goes_on_where_it_had_no_effect():
     settings = {"rounds": 9, "seed": 1}
     RunState("auto", settings | {"judge": "global"}, 3, {}).check_continues("auto", settings)
-    with pytest.raises(ResumeError, match="judge=None instead of 'without_own'"):
+    with pytest.raises(ResumeError, match="predict=None instead of 'without_own'"):
         RunState("auto", settings | {"judge": "without_own"}, 3, {}).check_continues("auto", settings)
 
 
-def test_a_state_of_another_form_is_told_from_a_file_that_is_none(tmp_path):
+def test_a_state_of_another_form_is_reported_from_a_file_that_is_none(tmp_path):
     """Earlier versions wrote none, and kept what a method remembers beside the numbers of samples."""
     values = {"method": "fedavg", "settings": {}, "round_number": 1, "params": {}, "method_state": {}, "history": []}
     torch.save(values, tmp_path / "state.pt")

@@ -16,7 +16,7 @@ def test_there_is_a_file_for_each():
 @pytest.mark.parametrize("name", sorted(schemas()))
 def test_schemas_are_up_to_date(name):
     assert (FOLDER / name).read_text(encoding="utf-8") == schema_text(schemas()[name]), (
-        f"docs/schemas/{name} is not that of the records; if the change of the records is meant, write it anew: "
+        f"docs/schemas/{name} is not that of the records; if the change of the records is meant, write it again: "
         "python -m fedannot.custom.run.schemas docs/schemas"
     )
 

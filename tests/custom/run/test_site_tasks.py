@@ -65,7 +65,7 @@ def test_training_is_answered_with_the_trained_model_and_the_methods_own_fields(
     assert float(result.params["scale"]) == 2.0
     assert (result.fields["num_samples"], result.fields["has_corrected"]) == (4, True)
     assert "train_loss" not in result.fields, "two patients were trained on"
-    OutboundRegistry(find_method("segmentation", "fedia").leaves).check("train", result.fields)
+    OutboundRegistry(find_method("segmentation", "fedia").outbound_fields).check("train", result.fields)
     assert said == ["before", "Round 3: loss 0.5000 after 7 steps."]
 
 

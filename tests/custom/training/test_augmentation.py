@@ -88,7 +88,7 @@ def test_rotation_stays_within_its_angle_and_in_the_plane() -> None:
 
 
 @pytest.mark.parametrize("extents", [(128, 128), (64, 64, 32)])
-def test_elastic_deformation_moves_by_the_documented_share_of_a_slice(extents: Sequence[int]) -> None:
+def test_elastic_deformation_moves_by_the_documented_fraction_of_a_slice(extents: Sequence[int]) -> None:
     # The row of every pixel as its intensity: what is there after the deformation came from that row.
     rows = torch.arange(extents[0], dtype=torch.float32).reshape(-1, *[1] * (len(extents) - 1)).expand(extents)
     images = rows.expand(24, 1, *extents)

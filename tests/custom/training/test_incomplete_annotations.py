@@ -25,7 +25,7 @@ def test_complete_annotations_change_nothing():
     torch.testing.assert_close(found, logits.log_softmax(dim=1))
 
 
-def test_images_have_shares_of_their_own():
+def test_images_have_fractions_of_their_own():
     logits = torch.zeros(2, 2, 1, 1)
     found = annotated_log_probabilities(logits, torch.tensor([[1.0], [0.5]])).exp()[:, 1].flatten()
     assert found.tolist() == pytest.approx([0.5, 0.25])

@@ -18,7 +18,7 @@ from fedannot.custom.training.objectives import Step, SupervisedObjective, train
 torch.set_num_threads(1)
 
 CPU = torch.device("cpu")
-FROZEN = 1e-30  # a learning rate that changes no bit of weights of usual size
+FROZEN = 1e-30  # a learning rate that changes no bit of weights of typical size
 
 
 def make_data(num=10, side=16, num_classes=1, channels=1, seed=0, spatial_dims=2):

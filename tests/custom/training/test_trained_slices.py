@@ -100,7 +100,7 @@ def test_annotations_that_count_otherwise_decide(site):
     assert trained_on(data, used=used)[0] == [0, 1]
 
 
-def test_what_is_trained_on_decodes_nothing_anew(site, tmp_path):
+def test_what_is_trained_on_decodes_nothing_again(site, tmp_path):
     site()
     before = {file.name for file in (tmp_path / "cache").rglob("*.bin")}
     site(stride=3, empty_slices=0.5)

@@ -55,7 +55,7 @@ def test_half_the_size_is_the_mean_of_neighbours_in_a_smooth_volume():
 
 
 @pytest.mark.parametrize("extents", [(9, 7), (14, 20), (5, 7, 3), (9, 3, 8)])
-def test_a_pixel_gets_the_class_with_the_largest_share_of_its_area(extents):
+def test_a_pixel_gets_the_class_with_the_largest_fraction_of_its_area(extents):
     shape = (18, 14, 6)[: len(extents)]
     mask = torch.from_numpy(np.random.default_rng(1).integers(0, 3, shape).astype("u1"))[None]
     resized = resize_mask(mask, extents, 3)[0]

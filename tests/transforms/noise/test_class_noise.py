@@ -40,7 +40,7 @@ def test_drawn_labels_have_the_probabilities_of_the_matrix(text):
     assigned = Mislabel(noise, 4, CONFUSIONS).set_random_state(seed=3)(given_labels)
     counts = np.zeros((4, 4))
     np.add.at(counts, (given_labels, assigned), 1)
-    # Four standard deviations of a share of 20,000 draws are at most 0.014.
+    # Four standard deviations of a fraction of 20,000 draws are at most 0.014.
     np.testing.assert_allclose(counts / 20_000, noise.transition_matrix(4, CONFUSIONS), atol=0.015)
     assert (counts[noise.transition_matrix(4, CONFUSIONS) == 0] == 0).all()
 

@@ -372,8 +372,8 @@ def test_labels_move_by_themselves_and_the_larger_value_covers():
     noisy = constant(10)(first + 2 * second)
     expected = np.where(constant(10)(second) == 1, 2, constant(10)(first))
     np.testing.assert_array_equal(noisy, expected)
-    swapped = constant(10)(2 * first + second)
-    assert (swapped == 2).sum() == constant(10)(first).sum()
+    confused = constant(10)(2 * first + second)
+    assert (confused == 2).sum() == constant(10)(first).sum()
 
 
 def test_a_binary_mask_may_have_any_value():

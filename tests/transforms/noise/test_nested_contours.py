@@ -62,7 +62,7 @@ def halves(shape=(120, 200)):
         (np.zeros((4, 4)), []),
         (np.full((4, 4), 3), [3]),
     ],
-    ids=["cell", "cell with the values swapped", "tumour", "side by side", "one class", "empty", "full"],
+    ids=["cell", "cell with the values confused", "tumour", "side by side", "one class", "empty", "full"],
 )
 def test_the_outer_class_comes_first(mask, expected):
     assert outermost_first(mask[..., None]) == expected

@@ -30,10 +30,10 @@ def test_objects_of_less_than_five_pixels_are_not_looked_for():
 def test_a_larger_and_surer_object_is_more_suspect():
     cases = site()
     faint = seen(((20, 20), 8)) + 0.6 * seen(((46, 46), 3))
-    sure = seen(((20, 20), 8), ((46, 46), 7))
+    confident = seen(((20, 20), 8), ((46, 46), 7))
     given = drawn(((20, 20), 8))
     found = scores(
-        Missing(), [*cases, examined(given, np.clip(faint, 0, 1), index=12), examined(given, sure, index=13)]
+        Missing(), [*cases, examined(given, np.clip(faint, 0, 1), index=12), examined(given, confident, index=13)]
     )
     assert found[13] > found[12]
 
@@ -44,10 +44,10 @@ def test_a_case_scores_the_probability_that_any_object_is_missing():
 
 def test_the_suggestion_adds_the_object():
     case = examined(drawn(TWO[0]), seen(*TWO), index=12)
-    found, usual = measured(Missing(), [*site(), case])
-    one = next(one for one in found[12] if Missing().score(one, usual) > 0)
+    found, typical = measured(Missing(), [*site(), case])
+    one = next(one for one in found[12] if Missing().score(one, typical) > 0)
     whole = case.annotation.copy()
-    one.place.of(whole)[...] = Missing().suggestion(one, usual, CaseMasks(case.annotation, case.predicted))
+    one.place.of(whole)[...] = Missing().suggestion(one, typical, CaseMasks(case.annotation, case.predicted))
     assert np.array_equal(whole, case.predicted | case.annotation)
 
 

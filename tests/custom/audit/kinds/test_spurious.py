@@ -35,8 +35,8 @@ def test_an_object_that_is_predicted_too_counts_by_half():
 
 def test_the_suggestion_leaves_it_out():
     case = examined(drawn(REAL, NONE), seen(REAL))
-    found, usual = measured(Spurious(), [case])
+    found, typical = measured(Spurious(), [case])
     whole = case.annotation.copy()
-    one = max(found[0], key=lambda one: Spurious().score(one, usual))
-    one.place.of(whole)[...] = Spurious().suggestion(one, usual, CaseMasks(case.annotation, case.predicted))
+    one = max(found[0], key=lambda one: Spurious().score(one, typical))
+    one.place.of(whole)[...] = Spurious().suggestion(one, typical, CaseMasks(case.annotation, case.predicted))
     assert np.array_equal(whole[0], drawn(REAL))

@@ -22,14 +22,16 @@ def test_a_shifted_annotation_is_found_and_moved_back():
     found = scores(Misaligned(), cases)
     assert np.argmax(found) == 12
     assert found[12] > Misaligned.threshold > max(found[:12])
-    suspicions, usual = measured(Misaligned(), cases)
+    suspicions, typical = measured(Misaligned(), cases)
     movement = suspicions[12][0].features.movement
     assert movement.steps == (-8, 5)
-    suggested = Misaligned().suggestion(suspicions[12][0], usual, CaseMasks(cases[12].annotation, cases[12].predicted))
+    suggested = Misaligned().suggestion(
+        suspicions[12][0], typical, CaseMasks(cases[12].annotation, cases[12].predicted)
+    )
     assert np.array_equal(suggested[0], right)
 
 
-def test_swapped_annotations_of_two_cases_are_wrong_pairs():
+def test_confused_annotations_of_two_cases_are_wrong_pairs():
     cases = site()
     cases[3], cases[7] = cases[3].with_annotation(cases[7].annotation), cases[7].with_annotation(cases[3].annotation)
     found = np.array(scores(WrongPair(), cases))
@@ -55,7 +57,7 @@ def test_an_annotation_that_is_only_too_large_is_none_of_another_image():
 @pytest.mark.parametrize(
     ("one", "other", "share"), [([1, 1, 0, 0], [1, 1, 1, 0], 1.0), ([1, 1, 0, 0], [0, 1, 1, 0], 0.5)]
 )
-def test_containment_is_the_share_of_the_smaller(one, other, share):
+def test_containment_is_the_fraction_of_the_smaller(one, other, share):
     small, large = (np.array(values, dtype=np.float32) for values in (one, other))
     assert thumbnail_containment(small, large) == thumbnail_containment(large, small) == share
     assert thumbnail_containment(small, np.zeros_like(small)) == 0.0
@@ -81,7 +83,7 @@ def test_an_empty_annotation_among_others_scores_their_share():
     assert scores(Empty(), [*cases, empty]) == [0.0] * 19 + [pytest.approx(19 / 20)]
 
 
-def test_where_half_is_empty_it_is_usual():
+def test_where_half_is_empty_it_is_typical():
     empty = [examined(np.zeros((64, 64), dtype=np.uint8), seen(), index=12 + index) for index in range(12)]
     assert max(scores(Empty(), [*site(12), *empty])) < Empty.threshold
 
@@ -91,11 +93,13 @@ def test_a_speck_is_found_and_left_out():
     annotation[5, 5] = 1
     case = examined(annotation, seen(((30, 30), 14)), index=12)
     cases = [examined(drawn(((30, 30), 14)), seen(((30, 30), 14)), index=index) for index in range(12)]
-    found, usual = measured(Specks(), [*cases, case])
-    suspect = [one for one in found[12] if Specks().score(one, usual) >= Specks.threshold]
+    found, typical = measured(Specks(), [*cases, case])
+    suspect = [one for one in found[12] if Specks().score(one, typical) >= Specks.threshold]
     assert len(suspect) == 1
     whole = case.annotation.copy()
-    suspect[0].place.of(whole)[...] = Specks().suggestion(suspect[0], usual, CaseMasks(case.annotation, case.predicted))
+    suspect[0].place.of(whole)[...] = Specks().suggestion(
+        suspect[0], typical, CaseMasks(case.annotation, case.predicted)
+    )
     assert np.array_equal(whole[0], drawn(((30, 30), 14)))
 
 
@@ -115,10 +119,10 @@ def test_a_slice_left_out_is_found_and_filled():
     given[4] = 0
     probabilities = np.stack([1 - whole, whole], axis=1).astype(np.float64)
     case = ExaminedCase(0, "volume", given, probabilities, np.zeros((9, 1, 20, 20)))
-    found, usual = measured(MissingSlice(), [case])
-    (one,) = [one for one in found[0] if MissingSlice().score(one, usual) >= MissingSlice.threshold]
+    found, typical = measured(MissingSlice(), [case])
+    (one,) = [one for one in found[0] if MissingSlice().score(one, typical) >= MissingSlice.threshold]
     assert one.place.sample == 4
-    one.place.of(given)[...] = MissingSlice().suggestion(one, usual, CaseMasks(case.annotation, case.predicted))
+    one.place.of(given)[...] = MissingSlice().suggestion(one, typical, CaseMasks(case.annotation, case.predicted))
     assert np.array_equal(given, whole)
 
 
@@ -129,6 +133,6 @@ def test_a_whole_volume_has_the_same_gap():
     given[..., 4] = 0
     probabilities = np.stack([1 - whole, whole])[None].astype(np.float64)
     case = ExaminedCase(0, "volume", given[None], probabilities, np.zeros((1, 1, 20, 20, 9)))
-    found, usual = measured(MissingSlice(), [case])
-    (one,) = [one for one in found[0] if MissingSlice().score(one, usual) >= MissingSlice.threshold]
+    found, typical = measured(MissingSlice(), [case])
+    (one,) = [one for one in found[0] if MissingSlice().score(one, typical) >= MissingSlice.threshold]
     assert (one.place.start, one.place.stop) == ((5, 5, 4), (15, 15, 5))

@@ -208,7 +208,7 @@ def test_chambers_whose_protocol_changes_nothing_are_refused(tmp_path):
     [
         # Noise is drawn on 256 × 256 pixels.
         (LesionImages("M(0.1,-0.1,0.02,0.5)"), r"M\(0.1,-0.1,0.02,0.5\), here .* by 0.16 pixels at most"),
-        (LesionVolumes((1, 0.99)), r"completeness 0.99 .* of which a share of 0.99 is all after rounding"),
+        (LesionVolumes((1, 0.99)), r"completeness 0.99 .* of which a fraction of 0.99 is all after rounding"),
     ],
 )
 def test_lesions_whose_noise_changes_nothing_are_refused(tmp_path, drawing, text):

@@ -27,7 +27,7 @@ def federation(tmp_path_factory):
     return out
 
 
-def test_every_volume_keeps_its_share_of_whole_lesions(federation):
+def test_every_volume_keeps_its_fraction_of_whole_lesions(federation):
     for site, share in zip(("site-1", "site-2", "site-3"), SHARES, strict=True):
         found = 0
         for file in sorted((federation / site / "labels").iterdir()):

@@ -1,15 +1,15 @@
-"""What a site is told of its own annotations, as a part of its audit."""
+"""What a site learns of its own annotations, as a part of its audit."""
 
 import pytest
 
+from fedannot.custom.annotation_bias.parameters import ParameterKey
+from fedannot.custom.annotation_bias.statuses import Status
 from fedannot.custom.audit.findings import KindResult, SiteAudit
-from fedannot.custom.channel.parameters import ParameterKey
-from fedannot.custom.channel.statuses import Status
 from fedannot.custom.methods.audit.conclusions import with_conclusions
 
 AUDIT = SiteAudit.model_validate({
     "site": "site-1", "data": "data", "method": "audit", "made": "2026-01-01T00:00:00+00:00", "model_sha256": "0",
-    "judged_by": {"folds": 1}, "task": "segmentation", "classes": ("lesion", "organ"), "unit": "mm", "num_cases": 9,
+    "predicted_by": {"folds": 1}, "task": "segmentation", "classes": ("lesion", "organ"), "unit": "mm", "num_cases": 9,
     "num_patients": 9,
 })  # fmt: skip
 LEVEL = {
@@ -27,7 +27,7 @@ def parameter(estimate, effect, half=0.5, *, status="not_significant"):
     }  # fmt: skip
 
 
-def told(name, values):
+def concluded(name, values):
     message = {"reference_levels": {"1": LEVEL}, "parameters": {name: values}}
     (conclusion,) = with_conclusions(AUDIT, message).conclusions
     return conclusion
@@ -39,21 +39,21 @@ def told(name, values):
 )
 def test_a_conclusion_has_the_figures_that_the_server_tells(name, class_name, unit):
     values = parameter(3.1, 2.1, status="confirmed")
-    found = told(name, values)
+    found = concluded(name, values)
     assert (str(found.parameter), found.class_name, found.unit) == (name, class_name, unit)
     plain = found.model_dump(mode="json")
     assert {key: plain[key] for key in values} == values
-    assert found.from_zero == (2.1, pytest.approx(1.6), pytest.approx(2.6))
+    assert found.from_reference == (2.1, pytest.approx(1.6), pytest.approx(2.6))
 
 
 @pytest.mark.parametrize(("share", "auroc"), [(0.3, 0.2), (0.9, None)])
-def test_where_most_classes_are_swapped_known_errors_say_nothing(share, auroc):
+def test_where_most_classes_are_confused_injected_errors_say_nothing(share, auroc):
     """They make wrong classes right."""
     kinds = [
         KindResult(kind=name, auroc=0.2, patients=9, num_cases=1, num_findings=1) for name in ("swapped", "missing")
     ]
-    swapped = parameter(share, share, half=0.05, status="confirmed")
-    message = {"reference_levels": {}, "parameters": {"swapped 0": swapped}}
+    confused = parameter(share, share, half=0.05, status="confirmed")
+    message = {"reference_levels": {}, "parameters": {"swapped 0": confused}}
     found = with_conclusions(AUDIT.model_copy(update={"kinds": tuple(kinds)}), message)
     assert [kind.auroc for kind in found.kinds] == [auroc, 0.2]
 
@@ -79,7 +79,7 @@ def test_what_is_confirmed_comes_first_and_reference_levels_are_named_by_class()
 @pytest.mark.parametrize("name", ["offset 3", "offset 0", "swapped 1", "labels 0"])
 def test_what_is_of_no_class_or_kind_is_refused(name):
     with pytest.raises(ValueError, match="Expected conclusions of offsets and missing objects by class"):
-        told(name, parameter(1.0, 1.0))
+        concluded(name, parameter(1.0, 1.0))
 
 
 @pytest.mark.parametrize("name", ["rm -rf 1", "offset", "offset -1", "offset 1 ", "offset ²"])
@@ -87,9 +87,9 @@ def test_what_is_no_parameter_is_refused(name):
     with pytest.raises(ValueError, match="Expected one of offset, missing, swapped, labels, a space and a class"):
         ParameterKey.parse(name)
     with pytest.raises(ValueError, match="Expected one of offset"):
-        told(name, parameter(1.0, 1.0))
+        concluded(name, parameter(1.0, 1.0))
 
 
 def test_a_server_that_tells_something_else_is_refused():
     with pytest.raises(ValueError, match="estimate"):
-        told("offset 1", {"estimate": "<script>"})
+        concluded("offset 1", {"estimate": "<script>"})

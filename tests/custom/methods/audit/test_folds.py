@@ -16,7 +16,7 @@ def test_every_model_has_its_own_rounds():
 
 
 @given(st.sets(st.text(min_size=1), min_size=2, max_size=30), st.integers(2, 5))
-def test_every_patient_is_judged_once_and_parts_differ_by_one(units, folds):
+def test_every_patient_is_predicted_once_and_parts_differ_by_one(units, folds):
     found = parts(units, folds, seed=3, site="a")
     assert set(found) == units
     sizes = Counter(found.values())

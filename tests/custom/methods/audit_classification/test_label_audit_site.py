@@ -1,4 +1,4 @@
-"""An audit of labels at a site: who judges whom, what is found and stays there, and what leaves."""
+"""An audit of labels at a site: who predicts whom, what is found and stays there, and what leaves."""
 
 from pathlib import Path
 
@@ -10,12 +10,12 @@ from support.site_views import HandmadeSite
 
 from fedannot.custom.audit.findings import AUDIT_FOLDER, read_audit
 from fedannot.custom.methods.audit.folds import parts
-from fedannot.custom.methods.audit_classification.label_scores import judged_labels
-from fedannot.custom.methods.audit_classification.outbound import LEAVES
+from fedannot.custom.methods.audit_classification.label_scores import predicted_labels
+from fedannot.custom.methods.audit_classification.outbound import OUTBOUND_FIELDS
 from fedannot.custom.methods.audit_classification.settings import AuditClassificationSettings
 from fedannot.custom.methods.audit_classification.site import AuditClassificationSite
 from fedannot.custom.outbound.registry import OutboundRegistry
-from fedannot.custom.task_names import AUDIT_LABELS, CONCLUDE, ESTIMATE_CONFUSION, KEEP_JUDGE
+from fedannot.custom.task_names import AUDIT_LABELS, CONCLUDE, ESTIMATE_CONFUSION, KEEP_REFERENCE_MODEL
 
 # Brightness is the class; every fifth label is the next class.
 TRUE = [index % 3 for index in range(60)]
@@ -26,9 +26,10 @@ WRONG = {f"{index}.png" for index in range(0, 60, 5)}
 CLASSES = ("a", "b", "c")
 
 
-def method_of(folds: int = 1, surest: float = 1.0) -> AuditClassificationSite:
+def method_of(folds: int = 1, confident_fraction: float = 1.0) -> AuditClassificationSite:
     values = {
-        "rounds": 2 * folds, "folds": folds, "surest": surest, "network": {"in_channels": 1, "num_classes": 3},
+        "rounds": 2 * folds, "folds": folds, "confident_fraction": confident_fraction,
+        "network": {"in_channels": 1, "num_classes": 3},
         "training": {"batch_size": 6, "local_epochs": 1, "learning_rate": 0.01, "augmentation": False},
     }  # fmt: skip
     return AuditClassificationSite(AuditClassificationSettings.model_validate(values))
@@ -46,8 +47,8 @@ def test_the_noise_level_leaves_and_no_case_does(tmp_path: Path) -> None:
     answer = method.answer(ESTIMATE_CONFUSION, network_of(), site.view(method, 2))
     assert answer.fields["noise_level"] == [0.2]
     assert answer.fields["support"] == [1.0]
-    OutboundRegistry(LEAVES).check(ESTIMATE_CONFUSION, dict(answer.fields))
-    assert OutboundRegistry(LEAVES).refusal(ESTIMATE_CONFUSION, answer.fields, 3) is None
+    OutboundRegistry(OUTBOUND_FIELDS).check(ESTIMATE_CONFUSION, dict(answer.fields))
+    assert OutboundRegistry(OUTBOUND_FIELDS).refusal(ESTIMATE_CONFUSION, answer.fields, 3) is None
 
 
 def test_every_wrong_label_is_a_finding_that_names_both_classes(tmp_path: Path) -> None:
@@ -85,21 +86,21 @@ def test_shares_alone_leave(tmp_path: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, DATA)
     fields = method.answer(AUDIT_LABELS, network_of(), site.view(method, 2)).fields
     assert fields == {"num_patients": 60, "flagged_shares": [0.2], "kind_aurocs": [1.0]}
-    OutboundRegistry(LEAVES).check(AUDIT_LABELS, dict(fields))
+    OutboundRegistry(OUTBOUND_FIELDS).check(AUDIT_LABELS, dict(fields))
 
 
-def test_a_label_is_judged_by_the_model_that_has_not_learnt_it(tmp_path: Path) -> None:
-    """Models of the two parts are told apart by how sure they are."""
+def test_a_label_is_predicted_by_the_model_that_has_not_learnt_it(tmp_path: Path) -> None:
+    """Models of the two parts are distinguished by how sure they are."""
     method, site = method_of(folds=2), HandmadeSite(tmp_path, DATA)
-    assert method.answer(KEEP_JUDGE, network_of(1.0), site.view(method, 3)).fields == {"has_kept": True}
-    judges = method.judges(network_of(6.0), site.view(method, 4))
-    judged = judged_labels(judges, DATA, method.settings)
+    assert method.answer(KEEP_REFERENCE_MODEL, network_of(1.0), site.view(method, 3)).fields == {"has_kept": True}
+    models = method.models(network_of(6.0), site.view(method, 4))
+    predicted = predicted_labels(models, DATA, method.settings)
     part = parts(DATA.units, 2, seed=method.settings.seed, site="site-1")
     for index, unit in enumerate(DATA.units):
         scale = (1.0, 6.0)[part[unit]]
         logits = -scale * (BRIGHTNESS[index] - np.arange(3)) ** 2
         expected = np.exp(logits) / np.exp(logits).sum()
-        assert judged.probabilities[index] == pytest.approx(expected, abs=1e-5)
+        assert predicted.probabilities[index] == pytest.approx(expected, abs=1e-5)
     trained = method.train(network_of(), site.view(method, 1))
     assert set(trained.trained_on or ()) == {unit for unit, fold in part.items() if fold != 0}
 
@@ -107,11 +108,11 @@ def test_a_label_is_judged_by_the_model_that_has_not_learnt_it(tmp_path: Path) -
 def test_what_is_concluded_stands_beside_the_findings(tmp_path: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, DATA)
     method.answer(AUDIT_LABELS, network_of(), site.view(method, 2))
-    told = {
+    concluded = {
         "estimate": 0.2, "low": 0.12, "high": 0.3, "patients": 60, "slope": 1.0, "auroc": 0.9, "effect": 0.2,
         "p_value": 0.001, "status": "confirmed", "evidence": [],
     }  # fmt: skip
-    message = {"conclude": {"wrong_labels": told}}
+    message = {"conclude": {"wrong_labels": concluded}}
     answer = method.answer(CONCLUDE, network_of(), site.view(method, 2, message))
     assert answer.fields == {"has_concluded": True}
     audit = read_audit(site.run_folder / AUDIT_FOLDER)

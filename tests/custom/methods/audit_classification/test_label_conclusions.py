@@ -1,17 +1,17 @@
-"""What a site is told of its own labels, as a part of its audit."""
+"""What a site learns of its own labels, as a part of its audit."""
 
 import pytest
 
+from fedannot.custom.annotation_bias.parameters import WRONG_LABELS
 from fedannot.custom.audit.findings import SiteAudit
-from fedannot.custom.channel.parameters import WRONG_LABELS
 from fedannot.custom.methods.audit_classification.conclusions import with_conclusion
 
 AUDIT = SiteAudit.model_validate({
     "site": "site-1", "data": "data", "method": "audit_classification", "made": "2026-01-01T00:00:00+00:00",
-    "model_sha256": "0", "judged_by": {"folds": 1}, "task": "classification", "classes": ("a", "b"), "unit": None,
+    "model_sha256": "0", "predicted_by": {"folds": 1}, "task": "classification", "classes": ("a", "b"), "unit": None,
     "num_cases": 9, "num_patients": 9,
 })  # fmt: skip
-TOLD = {
+REPORTED = {
     "estimate": 0.2, "low": 0.11, "high": 0.29, "patients": 9, "slope": 1.0, "auroc": 0.9, "effect": 0.2,
     "standard_error": 0.05, "p_value": 0.001, "status": "confirmed",
     "evidence": [{"code": "thresholds", "numbers": {"level": 0.05, "minimum_effect": 0.05}, "names": {}}],
@@ -19,10 +19,10 @@ TOLD = {
 
 
 def test_the_conclusion_has_the_figures_that_the_server_tells() -> None:
-    (found,) = with_conclusion(AUDIT, {"wrong_labels": TOLD}).conclusions
+    (found,) = with_conclusion(AUDIT, {"wrong_labels": REPORTED}).conclusions
     assert (found.parameter, found.unit, found.class_name) == (WRONG_LABELS, None, "")
     plain = found.model_dump(mode="json")
-    assert {name: plain[name] for name in TOLD} == TOLD
+    assert {name: plain[name] for name in REPORTED} == REPORTED
 
 
 def test_a_server_that_tells_something_else_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""What the server of `auto` concludes: whose zero counts, who undoes what, and when nothing can be told."""
+"""What the server of `auto` concludes: whose zero counts, who corrects what, and when nothing can be tested."""
 
 import math
 from dataclasses import replace
@@ -6,19 +6,19 @@ from dataclasses import replace
 import pytest
 from support.corrected_runs import bias_of, missed_of, model_bias_of, relabelled_of
 
-from fedannot.custom.channel.averaged_contour import AveragedContour
-from fedannot.custom.channel.estimate import Estimate
-from fedannot.custom.channel.feature_names import FEATURES
-from fedannot.custom.channel.image_features import ImageStatistics
-from fedannot.custom.channel.parameters import SWAPPED_OBJECTS, ParameterKey, ParameterKind
-from fedannot.custom.channel.statuses import Evidence, EvidenceCode, Status
+from fedannot.custom.annotation_bias.estimate import Estimate
+from fedannot.custom.annotation_bias.feature_names import FEATURES
+from fedannot.custom.annotation_bias.fedavg_boundary import FedavgBoundary
+from fedannot.custom.annotation_bias.image_features import ImageStatistics
+from fedannot.custom.annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKey, ParameterKind
+from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode, Status
 from fedannot.custom.corrections.kinds import ObjectsRelabelled
-from fedannot.custom.methods.auto.answers import ChannelAnswer
-from fedannot.custom.methods.auto.channel_record import channel_record
+from fedannot.custom.methods.auto.answers import BiasReport
+from fedannot.custom.methods.auto.bias_record import bias_record
 from fedannot.custom.methods.auto.decisions import decide, predicted_share
 from fedannot.custom.methods.auto.records import Outcome
 from fedannot.custom.methods.auto.settings import AutoSettings
-from fedannot.custom.methods.auto.zero import middle
+from fedannot.custom.methods.auto.site_reference_levels import middle
 
 UNKNOWN = (Estimate.unknown(),)
 SETTINGS = AutoSettings(rounds=9, warmup_rounds=3)
@@ -39,7 +39,7 @@ def images(mean=0.0):
 
 def answer(offset, *, edges=0.0, reference=None, reviewed=None, completeness=None, pixel_size=1.0, image=0.0):
     optional = {"reference": reference, "reviewed": reviewed, "completeness": completeness}
-    return ChannelAnswer(
+    return BiasReport(
         num_samples=12,
         pixel_size=pixel_size,
         images=images(image),
@@ -57,61 +57,63 @@ def sites(*offsets, **common):
 TWO_GROUPS = (-4.0, -4.6, -5.0, -4.2, -4.4, -5.1, 4.4, 5.0)
 
 
-def test_sites_that_say_nothing_of_their_images_are_judged_where_the_settings_ask():
+def test_sites_that_say_nothing_of_their_images_are_predicted_where_the_settings_ask():
     nothing = ImageStatistics.unknown()
     silent = {site: replace(one, images=nothing) for site, one in sites(*TWO_GROUPS).items()}
     assert not any(decide(silent, SETTINGS, seed=100).corrections.values())
-    usual = SETTINGS.model_copy(update={"unknown_images": "in_domain"})
-    assert decide(silent, usual, seed=100).corrections == decide(sites(*TWO_GROUPS), usual, seed=100).corrections
-    # Who says that its images are others is not judged all the same.
+    typical = SETTINGS.model_copy(update={"unknown_images": "in_domain"})
+    assert decide(silent, typical, seed=100).corrections == decide(sites(*TWO_GROUPS), typical, seed=100).corrections
+    # Who says that its images are others is not assessed all the same.
     mixed = sites(*TWO_GROUPS) | {"site-7": answer(5.0, image=9.0), "site-6": silent["site-6"]}
-    found = decide(mixed, usual, seed=100)
+    found = decide(mixed, typical, seed=100)
     assert not found.corrections["site-7"]
     assert found.corrections["site-6"]
 
 
-def test_two_groups_undo_their_distance_from_half_way():
+def test_two_groups_correct_their_distance_from_half_way():
     found = decide(sites(*TWO_GROUPS), SETTINGS, seed=100)
     zero = (sum(TWO_GROUPS[:6]) / 6 + 4.7) / 2
-    assert found.anchors[0].kind == "balanced"
+    assert found.reference_levels[0].kind == "balanced"
     assert all(bias_of(found.corrections[f"site-{i}"])[1] == pytest.approx(o - zero) for i, o in enumerate(TWO_GROUPS))
     assert not any(missed_of(asked) for asked in found.corrections.values())
 
 
-def test_equal_sites_undo_nothing():
+def test_equal_sites_correct_nothing():
     found = decide(sites(0.1, -0.1, 0.2, 0.0, -0.2), SETTINGS, seed=100)
     assert not any(found.corrections.values())
     assert set(found.corrections) == {f"site-{index}" for index in range(5)}
 
 
-@pytest.mark.parametrize(("found_patients", "overshoots"), [(12, {1: 1.0}), (2, {})])
-def test_the_models_own_contours_are_told_by_a_model_that_is_fit_to_judge(found_patients, overshoots):
-    """Sites that undo what their own reviewed cases say; the model draws 1 px outside of these."""
+@pytest.mark.parametrize(("found_patients", "model_boundary_biases"), [(12, {1: 1.0}), (2, {})])
+def test_the_models_own_contours_are_reported_by_a_model_that_is_fit_as_a_reference(
+    found_patients, model_boundary_biases
+):
+    """Sites that correct what their own reviewed cases say; the model draws 1 px outside of these."""
     answers = sites(*TWO_GROUPS, reviewed=3.0, reference=-1.0)
-    first = channel_record(decide(answers, SETTINGS, seed=100), 4)
+    first = bias_record(decide(answers, SETTINGS, seed=100), 4)
     done = {site: one.model_copy(update={"corrected_before_round": 4}) for site, one in first.sites.items()}
-    judged = {
+    predicted = {
         site: replace(one, offset=known(one.offset[0].value, patients=found_patients)) for site, one in answers.items()
     }
-    found = decide(judged, SETTINGS, seed=100, before=first.model_copy(update={"sites": done}))
+    found = decide(predicted, SETTINGS, seed=100, before=first.model_copy(update={"sites": done}))
     assert all(bias_of(asked) == {1: pytest.approx(3.0)} for asked in found.corrections.values())
     assert [model_bias_of(asked) for asked in found.corrections.values()] == len(TWO_GROUPS) * [
-        pytest.approx(overshoots)
+        pytest.approx(model_boundary_biases)
     ]
 
 
-def test_one_site_that_differs_is_told_and_left_as_federated_averaging_does_not_follow_it():
+def test_one_site_that_differs_is_reported_and_left_as_federated_averaging_does_not_follow_it():
     found = decide(sites(0.1, -0.1, 0.2, 0.0, 3.0), SETTINGS, seed=100)
     assert found.findings["site-4"][OFFSET].is_confirmed
     assert not any(found.corrections.values())
     # Zero is the median site's 0.1; the second and the third of five offsets are its 40 and 60 % quantiles.
-    assert found.harmless[1] == AveragedContour(pytest.approx(-0.1), pytest.approx(0.0))
-    decision = channel_record(found, 4).decision
+    assert found.harmless[1] == FedavgBoundary(pytest.approx(-0.1), pytest.approx(0.0))
+    decision = bias_record(found, 4).decision
     assert (decision.outcome, decision.confirmed, decision.corrected) == (Outcome.TOLERATED, ("site-4",), ())
     assert decision.tolerated == {1: (pytest.approx(-0.1), pytest.approx(0.0))}
 
 
-def test_one_site_that_differs_undoes_alone_where_it_has_most_of_the_images():
+def test_one_site_that_differs_corrects_alone_where_it_has_most_of_the_images():
     answers = sites(0.1, -0.1, 0.2, 0.0) | {"large": replace(answer(3.0), num_samples=100)}
     found = decide(answers, SETTINGS, seed=100)
     assert [site for site, asked in found.corrections.items() if asked] == ["large"]
@@ -126,7 +128,7 @@ def test_a_site_whose_images_are_of_another_kind_is_no_minority_of_the_others():
     assert [site for site, asked in found.corrections.items() if asked] == ["other"]
 
 
-def test_all_sites_that_err_alike_cannot_be_told_from_their_images_edges():
+def test_all_sites_that_err_alike_cannot_be_reported_from_their_images_edges():
     found = decide(sites(4.8, 5.2, 5.0, 5.0, 7.4, edges=0.0), SETTINGS, seed=100)
     assert not any(found.corrections.values())
     assert found.findings["site-4"][OFFSET].status is Status.UNKNOWN
@@ -141,18 +143,18 @@ def test_a_site_with_reviewed_cases_needs_no_other():
 def test_reviewed_cases_of_some_are_zero_for_all():
     answers = sites(4.8, 5.2, 5.0) | {"known": answer(5.4, reference=0.2)}
     found = decide(answers, SETTINGS, seed=100)
-    assert found.anchors[0].kind == "reference"
+    assert found.reference_levels[0].kind == "reference"
     assert bias_of(found.corrections["site-0"])[1] == pytest.approx(4.6)
     assert bias_of(found.corrections["known"])[1] == pytest.approx(5.2)
 
 
-def test_a_site_with_other_images_is_not_judged_and_moves_no_zero():
+def test_a_site_with_other_images_is_not_assessed_and_moves_no_zero():
     answers = sites(*TWO_GROUPS) | {"other": answer(-9.0, image=9.0)}
     found = decide(answers, SETTINGS, seed=100)
     assert not found.corrections["other"]
     assert codes(found.findings["other"][OFFSET]) == [EvidenceCode.IMAGES_DIFFER]
     without = decide(sites(*TWO_GROUPS), SETTINGS, seed=100)
-    assert found.anchors == without.anchors
+    assert found.reference_levels == without.reference_levels
     answers["other"] = answer(-9.0, reviewed=1.5, image=9.0)
     assert bias_of(decide(answers, SETTINGS, seed=100).corrections["other"])[1] == pytest.approx(1.5)
 
@@ -188,9 +190,9 @@ def with_completeness(given, **changes):
         ({"value": math.nan}, False),  # it says nothing
     ],
 )
-def test_what_was_established_missing_stays_where_a_later_estimate_agrees(later, stands):
+def test_what_was_confirmed_missing_stays_where_a_later_estimate_agrees(later, stands):
     shares = {"a": 0.8, "b": 0.4, "c": 0.79}
-    before = channel_record(decide(with_completeness(shares), SETTINGS, seed=100), 5)
+    before = bias_record(decide(with_completeness(shares), SETTINGS, seed=100), 5)
     found = decide(with_completeness(shares, b=later), SETTINGS, seed=100, before=before)
     assert {site: missed_of(asked) for site, asked in found.corrections.items() if asked} == (
         {"b": {1: pytest.approx(0.5)}} if stands else {}
@@ -202,9 +204,9 @@ def test_what_was_established_missing_stays_where_a_later_estimate_agrees(later,
         assert not decide(with_completeness(shares, b=later), SETTINGS, seed=100).corrections["b"]
 
 
-def test_what_was_established_missing_does_not_stay_where_the_model_is_unfit():
+def test_what_was_confirmed_missing_does_not_stay_where_the_model_is_unfit():
     shares = {"a": 0.8, "b": 0.4, "c": 0.79}
-    before = channel_record(decide(with_completeness(shares), SETTINGS, seed=100), 5)
+    before = bias_record(decide(with_completeness(shares), SETTINGS, seed=100), 5)
     later = {
         site: replace(one, annotated_patients=(1000,))
         for site, one in with_completeness(shares, b={"slope": 0.5}).items()
@@ -212,7 +214,7 @@ def test_what_was_established_missing_does_not_stay_where_the_model_is_unfit():
     assert not any(decide(later, SETTINGS, seed=100, before=before).corrections.values())
 
 
-def test_a_share_that_cannot_be_told_is_no_measure_for_others():
+def test_a_share_that_cannot_be_reported_is_no_measure_for_others():
     answers = with_completeness({"a": 0.7, "b": 0.7, "c": 1.0}, c={"slope": math.nan})
     assert not any(decide(answers, SETTINGS, seed=100).corrections.values())
 
@@ -224,10 +226,10 @@ SECOND = (-8.8, 3.9, -8.1, -1.3, -6.0, -6.6, -7.6, -8.0, -7.6, -7.8)
 
 def test_a_second_zero_that_contradicts_the_first_is_of_both_estimates():
     first = decide(sites(*FIRST, edges=1.6), SETTINGS, seed=100)
-    assert first.anchors[0].value == pytest.approx((6.95 - 2.04) / 2, abs=0.01)
+    assert first.reference_levels[0].value == pytest.approx((6.95 - 2.04) / 2, abs=0.01)
     alone = decide(sites(*SECOND, edges=-2.5), SETTINGS, seed=100)
-    assert alone.anchors[0].groups[0] == ("site-1",)
-    both = decide(sites(*SECOND, edges=-2.5), SETTINGS, seed=100, before=channel_record(first, 5)).anchors[0]
+    assert alone.reference_levels[0].groups[0] == ("site-1",)
+    both = decide(sites(*SECOND, edges=-2.5), SETTINGS, seed=100, before=bias_record(first, 5)).reference_levels[0]
     assert both.groups[0] == ("site-1", "site-3")
     # Half-way between the groups' means of both estimates, the first ones 5.4 lower: 1.3 and 6.95, −7.5625 and −2.0375.
     upper, lower = (1.3 + 6.95 - 5.4) / 2, (-7.5625 - 2.0375 - 5.4) / 2
@@ -238,16 +240,18 @@ def test_a_second_zero_that_contradicts_the_first_is_of_both_estimates():
 def test_a_zero_that_was_reviewed_before_is_no_other_estimate():
     """Of six sites at 5 one has reviewed cases at 3; later it does not answer."""
     first = decide(sites(5.0) | {"known": answer(5.0, reference=3.0)} | sites(*[5.0] * 6), SETTINGS, seed=100)
-    record = channel_record(first, 5)
+    record = bias_record(first, 5)
     assert not any(level.is_inferred for level in record.reference_levels.values() if level)
     later = decide(sites(*[5.0] * 6, edges=4.0), SETTINGS, seed=100, before=record)
-    assert EvidenceCode.MEAN_OF_ESTIMATES not in [reason.code for reason in later.anchors[0].reasons]
+    assert EvidenceCode.MEAN_OF_ESTIMATES not in [reason.code for reason in later.reference_levels[0].reasons]
 
 
 @pytest.mark.parametrize(
     ("later", "edges", "kind", "zero"),
     [
-        pytest.param((-1.0, -3.2, 0.6, 4.8), 0.4, "balanced", 1.8, id="groups that are no longer told by themselves"),
+        pytest.param(
+            (-1.0, -3.2, 0.6, 4.8), 0.4, "balanced", 1.8, id="groups that are no longer reported by themselves"
+        ),
         pytest.param((-1.0, -3.2, 0.6, 4.8), -0.15, "median", -1.0, id="edges that lie near the median"),
         pytest.param((-1.0, -3.2, 0.6, 0.8), 0.4, "median", -1.0, id="groups on one side of the edges"),
     ],
@@ -255,36 +259,39 @@ def test_a_zero_that_was_reviewed_before_is_no_other_estimate():
 def test_two_groups_stay_where_a_later_estimate_has_the_median_alone(later, edges, kind, zero):
     """Seven sites, of which one draws larger. At first the others agree, later each has its own offset."""
     alike = sites(*(0.0, 0.1, -0.1, 0.0, 0.1, -0.1), edges=3.0)
-    # Of whom known errors cannot be told is in a group all the same.
+    # Of whom injected errors cannot be known is in a group all the same.
     alone = replace(answer(8.0, edges=3.0), offset=(replace(known(8.0)[0], auroc=0.6),))
     first = decide(alike | {"site-6": alone}, SETTINGS, seed=100)
-    assert (first.anchors[0].kind, first.anchors[0].groups[0]) == ("balanced", ("site-6",))
+    assert (first.reference_levels[0].kind, first.reference_levels[0].groups[0]) == ("balanced", ("site-6",))
     again = sites(*(later[0], later[1], later[2], later[0], later[1], later[2], later[3]), edges=edges)
-    assert decide(again, SETTINGS, seed=100).anchors[0].kind == "median"
-    found = decide(again, SETTINGS, seed=100, before=channel_record(first, 5)).anchors[0]
+    assert decide(again, SETTINGS, seed=100).reference_levels[0].kind == "median"
+    found = decide(again, SETTINGS, seed=100, before=bias_record(first, 5)).reference_levels[0]
     assert found.kind == kind
     assert found.value == pytest.approx(zero, abs=0.05)
     assert (EvidenceCode.GROUPS_OF_EARLIER in [reason.code for reason in found.reasons]) == (kind == "balanced")
 
 
 def test_two_estimates_whose_means_have_no_two_levels_tell_no_zero():
-    settings = SETTINGS.model_copy(update={"anchor": "balanced", "group_level": 1.0})
+    settings = SETTINGS.model_copy(update={"reference_level": "balanced", "group_level": 1.0})
     first = decide(sites(*FIRST, edges=1.6), settings, seed=100)
     opposite = [-value for value in FIRST]
-    assert decide(sites(*opposite), settings, seed=100).anchors[0].is_sure
+    assert decide(sites(*opposite), settings, seed=100).reference_levels[0].is_confident
     strict = settings.model_copy(update={"group_level": 0.05})
-    found = decide(sites(*opposite, edges=-1.6), strict, seed=100, before=channel_record(first, 5))
-    assert found.anchors[0] is None or not found.anchors[0].is_sure
+    found = decide(sites(*opposite, edges=-1.6), strict, seed=100, before=bias_record(first, 5))
+    assert found.reference_levels[0] is None or not found.reference_levels[0].is_confident
 
 
 def test_a_second_zero_that_agrees_with_the_first_stands_by_itself():
-    first = channel_record(decide(sites(*TWO_GROUPS), SETTINGS, seed=100), 5)
+    first = bias_record(decide(sites(*TWO_GROUPS), SETTINGS, seed=100), 5)
     later = sites(*(offset - 3.0 for offset in TWO_GROUPS), edges=-3.0)
-    assert decide(later, SETTINGS, seed=100, before=first).anchors == decide(later, SETTINGS, seed=100).anchors
+    assert (
+        decide(later, SETTINGS, seed=100, before=first).reference_levels
+        == decide(later, SETTINGS, seed=100).reference_levels
+    )
 
 
-def test_what_the_settings_leave_out_is_measured_and_not_undone():
-    settings = SETTINGS.model_copy(update={"undo": ("missing",)})
+def test_what_the_settings_leave_out_is_measured_and_not_corrected():
+    settings = SETTINGS.model_copy(update={"correct": ("missing",)})
     found = decide(sites(*TWO_GROUPS), settings, seed=100)
     assert not any(found.corrections.values())
     assert found.findings["site-0"][OFFSET].is_confirmed
@@ -307,7 +314,7 @@ def test_the_floor_is_in_pixels_of_four_millimetres(others, own, floor):
 
 
 def test_a_site_that_is_the_protocol_has_no_error_of_zero():
-    settings = SETTINGS.model_copy(update={"anchor": "site:site-0"})
+    settings = SETTINGS.model_copy(update={"reference_level": "site:site-0"})
     found = decide(sites(0.0, 1.1, 1.2), settings, seed=100)
     assert [site for site, asked in found.corrections.items() if asked] == ["site-1", "site-2"]
 
@@ -334,7 +341,7 @@ def test_a_site_with_pixels_of_a_kilometre_changes_nobodys_floor():
     assert {site for site, asked in found.corrections.items() if asked} == set(answers)
 
 
-def test_a_model_is_fit_to_judge_what_it_finds():
+def test_a_model_is_fit_as_a_reference_for_what_it_finds():
     half = replace(answer(0.0), offset=known(0.0, patients=3))
     assert predicted_share({"a": half, "b": half}) == 0.25
     assert predicted_share({}) == 0.0
@@ -352,43 +359,43 @@ def test_a_model_that_finds_little_establishes_nothing_but_what_was_reviewed():
 
 def test_no_answers_decide_nothing():
     found = decide({}, SETTINGS, seed=100)
-    assert (found.anchors, found.corrections) == ((None,), {})
+    assert (found.reference_levels, found.corrections) == ((None,), {})
 
 
-def test_an_anchor_that_cannot_be_had_is_said_and_nothing_is_undone():
-    for anchor in ("reference", "site:elsewhere"):
-        found = decide(sites(*TWO_GROUPS), SETTINGS.model_copy(update={"anchor": anchor}), seed=100)
+def test_a_reference_level_that_cannot_be_had_is_said_and_nothing_is_corrected():
+    for reference_level in ("reference", "site:elsewhere"):
+        found = decide(sites(*TWO_GROUPS), SETTINGS.model_copy(update={"reference_level": reference_level}), seed=100)
         assert not any(found.corrections.values())
         assert codes(found.findings["site-0"][OFFSET]) == [EvidenceCode.REFERENCE_UNSURE]
-        assert [reason.code for reason in found.anchors[0].reasons] in (["reviewed_absent"], ["site_absent"])
+        assert [reason.code for reason in found.reference_levels[0].reasons] in (["reviewed_absent"], ["site_absent"])
 
 
 TWO_CLASSES = AutoSettings(rounds=9, warmup_rounds=3, network={"num_classes": 2})
 
 
-def of_two_classes(swapped, half=0.05, auroc=0.9, image=0.0):
+def of_two_classes(confused, half=0.05, auroc=0.9, image=0.0):
     estimates = dict.fromkeys(("reference", "reviewed", "completeness"), 2 * UNKNOWN)
-    share = Estimate(12, swapped, swapped - half, swapped + half, slope=1.0, auroc=auroc)
+    share = Estimate(12, confused, confused - half, confused + half, slope=1.0, auroc=auroc)
     one = answer(0.0, image=image)
     return replace(
-        one, annotated_patients=(12, 12), offset=2 * one.offset, edges=2 * one.edges, swapped=share, **estimates
+        one, annotated_patients=(12, 12), offset=2 * one.offset, edges=2 * one.edges, confused=share, **estimates
     )
 
 
-def test_a_site_that_swaps_classes_undoes_what_it_swaps_more_than_the_best_one():
+def test_a_site_that_swaps_classes_corrects_what_it_swaps_more_than_the_best_one():
     shares = {"site-1": 0.02, "site-2": 0.06, "site-3": 0.95, "site-4": 0.09}
     found = decide({site: of_two_classes(share) for site, share in shares.items()}, TWO_CLASSES, seed=100)
     assert {site: relabelled_of(asked) for site, asked in found.corrections.items()} == pytest.approx(
         {"site-1": 0.0, "site-2": 0.0, "site-3": 0.93, "site-4": 0.0}
     )
-    assert found.findings["site-3"][SWAPPED_OBJECTS].is_confirmed
-    record = channel_record(found, 4)
+    assert found.findings["site-3"][CONFUSED_OBJECTS].is_confirmed
+    record = bias_record(found, 4)
     assert record.sites["site-3"].of(ObjectsRelabelled).fraction == pytest.approx(0.93)
     assert (record.decision.outcome, record.decision.corrected) == (Outcome.CORRECTED, ("site-3",))
 
 
 @pytest.mark.parametrize(
-    ("share", "part", "undone"),
+    ("share", "part", "corrected"),
     [
         (0.25, 1.0, 0.0),  # a quarter of all objects, of all classes
         (0.25, 0.25, 0.25),  # all objects of two of eight classes
@@ -397,39 +404,41 @@ def test_a_site_that_swaps_classes_undoes_what_it_swaps_more_than_the_best_one()
         (0.12, 0.12, 0.12),  # and of less rare ones
     ],
 )
-def test_the_floor_of_swapped_classes_is_of_those_whose_codes_are_exchanged(share, part, undone):
+def test_the_floor_of_confused_classes_is_of_those_whose_codes_are_exchanged(share, part, corrected):
     right = {f"site-{i}": of_two_classes(0.0, half=0.01) for i in range(1, 6)}
     exchanged = replace(of_two_classes(share, half=0.01), exchanged_part=part)
     found = decide(right | {"site-6": exchanged}, TWO_CLASSES, seed=100)
-    assert [relabelled_of(found.corrections[site]) for site in found.corrections] == [0.0] * 5 + [pytest.approx(undone)]
+    assert [relabelled_of(found.corrections[site]) for site in found.corrections] == [0.0] * 5 + [
+        pytest.approx(corrected)
+    ]
 
 
 @pytest.mark.parametrize("share", [0.4, 0.6])
 def test_a_model_that_mixes_classes_up_at_all_sites_establishes_nothing(share):
     found = decide({f"site-{i}": of_two_classes(share + 0.01 * i) for i in range(5)}, TWO_CLASSES, seed=100)
     assert not any(found.corrections.values())
-    assert found.anchors[0] is not None
+    assert found.reference_levels[0] is not None
 
 
-def test_swapped_classes_are_not_told_by_a_model_that_does_not_see_them_or_on_other_images():
+def test_confused_classes_are_not_reported_by_a_model_that_does_not_see_them_or_on_other_images():
     right = {f"site-{i}": of_two_classes(0.0) for i in range(1, 5)}
     blind = decide(right | {"site-5": of_two_classes(0.9, auroc=0.6)}, TWO_CLASSES, seed=100)
-    assert blind.findings["site-5"][SWAPPED_OBJECTS].evidence == (Evidence(EvidenceCode.AUROC_LOW, {"auroc": 0.6}),)
+    assert blind.findings["site-5"][CONFUSED_OBJECTS].evidence == (Evidence(EvidenceCode.AUROC_LOW, {"auroc": 0.6}),)
     other = decide(right | {"site-5": of_two_classes(0.9, image=9.0)}, TWO_CLASSES, seed=100)
-    assert codes(other.findings["site-5"][SWAPPED_OBJECTS]) == [EvidenceCode.IMAGES_DIFFER]
+    assert codes(other.findings["site-5"][CONFUSED_OBJECTS]) == [EvidenceCode.IMAGES_DIFFER]
     assert not any((*blind.corrections.values(), *other.corrections.values()))
 
 
-def test_swapped_classes_stay_where_the_settings_ask_and_nothing_is_said_of_a_single_class():
+def test_confused_classes_stay_where_the_settings_ask_and_nothing_is_said_of_a_single_class():
     answers = {f"site-{i}": of_two_classes(0.0) for i in range(1, 5)} | {"site-5": of_two_classes(0.9)}
-    measured = TWO_CLASSES.model_copy(update={"undo": ("offset",)})
+    measured = TWO_CLASSES.model_copy(update={"correct": ("offset",)})
     found = decide(answers, measured, seed=100)
-    assert found.findings["site-5"][SWAPPED_OBJECTS].is_confirmed
+    assert found.findings["site-5"][CONFUSED_OBJECTS].is_confirmed
     assert not any(found.corrections.values())
-    assert SWAPPED_OBJECTS not in decide(sites(0.0, 0.1, -0.1), SETTINGS, seed=100).findings["site-1"]
+    assert CONFUSED_OBJECTS not in decide(sites(0.0, 0.1, -0.1), SETTINGS, seed=100).findings["site-1"]
 
 
-def test_nothing_else_is_told_of_a_site_most_of_whose_objects_have_another_class():
+def test_nothing_else_is_reported_of_a_site_most_of_whose_objects_have_another_class():
     def too_large(share):
         return replace(of_two_classes(share), offset=2 * known(4.0))
 
@@ -442,55 +451,57 @@ def test_nothing_else_is_told_of_a_site_most_of_whose_objects_have_another_class
     assert relabelled_of(most.corrections["site-6"]) == pytest.approx(0.9)
 
 
-def test_contours_are_told_where_objects_were_given_another_class_before():
+def test_contours_are_reported_where_objects_were_given_another_class_before():
     offsets = TWO_GROUPS[:-1]
-    usual = {
+    typical = {
         f"site-{index}": replace(of_two_classes(0.0), offset=2 * known(offset)) for index, offset in enumerate(offsets)
     }
-    swapped = replace(of_two_classes(0.9), offset=2 * known(TWO_GROUPS[-1]))
-    before, anew = (
-        decide(usual | {"site-7": replace(swapped, has_classes_anew=is_anew)}, TWO_CLASSES, seed=100)
-        for is_anew in (False, True)
+    confused = replace(of_two_classes(0.9), offset=2 * known(TWO_GROUPS[-1]))
+    before, after_relabelling = (
+        decide(typical | {"site-7": replace(confused, is_relabelled=is_relabelled)}, TWO_CLASSES, seed=100)
+        for is_relabelled in (False, True)
     )
     assert (bias_of(before.corrections["site-7"]), relabelled_of(before.corrections["site-7"])) == (
         {},
         pytest.approx(0.9),
     )
     zero = (sum(offsets[:6]) / 6 + offsets[6]) / 2
-    assert bias_of(anew.corrections["site-7"]) == {label: pytest.approx(TWO_GROUPS[-1] - zero) for label in (1, 2)}
-    assert relabelled_of(anew.corrections["site-7"]) == pytest.approx(0.9)
+    assert bias_of(after_relabelling.corrections["site-7"]) == {
+        label: pytest.approx(TWO_GROUPS[-1] - zero) for label in (1, 2)
+    }
+    assert relabelled_of(after_relabelling.corrections["site-7"]) == pytest.approx(0.9)
     # It moves nobody's zero all the same.
-    assert anew.anchors == before.anchors
+    assert after_relabelling.reference_levels == before.reference_levels
     other_images = decide(
-        usual | {"site-7": replace(swapped, has_classes_anew=True, images=images(9.0))}, TWO_CLASSES, seed=100
+        typical | {"site-7": replace(confused, is_relabelled=True, images=images(9.0))}, TWO_CLASSES, seed=100
     )
     assert not other_images.corrections["site-7"]
 
 
 def test_a_site_most_of_whose_objects_have_another_class_is_no_measure_for_others():
     """The few objects that keep their class are all annotated there; the others would look incomplete beside it."""
-    usual = {f"site-{i}": replace(of_two_classes(0.0), completeness=2 * known(0.7, 0.02)) for i in range(1, 6)}
-    swapped = replace(of_two_classes(0.9), completeness=2 * known(1.0, 0.0), offset=2 * known(9.0))
-    found = decide(usual | {"site-6": swapped}, TWO_CLASSES, seed=100)
-    assert not any(found.corrections[site] for site in usual)
+    typical = {f"site-{i}": replace(of_two_classes(0.0), completeness=2 * known(0.7, 0.02)) for i in range(1, 6)}
+    confused = replace(of_two_classes(0.9), completeness=2 * known(1.0, 0.0), offset=2 * known(9.0))
+    found = decide(typical | {"site-6": confused}, TWO_CLASSES, seed=100)
+    assert not any(found.corrections[site] for site in typical)
     assert relabelled_of(found.corrections["site-6"]) == pytest.approx(0.9)
-    assert found.anchors[0] == decide(usual, TWO_CLASSES, seed=100).anchors[0]
+    assert found.reference_levels[0] == decide(typical, TWO_CLASSES, seed=100).reference_levels[0]
 
 
-def test_a_site_of_which_classes_cannot_be_told_is_a_measure_for_others():
+def test_a_site_of_which_classes_cannot_be_reported_is_a_measure_for_others():
     """Else a site could take itself out of everybody's zero by an estimate that says nothing."""
-    usual = {f"site-{i}": of_two_classes(0.0) for i in range(1, 6)}
+    typical = {f"site-{i}": of_two_classes(0.0) for i in range(1, 6)}
     blind = of_two_classes(0.9, auroc=0.5)
-    zero = decide(usual | {"site-6": of_two_classes(0.0)}, TWO_CLASSES, seed=100).anchors[0]
-    assert decide(usual | {"site-6": blind}, TWO_CLASSES, seed=100).anchors[0] == zero
+    zero = decide(typical | {"site-6": of_two_classes(0.0)}, TWO_CLASSES, seed=100).reference_levels[0]
+    assert decide(typical | {"site-6": blind}, TWO_CLASSES, seed=100).reference_levels[0] == zero
 
 
-def test_what_was_established_missing_does_not_stand_where_most_classes_are_swapped():
-    usual = {f"site-{i}": replace(of_two_classes(0.0), completeness=2 * known(1.0, 0.02)) for i in range(1, 6)}
+def test_what_was_confirmed_missing_does_not_stand_where_most_classes_are_confused():
+    typical = {f"site-{i}": replace(of_two_classes(0.0), completeness=2 * known(1.0, 0.02)) for i in range(1, 6)}
     incomplete = replace(of_two_classes(0.0), completeness=2 * known(0.42, 0.02))
-    before = decide(usual | {"site-6": incomplete}, TWO_CLASSES, seed=100)
+    before = decide(typical | {"site-6": incomplete}, TWO_CLASSES, seed=100)
     assert missed_of(before.corrections["site-6"])
-    later = replace(incomplete, swapped=of_two_classes(0.9).swapped)
-    found = decide(usual | {"site-6": later}, TWO_CLASSES, seed=100, before=channel_record(before, 4))
+    later = replace(incomplete, confused=of_two_classes(0.9).confused)
+    found = decide(typical | {"site-6": later}, TWO_CLASSES, seed=100, before=bias_record(before, 4))
     assert not missed_of(found.corrections["site-6"])
     assert relabelled_of(found.corrections["site-6"]) == pytest.approx(0.9)

@@ -9,16 +9,16 @@ from support.corrected_runs import bias_of, missed_of, model_bias_of, relabelled
 from support.rounds import round_of
 
 from fedannot.custom.aggregation.weighting import LayerWeights
-from fedannot.custom.channel.estimate import Estimate, sent
-from fedannot.custom.channel.feature_names import FEATURES
+from fedannot.custom.annotation_bias.estimate import Estimate, sent
+from fedannot.custom.annotation_bias.feature_names import FEATURES
 from fedannot.custom.corrections.kinds import BoundaryShift, Correction, MissedObjectsIgnored, of_kind
-from fedannot.custom.methods.auto.outbound import LEAVES
+from fedannot.custom.methods.auto.outbound import OUTBOUND_FIELDS
 from fedannot.custom.methods.auto.server import AutoServer
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.records.plain_values import check_restorable
 from fedannot.custom.settings import SettingsError
-from fedannot.custom.task_names import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
+from fedannot.custom.task_names import COMPARE_SCORES, CORRECT_ANNOTATION_BIAS, ESTIMATE_ANNOTATION_BIAS, KEEP_SCORES
 
 OFFSETS = {"site-1": -4.0, "site-2": -4.6, "site-3": -5.0, "site-4": -4.2, "site-5": 4.4, "site-6": 5.0}
 CLEAN = dict.fromkeys(OFFSETS, 0.0)
@@ -67,18 +67,18 @@ def heard_as(message):
 
 
 class Sites:
-    """Answer the server's questions, and note what each is told; the model draws outward by a distance."""
+    """Answer the server's questions, and note what each is reported; the model draws outward by a distance."""
 
     def __init__(self, offsets, found=12, deaf=(), completeness=(), num_samples=()):
         self.offsets, self.found, self.deaf, self.completeness = offsets, found, set(deaf), dict(completeness)
         self.num_samples = dict(num_samples)
-        self.told, self.asked, self.outward = {}, [], 0.0
+        self.instructions, self.asked, self.outward = {}, [], 0.0
         self.server, self.round = None, None
 
     def __call__(self, task, sites=None, own_messages=None):
         self.asked.append((self.round.number, task, sites))
         assert "corrections" not in self.server.message(self.round)
-        if task == ESTIMATE_CHANNEL:
+        if task == ESTIMATE_ANNOTATION_BIAS:
             assert (sites, own_messages) == (None, None)
             return {
                 site: answer(
@@ -90,22 +90,23 @@ class Sites:
                 )
                 for site, offset in self.offsets.items()
             }
-        assert task == UNDO_CHANNEL
+        assert task == CORRECT_ANNOTATION_BIAS
         assert set(own_messages) == set(sites)
         heard = {site: heard_as(own_messages[site]) for site in sites if site not in self.deaf}
-        self.told |= heard
+        self.instructions |= heard
         return {site: {"has_undone": True} for site in heard}
 
 
 def run(sites, rounds=range(1, 10), server=None, lost=(), num_samples=None, **settings):
-    """Let rounds begin; sites report that they trained on what was undone, but for those that lost it in a round."""
+    """Let rounds begin; sites report that they trained on what was corrected, but for those that lost it in a round."""
     server = server or AutoServer(AutoSettings.model_validate({"rounds": 9, "warmup_rounds": 3} | settings))
     sites.server, history, said = server, [], []
     for number in rounds:
         sites.round = round_of(number, history=history, ask=sites, said=said, num_samples=num_samples)
         server.before_round(sites.round)
         reports = {
-            site: {"num_samples": 12} | ({"has_undone": (number, site) not in lost} if site in sites.told else {})
+            site: {"num_samples": 12}
+            | ({"has_undone": (number, site) not in lost} if site in sites.instructions else {})
             for site in sites.offsets
         }
         history.append({"round": number, "sites": reports})
@@ -117,16 +118,16 @@ def tasks(sites):
 
 
 def test_an_answer_is_what_is_declared():
-    registry = OutboundRegistry(LEAVES)
-    registry.check(ESTIMATE_CHANNEL, answer(0.0))
-    assert registry.refusal(ESTIMATE_CHANNEL, answer(0.0), 1) is None
+    registry = OutboundRegistry(OUTBOUND_FIELDS)
+    registry.check(ESTIMATE_ANNOTATION_BIAS, answer(0.0))
+    assert registry.refusal(ESTIMATE_ANNOTATION_BIAS, answer(0.0), 1) is None
 
 
-def test_each_site_is_told_its_own_and_nothing_goes_with_training():
+def test_each_site_gets_its_own_instruction_and_nothing_goes_with_training():
     sites = Sites(OFFSETS)
     server, _ = run(sites, range(1, 5))
     zero = (sum(list(OFFSETS.values())[:4]) / 4 + 4.7) / 2
-    assert {site: told["offsets"]["1"] for site, told in sites.told.items()} == {
+    assert {site: instructions["offsets"]["1"] for site, instructions in sites.instructions.items()} == {
         site: pytest.approx(offset - zero) for site, offset in OFFSETS.items()
     }
     assert server.message(sites.round) == {}
@@ -137,29 +138,29 @@ def test_each_site_is_told_its_own_and_nothing_goes_with_training():
 def test_estimates_are_made_after_the_warm_up_and_in_equal_steps():
     sites = Sites(OFFSETS)
     run(sites)
-    assert [number for number, task in tasks(sites) if task == ESTIMATE_CHANNEL] == [4, 6, 8]
-    assert {number for number, task in tasks(sites) if task == UNDO_CHANNEL} == {4, 6, 8}
+    assert [number for number, task in tasks(sites) if task == ESTIMATE_ANNOTATION_BIAS] == [4, 6, 8]
+    assert {number for number, task in tasks(sites) if task == CORRECT_ANNOTATION_BIAS} == {4, 6, 8}
     alone = Sites(OFFSETS)
     run(alone, estimates=1)
-    assert [number for number, task in tasks(alone) if task == ESTIMATE_CHANNEL] == [4]
+    assert [number for number, task in tasks(alone) if task == ESTIMATE_ANNOTATION_BIAS] == [4]
     twice = Sites(OFFSETS)
     run(twice, estimates=2)
-    assert [number for number, task in tasks(twice) if task == ESTIMATE_CHANNEL] == [4, 7]
+    assert [number for number, task in tasks(twice) if task == ESTIMATE_ANNOTATION_BIAS] == [4, 7]
 
 
 @pytest.mark.parametrize(("rounds", "numbers"), [(4, [4]), (5, [4, 5]), (6, [4, 5, 6]), (12, [4, 7, 10])])
 def test_few_rounds_have_as_many_estimates_as_there_can_be(rounds, numbers):
     sites, settings = Sites(OFFSETS), AutoSettings(rounds=rounds, warmup_rounds=3)
     run(sites, range(1, rounds + 1), AutoServer(settings))
-    assert [number for number, task in tasks(sites) if task == ESTIMATE_CHANNEL] == numbers
+    assert [number for number, task in tasks(sites) if task == ESTIMATE_ANNOTATION_BIAS] == numbers
 
 
 def test_a_site_ignores_as_many_as_it_leaves_out_itself():
-    """All others annotate 0.7 of the objects and are the most complete: nothing is established of them."""
+    """All others annotate 0.7 of the objects and are the most complete: nothing is confirmed of them."""
     sites = Sites(CLEAN, completeness=dict.fromkeys(CLEAN, 0.7) | {"site-2": 0.35})
     server, _ = run(sites, range(1, 5))
     shares = {"missing": {"1": pytest.approx(0.5)}, "unannotated": {"1": pytest.approx(0.65)}}
-    assert sites.told == {"site-2": NOTHING | shares}
+    assert sites.instructions == {"site-2": NOTHING | shares}
     resumed = AutoServer(server.settings)
     resumed.restore(server.state(), [])
     assert resumed.describe(sites.round) == server.describe(sites.round)
@@ -178,7 +179,7 @@ def test_a_state_without_what_is_not_annotated_goes_on_with_what_is_missing():
     later = Sites(CLEAN)
     run(later, range(5, 6), resumed)
     share = {"1": pytest.approx(0.5)}
-    assert later.told == {"site-2": NOTHING | {"missing": share, "unannotated": share}}
+    assert later.instructions == {"site-2": NOTHING | {"missing": share, "unannotated": share}}
 
 
 def test_sites_that_leave_objects_out_count_less():
@@ -186,27 +187,29 @@ def test_sites_that_leave_objects_out_count_less():
     samples = dict.fromkeys(CLEAN, 10)
     server, _ = run(sites, range(1, 5), num_samples=samples, weighting="completeness")
     shares = {"missing": {"1": pytest.approx(0.5)}, "unannotated": {"1": pytest.approx(0.55)}}
-    assert sites.told == {"site-2": NOTHING | shares}
+    assert sites.instructions == {"site-2": NOTHING | shares}
     weights = server.weights(sites.round)
     assert weights.values[weights.sites.index("site-2"), 0] == pytest.approx(0.5 / 5.5)
     by_quantity, _ = run(Sites(CLEAN, completeness={"site-2": 0.45}), range(1, 5), num_samples=samples)
     assert by_quantity.weights(sites.round) is None
     measured = Sites(CLEAN, completeness={"site-2": 0.45})
-    server, said = run(measured, range(1, 5), num_samples=samples, undo=("offset",))
-    assert not measured.told
+    server, said = run(measured, range(1, 5), num_samples=samples, correct=("offset",))
+    assert not measured.instructions
     assert server.stage(measured.round) == "federated averaging"
     assert "Annotation bias: measured" in said[0]
 
 
-def test_sites_that_move_contours_are_told_how_far_the_model_itself_draws_outside_zero():
+def test_sites_that_move_contours_are_reported_how_far_the_model_itself_draws_outside_zero():
     """Zero is 0.125 on the first model's scale. The second one draws 0.9 px too large, the third 0.25 px more."""
     sites, zero = Sites(OFFSETS), 0.125
     server, _ = run(sites, range(1, 6))
-    assert all(told["overshoot"] == {} for told in sites.told.values())
+    assert all(instructions["overshoot"] == {} for instructions in sites.instructions.values())
     sites.outward = 0.9 + zero
     run(sites, range(6, 8), server)
-    assert [told["overshoot"]["1"] for told in sites.told.values()] == len(OFFSETS) * [pytest.approx(0.9)]
-    assert sites.told["site-6"]["offsets"]["1"] == pytest.approx(OFFSETS["site-6"] - zero)
+    assert [instructions["overshoot"]["1"] for instructions in sites.instructions.values()] == len(OFFSETS) * [
+        pytest.approx(0.9)
+    ]
+    assert sites.instructions["site-6"]["offsets"]["1"] == pytest.approx(OFFSETS["site-6"] - zero)
     shifts = [of.of(BoundaryShift) for of in server.channels[-1].sites.values()]
     assert [one.model_bias for one in shifts] == len(OFFSETS) * [{1: pytest.approx(0.9)}]
     assert (server.channels[-1].decision.outcome, server.channels[-1].decision.unit) == ("corrected", "px")
@@ -215,65 +218,67 @@ def test_sites_that_move_contours_are_told_how_far_the_model_itself_draws_outsid
     assert again.state() == server.state()
     sites.outward = 0.25 + zero
     run(sites, range(8, 10), again)
-    assert [told["overshoot"]["1"] for told in sites.told.values()] == len(OFFSETS) * [pytest.approx(0.9 + 0.25)]
+    assert [instructions["overshoot"]["1"] for instructions in sites.instructions.values()] == len(OFFSETS) * [
+        pytest.approx(0.9 + 0.25)
+    ]
 
 
-def test_what_no_site_has_done_is_no_part_of_the_models_overshoot():
-    """Nobody hears what to undo before the last estimate, and the model stays 0.9 px outside."""
+def test_what_no_site_has_done_is_no_part_of_the_models_model_boundary_bias():
+    """Nobody hears what to correct before the last estimate, and the model stays 0.9 px outside."""
     sites = Sites(OFFSETS, deaf=OFFSETS)
     sites.outward = 1.025
     server, _ = run(sites, range(1, 8))
     assert len(server.channels) == 2
     sites.deaf = set()
     run(sites, range(8, 10), server)
-    assert set(sites.told) == set(OFFSETS)
-    assert all(told["overshoot"] == {} for told in sites.told.values())
+    assert set(sites.instructions) == set(OFFSETS)
+    assert all(instructions["overshoot"] == {} for instructions in sites.instructions.values())
 
 
 def test_the_models_own_contours_do_not_count_where_the_settings_leave_them():
     sites = Sites(OFFSETS)
-    server, _ = run(sites, range(1, 6), undo=("offset",))
+    server, _ = run(sites, range(1, 6), correct=("offset",))
     sites.outward = 2.0
     run(sites, range(6, 10), server)
-    assert all(told["overshoot"] == {} for told in sites.told.values())
+    assert all(instructions["overshoot"] == {} for instructions in sites.instructions.values())
 
 
-def test_clean_sites_are_told_nothing():
+def test_clean_sites_get_no_instruction():
     sites = Sites(CLEAN)
     server, said = run(sites)
-    assert not sites.told
+    assert not sites.instructions
     assert server.stage(sites.round) == "federated averaging"
     assert said[0] == "Annotation bias: nothing; 0 of 6 sites correct."
 
 
-def test_what_no_longer_holds_is_taken_back():
+def test_what_no_longer_holds_is_rolled_back():
     sites = Sites(OFFSETS)
     server, _ = run(sites, range(1, 5))
     sites.offsets = CLEAN
     run(sites, range(5, 10), server)
-    assert all(told == NOTHING for told in sites.told.values())
+    assert all(instructions == NOTHING for instructions in sites.instructions.values())
 
 
-def test_a_site_that_misses_an_estimate_goes_on_with_what_it_was_told():
+def test_a_site_that_misses_an_estimate_goes_on_with_what_it_was_instructed():
     sites = Sites(OFFSETS)
     server, _ = run(sites, range(1, 5))
-    told, absent = dict(sites.told), "site-5"
+    instructions, absent = dict(sites.instructions), "site-5"
     sites.offsets = {site: offset for site, offset in OFFSETS.items() if site != absent}
-    sites.told = {}
+    sites.instructions = {}
     run(sites, range(5, 10), server)
-    assert set(sites.told) == set(told) - {absent}
+    assert set(sites.instructions) == set(instructions) - {absent}
     record = server.describe(sites.round)["channels"][-1]["sites"][absent]
-    assert heard_as(record) == told[absent]
+    assert heard_as(record) == instructions[absent]
     assert record["corrected_before_round"] == 4
-    # When everything is taken back it is told, too.
-    server._take_back()
+    # When everything is rolled back it is reported, too.
+    server._roll_back()
     assert absent in server._pending
 
 
-def test_a_site_that_was_not_reached_or_lost_what_it_undid_is_told_again():
+def test_a_site_that_was_not_reached_or_lost_what_it_corrected_is_reported_again():
     sites = Sites(OFFSETS, deaf=["site-2"])
     _, said = run(sites, range(1, 7), lost={(4, "site-1")}, estimates=2)
-    asked = {number: names for number, task, names in sites.asked if task == UNDO_CHANNEL}
+    asked = {number: names for number, task, names in sites.asked if task == CORRECT_ANNOTATION_BIAS}
     assert asked == {4: sorted(OFFSETS), 5: ["site-1", "site-2"], 6: ["site-2"]}
     assert any("site-1 no longer has" in text for text in said)
 
@@ -281,7 +286,7 @@ def test_a_site_that_was_not_reached_or_lost_what_it_undid_is_told_again():
 def test_a_model_that_finds_little_is_not_believed():
     sites = Sites(OFFSETS, found=4)
     server, said = run(sites, range(1, 7), max_extra_warmup_rounds=2)
-    assert [number for number, task in tasks(sites) if task == ESTIMATE_CHANNEL] == [4, 5, 6]
+    assert [number for number, task in tasks(sites) if task == ESTIMATE_ANNOTATION_BIAS] == [4, 5, 6]
     assert "33%" in said[0]
     assert len(server.channels) == 1
 
@@ -300,10 +305,10 @@ def test_state_and_summary_are_plain_and_come_back():
     assert site["parameters"]["offset 1"]["status"] == "confirmed"
 
 
-def test_nothing_is_undone_where_the_settings_only_measure():
+def test_nothing_is_corrected_where_the_settings_only_measure():
     sites = Sites(OFFSETS)
     server, _ = run(sites, treatment="none")
-    assert not sites.told
+    assert not sites.instructions
     assert (
         server.describe(sites.round)["channels"][0]["sites"]["site-1"]["parameters"]["offset 1"]["status"]
         == "confirmed"
@@ -337,19 +342,20 @@ def run_checked(gain, **settings):
     """Nine sites, three of which draw larger and have most images; the zero is the median, as the edges agree."""
     samples = {site: 60 if offset > 2 else 12 for site, offset in MANY.items()}
     sites = ScoringSites(MANY, gain, num_samples=samples)
-    values = {"rounds": 12, "warmup_rounds": 3, "estimates": 1, "anchor": "median"} | settings
+    values = {"rounds": 12, "warmup_rounds": 3, "estimates": 1, "reference_level": "median"} | settings
     server = AutoServer(AutoSettings.model_validate(values))
     sites.server, history, seen, said = server, [], {}, []
     for number in range(1, 9):
         sites.round = round_of(number, history=history, ask=sites, num_samples=samples, said=said)
         server.before_round(sites.round)
-        left_out = server.shadow_without(sites.round)
+        left_out = server.rollback_without(sites.round)
         seen[number] = left_out, server.message(sites.round), server.stage(sites.round), server.weights(sites.round)
         reports = {
-            site: {"num_samples": samples[site]} | ({"has_undone": True} if site in sites.told else {}) for site in MANY
+            site: {"num_samples": samples[site]} | ({"has_undone": True} if site in sites.instructions else {})
+            for site in MANY
         }
         made = round_of(number, reports=reports)
-        sites.round.reports, sites.round.shadow = made.reports, "the shadow" if left_out is not None else None
+        sites.round.reports, sites.round.rollback = made.reports, "the shadow" if left_out is not None else None
         server.after_training(sites.round)
         history.append({"round": number, "sites": reports})
     return server, sites, seen, said
@@ -360,26 +366,26 @@ def test_a_rule_without_a_second_average_needs_a_run_without_comparisons(rule):
     values = {"aggregation": {"rule": rule}, "min_sites": 5}
     with pytest.raises(SettingsError, match=f"key 'aggregation.rule' is '{rule}', expected 'mean' or 'trimmed_mean'"):
         AutoServer(AutoSettings.model_validate(values))
-    AutoServer(AutoSettings.model_validate(values | {"shadow_rounds": 0}))
+    AutoServer(AutoSettings.model_validate(values | {"rollback_rounds": 0}))
 
 
 def test_a_model_of_before_that_is_better_takes_everything_back_for_good():
     server, sites, seen, _ = run_checked(-0.05)
-    undoing = {"site-6", "site-7", "site-8"}
+    correcting = {"site-6", "site-7", "site-8"}
     assert [left_out for left_out, *_ in seen.values()] == [None] * 8
     assert [(number, task) for number, task, _ in sites.messages] == [(4, KEEP_SCORES)] + [
         (number, COMPARE_SCORES) for number in (4, 5, 6)
     ]
     assert {json.dumps(message) for *_, message in sites.messages} == {'{"kept_round": 4}'}
     assert [seen[number][2] for number in (3, 6, 7)] == ["warm-up", "undone", "federated averaging"]
-    assert {site: told for site, told in sites.told.items() if told["offsets"]} == {}
-    assert set(sites.told) == undoing
+    assert {site: instructions for site, instructions in sites.instructions.items() if instructions["offsets"]} == {}
+    assert set(sites.instructions) == correcting
     described = server.describe(sites.round)
-    assert described["shadow"]["has_vetoed"]
-    assert (described["shadow"]["shadow_of"], described["shadow"]["before_round"]) == ("model_before", 4)
-    # What was undone until then stays in the record.
+    assert described["rollback"]["has_vetoed"]
+    assert (described["rollback"]["rollback_of"], described["rollback"]["before_round"]) == ("model_before", 4)
+    # What was corrected until then stays in the record.
     channel = described["channels"][0]["sites"]
-    assert {site for site, of in channel.items() if of["corrected_before_round"] == 4} == undoing
+    assert {site for site, of in channel.items() if of["corrected_before_round"] == 4} == correcting
 
 
 def test_a_veto_ends_estimates_and_survives_a_restart():
@@ -388,30 +394,30 @@ def test_a_veto_ends_estimates_and_survives_a_restart():
     other = AutoServer(server.settings)
     other.restore(json.loads(json.dumps(server.state())), [])
     assert other.message(sites.round) == server.message(sites.round)
-    assert other.describe(sites.round)["shadow"]["has_vetoed"]
+    assert other.describe(sites.round)["rollback"]["has_vetoed"]
     assert other.describe(sites.round) == server.describe(sites.round)
 
 
 def test_a_shadow_that_is_no_better_changes_nothing():
     server, sites, seen, _ = run_checked(-0.001)
     assert seen[8][2] == "undone"
-    assert all(told["offsets"] for told in sites.told.values())
-    assert not server.describe(sites.round)["shadow"]["has_vetoed"]
+    assert all(instructions["offsets"] for instructions in sites.instructions.values())
+    assert not server.describe(sites.round)["rollback"]["has_vetoed"]
 
 
 def test_without_rounds_to_check_nobody_is_asked():
-    server, sites, seen, _ = run_checked(-0.05, shadow_rounds=0)
+    server, sites, seen, _ = run_checked(-0.05, rollback_rounds=0)
     assert not sites.messages
     assert all(left_out is None for left_out, *_ in seen.values())
     assert seen[8][2] == "undone"
-    assert server.describe(sites.round)["shadow"] is None
+    assert server.describe(sites.round)["rollback"] is None
 
 
-def test_where_nothing_is_undone_there_is_nothing_to_check():
+def test_where_nothing_is_corrected_there_is_nothing_to_check():
     sites = Sites(CLEAN)
     server, _ = run(sites, num_samples=dict.fromkeys(CLEAN, 9))
-    assert server.shadow_without(sites.round) is None
-    assert server.describe(sites.round)["shadow"] is None
+    assert server.rollback_without(sites.round) is None
+    assert server.describe(sites.round)["rollback"] is None
 
 
 def different_weights(sites):
@@ -421,17 +427,17 @@ def different_weights(sites):
     return LayerWeights.same_in_all_blocks(shares, ("first", "last"))
 
 
-def test_other_weights_are_checked_against_those_by_quantity_and_taken_back():
-    missing = {"undo": ("offset", "missing"), "weighting": "completeness"}
+def test_other_weights_are_checked_against_those_by_quantity_and_rolled_back():
+    missing = {"correct": ("offset", "missing"), "weighting": "completeness"}
     sites = ScoringSites(CLEAN, 0.05, completeness={"site-2": 0.45})
     samples = dict.fromkeys(CLEAN, 10)
-    server, _ = run(sites, range(1, 5), num_samples=samples, shadow_rounds=1, **missing)
+    server, _ = run(sites, range(1, 5), num_samples=samples, rollback_rounds=1, **missing)
     assert server.weights(sites.round) is not None
-    assert server.shadow_without(sites.round) == frozenset()
+    assert server.rollback_without(sites.round) == frozenset()
     sites.round.reports = round_of(4, reports={site: {"num_samples": 10} for site in CLEAN}).reports
-    sites.round.shadow, sites.round.weighed = "the shadow", different_weights(CLEAN)
+    sites.round.rollback, sites.round.weighed = "the shadow", different_weights(CLEAN)
     server.after_training(sites.round)
     sites.round.number = 5
     server.before_round(sites.round)
     assert server.weights(sites.round) is None
-    assert server.describe(sites.round)["shadow"]["shadow_of"] == "weights_by_samples"
+    assert server.describe(sites.round)["rollback"]["rollback_of"] == "weights_by_samples"

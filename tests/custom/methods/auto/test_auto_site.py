@@ -1,4 +1,4 @@
-"""`auto` at a site: what it reports, what it undoes in memory, and what a run that goes on finds of it."""
+"""`auto` at a site: what it reports, what it corrects in memory, and what a run that goes on finds of it."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ from PIL import Image
 from support.site_views import HandmadeSite
 from torch import nn
 
-from fedannot.custom.channel.noisy_fields import MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN
+from fedannot.custom.annotation_bias.noisy_fields import MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN
 from fedannot.custom.corrections.kinds import BoundaryShift
 from fedannot.custom.corrections.model import CORRECTIONS_FOLDER
 from fedannot.custom.corrections.store import CorrectionStore, revert
@@ -27,7 +27,7 @@ from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.site import AutoSite
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.registry import OutboundRegistry
-from fedannot.custom.task_names import COMPARE_SCORES, ESTIMATE_CHANNEL, KEEP_SCORES, UNDO_CHANNEL
+from fedannot.custom.task_names import COMPARE_SCORES, CORRECT_ANNOTATION_BIAS, ESTIMATE_ANNOTATION_BIAS, KEEP_SCORES
 from fedannot.custom.training.batch import Batch
 from fedannot.custom.training.batches import training_batches
 from fedannot.custom.training.objectives import Step
@@ -71,13 +71,13 @@ def recalling(site: HandmadeSite, method: AutoSite, outward: float = 0.0) -> Rec
     return Recalls(data.images, data.labels, outward)
 
 
-def told(offsets=None, missing=None, swapped=0.0, overshoot=None, unannotated=None):
+def instruction(offsets=None, missing=None, confused=0.0, model_boundary_bias=None, unannotated=None):
     """The plain values that the server sends; not checked, as nobody checks them on the way."""
     asked = []
-    if swapped:
-        asked.append({"kind": "objects_relabelled", "fraction": swapped})
+    if confused:
+        asked.append({"kind": "objects_relabelled", "fraction": confused})
     if offsets:
-        asked.append({"kind": "boundary_shift", "bias": offsets, "model_bias": overshoot or {}})
+        asked.append({"kind": "boundary_shift", "bias": offsets, "model_bias": model_boundary_bias or {}})
     if missing or unannotated:
         ignored = (missing or {}) if unannotated is None else unannotated
         asked.append({"kind": "missed_objects_ignored", "missed": missing or {}, "ignored": ignored})
@@ -96,8 +96,8 @@ def labels_of(stored, data, folder):
 
 def test_a_site_reports_its_offset_from_the_model(tmp_path: Path, data_folder: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
-    answer = method.answer(ESTIMATE_CHANNEL, recalling(site, method, outward=-2.0), site.view(method, 2))
-    OutboundRegistry(METHOD.leaves).check(ESTIMATE_CHANNEL, answer.fields)
+    answer = method.answer(ESTIMATE_ANNOTATION_BIAS, recalling(site, method, outward=-2.0), site.view(method, 2))
+    OutboundRegistry(METHOD.outbound_fields).check(ESTIMATE_ANNOTATION_BIAS, answer.fields)
     assert answer.fields["offset"] == [pytest.approx(2.0, abs=0.3)]
     assert answer.fields["offset_patients"] == [NUM_CASES]
     assert answer.fields["offset_slope"] == [pytest.approx(1.0, abs=0.1)]
@@ -106,7 +106,7 @@ def test_a_site_reports_its_offset_from_the_model(tmp_path: Path, data_folder: P
     assert np.isnan(answer.fields["reviewed_offset"]).all()
 
 
-def test_reviewed_cases_say_where_zero_lies(tmp_path: Path, data_folder: Path) -> None:
+def test_reviewed_cases_say_where_the_reference_level_is(tmp_path: Path, data_folder: Path) -> None:
     """The site's masks are one pixel larger than what was reviewed of three of its images."""
     folder = tmp_path / "data"
     shutil.copytree(data_folder, folder)
@@ -118,17 +118,17 @@ def test_reviewed_cases_say_where_zero_lies(tmp_path: Path, data_folder: Path) -
         larger = np.asarray(MoveContour(1.0)((mask > 0).astype(np.uint8)))
         Image.fromarray((larger * 255).astype(np.uint8)).save(folder / case["label"])
     method, site = method_of(), HandmadeSite(tmp_path / "site", data_folder=folder)
-    answer = method.answer(ESTIMATE_CHANNEL, recalling(site, method), site.view(method, 2))
+    answer = method.answer(ESTIMATE_ANNOTATION_BIAS, recalling(site, method), site.view(method, 2))
     assert answer.fields["reviewed_offset"] == [pytest.approx(1.0, abs=0.2)]
     assert answer.fields["reviewed_offset_patients"] == [4]
     assert answer.fields["reference_offset"] == [pytest.approx(-1.0, abs=0.25)]
 
 
-def test_what_is_undone_is_trained_on_and_given_files_stay(tmp_path: Path, data_folder: Path) -> None:
+def test_what_is_corrected_is_trained_on_and_given_files_stay(tmp_path: Path, data_folder: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
     given = {file: file.read_bytes() for file in data_folder.rglob("*.png")}
-    view = site.view(method, 2, told({"1": 2.0}))
-    assert method.answer(UNDO_CHANNEL, recalling(site, method), view).fields == {"has_undone": True}
+    view = site.view(method, 2, instruction({"1": 2.0}))
+    assert method.answer(CORRECT_ANNOTATION_BIAS, recalling(site, method), view).fields == {"has_undone": True}
     torch.manual_seed(0)
     network = described_network(method.settings.network)
     other = described_network(method.settings.network)
@@ -145,10 +145,10 @@ def test_what_is_undone_is_trained_on_and_given_files_stay(tmp_path: Path, data_
     assert "contours of class 1 moved by -2.00." in site.said[0]
 
 
-def test_the_models_own_overshoot_is_undone_in_training_alone(tmp_path: Path, data_folder: Path) -> None:
+def test_the_models_own_model_boundary_bias_is_corrected_in_training_alone(tmp_path: Path, data_folder: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
-    view = site.view(method, 2, told({"1": 2.0}, overshoot={"1": 0.75}))
-    method.answer(UNDO_CHANNEL, recalling(site, method), view)
+    view = site.view(method, 2, instruction({"1": 2.0}, model_boundary_bias={"1": 0.75}))
+    method.answer(CORRECT_ANNOTATION_BIAS, recalling(site, method), view)
     stored = latest(site, 2)
     shift = stored.corrections.of(BoundaryShift)
     assert shift is not None
@@ -161,14 +161,14 @@ def test_the_models_own_overshoot_is_undone_in_training_alone(tmp_path: Path, da
     assert "moved by -2.00 (in training by -2.75)" in site.said[0]
 
 
-def test_without_being_told_training_is_federated_averaging(tmp_path: Path, data_folder: Path) -> None:
+def test_without_an_instruction_training_is_federated_averaging(tmp_path: Path, data_folder: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
     trained = method.train(described_network(method.settings.network), site.view(method, 2))
     assert trained.fields == {}
     assert method.training_flags(site.view(method, 2)) == {}
 
 
-def test_the_surest_unannotated_objects_are_ignored(tmp_path: Path, data_folder: Path) -> None:
+def test_the_most_confident_unannotated_objects_are_ignored(tmp_path: Path, data_folder: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
     data = site.view(method).load("training")
     network = Recalls(data.images, data.labels)
@@ -178,12 +178,16 @@ def test_the_surest_unannotated_objects_are_ignored(tmp_path: Path, data_folder:
     extra[row : row + 2, column : column + 2] = True
     network.masks[:, torch.from_numpy(extra)] = 1
     # Five annotated objects are half of all: five are missing.
-    view = site.view(method, 2, told(missing={"1": 0.5}))
-    method.answer(UNDO_CHANNEL, network, view)
+    view = site.view(method, 2, instruction(missing={"1": 0.5}))
+    method.answer(CORRECT_ANNOTATION_BIAS, network, view)
     stored = latest(site, 2)
     assert sum(case.ignored_objects for case in stored.corrections.cases) == NUM_CASES
-    # A third of all: two and a half are not annotated. So many are ignored; the loss asks for what is established.
-    method.answer(UNDO_CHANNEL, network, site.view(method, 3, told(missing={"1": 0.2}, unannotated={"1": 1 / 3})))
+    # A third of all: two and a half are not annotated. So many are ignored; the loss asks for what is confirmed.
+    method.answer(
+        CORRECT_ANNOTATION_BIAS,
+        network,
+        site.view(method, 3, instruction(missing={"1": 0.2}, unannotated={"1": 1 / 3})),
+    )
     stored = latest(site, 3)
     assert sum(case.ignored_objects for case in stored.corrections.cases) == NUM_CASES // 2
     assert stored.folder.name == "round_3"
@@ -231,14 +235,14 @@ def two_classes(tmp_path: Path) -> Path:
 TWO_CLASSES = {"features": (4, 4, 8, 8, 8, 4), "num_classes": 2}
 
 
-def test_a_site_reports_the_share_of_objects_that_look_like_another_class(tmp_path: Path, two_classes: Path) -> None:
+def test_a_site_reports_the_fraction_of_objects_that_look_like_another_class(tmp_path: Path, two_classes: Path) -> None:
     method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
-    answer = method.answer(ESTIMATE_CHANNEL, SeesClasses(), site.view(method, 2))
-    OutboundRegistry(METHOD.leaves).check(ESTIMATE_CHANNEL, answer.fields)
+    answer = method.answer(ESTIMATE_ANNOTATION_BIAS, SeesClasses(), site.view(method, 2))
+    OutboundRegistry(METHOD.outbound_fields).check(ESTIMATE_ANNOTATION_BIAS, answer.fields)
     assert answer.fields["swapped"] == [pytest.approx(0.5)]
     assert answer.fields["swapped_patients"] == [6]
     assert answer.fields["exchanged_part"] == [1.0]
-    # What it would see of known errors goes with it, here not more than by chance; without it nothing is established.
+    # What it would see of injected errors goes with it, here not more than by chance; without it nothing is confirmed.
     assert answer.fields["swapped_auroc"] == [pytest.approx(0.5, abs=0.1)]
 
 
@@ -247,15 +251,15 @@ def test_a_site_without_any_object_says_nothing_of_classes(tmp_path: Path, two_c
     for file in (*(two_classes / "images").iterdir(), *(two_classes / "labels").iterdir()):
         Image.fromarray(np.zeros((24, 48), np.uint8)).save(file)
     method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
-    answer = method.answer(ESTIMATE_CHANNEL, SeesClasses(), site.view(method, 2))
-    OutboundRegistry(METHOD.leaves).check(ESTIMATE_CHANNEL, answer.fields)
+    answer = method.answer(ESTIMATE_ANNOTATION_BIAS, SeesClasses(), site.view(method, 2))
+    OutboundRegistry(METHOD.outbound_fields).check(ESTIMATE_ANNOTATION_BIAS, answer.fields)
     assert answer.fields["swapped_patients"] == [0]
     assert np.isnan(answer.fields["exchanged_part"]).all()
 
 
 def test_objects_of_another_class_are_trained_on_as_what_the_model_sees(tmp_path: Path, two_classes: Path) -> None:
     method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
-    method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 2, told(swapped=0.5)))
+    method.answer(CORRECT_ANNOTATION_BIAS, SeesClasses(), site.view(method, 2, instruction(confused=0.5)))
     stored = latest(site, 2)
     assert [case.relabelled_objects for case in stored.corrections.cases] == [0, 2, 0, 2, 0, 2]
     data = site.view(method).load("training")
@@ -265,60 +269,60 @@ def test_objects_of_another_class_are_trained_on_as_what_the_model_sees(tmp_path
     revert(stored.folder, [stored.corrections.cases[1].label])
     counts = torch.stack(labels_of(latest(site, 2), data, two_classes))
     assert torch.equal(counts[1], data.labels[1])
-    # Told once more that nothing is wrong, everything counts as it was given.
-    method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 3, told()))
+    # Reported once more that nothing is wrong, everything counts as it was given.
+    method.answer(CORRECT_ANNOTATION_BIAS, SeesClasses(), site.view(method, 3, instruction()))
     stored = latest(site, 3)
     assert not stored.corrections.changes_labels
 
 
-def test_contours_are_judged_by_the_classes_that_objects_were_given(tmp_path: Path, two_classes: Path) -> None:
+def test_contours_are_assessed_by_the_classes_that_objects_were_given(tmp_path: Path, two_classes: Path) -> None:
     method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
     model = SeesClasses()
-    before = method.answer(ESTIMATE_CHANNEL, model, site.view(method, 2)).fields
-    method.answer(UNDO_CHANNEL, model, site.view(method, 2, told(swapped=0.5)))
-    after = method.answer(ESTIMATE_CHANNEL, model, site.view(method, 3)).fields
-    OutboundRegistry(METHOD.leaves).check(ESTIMATE_CHANNEL, after)
+    before = method.answer(ESTIMATE_ANNOTATION_BIAS, model, site.view(method, 2)).fields
+    method.answer(CORRECT_ANNOTATION_BIAS, model, site.view(method, 2, instruction(confused=0.5)))
+    after = method.answer(ESTIMATE_ANNOTATION_BIAS, model, site.view(method, 3)).fields
+    OutboundRegistry(METHOD.outbound_fields).check(ESTIMATE_ANNOTATION_BIAS, after)
     # An object of the wrong class matches none of the model's; each class is wrong in half of the pictures.
     assert ("classes_given_anew" in before, before["offset_patients"]) == (False, [3, 3])
     assert (after["classes_given_anew"], after["offset_patients"]) == (True, [6, 6])
     assert after["offset"] == pytest.approx([0.0, 0.0], abs=0.05)
-    # The share is that of the given classes: it is told again, and stays undone.
+    # The share is that of the given classes: it gets its instruction again, and stays corrected.
     assert after["swapped"] == before["swapped"] == [pytest.approx(0.5)]
     # Annotations of which somebody has taken it back count as they are.
     stored = latest(site, 3)
     revert(stored.folder, [stored.corrections.cases[1].label])
-    assert method.answer(ESTIMATE_CHANNEL, model, site.view(method, 3)).fields["offset_patients"] == [5, 5]
+    assert method.answer(ESTIMATE_ANNOTATION_BIAS, model, site.view(method, 3)).fields["offset_patients"] == [5, 5]
     revert(stored.folder)
-    taken_back = method.answer(ESTIMATE_CHANNEL, model, site.view(method, 3)).fields
-    assert ("classes_given_anew" in taken_back, taken_back["offset_patients"]) == (False, [3, 3])
-    # Told that nothing is wrong, everything is judged as it was given.
-    method.answer(UNDO_CHANNEL, model, site.view(method, 3, told()))
-    as_given = method.answer(ESTIMATE_CHANNEL, model, site.view(method, 4)).fields
+    rolled_back = method.answer(ESTIMATE_ANNOTATION_BIAS, model, site.view(method, 3)).fields
+    assert ("classes_given_anew" in rolled_back, rolled_back["offset_patients"]) == (False, [3, 3])
+    # Reported that nothing is wrong, everything is predicted as it was given.
+    method.answer(CORRECT_ANNOTATION_BIAS, model, site.view(method, 3, instruction()))
+    as_given = method.answer(ESTIMATE_ANNOTATION_BIAS, model, site.view(method, 4)).fields
     assert ("classes_given_anew" in as_given, as_given["offset_patients"]) == (False, [3, 3])
 
 
-def test_most_objects_have_to_be_of_their_class_when_contours_are_judged_by_it(
+def test_most_objects_have_to_be_of_their_class_when_contours_are_assessed_by_it(
     tmp_path: Path, two_classes: Path
 ) -> None:
-    """Codes are exchanged in all pictures; the site was told of a tenth of the objects alone."""
+    """Codes are exchanged in all pictures; the site was reported of a tenth of the objects alone."""
     for file in (two_classes / "labels").glob("p[024].png"):
         mask = np.asarray(Image.open(file))
         Image.fromarray(np.where(mask > 0, 3 - mask, 0).astype(np.uint8)).save(file)
     method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
-    method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 2, told(swapped=0.1)))
-    few = method.answer(ESTIMATE_CHANNEL, SeesClasses(), site.view(method, 3)).fields
+    method.answer(CORRECT_ANNOTATION_BIAS, SeesClasses(), site.view(method, 2, instruction(confused=0.1)))
+    few = method.answer(ESTIMATE_ANNOTATION_BIAS, SeesClasses(), site.view(method, 3)).fields
     assert ("classes_given_anew" in few, few["swapped"]) == (False, [pytest.approx(1.0)])
-    method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 3, told(swapped=1.0)))
-    all_of_them = method.answer(ESTIMATE_CHANNEL, SeesClasses(), site.view(method, 4)).fields
+    method.answer(CORRECT_ANNOTATION_BIAS, SeesClasses(), site.view(method, 3, instruction(confused=1.0)))
+    all_of_them = method.answer(ESTIMATE_ANNOTATION_BIAS, SeesClasses(), site.view(method, 4)).fields
     assert (all_of_them["classes_given_anew"], all_of_them["swapped"]) == (True, [pytest.approx(1.0)])
 
 
 def test_what_is_hidden_by_noise_is_of_the_given_classes(tmp_path: Path, two_classes: Path) -> None:
     """Which objects get another class hangs on all patients: one would change the samples of the others."""
     method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
-    before = method.answer(ESTIMATE_CHANNEL, SeesClasses(), site.view(method, 2)).samples
-    method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 2, told(swapped=0.5)))
-    after = method.answer(ESTIMATE_CHANNEL, SeesClasses(), site.view(method, 3)).samples
+    before = method.answer(ESTIMATE_ANNOTATION_BIAS, SeesClasses(), site.view(method, 2)).samples
+    method.answer(CORRECT_ANNOTATION_BIAS, SeesClasses(), site.view(method, 2, instruction(confused=0.5)))
+    after = method.answer(ESTIMATE_ANNOTATION_BIAS, SeesClasses(), site.view(method, 3)).samples
     assert before.keys() == after.keys() != set()
     for name, samples in before.items():
         assert np.array_equal(samples.values, after[name].values, equal_nan=True), name
@@ -334,7 +338,7 @@ def test_as_many_are_ignored_as_the_new_classes_ask_for(tmp_path: Path, two_clas
         Image.fromarray(shown * np.uint8(value)).save(two_classes / kind / "p5.png")
     method, site = method_of(network=TWO_CLASSES), HandmadeSite(tmp_path, data_folder=two_classes)
     shares = {"missing": {"2": 1 / 6}, "unannotated": {"2": 1 / 6}}
-    method.answer(UNDO_CHANNEL, SeesClasses(), site.view(method, 2, told(swapped=0.5, **shares)))
+    method.answer(CORRECT_ANNOTATION_BIAS, SeesClasses(), site.view(method, 2, instruction(confused=0.5, **shares)))
     stored = latest(site, 2)
     assert [case.relabelled_objects for case in stored.corrections.cases] == [1, 1, 1, 1, 1, 0]
     # Five objects are of the second class now, so that one more is ignored; as given there would be none of it.
@@ -345,7 +349,9 @@ def test_as_many_are_ignored_as_the_new_classes_ask_for(tmp_path: Path, two_clas
 def test_a_share_that_is_none_is_refused(tmp_path: Path, data_folder: Path, share: float) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
     with pytest.raises(ValueError, match=r"objects_relabelled\.fraction"):
-        method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told(swapped=share)))
+        method.answer(
+            CORRECT_ANNOTATION_BIAS, recalling(site, method), site.view(method, 2, instruction(confused=share))
+        )
 
 
 def test_where_objects_are_missing_the_loss_asks_for_the_share_that_is_annotated(
@@ -354,7 +360,9 @@ def test_where_objects_are_missing_the_loss_asks_for_the_share_that_is_annotated
     """One annotation of five was looked at, and counts as it was given: it is complete."""
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
     method.answer(
-        UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told(missing={"1": 0.25}, unannotated={"1": 0.4}))
+        CORRECT_ANNOTATION_BIAS,
+        recalling(site, method),
+        site.view(method, 2, instruction(missing={"1": 0.25}, unannotated={"1": 0.4})),
     )
     stored = latest(site, 2)
     revert(stored.folder, [stored.corrections.cases[3].label])
@@ -375,45 +383,45 @@ def test_what_is_reverted_counts_as_given_in_the_next_training(tmp_path: Path, d
     fresh = described_network(method.settings.network)
     fresh.load_state_dict(network.state_dict())
     method.train(fresh, site.view(method, 2))
-    method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told({"1": 2.0})))
+    method.answer(CORRECT_ANNOTATION_BIAS, recalling(site, method), site.view(method, 2, instruction({"1": 2.0})))
     revert(latest(site, 2).folder)
     method.train(network, site.view(method, 2))
     assert method.training_flags(site.view(method, 2)) == {"has_undone": True}
     assert all(torch.equal(one, two) for one, two in zip(network.parameters(), fresh.parameters(), strict=True))
 
 
-def test_what_was_reverted_stays_so_when_the_site_is_told_anew(tmp_path: Path, data_folder: Path) -> None:
+def test_what_was_reverted_stays_so_when_the_site_is_reported_again(tmp_path: Path, data_folder: Path) -> None:
     """A second estimate knows nothing of what the site's data manager has decided."""
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
-    method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, told({"1": 2.0})))
+    method.answer(CORRECT_ANNOTATION_BIAS, recalling(site, method), site.view(method, 2, instruction({"1": 2.0})))
     stored = latest(site, 2)
     chosen = stored.corrections.cases[1].label
     revert(stored.folder, [chosen])
-    method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 5, told({"1": 1.5})))
+    method.answer(CORRECT_ANNOTATION_BIAS, recalling(site, method), site.view(method, 5, instruction({"1": 1.5})))
     stored = latest(site, 5)
     assert (stored.folder.name, stored.corrections.reverted) == ("round_5", {chosen})
 
 
 @pytest.mark.parametrize(("continued_round", "found"), [(2, True), (1, False), (None, False)])
-def test_a_run_that_goes_on_finds_what_was_undone_by_then(
+def test_a_run_that_goes_on_finds_what_was_corrected_by_then(
     tmp_path: Path, data_folder: Path, continued_round: int | None, found: bool
 ) -> None:
     method, earlier = method_of(), HandmadeSite(tmp_path / "earlier", data_folder=data_folder)
-    method.answer(UNDO_CHANNEL, recalling(earlier, method), earlier.view(method, 2, told({"1": 2.0})))
+    method.answer(CORRECT_ANNOTATION_BIAS, recalling(earlier, method), earlier.view(method, 2, instruction({"1": 2.0})))
     later = HandmadeSite(tmp_path / "later", data_folder=data_folder)
     changes = {"earlier_folders": [earlier.run_folder], "continued_round": continued_round}
     method.before_task(later.view(method, 3, **changes))
     assert method.training_flags(later.view(method, 3, **changes)) == ({"has_undone": True} if found else {})
 
 
-def test_nothing_to_undo_takes_back_what_was_undone(tmp_path: Path, data_folder: Path) -> None:
+def test_nothing_to_correct_takes_back_what_was_corrected(tmp_path: Path, data_folder: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
     network = described_network(method.settings.network)
     fresh = described_network(method.settings.network)
     fresh.load_state_dict(network.state_dict())
     method.train(fresh, site.view(method, 5))
     for number, offsets in ((2, {"1": 2.0}), (5, {})):
-        method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, number, told(offsets)))
+        method.answer(CORRECT_ANNOTATION_BIAS, recalling(site, method), site.view(method, number, instruction(offsets)))
     method.train(network, site.view(method, 5))
     assert all(torch.equal(one, two) for one, two in zip(network.parameters(), fresh.parameters(), strict=True))
 
@@ -421,23 +429,23 @@ def test_nothing_to_undo_takes_back_what_was_undone(tmp_path: Path, data_folder:
 @pytest.mark.parametrize(
     "message",
     [
-        told({"1": float("nan")}),
-        told({"1": float("inf")}),
-        told(missing={"1": -0.5}),
-        told(missing={"1": 7.0}),
-        told(unannotated={"1": 7.0}),
-        told(unannotated={"1": float("nan")}),
-        told(missing={"1": 0.5}, unannotated={}),
-        told(unannotated={"1": 0.5}),
-        told({"1": 1.0}, overshoot={"1": float("nan")}),
-        told({"1": 1e308}, overshoot={"1": 1e308}),
-        told({"1": 1.0}, overshoot={"2": 1.0}),
+        instruction({"1": float("nan")}),
+        instruction({"1": float("inf")}),
+        instruction(missing={"1": -0.5}),
+        instruction(missing={"1": 7.0}),
+        instruction(unannotated={"1": 7.0}),
+        instruction(unannotated={"1": float("nan")}),
+        instruction(missing={"1": 0.5}, unannotated={}),
+        instruction(unannotated={"1": 0.5}),
+        instruction({"1": 1.0}, model_boundary_bias={"1": float("nan")}),
+        instruction({"1": 1e308}, model_boundary_bias={"1": 1e308}),
+        instruction({"1": 1.0}, model_boundary_bias={"2": 1.0}),
     ],
 )
-def test_what_cannot_be_undone_is_refused(tmp_path: Path, data_folder: Path, message: dict[str, object]) -> None:
+def test_what_cannot_be_corrected_is_refused(tmp_path: Path, data_folder: Path, message: dict[str, object]) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
     with pytest.raises(ValueError, match=r"BoundaryShift|boundary_shift|missed_objects_ignored|same classes"):
-        method.answer(UNDO_CHANNEL, recalling(site, method), site.view(method, 2, message))
+        method.answer(CORRECT_ANNOTATION_BIAS, recalling(site, method), site.view(method, 2, message))
     assert not (site.run_folder / CORRECTIONS_FOLDER).exists()
 
 
@@ -459,7 +467,7 @@ def test_a_site_says_by_how_much_the_shadow_is_better(
     right, wrong = recalling(site, method), recalling(site, method, outward=-3.0)
     assert method.answer(KEEP_SCORES, wrong, site.view(method, 3)).fields == {"has_scored": True}
     answer = method.answer(COMPARE_SCORES, right, site.view(method, 5, {"kept_round": 3})).fields
-    OutboundRegistry(METHOD.leaves).check(COMPARE_SCORES, answer)
+    OutboundRegistry(METHOD.outbound_fields).check(COMPARE_SCORES, answer)
     assert answer[f"{field}_patients"] == [NUM_CASES]
     assert 0.05 < answer[f"{field}_low"][0] < answer[field][0] < answer[f"{field}_high"][0] < 1
     other = "reviewed_gain" if field == "held_out_gain" else "held_out_gain"
@@ -503,21 +511,21 @@ def test_patients_that_are_held_out_are_not_learnt_and_can_be_scored(tmp_path: P
     answer = method.answer(COMPARE_SCORES, recalls, site.view(method, 2)).fields
     assert (answer["held_out_gain_patients"], answer["held_out_gain"]) == ([3], [0.0])
     # Estimates are of what is learnt, too.
-    estimated = method.answer(ESTIMATE_CHANNEL, recalls, site.view(method, 2)).fields
+    estimated = method.answer(ESTIMATE_ANNOTATION_BIAS, recalls, site.view(method, 2)).fields
     assert estimated["num_patients"] == 4
 
 
 def test_what_noise_can_be_given_to_stays_at_the_site_with_the_answer(tmp_path: Path, data_folder: Path) -> None:
-    """Numbers of objects are told with noise only where the job acts on them."""
-    method, site = method_of(undo=("offset",)), HandmadeSite(tmp_path, data_folder=data_folder)
-    answer = method.answer(ESTIMATE_CHANNEL, recalling(site, method, outward=-2.0), site.view(method, 2))
+    """Numbers of objects are reported with noise only where the job acts on them."""
+    method, site = method_of(correct=("offset",)), HandmadeSite(tmp_path, data_folder=data_folder)
+    answer = method.answer(ESTIMATE_ANNOTATION_BIAS, recalling(site, method, outward=-2.0), site.view(method, 2))
     assert set(answer.samples) == {OFFSET_MEAN, OFFSET_DIFFERENCE}
     assert not set(answer.samples) & set(answer.fields)
     assert answer.samples[OFFSET_MEAN].values.shape == (NUM_CASES, 1)
     assert answer.samples[OFFSET_MEAN].bounded(0, 8.0) == pytest.approx(2.0, abs=0.3)
     assert "resampled_micrometres" not in answer.fields
-    acting = method_of(undo=["offset", "missing"])
-    answer = acting.answer(ESTIMATE_CHANNEL, recalling(site, acting), site.view(acting, 2))
+    acting = method_of(correct=["offset", "missing"])
+    answer = acting.answer(ESTIMATE_ANNOTATION_BIAS, recalling(site, acting), site.view(acting, 2))
     assert answer.samples[MATCHED].bounded(0, 10.0) == NUM_CASES
 
 
@@ -533,6 +541,8 @@ def test_a_site_in_millimetres_says_to_which_pixel_it_resamples_or_has_no_offset
             (folder / "data.yaml").write_text(yaml.safe_dump(content | {"spacing": [2.0, 2.0, 2.0]}))
         method = method_of(network=network)
         site = HandmadeSite(tmp_path / str(resampled), data_folder=folder)
-        answer = method.answer(ESTIMATE_CHANNEL, described_network(method.settings.network), site.view(method, 2))
+        answer = method.answer(
+            ESTIMATE_ANNOTATION_BIAS, described_network(method.settings.network), site.view(method, 2)
+        )
         assert answer.fields.get("resampled_micrometres") == (2000 if resampled else None)
         assert (OFFSET_MEAN in answer.samples) == resampled

@@ -1,15 +1,15 @@
-"""Which annotated objects get the class that a model sees: the surest ones, and no more than are swapped."""
+"""Which annotated objects get the class that a model sees: the most confident ones, and no more than are confused."""
 
 import numpy as np
 import pytest
 
-from fedannot.custom.channel.cases import JudgedCase
-from fedannot.custom.methods.auto.relabelling import SwappedObjects
+from fedannot.custom.annotation_bias.cases import PredictedCase
+from fedannot.custom.methods.auto.relabelling import ConfusedObjects
 
 PLACES = [(slice(2, 6), slice(2 + 8 * column, 6 + 8 * column)) for column in range(4)]
 
 
-def judged(given, seen, sure=0.9):
+def predicted(given, seen, confident=0.9):
     """Four squares with their given class and the one that the model sees."""
     annotation = np.zeros((10, 36), dtype=np.uint8)
     probabilities = np.full((3, 10, 36), 0.01)
@@ -17,13 +17,13 @@ def judged(given, seen, sure=0.9):
     for place, label, other in zip(PLACES, given, seen, strict=True):
         annotation[place] = label
         probabilities[0][place] = 0.0
-        probabilities[other][place] = sure
-        probabilities[3 - other][place] = 1 - sure
-    return JudgedCase("patient", annotation, probabilities)
+        probabilities[other][place] = confident
+        probabilities[3 - other][place] = 1 - confident
+    return PredictedCase("patient", annotation, probabilities)
 
 
 def relabelled(share, *samples):
-    objects = SwappedObjects(share)
+    objects = ConfusedObjects(share)
     for sample in samples:
         objects.see(sample)
     found = objects.relabelled([sample.annotation for sample in samples])
@@ -37,45 +37,48 @@ def classes_at(classes):
     return [np.unique(classes[place]).tolist() for place in PLACES]
 
 
-def test_swapped_objects_get_the_class_that_the_model_sees_as_a_whole():
-    ((classes, count),) = relabelled(0.5, judged((1, 2, 1, 2), (1, 1, 2, 2)))
+def test_confused_objects_get_the_class_that_the_model_sees_as_a_whole():
+    ((classes, count),) = relabelled(0.5, predicted((1, 2, 1, 2), (1, 1, 2, 2)))
     assert (count, classes_at(classes)) == (2, [[0], [1], [2], [0]])
     assert np.count_nonzero(classes) == 2 * 16
 
 
 def test_objects_are_found_whatever_the_order_of_the_samples_in_memory():
     """Volumes of NIfTI files come in Fortran's."""
-    sample = judged((1, 2, 1, 2), (1, 1, 2, 2))
-    objects = SwappedObjects(0.5)
+    sample = predicted((1, 2, 1, 2), (1, 1, 2, 2))
+    objects = ConfusedObjects(0.5)
     objects.see(sample)
     ((other, count),) = objects.relabelled([np.asfortranarray(sample.annotation)])
     assert (count, classes_at(other.becomes)) == (2, [[0], [1], [2], [0]])
 
 
-def test_no_more_objects_than_are_swapped_and_the_surest_of_all_samples_first():
-    unsure, sure = judged((1, 1, 1, 1), (1, 1, 2, 2), sure=0.9), judged((2, 2, 2, 2), (1, 2, 2, 2), sure=0.99)
-    (_, first), (classes, second) = relabelled(1 / 8, unsure, sure)
+def test_no_more_objects_than_are_confused_and_the_most_confident_of_all_samples_first():
+    unsure, confident = (
+        predicted((1, 1, 1, 1), (1, 1, 2, 2), confident=0.9),
+        predicted((2, 2, 2, 2), (1, 2, 2, 2), confident=0.99),
+    )
+    (_, first), (classes, second) = relabelled(1 / 8, unsure, confident)
     assert (first, second, classes_at(classes)) == (0, 1, [[1], [0], [0], [0]])
-    assert [count for _, count in relabelled(1.0, unsure, sure)] == [2, 1]
+    assert [count for _, count in relabelled(1.0, unsure, confident)] == [2, 1]
 
 
 def test_what_the_model_is_not_sure_of_stays():
-    assert [count for _, count in relabelled(1.0, judged((1, 1, 1, 1), (2, 2, 2, 2), sure=0.6))] == [0]
+    assert [count for _, count in relabelled(1.0, predicted((1, 1, 1, 1), (2, 2, 2, 2), confident=0.6))] == [0]
 
 
-def test_where_nothing_is_swapped_no_object_is_looked_at():
-    ((classes, count),) = relabelled(0.0, judged((1, 1, 1, 1), (2, 2, 2, 2)))
+def test_where_nothing_is_confused_no_object_is_looked_at():
+    ((classes, count),) = relabelled(0.0, predicted((1, 1, 1, 1), (2, 2, 2, 2)))
     assert (count, int(classes.max())) == (0, 0)
 
 
 def test_objects_of_a_class_that_the_model_does_not_know_are_no_other():
-    assert [count for _, count in relabelled(1.0, judged((2, 2, 2, 2), (1, 1, 1, 1)))] == [0]
-    assert [count for _, count in relabelled(1.0, judged((2, 2, 2, 1), (1, 1, 1, 2)))] == [4]
+    assert [count for _, count in relabelled(1.0, predicted((2, 2, 2, 2), (1, 1, 1, 1)))] == [0]
+    assert [count for _, count in relabelled(1.0, predicted((2, 2, 2, 1), (1, 1, 1, 2)))] == [4]
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_without_objects_nothing_is_chosen(share):
-    empty = JudgedCase(
+    empty = PredictedCase(
         "patient", np.zeros((4, 4), np.uint8), np.stack([np.full((4, 4), one) for one in (0.8, 0.1, 0.1)])
     )
     assert [count for _, count in relabelled(share, empty)] == [0]

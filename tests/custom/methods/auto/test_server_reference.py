@@ -9,12 +9,12 @@ import torch
 from support.corrected_runs import bias_of
 from torch import nn
 
-from fedannot.custom.channel.estimate import Estimate
-from fedannot.custom.channel.feature_names import FEATURES
-from fedannot.custom.channel.image_features import ImageStatistics
-from fedannot.custom.channel.statuses import Evidence, EvidenceCode
+from fedannot.custom.annotation_bias.estimate import Estimate
+from fedannot.custom.annotation_bias.feature_names import FEATURES
+from fedannot.custom.annotation_bias.image_features import ImageStatistics
+from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode
 from fedannot.custom.data.site_data import LoadedCase, SiteData
-from fedannot.custom.methods.auto.answers import ChannelAnswer
+from fedannot.custom.methods.auto.answers import BiasReport
 from fedannot.custom.methods.auto.decisions import decide
 from fedannot.custom.methods.auto.server_reference import ServerReference
 from fedannot.custom.methods.auto.settings import AutoSettings
@@ -31,9 +31,9 @@ def images(mean: float = 0.0) -> ImageStatistics:
     return ImageStatistics(12, (mean,) * len(FEATURES), (1.0,) * len(FEATURES))
 
 
-def answers(*offsets: float, **changes: Any) -> dict[str, ChannelAnswer]:
+def answers(*offsets: float, **changes: Any) -> dict[str, BiasReport]:
     """All sites have their edges a little inside of what they draw."""
-    made = ChannelAnswer(12, 1.0, images(), (12,), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+    made = BiasReport(12, 1.0, images(), (12,), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
     return {f"site-{i}": replace(made, offset=known(one), **changes) for i, one in enumerate(offsets)}
 
 
@@ -46,9 +46,9 @@ def server_of(offset: float, mean: float = 0.0) -> ServerReference:
 
 def test_where_all_sites_draw_larger_the_servers_reviewed_cases_are_zero() -> None:
     found = decide(answers(*LARGER), SETTINGS, seed=0, server=server_of(-0.5))
-    (anchor,) = found.anchors
-    assert anchor is not None
-    assert anchor.reasons == (Evidence(EvidenceCode.REVIEWED, {"patients": 12, "at_server": 1}),)
+    (reference_level,) = found.reference_levels
+    assert reference_level is not None
+    assert reference_level.reasons == (Evidence(EvidenceCode.REVIEWED, {"patients": 12, "at_server": 1}),)
     assert {site: bias_of(asked)[1] for site, asked in found.corrections.items()} == {
         f"site-{i}": pytest.approx(offset + 0.5) for i, offset in enumerate(LARGER)
     }
@@ -66,17 +66,17 @@ def test_they_count_before_those_of_sites_and_a_site_has_its_own_first() -> None
 
 def test_images_of_another_kind_are_no_zero_and_that_is_said() -> None:
     found = decide(answers(*LARGER), SETTINGS, seed=0, server=server_of(0.0, mean=9.0))
-    (anchor,) = found.anchors
-    assert anchor is not None
-    assert anchor.kind == "median"
-    assert anchor.reasons[-1].code is EvidenceCode.REVIEWED_DIFFER
+    (reference_level,) = found.reference_levels
+    assert reference_level is not None
+    assert reference_level.kind == "median"
+    assert reference_level.reasons[-1].code is EvidenceCode.REVIEWED_DIFFER
     assert not any(found.corrections.values())
 
 
 def test_unknown_images_are_alike_where_the_settings_say_so() -> None:
     given = answers(*LARGER, images=ImageStatistics.unknown())
-    usual = SETTINGS.model_copy(update={"unknown_images": "in_domain"})
-    assert all(decide(given, usual, seed=0, server=server_of(0.0)).corrections.values())
+    typical = SETTINGS.model_copy(update={"unknown_images": "in_domain"})
+    assert all(decide(given, typical, seed=0, server=server_of(0.0)).corrections.values())
     assert not any(decide(given, SETTINGS, seed=0, server=server_of(0.0)).corrections.values())
 
 
@@ -106,7 +106,7 @@ def reviewed(count: int) -> SiteData:
     return SiteData("test", tuple(cases), cast(Any, None), ())
 
 
-def test_the_model_judges_them_at_the_server() -> None:
+def test_the_model_predicts_them_at_the_server() -> None:
     found = ServerReference.of(Recalls(), reviewed(6), SETTINGS, seed=0)
     assert found.offsets[0].value == pytest.approx(2.0, abs=0.3)
     assert found.offsets[0].patients == 6

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from support.rounds import round_of
 
-from fedannot.custom.channel.estimate import Estimate, sent
-from fedannot.custom.methods.auto_classification.outbound import NOISE_LEVEL, SUPPORT, UNDOES
+from fedannot.custom.annotation_bias.estimate import Estimate, sent
+from fedannot.custom.methods.auto_classification.outbound import CORRECTS_LABELS, NOISE_LEVEL, SUPPORT
 from fedannot.custom.methods.auto_classification.server import AutoClassificationServer
 from fedannot.custom.methods.auto_classification.settings import AutoClassificationSettings
-from fedannot.custom.task_names import ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS
+from fedannot.custom.task_names import CORRECT_LABELS, ESTIMATE_CONFUSION, USE_GIVEN_LABELS
 
 NETWORK = {"in_channels": 1, "num_classes": 3}
 
@@ -20,7 +20,7 @@ def settings(**changes: Any) -> AutoClassificationSettings:
 
 
 class Sites:
-    """Answer with noise levels, and do what they are told unless they are deaf."""
+    """Answer with noise levels, and do what they are reported unless they are deaf."""
 
     def __init__(self, **levels: float) -> None:
         self.levels, self.deaf = levels, set[str]()
@@ -34,19 +34,19 @@ class Sites:
                 | sent(SUPPORT, [Estimate(30, 0.9, 0.8, 1.0)], calibrated=False)
                 for site, v in self.levels.items()
             }
-        return {site: {UNDOES: task == UNDO_CONFUSION} for site in sites or () if site not in self.deaf}
+        return {site: {CORRECTS_LABELS: task == CORRECT_LABELS} for site in sites or () if site not in self.deaf}
 
 
 class Run:
-    """The rounds of a run as its server half sees them; every site reports whether it undoes."""
+    """The rounds of a run as its server half sees them; every site reports whether it corrects."""
 
     def __init__(self, sites: Sites, **changes: Any) -> None:
         self.server, self.sites, self.said = AutoClassificationServer(settings(**changes)), sites, list[str]()
         self.history: list[dict[str, Any]] = []
 
-    def before(self, number: int, undoing: Collection[str] = ()) -> list[tuple[str, list[str] | None]]:
-        """Begin a round after one in which some sites undid; return what was asked in it."""
-        reports = {site: {"num_samples": 9, UNDOES: site in undoing} for site in self.sites.levels}
+    def before(self, number: int, correcting: Collection[str] = ()) -> list[tuple[str, list[str] | None]]:
+        """Begin a round after one in which some sites corrected; return what was asked in it."""
+        reports = {site: {"num_samples": 9, CORRECTS_LABELS: site in correcting} for site in self.sites.levels}
         self.history.append({"round": number - 1, "sites": reports})
         self.sites.asked.clear()
         counts = dict.fromkeys(self.sites.levels, 9)
@@ -62,7 +62,7 @@ class Run:
 def test_the_warm_up_asks_nothing_and_the_estimate_follows_it() -> None:
     run = Run(Sites(a=0.4, b=0.0))
     assert run.before(2) == []
-    assert run.before(3) == [(ESTIMATE_CONFUSION, None), (UNDO_CONFUSION, ["a"])]
+    assert run.before(3) == [(ESTIMATE_CONFUSION, None), (CORRECT_LABELS, ["a"])]
     assert run.before(4, ["a"]) == []
 
 
@@ -82,27 +82,27 @@ def test_right_labels_lead_to_no_further_task_and_no_message() -> None:
     assert run.server.weights(round_of(3)) is None
 
 
-def test_the_second_estimate_ends_what_is_no_longer_established_and_begins_what_is() -> None:
+def test_the_second_estimate_ends_what_is_no_longer_confirmed_and_begins_what_is() -> None:
     sites = Sites(a=0.4, b=0.0, c=0.3)
     run = Run(sites)
     run.before(3)
     sites.levels = {"a": 0.41, "b": 0.3, "c": 0.04}
     assert run.before(7, ["a", "c"]) == [
-        (ESTIMATE_CONFUSION, None), (UNDO_CONFUSION, ["a", "b"]), (USE_GIVEN_LABELS, ["c"])
+        (ESTIMATE_CONFUSION, None), (CORRECT_LABELS, ["a", "b"]), (USE_GIVEN_LABELS, ["c"])
     ]  # fmt: skip
-    assert run.described()["undone_from_round"] == {"a": 3, "b": 7}
+    assert run.described()["corrected_from_round"] == {"a": 3, "b": 7}
     assert any("noise level of c moved by more than its interval" in text for text in run.said)
 
 
-def test_a_site_that_does_not_answer_is_asked_again_and_so_is_one_that_lost_what_it_undoes() -> None:
+def test_a_site_that_does_not_answer_is_asked_again_and_so_is_one_that_lost_what_it_corrects() -> None:
     sites = Sites(a=0.4, b=0.3)
     sites.deaf = {"a"}
     run = Run(sites)
     run.before(3)
     sites.deaf = set()
-    assert run.before(4, ["b"]) == [(UNDO_CONFUSION, ["a"])]
-    assert run.before(5, ["a"]) == [(UNDO_CONFUSION, ["b"])]
-    assert any("b no longer has what it undoes" in text for text in run.said)
+    assert run.before(4, ["b"]) == [(CORRECT_LABELS, ["a"])]
+    assert run.before(5, ["a"]) == [(CORRECT_LABELS, ["b"])]
+    assert any("b no longer has what it corrects" in text for text in run.said)
 
 
 def test_treatment_none_estimates_and_tells_nobody() -> None:
@@ -120,7 +120,7 @@ def test_a_restart_gives_the_same_summary_and_the_same_questions() -> None:
     again.server.restore(run.server.state(), [])
     assert again.described() == run.described()
     sites.deaf = set()
-    assert again.before(4, ["b"]) == [(UNDO_CONFUSION, ["a"])]
+    assert again.before(4, ["b"]) == [(CORRECT_LABELS, ["a"])]
 
 
 def test_the_summary_has_status_evidence_and_what_follows() -> None:

@@ -10,14 +10,14 @@ from support.site_views import HandmadeSite
 
 from fedannot.custom.corrections.store import CorrectionStore, StoredCorrections, revert
 from fedannot.custom.corrections.targets import active_targets
-from fedannot.custom.methods.auto_classification import LEAVES
-from fedannot.custom.methods.auto_classification.outbound import UNDOES
+from fedannot.custom.methods.auto_classification import OUTBOUND_FIELDS
+from fedannot.custom.methods.auto_classification.outbound import CORRECTS_LABELS
 from fedannot.custom.methods.auto_classification.settings import AutoClassificationSettings
 from fedannot.custom.methods.auto_classification.site import AutoClassificationSite
 from fedannot.custom.methods.fedavg.settings import ClassificationSettings
 from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.outbound.registry import OutboundRegistry
-from fedannot.custom.task_names import ESTIMATE_CONFUSION, UNDO_CONFUSION, USE_GIVEN_LABELS
+from fedannot.custom.task_names import CORRECT_LABELS, ESTIMATE_CONFUSION, USE_GIVEN_LABELS
 
 # Brightness is the class; every fifth label is the next class.
 TRUE = [index % 3 for index in range(30)]
@@ -33,7 +33,7 @@ COMMON = {
 
 
 def method_of(**settings: object) -> AutoClassificationSite:
-    values = {"warmup_rounds": 2, "surest": 1.0, "margin": 0.3}
+    values = {"warmup_rounds": 2, "confident_fraction": 1.0, "margin": 0.3}
     return AutoClassificationSite(AutoClassificationSettings.model_validate(COMMON | values | settings))
 
 
@@ -60,8 +60,8 @@ def test_the_noise_level_leaves_and_no_case_does(tmp_path: Path) -> None:
     assert answer.fields["noise_level"] == [0.2]
     assert answer.fields["support"] == [1.0]
     assert answer.fields["support_patients"] == [6]
-    OutboundRegistry(LEAVES).check(ESTIMATE_CONFUSION, dict(answer.fields))
-    assert OutboundRegistry(LEAVES).refusal(ESTIMATE_CONFUSION, answer.fields, 3) is None
+    OutboundRegistry(OUTBOUND_FIELDS).check(ESTIMATE_CONFUSION, dict(answer.fields))
+    assert OutboundRegistry(OUTBOUND_FIELDS).refusal(ESTIMATE_CONFUSION, answer.fields, 3) is None
 
 
 def test_over_too_few_patients_nothing_leaves(tmp_path: Path) -> None:
@@ -69,26 +69,26 @@ def test_over_too_few_patients_nothing_leaves(tmp_path: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, data)
     answer = method.answer(ESTIMATE_CONFUSION, network_of(), site.view(method, 3))
     assert np.isnan(answer.fields["noise_level"]).all()
-    OutboundRegistry(LEAVES).check(ESTIMATE_CONFUSION, dict(answer.fields))
+    OutboundRegistry(OUTBOUND_FIELDS).check(ESTIMATE_CONFUSION, dict(answer.fields))
 
 
-@pytest.mark.parametrize("told", [None, USE_GIVEN_LABELS])
-def test_without_anything_to_undo_it_is_federated_averaging(tmp_path: Path, told: str | None) -> None:
+@pytest.mark.parametrize("task", [None, USE_GIVEN_LABELS])
+def test_without_anything_to_correct_it_is_federated_averaging(tmp_path: Path, task: str | None) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, DATA)
-    if told:
-        method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
-        assert method.answer(told, network_of(), site.view(method, 4)).fields == {UNDOES: False}
+    if task:
+        method.answer(CORRECT_LABELS, network_of(), site.view(method, 3))
+        assert method.answer(task, network_of(), site.view(method, 4)).fields == {CORRECTS_LABELS: False}
     ours, theirs = network_of(), network_of()
     method.train(ours, site.view(method, 4))
     plain = FedAvgSite(ClassificationSettings.model_validate(COMMON))
     plain.train(theirs, HandmadeSite(tmp_path / "plain", DATA).view(plain, 4))
-    assert method.training_flags(site.view(method, 4)) == {UNDOES: False}
+    assert method.training_flags(site.view(method, 4)) == {CORRECTS_LABELS: False}
     assert scale_of(ours) == scale_of(theirs) != 4.0
 
 
 def test_wrong_labels_are_changed_in_memory_and_the_data_manager_sees_which(tmp_path: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, DATA)
-    assert method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3)).fields == {UNDOES: True}
+    assert method.answer(CORRECT_LABELS, network_of(), site.view(method, 3)).fields == {CORRECTS_LABELS: True}
     stored = latest(site, 3)
     assert {case.image for case in stored.corrections.cases} == WRONG
     targets = active_targets(stored, DATA, tmp_path)
@@ -101,7 +101,7 @@ def test_a_class_that_the_model_takes_for_another_one_is_left_alone_and_the_site
     """Images of class 2 are as bright as those of class 1, so that no model tells them apart."""
     data = make_data(GIVEN, np.minimum(BRIGHTNESS, 1.0).tolist(), true=TRUE)
     method, site = method_of(), HandmadeSite(tmp_path, data)
-    method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
+    method.answer(CORRECT_LABELS, network_of(), site.view(method, 3))
     cases, names = latest(site, 3).corrections.cases, data.classes
     changes = [(case.new_class.given, case.new_class.becomes) for case in cases if case.new_class is not None]
     assert (names[2], names[1]) not in changes
@@ -113,26 +113,26 @@ def test_a_class_that_the_model_takes_for_another_one_is_left_alone_and_the_site
 
 def test_it_trains_as_if_the_labels_were_right(tmp_path: Path) -> None:
     method, site = method_of(treatment="relabel"), HandmadeSite(tmp_path, DATA)
-    method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
+    method.answer(CORRECT_LABELS, network_of(), site.view(method, 3))
     ours, theirs = network_of(), network_of()
-    assert method.training_flags(site.view(method, 3)) == {UNDOES: True}
+    assert method.training_flags(site.view(method, 3)) == {CORRECTS_LABELS: True}
     method.train(ours, site.view(method, 3))
     plain = FedAvgSite(ClassificationSettings.model_validate(COMMON))
     plain.train(theirs, HandmadeSite(tmp_path / "right", make_data(TRUE, BRIGHTNESS)).view(plain, 3))
     assert scale_of(ours) == scale_of(theirs)
 
 
-def test_a_new_half_judges_anew_in_every_later_round(tmp_path: Path) -> None:
+def test_a_new_half_predicts_again_in_every_later_round(tmp_path: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, DATA)
-    method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
-    assert method_of().training_flags(site.view(method, 5)) == {UNDOES: True}
+    method.answer(CORRECT_LABELS, network_of(), site.view(method, 3))
+    assert method_of().training_flags(site.view(method, 5)) == {CORRECTS_LABELS: True}
     method_of().train(network_of(), site.view(method, 5))
     assert latest(site, 9).corrections.round_number == 5
 
 
-def test_a_reverted_case_is_trained_on_as_given_also_when_the_model_judges_again(tmp_path: Path) -> None:
+def test_a_reverted_case_is_trained_on_as_given_also_when_the_model_predicts_again(tmp_path: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, DATA)
-    method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
+    method.answer(CORRECT_LABELS, network_of(), site.view(method, 3))
     revert(latest(site, 3).folder, ["5.png"])
     expected = [given if index == 5 else label for index, (given, label) in enumerate(zip(GIVEN, TRUE, strict=True))]
     for number in (3, 5):
@@ -143,23 +143,23 @@ def test_a_reverted_case_is_trained_on_as_given_also_when_the_model_judges_again
 
 def test_a_round_that_is_done_once_more_knows_nothing_of_later_ones(tmp_path: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, DATA)
-    method.answer(UNDO_CONFUSION, network_of(), site.view(method, 5))
-    assert method.training_flags(site.view(method, 4)) == {UNDOES: False}
+    method.answer(CORRECT_LABELS, network_of(), site.view(method, 5))
+    assert method.training_flags(site.view(method, 4)) == {CORRECTS_LABELS: False}
 
 
-@pytest.mark.parametrize(("continued", "undoes"), [(3, True), (2, False)])
-def test_a_continued_run_takes_over_what_was_undone_by_then(tmp_path: Path, continued: int, undoes: bool) -> None:
+@pytest.mark.parametrize(("continued", "corrects"), [(3, True), (2, False)])
+def test_a_continued_run_takes_over_what_was_corrected_by_then(tmp_path: Path, continued: int, corrects: bool) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, DATA)
-    method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
+    method.answer(CORRECT_LABELS, network_of(), site.view(method, 3))
     later = HandmadeSite(tmp_path / "later", DATA)
     view = later.view(method, continued + 1, earlier_folders=(site.run_folder,), continued_round=continued)
     method.before_task(view)
-    assert method.training_flags(view) == {UNDOES: undoes}
+    assert method.training_flags(view) == {CORRECTS_LABELS: corrects}
 
 
 def test_a_case_whose_given_label_has_changed_since_keeps_it(tmp_path: Path) -> None:
     method, site = method_of(), HandmadeSite(tmp_path, DATA)
-    method.answer(UNDO_CONFUSION, network_of(), site.view(method, 3))
+    method.answer(CORRECT_LABELS, network_of(), site.view(method, 3))
     # Somebody has given the first case another class, neither that of before nor the one that it looks like.
     other = [2, *GIVEN[1:]]
     targets = active_targets(latest(site, 3), make_data(other, BRIGHTNESS), tmp_path)

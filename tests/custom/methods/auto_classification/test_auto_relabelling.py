@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedannot.custom.channel.confusion import Confusion
+from fedannot.custom.annotation_bias.confusion import Confusion
 from fedannot.custom.methods.auto_classification.relabelling import mixed_up, relabel, residual_transition
 
 # The last three samples look like class 0 and are given as 1: very surely, surely, and hardly.
@@ -24,7 +24,7 @@ def changed(wrong: int, margin: float, treatment: str = "relabel") -> list[int]:
     return np.flatnonzero(found.changed).tolist()
 
 
-def test_no_more_labels_are_changed_than_are_wrong_and_the_surest_first() -> None:
+def test_no_more_labels_are_changed_than_are_wrong_and_the_most_confident_first() -> None:
     assert changed(3, 0.1) == [9, 10, 11]
     assert changed(2, 0.1) == [9, 10]
     assert changed(1, 0.1) == [9]
@@ -35,7 +35,7 @@ def test_labels_of_which_the_model_is_not_sure_stay() -> None:
     assert changed(3, 0.5) == [9, 10]
 
 
-def test_the_margin_is_relative_to_how_sure_the_model_usually_is() -> None:
+def test_the_margin_is_relative_to_how_sure_the_model_typically_is() -> None:
     """Halfway to even odds everywhere, the model is as sure of one as of another."""
     flattened = PROBABILITIES / 2 + 0.25
     found = relabel(flattened, LABELS, confusion(3), treatment="relabel", margin=0.4)
@@ -83,7 +83,7 @@ def test_labels_that_are_wrong_at_random_are_changed_beside_such_a_class() -> No
 
 
 @pytest.mark.parametrize(("given_as_other", "is_mixed_up"), [(2, False), (4, False), (5, True)])
-def test_a_third_of_wrong_labels_is_the_most_that_can_be_told_from_a_mix_up(
+def test_a_third_of_wrong_labels_is_the_most_that_can_be_reported_from_a_mix_up(
     given_as_other: int, is_mixed_up: bool
 ) -> None:
     seems = np.eye(2)[np.repeat([0, 1], [9 + given_as_other, 10])]

@@ -4,7 +4,7 @@ import copy
 from pathlib import Path
 
 import torch
-from support.personal import DATA, changed, received, site_half, train_round, values
+from support.personal import DATA, changed, received, site_part, train_round, values
 from support.site_views import HandmadeSite
 
 from fedannot.custom.methods.decoupled.adaptation import AdaptationNetwork, LocalModel
@@ -12,7 +12,7 @@ from fedannot.custom.methods.decoupled.network import DecoupledNetwork
 
 
 def test_all_but_w_is_trained_in_the_shared_network(tmp_path: Path) -> None:
-    method = site_half("decoupled")
+    method = site_part("decoupled")
     network = received(method)
     before = values(network)
     train_round(method, network, tmp_path)
@@ -20,14 +20,14 @@ def test_all_but_w_is_trained_in_the_shared_network(tmp_path: Path) -> None:
 
 
 def test_the_sites_model_is_the_shared_one_with_its_adaptation(tmp_path: Path) -> None:
-    method = site_half("decoupled")
+    method = site_part("decoupled")
     model = method.model_in_use(received(method), HandmadeSite(tmp_path, DATA).view(method))
     assert isinstance(model, LocalModel)
 
 
 def test_the_warm_up_is_the_first_rounds(tmp_path: Path) -> None:
     """W goes to the identity in the warm-up, from a mean trace of about 1."""
-    method = site_half("decoupled")
+    method = site_part("decoupled")
     start = received(method)
     traces = {}
     for number in (1, 2):

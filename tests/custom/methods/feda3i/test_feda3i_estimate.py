@@ -58,7 +58,7 @@ def test_strengths_of_several_classes_sum_the_columns():
 
 
 def test_quality_weights_by_hand():
-    # Group of a, b, c: margins to the noisiest 2, 1, 0 of 3, with a share of 3/4; d, e: margins 0, 2 of 2, with 1/4.
+    # Group of a, b, c: margins to the noisiest 2, 1, 0 of 3, with a fraction of 3/4; d, e: margins 0, 2 of 2, with 1/4.
     weights = WITH_GROUPS.quality_weights(QUANTITY, balance=0.75, intra_only=False)
     assert weights == pytest.approx({"a": 0.5, "b": 0.25, "c": 0.0, "d": 0.0, "e": 0.25})
 
@@ -158,7 +158,7 @@ def test_logarithms_of_what_has_none_are_those_of_a_hundredth(value):
     )
 
 
-def test_sites_that_draw_larger_and_smaller_are_told_apart():
+def test_sites_that_draw_larger_and_smaller_are_reported_apart():
     answers = answers_of_two_groups()
     estimate = estimated(answers, seed=0, level=0.05)
     assert estimate.has_groups

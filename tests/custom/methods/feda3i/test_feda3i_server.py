@@ -138,7 +138,7 @@ def test_the_estimate_is_made_once_after_the_warm_up() -> None:
 @pytest.mark.parametrize(("scale", "found"), [("difficulty", True), ("log", False)])
 def test_groups_are_looked_for_on_the_scale_that_the_settings_say(scale: str, found: bool) -> None:
     """Sites that all draw larger, by evenly spread offsets."""
-    made = server(warmup_rounds=2, rounds=9, min_predicted_share=0.0, group_scale=scale)
+    made = server(warmup_rounds=2, rounds=9, min_predicted_fraction=0.0, group_scale=scale)
     made.before_round(round_of(3, ask=lambda *_: answers_of_one_direction()))
     assert made.estimate is not None
     assert made.estimate.has_groups == found

@@ -7,13 +7,13 @@ import pytest
 from support.pictures import SIX, Threshold, as_slices, make_data, settings
 
 from fedannot.custom.evaluation.inference import Inference
-from fedannot.custom.methods.feda3i import LEAVES
+from fedannot.custom.methods.feda3i import OUTBOUND_FIELDS
 from fedannot.custom.methods.feda3i.learning_difficulty import site_difficulty
 from fedannot.custom.methods.feda3i.quality_report import quality_report
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.task_names import ESTIMATE_QUALITY
 
-REGISTRY = OutboundRegistry(LEAVES)
+REGISTRY = OutboundRegistry(OUTBOUND_FIELDS)
 
 
 def test_quality_report_is_the_site_difficulty():
@@ -48,11 +48,11 @@ def test_quality_of_a_small_site_stays_at_the_site(cases):
     REGISTRY.check(ESTIMATE_QUALITY, report)
 
 
-@pytest.mark.parametrize(("annotated", "leaves"), [(2, False), (3, True)])
-def test_share_over_few_annotated_cases_stays_at_the_site(annotated, leaves):
+@pytest.mark.parametrize(("annotated", "outbound_fields"), [(2, False), (3, True)])
+def test_share_over_few_annotated_cases_stays_at_the_site(annotated, outbound_fields):
     report = quality_report(Threshold(1), make_data([(1,)] * annotated + [()] * 5), settings(1)).fields
     assert (report["num_samples"], report["num_annotated"]) == (annotated + 5, annotated)
-    assert ("predicted_share" in report) is leaves
+    assert ("predicted_share" in report) is outbound_fields
     REGISTRY.check(ESTIMATE_QUALITY, report)
 
 

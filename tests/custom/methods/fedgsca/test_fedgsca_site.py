@@ -12,7 +12,7 @@ from torch import nn
 
 from fedannot.custom.corrections.model import CORRECTIONS_FOLDER
 from fedannot.custom.corrections.store import revert
-from fedannot.custom.methods.fedgsca import LEAVES
+from fedannot.custom.methods.fedgsca import OUTBOUND_FIELDS
 from fedannot.custom.methods.fedgsca.records import SELECTION_FILE
 from fedannot.custom.methods.fedgsca.server import SELECTOR
 from fedannot.custom.methods.fedgsca.settings import FedGSCASettings
@@ -56,7 +56,9 @@ def test_wrong_labels_are_suspect_and_the_selector_leaves_with_its_patients(tmp_
     trained = method.train(Reader(), site.view(method, 3, {SELECTOR: SELECTOR_LISTS}))
     assert trained.fields["noise_level"] == pytest.approx(4 / 12)
     assert trained.fields["selector_patients"] == [8, 4]
-    OutboundRegistry(LEAVES).check(TRAIN, dict(trained.fields) | {"num_patients": len(set(trained.trained_on or ()))})
+    OutboundRegistry(OUTBOUND_FIELDS).check(
+        TRAIN, dict(trained.fields) | {"num_patients": len(set(trained.trained_on or ()))}
+    )
     stored = site.view(method, 3).corrections.latest()
     assert stored is not None
     assert {case.image for case in stored.corrections.cases} == {"8.png", "9.png", "10.png", "11.png"}

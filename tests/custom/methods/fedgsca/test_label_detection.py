@@ -37,7 +37,7 @@ def test_where_all_samples_are_used_as_given_corrections_are_proposed(tmp_path):
     assert [(case.image, case.state) for case in found.cases] == [("1.png", CorrectionState.PROPOSED)]
 
 
-def test_among_equally_unlikely_suspects_the_surest_comes_first(tmp_path):
+def test_among_equally_unlikely_suspects_the_most_confident_comes_first(tmp_path):
     data = make_data([0, 1, 2, 0], [0, 0, 0, 0])
     probabilities = np.array([[0.2, 0.5, 0.3], [0.9, 0.0, 0.1], [0.7, 0.3, 0.0], [0.3, 0.6, 0.1]])
     nothing = np.zeros(4, dtype=bool)

@@ -54,7 +54,7 @@ def test_bounded_losses_by_hand():
     np.testing.assert_allclose(selection.clean_probability, expected)
 
 
-# The first class is usually given (0.9 + 0.5) / 2 = 0.7, the second (0.5 + 0.3) / 2 = 0.4; no sample is of the third.
+# The first class is typically given (0.9 + 0.5) / 2 = 0.7, the second (0.5 + 0.3) / 2 = 0.4; no sample is of the third.
 TWO_CLASSES = np.array([[0.9, 0.1, 0.0], [0.5, 0.3, 0.2], [0.35, 0.5, 0.15], [0.6, 0.3, 0.1]])
 TWO_LABELS = np.array([0, 0, 1, 1])
 
@@ -63,9 +63,9 @@ TWO_LABELS = np.array([0, 0, 1, 1])
     ("probabilities", "label", "expected"),
     [
         ([0.8, 0.15, 0.05], 1, True),  # as sure of the first class as its samples are
-        ([0.65, 0.3, 0.05], 1, False),  # another class is predicted, but not as surely as usual
+        ([0.65, 0.3, 0.05], 1, False),  # another class is predicted, but not as surely as typical
         ([0.45, 0.5, 0.05], 0, True),  # little is enough for a class that the model is never sure of
-        ([0.5, 0.45, 0.05], 0, False),  # as sure of another class as usual, but surer of the label
+        ([0.5, 0.45, 0.05], 0, False),  # as sure of another class as typical, but surer of the label
         ([0.01, 0.01, 0.98], 0, False),  # a class without samples says nothing
     ],
 )

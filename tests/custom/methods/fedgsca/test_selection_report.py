@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from support.labelled_pictures import make_data, selection
 
-from fedannot.custom.methods.fedgsca import LEAVES
+from fedannot.custom.methods.fedgsca import OUTBOUND_FIELDS
 from fedannot.custom.methods.fedgsca.sample_selector import SampleSelector
 from fedannot.custom.methods.fedgsca.selection_report import selection_report
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.task_names import TRAIN
 
-REGISTRY = OutboundRegistry(LEAVES)
+REGISTRY = OutboundRegistry(OUTBOUND_FIELDS)
 SELECTOR = SampleSelector((0.2, 2.0), (0.1, 0.4), (0.8, 0.2))
 # Losses of six samples that are as probable as can be of the first or the second component of SELECTOR.
 LOSSES = np.array([0.2, 0.1, 0.3, 2.0, 1.9, 2.1])
@@ -31,18 +31,18 @@ def test_noise_level_and_selector_leave_with_the_patients_of_each_component():
 
 
 @pytest.mark.parametrize(
-    ("units", "leaves"), [("abcdef", True), ("aabdef", False), ("abcdde", False), ("abccba", True)]
+    ("units", "outbound_fields"), [("abcdef", True), ("aabdef", False), ("abcdde", False), ("abccba", True)]
 )
-def test_the_selector_stays_where_a_component_has_few_patients(units, leaves):
+def test_the_selector_stays_where_a_component_has_few_patients(units, outbound_fields):
     """A patient counts for every component that a sample of it belongs to."""
     chosen = selection([True] * 6)
     report = selection_report(make_data([0] * 6, [0] * 6, units=list(units)), chosen, SELECTOR, LOSSES)
-    assert ("selector_means" in report) is leaves
-    assert ("selector_patients" in report) is leaves
+    assert ("selector_means" in report) is outbound_fields
+    assert ("selector_patients" in report) is outbound_fields
     assert report["noise_level"] == 0.0
 
 
-def test_two_patients_of_24_who_stand_apart_cannot_be_told_from_the_selector():
+def test_two_patients_of_24_who_stand_apart_cannot_be_reported_from_the_selector():
     """Mean μ and variance σ² of a component of two are their losses, μ ± σ; such a selector stays at the site."""
     losses = np.concatenate((np.random.default_rng(0).uniform(0.1, 0.3, 22), [4.0, 5.0]))
     fitted = SampleSelector.start(losses).fitted(losses)

@@ -80,7 +80,7 @@ def digests(folder):
 AFFINES = {
     "RAS": np.diag([1.0, 2.0, 3.0, 1.0]),
     "LPS": np.diag([-1.0, -2.0, 3.0, 1.0]),
-    "axes swapped": np.array([[0, 0, 1.5, -4], [-1, 0, 0, 7], [0, 2, 0, 1], [0, 0, 0, 1.0]]),
+    "axes confused": np.array([[0, 0, 1.5, -4], [-1, 0, 0, 7], [0, 2, 0, 1], [0, 0, 0, 1.0]]),
 }
 
 

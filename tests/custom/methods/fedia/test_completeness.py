@@ -115,7 +115,7 @@ def test_values_that_give_no_weights_are_refused(completeness, loss, reason):
 
 
 @pytest.mark.parametrize(("predicted", "matched", "value"), [(10, 4, 0.4), (10, 10, 1.0), (3, 0, 0.0), (0, 0, 1.0)])
-def test_matched_lesions_give_the_share_of_the_predicted_ones(predicted, matched, value):
+def test_matched_lesions_give_the_fraction_of_the_predicted_ones(predicted, matched, value):
     estimate = Completeness.of_matches(7, predicted, matched)
     assert (estimate.value, estimate.num_annotated, estimate.num_predicted) == (value, 7, predicted)
     assert estimate.is_estimable == (predicted > 0)

@@ -6,13 +6,13 @@ from typing import Any
 import torch
 from support.pictures import SIX, Threshold, as_slices, make_data
 
-from fedannot.custom.methods.fedia import LEAVES
+from fedannot.custom.methods.fedia import OUTBOUND_FIELDS
 from fedannot.custom.methods.fedia.completeness_report import completeness_report
 from fedannot.custom.methods.fedia.settings import FedIASettings
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.task_names import ESTIMATE_COMPLETENESS
 
-REGISTRY = OutboundRegistry(LEAVES)
+REGISTRY = OutboundRegistry(OUTBOUND_FIELDS)
 
 
 def settings(num_classes: int, **values: Any) -> FedIASettings:
@@ -51,7 +51,7 @@ def test_the_sums_are_over_the_cases_that_stay_at_the_site():
     assert answer.samples["num_annotated_lesions"].values[:, 0].tolist() == [1, 2, 1, 0]
 
 
-def test_where_completeness_is_established_the_report_says_how_sure_it_is():
+def test_where_completeness_is_confirmed_the_report_says_how_sure_it_is():
     data = make_data([(1,), (1, 2), (2,), ()])
     images = [case.label[:, None].float() for case in data.cases]
     images[3][..., 8:12, 2:6] = 1.0

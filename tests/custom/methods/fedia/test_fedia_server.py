@@ -9,8 +9,8 @@ from support.rounds import BLOCKS, NoModels, as_record, round_of
 
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.methods.fedia.completeness import Completeness, IouLine
-from fedannot.custom.methods.fedia.established_weights import established_weights
-from fedannot.custom.methods.fedia.outbound import JUDGEMENT
+from fedannot.custom.methods.fedia.confirmed_weights import confirmed_weights
+from fedannot.custom.methods.fedia.outbound import ASSESSMENT
 from fedannot.custom.methods.fedia.server import FedIAServer
 from fedannot.custom.methods.fedia.settings import FedIASettings
 from fedannot.custom.task_names import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
@@ -48,12 +48,12 @@ def loss_of(iou: float) -> float:
 OWN = {"weighting": "established", "estimator": "sure", "trigger": "estimate", "additions": "lesions"}
 
 
-class JudgedSites(Sites):
+class PredictedSites(Sites):
     """Say how sure their completeness is, too: value, ends of the interval, recall and precision."""
 
-    def __init__(self, judged: Mapping[str, tuple[float, ...] | None], corrects: Iterable[str] = ()) -> None:
-        super().__init__(dict.fromkeys(judged, (4, 10, 4)), corrects)
-        self.judged, self.has_corrected = dict(judged), set[str]()
+    def __init__(self, predicted: Mapping[str, tuple[float, ...] | None], corrects: Iterable[str] = ()) -> None:
+        super().__init__(dict.fromkeys(predicted, (4, 10, 4)), corrects)
+        self.predicted, self.has_corrected = dict(predicted), set[str]()
 
     def __call__(self, task: str, sites: Collection[str] | None = None) -> Reports:
         answers = super().__call__(task, sites)
@@ -61,12 +61,12 @@ class JudgedSites(Sites):
             self.has_corrected |= set(answers)
             return answers
         for site, answer in answers.items():
-            if (values := self.judged[site]) is not None:
-                answer |= dict(zip(JUDGEMENT, values, strict=True))
+            if (values := self.predicted[site]) is not None:
+                answer |= dict(zip(ASSESSMENT, values, strict=True))
         return {site: answer for site, answer in answers.items() if sites is None or site in sites}
 
 
-class Course:
+class RoundLoop:
     """The rounds of a run as its method sees them."""
 
     def __init__(self, sites: Sites, **settings: Any) -> None:
@@ -108,7 +108,7 @@ class Course:
         return self.server.describe(self.round(len(self.history)))
 
 
-def finish(made: Course, ious: Mapping[str, float], corrected: Collection[str] = ()) -> None:
+def finish(made: RoundLoop, ious: Mapping[str, float], corrected: Collection[str] = ()) -> None:
     """Add the record of a round with the IoU of every site that took part; NaN for one without annotations."""
     reports = {}
     for site, iou in ious.items():
@@ -120,9 +120,9 @@ def finish(made: Course, ious: Mapping[str, float], corrected: Collection[str] =
 
 def after_warmup(
     sites: Sites, ious: Iterable[float] = (0.2, 0.3, 0.4), names: Iterable[str] = ("a", "b"), **settings: Any
-) -> Course:
+) -> RoundLoop:
     """A run whose estimate is made; IoU lines grow by 0.1 a round unless said otherwise."""
-    made = Course(sites, **settings)
+    made = RoundLoop(sites, **settings)
     for iou in ious:
         finish(made, dict.fromkeys(names, iou))
     made.before_round(len(made.history) + 1)
@@ -131,7 +131,7 @@ def after_warmup(
 
 def test_the_estimate_is_made_once_after_the_warm_up() -> None:
     sites = Sites({"a": (4, 10, 3), "b": (9, 9, 9)})
-    made = Course(sites)
+    made = RoundLoop(sites)
     for round_number in (1, 2, 3):
         made.before_round(round_number)
         assert made.stage(round_number) == "warm-up"
@@ -281,7 +281,7 @@ def test_a_site_that_is_absent_for_five_rounds_is_not_waited_for() -> None:
 
 def test_sites_without_a_line_are_not_waited_for() -> None:
     sites = Sites({"a": (4, 10, 3), "b": (0, 5, 0)}, corrects="a")
-    made = Course(sites)
+    made = RoundLoop(sites)
     for _ in range(3):
         finish(made, {"a": 0.2, "b": math.nan})
     made.before_round(4)
@@ -311,12 +311,12 @@ def test_a_restart_goes_on_with_the_same_estimate_line_and_corrections() -> None
     made = after_warmup(sites)
     finish(made, {"a": 0.0, "b": 0.0})
     made.before_round(5)
-    again = Course(sites)
+    again = RoundLoop(sites)
     again.history = made.history
     again.server.restore(made.server.state(), [as_record(one) for one in made.history])
     expected = {"a": Completeness(0.4, 4, 10), "b": Completeness(1.0, 9, 9)}
     assert again.server.completeness == made.server.completeness == expected
-    assert (again.server._warmup_end, again.server._due, again.server._corrected) == (3, {"b"}, {"a": 5})
+    assert (again.server._warmup_end, again.server._pending, again.server._corrected) == (3, {"b"}, {"a": 5})
     # Who is asked next follows from the lines of the warm-up.
     finish(again, {"a": 0.9, "b": 0.9}, corrected="a")
     again.before_round(6)
@@ -324,7 +324,7 @@ def test_a_restart_goes_on_with_the_same_estimate_line_and_corrections() -> None
 
 
 def test_a_run_that_branches_from_federated_averaging_has_neither_estimate_nor_corrections() -> None:
-    made = Course(Sites())
+    made = RoundLoop(Sites())
     made.server.restore({}, [])
     assert made.server.completeness is None
     assert made.server._corrected == {}
@@ -343,7 +343,7 @@ def test_a_loss_of_nothing_takes_no_more_than_the_bounds_allow() -> None:
 
 
 def test_a_stop_while_sites_are_asked_decides_nothing() -> None:
-    made = Course(Sites({"a": (4, 10, 3)}))
+    made = RoundLoop(Sites({"a": (4, 10, 3)}))
     for _ in range(3):
         finish(made, {"a": 0.2})
     made.server.before_round(made.round(4, stopped=True))
@@ -351,7 +351,7 @@ def test_a_stop_while_sites_are_asked_decides_nothing() -> None:
 
 
 def test_sites_without_estimate_or_line_are_named() -> None:
-    made = Course(Sites({"a": (4, 10, 3), "b": (0, 0, 0)}))
+    made = RoundLoop(Sites({"a": (4, 10, 3), "b": (0, 0, 0)}))
     for _ in range(3):
         finish(made, {"a": 0.2, "b": math.nan})
     made.num_samples["c"] = 5
@@ -366,7 +366,7 @@ def test_sites_without_estimate_or_line_are_named() -> None:
 
 
 def test_the_summary_has_each_sites_estimate() -> None:
-    made = Course(Sites({"a": (4, 10, 3)}))
+    made = RoundLoop(Sites({"a": (4, 10, 3)}))
     assert made.described() == {"completeness": None}
     assert made.server.rounds_of_averaging == 3
     made = after_warmup(Sites({"a": (4, 10, 3)}), names="a")
@@ -385,10 +385,10 @@ def test_the_summary_has_each_sites_estimate() -> None:
 COMPLETE, HALF = (1.0, 0.96, 1.0, 1.0, 0.9), (0.5, 0.4, 0.6, 1.0, 0.9)
 
 
-def test_where_nothing_is_established_it_is_federated_averaging() -> None:
+def test_where_nothing_is_confirmed_it_is_federated_averaging() -> None:
     # An interval that reaches one; one that ends too close to it; no interval at all.
-    judged = {"a": COMPLETE, "b": (0.8, 0.6, 0.96, 1.0, 0.9), "c": None}
-    sites = JudgedSites(judged, corrects="abc")
+    predicted = {"a": COMPLETE, "b": (0.8, 0.6, 0.96, 1.0, 0.9), "c": None}
+    sites = PredictedSites(predicted, corrects="abc")
     made = after_warmup(sites, names="abc", **OWN)
     assert sites.asked == [(ESTIMATE_COMPLETENESS, 4, None), (CORRECT_ANNOTATIONS, 4, [])]
     assert made.stage(4) == "federated averaging"
@@ -396,8 +396,8 @@ def test_where_nothing_is_established_it_is_federated_averaging() -> None:
     assert not made.has_rule(4)
 
 
-def test_a_site_whose_completeness_is_established_corrects_at_once_and_weighs_less() -> None:
-    sites = JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b")
+def test_a_site_whose_completeness_is_confirmed_corrects_at_once_and_weighs_less() -> None:
+    sites = PredictedSites({"a": COMPLETE, "b": HALF}, corrects="b")
     made = after_warmup(sites, **OWN)
     assert sites.asked == [(ESTIMATE_COMPLETENESS, 4, None), (CORRECT_ANNOTATIONS, 4, ["b"])]
     for number in (4, 5):
@@ -409,29 +409,29 @@ def test_a_site_whose_completeness_is_established_corrects_at_once_and_weighs_le
         finish(made, {"a": 0.5, "b": 0.5}, corrected="b")
         made.before_round(number + 1)
     found = made.described()["completeness"]["b"]
-    assert (found["estimate"], found["low"], found["high"], found["is_established"]) == (0.5, 0.4, 0.6, True)
+    assert (found["estimate"], found["low"], found["high"], found["is_confirmed"]) == (0.5, 0.4, 0.6, True)
     assert found["corrected_before_round"] == 4
-    assert made.described()["completeness"]["a"]["is_established"] is False
+    assert made.described()["completeness"]["a"]["is_confirmed"] is False
     assert made.said[0].startswith("Completeness of a: 1.00 (0.96 to 1.00); 4 lesions annotated, 10 predicted; the mod")
 
 
 @pytest.mark.parametrize(("recall", "precision"), [(0.69, 0.9), (0.9, 0.69), (math.nan, math.nan)])
-def test_a_model_that_is_not_fit_to_judge_corrects_nothing(recall: float, precision: float) -> None:
-    sites = JudgedSites({"a": COMPLETE, "b": (0.5, 0.4, 0.6, recall, precision)}, corrects="b")
+def test_a_model_that_is_not_fit_as_a_reference_corrects_nothing(recall: float, precision: float) -> None:
+    sites = PredictedSites({"a": COMPLETE, "b": (0.5, 0.4, 0.6, recall, precision)}, corrects="b")
     made = after_warmup(sites, **OWN)
     assert sites.asked[-1] == (CORRECT_ANNOTATIONS, 4, [])
     weights = made.server.weights(made.round(4))
     assert weights is not None
-    assert weights.of("a")["first"] == established_weights({"a": 10, "b": 10}, {"b": 0.5}, 0.2)["a"]
+    assert weights.of("a")["first"] == confirmed_weights({"a": 10, "b": 10}, {"b": 0.5}, 0.2)["a"]
 
 
-def test_sites_that_have_not_corrected_are_judged_again_half_way_through_the_remaining_rounds() -> None:
-    sites = JudgedSites({"a": COMPLETE, "b": (0.5, 0.4, 0.6, 0.5, 0.9), "c": HALF}, corrects="bc")
+def test_sites_that_have_not_corrected_are_predicted_again_half_way_through_the_remaining_rounds() -> None:
+    sites = PredictedSites({"a": COMPLETE, "b": (0.5, 0.4, 0.6, 0.5, 0.9), "c": HALF}, corrects="bc")
     made = after_warmup(sites, names="abc", rounds=9, **OWN)
     for number in range(4, 9):
         finish(made, dict.fromkeys("abc", 0.5), corrected=sites.has_corrected)
         # By then the model sees enough.
-        sites.judged["b"] = HALF
+        sites.predicted["b"] = HALF
         made.before_round(number + 1)
     asked = [(task, number, names) for task, number, names in sites.asked if names != []]
     # Rounds 4 to 9 remain; the second half begins with round 7.
@@ -443,20 +443,20 @@ def test_sites_that_have_not_corrected_are_judged_again_half_way_through_the_rem
     ]
 
 
-def test_without_corrections_there_are_established_weights_alone() -> None:
-    sites = JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b")
+def test_without_corrections_there_are_confirmed_weights_alone() -> None:
+    sites = PredictedSites({"a": COMPLETE, "b": HALF}, corrects="b")
     made = after_warmup(sites, correction=False, **OWN)
     assert [task for task, *_ in sites.asked] == [ESTIMATE_COMPLETENESS]
     assert made.server.weights(made.round(4)) is not None
-    alone = after_warmup(JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b"), **OWN | {"weighting": "quantity"})
+    alone = after_warmup(PredictedSites({"a": COMPLETE, "b": HALF}, corrects="b"), **OWN | {"weighting": "quantity"})
     assert alone.server.weights(alone.round(4)) is None
     assert alone.server._corrected == {"b": 4}
 
 
 def test_a_restart_knows_estimates_and_corrections_of_the_own_form() -> None:
-    sites = JudgedSites({"a": COMPLETE, "b": HALF, "c": (0.4, 0.3, 0.5, 0.1, 0.1)}, corrects="b")
+    sites = PredictedSites({"a": COMPLETE, "b": HALF, "c": (0.4, 0.3, 0.5, 0.1, 0.1)}, corrects="b")
     made = after_warmup(sites, names="abc", **OWN)
-    again = Course(sites, **OWN)
+    again = RoundLoop(sites, **OWN)
     again.server.restore(made.server.state(), [as_record(one) for one in made.history])
     assert again.server.completeness == made.server.completeness
     again.num_samples = made.num_samples
@@ -468,7 +468,7 @@ def test_a_restart_knows_estimates_and_corrections_of_the_own_form() -> None:
 
 
 def test_a_site_that_lost_its_corrections_is_asked_again_in_the_own_form() -> None:
-    sites = JudgedSites({"a": COMPLETE, "b": HALF}, corrects="b")
+    sites = PredictedSites({"a": COMPLETE, "b": HALF}, corrects="b")
     made = after_warmup(sites, **OWN)
     finish(made, {"a": 0.5, "b": 0.5})
     made.before_round(5)
@@ -476,7 +476,7 @@ def test_a_site_that_lost_its_corrections_is_asked_again_in_the_own_form() -> No
 
 
 @pytest.mark.parametrize("change", [{"weighting": "established"}, {"trigger": "estimate"}])
-def test_what_is_to_be_established_needs_an_estimator_with_intervals(change: dict[str, str]) -> None:
+def test_what_is_to_be_confirmed_needs_an_estimator_with_intervals(change: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"key 'estimator' is 'counts': .* need estimator = sure"):
         FedIASettings.model_validate(change)
     FedIASettings.model_validate({"trigger": "estimate", "correction": False})

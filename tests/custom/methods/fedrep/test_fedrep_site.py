@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from support.personal import DATA, changed, received, site_half, train_round, values
+from support.personal import DATA, changed, received, site_part, train_round, values
 from support.site_views import HandmadeSite
 
 from fedannot.custom.training.batch import Batch
 
 
 def test_the_representation_is_shared_and_its_own_head_goes_back_as_it_came(tmp_path: Path) -> None:
-    method = site_half("fedrep")
+    method = site_part("fedrep")
     network = received(method)
     before = values(network)
     personal, _ = train_round(method, network, tmp_path)
@@ -23,7 +23,7 @@ def test_the_representation_is_shared_and_its_own_head_goes_back_as_it_came(tmp_
 
 
 def test_the_head_is_trained_with_the_representation_fixed_and_then_the_other_way_round(tmp_path: Path) -> None:
-    method = site_half("fedrep", head_epochs=2)
+    method = site_part("fedrep", head_epochs=2)
     network = received(method)
     personal = method.start(network, seed=1)
     model, batches = method.local_model(network, personal), method.batches(DATA, network)

@@ -62,7 +62,7 @@ def test_it_is_the_best_of_all_by_the_score_that_counts(num_classes: int, bias: 
     assert bias == 0 or (chosen > 0.5) == (bias > 0)
 
 
-def test_of_equally_good_ones_it_is_the_usual_one() -> None:
+def test_of_equally_good_ones_it_is_the_typical_one() -> None:
     data = make_data([(1,), (1,)])
     cases = [replace(case, image=20 * case.label[:, None].float() - 10) for case in data.cases]
     assert own_threshold(Logits(), cases, 1, Inference(2)) == 0.5

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.personal import DATA, PERSONAL, received, same, site_half, train_round, values
+from support.personal import DATA, PERSONAL, received, same, site_part, train_round, values
 from support.site_views import HandmadeSite
 
 from fedannot.apps.reports.local_models import read_local_model
@@ -28,7 +28,7 @@ ALL = pytest.mark.parametrize("name", PERSONAL)
 def test_a_round_trains_and_the_same_seed_gives_the_same_bits(tmp_path: Path, name: str) -> None:
     results = []
     for folder in ("one", "other"):
-        method = site_half(name)
+        method = site_part(name)
         network = received(method)
         start = method.start(received(method), seed=1)
         personal, loss = train_round(method, network, tmp_path / folder)
@@ -40,7 +40,7 @@ def test_a_round_trains_and_the_same_seed_gives_the_same_bits(tmp_path: Path, na
 
 @ALL
 def test_the_shared_part_has_no_tensor_of_the_personal_one(tmp_path: Path, name: str) -> None:
-    method = site_half(name)
+    method = site_part(name)
     network = received(method)
     personal, _ = train_round(method, network, tmp_path)
     own = [tensor for tensor in personal.values() if tensor.numel() > 1]
@@ -53,7 +53,7 @@ def test_the_shared_part_has_no_tensor_of_the_personal_one(tmp_path: Path, name:
 
 @ALL
 def test_the_personal_part_is_none_of_the_shared_networks_tensors(name: str) -> None:
-    method = site_half(name)
+    method = site_part(name)
     network = received(method)
     storages = {tensor.data_ptr() for tensor in network.state_dict().values()}
     personal = method.start(network, seed=1)
@@ -62,7 +62,7 @@ def test_the_personal_part_is_none_of_the_shared_networks_tensors(name: str) -> 
 
 @ALL
 def test_the_local_model_gives_logits(name: str) -> None:
-    method = site_half(name)
+    method = site_part(name)
     network = received(method)
     model = method.local_model(network, method.start(network, seed=1)).eval()
     assert model(torch.zeros(2, 1, 16, 16)).shape == (2, 2, 16, 16)
@@ -82,7 +82,7 @@ class Counting(PersonalSite):
     def train_both(self, shared, personal, batches, site):  # type: ignore[no-untyped-def]
         with torch.no_grad():
             personal.weight += 1.0
-        return site_half("ditto").train_both(shared, shared, batches, site)
+        return site_part("ditto").train_both(shared, shared, batches, site)
 
     def local_model(self, shared: torch.nn.Module, personal: torch.nn.Module) -> torch.nn.Module:
         del shared
@@ -90,7 +90,7 @@ class Counting(PersonalSite):
 
 
 def counting() -> Counting:
-    return Counting(site_half("ditto").settings)
+    return Counting(site_part("ditto").settings)
 
 
 def count(method: Counting, site: HandmadeSite, number: int, **changes: object) -> float:
@@ -118,7 +118,7 @@ def test_a_round_that_is_done_once_more_begins_where_it_began(tmp_path: Path) ->
 
 
 def test_every_site_begins_with_a_personal_part_of_its_own(tmp_path: Path) -> None:
-    method = site_half("decoupled")
+    method = site_part("decoupled")
     found = []
     for name in ("site-1", "site-2"):
         site = HandmadeSite(tmp_path / name, DATA, name=name)
@@ -157,7 +157,7 @@ def test_the_last_model_is_kept_with_the_scores_of_what_is_a_model(
     tmp_path: Path, data_folder: Path, name: str, models: set[str], way: str
 ) -> None:
     """A shared part that is no model by itself has no score."""
-    method, site = site_half(name), HandmadeSite(tmp_path, data_folder=data_folder)
+    method, site = site_part(name), HandmadeSite(tmp_path, data_folder=data_folder)
     method.train(received(method), site.view(method, 1))
     network, view = received(method), site.view(method, 1)
     if way == "task":
@@ -177,7 +177,7 @@ def test_the_last_model_is_kept_with_the_scores_of_what_is_a_model(
 
 
 def test_a_site_that_asks_for_it_keeps_its_model_with_a_threshold_of_its_own(tmp_path: Path, data_folder: Path) -> None:
-    method, site = site_half("ditto", own_threshold=True), HandmadeSite(tmp_path, data_folder=data_folder)
+    method, site = site_part("ditto", own_threshold=True), HandmadeSite(tmp_path, data_folder=data_folder)
     method.train(received(method), site.view(method, 1))
     network, view = received(method), site.view(method, 1)
     method.answer(KEEP_MODEL, network, view)
@@ -200,7 +200,7 @@ def test_a_site_that_asks_for_it_keeps_its_model_with_a_threshold_of_its_own(tmp
 
 
 def test_without_a_threshold_the_kept_file_has_none(tmp_path: Path, data_folder: Path) -> None:
-    method, site = site_half("ditto"), HandmadeSite(tmp_path, data_folder=data_folder)
+    method, site = site_part("ditto"), HandmadeSite(tmp_path, data_folder=data_folder)
     method.answer(KEEP_MODEL, received(method), site.view(method, 1))
     kept = torch.load(site.run_folder / PERSONAL_FOLDER / LOCAL_MODEL_FILE, weights_only=True)
     assert set(kept) == {"shared", "personal", "round"}
@@ -210,7 +210,7 @@ def test_a_site_without_validation_cases_says_that_nothing_is_scored(tmp_path: P
     lone = shutil.copytree(data_folder, tmp_path / "lone")
     datalist = json.loads((lone / "datalist.json").read_text(encoding="utf-8"))
     (lone / "datalist.json").write_text(json.dumps({"training": datalist["training"]}), encoding="utf-8")
-    method, site = site_half("ditto"), HandmadeSite(tmp_path, data_folder=lone)
+    method, site = site_part("ditto"), HandmadeSite(tmp_path, data_folder=lone)
     method.train(received(method), site.view(method, 1))
     method.after_run(received(method), site.view(method, 1))
     assert (site.run_folder / PERSONAL_FOLDER / LOCAL_MODEL_FILE).is_file()

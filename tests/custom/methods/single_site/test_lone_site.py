@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from support.personal import DATA, averaged_alone, received, same, site_half, train_round, values
+from support.personal import DATA, averaged_alone, received, same, site_part, train_round, values
 from support.site_views import HandmadeSite
 
 
 def test_it_sends_back_what_it_got_and_trains_alone(tmp_path: Path) -> None:
-    method = site_half("single_site")
+    method = site_part("single_site")
     network = received(method)
     before = values(network)
     personal, _ = train_round(method, network, tmp_path)

@@ -1,0 +1,152 @@
+"""An estimate of one parameter of a site's channel, and the fields in which it leaves the site."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ..outbound.fields import MINIMUM_CASES, OutboundField
+
+if TYPE_CHECKING:
+    # Settings declare what leaves, and load no numpy.
+    from .bootstrap import Interval
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One parameter of one class at one site.
+
+    Attributes:
+        patients: patients or volumes behind it.
+        value: the estimate; NaN where it is not defined or withheld.
+        low: lower end of its 90 % interval.
+        high: upper end.
+        slope: what the site's own estimate makes of an injected error, as a fraction of it; NaN where it was not tried.
+        auroc: how well cases with an injected error are distinguished from others, 0.5 for not at all; NaN as above.
+    """
+
+    patients: int
+    value: float
+    low: float
+    high: float
+    slope: float = math.nan
+    auroc: float = math.nan
+
+    @classmethod
+    def of_interval(cls, patients: int, interval: "Interval") -> "Estimate":
+        """Take over an interval."""
+        return cls(patients, interval.value, interval.low, interval.high)
+
+    @classmethod
+    def unknown(cls, patients: int = 0) -> "Estimate":
+        """Return what stands for an estimate that cannot be made."""
+        return cls(patients, math.nan, math.nan, math.nan)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there are a value and an interval."""
+        return all(map(math.isfinite, (self.value, self.low, self.high)))
+
+    def corrected(self) -> "Estimate":
+        """Return the estimate divided by the slope of error injection, as it is where that is unknown or not above 0.
+
+        For parameters whose neutral value is 0.
+        """
+        if not (math.isfinite(self.slope) and self.slope > 0):
+            return self
+        value, low, high = (number / self.slope for number in (self.value, self.low, self.high))
+        return replace(self, value=value, low=low, high=high)
+
+    def outbound(self) -> "Estimate":
+        """Return what may leave the site: three digits of each number, none over fewer patients than the minimum."""
+        if self.patients < MINIMUM_CASES:
+            return Estimate.unknown()
+        numbers = (self.value, self.low, self.high, self.slope, self.auroc)
+        return Estimate(self.patients, *(three_digits(number) for number in numbers))
+
+
+def three_digits(number: float) -> float:
+    """Return a number rounded to three significant digits; NaN and infinities as they are.
+
+    Example:
+        >>> three_digits(-3.14159), three_digits(0.0012345)
+        (-3.14, 0.00123)
+    """
+    return float(f"{number:.3g}") if math.isfinite(number) else number
+
+
+_NUMBERS = {
+    "": "",
+    "_low": ", lower end of its 90 % interval",
+    "_high": ", upper end of its 90 % interval",
+    "_slope": ", what the site's estimate makes of an injected error: whether such an error would be seen",
+    "_auroc": ", how well cases with an injected error are distinguished from others: whether it would be seen",
+}
+
+_ON_THE_SCALE = ("", "_low", "_high")
+
+
+def estimate_fields(
+    name: str,
+    task: str,
+    reason: str,
+    *,
+    calibrated: bool,
+    length: int | None = None,
+    limits: tuple[float, float] | None = None,
+) -> tuple[OutboundField, ...]:
+    """Return what a site sends of a parameter: numbers with three digits, and the patients behind each.
+
+    Args:
+        name: of the parameter.
+        task: whose answer holds it.
+        reason: why the server needs it.
+        calibrated: whether the site tests its estimate by injected errors.
+        length: number of estimates; None for one per class.
+        limits: smallest and largest value of the estimate and of its interval.
+    """
+    endings = [ending for ending in _NUMBERS if calibrated or ending in _ON_THE_SCALE]
+    numbers = (
+        OutboundField(
+            name + ending,
+            (task,),
+            "numbers",
+            reason + _NUMBERS[ending],
+            f"{name}_patients",
+            length=length,
+            limits=limits if ending in _ON_THE_SCALE else None,
+        )
+        for ending in endings
+    )
+    counts = OutboundField(
+        f"{name}_patients", (task,), "counts", f"patients or volumes behind {name}", length=length, follows_model=True
+    )
+    return (*numbers, counts)
+
+
+def sent(name: str, estimates: Sequence[Estimate], *, calibrated: bool) -> dict[str, Any]:
+    """Return estimates of a parameter as the fields that :func:`estimate_fields` declares; they leave the site."""
+    leaving = [estimate.outbound() for estimate in estimates]
+    fields: dict[str, Any] = {
+        name: [one.value for one in leaving],
+        f"{name}_low": [one.low for one in leaving],
+        f"{name}_high": [one.high for one in leaving],
+        f"{name}_patients": [one.patients for one in leaving],
+    }
+    if calibrated:
+        fields |= {f"{name}_slope": [one.slope for one in leaving], f"{name}_auroc": [one.auroc for one in leaving]}
+    return fields
+
+
+def received(name: str, fields: Mapping[str, Any]) -> tuple[Estimate, ...]:
+    """Read estimates of a parameter from fields that the guard has checked."""
+    nothing = [float("nan")] * len(fields[name])
+    columns = (
+        fields[f"{name}_patients"],
+        fields[name],
+        fields[f"{name}_low"],
+        fields[f"{name}_high"],
+        fields.get(f"{name}_slope", nothing),
+        fields.get(f"{name}_auroc", nothing),
+    )
+    return tuple(Estimate(*values) for values in zip(*columns, strict=True))

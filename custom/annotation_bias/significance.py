@@ -1,0 +1,141 @@
+"""What the estimates of all sites show: effects that are significant, large enough, and of a kind that is seen."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from .estimate import Estimate
+from .parameters import ParameterKey
+from .reference_level import standard_error_of
+from .statuses import Evidence, EvidenceCode, ReferenceLevel, Status, TestResult
+from .thresholds import THRESHOLDS
+
+_UNTRIED = Evidence(EvidenceCode.INJECTED_ERRORS_UNTRIED)
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """When a parameter of a site deviates.
+
+    Attributes:
+        neutral: its value where nothing is wrong, such as the reference level of the offsets.
+        floor: smaller deviations are not acted on: 0.5 px of the network's resolution for an offset.
+        standard_error: of the neutral value.
+        smallest_auroc: a error injection below this cannot tell.
+        slopes: nor can one whose slope is outside of these.
+        doubted: why nothing can be tested whatever the estimate is; None where it can.
+    """
+
+    neutral: float
+    floor: float
+    standard_error: float = 0.0
+    smallest_auroc: float = THRESHOLDS.min_auroc
+    slopes: tuple[float, float] = THRESHOLDS.slopes
+    doubted: Evidence | None = None
+
+    @classmethod
+    def of_reference_level(cls, level: ReferenceLevel, floor: float) -> "Criterion":
+        """Return the criterion of offsets: neutral is the reference level."""
+        doubted = None if level.is_confident else Evidence(EvidenceCode.REFERENCE_UNSURE)
+        return cls(level.value, floor, level.standard_error, doubted=doubted)
+
+    def doubt(self, estimate: Estimate) -> Evidence | None:
+        """Return why nothing can be tested; None where it can. What was not calibrated cannot be."""
+        if self.doubted is not None:
+            return self.doubted
+        if not estimate.auroc >= self.smallest_auroc:
+            if math.isnan(estimate.auroc):
+                return _UNTRIED
+            return Evidence(EvidenceCode.AUROC_LOW, {"auroc": estimate.auroc})
+        if math.isnan(estimate.slope):
+            return _UNTRIED
+        if not self.slopes[0] <= estimate.slope <= self.slopes[1]:
+            return Evidence(EvidenceCode.SLOPE_OFF, {"slope": estimate.slope})
+        return None
+
+
+def confirmed(
+    estimates: Mapping[str, Mapping[ParameterKey, Estimate]],
+    criteria: Mapping[str, Mapping[ParameterKey, Criterion]],
+    *,
+    level: float = THRESHOLDS.test_level,
+) -> dict[str, dict[ParameterKey, TestResult]]:
+    """Test which parameters of which sites differ from neutral (Holm over all of them).
+
+    An effect is confirmed if its corrected p-value is at most the level, it exceeds the floor, and the site's
+    error injection says that such an error would be seen there. The p-value is that of a t-test with the estimate's
+    interval as its standard error, on one patient less than there are.
+
+    Args:
+        estimates: by site and parameter.
+        criteria: as above, as a site may have a zero of its own; what has none is not assessed.
+        level: of the whole family of tests.
+    """
+    keys = [
+        (site, name)
+        for site in sorted(estimates)
+        for name in sorted(estimates[site])
+        if name in criteria.get(site, {})
+        and estimates[site][name].is_known
+        # What cannot be decided is not tested, and makes nothing else harder to prove.
+        and criteria[site][name].doubt(estimates[site][name]) is None
+    ]
+    p_values = [_p_value(estimates[site][name], criteria[site][name]) for site, name in keys]
+    corrected = dict(zip(keys, holm(p_values), strict=True))
+    return {
+        site: {
+            name: _result(estimates[site][name], criteria[site][name], corrected.get((site, name)), level)
+            for name in sorted(estimates[site])
+            if name in criteria.get(site, {})
+        }
+        for site in sorted(estimates)
+    }
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p-values corrected for their number (Holm, 1979).
+
+    Whoever rejects where a corrected p-value is at most α makes any false rejection at all, be it one or several, with
+    a probability of at most α (family-wise error rate), however the tests depend on each other.
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03])
+        [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p_values, kind="stable")
+    factors = len(p_values) - np.arange(len(p_values))
+    rising = np.minimum(np.maximum.accumulate(np.asarray(p_values, dtype=np.float64)[order] * factors), 1.0)
+    corrected = np.empty(len(p_values))
+    corrected[order] = rising
+    return [float(value) for value in corrected]
+
+
+def _standard_error(estimate: Estimate, criterion: Criterion) -> float:
+    return math.hypot(standard_error_of(estimate), criterion.standard_error)
+
+
+def _p_value(estimate: Estimate, criterion: Criterion) -> float:
+    effect, error = abs(estimate.value - criterion.neutral), _standard_error(estimate, criterion)
+    if error == 0 or estimate.patients < 2:
+        # An interval without width says nothing of how sure it is where there is one patient, and everything else.
+        return 1.0 if effect == 0 or estimate.patients < 2 else 0.0
+    return float(2 * stats.t.sf(effect / error, estimate.patients - 1))
+
+
+def _result(estimate: Estimate, criterion: Criterion, p_value: float | None, level: float) -> TestResult:
+    if not estimate.is_known:
+        why = criterion.doubted or Evidence(EvidenceCode.NO_ESTIMATE)
+        return TestResult(math.nan, math.nan, math.nan, Status.UNKNOWN, (why,))
+    effect, error = estimate.value - criterion.neutral, _standard_error(estimate, criterion)
+    if p_value is None:
+        doubt = criterion.doubt(estimate)
+        return TestResult(effect, error, math.nan, Status.UNKNOWN, () if doubt is None else (doubt,))
+    if p_value > level:
+        status = Status.NOT_SIGNIFICANT
+    else:
+        status = Status.SMALL if abs(effect) < criterion.floor else Status.CONFIRMED
+    thresholds = Evidence(EvidenceCode.THRESHOLDS, {"level": level, "minimum_effect": criterion.floor})
+    return TestResult(effect, error, p_value, status, (thresholds,))

@@ -1,0 +1,72 @@
+"""What sites and server say of two models, put together; and what two averages together tell of single sites."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ...aggregation.influence import InfluenceBounds
+from ...aggregation.weighting import LayerWeights
+from ...annotation_bias.estimate import Estimate
+from ...annotation_bias.reference_level import standard_error_of
+from .records import RollbackRoundRecord
+from .thresholds import THRESHOLDS
+
+# 90 % of a normal distribution lie within so many standard deviations.
+_DEVIATIONS = 1.6449
+
+
+def fewest_found(weights: LayerWeights, samples: Mapping[str, int]) -> int:
+    """Return of how few sites a combination of two averages can be: one by weights, one by numbers of samples.
+
+    Sites whose weights have one ratio to their numbers vanish together from a combination; the others are left.
+
+    Args:
+        weights: of the sites in both.
+        samples: of these sites.
+    """
+    numbers = np.array([samples[site] for site in weights.sites], dtype=np.float64)
+    ratios = weights.values / numbers[:, None]
+    alike = np.isclose(ratios[:, None], ratios[None], rtol=THRESHOLDS.same_ratio, atol=0).sum(axis=1)
+    return len(weights.sites) - int(alike.max())
+
+
+def negative(gain: Estimate) -> Estimate:
+    """Return by how much the other one of two models is better."""
+    return Estimate(gain.patients, -gain.value, -gain.high, -gain.low)
+
+
+def pooled_gains(gains: Mapping[str, Estimate], of_server: Estimate | None, bounds: InfluenceBounds) -> Estimate:
+    """Return the mean gain over the patients of sites, as far as their claims count, and of the server.
+
+    Args:
+        gains: known ones, by site.
+        of_server: on the server's reviewed patients; None where it has none.
+        bounds: on what one site can do.
+    """
+    of_sites = (
+        pooled_gain(gains, bounds.mean_weights({site: one.patients for site, one in gains.items()})) if gains else None
+    )
+    both = {name: one for name, one in (("sites", of_sites), ("server", of_server)) if one is not None}
+    return pooled_gain(both, {name: float(one.patients) for name, one in both.items()})
+
+
+def pooled_gain(gains: Mapping[str, Estimate], weights: Mapping[str, float]) -> Estimate:
+    """Return the weighted mean of sites' gains, with the interval that follows from theirs.
+
+    Args:
+        gains: known ones, by site.
+        weights: of these sites, positive; only their ratios count.
+    """
+    total = sum(weights[site] for site in gains)
+    shares = {site: weights[site] / total for site in sorted(gains)}
+    value = sum(share * gains[site].value for site, share in shares.items())
+    half = _DEVIATIONS * math.sqrt(sum((share * standard_error_of(gains[site])) ** 2 for site, share in shares.items()))
+    return Estimate(sum(one.patients for one in gains.values()), value, value - half, value + half)
+
+
+def mean_of_rounds(rounds: Sequence[RollbackRoundRecord]) -> Estimate:
+    """Return the mean of the rounds' gains with the mean of their intervals' widths."""
+    value = sum(one.estimate or 0.0 for one in rounds) / len(rounds)
+    half = sum(((one.high or 0.0) - (one.low or 0.0)) / 2 for one in rounds) / len(rounds)
+    return Estimate(min(one.patients for one in rounds), value, value - half, value + half)

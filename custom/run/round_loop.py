@@ -1,0 +1,290 @@
+"""The course of rounds that every method shares, whatever carries the messages between server and sites."""
+
+import gc
+import shutil
+import time
+from collections.abc import Collection
+from functools import partial
+from typing import Any
+
+import torch
+
+from ..aggregation.influence import InfluenceBounds
+from ..aggregation.reported_counts import ReportedCounts, claim_limit
+from ..data.participant_folder import WAITING_FOLDER
+from ..data.whole_files import replaced
+from ..evaluation.score_records import RoundScores
+from ..evaluation.scoring import Scoring
+from ..interface.method import ServerMethod
+from ..interface.views import Round
+from ..networks.layout import NetworkLayout
+from ..outbound.registry import OutboundRegistry
+from ..records.plain_values import check_restorable
+from ..records.record_lines import append_record, write_records
+from ..records.round_records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
+from ..settings import RunSettings
+from ..task_names import TRAIN, VALIDATE, VALIDATE_CLASSES
+from .answers import Answers
+from .continuing import earlier_state, named_with_its_file, start_params
+from .round_record import failure_sentence, note_weights, progress_sentence, round_scalars
+from .round_training import RoundTraining, TrainingRun, share_refusal
+from .run_progress import ProgressTracker, give_noted
+from .server_test import ServerTest
+from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunFailedError, RunState, kept_state_file
+from .summary import summarize, write_summary
+from .transport import CONTINUED_JOB, CONTINUED_ROUND, Link, Messages, Params, Request, RunContext
+
+# Whose samples tasks are about; a site's claims of the one kind say nothing of the other.
+_TRAINING, _VALIDATION = "training", "validation"
+
+
+class RoundLoop:
+    """Runs the rounds of a job with its method.
+
+    In every round the sites get the global model with the task ``train``; their models are averaged with the method's
+    weights. The global model is scored after every round on the server's test set where it has one, else by the sites
+    on their own validation cases. After every round the state is written in one step, and a job with ``resume_from``
+    continues from it with the same bits.
+
+    Args:
+        settings: the job's settings.
+        method: what the job's method does at the server.
+        registry: the fields that may leave a site.
+        link: carries the messages.
+
+    Attributes:
+        progress: how far the run is, at every moment.
+        refused: why sites were refused in this round, by name.
+    """
+
+    def __init__(self, settings: RunSettings, method: ServerMethod, registry: OutboundRegistry, link: Link) -> None:
+        self.settings = settings
+        self.refused: dict[str, str] = {}
+        self._method = method
+        self._registry, self._link = registry, link
+        self._scoring = Scoring.of(settings.task)
+        self.progress = ProgressTracker(settings)
+        self._num_samples: dict[str, int] = {}
+        self._claims = {kind: ReportedCounts(link.warning) for kind in (_TRAINING, _VALIDATION)}
+        self._continued: dict[str, Any] = {}
+        self._of_weights: dict[str, Any] = {}
+        self._has_asked = False
+
+    # --- the run
+
+    def run(self, beginning: RunContext) -> None:
+        """Run all rounds.
+
+        Raises:
+            RunFailedError: if too many rounds in a row had no usable result.
+            DataError: if the start model that the settings name, or the server's test set, cannot be used.
+            ResumeError: if the run to be continued does not fit the job.
+        """
+        self._prepare(beginning)
+        if self.state.round_number >= self.settings.rounds:
+            # A run that was killed after its last round: no round comes whose end would write its result.
+            self._write_result()
+        failed_rounds = 0
+        for round_number in range(self.state.round_number + 1, self.settings.rounds + 1):
+            started = time.monotonic()
+            self.refused, self._of_weights = {}, {}
+            self.progress.begin_round(round_number, self.state.history, beginning.absent)
+            self._round = self._round_of(round_number)
+            self._method.before_round(self._round)
+            if self._link.is_stopped():
+                return
+            if self._method.restarts(self._round):
+                self.state.params = start_params(self._beginning, self._link.info)
+                self._round = self._round_of(round_number)
+            failed_rounds = 0 if self._train() else failed_rounds + 1
+            if self._link.is_stopped():
+                return
+            self._finish(started)
+            if failed_rounds >= self.settings.max_failed_rounds:
+                raise RunFailedError(failure_sentence(failed_rounds, self.settings.min_sites, self.refused))
+        if failed_rounds:
+            text = f"No site's model counts in the last {failed_rounds} rounds; the model is of before them."
+            self._link.warning(text)
+        if not any(record.sites for record in self.state.history):
+            raise RunFailedError("No round had a usable result: the model is the one that the run began with.")
+        self._round = self._round_of(self.settings.rounds)
+        if self._method.after_rounds(self._round):
+            self._write_result()
+        self._link.info(f"{self.settings.method}: finished {self.settings.rounds} rounds.")
+
+    def _prepare(self, beginning: RunContext) -> None:
+        self._beginning = beginning
+        params = start_params(beginning, self._link.info) if beginning.state is None else dict(beginning.params)
+        self.state = RunState(self.settings.method, self.settings.model_dump(mode="json"), 0, params)
+        self._layout = NetworkLayout.of(beginning.network, params, self.settings.blocks)
+        self._server_test = ServerTest(
+            beginning.network, self.settings, beginning.private_folder, beginning.config_folder
+        )
+        if self._method.is_scored_at_server:
+            self._server_test.check_data()
+        if beginning.state is not None:
+            earlier = earlier_state(beginning.state, self.settings, self._method.rounds_of_averaging, params)
+            with named_with_its_file(beginning.state):
+                self._resume(earlier)
+        self._round = self._round_of(self.state.round_number)
+        write_records(beginning.run_folder / METRICS_FILE, self.state.history)
+        if beginning.absent:
+            self._link.warning(f"Not there when the job started, and not in it: {', '.join(beginning.absent)}.")
+
+    def _resume(self, earlier: RunState) -> None:
+        self.state, kept = earlier, earlier.method_state
+        self._num_samples = dict(kept["num_samples"])
+        self._claims = {
+            kind: ReportedCounts(self._link.warning, kept["first_claims"].get(kind)) for kind in self._claims
+        }
+        self._method.restore(kept["method"], earlier.history)
+        # Sites find in it what they had made of their annotations.
+        self._continued = {CONTINUED_JOB: kept["job"], CONTINUED_ROUND: earlier.round_number}
+        self._link.info(f"Continuing after round {earlier.round_number} of {self.settings.resume_from}.")
+
+    def _round_of(self, round_number: int) -> Round:
+        return Round(
+            number=round_number,
+            params=self.state.params,
+            blocks=self._layout.blocks,
+            trained=self._layout.trained,
+            history=self.state.history,
+            num_samples=self._num_samples,
+            bounds=InfluenceBounds(self.settings.influence, self._link.warning),
+            ask=partial(self._ask, round_number),
+            info=self._link.info,
+            warning=self._link.warning,
+            is_stopped=self._link.is_stopped,
+            reviewed=lambda params=None: self._server_test.reviewed(params or self.state.params),
+        )
+
+    def refuse(self, site: str, reason: str) -> None:
+        """Take note of why a site's answer does not count; the first reason stays."""
+        self.refused.setdefault(site, reason)
+        self.progress.refuse(site, reason)
+        self._link.warning(f"Refused {site}: {reason}.")
+
+    @property
+    def _message(self) -> dict[str, Any]:
+        return self._continued | self._method.message(self._round)
+
+    def _ask(
+        self,
+        number: int,
+        task: str,
+        sites: Collection[str] | None = None,
+        params: Params | None = None,
+        own_messages: Messages | None = None,
+    ) -> dict[str, dict[str, Any]]:
+        """Send a model, by default the global one, with a task that is answered without; return usable answers."""
+        claims = self._claims[_VALIDATION if task in (VALIDATE, VALIDATE_CLASSES) else _TRAINING]
+        answers = Answers(task, number, self._registry, self.settings.network.num_classes, self.refuse)
+        request = Request(task, number, params or self.state.params, self._message, sites, own_messages or {})
+        give_noted(self._link, request, answers.receive, self.refuse, self.progress)
+        return answers.counted(claims, claim_limit(max(len(self._link.sites()), 1)))
+
+    # --- a round
+
+    @property
+    def _of_all_rounds(self) -> TrainingRun:
+        waiting = self._beginning.private_folder / WAITING_FOLDER
+        return TrainingRun(self.settings, self._layout, self._registry, self._claims[_TRAINING], waiting, self.refuse)
+
+    def _train(self) -> bool:
+        """Let the sites train, and average their models; False if too few gave a usable one."""
+        this_round, asked = self._round, sorted(self._link.sites())
+        if not self._has_asked:
+            self._link.info(f"Round {this_round.number}/{self.settings.rounds}: {len(asked)} sites train.")
+            self._has_asked = True
+        training = RoundTraining(self._of_all_rounds, self._method, this_round, len(asked))
+        request = Request(TRAIN, this_round.number, self.state.params, self._message, asked)
+        give_noted(self._link, request, training.receive, self.refuse, self.progress)
+        self._num_samples |= training.num_samples
+        this_round.reports, this_round.drifts = training.reports, training.drifts
+        if len(training.reports) < self.settings.min_sites:
+            self._link.error(
+                f"Round {this_round.number}: {len(training.reports)} usable results, at least "
+                f"{self.settings.min_sites} are needed; the global model stays as it is."
+            )
+            training.give_up()
+            return False
+        averaged = training.average()
+        self._of_weights = note_weights(averaged.weights, self.state.history, self._link.warning) | averaged.chosen
+        if (refused := share_refusal(averaged.weights, self._beginning.largest_share)) is not None:
+            self.refuse(*refused)
+            return False
+        self.state.params, this_round.rollback, this_round.weighed = (
+            averaged.params,
+            averaged.rollback,
+            averaged.weights,
+        )
+        self._method.after_training(this_round)
+        return True
+
+    def _finish(self, started: float) -> None:
+        """Score the model, and write what the round leaves behind."""
+        this_round, folder = self._round, self._beginning.run_folder
+        record = self._record(started)
+        self.state.round_number = this_round.number
+        self.state.method_state = {
+            "num_samples": dict(self._num_samples),
+            "first_claims": {kind: dict(claims.first) for kind, claims in self._claims.items()},
+            "job": self._beginning.job_id,
+            "method": self._method.state(),
+        }
+        check_restorable(self.state.method_state, f"the state of the method {self.settings.method!r}")
+        self.state.history.append(record)
+        self.state.save(folder / STATE_FILE)
+        if this_round.number in self.settings.keep_rounds:
+            with replaced(folder / kept_state_file(this_round.number)) as kept:
+                shutil.copyfile(folder / STATE_FILE, kept)
+        append_record(folder / METRICS_FILE, record)
+        self._write_result()
+        self.progress.finish_round(self.state.history)
+        self._show(record)
+        if self.settings.task_process:
+            # NVFlare's tasks and messages refer to each other in circles, with the models in them.
+            gc.collect()
+
+    def _record(self, started: float) -> RoundRecord:
+        """Score the model, and put together what is known of the round."""
+        this_round, touched = self._round, self._round.bounds.touched
+        common: dict[str, Any] = {
+            "version": VERSION,
+            "round": this_round.number,
+            "stage": self._method.stage(this_round),
+            **self._score().model_dump(exclude_unset=True),
+            "sites": dict(sorted(this_round.reports.items())),
+            "refused": dict(sorted(self.refused.items())),
+            **self._of_weights,
+        }
+        if touched:
+            common["bounded"] = {site: Bounded.model_validate(what) for site, what in sorted(touched.items())}
+        added = self._method.record(this_round)
+        common["seconds"] = round(time.monotonic() - started, 3)
+        return ROUND_RECORDS[self.settings.task].of(common, added)
+
+    def _write_result(self) -> None:
+        """Write the model and the summary as they are after the last finished round."""
+        self._link.write_model(self.state.params)
+        found, threads = self._method.describe(self._round), torch.get_num_threads()
+        summary = summarize(self.state, found, absent=self._beginning.absent, server_threads=threads)
+        write_summary(self._beginning.run_folder / SUMMARY_FILE, summary)
+
+    def _score(self) -> RoundScores:
+        number, reports = self._round.number, self._round.reports
+        if self._method.is_scored_at_server:
+            sites_are_embedded = bool(reports) and all(report.embedded_data for report in reports.values())
+            scores = self._server_test.score(self.state.params, sites_are_embedded)
+            if scores is not None:
+                return scores
+        if number < self.settings.rounds and number % self.settings.validate_every:
+            return self._scoring.unscored
+        return self._scoring.pool(self._ask(number, self._scoring.site_task)) or self._scoring.unscored
+
+    def _show(self, record: RoundRecord) -> None:
+        """Draw a round's numbers, and say in a sentence how far the run is."""
+        shown = (*self._scoring.names, "effective_sites", *self._method.round_scalars)
+        for tag, value in round_scalars(record, shown, self._method.site_scalars).items():
+            self._link.draw(tag, value, record.round)
+        self._link.info(progress_sentence(self.state.history, self.settings.rounds, self._scoring))

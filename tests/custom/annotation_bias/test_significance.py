@@ -1,0 +1,115 @@
+"""What estimates prove: Holm by hand, floors, and the word of the error injection."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from fedannot.custom.annotation_bias.estimate import Estimate, three_digits
+from fedannot.custom.annotation_bias.parameters import ParameterKey, ParameterKind
+from fedannot.custom.annotation_bias.significance import Criterion, confirmed, holm
+from fedannot.custom.annotation_bias.statuses import EvidenceCode, ReferenceKind, ReferenceLevel, Status
+
+CONFIDENT = Estimate(12, 3.0, 2.5, 3.5, slope=1.0, auroc=0.9)
+CRITERION = Criterion(neutral=0.0, floor=0.5)
+OFFSET, MISSING = ParameterKey(ParameterKind.OFFSET, 1), ParameterKey(ParameterKind.MISSING, 1)
+
+
+def result_of(estimate, criterion=CRITERION, others=()):
+    sites = {f"other-{index}": {OFFSET: one} for index, one in enumerate(others)}
+    estimates = {"site": {OFFSET: estimate}, **sites}
+    return confirmed(estimates, {site: {OFFSET: criterion} for site in estimates})["site"][OFFSET]
+
+
+def test_holm_by_hand():
+    # 4 · 0.01, then 3 · 0.015 = 0.045, then 2 · 0.02 = 0.04 < 0.045, then 0.5.
+    assert holm([0.5, 0.015, 0.01, 0.02]) == pytest.approx([0.5, 0.045, 0.04, 0.045])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def codes(result):
+    return [one.code for one in result.evidence]
+
+
+def test_a_sure_large_effect_is_confirmed():
+    found = result_of(CONFIDENT)
+    assert found.status is Status.CONFIRMED
+    assert found.effect == 3.0
+    # Half the interval is 1.6449 standard errors.
+    assert found.standard_error == pytest.approx(0.5 / 1.6449)
+    (thresholds,) = found.evidence
+    assert (thresholds.code, thresholds.numbers) == (EvidenceCode.THRESHOLDS, {"level": 0.05, "minimum_effect": 0.5})
+
+
+def test_the_p_value_is_that_of_a_t_test():
+    # Half the interval is 1.6449 standard errors; 2.201 of them leave 5 % with 11 degrees of freedom.
+    half = 1.6449 * 3.0 / 2.2010
+    assert result_of(replace(CONFIDENT, low=3 - half, high=3 + half)).p_value == pytest.approx(0.05, abs=1e-4)
+
+
+def test_zero_is_the_reference_level_and_its_own_error_counts():
+    assert not result_of(CONFIDENT, Criterion(neutral=2.9, floor=0.0)).is_confirmed
+    assert not result_of(CONFIDENT, Criterion(neutral=0.0, floor=0.5, standard_error=3.0)).is_confirmed
+
+
+def test_more_sites_ask_for_more():
+    unsure = replace(CONFIDENT, low=1.4, high=4.6)
+    assert result_of(unsure).is_confirmed
+    # The more evident sites come first in Holm's order, so others of the same evidence are needed.
+    assert not result_of(unsure, others=[replace(unsure, value=0.1, low=-1.5, high=1.7)] * 9).is_confirmed
+
+
+def test_below_the_floor_nothing_is_done():
+    found = result_of(Estimate(50, 0.4, 0.39, 0.41, slope=1.0, auroc=0.9))
+    assert found.status is Status.SMALL
+
+
+@pytest.mark.parametrize(
+    ("calibration", "code"),
+    [
+        ({"auroc": 0.69}, EvidenceCode.AUROC_LOW),
+        ({"auroc": math.nan}, EvidenceCode.INJECTED_ERRORS_UNTRIED),
+        ({"slope": 0.5}, EvidenceCode.SLOPE_OFF),
+        ({"slope": 1.5}, EvidenceCode.SLOPE_OFF),
+        ({"slope": math.nan}, EvidenceCode.INJECTED_ERRORS_UNTRIED),
+    ],
+)
+def test_an_error_that_would_not_be_seen_cannot_be_confirmed(calibration, code):
+    found = result_of(replace(CONFIDENT, **calibration))
+    assert found.status is Status.UNKNOWN
+    assert math.isnan(found.p_value)
+    assert codes(found) == [code]
+
+
+def test_a_test_that_does_not_reject_is_not_unknown():
+    assert result_of(replace(CONFIDENT, value=0.2, low=-0.3, high=0.7)).status is Status.NOT_SIGNIFICANT
+
+
+def test_nothing_is_confirmed_where_zero_is_not_known():
+    level = ReferenceLevel(ReferenceKind.MEDIAN, 0.0, 0.1, is_confident=False)
+    found = result_of(CONFIDENT, Criterion.of_reference_level(level, 0.5))
+    assert (found.status, codes(found)) == (Status.UNKNOWN, [EvidenceCode.REFERENCE_UNSURE])
+    assert result_of(CONFIDENT, Criterion.of_reference_level(replace(level, is_confident=True), 0.5)).is_confirmed
+
+
+def test_no_estimate_and_one_patient_prove_nothing():
+    assert codes(result_of(Estimate.unknown())) == [EvidenceCode.NO_ESTIMATE]
+    assert not result_of(replace(CONFIDENT, patients=1)).is_confirmed
+
+
+def test_parameters_without_criterion_are_not_assessed():
+    assert confirmed({"site": {MISSING: CONFIDENT}}, {"site": {OFFSET: CRITERION}}) == {"site": {}}
+
+
+def test_what_leaves_has_three_digits_and_enough_patients():
+    exact = Estimate(3, 1.23456, -0.0123456, 123.456, 0.98765, 0.7)
+    assert exact.outbound() == Estimate(3, 1.23, -0.0123, 123.0, 0.988, 0.7)
+    assert not replace(exact, patients=2).outbound().is_known
+    assert replace(exact, patients=2).outbound().patients == 0
+    assert math.isnan(three_digits(math.nan))
+
+
+def test_the_slope_corrects_the_estimate():
+    assert replace(CONFIDENT, slope=0.8).corrected() == Estimate(12, 3.75, 3.125, 4.375, 0.8, 0.9)
+    assert replace(CONFIDENT, slope=math.nan).corrected().value == 3.0

@@ -1,0 +1,1037 @@
+"""The course of rounds, with sites that are functions: no messages, no framework."""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.memory_link import MemoryLink, StepSite, link_of, names_of
+from torch import nn
+
+from fedannot.custom.aggregation.weighting import LayerWeights
+from fedannot.custom.data.location import DATA_VARIABLE
+from fedannot.custom.data.participant_folder import WAITING_FOLDER
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_test
+from fedannot.custom.interface.method import ServerMethod
+from fedannot.custom.interface.views import Round, WaitingModels, WeightsRule
+from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+from fedannot.custom.outbound.fields import OutboundField
+from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.run.round_loop import CONTINUED_JOB, CONTINUED_ROUND, RoundLoop
+from fedannot.custom.run.run_progress import Phase, RunProgress
+from fedannot.custom.run.state import (
+    METRICS_FILE,
+    STATE_FILE,
+    SUMMARY_FILE,
+    ResumeError,
+    RunFailedError,
+    RunState,
+    kept_state_file,
+)
+from fedannot.custom.run.transport import Reply, Request, RunContext
+from fedannot.transforms.errors import DataError
+
+BLOCKS = ("stem", "head")
+MEASURE = "measure"
+OUTBOUND_FIELDS = (
+    OutboundField("num_samples", (MEASURE,), "count", "the size of the site's data"),
+    OutboundField("contrast", (MEASURE,), "numbers", "how clear its images are", "num_measured", optional="contrast"),
+    OutboundField("num_measured", (MEASURE,), "counts", "patients behind it", optional="contrast"),
+)
+SCORES = {"num_samples": 5, "dice": [0.5], "hd95": [4.0], "num_defined": [5], "num_patients": 5}
+SCORES |= {"num_class_patients": [5], "num_distance_patients": [5], "num_class_cases": [5]}
+SCORES |= {"left_empty": [math.nan], "num_empty_patients": [0]}
+
+
+class Bright(nn.Module):
+    """Finds something where an image is bright; its normalisation is there for its running statistics."""
+
+    layer_blocks = BLOCKS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Linear(1, 1, bias=False)
+        self.head = nn.BatchNorm1d(1)
+        nn.init.zeros_(self.stem.weight)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        found = self.stem.weight.view(1, 1, 1, 1) * images
+        return torch.cat((torch.zeros_like(found), found), dim=1)
+
+
+class Recorded(ServerMethod):
+    """Federated averaging that notes what it is asked."""
+
+    is_scored = True
+    says_more = False
+    restarted: frozenset[int] = frozenset()
+    round_scalars = ("calls",)
+
+    def __init__(self, settings: FedAvgSettings) -> None:
+        super().__init__(settings)
+        self.calls: list[str] = []
+        self.seen: dict[int, dict[str, int]] = {}
+        self.before: Callable[[Round], None] = lambda _: None
+        self.given: Callable[[Round], LayerWeights | None] = lambda _: None
+        self.rule: Callable[[Round, WaitingModels], LayerWeights] | None = None
+        self.left_out: frozenset[str] | None = None
+        self.trained: Callable[[Round], None] = lambda _: None
+
+    @property
+    def is_scored_at_server(self) -> bool:
+        return self.is_scored
+
+    def stage(self, this_round: Round) -> str:
+        return f"stage {this_round.number}"
+
+    def before_round(self, this_round: Round) -> None:
+        self.calls.append(f"before {this_round.number}")
+        self.seen[this_round.number] = dict(this_round.num_samples)
+        self.before(this_round)
+
+    def message(self, this_round: Round) -> dict[str, Any]:
+        return {"called": len(self.calls)}
+
+    def weights(self, this_round: Round) -> LayerWeights | None:
+        return self.given(this_round)
+
+    def weights_rule(self, this_round: Round) -> WeightsRule | None:
+        rule = self.rule
+        return None if rule is None else (lambda models: rule(this_round, models))
+
+    def rollback_without(self, this_round: Round) -> frozenset[str] | None:
+        return self.left_out
+
+    def after_training(self, this_round: Round) -> None:
+        self.calls.append(f"trained {this_round.number} by {sorted(this_round.reports)}")
+        self.trained(this_round)
+
+    def after_rounds(self, this_round: Round) -> bool:
+        self.calls.append(f"after {this_round.number}")
+        return self.says_more
+
+    def restarts(self, this_round: Round) -> bool:
+        return this_round.number in self.restarted
+
+    def record(self, this_round: Round) -> dict[str, Any]:
+        return {"calls": len(self.calls)}
+
+    def state(self) -> dict[str, Any]:
+        return {"calls": list(self.calls)}
+
+    def restore(self, state: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> None:
+        self.calls = [*state["calls"], f"restored after {len(history)}"]
+
+    def describe(self, this_round: Round) -> dict[str, Any]:
+        return {"described": this_round.number}
+
+
+class Run:
+    """A course in its own folder, and what it left there."""
+
+    def __init__(self, folder: Path, link: MemoryLink, **settings: Any) -> None:
+        self.folder, self.link = folder, link
+        for needed in ("run", "local"):
+            (folder / needed).mkdir(parents=True)
+        values = {"rounds": 2, "embedded": {"test_images": 2}} | settings
+        self.settings = FedAvgSettings.model_validate(values)
+        self.method = Recorded(self.settings)
+        self.course = RoundLoop(self.settings, self.method, OutboundRegistry(OUTBOUND_FIELDS), link)
+
+    def begin(self, **changes: Any) -> "Run":
+        network = Bright()
+        params = {name: value.clone() for name, value in network.state_dict().items()}
+        given = {"network": network, "params": params, "run_folder": self.folder / "run"}
+        given |= {"private_folder": self.folder / "private"}
+        given |= {"config_folder": self.folder / "local", "job_id": "job-1"}
+        self.course.run(RunContext(**(given | changes)))
+        return self
+
+    @property
+    def stem(self) -> float:
+        return float(self.course.state.params["stem.weight"])
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        lines = (self.folder / "run" / METRICS_FILE).read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / "run" / SUMMARY_FILE).read_text(encoding="utf-8"))
+        return found
+
+
+@pytest.fixture(autouse=True)
+def without_named_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+
+
+def weights_of(**rows: Sequence[float]) -> LayerWeights:
+    sites = tuple(sorted(rows))
+    return LayerWeights(sites, BLOCKS, np.array([rows[site] for site in sites], dtype=np.float64))
+
+
+# --- rounds, and what they leave
+
+
+def test_every_round_averages_what_the_sites_made_of_the_global_model(tmp_path: Path) -> None:
+    link = link_of(StepSite("a", 1.0, 10), StepSite("b", 2.0, 30))
+    run = Run(tmp_path, link, rounds=3, validate_every=9).begin()
+    # (10·1 + 30·2) / 40 a round
+    assert run.stem == pytest.approx(3 * 1.75)
+    assert [float(model["stem.weight"]) for model in link.models] == pytest.approx([1.75, 3.5, 5.25])
+    assert link.tasks() == [("train", 1), ("train", 2), ("train", 3), ("validate", 3)]
+    assert [float(request.params["stem.weight"]) for request in link.requests[:3]] == pytest.approx([0.0, 1.75, 3.5])
+    assert names_of(link.requests[0].sites) == ["a", "b"]
+
+
+def test_a_round_is_recorded_with_stage_reports_and_what_the_method_adds(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("b", num_samples=30), StepSite("a")), rounds=1).begin()
+    (record,) = run.records
+    assert record.pop("version") == 1
+    assert record.pop("seconds") >= 0
+    report = {"train_loss": None, "num_excluded": 0, "embedded_data": False}
+    scores = {"evaluated_on": None, "dice": None, "left_empty": None, "hd95": None}
+    assert record == scores | {
+        "round": 1,
+        "stage": "stage 1",
+        "sites": {"a": report | {"num_samples": 10}, "b": report | {"num_samples": 30}},
+        "refused": {},
+        # 1 / (0.25² + 0.75²)
+        "effective_sites": pytest.approx(1.6),
+        "weights": {"a": 0.25, "b": 0.75},
+        "calls": 2,
+    }
+    assert RunState.load(tmp_path / "run" / STATE_FILE).history == run.course.state.history
+
+
+def test_the_state_has_what_a_restart_needs_and_the_method_a_part_of_its_own(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a"), StepSite("b", num_samples=30))).begin()
+    state = RunState.load(tmp_path / "run" / STATE_FILE)
+    assert (state.method, state.round_number) == ("fedavg", 2)
+    assert state.settings == run.settings.model_dump(mode="json")
+    assert state.method_state == {
+        "num_samples": {"a": 10, "b": 30},
+        "first_claims": {"training": {"a": 10, "b": 30}, "validation": {}},
+        "job": "job-1",
+        "method": {"calls": ["before 1", "trained 1 by ['a', 'b']", "before 2", "trained 2 by ['a', 'b']"]},
+    }
+    assert torch.equal(state.params["stem.weight"], run.course.state.params["stem.weight"])
+
+
+def test_rounds_that_the_job_names_keep_their_state(tmp_path: Path) -> None:
+    Run(tmp_path, link_of(StepSite("a")), rounds=3, keep_rounds=(2,)).begin()
+    kept = RunState.load(tmp_path / "run" / kept_state_file(2))
+    assert (kept.round_number, float(kept.params["stem.weight"])) == (2, 2.0)
+    assert [file.name for file in (tmp_path / "run").glob(kept_state_file("*"))] == [kept_state_file(2)]
+
+
+def test_the_summary_names_sites_that_are_not_there_and_what_the_method_says(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a"))).begin(absent=("b", "c"))
+    assert (run.summary["absent"], run.summary["described"], run.summary["rounds_finished"]) == (["b", "c"], 2, 2)
+    assert run.summary["server_threads"] == torch.get_num_threads()
+    assert run.link.sentences("warning") == ["Not there when the job started, and not in it: b, c."]
+
+
+def test_a_run_says_how_far_it_is_and_draws_its_numbers(tmp_path: Path) -> None:
+    fields = {"train_loss": 0.5, "num_patients": 4}
+    run = Run(tmp_path, link_of(StepSite("a", scores=SCORES, fields=fields)), validate_every=1).begin()
+    first, progress, *_, last = run.link.sentences("info")
+    assert first == "Round 1/2: 1 sites train."
+    assert progress.startswith("Round 1/2 (stage 1): Dice 50.0 %, about ")
+    assert last == "fedavg: finished 2 rounds."
+    assert run.link.sentences("info").count(first) == 1
+    assert {tag: value for (number, tag), value in run.link.drawn.items() if number == 1} == {
+        "dice": 0.5,
+        "hd95": 4.0,
+        "effective_sites": 1.0,
+        "calls": 2.0,
+        "accepted_sites": 1.0,
+        "train_loss/a": 0.5,
+    }
+
+
+def test_the_method_is_asked_in_order_and_its_word_goes_with_every_task(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a"))).begin()
+    assert run.method.calls == [
+        *("before 1", "trained 1 by ['a']", "before 2", "trained 2 by ['a']"),
+        "after 2",
+    ]
+    assert [request.message["called"] for request in run.link.requests] == [1, 3, 4]
+    assert run.method.seen == {1: {}, 2: {"a": 10}}
+
+
+# --- refusals
+
+
+def missing(name: str) -> Callable[[Request], Reply]:
+    def answer(request: Request) -> Reply:
+        whole = StepSite("b").trained(request)
+        return StepSite("b").trained(request, fields={key: v for key, v in whole.fields.items() if key != name})
+
+    return answer
+
+
+def of_value(value: float) -> Callable[[Request], Reply]:
+    return StepSite("b", value)
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (lambda request: "its task failed", "its task failed"),
+        (lambda request: StepSite("b").trained(request, problem="it never came"), "it never came"),
+        (lambda request: StepSite("b").trained(request, round_number=1), "it is of round 1, expected 2"),
+        (lambda request: StepSite("b").trained(request, round_number=None), "it is of round None, expected 2"),
+        (lambda request: StepSite("b").trained(request, params=None), "it has no model"),
+        (missing("num_excluded"), "its result lacks 'num_excluded'"),
+        (of_value(math.nan), "'stem.weight' has values that are not finite"),
+        (StepSite("b", num_samples=0), "its number of samples is 0, expected 1 to 8388608"),
+        (
+            lambda request: StepSite("b").trained(request, params={"stem.weight": torch.zeros(1, 1)}),
+            "5 missing entries",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_site_that_fails_is_refused_by_name_and_the_others_count(
+    tmp_path: Path, bad: Callable[[Request], Any], reason: str
+) -> None:
+    """In the second round, after which it may go on."""
+    good = StepSite("b", 2.0)
+    link = link_of(StepSite("a"))
+    link.there["b"] = lambda request: (
+        bad(request) if request.round_number == 2 and request.task == "train" else good(request)
+    )
+    run = Run(tmp_path, link, rounds=3).begin()
+    assert [list(record["sites"]) for record in run.records] == [["a", "b"], ["a"], ["a", "b"]]
+    assert run.records[1]["refused"]["b"].startswith(reason)
+    assert [record["refused"] for record in run.records[::2]] == [{}, {}]
+    assert run.stem == pytest.approx(1.5 + 1.0 + 1.5)
+    (warning,) = link.sentences("warning")
+    assert warning.startswith(f"Refused b: {reason}")
+    assert run.summary["refusals"] == [{"round": 2, "site": "b", "reason": run.records[1]["refused"]["b"]}]
+
+
+def test_a_second_answer_is_refused_and_the_first_counts(tmp_path: Path) -> None:
+    link = link_of(StepSite("a"))
+    link.there["b"] = lambda request: (
+        [StepSite("b", 2.0)(request), StepSite("b", 100.0)(request)]
+        if request.task == "train"
+        else StepSite("b")(request)
+    )
+    run = Run(tmp_path, link, rounds=1).begin()
+    assert run.stem == 1.5
+    assert run.records[0]["refused"] == {"b": "it is a second result for this round"}
+    assert link.usable[:3] == [("a", True), ("b", True), ("b", False)]
+
+
+def test_the_first_reason_is_the_one_that_is_kept(tmp_path: Path) -> None:
+    link = link_of(StepSite("a"))
+    link.there["b"] = lambda request: (
+        [StepSite("b", math.inf)(request), StepSite("b").trained(request, round_number=7)]
+        if request.task == "train"
+        else StepSite("b")(request)
+    )
+    run = Run(tmp_path, link, rounds=1).begin()
+    assert run.records[0]["refused"] == {"b": "'stem.weight' has values that are not finite"}
+    assert len(link.sentences("warning")) == 2
+
+
+def test_a_site_that_was_not_asked_waits_for_the_next_round(tmp_path: Path) -> None:
+    """It came while the others trained, and its number of samples counts for weights from then on."""
+    link = link_of(StepSite("a"))
+    link.there["a"] = lambda request: (
+        [StepSite("a")(request), StepSite("late", 9.0, 50)(request)]
+        if (request.task, request.round_number) == ("train", 1)
+        else StepSite("a")(request)
+    )
+    run = Run(tmp_path, link, rounds=1)
+    run.begin()
+    assert run.records[0]["refused"] == {
+        "late": "the site was not asked in this round; it counts from the next round on"
+    }
+    assert run.stem == 1.0
+    assert run.course.state.method_state["num_samples"] == {"a": 10, "late": 50}
+
+
+# --- too few results
+
+
+def failing(name: str, rounds: Iterable[int]) -> Callable[[Request], Any]:
+    fails = set(rounds)
+    return lambda request: "no data" if request.round_number in fails else StepSite(name)(request)
+
+
+def test_without_enough_usable_results_the_model_stays_as_it_is(tmp_path: Path) -> None:
+    link = link_of(StepSite("a"))
+    link.there["b"] = failing("b", [1])
+    run = Run(tmp_path, link, min_sites=2).begin()
+    assert [float(model["stem.weight"]) for model in link.models] == [0.0, 1.0]
+    assert link.sentences("error") == [
+        "Round 1: 1 usable results, at least 2 are needed; the global model stays as it is."
+    ]
+    assert "effective_sites" not in run.records[0]
+    assert run.method.calls[1] == "before 2", "nobody trained this model"
+
+
+def test_so_many_rounds_in_a_row_end_the_run_and_the_last_reasons_are_named(tmp_path: Path) -> None:
+    link = link_of(StepSite("a"))
+    link.there["b"] = failing("b", [2, 3])
+    run = Run(tmp_path, link, rounds=9, min_sites=2, max_failed_rounds=2)
+    with pytest.raises(RunFailedError) as caught:
+        run.begin()
+    assert str(caught.value) == "Fewer than 2 usable results in 2 rounds in a row. Refused in the last: b: no data."
+    assert [record["round"] for record in run.records] == [1, 2, 3]
+
+
+def test_rounds_that_fail_apart_from_each_other_end_nothing(tmp_path: Path) -> None:
+    link = MemoryLink({"a": failing("a", [1, 3, 5])})
+    run = Run(tmp_path, link, rounds=6, max_failed_rounds=2).begin()
+    assert run.stem == 3.0
+
+
+def test_where_nobody_is_there_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunFailedError, match=r"in 1 rounds in a row\. Refused in the last: none\."):
+        Run(tmp_path, MemoryLink({}), max_failed_rounds=1).begin()
+
+
+# --- claims of samples
+
+
+def test_a_later_claim_counts_up_to_the_first(tmp_path: Path) -> None:
+    grows = [StepSite("b", 2.0, 10), StepSite("b", 2.0, 10**6)]
+    link = link_of(StepSite("a"))
+    link.there["b"] = lambda request: grows[request.round_number - 1](request)
+    run = Run(tmp_path, link).begin()
+    assert run.stem == 3.0
+    assert run.records[1]["sites"]["b"]["num_samples"] == 10
+    assert link.sentences("warning")[0].startswith("b claims 1000000 samples and claimed 10 at first, which counts")
+
+
+def test_a_claim_of_all_that_may_be_had_is_refused_and_takes_nothing_from_the_others(tmp_path: Path) -> None:
+    link = link_of(StepSite("a"), StepSite("b"), StepSite("liar", 900.0, 2**24))
+    run = Run(tmp_path, link, rounds=1).begin()
+    assert run.stem == 1.0
+    assert run.records[0]["refused"] == {"liar": f"its number of samples is {2**24}, expected 1 to 5592405"}
+    assert run.course.state.method_state["num_samples"] == {"a": 10, "b": 10}
+
+
+def asked(run: Run, task: str, **claims: int) -> dict[str, int]:
+    """The numbers of samples that count where sites answer a task with these claims."""
+    run.link.there = {
+        site: StepSite(site, scores=SCORES | {"num_samples": claim}, answers={MEASURE: {"num_samples": claim}})
+        for site, claim in claims.items()
+    }
+    found: dict[str, dict[str, Any]] = {}
+    run.method.before = lambda this_round: found.update(this_round.ask(task))
+    run.begin()
+    return {site: answer["num_samples"] for site, answer in found.items()}
+
+
+def test_validation_cases_count_up_to_the_limit_and_may_be_none(tmp_path: Path) -> None:
+    run = Run(tmp_path, MemoryLink({}), rounds=1)
+    assert asked(run, "validate", a=5, b=0, c=10**9, d=7) == {"a": 5, "b": 0, "c": 2**22, "d": 7}
+
+
+def test_validation_cases_count_up_to_the_first_claim(tmp_path: Path) -> None:
+    counts: list[dict[str, int]] = []
+    run = Run(tmp_path, MemoryLink({}), validate_every=9)
+
+    def ask(this_round: Round) -> None:
+        claims = {1: {"a": 5, "b": 0}, 2: {"a": 10**6, "b": 4}}[this_round.number]
+        run.link.there = {site: StepSite(site, scores=SCORES | {"num_samples": n}) for site, n in claims.items()}
+        counts.append({site: answer["num_samples"] for site, answer in this_round.ask("validate").items()})
+
+    run.method.before = ask
+    run.begin()
+    assert counts == [{"a": 5, "b": 0}, {"a": 5, "b": 4}]
+
+
+def test_training_samples_are_claimed_apart_from_validation_cases(tmp_path: Path) -> None:
+    answers: dict[str, int] = {}
+    site = StepSite("a", num_samples=12, scores=SCORES | {"num_samples": 40}, answers={MEASURE: {"num_samples": 10**6}})
+    run = Run(tmp_path, link_of(site))
+
+    def ask(this_round: Round) -> None:
+        if this_round.number == 2:
+            answers.update({task: this_round.ask(task)["a"]["num_samples"] for task in (MEASURE, "validate")})
+
+    run.method.before = ask
+    run.begin()
+    assert answers == {MEASURE: 12, "validate": 40}
+
+
+# --- what a method asks
+
+
+def measured(site: str, **changes: Any) -> StepSite:
+    answer = {"num_samples": 10, "contrast": [0.5], "num_measured": [4]} | changes
+    return StepSite(site, answers={MEASURE: answer})
+
+
+def answers_of(tmp_path: Path, link: MemoryLink, sites: Iterable[str] | None = None) -> tuple[Run, dict[str, Any]]:
+    found: dict[str, Any] = {}
+    run = Run(tmp_path, link, rounds=1)
+    run.method.before = lambda this_round: found.update(this_round.ask(MEASURE, None if sites is None else set(sites)))
+    return run.begin(), found
+
+
+def test_answers_hold_registered_fields_by_the_sites_names(tmp_path: Path) -> None:
+    link = link_of(measured("b", file_names=["x.png"]), measured("a"))
+    run, found = answers_of(tmp_path, link)
+    assert found == {site: {"num_samples": 10, "contrast": [0.5], "num_measured": [4]} for site in ("a", "b")}
+    assert list(found) == ["a", "b"]
+    assert link.tasks()[:2] == [(MEASURE, 1), ("train", 1)]
+    assert run.records[0]["refused"] == {}
+
+
+def test_named_sites_alone_are_asked(tmp_path: Path) -> None:
+    _, found = answers_of(tmp_path, link_of(measured("a"), measured("b")), ["b", "gone"])
+    assert list(found) == ["b"]
+
+
+def test_a_message_of_a_sites_own_goes_to_it_alone(tmp_path: Path) -> None:
+    run, heard = Run(tmp_path, MemoryLink({}), rounds=1), {}
+
+    def hears(site: StepSite) -> Callable[[Request], Reply]:
+        def answer(request: Request) -> Reply:
+            if request.task == MEASURE:
+                heard[site.name] = dict(request.message)
+            return site(request)
+
+        return answer
+
+    run.link.there = {name: hears(measured(name)) for name in ("a", "b", "c")}
+    own = {"a": {"secret": 1}, "b": {"secret": 2}}
+    run.method.before = lambda this_round: this_round.ask(MEASURE, ["a", "b", "c"], own_messages=own)
+    run.begin()
+    assert heard == {"a": {"called": 1, "secret": 1}, "b": {"called": 1, "secret": 2}, "c": {"called": 1}}
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (measured("b", contrast=0.5), "its 'contrast' is float, expected a list of numbers"),
+        (measured("b", contrast=[0.5, 0.5]), "its 'contrast' has 2 entries, expected 1"),
+        (lambda request: Reply("b", 7, {"num_samples": 1}), "its answer to 'measure' is of round 7, expected 1"),
+        (lambda request: Reply("b", 1, {}, problem="it never came"), "it never came"),
+        (lambda request: "it failed", "it failed"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_answer_that_cannot_be_used_is_refused_by_name(
+    tmp_path: Path, bad: Callable[[Request], Any], reason: str
+) -> None:
+    link = link_of(measured("a"))
+    link.there["b"] = lambda request: bad(request) if request.task == MEASURE else StepSite("b")(request)
+    run, found = answers_of(tmp_path, link)
+    assert list(found) == ["a"]
+    assert run.records[0]["refused"] == {"b": reason}
+    assert list(run.records[0]["sites"]) == ["a", "b"], "it may train all the same"
+
+
+def test_a_second_answer_to_a_question_is_refused_and_the_first_counts(tmp_path: Path) -> None:
+    link = link_of(measured("a"))
+    link.there["a"] = lambda request: (
+        [measured("a")(request), measured("a", contrast=[9.0])(request)]
+        if request.task == MEASURE
+        else StepSite("a")(request)
+    )
+    run, found = answers_of(tmp_path, link)
+    assert found["a"]["contrast"] == [0.5]
+    assert run.records[0]["refused"] == {"a": "it is a second answer to 'measure'"}
+
+
+def test_an_answer_without_a_number_of_samples_stays_as_it_is(tmp_path: Path) -> None:
+    flag = OutboundField("is_sharp", (MEASURE,), "flag", "whether its images are sharp")
+    link = link_of(StepSite("a", answers={MEASURE: {"is_sharp": True}}))
+    run = Run(tmp_path, link, rounds=1)
+    run.course = RoundLoop(run.settings, run.method, OutboundRegistry([flag]), link)
+    found: dict[str, Any] = {}
+    run.method.before = lambda this_round: found.update(this_round.ask(MEASURE))
+    run.begin()
+    assert found == {"a": {"is_sharp": True}}
+
+
+# --- weights
+
+
+def test_weights_that_are_known_before_count_by_block(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a", 1.0), StepSite("b", 3.0, 90)), rounds=1)
+    run.method.given = lambda _: weights_of(a=[0.5, 0.25], b=[0.5, 0.75])
+    run.begin()
+    assert run.stem == 2.0
+    assert float(run.course.state.params["head.bias"]) == 2.5
+    # Of the two blocks the second has fewer.
+    assert run.records[0]["effective_sites"] == pytest.approx(1.6)
+    assert run.records[0]["weights"] == {"a": 0.25, "b": 0.75}
+    assert run.summary["rounds"][0]["weights"] == {"a": 0.25, "b": 0.75}
+
+
+def test_a_second_average_of_the_same_models_is_there_after_training_and_can_be_asked_about(tmp_path: Path) -> None:
+    answers = {MEASURE: {"num_samples": 9}}
+    sites = (StepSite(name, step, answers=answers) for name, step in (("site-1", 1.0), ("site-2", 3.0)))
+    link = link_of(*sites)
+    run = Run(tmp_path, link, rounds=1)
+    run.method.left_out = frozenset({"site-2"})
+    shadows = []
+
+    def ask(this_round: Round) -> None:
+        shadows.append(this_round.rollback)
+        this_round.ask(MEASURE)
+        this_round.ask(MEASURE, ["site-1"], this_round.rollback)
+
+    run.method.trained = ask
+    run.begin()
+    assert run.stem == 2.0
+    sent = [
+        (request.sites, float(request.params["stem.weight"])) for request in link.requests if request.task == MEASURE
+    ]
+    assert sent == [(None, 2.0), (["site-1"], 1.0)]
+    assert shadows[0]["stem.weight"].item() == 1.0
+
+
+def test_weights_of_a_site_that_is_missing_go_to_the_others(tmp_path: Path) -> None:
+    link = link_of(StepSite("a", 1.0), StepSite("b", 3.0))
+    link.there["c"] = lambda request: "no data"
+    run = Run(tmp_path, link, rounds=1)
+    run.method.given = lambda _: weights_of(a=[0.2, 0.1], b=[0.2, 0.3], c=[0.6, 0.6])
+    run.begin()
+    assert run.stem == pytest.approx(2.0)
+    assert float(run.course.state.params["head.bias"]) == pytest.approx(2.5)
+
+
+def test_a_site_without_a_known_weight_waits_and_counts_with_its_samples_from_then_on(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a"), StepSite("late", 5.0, 30)))
+    run.method.given = lambda this_round: weights_of(a=[1.0, 1.0]) if this_round.number == 1 else None
+    run.begin()
+    assert run.records[0]["refused"]["late"].startswith("the site joined after this round's weights were made")
+    assert run.method.seen[2] == {"a": 10, "late": 30}
+    assert run.stem == pytest.approx(1.0 + (10 * 1.0 + 30 * 5.0) / 40)
+
+
+def test_a_rule_sees_all_reports_and_the_models_that_wait(tmp_path: Path) -> None:
+    link = link_of(StepSite("a", 1.0), StepSite("b", 3.0, 30))
+    run = Run(tmp_path, link, rounds=1)
+    seen: dict[str, Any] = {}
+
+    def rule(this_round: Round, models: WaitingModels) -> LayerWeights:
+        seen["waiting"] = {site: float(models.params(site)["stem.weight"]) for site in models.sites}
+        seen["samples"] = this_round.samples_of_reports
+        seen["files"] = len(list((tmp_path / "private" / WAITING_FOLDER).iterdir()))
+        return weights_of(a=[0.25, 1.0], b=[0.75, 0.0])
+
+    run.method.rule = rule
+    run.begin()
+    assert seen == {"waiting": {"a": 1.0, "b": 3.0}, "samples": {"a": 10, "b": 30}, "files": 2}
+    assert run.stem == 2.5
+    assert float(run.course.state.params["head.bias"]) == 1.0
+    assert not (tmp_path / "private" / WAITING_FOLDER).exists()
+
+
+def test_weights_by_a_rule_give_the_bits_of_weights_known_before(tmp_path: Path) -> None:
+    weights = weights_of(a=[0.3, 0.1], b=[0.7, 0.9])
+    states = []
+    for name in ("known", "rule"):
+        run = Run(tmp_path / name, link_of(StepSite("a", 0.1), StepSite("b", 0.7)))
+        if name == "known":
+            run.method.given = lambda _: weights
+        else:
+            run.method.rule = lambda this_round, models: weights
+        states.append(run.begin().course.state.params)
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_models_that_wait_for_too_few_others_are_dropped(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a")), min_sites=2, rounds=1)
+    run.method.rule = lambda this_round, models: weights_of(a=[1.0, 1.0])
+    run.begin()
+    assert run.stem == 0.0
+    assert not (tmp_path / "private" / WAITING_FOLDER).exists()
+
+
+def test_a_model_that_is_nearly_one_sites_does_not_count(tmp_path: Path) -> None:
+    """Whatever gives the weights: settings of a method, or the sizes of the sites that a job chooses."""
+    link = link_of(StepSite("a", 1.0), StepSite("b", 3.0), StepSite("c", 5.0))
+    run = Run(tmp_path, link, rounds=2)
+    run.method.given = lambda this_round: (
+        weights_of(a=[0.1, 0.1], b=[0.1, 0.45], c=[0.8, 0.45])
+        if this_round.number == 1
+        else weights_of(a=[0.2, 0.1], b=[0.3, 0.4], c=[0.5, 0.5])
+    )
+    run.begin(largest_share=0.5)
+    assert "it would be 0.80 of a layer block" in run.records[0]["refused"]["c"]
+    assert run.records[1]["refused"] == {}
+    assert run.method.calls.count("trained 1 by ['a', 'b', 'c']") == 0
+    # From zero, as if the first round had not been: 0.2 · 1 + 0.3 · 3 + 0.5 · 5
+    assert run.stem == pytest.approx(3.6)
+
+
+def test_a_run_in_which_one_site_is_the_model_fails(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("large", 1.0, 98), StepSite("b", 3.0, 1), StepSite("c", 5.0, 1)), rounds=9)
+    with pytest.raises(RunFailedError, match=r"large: it would be 0\.98 of a layer block.*at most 0\.5"):
+        run.begin(largest_share=0.5)
+    assert run.stem == 0.0
+
+
+def test_models_of_single_sites_wait_where_nobody_downloads_them(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a", 1.0), StepSite("b", 3.0)), rounds=1)
+    seen: dict[str, Any] = {}
+
+    def rule(this_round: Round, models: WaitingModels) -> LayerWeights:
+        del this_round, models
+        seen["modes"] = oct((tmp_path / "private" / WAITING_FOLDER).stat().st_mode & 0o777)
+        seen["run"] = [path.name for path in (tmp_path / "run").rglob("*.pt")]
+        return weights_of(a=[0.5, 0.5], b=[0.5, 0.5])
+
+    run.method.rule = rule
+    run.begin()
+    assert seen == {"modes": "0o700", "run": []}
+
+
+def test_weights_that_are_nearly_one_sites_are_noted_and_warned_of_once_in_a_row(tmp_path: Path) -> None:
+    dominant = {1: 0.98, 2: 0.98, 3: 0.79, 4: 0.98}
+    link = link_of(StepSite("a"), StepSite("b"))
+    run = Run(tmp_path, link, rounds=4)
+    run.method.given = lambda this_round: weights_of(
+        a=[1 - dominant[this_round.number]] * 2, b=[dominant[this_round.number]] * 2
+    )
+    run.begin()
+    # 1 / (0.02² + 0.98²), 1 / (0.21² + 0.79²)
+    assert [record["effective_sites"] for record in run.records] == pytest.approx(
+        [1.0407993, 1.0407993, 1.4965579, 1.0407993]
+    )
+    noted = {"site": "b", "weight": 0.98}
+    assert [record.get("dominant") for record in run.records] == [noted, noted, {"site": "b", "weight": 0.79}, noted]
+    assert link.sentences("warning") == [
+        "b nearly decides alone: it has 0.98 of the weight in a layer block, 1.04 effective sites of 2."
+    ]
+
+
+# --- bounds on influence
+
+
+def test_bounds_that_nobody_meets_change_no_bit(tmp_path: Path) -> None:
+    states = []
+    for name, influence in (("none", {}), ("wide", {"max_share": 0.9, "max_update_ratio": 50.0})):
+        sites = [StepSite("a", 0.1), StepSite("b", 0.3, 20), StepSite("c", 0.2, 7)]
+        run = Run(tmp_path / name, link_of(*sites), influence=influence).begin()
+        assert all("bounded" not in record for record in run.records)
+        states.append(run.course.state.params)
+    parameters = ("stem.weight", "head.weight", "head.bias")
+    assert all(torch.equal(states[0][name], states[1][name]) for name in parameters)
+
+
+def test_a_share_beyond_its_bound_is_cut_and_named(tmp_path: Path) -> None:
+    sites = [StepSite("a"), StepSite("b"), StepSite("big", 4.0, 80)]
+    run = Run(tmp_path, link_of(*sites), rounds=1, influence={"max_share": 0.5}).begin()
+    assert run.stem == pytest.approx(0.25 + 0.25 + 0.5 * 4.0)
+    assert run.records[0]["bounded"] == {"big": {"share": pytest.approx([0.5, 0.5])}}
+    assert run.link.sentences("warning") == ["Bounded big: its shares were up to 0.8 and are up to 0.5."]
+    assert run.summary["bounded"][0]["site"] == "big"
+
+
+def test_an_update_beyond_its_bound_is_scaled_down_and_the_statistics_count_within_the_others(tmp_path: Path) -> None:
+    """Of steps 1, 1 and 100 the last counts as 1, and what it loses stays with the global model."""
+    sites = [StepSite("a", 1.0), StepSite("b", 1.0), StepSite("wild", 100.0)]
+    run = Run(tmp_path, link_of(*sites), rounds=1, influence={"max_update_ratio": 1.0}).begin()
+    assert run.stem == pytest.approx(1.0)
+    factor = run.records[0]["bounded"]["wild"]["update_factor"]
+    assert factor == pytest.approx(0.01)
+    # The median of the running means is 1; of the third it counts with the same factor.
+    mean = float(run.course.state.params["head.running_mean"])
+    assert mean == pytest.approx((1.0 + 1.0 + factor * 1.0) / 3)
+
+
+# --- rules of aggregation
+
+
+RULES = ["mean", "median", "trimmed_mean", "multi_krum"]
+
+
+def five_sites() -> list[StepSite]:
+    steps = {"a": 1.0, "b": 2.0, "c": 2.5, "d": 3.0, "liar": -50.0}
+    return [StepSite(name, step) for name, step in steps.items()]
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"), [("mean", -8.3), ("median", 2.0), ("trimmed_mean", 5.5 / 3), ("multi_krum", 8.5 / 4)]
+)
+def test_models_become_one_by_the_rule_of_the_settings(rule: str, expected: float, tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(*five_sites()), rounds=1, min_sites=5, aggregation={"rule": rule}).begin()
+    assert run.stem == pytest.approx(expected)
+    kept = ["a", "b", "c", "d"] if rule == "multi_krum" else None
+    assert run.records[0].get("kept") == kept
+    assert set(run.records[0]["weights"]) == set(kept or ["a", "b", "c", "d", "liar"])
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("influence", [{}, {"max_share": 0.3, "max_update_ratio": 2.0}])
+def test_a_run_that_goes_on_has_the_same_bits_with_every_rule(
+    rule: str, influence: dict[str, float], tmp_path: Path
+) -> None:
+    settings = {"min_sites": 5, "aggregation": {"rule": rule}, "influence": influence}
+    whole = Run(tmp_path / "whole", link_of(*five_sites()), rounds=3, **settings).begin()
+    first = Run(tmp_path / "first", link_of(*five_sites()), rounds=2, **settings).begin()
+    later = Run(tmp_path / "later", link_of(*five_sites()[::-1]), rounds=3, **settings)
+    later.begin(state=first.folder / "run" / STATE_FILE)
+    expected, found = whole.course.state.params, later.course.state.params
+    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    assert not (later.folder / "run" / WAITING_FOLDER).exists()
+
+
+@pytest.mark.parametrize("rule", RULES[1:])
+def test_a_round_with_fewer_results_than_the_rule_needs_does_not_count(rule: str, tmp_path: Path) -> None:
+    link = link_of(*five_sites())
+    link.there["a"] = lambda request: "it fell ill" if request.round_number == 2 else StepSite("a")(request)
+    run = Run(tmp_path, link, rounds=2, min_sites=5, aggregation={"rule": rule}, max_failed_rounds=1)
+    with pytest.raises(RunFailedError, match="Fewer than 5 usable results"):
+        run.begin()
+    assert [len(record["sites"]) for record in run.records] == [5, 4]
+    assert len(link.models) == 2
+    assert all(torch.equal(link.models[0][name], link.models[1][name]) for name in link.models[0])
+
+
+# --- scores
+
+
+def test_sites_score_the_model_every_so_many_rounds_and_after_the_last(tmp_path: Path) -> None:
+    link = link_of(StepSite("a", scores=SCORES), StepSite("b"))
+    run = Run(tmp_path, link, rounds=5, validate_every=2).begin()
+    assert [number for task, number in link.tasks() if task == "validate"] == [2, 4, 5]
+    assert [record["dice"] for record in run.records] == [None, 0.5, None, 0.5, 0.5]
+    assert [record["evaluated_on"] is None for record in run.records] == [True, False, True, False, False]
+
+
+def test_the_model_that_is_scored_is_the_new_one(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a")), rounds=1).begin()
+    (train, validate) = run.link.requests
+    assert (float(train.params["stem.weight"]), float(validate.params["stem.weight"])) == (0.0, 1.0)
+    assert validate.sites is None
+
+
+def test_on_the_phantom_the_server_scores_every_round_and_asks_nobody(tmp_path: Path) -> None:
+    link = link_of(StepSite("a", fields={"embedded_data": True}))
+    run = Run(tmp_path, link, validate_every=9).begin()
+    assert [task for task, _ in link.tasks()] == ["train", "train"]
+    assert [record["evaluated_on"] for record in run.records] == ["test", "test"]
+    assert all(0 < record["dice"] < 1 for record in run.records)
+
+
+def test_the_phantoms_test_set_says_nothing_of_sites_with_data_of_their_own(tmp_path: Path) -> None:
+    link = link_of(StepSite("a", fields={"embedded_data": True}), StepSite("b"))
+    run = Run(tmp_path, link, rounds=1).begin()
+    assert link.tasks()[-1] == ("validate", 1)
+    assert run.records[0]["evaluated_on"] is None
+
+
+def test_a_shared_part_that_is_no_model_is_scored_by_the_sites(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a", scores=SCORES, fields={"embedded_data": True})), rounds=1)
+    run.method.is_scored = False
+    assert run.begin().records[0]["dice"] == 0.5
+
+
+def test_a_test_set_that_does_not_fit_is_found_before_anybody_trains(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a")), network={"num_classes": 3})
+    write_phantom_test(tmp_path / "local", LesionImages(), num_images=1, seed=0)
+    with pytest.raises(DataError, match="classes"):
+        run.begin()
+    assert run.link.requests == []
+
+
+def test_it_does_not_matter_to_a_method_that_is_not_scored_there(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a", scores={"num_samples": 0})), network={"num_classes": 3}, rounds=1)
+    write_phantom_test(tmp_path / "local", LesionImages(), num_images=1, seed=0)
+    run.method.is_scored = False
+    assert run.begin().stem == 1.0
+
+
+# --- start, stop, restart
+
+
+def test_a_run_may_begin_with_other_weights(tmp_path: Path) -> None:
+    params = Bright().state_dict() | {"stem.weight": torch.full((1, 1), 7.0)}
+    torch.save(params, tmp_path / "start.pt")
+    run = Run(tmp_path / "job", link_of(StepSite("a")), rounds=1, start_model="start.pt")
+    run.begin(start_model=tmp_path / "start.pt")
+    assert run.stem == 8.0
+    assert run.link.sentences("info")[0] == "Beginning with the weights of start.pt."
+
+
+@pytest.mark.parametrize("when", ["before", "train"])
+def test_a_run_that_is_stopped_leaves_the_round_before(tmp_path: Path, when: str) -> None:
+    link = link_of(StepSite("a"))
+    run = Run(tmp_path, link, rounds=9)
+
+    def stop(this_round: Round) -> None:
+        link.stopped = when == "before" and this_round.number == 2
+
+    def answer(request: Request) -> Reply:
+        link.stopped |= when == "train" and request.round_number == 2
+        return StepSite("a")(request)
+
+    link.there["a"], run.method.before = answer, stop
+    run.begin()
+    assert [record["round"] for record in run.records] == [1]
+    assert RunState.load(tmp_path / "run" / STATE_FILE).round_number == 1
+    assert ("train", 2) in link.tasks() if when == "train" else ("train", 2) not in link.tasks()
+    assert "after 9" not in run.method.calls
+
+
+def sites_of_three() -> MemoryLink:
+    """The claim of one grows after the second round, one fails in the third."""
+    link = link_of(StepSite("a", 0.1, 10))
+    link.there["b"] = lambda request: StepSite("b", 0.3, 20 if request.round_number < 3 else 500)(request)
+    link.there["c"] = lambda request: "broken" if request.round_number == 3 else StepSite("c", 0.7, 5)(request)
+    return link
+
+
+def test_a_run_that_goes_on_ends_with_the_bits_of_one_that_was_not_interrupted(tmp_path: Path) -> None:
+    whole = Run(tmp_path / "whole", sites_of_three(), rounds=4).begin()
+    Run(tmp_path / "first", sites_of_three(), rounds=2).begin()
+    state = tmp_path / "first" / "run" / STATE_FILE
+    again = Run(tmp_path / "again", sites_of_three(), rounds=4, resume_from="state").begin(state=state, job_id="job-2")
+    assert all(torch.equal(value, again.course.state.params[name]) for name, value in whole.course.state.params.items())
+
+    def without_times(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [{key: value for key, value in record.items() if key not in ("seconds", "calls")} for record in records]
+
+    assert without_times(again.records) == without_times(whole.records)
+    assert again.link.requests[0].round_number == 3
+    kept = ("num_samples", "first_claims")
+    earlier, now = (run.course.state.method_state for run in (whole, again))
+    assert [now[key] for key in kept] == [earlier[key] for key in kept]
+    assert again.method.calls[:6] == [
+        *("before 1", "trained 1 by ['a', 'b', 'c']", "before 2", "trained 2 by ['a', 'b', 'c']"),
+        *("restored after 2", "before 3"),
+    ]
+    assert "Continuing after round 2 of state." in again.link.sentences("info")
+
+
+def test_sites_learn_which_run_is_continued_and_after_which_round(tmp_path: Path) -> None:
+    first = Run(tmp_path / "first", link_of(StepSite("a")), rounds=1).begin()
+    assert all(CONTINUED_JOB not in request.message for request in first.link.requests)
+    state = tmp_path / "first" / "run" / STATE_FILE
+    again = Run(tmp_path / "again", link_of(StepSite("a")), resume_from="state").begin(state=state, job_id="job-2")
+    for request in again.link.requests:
+        assert (request.message[CONTINUED_JOB], request.message[CONTINUED_ROUND]) == ("job-1", 1)
+    # Whoever continues this one has to look in its own folder.
+    assert again.course.state.method_state["job"] == "job-2"
+
+
+def test_a_run_of_other_settings_is_not_continued(tmp_path: Path) -> None:
+    Run(tmp_path / "first", link_of(StepSite("a")), rounds=1).begin()
+    again = Run(tmp_path / "again", link_of(StepSite("a")), seed=3)
+    with pytest.raises(ResumeError, match="now seed=3 instead of 0"):
+        again.begin(state=tmp_path / "first" / "run" / STATE_FILE)
+    assert again.link.requests == []
+
+
+def test_a_method_may_restarts_with_the_start_weights(tmp_path: Path) -> None:
+    torch.save(Bright().state_dict() | {"stem.weight": torch.full((1, 1), 7.0)}, tmp_path / "start.pt")
+    run = Run(tmp_path / "job", link_of(StepSite("a")), rounds=4, start_model="start.pt")
+    run.method.restarted = frozenset({3})
+    run.begin(start_model=tmp_path / "start.pt")
+    assert [float(request.params["stem.weight"]) for request in run.link.requests if request.task == "train"] == [
+        7.0,
+        8.0,
+        7.0,
+        8.0,
+    ]
+    assert run.stem == 9.0
+
+
+@pytest.mark.parametrize("says_more", [False, True])
+def test_what_a_method_finds_after_the_last_round_is_in_the_summary(tmp_path: Path, says_more: bool) -> None:
+    run = Run(tmp_path, link_of(StepSite("a")), rounds=2)
+    run.method.says_more = says_more
+    run.begin()
+    assert len(run.link.models) == 2 + says_more
+
+
+def test_the_start_model_counts_no_more_in_a_run_that_goes_on(tmp_path: Path) -> None:
+    Run(tmp_path / "first", link_of(StepSite("a")), rounds=1, start_model="gone.pt").begin()
+    again = Run(tmp_path / "again", link_of(StepSite("a")), start_model="gone.pt")
+    again.begin(state=tmp_path / "first" / "run" / STATE_FILE, start_model=tmp_path / "gone.pt")
+    assert again.stem == 2.0
+
+
+def test_a_run_that_was_killed_after_its_last_round_writes_its_result(tmp_path: Path) -> None:
+    Run(tmp_path / "first", link_of(StepSite("a"))).begin()
+    again = Run(tmp_path / "again", link_of(StepSite("a")))
+    again.begin(state=tmp_path / "first" / "run" / STATE_FILE)
+    assert again.link.tasks() == []
+    assert [float(model["stem.weight"]) for model in again.link.models] == [2.0]
+    assert again.summary["rounds_finished"] == 2
+    assert again.method.calls[-1] == "after 2"
+    assert [record["round"] for record in again.records] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"a": 0.5, "b": 0.6}, "sum to"),
+        ({"a": 0.1, "b": 0.1}, "sum to"),
+        ({"a": 1.5, "b": -0.5}, "sum to"),
+        ({"a": math.nan, "b": 1.0}, "sum to"),
+        ({"a": 1.0}, r"are without \['b'\], whose models count"),
+    ],
+)
+def test_what_can_be_no_weights_ends_the_run_with_the_methods_name(
+    tmp_path: Path, values: dict[str, float], said: str
+) -> None:
+    run = Run(tmp_path, link_of(StepSite("a"), StepSite("b")))
+    run.method.rule = lambda this_round, models: LayerWeights.same_in_all_blocks(values, this_round.blocks)
+    with pytest.raises(ValueError, match=rf"The weights of the method 'fedavg' {said}"):
+        run.begin()
+
+
+def test_a_run_without_any_usable_result_fails_also_where_it_is_short(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("a", num_samples=0)), rounds=1)
+    with pytest.raises(RunFailedError, match="No round had a usable result"):
+        run.begin()
+
+
+def test_what_a_restart_could_not_give_back_is_no_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run(tmp_path, link_of(StepSite("a")))
+    monkeypatch.setattr(run.method, "state", lambda: {"found": {"of": Path("x")}})
+    with pytest.raises(
+        TypeError, match=r"the state of the method 'fedavg'\['method'\]\['found'\]\['of'\], but found Posix"
+    ):
+        run.begin()
+
+
+# --- how far it is
+
+
+def test_how_far_the_run_is_can_be_seen_while_a_site_works(tmp_path: Path) -> None:
+    """Looked at from within the last site of round 2, in which one site fails."""
+    seen: dict[int, RunProgress] = {}
+
+    def watched(request: Request) -> Reply:
+        seen.setdefault(request.round_number, run.course.progress.current)
+        return StepSite("site-10")(request)
+
+    def failing(request: Request) -> Reply | str:
+        return "its task failed" if request.round_number == 2 else StepSite("site-2")(request)
+
+    run = Run(tmp_path, MemoryLink({"site-1": StepSite("site-1"), "site-2": failing, "site-10": watched}))
+    run.begin(absent=("site-11",))
+    first, second = seen[1], seen[2]
+    assert (first.round_number, first.finished_rounds, first.phase) == (1, 0, Phase.WAITING)
+    assert (first.seconds_left, first.score, first.absent) == (None, None, ("site-11",))
+    assert second.request is not None
+    assert second.request.sites == ("site-1", "site-2", "site-10")
+    assert second.request.answered == ("site-1",)
+    assert (second.refused, second.missing) == ({"site-2": "its task failed"}, ("site-10",))
+    assert second.finished_rounds == 1
+    assert second.round_seconds == second.seconds_left == run.records[0]["seconds"]
+    assert second.score == run.records[0]["dice"]
+    assert run.course.progress.current.finished_rounds == 2
