@@ -12,7 +12,6 @@ from ..wording.evidence import reason_in_words, reference_level_in_words
 LEGEND = (
     "contours: by how far they lie outside (+) or inside (-) of zero; missing: fraction of the objects that is left "
     "out; "
-    ""
     "confused: fraction of those that look like another class; in brackets: not confirmed; ?: cannot tell; "
     "corrected before: the rounds before whose training it was corrected"
 )

@@ -65,7 +65,6 @@ def choose_reference_level(
         raise ValueError(
             "Expected a reference level among 'auto', 'reference', 'balanced', 'median', 'edges' and 'site:<name>', "
             "but got "
-            ""
             f"{choice=}."
         )
     if not known:

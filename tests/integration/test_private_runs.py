@@ -78,10 +78,10 @@ def test_a_training_that_fails_at_one_site_is_seen_by_nobody_else(
     """Where updates are private, it is one more update with noise, of the same fields; else a refusal."""
     train = FedAvgSite.train_on
 
-    def failing(self: FedAvgSite, batches: Any, network: Any, site: Any) -> Any:
+    def failing(self: FedAvgSite, batches: Any, network: Any, site: Any, *targets: Any) -> Any:
         if (site.name, site.round_number) == ("site-1", 2):
             raise FloatingPointError("The loss is not finite.")
-        return train(self, batches, network, site)
+        return train(self, batches, network, site, *targets)
 
     monkeypatch.setattr(FedAvgSite, "train_on", failing)
     job = small_job(name, rounds=2, embedded__sites=2, min_sites=1)

@@ -40,7 +40,7 @@ def test_files_of_a_run_are_what_their_schemas_say(name: str, tmp_path: Path) ->
     records = read_metrics(out)
     assert [record.plain() for record in records] == lines
     assert all(isinstance(record, RoundRecord) for record in records)
-    assert [line["version"] for line in [summary, *lines]] == [1] * 4
+    assert [line["version"] for line in [summary, *lines]] == [2, 1, 1, 1]
     for line in lines:
         check(line, "metrics.schema.json")
     # Nothing that a method calls its own is a field that all have.

@@ -30,9 +30,7 @@ def with_conclusions(audit: SiteAudit, sent: Mapping[str, Any]) -> SiteAudit:
         if key != CONFUSED_OBJECTS and (key.kind not in _KINDS or key.label not in names):
             raise ValueError(
                 "Expected conclusions of offsets and missing objects by class, and of confused ones, but was reported "
-                "of "
-                ""
-                f"{text!r}."
+                f"of {text!r}."
             )
         record = ParameterRecord.model_validate(plain)
         unit = audit.unit if key.kind is ParameterKind.OFFSET else None

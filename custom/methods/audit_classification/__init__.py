@@ -7,7 +7,7 @@ the site, which alone gets what is concluded of it.
 
 Equations, by what they define:
     parts of the patients                fedannot.custom.methods.audit.folds.parts
-    noise level and interval             custom.methods.auto_classification.confident_samples.estimate_noise_level
+    noise level and interval          fedannot.custom.methods.auto_classification.confident_samples.estimate_noise_level
     doubted labels that are wrong        fedannot.custom.methods.auto_classification.confident_samples.estimate_support
     what is confirmed (Holm)             fedannot.custom.annotation_bias.significance.confirmed
     what look-alikes say                 label_scores.with_look_alikes

@@ -9,11 +9,11 @@ the rest.
 Equations, by what they define:
     Q, counts of given and seeming classes   confident_samples.confident_confusion
     noise level, 1 − Σ_c Q_cc, and interval  confident_samples.estimate_noise_level
-    fraction of doubted labels that are so too  confident_samples.estimate_support
-    what is confirmed (Holm)               fedannot.custom.annotation_bias.significance.confirmed
-    labels that are changed                  correcting.correct
-    classes that the model may mix up        correcting.mixed_up
-    T of what is left of the noise           correcting.residual_transition
+    doubted labels that are wrong            confident_samples.estimate_support
+    what is confirmed (Holm)                 fedannot.custom.annotation_bias.significance.confirmed
+    labels that are changed                  relabelling.relabel
+    classes that the model may mix up        relabelling.mixed_up
+    T of what is left of the noise           relabelling.residual_transition
     −log Σ_c p_c T_c,given                   fedannot.custom.training.corrected_loss.ForwardCorrected
 """
 

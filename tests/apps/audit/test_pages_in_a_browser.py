@@ -198,7 +198,7 @@ def test_without_a_server_decisions_are_kept_and_downloaded(audit_copy, tmp_path
     from fedannot.apps.audit.case_files import CaseReader
 
     applied = apply_decisions(CaseReader(found), decisions, tmp_path / "new")
-    assert [one.origin for one in applied.record.annotations] == ["accepted", "kept"]
+    assert [case.review.origin for case in applied.record.cases if case.review is not None] == ["accepted", "kept"]
 
 
 def test_hostile_names_are_shown_and_do_nothing(large_audit, tmp_path):

@@ -117,16 +117,14 @@ def test_metadata_and_model_card_tell_empty_cases_from_annotated_ones(tmp_path: 
     assert (
         f"After the last round, on {where}: dice 0.500, left_empty 0.750. dice is the mean over the cases in which a "
         "class is annotated, 0 where it is missed; left_empty, if there are others, the fraction of them in which it "
-        "is "
-        ""
-        "found nowhere."
+        "is found nowhere."
     ) in " ".join(model_card(source, found).split())
 
 
 def test_metadata_hold_the_weights_of_layers_and_the_noise_estimates(tmp_path: Path) -> None:
     weights = {"sites": ["site-1", "site-2"], "blocks": ["conv_0", "final_conv"], "values": [[0.8, 0.6], [0.2, 0.4]]}
     predicted = {"inner": [0.5], "outer": [0.25], "group": "larger", "strength": 0.1}
-    estimate = {"sites": {"site-1": predicted}, "reason": "", "p_value": 0.01}
+    estimate = {"sites": {"site-1": predicted}, "reason": None, "p_value": 0.01}
     found = described(tmp_path, "feda3i", weights=weights, estimate=estimate)["fedannot"]
     assert found["weights"] == {
         "by": "site and layer block",

@@ -73,7 +73,5 @@ def test_which_model_predicted_is_said():
     assert reference_model_in_words(ReferenceModelKind(folds=1)).startswith("an early model of all sites")
     assert reference_model_in_words(ReferenceModelKind(folds=2, num_absent=1)).endswith(
         "each of which predicts the patients that it has not learnt; of 1 the model was not kept here, and the last "
-        "one "
-        ""
-        "predicts in its place"
+        "one predicts in its place"
     )

@@ -240,7 +240,7 @@ def test_a_bound_that_a_state_has_no_name_for_had_its_default():
 def test_a_state_that_names_a_setting_that_has_gone_goes_on_where_it_had_no_effect():
     settings = {"rounds": 9, "seed": 1}
     RunState("auto", settings | {"judge": "global"}, 3, {}).check_continues("auto", settings)
-    with pytest.raises(ResumeError, match="predict=None instead of 'without_own'"):
+    with pytest.raises(ResumeError, match="judge=None instead of 'without_own'"):
         RunState("auto", settings | {"judge": "without_own"}, 3, {}).check_continues("auto", settings)
 
 

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from fedannot.custom.records.round_records import VERSION
 from fedannot.custom.run.schemas import schema_text, schemas
+from fedannot.custom.run.summary_record import SUMMARY_VERSION
 
 FOLDER = Path(__file__).parents[3] / "docs" / "schemas"
 
@@ -22,12 +24,12 @@ def test_schemas_are_up_to_date(name):
 
 
 def test_a_later_form_needs_a_later_version():
-    """What reads version 1 must find it so: required fields, and their version."""
-    for name, kinds in (
-        ("summary.schema.json", ("SegmentationSummary", "ClassificationSummary")),
-        ("metrics.schema.json", ("SegmentationRecord", "ClassificationRecord")),
+    """What reads a form must find it so: required fields, and their versions."""
+    for name, kinds, version in (
+        ("summary.schema.json", ("SegmentationSummary", "ClassificationSummary"), {"enum": [1, SUMMARY_VERSION]}),
+        ("metrics.schema.json", ("SegmentationRecord", "ClassificationRecord"), {"const": VERSION}),
     ):
         definitions = schemas()[name]["$defs"]
         for kind in kinds:
-            assert definitions[kind]["properties"]["version"]["const"] == 1
+            assert version.items() <= definitions[kind]["properties"]["version"].items()
             assert "version" in definitions[kind]["required"]

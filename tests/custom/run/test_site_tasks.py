@@ -12,6 +12,7 @@ from support.pictures import Threshold, make_data
 from support.site_views import HandmadeSite
 from torch import nn
 
+from fedannot.custom.corrections.targets import AS_GIVEN, Targets
 from fedannot.custom.data.site_data import SiteData
 from fedannot.custom.interface.update_floor import TooFewSamplesError, UpdateFloor
 from fedannot.custom.interface.views import SiteView, Trained
@@ -110,7 +111,8 @@ class OnSome(FedAvgSite):
 
     used = (0, 1, 2)
 
-    def batches(self, data: SiteData, network: nn.Module) -> Batches:
+    def batches(self, data: SiteData, network: nn.Module, targets: Targets = AS_GIVEN) -> Batches:
+        del targets
         flags = torch.zeros(data.num_samples, dtype=torch.bool)
         flags[list(self.used)] = True
         return training_batches(data, self.settings.training, torch.device("cpu"), used=flags)
