@@ -45,10 +45,8 @@ def check_absent_classes(site: SiteFacts) -> Iterator[Finding]:
         yield site_finding(
             Severity.WARNING,
             "single-class",
-            f"found one class in all of {plural(len(annotations), 'training case')}; expected at least two, to be "
-            f"known "
-            f""
-            "apart.",
+            f"found one class in all of {plural(len(annotations), 'training case')}; expected at least two, to "
+            "distinguish them.",
             "Check the labels in the datalist, or join the site's cases with another's.",
         )
 

@@ -87,7 +87,7 @@ def _finding(site: SiteFacts, kind: str, what: str, otherwise: str) -> Finding:
 
 
 def _mending(site: SiteFacts) -> str:
-    """How the values are confused back, in so many letters where there are two classes."""
+    """How the values are mapped back, in so many letters where there are two classes."""
     description = site.description
     assert isinstance(description, SegmentationDescription)
     if len(description.classes) > 1:

@@ -47,8 +47,8 @@ def audit(
     profile: Annotated[
         Profile,
         typer.Option(
-            help="quick: an early model models all cases. thorough: of contours, models that have not learnt them, in "
-            "twice the rounds; of labels, a model of more rounds."
+            help="quick: an early model predicts all cases. thorough: of contours, models that have not learnt them, "
+            "in twice the rounds; of labels, a model of more rounds."
         ),
     ] = Profile.QUICK,
     set_: SettingOption = None,

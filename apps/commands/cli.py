@@ -172,9 +172,7 @@ def compare(
 def suspects(
     folder: Annotated[Path, typer.Argument(help="A run's output folder, or a site's NVFlare workspace.")],
     site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
-    limit: Annotated[
-        int, typer.Option(min=1, help="Cases of each site, those first that the model is confident_fraction of.")
-    ] = 24,
+    limit: Annotated[int, typer.Option(min=1, help="Cases of each site, the most confident predictions first.")] = 24,
     pictures: Annotated[
         Path | None, typer.Option(help="Folder for a picture of each site's cases; shows patients' images.")
     ] = None,

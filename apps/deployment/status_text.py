@@ -28,7 +28,7 @@ class Line:
 
 
 def status_lines(status: FederationStatus) -> list[Line]:
-    """Return the lines in which a federation learns of."""
+    """Return the lines that describe the status of a federation."""
     up = "" if status.up_since is None else f", up since {_when(status.up_since)}"
     lines = [Line(f"Server {status.server}{up}, its clock says {_when(status.now)}")]
     if not status.sites:

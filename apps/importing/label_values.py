@@ -118,7 +118,6 @@ def _unexplained(checked: Sequence[CheckedCase]) -> str:
             f"Found {'a stray label value' if len(strays) == 1 else f'{len(strays)} stray label values'} beside 0 and "
             f"{counts_of_values}: {where}. Accept {'it' if len(strays) == 1 else 'them'} as background with "
             f"--label-map "
-            f""
             f"{counts_of_values}:1,{rest}, or as lesion with {rest.replace(':0', ':1')} there; or correct the masks."
         )
     values = sorted(value for value in masks if value)

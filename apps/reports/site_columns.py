@@ -125,9 +125,7 @@ def weight_beside_noise(summary: Summary) -> str | None:
     return (
         f"Large weight beside large noise: {site}, with noise {strength:.2f}, has {predicted[site][1]:.2f} of the last "
         f"block's weight. Those that draw {group} ({len(members)} of {len(predicted)} sites) share {sum(members):.2f} "
-        f"of "
-        f""
-        "it, however noisy the others are; only within the group a noisier site weighs less."
+        "of it, however noisy the others are; only within the group a noisier site weighs less."
     )
 
 

@@ -105,7 +105,7 @@ def _check_dimensions(job: Job, changes: Mapping[str, Any], folder: Path, descri
     if (found := changes["network.spatial_dims"]) != dimensions:
         raise DataMismatchError(
             f"{holds}, which have {dimensions} spatial dimensions, but network.spatial_dims is set to {found}; leave "
-            f"it out{'' if dimensions == 3 else ', and training.patch as above'}."
+            f"it out{'' if dimensions == 3 else ', and training.patch, too'}."
         )
     own = getattr(job.settings().training, "patch", None)
     patch = changes.get("training.patch", own)

@@ -209,7 +209,7 @@ class Job:
         except DataError as error:
             raise JobError(str(error)) from error
         if not isinstance(meta, dict) or not isinstance(meta.get("deploy_map", {}), dict):
-            raise JobError(f"{self.folder / 'meta.json'}: expected keys with values, deploy_map as above.")
+            raise JobError(f"{self.folder / 'meta.json'}: expected keys with values, and so in deploy_map.")
         if missing := [key for key in ("name", "deploy_map") if key not in meta]:
             raise JobError(f"{self.folder / 'meta.json'}: missing {missing}.")
         return meta

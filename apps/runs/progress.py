@@ -1,4 +1,4 @@
-"""What a long command is doing, reported while it does it."""
+"""The progress of a long command."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _BAR_WIDTH = 20
 
 @dataclass(frozen=True)
 class ProgressStep:
-    """What learns of a work that is going on.
+    """Receives the progress of a work.
 
     Attributes:
         text: what is being done, or has been done, in words.

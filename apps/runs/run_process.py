@@ -23,7 +23,7 @@ from typing import Protocol, TypeVar
 from ...custom.data.whole_files import private_file
 from .program import Program
 
-# How long a command may take to end when it is reported to, in seconds.
+# How long a command may take to end when it is asked to, in seconds.
 _END_TIMEOUT = 5.0
 # What a run takes from the rights of new files: all of others'.
 _PRIVATE = 0o077

@@ -96,7 +96,7 @@ class ReferenceLevelRecord(Record):
         is_confident: whether anything may be done on its strength.
         unit: of the lengths; None as above.
         reasons: how it came about, and what it assumes.
-        groups: the two groups of sites that it is between; empty in what a site is reported.
+        groups: the two groups of sites that it is between; empty in what a site gets.
     """
 
     kind: ReferenceKind | None

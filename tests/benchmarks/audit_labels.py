@@ -163,9 +163,7 @@ def described(site: PredictedSite) -> str:
     return (
         f"    {site.audit.site}: {site.wrong.mean():.0%} wrong. {conclusion_in_words(conclusion)} "
         f"Injected errors reported with AUROC {auroc}, real ones with {true:.3f}; {len(wrong)} findings, "
-        f"{expected:.0f} of "
-        f""
-        "them expected to be wrong, "
+        f"{expected:.0f} of them expected to be wrong, "
         f"{site.wrong.sum()} labels are."
     )
 

@@ -8,7 +8,7 @@ from .listing import ONE_CLASS, checked, list_files, pair_files
 
 EXPECTED = (
     "Dataset_BUSI_with_GT/benign/benign (1).png with benign (1)_mask.png and, for further lesions, "
-    "benign (1)_mask_1.png, as above malignant"
+    "benign (1)_mask_1.png, and so in malignant"
 )
 
 _WITH_LESION = ("benign", "malignant")

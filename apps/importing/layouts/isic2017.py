@@ -8,7 +8,7 @@ from .listing import ONE_CLASS, checked, list_files, pair_files, single_mask
 
 EXPECTED = (
     "ISIC-2017_Training_Data/ISIC_0000000.jpg with ISIC-2017_Training_Part1_GroundTruth/ISIC_0000000_segmentation.png, "
-    "as above Validation and Test_v2"
+    "and so in Validation and Test_v2"
 )
 
 _IMAGE = re.compile(r"(isic_\d+)\.(jpg|jpeg|png)")

@@ -6,7 +6,7 @@ from pathlib import Path
 from ..source import SourceCase, SourceDataset
 from .listing import checked, list_files
 
-EXPECTED = "labelled_images/Angiectasia/VIDEO_FRAME.jpg, as above a folder for each finding"
+EXPECTED = "labelled_images/Angiectasia/VIDEO_FRAME.jpg, and so in a folder for each finding"
 
 # The ten findings with the most frames, in the FedGSCA paper's order. It calls 'Reduced Mucosal View' Mucosal Atrophy.
 CLASSES = (

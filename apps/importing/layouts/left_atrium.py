@@ -6,7 +6,7 @@ from pathlib import Path
 from ..source import SourceCase, SourceDataset
 from .listing import ONE_CLASS, checked, list_files, pair_files, single_mask
 
-EXPECTED_2018 = "Training Set/CASE/lgemri.nrrd with Training Set/CASE/laendo.nrrd, as above Testing Set"
+EXPECTED_2018 = "Training Set/CASE/lgemri.nrrd with Training Set/CASE/laendo.nrrd, and so in Testing Set"
 EXPECTED_2012 = "pre/p1/de_a_1.nrrd with pre/p1/la_seg_a_1.nrrd, and post/p1/de_b_1.nrrd with post/p1/la_seg_b_1.nrrd"
 
 _CLASSES = ("left atrium",)

@@ -10,7 +10,7 @@ from .tables import TABLE_SUFFIXES, read_table
 
 EXPECTED = (
     "Training Set/Images/1_left.jpg with Training Set/Annotation/training annotation (English).xlsx (or exported as "
-    ".csv), as above Off-site Test Set and On-site Test Set"
+    ".csv), and so in Off-site Test Set and On-site Test Set"
 )
 
 # In the order of the published columns N, D, G, C, A, H, M, O and of the FedGSCA paper, which calls the second

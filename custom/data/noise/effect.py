@@ -81,9 +81,7 @@ def completeness_without_effect(completeness: float, lesions: Sequence[int]) -> 
     """
     found = (
         f"they have at most {max(lesions)} lesions each, of which a fraction of {completeness:g} is all after "
-        f"rounding. "
-        f""
-        "Ask for a smaller share"
+        "rounding. Ask for a smaller share"
         if any(lesions)
         else "none has a lesion. Leave the site its annotations"
     )

@@ -14,8 +14,8 @@ from .settings import FoldsSettings
 class FoldsServer(FedAvgServer):
     """Trains the reference models, by federated averaging.
 
-    Sites keep the model of every fold but the last (task ``keep_predict``), since each predicts the patients that it
-    has not learnt. What is concluded of a site it alone learns (``conclude``).
+    Sites keep the model of every fold but the last (task ``keep_reference_model``), since each predicts the patients
+    that it has not learnt. What is concluded of a site it alone learns (``conclude``).
     """
 
     settings: FoldsSettings

@@ -41,7 +41,7 @@ class FoldsSite(FedAvgSite):
         return self.settings.training.learning_rate_at((site.round_number - 1) % rounds + 1, rounds)
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``keep_predict``."""
+        """Answer ``keep_reference_model``."""
         if task != KEEP_REFERENCE_MODEL:
             return super().answer(task, network, site)
         fold = fold_of_round(site.round_number - 1, self.settings.rounds_of_fold)

@@ -53,7 +53,7 @@ class ReferenceModels:
 
     @property
     def num_models(self) -> int:
-        """Number of reference models the patients that they have not learnt; 1 where one predicts all."""
+        """Number of reference models, each for the patients that it has not learnt; 1 where one predicts all."""
         return self.folds if self._part and self.folds > 1 else 1
 
     @property

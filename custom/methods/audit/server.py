@@ -20,9 +20,9 @@ from .settings import AuditSettings
 class AuditServer(FoldsServer):
     """Trains the reference models, asks for estimates after the last round, and tells each site what follows for it.
 
-    Sites keep the model of every fold but the last (task ``keep_predict``), since each predicts the patients that it
-    has not learnt. After the last round they report their channels (``estimate_channel``) and score their cases
-    (``audit_cases``), of which shares alone leave. At last every site alone learns what is concluded (``conclude``).
+    Sites keep the model of every fold but the last (task ``keep_reference_model``), since each predicts the patients
+    that it has not learnt. After the last round they report their annotation bias (``estimate_annotation_bias``) and
+    score their cases (``audit_cases``), of which fractions alone leave. At last every site alone learns what is concluded (``conclude``).
     """
 
     settings: AuditSettings
@@ -63,7 +63,7 @@ class AuditServer(FoldsServer):
 
 
 def _of_site(channel: BiasRecord, site: str) -> dict[str, Any]:
-    """What a site is reported: its own parameters, and where the reference level is, without the names of others."""
+    """What a site gets: its own parameters, and where the reference level is, without the names of others."""
     levels = {
         str(label): level.without_names().plain()
         for label, level in channel.reference_levels.items()

@@ -20,7 +20,7 @@ class AuditSite(FoldsSite):
     settings: AuditSettings
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``keep_predict``, ``estimate_channel``, ``audit_cases`` or ``conclude``."""
+        """Answer ``keep_reference_model``, ``estimate_annotation_bias``, ``audit_cases`` or ``conclude``."""
         if task == CONCLUDE:
             return self._conclude(site)
         if task == ESTIMATE_ANNOTATION_BIAS:

@@ -19,7 +19,7 @@ class AuditClassificationSite(FoldsSite):
     settings: AuditClassificationSettings
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``keep_predict``, ``estimate_confusion``, ``audit_labels`` or ``conclude``."""
+        """Answer ``keep_reference_model``, ``estimate_confusion``, ``audit_labels`` or ``conclude``."""
         if task == CONCLUDE:
             return self._conclude(site)
         if task == ESTIMATE_CONFUSION:

@@ -134,8 +134,7 @@ OUTBOUND_FIELDS = (
             name,
             COMPARE_SCORES,
             f"how much better this model is on {patients} patients than the one before it: whether the correction "
-            f"does "
-            f"harm",
+            "does harm",
             calibrated=False,
             length=1,
             limits=(-1.0, 1.0),

@@ -58,9 +58,7 @@ class FedA3IServer(FedAvgServer):
             this_round.warning(
                 f"The warm-up model finds something in only {share:.0%} of the annotated images (expected at least "
                 f"{self.settings.min_predicted_fraction:.0%}), so its prediction of the annotations would be noise: "
-                f"one "
-                f""
-                "more warm-up round."
+                "one more warm-up round."
             )
             return
         level = self.settings.group_test_level if self.settings.group_decision == "test" else 1.0

@@ -18,7 +18,7 @@ class FedCurvServer(FedAvgServer):
     """FedCurv (Shoham et al., *Overcoming Forgetting in Federated Learning on Non-IID Data*, 2019).
 
     Models are averaged by numbers of samples, and with them, as buffers, the diagonals of the sites' Fisher
-    information and the parameters weighted by it. With the next round's model the sites are reported whose they are.
+    information and the parameters weighted by it. With the next round's model the sites learn whose they are.
 
     Raises:
         SettingsError: if the settings bound the sites' influence or have another rule than the mean: a site could not

@@ -105,7 +105,7 @@ def test_where_no_job_lies_beside_the_task_is_named(federation, tmp_path):
             SLICES,
             {"network__spatial_dims": 3, "training__patch": PATCH},
             "holds slices of volumes with masks, which have 2 spatial dimensions, but network.spatial_dims is set to 3;"
-            " leave it out, and training.patch as above.",
+            " leave it out, and training.patch, too.",
         ),
         (
             VOLUME,
