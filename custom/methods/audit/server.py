@@ -22,7 +22,8 @@ class AuditServer(FoldsServer):
 
     Sites keep the model of every fold but the last (task ``keep_reference_model``), since each predicts the patients
     that it has not learnt. After the last round they report their annotation bias (``estimate_annotation_bias``) and
-    score their cases (``audit_cases``), of which fractions alone leave. At last every site alone learns what is concluded (``conclude``).
+    score their cases (``audit_cases``), of which fractions alone leave. At last every site alone learns what is
+    concluded (``conclude``).
     """
 
     settings: AuditSettings
