@@ -7,7 +7,7 @@ from .thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
-class FedavgBoundary:
+class FedAvgBoundary:
     """Where federated averaging's contours lie, less zero: a range, since where half of the weight lies is not exact.
 
     Attributes:
@@ -23,7 +23,7 @@ class FedavgBoundary:
         return max(abs(self.low), abs(self.high)) < distance
 
 
-def fedavg_boundary(offsets: Mapping[str, float], weights: Mapping[str, float]) -> FedavgBoundary | None:
+def fedavg_boundary(offsets: Mapping[str, float], weights: Mapping[str, float]) -> FedAvgBoundary | None:
     """Return where the contours of federated averaging's model lie; None where no site has an offset and a weight.
 
     A model that is trained pixel by pixel on images of one kind calls foreground what more than half of the weight
@@ -36,14 +36,14 @@ def fedavg_boundary(offsets: Mapping[str, float], weights: Mapping[str, float]) 
 
     Example:
         >>> fedavg_boundary({"a": 0.0, "b": 0.1, "c": -0.2, "d": 5.0}, {"a": 1, "b": 1, "c": 1, "d": 1})
-        AveragedContour(low=0.0, high=0.1)
+        FedAvgBoundary(low=0.0, high=0.1)
     """
     known = sorted((offsets[site], weights[site]) for site in offsets if weights.get(site, 0) > 0)
     if not known:
         return None
     total = sum(weight for _, weight in known)
     low, high = (_quantile(known, quantile * total) for quantile in THRESHOLDS.fedavg_quantiles)
-    return FedavgBoundary(low, high)
+    return FedAvgBoundary(low, high)
 
 
 def _quantile(ascending: list[tuple[float, float]], weight: float) -> float:

@@ -18,7 +18,7 @@ from ..data.participant_folder import participant_folder
 from ..data.path_names import is_job_id
 
 # What the course of a run says at the server: sites, rounds and scores, never a file of the server's.
-COURSE_LOGGER = "fedannot.round_loop"
+COURSE_LOGGER = "fedannot.course"
 # Beside the log: what libraries print.
 CONSOLE_FILE = "console.txt"
 _HANDLER = "fedannot.custom.flare.private_log.PrivateLogHandler"

@@ -143,7 +143,7 @@ def test_a_quick_audit_goes_on_until_its_model_can_predict(tmp_path: Path, monke
     assert audit(resume=False).rounds_finished == 6
     assert read_summary(out)["channels"][0]["decision"]["outcome"] == "unfit"
     for found in find_audits(out):
-        assert headline(found.audit).startswith("The model of this audit found too little of what is annotated")
+        assert headline(found.audit).startswith("The model of this audit found too few of the annotated objects")
         steps = next_steps(found.audit, None)
         assert any("trains longer" in step for step in steps)
         assert not any("reviewed cases" in step for step in steps)

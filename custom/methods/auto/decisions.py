@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from ...annotation_bias.domain_check import DomainCheck, check_domains
 from ...annotation_bias.estimate import Estimate
-from ...annotation_bias.fedavg_boundary import FedavgBoundary, fedavg_boundary
+from ...annotation_bias.fedavg_boundary import FedAvgBoundary, fedavg_boundary
 from ...annotation_bias.parameters import ALL_CLASSES, CONFUSED_OBJECTS, ParameterKey, ParameterKind
 from ...annotation_bias.significance import Criterion, confirmed
 from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel, Status, TestResult, Unit
@@ -45,7 +45,7 @@ class Decisions:
     predicted: dict[str, dict[ParameterKey, Estimate]]
     findings: dict[str, dict[ParameterKey, TestResult]]
     corrections: dict[str, tuple[Correction, ...]]
-    harmless: dict[int, FedavgBoundary] = field(default_factory=dict)
+    harmless: dict[int, FedAvgBoundary] = field(default_factory=dict)
     unfit: Evidence | None = None
     model_boundary_biases: dict[int, float] = field(default_factory=dict)
     unit: Unit = "px"
@@ -199,7 +199,7 @@ def _harmless_average(
     label: int,
     reference_level: ReferenceLevel | None,
     settings: BiasSettings,
-) -> FedavgBoundary | None:
+) -> FedAvgBoundary | None:
     """Where federated averaging's contours lie, where offsets are confirmed and it is as near zero as can be known."""
     key = ParameterKey(ParameterKind.OFFSET, label)
     found = {site: findings[site][key] for site in in_domain}

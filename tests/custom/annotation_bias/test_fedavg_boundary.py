@@ -5,27 +5,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedannot.custom.annotation_bias.fedavg_boundary import FedavgBoundary, fedavg_boundary
+from fedannot.custom.annotation_bias.fedavg_boundary import FedAvgBoundary, fedavg_boundary
 
 EQUAL = dict.fromkeys("abcde", 1)
 
 
 def test_a_minority_does_not_move_it():
-    assert fedavg_boundary({"a": -0.2, "b": 0.1, "c": 0.0, "d": 9.0, "e": 0.3}, EQUAL) == FedavgBoundary(0.0, 0.1)
+    assert fedavg_boundary({"a": -0.2, "b": 0.1, "c": 0.0, "d": 9.0, "e": 0.3}, EQUAL) == FedAvgBoundary(0.0, 0.1)
 
 
 def test_a_majority_moves_it_as_far_as_its_own():
     found = fedavg_boundary({"a": 5.0, "b": 5.0, "c": 5.0, "d": 5.0, "e": 0.0}, EQUAL)
-    assert found == FedavgBoundary(5.0, 5.0)
+    assert found == FedAvgBoundary(5.0, 5.0)
 
 
 def test_two_halves_leave_it_open():
-    assert fedavg_boundary({"a": -5.0, "b": 5.0}, {"a": 1, "b": 1}) == FedavgBoundary(-5.0, 5.0)
+    assert fedavg_boundary({"a": -5.0, "b": 5.0}, {"a": 1, "b": 1}) == FedAvgBoundary(-5.0, 5.0)
 
 
 def test_sites_count_by_their_weights():
     found = fedavg_boundary({"a": 0.0, "b": 4.0}, {"a": 1, "b": 9})
-    assert found == FedavgBoundary(4.0, 4.0)
+    assert found == FedAvgBoundary(4.0, 4.0)
 
 
 @pytest.mark.parametrize("offsets", [{}, {"a": 1.0}])
@@ -34,8 +34,8 @@ def test_without_offsets_or_weights_there_is_none(offsets):
 
 
 def test_within_is_all_of_the_range():
-    assert FedavgBoundary(-1.9, 1.0).is_within(2.0)
-    assert not FedavgBoundary(-2.1, 1.0).is_within(2.0)
+    assert FedAvgBoundary(-1.9, 1.0).is_within(2.0)
+    assert not FedAvgBoundary(-2.1, 1.0).is_within(2.0)
 
 
 @settings(deadline=None)

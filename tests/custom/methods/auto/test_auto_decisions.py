@@ -8,7 +8,7 @@ from support.corrected_runs import bias_of, missed_of, model_bias_of, relabelled
 
 from fedannot.custom.annotation_bias.estimate import Estimate
 from fedannot.custom.annotation_bias.feature_names import FEATURES
-from fedannot.custom.annotation_bias.fedavg_boundary import FedavgBoundary
+from fedannot.custom.annotation_bias.fedavg_boundary import FedAvgBoundary
 from fedannot.custom.annotation_bias.image_features import ImageStatistics
 from fedannot.custom.annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKey, ParameterKind
 from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode, Status
@@ -107,7 +107,7 @@ def test_one_site_that_differs_is_reported_and_left_as_federated_averaging_does_
     assert found.findings["site-4"][OFFSET].is_confirmed
     assert not any(found.corrections.values())
     # Zero is the median site's 0.1; the second and the third of five offsets are its 40 and 60 % quantiles.
-    assert found.harmless[1] == FedavgBoundary(pytest.approx(-0.1), pytest.approx(0.0))
+    assert found.harmless[1] == FedAvgBoundary(pytest.approx(-0.1), pytest.approx(0.0))
     decision = bias_record(found, 4).decision
     assert (decision.outcome, decision.confirmed, decision.corrected) == (Outcome.TOLERATED, ("site-4",), ())
     assert decision.tolerated == {1: (pytest.approx(-0.1), pytest.approx(0.0))}
