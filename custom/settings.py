@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 from ..transforms.errors import describe_validation_error
 from .aggregation.settings import AggregationSettings, InfluenceSettings
 from .data.phantoms.settings import EmbeddedSettings
+from .former_names import with_current_keys
 from .strict_model import SettingsModel
 
 Positive = Annotated[int, Field(ge=1)]
@@ -240,6 +241,9 @@ def read_settings(
     Raises:
         SettingsError: if a key is unknown or a value not allowed, also if only earlier versions allowed it.
     """
+    if of_finished_run:
+        # Nobody can change its settings any more, so nobody is warned of former names.
+        values = with_current_keys(values)
     try:
         return kind.model_validate(_without_removed(kind, values, source, of_finished_run=of_finished_run))
     except ValidationError as error:

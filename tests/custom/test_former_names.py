@@ -40,6 +40,15 @@ def test_former_values_of_a_jobs_settings_are_read() -> None:
     assert settings.unknown_images == "in_domain"
 
 
+def test_settings_of_a_finished_run_are_read_without_a_warning() -> None:
+    values = {"network": {}, "training": {}, "method": "auto", "unknown_images": "usual", "offset_floor": 0.75}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        settings = read_job_settings(values, of_finished_run=True)
+    assert isinstance(settings, AutoSettings)
+    assert (settings.unknown_images, settings.min_boundary_bias) == ("in_domain", 0.75)
+
+
 @pytest.fixture
 def renamed(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"limit": "limit_now", "kinds": "kinds_now", "level": "level_now"}
