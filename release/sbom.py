@@ -112,7 +112,7 @@ def requirements(found: importlib.metadata.Distribution, extras: Iterable[str] =
     """Return what a package needs in this environment, with some of its extras."""
     wanted = tuple(extras) or ("",)
     needed = map(Requirement, found.requires or [])
-    return [one for one in needed if one.marker is None or any(one.marker.evaluate({"extra": e}) for e in wanted)]
+    return [item for item in needed if item.marker is None or any(item.marker.evaluate({"extra": e}) for e in wanted)]
 
 
 def closure(roots: Iterable[Requirement], installed: Installed) -> dict[str, tuple[str, ...]]:
@@ -150,9 +150,9 @@ def licence_of(metadata: Mapping[str, Any], classifiers: Iterable[str]) -> tuple
     text = " ".join(str(metadata.get("License") or "").split())
     if text.lower() in _SPDX_OF_TEXT:
         return _SPDX_OF_TEXT[text.lower()], True, "License"
-    named = [one.rpartition(" :: ")[2] for one in classifiers if one.startswith("License :: ")]
-    if named and all(one in _SPDX_OF_CLASSIFIER for one in named):
-        return " AND ".join(_SPDX_OF_CLASSIFIER[one] for one in named), True, "classifier"
+    named = [classifier.rpartition(" :: ")[2] for classifier in classifiers if classifier.startswith("License :: ")]
+    if named and all(item in _SPDX_OF_CLASSIFIER for item in named):
+        return " AND ".join(_SPDX_OF_CLASSIFIER[item] for item in named), True, "classifier"
     if named:
         return ", ".join(named), False, "classifier"
     return (text, False, "License") if len(text) <= _LONGEST_NAME else ("", False, "")
@@ -164,7 +164,7 @@ def is_allowed(licence: str) -> bool:
     An expression with both ``AND`` and ``OR`` must do without them altogether.
     """
     alternatives = [licence] if re.search(r"\sAND\s", licence) else re.split(r"\s+OR\s+", licence)
-    return any(not _NOT_ALLOWED.search(one) for one in alternatives)
+    return any(not _NOT_ALLOWED.search(alternative) for alternative in alternatives)
 
 
 def packages_of(lock: Mapping[str, str], installed: Installed) -> list[Package]:
@@ -223,10 +223,10 @@ def bill(packages: Iterable[Package], version: str, made: int | None) -> dict[st
     listed = list(packages)
     ours: dict[str, Any] = {"type": "application", "bom-ref": OURS, "name": OURS, "version": version}
     ours["licenses"] = [{"expression": "Apache-2.0"}]
-    own = [_purl(one) for one in listed if one.name in {canonicalize_name(of.name) for of in _own_requirements(())}]
-    places = {one.name: _purl(one) for one in listed}
+    own = [_purl(item) for item in listed if item.name in {canonicalize_name(of.name) for of in _own_requirements(())}]
+    places = {item.name: _purl(item) for item in listed}
     depend = [{"ref": OURS, "dependsOn": own}]
-    depend += [{"ref": _purl(one), "dependsOn": [places[name] for name in one.needs]} for one in listed]
+    depend += [{"ref": _purl(item), "dependsOn": [places[name] for name in item.needs]} for item in listed]
     metadata: dict[str, Any] = {"component": ours}
     if made is not None:
         metadata["timestamp"] = datetime.datetime.fromtimestamp(made, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -235,7 +235,7 @@ def bill(packages: Iterable[Package], version: str, made: int | None) -> dict[st
         "specVersion": "1.6",
         "version": 1,
         "metadata": metadata,
-        "components": [_component(one) for one in listed],
+        "components": [_component(item) for item in listed],
         "dependencies": depend,
     }
     serial = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(content, sort_keys=True))
@@ -268,7 +268,7 @@ def write(packages: Iterable[Package], out: Path, version: str, made: int | None
     with (out / "licences.csv").open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(("package", "version", "licence", "said by", "scope"))
-        table.writerows((one.name, one.version, one.licence, one.source, one.scope) for one in listed)
+        table.writerows((item.name, item.version, item.licence, item.source, item.scope) for item in listed)
 
 
 def main() -> int:

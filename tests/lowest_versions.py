@@ -38,7 +38,7 @@ def claimed(project: dict[str, Any]) -> dict[str, str]:
     """Return the lowest version of each package that runs or that tests import, from a table ``project``."""
     extras = project["optional-dependencies"]
     lines = [*project["dependencies"], *(line for extra in EXTRAS for line in extras[extra])]
-    named = {canonicalize_name(one.name): one for one in map(Requirement, lines)}
+    named = {canonicalize_name(item.name): item for item in map(Requirement, lines)}
     return {name: lowest(one) for name, one in named.items() if name not in TOOLS | AS_TESTED}
 
 

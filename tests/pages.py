@@ -81,7 +81,7 @@ def sentences(paragraph: tuple[str, ...]) -> list[str]:
     text = shown(" ".join(line.strip() for line in paragraph))
     for short in SHORT_FORMS:
         text = text.replace(f"{short} ", f"{short[:-1]}\N{NO-BREAK SPACE}")
-    return [one for one in SENTENCE_END.split(text) if one.strip()]
+    return [item for item in SENTENCE_END.split(text) if item.strip()]
 
 
 def num_words(text: str) -> int:

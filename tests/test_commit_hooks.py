@@ -57,5 +57,5 @@ def test_a_subject_is_short_and_begins_with_a_capital(message: str, is_right: bo
     assert hook["args"] == ["--multiline", "--negate"]
     assert hook["stages"] == ["commit-msg"]
     # As pre-commit does: the whole file, `.` and `$` over lines.
-    found = re.compile(hook["entry"].encode(), re.MULTILINE | re.DOTALL).search(message.encode())
-    assert (found is not None) is is_right
+    result = re.compile(hook["entry"].encode(), re.MULTILINE | re.DOTALL).search(message.encode())
+    assert (result is not None) is is_right

@@ -56,7 +56,7 @@ def test_first_pages_can_be_read_at_a_stretch() -> None:
 
 
 def long_sentences(page: Page) -> list[str]:
-    return [one for part in page.paragraphs for one in sentences(part) if num_words(one) > MOST_WORDS_OF_SENTENCE]
+    return [item for part in page.paragraphs for item in sentences(part) if num_words(item) > MOST_WORDS_OF_SENTENCE]
 
 
 def test_sentences_are_short() -> None:
@@ -152,7 +152,7 @@ def test_pages_and_notebooks_import_what_is_public() -> None:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         texts[path.name] = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
     assert sum("fedannot.custom import" in text for text in texts.values()) >= 2
-    assert {name: found for name, text in texts.items() if (found := private_names(text))} == {}
+    assert {name: result for name, text in texts.items() if (result := private_names(text))} == {}
 
 
 def test_a_private_name_is_found() -> None:
@@ -265,8 +265,8 @@ def test_a_table_with_words_gets_the_figures_of_its_rows_and_misses_none(tmp_pat
 def test_a_wrong_command_is_found(command: str, fault: str | None, tmp_path: Path) -> None:
     page = page_of(f"Text.\n\n```sh\nx=1 && {command}   # comment --nothing\n```\n", tmp_path)
     (words,) = commands_of(page)
-    found = fault_of_command(words, app, make_targets())
-    assert found is None if fault is None else fault in (found or "")
+    result = fault_of_command(words, app, make_targets())
+    assert result is None if fault is None else fault in (result or "")
 
 
 def test_a_command_goes_on_over_lines_and_in_loops_and_text(tmp_path: Path) -> None:
@@ -290,5 +290,5 @@ def test_a_page_is_taken_apart(tmp_path: Path) -> None:
     assert [anchor(heading) for heading in page.headings] == ["a-b-c"]
     assert [shown(cell) for cell in page.cells[:2]] == ["a", "b | c"]
     assert links(page) == ["x.md#a-b-c", "https://x.org"]
-    found = [sentences(part) for part in page.paragraphs]
-    assert [[num_words(one) for one in part] for part in found] == [[4, 2], [1], [2], [2]]
+    result = [sentences(part) for part in page.paragraphs]
+    assert [[num_words(item) for item in part] for part in result] == [[4, 2], [1], [2], [2]]

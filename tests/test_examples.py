@@ -15,8 +15,8 @@ FACES = ("fedannot", "fedannot.transforms", "fedannot.custom", "fedannot.apps")
 
 def module_names() -> list[str]:
     """All modules that can be imported without running anything."""
-    found = pkgutil.walk_packages(fedannot.__path__, "fedannot.")
-    return ["fedannot", *(module.name for module in found if not module.name.endswith("__main__"))]
+    result = pkgutil.walk_packages(fedannot.__path__, "fedannot.")
+    return ["fedannot", *(module.name for module in result if not module.name.endswith("__main__"))]
 
 
 def has_examples(name: str) -> bool:

@@ -61,7 +61,7 @@ def test_the_pythons_that_are_claimed_begin_with_the_lowest_that_is_required() -
 
 def test_the_requirements_of_nvflare_and_monai_are_claimed() -> None:
     """A lower claim than theirs could not be installed beside them."""
-    (torch,) = [one for one in map(Requirement, PYPROJECT["project"]["dependencies"]) if one.name == "torch"]
+    (torch,) = [item for item in map(Requirement, PYPROJECT["project"]["dependencies"]) if item.name == "torch"]
     lowest = claimed(PYPROJECT["project"]) | {"torch": lowest_of(torch)}
     for package in ("nvflare", "monai"):
         for needed in map(Requirement, requires(package) or []):

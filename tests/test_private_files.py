@@ -69,11 +69,11 @@ def opens_for_writing(node):
         return True
     values = [*node.args[:2], *(keyword.value for keyword in node.keywords if keyword.arg == "mode")]
     return any(
-        isinstance(one, ast.Constant)
-        and isinstance(one.value, str)
-        and set(one.value) & set("wax+")
-        and len(one.value) <= 3
-        for one in values
+        isinstance(value, ast.Constant)
+        and isinstance(value.value, str)
+        and set(value.value) & set("wax+")
+        and len(value.value) <= 3
+        for value in values
     )
 
 
@@ -163,7 +163,7 @@ def test_what_others_may_read_is_known():
         for path in MODULES
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call)
-        and any(one.arg == "shared" and getattr(one.value, "value", None) is True for one in node.keywords)
+        and any(keyword.arg == "shared" and getattr(keyword.value, "value", None) is True for keyword in node.keywords)
     }
     assert shared == {
         "apps/audit/federation_page.py",

@@ -46,7 +46,7 @@ sbom = load_sbom()
 
 def names_an_index(text: str) -> list[str]:
     """The commands of a text that would look for fedannot, or an extra of it, in an index."""
-    found = []
+    result = []
     for command in COMMAND.finditer(text.replace("\\\n", " ")):
         words = re.split(r"[\s\"'\\,]+", command["rest"])
         for before, word in zip(["", *words], words, strict=False):
@@ -54,8 +54,8 @@ def names_an_index(text: str) -> list[str]:
                 re.fullmatch(r"fedannot(?:\[[^\]]*\]?)?(?:[=<>~!]=?.*)?[.:]?", word)
                 and before not in OPTIONS_WITH_VALUE
             ):
-                found.append(command[0].strip())
-    return found
+                result.append(command[0].strip())
+    return result
 
 
 def texts() -> Iterator[Path]:
@@ -70,7 +70,7 @@ def test_no_text_names_an_index_for_fedannot() -> None:
     """Nobody but whoever registers the name there would answer; the wheel is a file with a hash."""
     read = {path: path.read_text(encoding="utf-8", errors="replace") for path in texts()}
     assert {ROOT / "README.md", ROOT / "docs" / "installation.md", ROOT / "docker" / "Dockerfile"} <= set(read)
-    named = {str(path.relative_to(ROOT)): found for path, text in read.items() if (found := names_an_index(text))}
+    named = {str(path.relative_to(ROOT)): result for path, text in read.items() if (result := names_an_index(text))}
     assert named == {}
 
 
@@ -125,7 +125,7 @@ def test_errors_name_the_packages_of_the_extras() -> None:
 
 def test_the_pages_name_the_wheel_of_this_version() -> None:
     pages = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("installation.md", "deployment.md")]
-    named = [one for page in pages for one in re.findall(r"fedannot-([\w.]+?)-py3-none-any\.whl", page)]
+    named = [item for page in pages for item in re.findall(r"fedannot-([\w.]+?)-py3-none-any\.whl", page)]
     assert len(named) >= 3
     assert set(named) == {PROJECT["version"]}
 
@@ -155,7 +155,7 @@ def installed(lock: dict[str, str]) -> dict[str, importlib.metadata.Distribution
 
 def test_all_that_runs_is_in_the_lock_file(lock: dict[str, str], installed: Any) -> None:
     """The transitive closure, found here with another walk than the bill's: level by level, by name and extra."""
-    level = {(one.name, extra) for one in map(Requirement, PROJECT["dependencies"]) for extra in ("", *one.extras)}
+    level = {(item.name, extra) for item in map(Requirement, PROJECT["dependencies"]) for extra in ("", *item.extras)}
     seen: set[tuple[str, str]] = set()
     while level:
         seen |= level
@@ -184,14 +184,14 @@ def test_this_environment_has_a_bill_that_is_the_same_each_time(
     assert (bill["bomFormat"], bill["specVersion"], bill["version"]) == ("CycloneDX", "1.6", 1)
     assert bill["metadata"]["timestamp"] == "2026-09-21T14:13:20Z"
     assert re.fullmatch(r"urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", bill["serialNumber"])
-    components = {one["bom-ref"]: one for one in bill["components"]}
-    assert {one["name"] for one in bill["components"]} == set(installed) - {"fedannot", "pip"}
+    components = {item["bom-ref"]: item for item in bill["components"]}
+    assert {item["name"] for item in bill["components"]} == set(installed) - {"fedannot", "pip"}
     assert components[f"pkg:pypi/nvflare@{lock['nvflare']}"]["licenses"] == [{"expression": "Apache-2.0"}]
     # Every reference is one of a component, and every component but development's is reached from fedannot's extras.
-    refs = [one["ref"] for one in bill["dependencies"]]
+    refs = [item["ref"] for item in bill["dependencies"]]
     assert len(refs) == len(set(refs)) == len(components) + 1
-    assert {of for one in bill["dependencies"] for of in one["dependsOn"]} <= set(components)
-    scopes = {one["name"]: one["scope"] for one in bill["components"]}
+    assert {of for item in bill["dependencies"] for of in item["dependsOn"]} <= set(components)
+    scopes = {item["name"]: item["scope"] for item in bill["components"]}
     assert (scopes["torch"], scopes["highdicom"], scopes["pytest"]) == ("required", "optional", "excluded")
     with (tmp_path / "first" / "licences.csv").open(encoding="utf-8", newline="") as file:
         rows = {row["package"]: row for row in csv.DictReader(file)}
@@ -277,7 +277,7 @@ def test_what_may_not_be_handed_out_is_named(
 def test_a_tool_of_development_may_have_any_licence(lock: dict[str, str], installed: Any) -> None:
     tool = Other("Metadata-Version: 2.4\nName: tool\nVersion: 1.0\nLicense-Expression: GPL-3.0-only\n")
     packages = sbom.packages_of(lock | {"tool": "1.0"}, {**installed, "tool": tool})
-    assert [one.scope for one in packages if one.name == "tool"] == ["excluded"]
+    assert [package.scope for package in packages if package.name == "tool"] == ["excluded"]
 
 
 @pytest.mark.parametrize("line", ["numpy>=2", "numpy", "numpy==1.0\nNumPy==2.0"])

@@ -215,8 +215,8 @@ def test_no_imports_go_in_a_circle():
     edges = {module_name(path): set() for path in MODULES}
     for path in MODULES:
         name = module_name(path)
-        found = imported_modules(path, for_types=False)
-        edges[name] = {module for one in found for module in (one, one.rpartition(".")[0]) if module in edges}
+        result = imported_modules(path, for_types=False)
+        edges[name] = {module for item in result for module in (item, item.rpartition(".")[0]) if module in edges}
         # A name of a package's own is none of the modules beside it.
         edges[name].discard(name)
     graphlib.TopologicalSorter(edges).prepare()
@@ -302,8 +302,8 @@ def test_jobs_with_a_server_have_the_same_configuration():
 def component_paths(value):
     """All values of keys ``path`` in a nested configuration."""
     if isinstance(value, dict):
-        found = [entry for key, entry in value.items() if key == "path" and isinstance(entry, str)]
-        return found + [path for entry in value.values() for path in component_paths(entry)]
+        result = [entry for key, entry in value.items() if key == "path" and isinstance(entry, str)]
+        return result + [path for entry in value.values() for path in component_paths(entry)]
     if isinstance(value, list):
         return [path for entry in value for path in component_paths(entry)]
     return []

@@ -87,8 +87,8 @@ class IgnoreUnannotated(Transform):  # type: ignore[misc]
         labelled, count = _numbered(array, proposals)
         touched = set(np.unique(labelled[(array != 0) & (array != IGNORED_LABEL)]).tolist())
         confidence = enumerate(largest_in_lesions(np.asarray(proposals), labelled, count).tolist(), start=1)
-        found = {number: value for number, value in confidence if value >= self.confidence and number not in touched}
-        confident_fraction = sorted(found, key=lambda number: -found[number])
+        result = {number: value for number, value in confidence if value >= self.confidence and number not in touched}
+        confident_fraction = sorted(result, key=lambda number: -result[number])
         return IgnoreUnannotatedParams(tuple(array.shape), tuple(sorted(confident_fraction[: self.most])))
 
     def apply_transform(self, mask: Mask, proposals: Array, params: IgnoreUnannotatedParams) -> Mask:

@@ -202,7 +202,7 @@ def _moved(mask: Array, distances: Mapping[int, float], spacing: tuple[float, ..
 def _objects(foreground: Booleans, label: int, distance: float, spacing: tuple[float, ...]) -> list[_Moving]:
     """The objects of a class with the heights that decide where they come to lie."""
     labelled, _ = label_lesions(foreground)
-    found = []
+    result = []
     for number, inner in enumerate(ndimage.find_objects(labelled), start=1):
         box = grown_box(inner, _margins(distance, spacing), foreground.shape)
         inside = labelled[box] == number
@@ -210,8 +210,8 @@ def _objects(foreground: Booleans, label: int, distance: float, spacing: tuple[f
         # The contour is smoother than the mask: corners must not be cut where an object grows.
         height = np.where(inside, np.minimum(height, 0.0), height) if distance >= 0 else height
         height = np.where(inside, height, np.inf) if distance <= 0 else height
-        found.append(_Moving(label, box, inside, height))
-    return found
+        result.append(_Moving(label, box, inside, height))
+    return result
 
 
 def _margins(distance: float, spacing: tuple[float, ...]) -> list[int]:
@@ -313,9 +313,9 @@ def _path(start: Booleans, goal: Booleans, allowed: Booleans, height: Floats) ->
     depth = np.where(allowed, height[allowed].max() - height, 0.0) + 1.0
     paths = MCP(np.where(allowed, (depth.max() / depth) ** 4, -1.0), fully_connected=True)
     costs, _ = paths.find_costs(np.argwhere(start))
-    found = np.zeros_like(start)
+    result = np.zeros_like(start)
     reached = np.where(goal, costs, np.inf)
     if np.isfinite(reached).any():
         end = np.unravel_index(reached.argmin(), reached.shape)
-        found[tuple(np.array(paths.traceback(end)).T)] = True
-    return found
+        result[tuple(np.array(paths.traceback(end)).T)] = True
+    return result

@@ -174,16 +174,16 @@ def _level(smooth: Floats, num_pixels: int) -> float:
 def _surface(field: Floats, inside: Booleans, box: tuple[slice, ...], spacing: tuple[float, ...]) -> Surface:
     """The zero level of a field over a box of the image, which is positive inside."""
     gradient = np.stack([_slope(field, axis) / step for axis, step in enumerate(spacing)], axis=-1)
-    found = [_crossings(field, gradient, axis) for axis in range(field.ndim)]
-    places = np.concatenate([points for points, _ in found]) + np.array([side.start for side in box])
-    slopes = np.concatenate([slopes for _, slopes in found])
+    result = [_crossings(field, gradient, axis) for axis in range(field.ndim)]
+    places = np.concatenate([points for points, _ in result]) + np.array([side.start for side in box])
+    slopes = np.concatenate([slopes for _, slopes in result])
     length = np.linalg.norm(slopes, axis=1, keepdims=True)
     normals = -slopes / np.maximum(length, np.finfo(np.float64).tiny)
     # An edge along an axis is crossed once per face of the pixel; seen at a slant, the face covers more of the contour.
     faces = np.concatenate(
-        [np.full(len(points), math.prod(spacing) / spacing[axis]) for axis, (points, _) in enumerate(found)]
+        [np.full(len(points), math.prod(spacing) / spacing[axis]) for axis, (points, _) in enumerate(result)]
     )
-    crossed = np.concatenate([np.full(len(points), axis) for axis, (points, _) in enumerate(found)])
+    crossed = np.concatenate([np.full(len(points), axis) for axis, (points, _) in enumerate(result)])
     areas = faces * np.abs(normals[np.arange(len(normals)), crossed])
     edges = zip(box, inside.shape, strict=True)
     at_border = any(

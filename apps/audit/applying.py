@@ -103,18 +103,18 @@ class _Writer:
     def write(self, position: int, case: AuditedCase) -> CaseCorrection:
         """Write what was decided of a case."""
         digest = self._reader.shown(case)
-        accepted = [one.id for one in case.findings if self._choice(one.id) == "accept"]
+        accepted = [finding.id for finding in case.findings if self._choice(finding.id) == "accept"]
         origin, file, changed = self._written(position, case, accepted)
         if digest != self._reader.shown(case):
             raise DataError(f"{case.label}: changed while it was read; expected nobody to write it. Try again.")
-        decided = [one for one in case.findings if self._choice(one.id) in ("accept", "keep")]
+        decided = [finding for finding in case.findings if self._choice(finding.id) in ("accept", "keep")]
         review = CaseReview(
             given_sha256=digest,
             origin=origin,
             changed=changed,
             # Who edits a mask has looked at all of it.
             is_reviewed=origin == "edited" or len(decided) == len(case.findings),
-            decisions=tuple(_decided(self._counting[one.id], finding_in_words(one)) for one in decided),
+            decisions=tuple(_decided(self._counting[item.id], finding_in_words(item)) for item in decided),
         )
         if self._masks is None:
             new_class = NewClass(given=case.label, becomes=file or case.label, predicted=file or case.label)
@@ -161,14 +161,14 @@ class _Writer:
 
 def _is_decided(case: AuditedCase, decisions: Decisions) -> bool:
     counting = decisions.counting
-    return any(one.id in counting and counting[one.id].choice != "later" for one in case.findings)
+    return any(finding.id in counting and counting[finding.id].choice != "later" for finding in case.findings)
 
 
 def _check_unchanged(reader: CaseReader, cases: list[AuditedCase], decisions: Decisions) -> None:
     """Check that the annotations are those that the reviewers saw, of all cases before anything is written."""
     counting, changed = decisions.counting, []
     for case in cases:
-        shown = {counting[one.id].shown for one in case.findings if one.id in counting}
+        shown = {counting[finding.id].shown for finding in case.findings if finding.id in counting}
         if shown - {reader.shown(case)}:
             changed.append(case.label)
     if changed:

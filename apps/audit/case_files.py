@@ -76,13 +76,13 @@ class CaseReader:
         Raises:
             DataError: if the site's datalist no longer has the image with this annotation.
         """
-        found = self._cases.get((case.image, case.label))
-        if found is None:
+        result = self._cases.get((case.image, case.label))
+        if result is None:
             raise DataError(
                 f"{self.datalist}: found no case with the image {case.image!r} and the annotation {case.label!r}; "
                 "expected it as the audit saw it. Audit again where the datalist has changed."
             )
-        return found
+        return result
 
     def shown(self, case: AuditedCase) -> str:
         """Return the hash of what is shown as the annotation: of its file, or of the name of the class.

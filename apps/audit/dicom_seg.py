@@ -42,7 +42,7 @@ def write_dicom_seg(
     """
     highdicom = _highdicom()
     slices = _slices(series)
-    frames = np.stack([_frame(one, classes, affine, series) for one in slices])
+    frames = np.stack([_frame(item, classes, affine, series) for item in slices])
     present = [int(label) for label in np.unique(frames) if label]
     if not present:
         raise DataError(f"{series}: nothing is annotated in the suggestion; DICOM knows no empty segmentation.")
@@ -98,7 +98,7 @@ def _slices(series: Path) -> list[Any]:
             slices.append(pydicom.dcmread(file))
         except (InvalidDicomError, OSError) as error:
             raise DataError(f"{file}: cannot be read as DICOM ({error}).") from error
-    if len({one.get("SeriesInstanceUID") for one in slices}) != 1 or len(slices) < _FEWEST_SLICES:
+    if len({item.get("SeriesInstanceUID") for item in slices}) != 1 or len(slices) < _FEWEST_SLICES:
         raise DataError(f"{series}: found {len(slices)} files; expected the slices of one DICOM series.")
     if missing := [key for key in ("ImageOrientationPatient", "ImagePositionPatient") if key not in slices[0]]:
         raise DataError(f"{series}: found no {missing[0]}; expected slices with their places.")

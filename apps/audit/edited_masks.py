@@ -25,7 +25,7 @@ def find_edited(folder: Path, reader: CaseReader) -> dict[str, tuple[AuditedCase
     by_name: dict[str, list[AuditedCase]] = {}
     for case in reader.audit.cases:
         by_name.setdefault(Path(case.label).name, []).append(case)
-    found: dict[str, tuple[AuditedCase, Path]] = {}
+    result: dict[str, tuple[AuditedCase, Path]] = {}
     for file in sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")):
         name = file.relative_to(folder).as_posix()
         meant = [by_path[name]] if name in by_path else by_name.get(file.name, [])
@@ -35,12 +35,12 @@ def find_edited(folder: Path, reader: CaseReader) -> dict[str, tuple[AuditedCase
                 f"{file}: {count} this name; expected that of a given one, such as {reader.audit.cases[0].label}, or "
                 "its path in the site's data."
             )
-        if meant[0].label in found:
+        if meant[0].label in result:
             raise DataError(f"{file}: found a second edited mask of {meant[0].label}; expected one.")
-        found[meant[0].label] = (meant[0], file)
-    if not found:
+        result[meant[0].label] = (meant[0], file)
+    if not result:
         raise DataError(f"{folder}: found no file in it; expected edited masks by the names of the given ones.")
-    return found
+    return result
 
 
 def read_edited(file: Path, given: Path, description: SegmentationDescription) -> tuple[Mask, Mask]:

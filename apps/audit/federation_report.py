@@ -261,7 +261,9 @@ def _lead(channel: BiasRecord, audit: AuditRecord) -> FederationLead:
         counts={problem: count for problem, count in counts.items() if count},
         largest_difference=_largest_difference(parameters),
         unit=units.pop() if len(units) == 1 else None,
-        is_any_unknown=any(one.status is Status.UNKNOWN for of_site in parameters.values() for one in of_site.values()),
+        is_any_unknown=any(
+            item.status is Status.UNKNOWN for of_site in parameters.values() for item in of_site.values()
+        ),
     )
 
 
@@ -274,16 +276,16 @@ def _is_found(parameters: Mapping[ParameterKey, ParameterRecord], kind: Paramete
 
 def _largest_difference(parameters: Mapping[str, Mapping[ParameterKey, ParameterRecord]]) -> float | None:
     """By how much offsets differ between sites of which only the reference level is unsure; None if by little."""
-    found: dict[ParameterKey, list[tuple[float, float, float]]] = {}
+    result: dict[ParameterKey, list[tuple[float, float, float]]] = {}
     for of_site in parameters.values():
         for key, one in of_site.items():
             is_unsure = key.kind is ParameterKind.OFFSET and one.has(EvidenceCode.REFERENCE_UNSURE)
             if is_unsure and one.from_reference is not None:
-                found.setdefault(key, []).append(one.from_reference)
+                result.setdefault(key, []).append(one.from_reference)
     extents = [
         max(middle for middle, _, _ in of_class) - min(middle for middle, _, _ in of_class)
-        for of_class in found.values()
-        if any(is_apart(one) for one in of_class)
+        for of_class in result.values()
+        if any(is_apart(item) for item in of_class)
     ]
     return max(extents, default=None)
 

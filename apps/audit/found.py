@@ -34,11 +34,11 @@ def find_audits(folder: Path, site: str | None = None) -> list[FoundAudit]:
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder; expected that of an audit, of a run, or a workspace.")
-    found = [FoundAudit(where, read_audit(where)) for where in _folders(folder)]
-    chosen = sorted((one for one in found if site in (None, one.site)), key=lambda one: natural_order(one.site))
+    result = [FoundAudit(where, read_audit(where)) for where in _folders(folder)]
+    chosen = sorted((item for item in result if site in (None, item.site)), key=lambda one: natural_order(one.site))
     if not chosen:
-        sites = ", ".join(one.site for one in found)
-        what = f"found no audit of site {site!r}, but of: {sites}" if found else f"found no {FINDINGS_FILE} in it"
+        sites = ", ".join(item.site for item in result)
+        what = f"found no audit of site {site!r}, but of: {sites}" if result else f"found no {FINDINGS_FILE} in it"
         raise DataError(f"{folder}: {what}; expected the folder of an audit, or of a run with one.")
     for one in chosen:
         folders = [str(other.folder) for other in chosen if other.site == one.site]
@@ -55,11 +55,11 @@ def find_audit(folder: Path, site: str | None = None) -> FoundAudit:
     Raises:
         DataError: as :func:`find_audits`, or if there are audits of several sites.
     """
-    found = find_audits(folder, site)
-    if len(found) > 1:
-        sites = ", ".join(one.site for one in found)
+    result = find_audits(folder, site)
+    if len(result) > 1:
+        sites = ", ".join(item.site for item in result)
         raise DataError(f"{folder}: found audits of {sites}; say which with --site.")
-    return found[0]
+    return result[0]
 
 
 def has_audits(folder: Path) -> bool:

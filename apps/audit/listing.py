@@ -62,8 +62,8 @@ def print_audits(folder: Path, console: Terminal, *, site: str | None = None, li
     """
     if not has_audits(folder):
         return False
-    for found in find_audits(folder, site):
-        print_audit(found, console, limit=limit)
+    for result in find_audits(folder, site):
+        print_audit(result, console, limit=limit)
     return True
 
 

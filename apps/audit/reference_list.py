@@ -56,7 +56,11 @@ def write_updated_datalist(out: Path, reader: CaseReader, annotations: Sequence[
         DataError: if the datalist cannot be read.
     """
     content = read_json(reader.datalist, "a datalist", any_number=True)
-    changed = {_key(one, reader): _new_label(one, out, reader) for one in annotations if has_new_label(one)}
+    changed = {
+        _key(annotation, reader): _new_label(annotation, out, reader)
+        for annotation in annotations
+        if has_new_label(annotation)
+    }
     for section in (TRAINING, VALIDATION):
         for item in content.get(section, []):
             if isinstance(item, dict) and (key := _key_of_item(item)) in changed:
@@ -92,11 +96,11 @@ def _updated_file(reader: CaseReader) -> Path:
 def _reference_items(out: Path, reader: CaseReader, annotations: Sequence[CaseCorrection]) -> list[dict[str, Any]]:
     cases = {(case.image, case.label): case for case in reader.audit.cases}
     items = []
-    for one in annotations:
-        if one.review is None or not one.review.is_reviewed:
+    for item in annotations:
+        if item.review is None or not item.review.is_reviewed:
             continue
-        files = reader.files(cases[(one.image, _given(one))])
-        label = _new_label(one, out, reader) if has_new_label(one) else _key(one, reader)[1]
+        files = reader.files(cases[(item.image, _given(item))])
+        label = _new_label(item, out, reader) if has_new_label(item) else _key(item, reader)[1]
         texts = {"group": files.group, "source": files.source, "annotator": files.annotator}
         image = relative_name(files.image, reader.datalist.parent)
         items.append({"image": image, "label": label} | {key: text for key, text in texts.items() if text is not None})

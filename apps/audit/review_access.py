@@ -72,8 +72,8 @@ class ReviewAccess:
     def is_known(self, token: str) -> bool:
         """Return whether a token opens the page; takes as long for every wrong one."""
         with self._lock:
-            found = [grant.token is not None and _is_same(token, grant.token) for grant in self._grants]
-        return any(found)
+            result = [grant.token is not None and _is_same(token, grant.token) for grant in self._grants]
+        return any(result)
 
 
 def _is_same(given: str, known: str) -> bool:

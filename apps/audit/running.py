@@ -82,8 +82,8 @@ def run_audit(
 
 def _is_fit(summary: Summary) -> bool:
     """Whether the model could predict; also where that is not asked."""
-    found = summary.added(AuditFindings)
-    return found is None or found.audit is None or found.audit.is_fit is not False
+    result = summary.added(AuditFindings)
+    return result is None or result.audit is None or result.audit.is_fit is not False
 
 
 def _federation(data: Path, out: Path) -> Path:

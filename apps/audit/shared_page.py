@@ -75,7 +75,7 @@ def without_names(audit: SiteAudit) -> tuple[SiteAudit, dict[str, str]]:
         unit=audit.unit,
         num_cases=audit.num_cases,
         num_patients=audit.num_patients,
-        conclusions=tuple(_in_figures(one, audit) for one in audit.conclusions),
+        conclusions=tuple(_in_figures(conclusion, audit) for conclusion in audit.conclusions),
         kinds=tuple(kind.model_copy(update={"shows": ()}) for kind in audit.kinds),
         cases=tuple(cases),
     )

@@ -80,9 +80,9 @@ def _common(folders: list[Path]) -> AnyDescription:
     """The description that all folders share, but for label values and file names."""
     first, *others = ((folder, read_site_description(folder)) for folder in folders)
     for folder, description in others:
-        found, expected = (one.model_dump(exclude=_OF_FILES) for one in (description, first[1]))
-        differing = sorted(key for key in found if found[key] != expected.get(key)) or ["pipeline"]
-        if found != expected:
+        result, expected = (item.model_dump(exclude=_OF_FILES) for item in (description, first[1]))
+        differing = sorted(key for key in result if result[key] != expected.get(key)) or ["pipeline"]
+        if result != expected:
             raise DataError(
                 f"{folder / DESCRIPTION_FILE}: differs from that of {first[0].name} in {', '.join(differing)}, so that "
                 "no one way to prepare images is the model's; choose one with --data FOLDER-OF-A-SITE."

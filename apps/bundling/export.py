@@ -62,8 +62,8 @@ def _read_licence(file: Path | None) -> str:
 def _own_licence() -> str:
     """The project's own, which every installation keeps beside its metadata."""
     # In the project's folder what was built is found as well, without it.
-    for found in distributions(name="fedannot"):
-        if text := found.read_text("licenses/LICENSE"):
+    for result in distributions(name="fedannot"):
+        if text := result.read_text("licenses/LICENSE"):
             return text
     raise DataError(
         "fedannot: found no LICENSE in what is installed; install the package again, or name a file with --licence "

@@ -128,8 +128,8 @@ def scores(source: BundleSource) -> dict[str, float | str]:
         where = f"{last.num_cases or 'all'} cases of {on}" if on else "not stated"
         if names := last.named("unscored_classes"):
             where += f", none of which shows {', '.join(names)}"
-    found: dict[str, float | str] = {name: value for name, value in measured.items() if value is not None}
-    return found | {"evaluated_on": where} if found else {}
+    result: dict[str, float | str] = {name: value for name, value in measured.items() if value is not None}
+    return result | {"evaluated_on": where} if result else {}
 
 
 def site_weights(source: BundleSource) -> dict[str, Any]:

@@ -97,11 +97,11 @@ def _server_folder(run: Path) -> Path | None:
 
 def _site_files(run: Path, site: str | None) -> list[SiteFiles]:
     """What sites stored in a run below a folder, in the order of their names; of one site that of one run."""
-    found = find_site_files(run, site)
-    if site is not None and len(found) > 1:
-        folders = ", ".join(str(files.folder) for files in found)
-        raise DataError(f"{run}: found {len(found)} runs with a model of {site!r}; give one of the folders {folders}.")
-    return found
+    result = find_site_files(run, site)
+    if site is not None and len(result) > 1:
+        folders = ", ".join(str(files.folder) for files in result)
+        raise DataError(f"{run}: found {len(result)} runs with a model of {site!r}; give one of the folders {folders}.")
+    return result
 
 
 def _refuse(run: Path, site: str | None) -> None:

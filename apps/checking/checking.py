@@ -91,17 +91,17 @@ def _compared(reports: list[SiteReport], federation: FederationDescription) -> t
     sites = [report.facts for report in reports if report.facts is not None]
     if not sites:
         return tuple(reports)
-    found: dict[str, list[Finding]] = defaultdict(list)
+    result: dict[str, list[Finding]] = defaultdict(list)
     # Everything lies on one disk: nobody needs the salt after this run.
     for site, finding in (
         *check_same_task(sites, federation.task),
         *check_same_polarity(sites),
         *check_shared_cases(sites, secrets.token_bytes(32)),
     ):
-        found[site].append(finding)
+        result[site].append(finding)
     return tuple(
         SiteReport(
-            report.site, report.role, report.facts, sorted_findings([*report.findings, *found.get(report.site, [])])
+            report.site, report.role, report.facts, sorted_findings([*report.findings, *result.get(report.site, [])])
         )
         for report in reports
     )

@@ -96,12 +96,12 @@ def _shared_finding(what: str, names: Sequence[str], places: Mapping[str, int], 
 
 
 def _fingerprints(site: SiteFacts, salt: bytes) -> _Fingerprints:
-    found: _Fingerprints = {}
+    result: _Fingerprints = {}
     for section in SECTIONS:
         cases = site.section(section)
-        found["image", section] = image_fingerprints(cases, salt)
-        found["group", section] = group_fingerprints(cases, salt, need_source=False)
-    return found
+        result["image", section] = image_fingerprints(cases, salt)
+        result["group", section] = group_fingerprints(cases, salt, need_source=False)
+    return result
 
 
 def _properties(site: SiteFacts) -> dict[str, str]:

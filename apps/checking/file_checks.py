@@ -55,9 +55,11 @@ def check_trainable(site: SiteFacts) -> Iterator[Finding]:
         listed = len(site.section(section)) + len(site.refused.get(section, []))
         usable = sum(case.is_usable for case in site.section(section))
         if not usable and (listed or section == needed):
-            found = f"found {plural(usable, 'usable case')} of {listed} in the list {section!r}; expected at least one."
+            result = (
+                f"found {plural(usable, 'usable case')} of {listed} in the list {section!r}; expected at least one."
+            )
             remedy = "Mend the errors below." if listed else f"Add cases to the list {section!r} of the datalist."
-            yield site_finding(Severity.ERROR, "no-usable-case", found, remedy, blocks_training=section == needed)
+            yield site_finding(Severity.ERROR, "no-usable-case", result, remedy, blocks_training=section == needed)
     annotated = site.annotations(needed)
     if site.is_classification or not annotated:
         return

@@ -72,11 +72,11 @@ def fingerprint(salt: bytes, kind: str, text: str) -> str:
 
 def image_fingerprints(cases: Iterable[CaseFacts], salt: bytes) -> dict[str, list[str]]:
     """Return fingerprint → names of the images; constant ones are left out, they are alike whatever they show."""
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for case in cases:
         if case.image is not None and not case.image.is_constant:
-            found.setdefault(fingerprint(salt, "image", case.image.digest), []).append(case.name)
-    return found
+            result.setdefault(fingerprint(salt, "image", case.image.digest), []).append(case.name)
+    return result
 
 
 def group_fingerprints(cases: Iterable[CaseFacts], salt: bytes, *, need_source: bool) -> dict[str, list[str]]:
@@ -87,11 +87,11 @@ def group_fingerprints(cases: Iterable[CaseFacts], salt: bytes, *, need_source: 
         salt: the key.
         need_source: leave out groups without a source, too: hospitals number their patients alike.
     """
-    found: dict[str, list[str]] = {}
+    result: dict[str, list[str]] = {}
     for case in cases:
         if case.group is not None and (case.group[0] is not None or not need_source):
-            found.setdefault(fingerprint(salt, "group", json.dumps(case.group)), []).append(case.name)
-    return found
+            result.setdefault(fingerprint(salt, "group", json.dumps(case.group)), []).append(case.name)
+    return result
 
 
 def write_fingerprints(file: Path, sites: Sequence[SiteFacts], salt: str) -> None:

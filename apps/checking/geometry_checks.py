@@ -36,16 +36,16 @@ def check_enlargement(site: SiteFacts) -> Iterator[Finding]:
     remedy = "Lower 'size' in data.yaml, for all sites alike, or find the images at full resolution."
     if 2 * len(small) > len(site.images):
         smallest, largest = min(s for _, s, _ in small), max(s for _, s, _ in small)
-        found = (
+        result = (
             f"found {len(small)} of {len(site.images)} images much smaller than the {loaded} pixels that they are "
             f"loaded at, from {_times(smallest)} to {_times(largest)}: enlarged {min(f for *_, f in small):.1f} to "
             f"{max(f for *_, f in small):.1f} times."
         )
-        yield site_finding(Severity.WARNING, "small-images", found, remedy, files=[name for name, *_ in small])
+        yield site_finding(Severity.WARNING, "small-images", result, remedy, files=[name for name, *_ in small])
         return
     for name, shape, factor in small:
-        found = f"found {_times(shape)} pixels, loaded at {loaded}: enlarged {factor:.1f} times."
-        yield Finding(Severity.WARNING, "small-images", (name,), found, remedy)
+        result = f"found {_times(shape)} pixels, loaded at {loaded}: enlarged {factor:.1f} times."
+        yield Finding(Severity.WARNING, "small-images", (name,), result, remedy)
 
 
 def _enlargement(shape: Sequence[int], description: ImageDescription | ClassificationDescription) -> float:
@@ -104,15 +104,15 @@ def check_resampling(site: SiteFacts) -> Iterator[Finding]:
     target = f"{_times(description.spacing)} mm"
     remedy = "Choose a 'spacing' in data.yaml nearer to the volumes', for all sites alike; for thick slices slice them."
     if 2 * len(stretched) > len(site.images):
-        found = (
+        result = (
             f"found {len(stretched)} of {len(site.images)} volumes that resampling to {target} stretches or shrinks up "
             f"to {max(ratio for *_, ratio in stretched):.1f} times along an axis."
         )
-        yield site_finding(Severity.WARNING, "resampling", found, remedy, files=[name for name, *_ in stretched])
+        yield site_finding(Severity.WARNING, "resampling", result, remedy, files=[name for name, *_ in stretched])
         return
     for name, spacing, ratio in stretched:
-        found = f"found voxels of {_times(spacing)} mm, resampled to {target}: {ratio:.1f} times along an axis."
-        yield Finding(Severity.WARNING, "resampling", (name,), found, remedy)
+        result = f"found voxels of {_times(spacing)} mm, resampled to {target}: {ratio:.1f} times along an axis."
+        yield Finding(Severity.WARNING, "resampling", (name,), result, remedy)
 
 
 def oriented_spacing(image: ImageFacts, description: SliceDescription | VolumeDescription) -> Sequence[float] | None:

@@ -77,7 +77,7 @@ def check_outliers(site: SiteFacts) -> Iterator[Finding]:
             unusual = [name for name in scores if abs(scores[name][index]) > OUTLIER_SCORE]
             if unusual:
                 texts = {"mean": "mean intensity", "deviation": "standard deviation of the intensities"}
-                found = " and ".join(
+                result = " and ".join(
                     f"a {texts[name]} of {getattr(image, name):.4g}, typical is {typical[name]:.4g} "
                     f"(robust z-score {scores[name][index]:+.1f})"
                     for name in unusual
@@ -86,7 +86,7 @@ def check_outliers(site: SiteFacts) -> Iterator[Finding]:
                     Severity.WARNING,
                     "intensity-outlier",
                     (case.name,),
-                    f"found {found}, among {len(images)} images of type {kind}.",
+                    f"found {result}, among {len(images)} images of type {kind}.",
                     "Look at the image: another unit or modality, saturated, inverted, or mostly empty?",
                 )
 

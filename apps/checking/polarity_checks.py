@@ -67,8 +67,8 @@ def _is_inverted(site: SiteFacts) -> bool:
 def _inside_out_share(site: SiteFacts) -> float:
     """Fraction of the masks with background that enclose it, 0 where they are too few."""
     layouts = [layout for layout in _layouts(site) if not layout.is_full]
-    found = sum(layout.is_inside_out for layout in layouts)
-    return found / len(layouts) if found >= _LEAST_MASKS else 0.0
+    result = sum(layout.is_inside_out for layout in layouts)
+    return result / len(layouts) if result >= _LEAST_MASKS else 0.0
 
 
 def _finding(site: SiteFacts, kind: str, what: str, otherwise: str) -> Finding:

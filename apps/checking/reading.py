@@ -78,7 +78,7 @@ def read_site(folder: Path, site: str, *, is_test: bool = False, watch: Watch | 
     listed = [(section, case) for section, cases in datalist.cases.items() for case in cases]
     with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
         reading = [pool.submit(reader, *entry) for entry in listed]
-        cases = tuple(one.result() for one in watched(reading, f"Reading {site}", watch))
+        cases = tuple(item.result() for item in watched(reading, f"Reading {site}", watch))
     return SiteFacts(site, folder, is_test, description, cases, datalist.refused)
 
 
@@ -113,8 +113,8 @@ class CaseReader:
         for value, is_clean in ((case.label, False), (case.clean_label, True)):
             if value is not None and (not isinstance(value, int) or value not in allowed):
                 which = "clean class" if is_clean else "class"
-                found = f"found the {which} {str(value)!r}; expected a whole number from 0 to {allowed[-1]}."
-                problems.append(_finding(CLASS, self._name(case.image), found, _MENDING[CLASS], excludes=not is_clean))
+                result = f"found the {which} {str(value)!r}; expected a whole number from 0 to {allowed[-1]}."
+                problems.append(_finding(CLASS, self._name(case.image), result, _MENDING[CLASS], excludes=not is_clean))
         annotation = None
         if isinstance(case.label, int) and case.label in allowed:
             annotation = AnnotationFacts({case.label: 1}, str(case.label))
@@ -200,9 +200,9 @@ class _Attempt:
             text = str(error).removeprefix(f"{self._file}: ")
             kind = MISSING if isinstance(error, MissingFileError) else kind
         # The readers say what was found and expected first, what to do after it.
-        found, _, advice = text.partition(". ")
+        result, _, advice = text.partition(". ")
         self._problems.append(
-            _finding(kind, self._name, found.rstrip(".") + ".", advice or _MENDING[kind], excludes=self._excludes)
+            _finding(kind, self._name, result.rstrip(".") + ".", advice or _MENDING[kind], excludes=self._excludes)
         )
         return None
 

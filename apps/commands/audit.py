@@ -86,8 +86,8 @@ def audit(
                 jobs=jobs,
                 on_progress=progress,
             )
-        for site, found in made.sites.items():
-            say(f"{site}: {headline(found)}")
+        for site, result in made.sites.items():
+            say(f"{site}: {headline(result)}")
             say(f"  {made.pages[site]}")
         say(f"All sites side by side, without a case: {made.federation_page}")
         say(f"Review a site's cases with: fedannot audit review {out} --site NAME")
@@ -126,8 +126,8 @@ def list_(
         from ..terminal import Terminal
 
         console = Terminal()
-        for found in find_audits(folder, site):
-            print_audit(found, console, kinds=kind or (), limit=limit)
+        for result in find_audits(folder, site):
+            print_audit(result, console, kinds=kind or (), limit=limit)
 
 
 @audit_app.command(
@@ -165,13 +165,13 @@ def page(
         from ..audit.shared_page import SHARED_FILE, write_shared_page
         from ..audit.site_page import PAGE_FILE, write_site_page
 
-        for number, found in enumerate(find_audits(folder, site), start=1):
+        for number, result in enumerate(find_audits(folder, site), start=1):
             if share:
-                target = found.folder / SHARED_FILE if out is None else out / f"shared-{number}.html"
-                say(f"{found.site}: {write_shared_page(found, target, with_images=images)}")
+                target = result.folder / SHARED_FILE if out is None else out / f"shared-{number}.html"
+                say(f"{result.site}: {write_shared_page(result, target, with_images=images)}")
                 continue
-            target = found.folder / PAGE_FILE if out is None else out / f"{found.site}.html"
-            say(f"{found.site}: {write_site_page(found, target, check_files=files)}")
+            target = result.folder / PAGE_FILE if out is None else out / f"{result.site}.html"
+            say(f"{result.site}: {write_site_page(result, target, check_files=files)}")
 
 
 @audit_app.command("review", epilog='Example: fedannot audit review runs/audit --site site-1 --reviewer "Dr Ada"')
@@ -200,14 +200,14 @@ def review(
         from ..audit.review_opening import ReviewOpening
         from ..audit.site_page import checked_files
 
-        found = _only(folder, site)
-        reader = CaseReader(found)
+        result = _only(folder, site)
+        reader = CaseReader(result)
         report = checked_files(reader) if files else None
         with (
             ReviewServer(reader, report, reviewer or _login(), port=port) as server,
             ReviewOpening(server, say, _warn) as opening,
         ):
-            say(f"Review of {found.site}: {opening.new_address()}")
+            say(f"Review of {result.site}: {opening.new_address()}")
             say("The address works once; when it was used the next one is printed. Ctrl-C ends the review.")
             if open_:
                 is_tried = opening.open_browser()
@@ -246,16 +246,16 @@ def apply(
         from ..audit.reference_list import has_new_label
         from ..audit.stored_decisions import read_given_decisions
 
-        found = _only(folder, site)
+        result = _only(folder, site)
         if decisions is None:
-            chosen = read_decisions(found.folder, found.site)
+            chosen = read_decisions(result.folder, result.site)
         else:
-            chosen = read_given_decisions(decisions, found.audit)
-        applied = apply_decisions(CaseReader(found), chosen, out, edited=edited, update_datalist=update_datalist)
+            chosen = read_given_decisions(decisions, result.audit)
+        applied = apply_decisions(CaseReader(result), chosen, out, edited=edited, update_datalist=update_datalist)
         cases = applied.record.cases
-        new = sum(has_new_label(one) for one in cases)
-        say(f"{found.site}: {new} new annotations in {out}, {len(cases) - new} count as given")
-        reviewed = sum(one.review is not None and one.review.is_reviewed for one in cases)
+        new = sum(has_new_label(case) for case in cases)
+        say(f"{result.site}: {new} new annotations in {out}, {len(cases) - new} count as given")
+        reviewed = sum(case.review is not None and case.review.is_reviewed for case in cases)
         if applied.reference is not None:
             say(f"{reviewed} reviewed cases as a reference: {applied.reference}")
         if applied.datalist is not None:
@@ -281,9 +281,9 @@ def export(
         from ..audit.case_files import CaseReader
         from ..audit.exporting import export_audit
 
-        found = _only(folder, site)
-        exported = export_audit(CaseReader(found), out, dicom=dicom)
-        say(f"{found.site}: {exported.findings} findings, {exported.suggestions} suggested annotations in {out}")
+        result = _only(folder, site)
+        exported = export_audit(CaseReader(result), out, dicom=dicom)
+        say(f"{result.site}: {exported.findings} findings, {exported.suggestions} suggested annotations in {out}")
         if exported.failed:
             say_error(
                 "\n".join(f"{label}: not written: {reason}" for label, reason in exported.failed),

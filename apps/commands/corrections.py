@@ -52,8 +52,8 @@ def list_(folder: FolderArgument, case: CaseOption = None, site: SiteOption = No
             console.print(f"{folder}: {who} {done}; training uses them as they were given.", soft_wrap=True)
             console.print(hint_of_audit(folder), soft_wrap=True)
             return
-        for found in _chosen(folder, site):
-            print_record(found, console, case)
+        for result in _chosen(folder, site):
+            print_record(result, console, case)
 
 
 @corrections_app.command("show", epilog="Example: fedannot corrections show runs/simulation --site site-1")
@@ -67,10 +67,10 @@ def show(
     with reported_errors():
         from ..reports.correction_pictures import PICTURE_FOLDER, draw_record
 
-        for found in _chosen(folder, site):
-            target = found.folder / PICTURE_FOLDER if out is None else out / found.site
-            files = draw_record(found, target, case)
-            say(f"{found.site}: {len(files)} pictures in {target}")
+        for result in _chosen(folder, site):
+            target = result.folder / PICTURE_FOLDER if out is None else out / result.site
+            files = draw_record(result, target, case)
+            say(f"{result.site}: {len(files)} pictures in {target}")
 
 
 @corrections_app.command("revert", epilog="Example: fedannot corrections revert runs/simulation --site site-1")
@@ -164,7 +164,7 @@ def _let_lesions_count(found: "StoredCorrections", names: list[str], lesions: li
         )
     case = set_lesions(found.folder, names[0], lesions, reverted=reverted)
     added = () if case.mask is None else case.mask.lesions
-    counting = sum(not one.is_reverted for one in added) if case.is_active else 0
+    counting = sum(not item.is_reverted for item in added) if case.is_active else 0
     say(
         f"{found.site}: of {case.name} {counting} of {len(added)} added lesions count, from the site's next training "
         "on."
@@ -204,9 +204,9 @@ def _chosen(folder: Path, site: str | None) -> "list[StoredCorrections]":
             f"{folder}: no annotation was corrected in this run; there is nothing to show or change. "
             f"{hint_of_audit(folder)}"
         )
-    found = find_corrections(folder)
-    chosen = [one for one in found if site in (None, one.site)]
+    result = find_corrections(folder)
+    chosen = [item for item in result if site in (None, item.site)]
     if not chosen:
-        sites = ", ".join(one.site for one in found)
+        sites = ", ".join(item.site for item in result)
         raise DataError(f"{folder}: found no corrections of {site!r}; expected one of: {sites}.")
     return chosen

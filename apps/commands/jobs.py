@@ -58,9 +58,11 @@ def settings(
         from ..terminal import Terminal
 
         console = Terminal()
-        found = [one for one in known_settings(Job.open(job)) if like in one.name]
-        for one in found:
+        result = [item for item in known_settings(Job.open(job)) if like in item.name]
+        for one in result:
             console.print_named(one.name, f" = {one.value}   ({one.allowed})")
             if one.meaning:
                 console.print(f"    {one.meaning}", soft_wrap=True)
-        say(f"{len(found)} settings. Change one with --set NAME=VALUE." if found else f"No setting contains {like!r}.")
+        say(
+            f"{len(result)} settings. Change one with --set NAME=VALUE." if result else f"No setting contains {like!r}."
+        )

@@ -41,12 +41,12 @@ def status(
         logging.getLogger().addHandler(logging.NullHandler())
         with connected(startup_kit) as observer:
             while True:
-                found = observer.look(job)
-                _show(found, as_json)
-                if watch is None or (job is not None and all(one.state.is_end for one in found.jobs)):
+                result = observer.look(job)
+                _show(result, as_json)
+                if watch is None or (job is not None and all(item.state.is_end for item in result.jobs)):
                     break
                 time.sleep(watch)
-    if found.is_trouble:
+    if result.is_trouble:
         raise typer.Exit(1)
 
 

@@ -48,14 +48,14 @@ def disk_point(folder: Path, *, enough: int = 0) -> Point:
         enough: bytes below which there is a warning.
     """
     free = shutil.disk_usage(folder).free
-    found = f"{free / GIB:.1f} GiB free at {folder}"
+    result = f"{free / GIB:.1f} GiB free at {folder}"
     if not os.access(folder, os.W_OK):
         return Point("disk", State.PROBLEM, f"{folder} cannot be written to", "Use the account that owns the kit.")
     if free < _LEAST_SPACE:
-        return Point("disk", State.PROBLEM, found, "Prepared images, models and logs go there: make room.")
+        return Point("disk", State.PROBLEM, result, "Prepared images, models and logs go there: make room.")
     if free < enough:
-        return Point("disk", State.WARNING, found, "Prepared images, models and logs go there.")
-    return Point("disk", State.READY, found)
+        return Point("disk", State.WARNING, result, "Prepared images, models and logs go there.")
+    return Point("disk", State.READY, result)
 
 
 _COLOURS = {State.READY: "green", State.WARNING: "yellow", State.PROBLEM: "red"}

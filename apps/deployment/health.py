@@ -90,8 +90,8 @@ def _check_connected(kit: Kit, process: psutil.Process) -> Iterator[Point]:
     except psutil.Error as error:
         yield Point("connection", State.WARNING, f"cannot be looked at: {error}", "Ask as the user who runs it.")
         return
-    for one in connections:
-        if one.status == psutil.CONN_ESTABLISHED and one.raddr and one.raddr.port == port:
+    for connection in connections:
+        if connection.status == psutil.CONN_ESTABLISHED and connection.raddr and connection.raddr.port == port:
             yield Point("connection", State.READY, f"to {host}:{port}")
             return
     remedy = "It tries again by itself. Is the server up, and may this machine connect to that port?"
@@ -105,10 +105,10 @@ def _check_certificate(kit: Kit) -> Iterator[Point]:
     except (OSError, ValueError) as error:
         raise KitError(f"{file} cannot be read: {error}") from error
     left, renew = end - datetime.now(UTC), "Ask the operator for a new kit (docs/deployment.md, renewal)."
-    found = f"valid to {end:%Y-%m-%d}"
+    result = f"valid to {end:%Y-%m-%d}"
     if left < timedelta():
-        yield Point("certificate", State.PROBLEM, f"{found}: expired", renew)
+        yield Point("certificate", State.PROBLEM, f"{result}: expired", renew)
     elif left < _EXPIRES_SOON:
-        yield Point("certificate", State.WARNING, f"{found}: {left.days} days left", renew)
+        yield Point("certificate", State.WARNING, f"{result}: {left.days} days left", renew)
     else:
-        yield Point("certificate", State.READY, found)
+        yield Point("certificate", State.READY, result)

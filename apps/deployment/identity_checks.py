@@ -44,8 +44,8 @@ def check_certificate(kit: Kit) -> Iterator[Point]:
     now, start, end = datetime.now(UTC), certificate.not_valid_before_utc, certificate.not_valid_after_utc
     period = f"{name}, valid {start:%Y-%m-%d} to {end:%Y-%m-%d}"
     if now < start:
-        found = f"{period}, but this machine's clock says {now:%Y-%m-%d %H:%M} UTC"
-        yield Point(what, State.PROBLEM, found, "Set the clock right.")
+        result = f"{period}, but this machine's clock says {now:%Y-%m-%d %H:%M} UTC"
+        yield Point(what, State.PROBLEM, result, "Set the clock right.")
     elif now > end:
         yield Point(what, State.PROBLEM, f"{period}: expired", again)
     elif now > end - _EXPIRES_SOON:
@@ -114,11 +114,11 @@ def _check_clock(host: str, port: int, context: ssl.SSLContext) -> Iterator[Poin
         yield Point("clock", State.READY, "within the certificate's period; the server does not tell its time")
         return
     difference = abs(datetime.now(UTC) - server_clock)
-    found = f"{difference.total_seconds():.0f} s from the server's"
+    result = f"{difference.total_seconds():.0f} s from the server's"
     if difference > _LARGEST_CLOCK_DIFFERENCE:
-        yield Point("clock", State.PROBLEM, found, "Set the clock right, by NTP for instance.")
+        yield Point("clock", State.PROBLEM, result, "Set the clock right, by NTP for instance.")
     else:
-        yield Point("clock", State.READY, found)
+        yield Point("clock", State.READY, result)
 
 
 def server_time(host: str, port: int, context: ssl.SSLContext, timeout: float = _TIMEOUT) -> datetime | None:

@@ -60,12 +60,12 @@ def check_versions(_: Kit) -> Iterator[Point]:
         if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
             continue
         try:
-            found = importlib.metadata.version(needed.name)
+            result = importlib.metadata.version(needed.name)
         except importlib.metadata.PackageNotFoundError:
             wrong.append(f"{needed.name} is not installed")
             continue
-        if not needed.specifier.contains(found, prereleases=True):
-            wrong.append(f"{needed.name} {found}, expected {needed.specifier}")
+        if not needed.specifier.contains(result, prereleases=True):
+            wrong.append(f"{needed.name} {result}, expected {needed.specifier}")
     names = ("fedannot", "nvflare", "monai", "torch")
     installed = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
     if wrong:
@@ -77,13 +77,13 @@ def check_versions(_: Kit) -> Iterator[Point]:
 
 def check_python(_: Kit) -> Iterator[Point]:
     """Will the kit's start script, which takes whatever is called python3, find this environment?"""
-    found = shutil.which("python3")
+    result = shutil.which("python3")
     environment = Path(sys.prefix)
-    if found is not None and Path(found).parent == environment / "bin":
-        yield Point("python3", State.READY, found)
+    if result is not None and Path(result).parent == environment / "bin":
+        yield Point("python3", State.READY, result)
     else:
         remedy = f"Before startup/start.sh: source {environment}/bin/activate"
-        yield Point("python3", State.PROBLEM, f"startup/start.sh would take {found}, without fedannot", remedy)
+        yield Point("python3", State.PROBLEM, f"startup/start.sh would take {result}, without fedannot", remedy)
 
 
 def check_threads(kit: Kit) -> Iterator[Point]:
@@ -107,8 +107,8 @@ def check_prepared_images(kit: Kit) -> Iterator[Point]:
         yield Point("prepared images", State.PROBLEM, str(error), remedy)
     else:
         limits = location.store.limits
-        found = f"{location.store.root}, at most {limits.max_bytes / GIB:g} GiB, {limits.max_age / 86400:g} days"
-        yield Point("prepared images", State.READY, found)
+        result = f"{location.store.root}, at most {limits.max_bytes / GIB:g} GiB, {limits.max_age / 86400:g} days"
+        yield Point("prepared images", State.READY, result)
 
 
 def check_gpu(kit: Kit) -> Iterator[Point]:

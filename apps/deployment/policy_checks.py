@@ -36,8 +36,8 @@ def check_minimum(kit: Kit) -> Iterator[Point]:
         remedy = "Is that meant, as between two hospitals? Else mend limits.json in site.yaml or server.yaml."
         yield Point("minimum", State.WARNING, f"a result may be of few: {'; '.join(lower)}", remedy)
     else:
-        found = f"models of {limits.smallest.min_sites} sites, updates of {limits.smallest.patients} patients or more"
-        yield Point("minimum", State.READY, found)
+        result = f"models of {limits.smallest.min_sites} sites, updates of {limits.smallest.patients} patients or more"
+        yield Point("minimum", State.READY, result)
 
 
 def _problem(fault: KitFault, kit: Kit) -> Point:

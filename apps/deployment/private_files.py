@@ -51,11 +51,11 @@ def _keys(kit: Path) -> list[Path]:
 
 def _point(what: str, folder: Path, paths: Iterable[Path]) -> Point:
     """Check what is there of some paths, and say how to close the folder."""
-    found = [path for path in paths if path.exists()]
-    if others := [path for path in found if path.stat().st_uid != _owner(folder)]:
+    result = [path for path in paths if path.exists()]
+    if others := [path for path in result if path.stat().st_uid != _owner(folder)]:
         said = f"{others[0]} belongs to another user ({others[0].stat().st_uid})"
         return Point(what, State.PROBLEM, said, f"chown -R {_owner(folder)} {folder}, as root")
-    if is_open := [path for path in found if path.stat().st_mode & _OTHERS]:
+    if is_open := [path for path in result if path.stat().st_mode & _OTHERS]:
         modes = ", ".join(f"{path} ({stat.S_IMODE(path.stat().st_mode):o})" for path in is_open[:3])
         return Point(
             what, State.PROBLEM, f"other users of this machine have rights on {modes}", f"chmod -R go= {folder}"

@@ -126,8 +126,8 @@ federation's folder or a site's.
     )
     progress.state("Writing the pages.")
     made = Audit(folder, summary)
-    for found in made._found:
-        write_site_page(found, found.folder / PAGE_FILE)
+    for result in made._found:
+        write_site_page(result, result.folder / PAGE_FILE)
     write_federation_page(summary, made.federation_page)
     return made
 

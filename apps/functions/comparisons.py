@@ -93,7 +93,7 @@ def compare(
     if len(arms) < 2:
         names = [arm.name if isinstance(arm, Arm) else arm for arm in arms]
         raise JobError(f"Expected at least two jobs to compare, but got {names}.")
-    named = [one for arm in arms for one in ([arm] if isinstance(arm, Arm) else parse_arms([arm], [])[0])]
+    named = [item for arm in arms for item in ([arm] if isinstance(arm, Arm) else parse_arms([arm], [])[0])]
     comparison = compare_arms(
         named,
         Path(out),

@@ -44,11 +44,11 @@ class CheckedData:
 
     def __str__(self) -> str:
         counts = {severity: sum(site.count(severity) for site in self.report.sites) for severity in Severity}
-        found = ", ".join(f"{count} of severity {severity.value}" for severity, count in counts.items() if count)
-        return f"{self.report.name}: {'can' if self.can_train else 'cannot'} train; {found or 'nothing was found'}"
+        result = ", ".join(f"{count} of severity {severity.value}" for severity, count in counts.items() if count)
+        return f"{self.report.name}: {'can' if self.can_train else 'cannot'} train; {result or 'nothing was found'}"
 
     def _repr_html_(self) -> str:
-        rows = [(site, one) for site, findings in self.findings.items() for one in findings]
+        rows = [(site, finding) for site, findings in self.findings.items() for finding in findings]
         table = {
             "site": [site for site, _ in rows],
             "severity": [one.severity.value for _, one in rows],

@@ -81,9 +81,9 @@ def case_groups(
         sections: set[str | None] = {cases[index].section for index in positions}
         if any(cases[index].section == TESTING for index in family_of[positions[0]]):
             sections.add(TESTING)
-        found = [section for section in kept if section in sections]
+        result = [section for section in kept if section in sections]
         has_twin = len(family_of[positions[0]]) > len(positions)
-        groups.append(CaseGroup(positions, found[-1] if found else TRAINING, stratum, has_twin))
+        groups.append(CaseGroup(positions, result[-1] if result else TRAINING, stratum, has_twin))
     return groups
 
 
@@ -114,7 +114,7 @@ def take_of_every_class(groups: Sequence[CaseGroup], count: int) -> list[CaseGro
     counts = {stratum: min(max(int(exact[stratum]), int(bool(count))), most[stratum]) for stratum in strata}
     while sum(counts.values()) != count:
         step = 1 if sum(counts.values()) < count else -1
-        able = [one for one in strata if (counts[one] < most[one] if step > 0 else counts[one] > 1)]
+        able = [item for item in strata if (counts[item] < most[item] if step > 0 else counts[item] > 1)]
         if not able:
             break
         counts[max(able, key=lambda one: step * (exact[one] - counts[one]))] += step

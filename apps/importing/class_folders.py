@@ -27,16 +27,16 @@ def read_class_folders(folder: Path, *, names: Sequence[str] | None = None, mask
     """
     listing = list_files(folder)
     pictures = [file for file in listing.pictures() if file.parent != folder and not fits(file, masks)]
-    found = sorted({file.parent.name for file in pictures}, key=natural_order)
-    classes = tuple(found if names is None else names)
-    if missing := [name for name in classes if name not in found]:
+    result = sorted({file.parent.name for file in pictures}, key=natural_order)
+    classes = tuple(result if names is None else names)
+    if missing := [name for name in classes if name not in result]:
         raise DataError(
-            f"--classes: found {', '.join(missing)}; expected names of folders with pictures in {folder}: "
-            f"{', '.join(found) or 'there are none'}."
+            f"--classes: found {', '.join(missing)}; expected names of folders with images in {folder}: "
+            f"{', '.join(result) or 'there are none'}."
         )
     if len(classes) < 2:
         raise DataError(
-            f"{folder}: found {len(found)} folders with pictures ({', '.join(found) or 'none'}); expected at least two "
+            f"{folder}: found {len(result)} folders with images ({', '.join(result) or 'none'}); expected at least two "
             f"classes, {_EXPECTED}."
         )
     cases = tuple(

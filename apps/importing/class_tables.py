@@ -51,8 +51,8 @@ def read_class_table(
     """
     rows = read_table(file, columns.names)
     listing = list_files(images)
-    found = sorted({row[columns.label] for row in rows if row[columns.label]}, key=natural_order)
-    classes, index_of = _classes(found, names, file, columns.label)
+    result = sorted({row[columns.label] for row in rows if row[columns.label]}, key=natural_order)
+    classes, index_of = _classes(result, names, file, columns.label)
     pictures = _Pictures(listing)
     cases: dict[Path, SourceCase] = {}
     skipped: list[str] = []
@@ -101,11 +101,11 @@ class _Pictures:
         """The picture, or why there is none."""
         if not name:
             return "no name of a picture"
-        found = self._by_name.get(name.replace("\\", "/").removeprefix("./").casefold(), [])
-        if len(found) > 1:
-            shown = ", ".join(self._listing.shown(picture) for picture in found[:2])
+        result = self._by_name.get(name.replace("\\", "/").removeprefix("./").casefold(), [])
+        if len(result) > 1:
+            shown = ", ".join(self._listing.shown(picture) for picture in result[:2])
             raise DataError(f"{table}: names {name}, and there are {shown}; expected paths that tell them apart.")
-        return found[0] if found else "no such picture"
+        return result[0] if result else "no such picture"
 
 
 def _classes(

@@ -35,7 +35,7 @@ def read_source_datalist(file: Path, *, key: str | None = None) -> SourceDataset
     cases: list[SourceCase] = []
     skipped: list[str] = []
     for section, items in lists.items():
-        found, refused = cases_of(items, file, section)
+        result, refused = cases_of(items, file, section)
         skipped += [item.reason for item in refused]
         cases += [
             SourceCase(
@@ -46,7 +46,7 @@ def read_source_datalist(file: Path, *, key: str | None = None) -> SourceDataset
                 source=case.source or None,
                 section=cast(Section, section) if len(lists) > 1 else None,
             )
-            for case in found
+            for case in result
         ]
     if not cases:
         reason = f" First reason: {skipped[0]}" if skipped else ""
@@ -77,19 +77,19 @@ def _lists(content: Any, file: Path, key: str | None) -> dict[str, Any]:
         return {TRAINING: content}
     if not isinstance(content, dict):
         raise DataError(f"{file}: found {type(content).__name__}; expected keys with lists of cases.")
-    found = [name for name, items in content.items() if _is_list_of_cases(items)]
+    result = [name for name, items in content.items() if _is_list_of_cases(items)]
     if key is not None:
-        if key not in found:
-            raise DataError(f"{file}: found no list {key!r} of cases; it has {', '.join(map(repr, found)) or 'none'}.")
+        if key not in result:
+            raise DataError(f"{file}: found no list {key!r} of cases; it has {', '.join(map(repr, result)) or 'none'}.")
         return {key: content[key]}
-    if TRAINING in found:
-        return {section: content[section] for section in SECTIONS if section in found}
-    if len(found) != 1:
+    if TRAINING in result:
+        return {section: content[section] for section in SECTIONS if section in result}
+    if len(result) != 1:
         raise DataError(
-            f"{file}: found {'the lists ' + ', '.join(map(repr, found)) if found else 'no list of cases'}; expected "
+            f"{file}: found {'the lists ' + ', '.join(map(repr, result)) if result else 'no list of cases'}; expected "
             f"{TRAINING!r} or a single one. Choose one with --key."
         )
-    return {found[0]: content[found[0]]}
+    return {result[0]: content[result[0]]}
 
 
 def _is_list_of_cases(items: Any) -> bool:

@@ -158,8 +158,8 @@ def _grouped(dataset: SourceDataset, pattern: str | None) -> SourceDataset:
 def _group_of(name: str, pattern: str) -> str | None:
     """Return what the first group of a regular expression finds in a name; None where it finds nothing."""
     try:
-        found = re.search(pattern, name)
-        return None if found is None else found.group(1)
+        result = re.search(pattern, name)
+        return None if result is None else result.group(1)
     except (re.error, IndexError) as error:
         raise DataError(
             f"--group: found {pattern!r} ({error}); expected a regular expression with a group, such as '^([^_]+)_'."

@@ -54,8 +54,8 @@ class MaskNames:
         """Return what a mask shares with its image; None of a name without the suffix of masks."""
         if not self.label_suffix:
             return name
-        found = re.fullmatch(f"(.+){re.escape(self.label_suffix)}{_NUMBER}", name)
-        return None if found is None else found[1]
+        result = re.fullmatch(f"(.+){re.escape(self.label_suffix)}{_NUMBER}", name)
+        return None if result is None else result[1]
 
     def of_image(self, name: str) -> str | None:
         """Return what an image shares with its mask; None of a name without the suffix of images."""
@@ -134,7 +134,7 @@ def _case(name: str, image: Path, masks: Sequence[Path]) -> SourceCase:
 
 def _images(folder: Path, names: MaskNames, left_out: list[str], *, without_masks: bool) -> dict[str, Path]:
     """The images of a folder by what they share with their masks."""
-    found: dict[str, Path] = {}
+    result: dict[str, Path] = {}
     for file, name in _named_files(folder):
         if (without_masks and names.is_mask(file, name)) or (names.include and not fits(file, names.include)):
             continue
@@ -142,17 +142,17 @@ def _images(folder: Path, names: MaskNames, left_out: list[str], *, without_mask
         if key is None:
             left_out.append(f"{folder.resolve().name}/{file.name}: its name does not end with {names.image_suffix}")
             continue
-        if key in found:
-            raise DataError(f"{folder}: found {found[key].name} and {file.name}; expected one file of each name.")
-        found[key] = file
-    return found
+        if key in result:
+            raise DataError(f"{folder}: found {result[key].name} and {file.name}; expected one file of each name.")
+        result[key] = file
+    return result
 
 
 def _masks(
     folder: Path, names: MaskNames, images: set[str], left_out: list[str], *, only_masks: bool
 ) -> dict[str, list[Path]]:
     """The masks of a folder by what they share with their images, those of one image in natural order."""
-    found: dict[str, list[Path]] = {}
+    result: dict[str, list[Path]] = {}
     seen: dict[str, Path] = {}
     for file, name in _named_files(folder):
         if (only_masks and not names.is_mask(file, name)) or not names.is_asked_for(file):
@@ -166,12 +166,12 @@ def _masks(
             continue
         if names.label_include and not names.label_suffix:
             key = _longest_beginning(key, images)
-        found.setdefault(key, []).append(file)
+        result.setdefault(key, []).append(file)
     for part in folder.iterdir():
         # A folder for each image, with a mask of each of its objects.
         if part.is_dir() and part.name in images and not is_dicom_series(part) and (files := _named_files(part)):
-            found.setdefault(part.name, []).extend(file for file, _ in files if names.is_asked_for(file))
-    return {key: sorted(files, key=lambda file: natural_order(file.name)) for key, files in found.items() if files}
+            result.setdefault(part.name, []).extend(file for file, _ in files if names.is_asked_for(file))
+    return {key: sorted(files, key=lambda file: natural_order(file.name)) for key, files in result.items() if files}
 
 
 def _longest_beginning(name: str, images: set[str]) -> str:

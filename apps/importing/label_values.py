@@ -44,15 +44,15 @@ def label_map(
         return {}
     if asked is not None:
         return {0: 0} | dict(asked)
-    found = {value for case in checked for value in case.values}
+    result = {value for case in checked for value in case.values}
     said = dataset.labels
-    if said is not None and not (len(said) == 2 and found <= {0, 255} and not found <= said.keys()):
+    if said is not None and not (len(said) == 2 and result <= {0, 255} and not result <= said.keys()):
         return dict(said)
-    if not (found <= {0, 1} or found <= {0, 255}):
+    if not (result <= {0, 1} or result <= {0, 255}):
         raise DataError(_unexplained(checked))
-    if found <= {0}:
+    if result <= {0}:
         raise DataError("Found only empty masks; expected some with a lesion, or a label map that says its value.")
-    return {0: 0, max(found): 1}
+    return {0: 0, max(result): 1}
 
 
 def with_known_values(

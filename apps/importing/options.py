@@ -102,10 +102,10 @@ def described(dataset: SourceDataset, options: ImportOptions, labels: Mapping[in
 
 def _check_names(labels: Mapping[int, int], classes: Sequence[str]) -> None:
     """Refuse label values that lead to other classes than those that have a name."""
-    found, wanted = sorted(set(labels.values())), list(range(len(classes) + 1))
-    if found != wanted:
+    result, wanted = sorted(set(labels.values())), list(range(len(classes) + 1))
+    if result != wanted:
         raise DataError(
-            f"Import: the label values lead to the classes {found}, and the names are {', '.join(classes)}; expected 0 "
-            f"(background) and one class for each name, {wanted}. Names are given by --classes NAME,…, classes by "
+            f"Import: the label values lead to the classes {result}, and the names are {', '.join(classes)}; expected "
+            f"0 (background) and one class for each name, {wanted}. Names are given by --classes NAME,…, classes by "
             "--label-map VALUE:CLASS,…"
         )

@@ -30,25 +30,25 @@ def read_values(file: Path, colours: Mapping[int, int] | None) -> Labels:
         try:
             return read_mask(file)
         except ColouredMaskError as error:
-            found = read_colours(file)
-            others = [int(colour) for colour in np.unique(found) if colour != _BLACK]
+            result = read_colours(file)
+            others = [int(colour) for colour in np.unique(result) if colour != _BLACK]
             example = ",".join(f"{shown_colour(colour)}:{index}" for index, colour in enumerate(others[:2], 1))
             names = ' --classes "lesion,cyst"' if len(others) > 1 else ""
             raise DataError(
-                f"{file}: found a mask in the colours {_shares(found, others)} beside black; expected one grey value "
+                f"{file}: found a mask in the colours {_shares(result, others)} beside black; expected one grey value "
                 f'per pixel. Say which class each is: --label-map "{example}"{names}.'
             ) from error
-    found, known = read_colours(file), {_BLACK: 0} | dict(colours)
-    unknown = [int(colour) for colour in np.unique(found) if int(colour) not in known]
+    result, known = read_colours(file), {_BLACK: 0} | dict(colours)
+    unknown = [int(colour) for colour in np.unique(result) if int(colour) not in known]
     if unknown:
         raise DataError(
-            f"{file}: found the colours {_shares(found, unknown)}; expected only "
+            f"{file}: found the colours {_shares(result, unknown)}; expected only "
             f"{', '.join(map(shown_colour, known))}. Add them to --label-map, for example "
             f'"{shown_colour(unknown[0])}:0" for background; a lossy mask has to be exported again, as PNG.'
         )
-    order = np.unique(found)
+    order = np.unique(result)
     classes = np.array([known[int(colour)] for colour in order], dtype=np.int64)
-    return classes[np.searchsorted(order, found)]
+    return classes[np.searchsorted(order, result)]
 
 
 def write_mask(file: Path, values: Labels) -> Path:

@@ -43,10 +43,10 @@ class SiteChoice:
         Raises:
             DataError: if the text has another form or a number is below 1.
         """
-        found = re.fullmatch(r"(\d+)|by-source|(\d+)-per-source|(\d+)-by-source", text.strip())
-        if found is None or any(number == 0 for number in map(int, filter(None, found.groups()))):
+        result = re.fullmatch(r"(\d+)|by-source|(\d+)-per-source|(\d+)-by-source", text.strip())
+        if result is None or any(number == 0 for number in map(int, filter(None, result.groups()))):
             raise DataError(f"--sites: found {text!r}, expected {_FORMS}.")
-        plain, per_source, by_source = (None if number is None else int(number) for number in found.groups())
+        plain, per_source, by_source = (None if number is None else int(number) for number in result.groups())
         if plain is not None:
             return cls(plain)
         return cls(per_source or by_source, by_source=True, per_source=per_source is not None)

@@ -80,12 +80,12 @@ def completeness_errors(estimates: Mapping[str, float], federation: Path) -> Com
             sites[site] = SiteCompleteness(estimate=estimate, true=missing.num_kept / missing.num_lesions)
     if not sites:
         return None
-    found, true = np.array([(site.estimate, site.true) for site in sites.values()]).T
-    differ = len(set(found)) > 1 and len(set(true)) > 1
+    result, true = np.array([(site.estimate, site.true) for site in sites.values()]).T
+    differ = len(set(result)) > 1 and len(set(true)) > 1
     return CompletenessErrors(
         sites=sites,
-        mean_absolute_error=float(np.abs(found - true).mean()),
-        rank_correlation=float(stats.kendalltau(found, true).statistic) if differ else None,
+        mean_absolute_error=float(np.abs(result - true).mean()),
+        rank_correlation=float(stats.kendalltau(result, true).statistic) if differ else None,
     )
 
 
@@ -101,10 +101,10 @@ def correction_scores(run: Path, federation: Path, sites: Sequence[str]) -> dict
         Of every site whose clean labels are known.
     """
     try:
-        found = {one.corrections.site: one for one in find_corrections(run)}
+        result = {item.corrections.site: item for item in find_corrections(run)}
     except DataError:
-        found = {}
-    scores = {site: _site_scores(federation / site, found.get(site)) for site in sites}
+        result = {}
+    scores = {site: _site_scores(federation / site, result.get(site)) for site in sites}
     return {site: score for site, score in scores.items() if score is not None}
 
 

@@ -21,7 +21,7 @@ def bias_entries(found: BiasFindings | None, site: str) -> dict[str, str]:
     """Return what the last estimate says of a site, and when it was corrected, for the table of sites."""
     channels = () if found is None else found.channels
     record = channels[-1].sites.get(site) if channels else None
-    rounds = [one.sites[site].corrected_before_round for one in channels if site in one.sites]
+    rounds = [channel.sites[site].corrected_before_round for channel in channels if site in channel.sites]
     return {
         "contours": _entries(record, ParameterKind.OFFSET, 1, 1),
         "missing, %": _entries(record, ParameterKind.MISSING, 100, 0),

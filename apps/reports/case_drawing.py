@@ -57,9 +57,9 @@ def shown_case(case: LoadedCase) -> ShownCase:
 
     Where nothing is left out, or the clean annotation is not known, it is the one with the largest annotation.
     """
-    found = left_out_lesions(case)
-    counts = (found.num_lesions, found.num_left_out) if found else (0, 0)
-    left_out = None if found is None else found.mask
+    result = left_out_lesions(case)
+    counts = (result.num_lesions, result.num_left_out) if result else (0, 0)
+    left_out = None if result is None else result.mask
     if case.label.ndim == 4:
         chosen = _most_shown(case.label.movedim(-1, 0), None if left_out is None else left_out.movedim(-1, 0))
         return ShownCase(case, left_out, chosen, *counts)

@@ -113,7 +113,7 @@ def _group_legend(predicted: Sequence[PredictedSite]) -> list[Any]:
         Line2D([], [], color="black", marker="o", linestyle="", label="just inside the contour"),
         Line2D([], [], color="black", marker="s", markerfacecolor="white", linestyle="", label="just outside"),
     ]
-    for group in dict.fromkeys(one.group for one in predicted):
+    for group in dict.fromkeys(item.group for item in predicted):
         colour, name = _GROUPS[group]
         handles.append(Line2D([], [], color=colour, linewidth=2, label=name))
     return handles

@@ -128,13 +128,13 @@ def describe_run(
         federation: folder of the run's data, for the noise that was drawn and the lesions that were left out.
         scores_centres: score the final models on generic data and on the sites' own cases.
     """
-    quality, found = summary.added(QualityFindings), summary.added(CompletenessFindings)
+    quality, result = summary.added(QualityFindings), summary.added(CompletenessFindings)
     estimate = None if quality is None else quality.estimate
     groups: dict[str, str | None] = {}
     if estimate is not None:
         groups = {site: predicted.group for site, predicted in estimate.sites.items()}
     # None for a method that estimates no completeness.
-    completeness = {site: one.estimate for site, one in ((found and found.completeness) or {}).items()}
+    completeness = {site: one.estimate for site, one in ((result and result.completeness) or {}).items()}
     # None for a segmentation.
     is_classification = isinstance(summary, ClassificationSummary)
     return ComparedRun.model_validate(

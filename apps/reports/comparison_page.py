@@ -172,12 +172,12 @@ def _request(out: Path) -> dict[str, Any]:
 
 def _reports(out: Path, comparison: Comparison) -> list[tuple[str, str]]:
     """The reports of the runs that have one: their names, and where they are from here."""
-    found = []
+    result = []
     for run in comparison.runs:
         file = run_folder(out, run.arm, run.seed) / REPORT_FILE
         if file.is_file():
-            found.append((f"{run.arm}, seed {run.seed}", file.relative_to(out).as_posix()))
-    return found
+            result.append((f"{run.arm}, seed {run.seed}", file.relative_to(out).as_posix()))
+    return result
 
 
 def _points(interval: tuple[float, float]) -> str:

@@ -70,7 +70,7 @@ class CaseChange:
             return "unknown"
         if not has_file and not self.changed_pixels:
             return "unchanged"
-        reverted = 0 if record.mask is None else sum(one.is_reverted for one in record.mask.lesions)
+        reverted = 0 if record.mask is None else sum(lesion.is_reverted for lesion in record.mask.lesions)
         return f"corrected, without {count(reverted, 'added lesion')}" if reverted else "corrected"
 
 
@@ -155,7 +155,9 @@ def in_words(corrections: Corrections, description: SegmentationDescription | No
         corrections: of a site.
         description: the site's; None where it cannot be read, then classes are numbers and distances have no unit.
     """
-    words = [phrase for one in corrections.corrections for phrase in _phrases(one, corrections, description)]
+    words = [
+        phrase for correction in corrections.corrections for phrase in _phrases(correction, corrections, description)
+    ]
     return words or ["nothing is corrected any more"]
 
 

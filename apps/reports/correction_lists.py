@@ -68,7 +68,7 @@ def _changes(site: StoredCorrections) -> tuple[list[CaseChange], SegmentationDes
     recorded = [CaseChange(case) for case in corrections.cases]
     if not corrections.corrections:
         return [CaseChange(case, 0) for case in corrections.cases], None, ""
-    acts_on_masks = any(one.acts_on_labels for one in corrections.corrections)
+    acts_on_masks = any(correction.acts_on_labels for correction in corrections.corrections)
     if not acts_on_masks or corrections.of(CasesRelabelled) is not None:
         return [CaseChange(case, 0) for case in corrections.cases], None, ""
     # The site's data are read to count what moved; where they are gone, the record says the rest.
@@ -86,7 +86,7 @@ def _print_facts(
     by = f", by model {origin.model_sha256[:16]}" if origin.model_sha256 else ""
     when = f"{origin.made}, " if origin.made else ""
     reviewer = f", {origin.reviewer}" if origin.reviewer else ""
-    earlier = [f"before round {one.round_number} ({', '.join(in_words(one, description))})" for one in site.earlier]
+    earlier = [f"before round {item.round_number} ({', '.join(in_words(item, description))})" for item in site.earlier]
     facts = [
         *in_words(corrections, description),
         f"given annotations: {corrections.data}",
@@ -122,10 +122,10 @@ def _print_lesions(site: StoredCorrections, names: Sequence[str], console: Termi
             continue
         console.print_named(site.site, f": {case.name}: {CaseChange(case).state}")
         table = _table(_LESIONS)
-        for one in case.mask.lesions:
+        for lesion in case.mask.lesions:
             is_proposed = case.state is CorrectionState.PROPOSED
-            state = "reverted" if one.is_reverted else "proposed" if is_proposed else "added"
-            table.add_row(str(one.number), str(one.voxels), ", ".join(map(str, one.centre)), state)
+            state = "reverted" if lesion.is_reverted else "proposed" if is_proposed else "added"
+            table.add_row(str(lesion.number), str(lesion.voxels), ", ".join(map(str, lesion.centre)), state)
         console.print(table)
 
 

@@ -23,13 +23,13 @@ def find_corrections(folder: Path) -> list[StoredCorrections]:
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder; expected that of a run, or a site's workspace.")
-    found = _records_in(folder)
-    if not found:
+    result = _records_in(folder)
+    if not result:
         raise DataError(
             f"{folder}: found no {CORRECTIONS_FILE} in it; expected the folder of a run in which annotations were "
             "corrected, a site's workspace, or the corrections themselves."
         )
-    return sorted(found, key=lambda one: (natural_order(one.site), str(one.folder)))
+    return sorted(result, key=lambda one: (natural_order(one.site), str(one.folder)))
 
 
 def find_doubts(folder: Path, site: str | None = None) -> list[Corrections]:
@@ -42,14 +42,14 @@ def find_doubts(folder: Path, site: str | None = None) -> list[Corrections]:
     Raises:
         DataError: if there are none, or a file cannot be read.
     """
-    found = [one.corrections for one in _records_in(folder) if one.corrections.of(CasesRelabelled) is not None]
+    result = [item.corrections for item in _records_in(folder) if item.corrections.of(CasesRelabelled) is not None]
     # Records of earlier versions say less than the file of doubts that lay in their run's folder.
     earlier = [read_doubts(file) for file in _files(folder, DOUBTS_FILE)]
-    found = [one for one in found if not any(_is_same(one, other) for other in earlier)] + earlier
-    chosen = [one for one in found if site in (None, one.site)]
+    result = [item for item in result if not any(_is_same(item, other) for other in earlier)] + earlier
+    chosen = [item for item in result if site in (None, item.site)]
     if not chosen:
-        sites = ", ".join(one.site for one in found)
-        what = f"found none of site {site!r}, but of: {sites}" if found else f"found no {CORRECTIONS_FILE} with any"
+        sites = ", ".join(item.site for item in result)
+        what = f"found none of site {site!r}, but of: {sites}" if result else f"found no {CORRECTIONS_FILE} with any"
         raise DataError(f"{folder}: {what}; expected the folder of a run that doubts labels.")
     return sorted(chosen, key=lambda one: natural_order(one.site))
 
@@ -58,7 +58,7 @@ def has_doubts(folder: Path) -> bool:
     """Return whether a folder holds any, at any depth; also where there is no such folder, which is another error."""
     if not folder.is_dir() or _files(folder, DOUBTS_FILE):
         return True
-    return any(one.corrections.of(CasesRelabelled) is not None for one in _records_in(folder))
+    return any(item.corrections.of(CasesRelabelled) is not None for item in _records_in(folder))
 
 
 def _is_same(one: Corrections, other: Corrections) -> bool:
@@ -77,18 +77,18 @@ def corrected_nothing(folder: Path, site: str | None = None) -> bool:
         sites |= set(read_summary(folder).sites)
     if not sites or site not in {None, *sites}:
         return False
-    return all(site not in (None, one.site) for one in _records_in(folder))
+    return all(site not in (None, item.site) for item in _records_in(folder))
 
 
 def _records_in(folder: Path) -> list[StoredCorrections]:
     runs: dict[Path, list[StoredCorrections]] = {}
     for place in dict.fromkeys(_record_folders(folder)):
         runs.setdefault(_run_of(place), []).append(StoredCorrections(place, read_corrections(place)))
-    found = []
+    result = []
     for records in runs.values():
         latest, *earlier = sorted(records, key=lambda one: one.corrections.round_number, reverse=True)
-        found.append(replace(latest, earlier=tuple(one.corrections for one in earlier)))
-    return found
+        result.append(replace(latest, earlier=tuple(item.corrections for item in earlier)))
+    return result
 
 
 def _record_folders(folder: Path) -> Iterator[Path]:

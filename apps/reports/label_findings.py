@@ -74,7 +74,7 @@ def selection_scores(
     scores = {}
     for site in sites:
         records = [record for file in run.glob(f"run/{site}/**/{SELECTION_FILE}") for record in _read(file)]
-        known = [one for one in records if one.num_wrong is not None and round_number in (None, one.round)]
+        known = [item for item in records if item.num_wrong is not None and round_number in (None, item.round)]
         if known:
             # A round that was done once more after a restart is there twice.
             last = max(reversed(known), key=lambda one: one.round)
@@ -96,17 +96,20 @@ def pooled_selection(sites: Mapping[str, SelectionScores]) -> PooledSelection:
     """Return precision and recall of the suspects of all sites together, the mean absolute error of the noise levels,
     and the fraction of the pseudo-labels that are right.
     """
-    suspects, wrong, found, pseudo, right = (
+    suspects, wrong, result, pseudo, right = (
         sum(counts)
         for counts in zip(
-            *((one.suspects, one.wrong, one.wrong_suspects, one.pseudo, one.right_pseudo) for one in sites.values()),
+            *(
+                (item.suspects, item.wrong, item.wrong_suspects, item.pseudo, item.right_pseudo)
+                for item in sites.values()
+            ),
             strict=True,
         )
     )
     errors = [abs(site.noise_level - site.true_noise_level) for site in sites.values()]
     return PooledSelection(
-        precision=found / suspects if suspects else None,
-        recall=found / wrong if wrong else None,
+        precision=result / suspects if suspects else None,
+        recall=result / wrong if wrong else None,
         noise_level_error=sum(errors) / len(errors),
         right_pseudo=right / pseudo if pseudo else None,
     )

@@ -56,8 +56,8 @@ def lacks_lesions(case: LoadedCase) -> bool:
     # Most complete cases are reported by their pixels alone, without a search for lesions.
     if case.clean_label is None or not bool(((case.label == 0) & (case.clean_label != 0)).any()):
         return False
-    found = left_out_lesions(case)
-    return found is not None and found.num_left_out > 0
+    result = left_out_lesions(case)
+    return result is not None and result.num_left_out > 0
 
 
 def _whole(samples: torch.Tensor) -> Classes:

@@ -32,7 +32,7 @@ def print_noise_levels(found: ConfusionFindings | None, console: Terminal) -> No
         return
     last = found.noise_levels[-1]
     corrected = sorted(found.corrected_from_round, key=natural_order)
-    before = ", ".join(str(one.before_round) for one in found.noise_levels)
+    before = ", ".join(str(noise_level.before_round) for noise_level in found.noise_levels)
     did = (
         f"Corrected at {len(corrected)} of {len(last.sites)} sites: {', '.join(corrected)}."
         if corrected

@@ -54,12 +54,12 @@ def find_run_folder(workspace: Path) -> Path:
     Raises:
         OutputError: if there is none, or several.
     """
-    found = [
+    result = [
         file.parent for file in sorted(workspace.glob(f"**/{SUMMARY_FILE}")) if (file.parent / "app_server").is_dir()
     ]
-    if len(found) != 1:
-        raise OutputError(f"Expected one run with a {SUMMARY_FILE} below {workspace}, but found {len(found)}.")
-    return found[0]
+    if len(result) != 1:
+        raise OutputError(f"Expected one run with a {SUMMARY_FILE} below {workspace}, but found {len(result)}.")
+    return result[0]
 
 
 def has_server_summary(workspace: Path) -> bool:
@@ -152,8 +152,8 @@ def score_columns(runs: Sequence[Scored]) -> dict[str, list[str]]:
 
 def noise_level(report: SiteReport) -> float | None:
     """Return what fraction of a site's labels do not look right, None where nothing says it."""
-    found = report.added(NoiseLevel)
-    return None if found is None else found.noise_level
+    result = report.added(NoiseLevel)
+    return None if result is None else result.noise_level
 
 
 def percent(value: float | None) -> str:

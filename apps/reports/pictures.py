@@ -111,7 +111,7 @@ def draw_cases(summary: Summary, model: Path, data: Path, file: Path) -> Path:
     for site_data, row in zip(rows, grid, strict=True):
         chosen = annotated_cases(site_data, _CASES_PER_SITE)
         shown = [shown_case(site_data.cases[number]) for number in chosen]
-        predictions = inference.predictions(network, [one.case for one in shown])
+        predictions = inference.predictions(network, [item.case for item in shown])
         for axes in row:
             axes.axis("off")
         for axes, number, one, prediction in zip(row, chosen, shown, predictions, strict=False):

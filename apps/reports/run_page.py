@@ -108,13 +108,13 @@ def answer(summary: Summary) -> str:
 
 def scores(summary: Summary) -> list[Score]:
     """Return the scores of a run: means over its last rounds, and how far these rounds lie apart."""
-    found = []
+    result = []
     for name in scoring_of(summary).names:
         values = [value for record in summary.rounds if (value := getattr(record, name)) is not None][-LAST_ROUNDS:]
         if not values:
             continue
         write = number if name == "hd95" else percent
-        found.append(
+        result.append(
             Score(
                 _NAMES[name],
                 write(statistics.fmean(values)),
@@ -122,7 +122,7 @@ def scores(summary: Summary) -> list[Score]:
                 write(getattr(summary.last_round, name)),
             )
         )
-    return found
+    return result
 
 
 def command_again(out: Path, summary: Summary) -> str:
@@ -138,13 +138,13 @@ def _channels(summary: Summary) -> tuple[ParameterTable, ...]:
     labels = summary.added(ConfusionFindings)
     if labels is not None and labels.noise_levels:
         return noise_level_tables(labels.noise_levels[-1])
-    found = summary.added(BiasFindings)
-    if found is None or not found.channels:
+    result = summary.added(BiasFindings)
+    if result is None or not result.channels:
         return ()
     known = {record.hd95_unit for record in summary.rounds if isinstance(record, SegmentationRoundSummary)}
     unit: Unit = "mm" if "mm" in known else "px"
     units = dict.fromkeys(summary.sites, unit)
-    return parameter_tables(found.channels[-1], units)
+    return parameter_tables(result.channels[-1], units)
 
 
 def _place(name: str) -> int:

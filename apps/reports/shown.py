@@ -63,8 +63,8 @@ def show_run(
     else:
         out = out or _OUT
         summary = collect_from_sites(folder, out)
-        with embedded_federation(folder) if data is None else nullcontext(data) as found:
-            pictures = draw_run(out, found, against=other, workspace=folder)
+        with embedded_federation(folder) if data is None else nullcontext(data) as result:
+            pictures = draw_run(out, result, against=other, workspace=folder)
         print_from_sites(summary, console)
     if other is not None:
         print_difference(summary, other, console)

@@ -55,12 +55,12 @@ def find_site_files(run: Path, site: str | None = None) -> list[SiteFiles]:
         run: where to look, at any depth; a site's own folder of a run, or the job's folder, is one place.
         site: only this site's.
     """
-    found = [
+    result = [
         SiteFiles(app.name.removeprefix(_APP), folder, app)
         for app in _apps(run)
         for folder in (participant_folder_beside(app.parent), app.parent)
     ]
-    return [files for files in found if site in (None, files.site) and files.model.is_file()]
+    return [files for files in result if site in (None, files.site) and files.model.is_file()]
 
 
 def site_folders(run: Path, site: str) -> list[Path]:

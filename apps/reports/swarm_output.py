@@ -93,9 +93,9 @@ def print_from_sites(summary: Summary, console: Terminal) -> None:
     console.print(table)
     for sentence in site_legend(summary):
         console.print(sentence)
-    for site, found in own_cases.items():
-        if found.round < summary.rounds_finished:
-            console.print(f"{site}: has the model after round {found.round}, not the last one.", style="yellow")
+    for site, result in own_cases.items():
+        if result.round < summary.rounds_finished:
+            console.print(f"{site}: has the model after round {result.round}, not the last one.", style="yellow")
     print_effective_sites(summary, console)
     print_refusals(summary, console)
 
@@ -147,24 +147,24 @@ def embedded_federation(workspace: Path) -> Iterator[Path | None]:
 
 
 def _sites_of_one_run(workspace: Path) -> list[SiteFiles]:
-    found = find_site_files(workspace)
-    if not found:
+    result = find_site_files(workspace)
+    if not result:
         raise OutputError(
             f"{workspace}: found neither a server's {SUMMARY_FILE} nor a model that a site stored; expected the "
             "workspace of a run that has finished a round."
         )
-    runs = sorted({files.folder.name for files in found})
+    runs = sorted({files.folder.name for files in result})
     if len(runs) > 1:
-        folders = ", ".join(str(files.folder) for files in found)
+        folders = ", ".join(str(files.folder) for files in result)
         raise OutputError(f"{workspace}: found {len(runs)} runs; give the folder of one of them: {folders}.")
-    return sorted(found, key=lambda files: natural_order(files.site))
+    return sorted(result, key=lambda files: natural_order(files.site))
 
 
 def _averaged_rounds(sites: Sequence[SiteFiles]) -> list[RoundRecord]:
     """The records of the rounds that these sites have averaged, in order; of one that was begun twice the last."""
     files = [file for files in sites if (file := files.folder / METRICS_FILE).is_file()]
-    found = {record.round: record for file in files for record in read_metrics_file(file)}
-    return [found[number] for number in sorted(found)]
+    result = {record.round: record for file in files for record in read_metrics_file(file)}
+    return [result[number] for number in sorted(result)]
 
 
 def _own_cases(files: SiteFiles, after_round: int) -> OwnCases:

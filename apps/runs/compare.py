@@ -138,7 +138,7 @@ def _settings_for_data(
         The settings of each arm, by its name, with the last seed and its data.
     """
     described = {folder: None if folder is None else read_descriptions(folder) for folder in dict.fromkeys(federations)}
-    found: dict[str, RunSettings] = {}
+    result: dict[str, RunSettings] = {}
     for arm in arms:
         settings_file = None if settings is None else SettingsFile.read(arm.job, settings, arm.overrides)
         of_set = {} if settings_file is None else settings_file.values
@@ -148,10 +148,10 @@ def _settings_for_data(
             try:
                 with named_origins(arm.job, settings_file, arm.overrides):
                     changes = of_set | dict(arm.overrides) | {"seed": seed}
-                    found[arm.name] = arm.job.settings_with(settings_for_data(arm.job, changes, described[federation]))
+                    result[arm.name] = arm.job.settings_with(settings_for_data(arm.job, changes, described[federation]))
             except (DataError, SettingsError) as error:
                 raise type(error)(f"{arm.name}: {error}") from error
-    return found
+    return result
 
 
 def _check_phantoms(of_arms: Mapping[str, RunSettings]) -> None:

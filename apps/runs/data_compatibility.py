@@ -82,19 +82,19 @@ def settings_for_data(job: Job, changes: Mapping[str, Any], described: Descripti
 
 def fitting_jobs(jobs: Path, task: str) -> list[Path]:
     """Return the folders of jobs in a folder that are for a task."""
-    found = []
+    result = []
     for meta in sorted(jobs.glob("*/meta.json")):
         try:
             if Job(meta.parent).settings().task == task:
-                found.append(meta.parent)
+                result.append(meta.parent)
         except (JobError, SettingsError, OSError):
             continue
-    return found
+    return result
 
 
 def _jobs_that_fit(job: Job, task: str) -> str:
-    found = ", ".join(folder.name for folder in fitting_jobs(job.folder.parent, task))
-    return f"jobs that fit, in {job.folder.parent}: {found}" if found else f"it takes a job with task = {task}"
+    result = ", ".join(folder.name for folder in fitting_jobs(job.folder.parent, task))
+    return f"jobs that fit, in {job.folder.parent}: {result}" if result else f"it takes a job with task = {task}"
 
 
 def _check_dimensions(job: Job, changes: Mapping[str, Any], folder: Path, description: AnyDescription) -> None:
@@ -102,9 +102,9 @@ def _check_dimensions(job: Job, changes: Mapping[str, Any], folder: Path, descri
     if task_of(description) != "segmentation":
         return
     holds, dimensions = f"{folder} holds {held(description)}", description.spatial_dims
-    if (found := changes["network.spatial_dims"]) != dimensions:
+    if (result := changes["network.spatial_dims"]) != dimensions:
         raise DataMismatchError(
-            f"{holds}, which have {dimensions} spatial dimensions, but network.spatial_dims is set to {found}; leave "
+            f"{holds}, which have {dimensions} spatial dimensions, but network.spatial_dims is set to {result}; leave "
             f"it out{'' if dimensions == 3 else ', and training.patch, too'}."
         )
     own = getattr(job.settings().training, "patch", None)
@@ -116,8 +116,8 @@ def _check_dimensions(job: Job, changes: Mapping[str, Any], folder: Path, descri
         )
     if dimensions == 2 and patch is not None:
         remedy = "leave it out" if "training.patch" in changes else "add --set training.patch=null"
-        found = list(patch) if isinstance(patch, tuple) else patch
-        raise DataMismatchError(f"{holds}, but training.patch is {found}, for patches of whole volumes; {remedy}.")
+        result = list(patch) if isinstance(patch, tuple) else patch
+        raise DataMismatchError(f"{holds}, but training.patch is {result}, for patches of whole volumes; {remedy}.")
 
 
 def _check_networks(settings: RunSettings, described: Descriptions) -> None:
@@ -130,6 +130,6 @@ def _check_networks(settings: RunSettings, described: Descriptions) -> None:
             errors[folder] = error
     is_test = {folder: folder.name == TEST_FOLDER for folder in described}
     no_site_fits = all(folder in errors for folder, of_test in is_test.items() if not of_test)
-    for folder, found in errors.items():
+    for folder, result in errors.items():
         if is_test[folder] or no_site_fits:
-            raise found
+            raise result

@@ -290,8 +290,8 @@ def run_in_process(job: Job, sites: Sequence[str], folder: Path, watch: Watch = 
     for participant in (*participants, server):
         participant.end()
     if abort_signal.triggered:
-        failed = [one for one in (server, *participants) if one.panic_reason is not None]
-        raise RunError("; ".join(f"{one.name}: {one.panic_reason}" for one in failed) or "The run was stopped.")
+        failed = [item for item in (server, *participants) if item.panic_reason is not None]
+        raise RunError("; ".join(f"{item.name}: {item.panic_reason}" for item in failed) or "The run was stopped.")
     return Path(server.workspace.get_run_dir(JOB_ID))
 
 

@@ -46,14 +46,14 @@ def known_settings(job: Job) -> list[KnownSetting]:
     settings = job.settings()
     values = flat_settings(settings.model_dump(mode="json"))
     comments = dict(_COMMENTED.findall(job.settings_file.read_text(encoding="utf-8")))
-    found = []
+    result = []
     for name, (allowed, meaning) in _described(type(settings)).items():
         value = json.dumps(values.get(name), ensure_ascii=False)
         comment = comments.get(name.rpartition(".")[2], "")
         # "or ce_dice" is among what is allowed already.
         comment = "" if comment.startswith("or ") else comment
-        found.append(KnownSetting(name, value, allowed, meaning or comment))
-    return found
+        result.append(KnownSetting(name, value, allowed, meaning or comment))
+    return result
 
 
 def _described(kind: type[BaseModel], prefix: str = "") -> dict[str, tuple[str, str]]:
@@ -73,7 +73,7 @@ def _described(kind: type[BaseModel], prefix: str = "") -> dict[str, tuple[str, 
 def _allowed(schema: Mapping[str, Any]) -> str:
     """Say in words what a JSON schema allows."""
     if "anyOf" in schema:
-        return " or ".join(_allowed(one) for one in schema["anyOf"])
+        return " or ".join(_allowed(item) for item in schema["anyOf"])
     if "const" in schema or "enum" in schema:
         return ", ".join(str(value) for value in schema.get("enum", [schema.get("const")]))
     kind = str(schema.get("type", ""))

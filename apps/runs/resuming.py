@@ -81,8 +81,8 @@ def check_is_run(out: Path, earlier: EarlierRun | None) -> None:
     """
     foreign = sorted(entry.name for entry in out.iterdir() if not _is_ours(entry)) if out.is_dir() else []
     if not out.is_dir() or (foreign and earlier is None):
-        found = f"it holds {', '.join(foreign[:_SHOWN_NAMES])}" if foreign else "there is no such folder"
-        raise JobError(f"Expected a run to continue in {out}, but {found}. Without --resume a new run begins.")
+        result = f"it holds {', '.join(foreign[:_SHOWN_NAMES])}" if foreign else "there is no such folder"
+        raise JobError(f"Expected a run to continue in {out}, but {result}. Without --resume a new run begins.")
 
 
 def check_continues(settings: RunSettings, out: Path, earlier: EarlierRun | None) -> None:

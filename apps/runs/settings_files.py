@@ -49,7 +49,7 @@ class Requirements(StrictModel):
         if noise is None:
             return None
         if isinstance(noise, tuple):
-            return tuple(_read_noise(one) for one in noise)
+            return tuple(_read_noise(item) for item in noise)
         return _read_noise(noise)
 
     @property
@@ -152,13 +152,13 @@ class SettingsFile:
             file, description = data / site / DESCRIPTION_FILE, read_site_description(data / site)
             wrong = []
             if size is not None and description.size != size:
-                found = f"size {_size_text(description.size)}"
-                wrong.append(self._import_again(file, found, _size_text(size), f"--size {size[0]},{size[1]}"))
+                result = f"size {_size_text(description.size)}"
+                wrong.append(self._import_again(file, result, _size_text(size), f"--size {size[0]},{size[1]}"))
             if fit is not None and description.fit != fit:
                 wrong.append(self._import_again(file, f"fit {description.fit}", fit, f"--fit {fit}"))
             if channels is not None and description.in_channels != channels:
-                found = f"channels {description.in_channels}"
-                wrong.append(self._import_again(file, found, channels, f"--channels {channels}"))
+                result = f"channels {description.in_channels}"
+                wrong.append(self._import_again(file, result, channels, f"--channels {channels}"))
             if wrong:
                 return wrong
         return []

@@ -41,10 +41,10 @@ def _would(record: BiasRecord) -> str:
         would = f"wrong labels at {noisy} of {num_sites} sites" if noisy else "nothing at any site"
         return f"jobs/auto_classification would correct {would}."
     if decision.outcome is Outcome.UNFIT:
-        found, expected = decision.found_share or 0.0, decision.expected_share or 0.0
+        result, expected = decision.found_share or 0.0, decision.expected_share or 0.0
         return (
             "Nothing could be assessed: the model finds too few of the annotated objects to be a reference: in "
-            f"{found:.0%} of the annotated patients, expected {expected:.0%}. More rounds, or more epochs in each, "
+            f"{result:.0%} of the annotated patients, expected {expected:.0%}. More rounds, or more epochs in each, "
             "may help."
         )
     if decision.outcome is Outcome.CORRECTED:
@@ -87,7 +87,7 @@ def rollback_in_words(rollback: RollbackRecord) -> str:
         return rollback.text
     if not rollback.rounds:
         return f"No rollback check: {_NOT_COMPARED[rollback.not_compared or NotCompared.NO_ROUND]}."
-    mean, rounds = mean_of_rounds(rollback.rounds), [one.round for one in rollback.rounds]
+    mean, rounds = mean_of_rounds(rollback.rounds), [item.round for item in rollback.rounds]
     when = f"round {rounds[0]}" if len(rounds) == 1 else f"rounds {rounds[0]} to {rounds[-1]}"
     evidence = (
         f"Rollback check of {when}: with {_rollback_of(rollback)} the Dice of {mean.patients} patients differs by "

@@ -116,8 +116,8 @@ def reason_in_words(record: ParameterRecord) -> str:
     if (text := _text_of(record.evidence)) is not None:
         return text
     begin, threshold = _STATUSES[record.status]
-    kept = [evidence_in_words(one) for one in record.evidence if one.code is EvidenceCode.EARLIER_AGREES]
-    why = next((one for one in record.evidence if one.code is not EvidenceCode.EARLIER_AGREES), None)
+    kept = [evidence_in_words(item) for item in record.evidence if item.code is EvidenceCode.EARLIER_AGREES]
+    why = next((item for item in record.evidence if item.code is not EvidenceCode.EARLIER_AGREES), None)
     if why is None:
         sentence = f"{begin}."
     elif why.code is EvidenceCode.THRESHOLDS:
@@ -133,7 +133,7 @@ def reason_in_words(record: ParameterRecord) -> str:
 
 def _text_of(evidence: Sequence[Evidence]) -> str | None:
     """The sentence of version 1, where there is one."""
-    return next((one.names["text"] for one in evidence if one.code is EvidenceCode.TEXT), None)
+    return next((item.names["text"] for item in evidence if item.code is EvidenceCode.TEXT), None)
 
 
 def _extra(evidence: Evidence) -> dict[str, str]:

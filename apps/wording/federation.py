@@ -68,8 +68,8 @@ def lead_in_words(lead: FederationLead) -> str:
     if lead.is_unfit:
         return "Nothing could be assessed: the model found too little of what is annotated."
     if lead.counts:
-        found = ", ".join(f"{_PROBLEMS[problem]} at {count}" for problem, count in lead.counts.items())
-        return f"{begun(found)} of {lead.num_sites} sites."
+        result = ", ".join(f"{_PROBLEMS[problem]} at {count}" for problem, count in lead.counts.items())
+        return f"{begun(result)} of {lead.num_sites} sites."
     if lead.largest_difference:
         unit = "" if lead.unit is None else f" {lead.unit}"
         return (

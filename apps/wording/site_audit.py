@@ -73,15 +73,15 @@ def shown_conclusions(audit: SiteAudit, *, is_shared: bool = False) -> list[Show
     ordered = sorted(audit.conclusions, key=lambda one: STATUS_ORDER.index(one.status))
     reported = [
         ShownConclusion(
-            style_of(one.status),
-            STATUS_WORDS[one.status],
-            _what_of(one) if is_shared else conclusion_in_words(one),
-            _figures(one, audit),
-            "" if is_shared else reason_in_words(one),
+            style_of(item.status),
+            STATUS_WORDS[item.status],
+            _what_of(item) if is_shared else conclusion_in_words(item),
+            _figures(item, audit),
+            "" if is_shared else reason_in_words(item),
         )
-        for one in ordered
+        for item in ordered
     ]
-    confirmed = sum(one.is_confirmed for one in ordered)
+    confirmed = sum(item.is_confirmed for item in ordered)
     return [*reported[:confirmed], *_likely(audit), *reported[confirmed:]]
 
 
@@ -132,14 +132,18 @@ def leading(audit: SiteAudit) -> tuple[Leading, tuple[Conclusion, ...]]:
     conclusions = audit.conclusions
     if not conclusions:
         return Leading.NOTHING_CONCLUDED, ()
-    if confirmed := tuple(one for one in conclusions if one.is_confirmed):
+    if confirmed := tuple(conclusion for conclusion in conclusions if conclusion.is_confirmed):
         return Leading.CONFIRMED, confirmed
     if is_unjudged(audit):
         return Leading.UNJUDGED, ()
-    unknown = tuple(one for one in conclusions if one.status is Status.UNKNOWN)
-    if unlike := tuple(one for one in unknown if is_unlike_others(one)):
+    unknown = tuple(conclusion for conclusion in conclusions if conclusion.status is Status.UNKNOWN)
+    if unlike := tuple(item for item in unknown if is_unlike_others(item)):
         return Leading.UNLIKE_OTHERS, unlike
-    if left := tuple(one for one in conclusions if one.parameter == CONFUSED_OBJECTS and one.status is Status.SMALL):
+    if left := tuple(
+        conclusion
+        for conclusion in conclusions
+        if conclusion.parameter == CONFUSED_OBJECTS and conclusion.status is Status.SMALL
+    ):
         return Leading.CLASSES_LEFT, left
     return (Leading.UNKNOWN, unknown) if unknown else (Leading.ALIKE, ())
 
@@ -251,7 +255,7 @@ def _number_of(value: float, one: Conclusion) -> str:
 
 def is_unjudged(audit: SiteAudit) -> bool:
     """Return whether nothing is reported because the model has not learnt enough."""
-    return bool(audit.conclusions) and all(one.has(EvidenceCode.MODEL_UNFIT) for one in audit.conclusions)
+    return bool(audit.conclusions) and all(conclusion.has(EvidenceCode.MODEL_UNFIT) for conclusion in audit.conclusions)
 
 
 def _whether(unknown: Sequence[Conclusion]) -> str:

@@ -35,12 +35,12 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
         audit: of the site.
         files: what the check of the site's files found; None where they were not checked.
     """
-    confirmed = [one for one in audit.conclusions if one.is_confirmed]
+    confirmed = [conclusion for conclusion in audit.conclusions if conclusion.is_confirmed]
     if any(map(_are_most_of_another_class, audit.conclusions)):
         advice = [_COMPARE_CODES, _IF_CODES_ARE_THE_SAME]
     else:
         # They may be those of some classes alone.
-        codes = [_COMPARE_CODES] if any(one.parameter == CONFUSED_OBJECTS for one in confirmed) else []
+        codes = [_COMPARE_CODES] if any(item.parameter == CONFUSED_OBJECTS for item in confirmed) else []
         advice = [*codes, *_review(audit), *_find_out(audit), *_agree(audit, confirmed)]
     return [*_mend(files), *advice, *_until_then(confirmed)] or ["Nothing."]
 
@@ -58,7 +58,7 @@ def _mend(files: SiteReport | None) -> list[str]:
 def _review(audit: SiteAudit) -> list[str]:
     """Which cases to review: first those of another class, where the site as a whole has such objects."""
     with_findings = [case for case in audit.cases if case.has_problem]
-    of_classes = sum(any(one.kind == ParameterKind.CONFUSED for one in case.findings) for case in with_findings)
+    of_classes = sum(any(finding.kind == ParameterKind.CONFUSED for finding in case.findings) for case in with_findings)
     steps = []
     if of_classes and any(map(_are_some_of_another_class, audit.conclusions)):
         title = kind_title(ParameterKind.CONFUSED)
@@ -86,13 +86,13 @@ def _find_out(audit: SiteAudit) -> list[str]:
     """How to learn what this audit cannot tell: reviewed cases show it where contours lie, and nothing else."""
     if is_unjudged(audit):
         return ["Ask for another audit whose model trains longer: rounds, or training.local_epochs, twice as many."]
-    unknown = [one for one in audit.conclusions if one.status is Status.UNKNOWN]
+    unknown = [conclusion for conclusion in audit.conclusions if conclusion.status is Status.UNKNOWN]
     steps = []
-    if any(one.parameter.kind is ParameterKind.OFFSET for one in unknown):
+    if any(item.parameter.kind is ParameterKind.OFFSET for item in unknown):
         steps.append(_ask_for_reference(audit))
-    elif any(one.parameter.kind is ParameterKind.MISSING for one in unknown):
+    elif any(item.parameter.kind is ParameterKind.MISSING for item in unknown):
         steps.append("Look for objects left out in some cases: this audit cannot tell whether any is.")
-    if any(_is_of_classes(audit, one) for one in unknown):
+    if any(_is_of_classes(audit, item) for item in unknown):
         classes = "classes of some cases" if audit.task == "classification" else "classes of objects in some cases"
         steps.append(f"Review the {classes}: this audit cannot tell whether they are right.")
     return steps
@@ -116,7 +116,7 @@ def _agree(audit: SiteAudit, confirmed: Sequence[Conclusion]) -> list[str]:
     """What to ask annotators: of a class which it is, of a contour where it lies."""
     if not confirmed:
         return []
-    of_classes = {_is_of_classes(audit, one) for one in confirmed}
+    of_classes = {_is_of_classes(audit, item) for item in confirmed}
     questions = ["where the contour lies", "what counts"] if False in of_classes else []
     if True in of_classes:
         questions.append("what tells the classes apart")
@@ -126,8 +126,8 @@ def _agree(audit: SiteAudit, confirmed: Sequence[Conclusion]) -> list[str]:
 def _until_then(confirmed: Sequence[Conclusion]) -> list[str]:
     """What training does for the time being."""
     steps = []
-    if any(one.parameter.kind is ParameterKind.OFFSET for one in confirmed):
+    if any(item.parameter.kind is ParameterKind.OFFSET for item in confirmed):
         steps.append("Until then jobs/auto trains with contours that are moved back in memory; no file changes.")
-    if any(one.parameter == CONFUSED_OBJECTS for one in confirmed):
+    if any(item.parameter == CONFUSED_OBJECTS for item in confirmed):
         steps.append("Until then jobs/auto trains with the classes that objects look like, in memory; no file changes.")
     return steps

@@ -70,7 +70,7 @@ def median_model(
         elif not any(of_block):
             medians[name] = tensor.clone()
         else:
-            medians[name] = _median_entry([as_array(one) for one in of_sites], of_block, tensor)
+            medians[name] = _median_entry([as_array(of_site) for of_site in of_sites], of_block, tensor)
     return medians
 
 

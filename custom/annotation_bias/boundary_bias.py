@@ -97,16 +97,16 @@ def object_offsets(case: PredictedCase, label: int, matched: MatchedObjects) -> 
         label: the class.
         matched: its objects of that class.
     """
-    for (given, found), pair in zip(matched.pairs, _pairs(case, label, matched), strict=True):
+    for (given, result), pair in zip(matched.pairs, _pairs(case, label, matched), strict=True):
         offset = _offset_of([pair])
         if offset is not None:
-            yield given, found, offset
+            yield given, result, offset
 
 
 def _pairs(case: PredictedCase, label: int, matched: MatchedObjects) -> Iterator[ContourPair]:
-    for given, found in matched.pairs:
-        annotated, predicted = matched.annotated == given, matched.predicted == found
-        yield ContourPair.of(_contour(annotated, case.spacing), case.predicted_surface(label, found, predicted))
+    for given, result in matched.pairs:
+        annotated, predicted = matched.annotated == given, matched.predicted == result
+        yield ContourPair.of(_contour(annotated, case.spacing), case.predicted_surface(label, result, predicted))
 
 
 def _contour(inside: Booleans, spacing: Sequence[float] | None) -> Surface:

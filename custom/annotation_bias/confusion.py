@@ -240,12 +240,12 @@ def class_samples(cases: Sequence[PredictedCase]) -> ObjectSamples:
     Args:
         cases: with at least two foreground classes.
     """
-    found = [(one, case.unit) for case in cases for one in class_objects(case)]
-    table = np.array([one.probabilities for one, _ in found])
+    result = [(item, case.unit) for case in cases for item in class_objects(case)]
+    table = np.array([one.probabilities for one, _ in result])
     return ObjectSamples(
-        table.reshape(len(found), cases[0].num_classes if cases else 0),
-        np.array([one.label - 1 for one, _ in found], dtype=np.int64),
-        tuple(unit for _, unit in found),
+        table.reshape(len(result), cases[0].num_classes if cases else 0),
+        np.array([one.label - 1 for one, _ in result], dtype=np.int64),
+        tuple(unit for _, unit in result),
     )
 
 
@@ -258,12 +258,12 @@ def class_objects(case: PredictedCase) -> list[ClassObject]:
     Args:
         case: with at least two foreground classes.
     """
-    found = []
+    result = []
     for label in range(1, case.num_classes + 1):
         for pixels in _matched_to_any(case, label):
             mean = case.probabilities.reshape(case.num_classes + 1, -1)[1:, pixels].mean(axis=1, dtype=np.float64)
-            found.append(ClassObject(label, pixels, mean / mean.sum()))
-    return found
+            result.append(ClassObject(label, pixels, mean / mean.sum()))
+    return result
 
 
 def _matched_to_any(case: PredictedCase, label: int) -> list[Indices]:

@@ -45,11 +45,11 @@ def case_detections(case: PredictedCase, label: int) -> CaseDetections:
         case: the case.
         label: the class.
     """
-    matched, confidence, found, left_out = _predicted_objects(case, label)
+    matched, confidence, result, left_out = _predicted_objects(case, label)
     return CaseDetections(
         matched.num_annotated,
         _num_spurious(matched, case.probabilities[label]),
-        confidence[found],
+        confidence[result],
         confidence[left_out],
     )
 
@@ -75,10 +75,10 @@ def completeness_of_draws(cases: Sequence[CaseDetections], counts: Indices) -> F
         cases: ``N``.
         counts: how often each draw has each case ``(draws, N)``.
     """
-    found, left_out = (_with_case([getattr(case, name) for case in cases]) for name in ("found", "left_out"))
-    at_once = max(1, MOST_COUNTS // max(len(found[0]) + len(left_out[0]), 1))
+    result, left_out = (_with_case([getattr(case, name) for case in cases]) for name in ("found", "left_out"))
+    at_once = max(1, MOST_COUNTS // max(len(result[0]) + len(left_out[0]), 1))
     blocks = (counts[start : start + at_once] for start in range(0, len(counts), at_once))
-    return np.concatenate([_completeness(*found, *left_out, block) for block in blocks])
+    return np.concatenate([_completeness(*result, *left_out, block) for block in blocks])
 
 
 def _completeness(found: Floats, of_found: Indices, left_out: Floats, of_left_out: Indices, counts: Indices) -> Floats:

@@ -82,9 +82,9 @@ def check_domains(
 
 def _distinguished(statistics: list[ImageStatistics], level: float) -> Floats:
     """AUROC of each feature between every two sites ``(K, K, D)``, 0.5 where it does not tell them apart."""
-    patients = np.array([one.patients for one in statistics])
-    means = np.array([one.means for one in statistics])
-    deviations = np.maximum([one.deviations for one in statistics], THRESHOLDS.min_feature_deviation)
+    patients = np.array([statistic.patients for statistic in statistics])
+    means = np.array([statistic.means for statistic in statistics])
+    deviations = np.maximum([statistic.deviations for statistic in statistics], THRESHOLDS.min_feature_deviation)
     counts = patients[:, None, None], patients[None, :, None]
     test: Any = stats.ttest_ind_from_stats(
         means[:, None], deviations[:, None], counts[0], means[None], deviations[None], counts[1]

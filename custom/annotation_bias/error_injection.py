@@ -101,14 +101,14 @@ def calibrate_completeness(cases: Sequence[PredictedCase], label: int, *, seed: 
     """
     chosen = [case for case in _some_patients(cases, seed) if (case.annotation == label).any()]
     before = [case_detections(case, label) for case in chosen]
-    complete, given = completeness_of(before), sum(one.num_annotated for one in before)
+    complete, given = completeness_of(before), sum(item.num_annotated for item in before)
     if not chosen or math.isnan(complete):
         return UNTRIED
     generator = np.random.default_rng(seed)
     injected, seen = [], []
     for _ in range(THRESHOLDS.draws_of_missing):
         after = [case_detections(case, label) for case in _without_half(chosen, label, generator)]
-        injected.append(complete * (1 - sum(one.num_annotated for one in after) / given))
+        injected.append(complete * (1 - sum(item.num_annotated for item in after) / given))
         seen.append(complete - completeness_of(after))
     pairs = [pair for case in chosen for pair in _inside_and_elsewhere(case, label, generator)]
     inside, elsewhere = np.array(pairs).reshape(-1, 2).T
@@ -197,7 +197,7 @@ def _inside_and_elsewhere(case: PredictedCase, label: int, generator: np.random.
     Objects for which no such place is found are left out.
     """
     probability, objects = case.probabilities[label], label_lesions(case.annotated_as(label))[0]
-    found = []
+    result = []
     for number, box in enumerate(ndimage.find_objects(objects), start=1):
         shape = objects[box] == number
         room = np.array(objects.shape) - shape.shape
@@ -205,9 +205,9 @@ def _inside_and_elsewhere(case: PredictedCase, label: int, generator: np.random.
             start = generator.integers(room + 1)
             place = tuple(slice(at, at + length) for at, length in zip(start, shape.shape, strict=True))
             if not case.annotation[place][shape].any():
-                found.append((float(probability[box][shape].max()), float(probability[place][shape].max())))
+                result.append((float(probability[box][shape].max()), float(probability[place][shape].max())))
                 break
-    return found
+    return result
 
 
 def _slope(injected: Sequence[float], seen: Sequence[float]) -> float:

@@ -128,13 +128,13 @@ def sent(name: str, estimates: Sequence[Estimate], *, calibrated: bool) -> dict[
     """Return estimates of a parameter as the fields that :func:`estimate_fields` declares; they leave the site."""
     leaving = [estimate.outbound() for estimate in estimates]
     fields: dict[str, Any] = {
-        name: [one.value for one in leaving],
-        f"{name}_low": [one.low for one in leaving],
-        f"{name}_high": [one.high for one in leaving],
-        f"{name}_patients": [one.patients for one in leaving],
+        name: [item.value for item in leaving],
+        f"{name}_low": [item.low for item in leaving],
+        f"{name}_high": [item.high for item in leaving],
+        f"{name}_patients": [item.patients for item in leaving],
     }
     if calibrated:
-        fields |= {f"{name}_slope": [one.slope for one in leaving], f"{name}_auroc": [one.auroc for one in leaving]}
+        fields |= {f"{name}_slope": [item.slope for item in leaving], f"{name}_auroc": [item.auroc for item in leaving]}
     return fields
 
 

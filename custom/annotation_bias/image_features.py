@@ -54,7 +54,7 @@ class ImageStatistics:
         if self.patients < MINIMUM_CASES:
             return ImageStatistics.unknown()
         # Features are of the order of 1 and may lie close together around any value.
-        means, deviations = (tuple(round(one, 3) for one in numbers) for numbers in (self.means, self.deviations))
+        means, deviations = (tuple(round(number, 3) for number in numbers) for numbers in (self.means, self.deviations))
         return ImageStatistics(self.patients, means, deviations)
 
 

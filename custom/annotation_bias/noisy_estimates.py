@@ -33,12 +33,12 @@ def offset_samples(offsets: Sequence[Sequence[tuple[PredictedCase, CaseOffset]]]
     means = np.full((len(units), len(offsets)), np.nan)
     pairs = np.full((len(units) // 2, len(offsets)), np.nan)
     for column, of_class in enumerate(offsets):
-        found: dict[str, list[float]] = {}
+        result: dict[str, list[float]] = {}
         for case, offset in of_class:
             pixel = 1.0 if case.spacing is None else float(np.mean(case.spacing))
-            found.setdefault(case.unit, []).append(offset.offset / pixel)
-        known = [float(np.mean(found[unit])) for unit in units if unit in found]
-        means[[unit in found for unit in units], column] = known
+            result.setdefault(case.unit, []).append(offset.offset / pixel)
+        known = [float(np.mean(result[unit])) for unit in units if unit in result]
+        means[[unit in result for unit in units], column] = known
         differences = np.abs(np.diff(np.reshape(known[: len(known) // 2 * 2], (-1, 2)), axis=1))[:, 0]
         pairs[: len(differences), column] = differences
     return {
@@ -63,8 +63,8 @@ def object_samples(cases: Sequence[PredictedCase], num_classes: int) -> dict[str
     sums = np.zeros((3, len(units), num_classes))
     for case in cases:
         for label in range(1, num_classes + 1):
-            found = case_detections(case, label)
-            counted = (len(found.found), found.num_predicted, found.num_annotated)
+            result = case_detections(case, label)
+            counted = (len(result.found), result.num_predicted, result.num_annotated)
             sums[:, units.index(case.unit), label - 1] += counted
     return {
         name: SampleValues.of(values, units, is_mean=False)
@@ -123,5 +123,5 @@ def noisy_completeness(patients: int, sums: tuple[float, float, float], noises: 
     error = math.sqrt(share * (1 - share) / predicted + (of_matched**2 + (share * of_predicted) ** 2) / predicted**2)
     low, high = (min(max(share + sign * _DEVIATIONS * error, 0.0), 1.0) for sign in (-1, 1))
     is_known = annotated > max(THRESHOLDS.min_sum_over_noise * of_annotated, 0.0)
-    found = min(max(matched / annotated, 0.0), 1.0) if is_known else 0.0
-    return Estimate(patients, share, low, high, slope=1.0, auroc=(1 + found) / 2)
+    result = min(max(matched / annotated, 0.0), 1.0) if is_known else 0.0
+    return Estimate(patients, share, low, high, slope=1.0, auroc=(1 + result) / 2)

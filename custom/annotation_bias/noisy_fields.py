@@ -38,7 +38,7 @@ def noisy_fields(task: str, *, offset_patients: str, completeness_patients: str)
         (PREDICTED, MOST_OBJECTS_OF_PATIENT, *of_objects, "predicted objects, as above"),
         (ANNOTATED, MOST_OBJECTS_OF_PATIENT, *of_objects, "annotated objects: does the model see such objects there?"),
     )
-    return tuple(field for one in declared for field in _with_noise(task, *one))
+    return tuple(field for item in declared for field in _with_noise(task, *item))
 
 
 def _with_noise(

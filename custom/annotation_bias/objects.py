@@ -56,12 +56,12 @@ def match_objects(
     if annotated.shape != predicted.shape:
         raise ValueError(f"Expected masks of one shape, but got {annotated.shape} and {predicted.shape}.")
     given, num_given = label_lesions(annotated)
-    found, num_found = label_lesions(predicted)
-    both = (given > 0) & (found > 0)
+    result, num_found = label_lesions(predicted)
+    both = (given > 0) & (result > 0)
     # A pair is one number: numpy sorts these ten times as fast as rows.
-    codes, shared = np.unique(given[both].astype(np.int64) * (num_found + 1) + found[both], return_counts=True)
+    codes, shared = np.unique(given[both].astype(np.int64) * (num_found + 1) + result[both], return_counts=True)
     pairs = np.stack(np.divmod(codes, num_found + 1), axis=1)
-    size_given, size_found = np.bincount(given.ravel()), np.bincount(found.ravel())
+    size_given, size_found = np.bincount(given.ravel()), np.bincount(result.ravel())
     union = size_given[pairs[:, 0]] + size_found[pairs[:, 1]] - shared
     overlap = shared / union
     chosen: dict[int, int] = {}
@@ -71,4 +71,4 @@ def match_objects(
         if overlap[index] >= smallest_iou and number not in chosen and other not in taken:
             chosen[number] = other
             taken.add(other)
-    return MatchedObjects(given, found, num_given, num_found, tuple(chosen.items()))
+    return MatchedObjects(given, result, num_given, num_found, tuple(chosen.items()))

@@ -74,8 +74,8 @@ def by_network(
     cases: Sequence[LoadedCase], network_of: Callable[[LoadedCase], nn.Module]
 ) -> list[tuple[nn.Module, list[int]]]:
     """Return the networks that predict cases, each with the indices of its cases, which run together are faster."""
-    found: dict[int, tuple[nn.Module, list[int]]] = {}
+    result: dict[int, tuple[nn.Module, list[int]]] = {}
     for index, case in enumerate(cases):
         network = network_of(case)
-        found.setdefault(id(network), (network, []))[1].append(index)
-    return list(found.values())
+        result.setdefault(id(network), (network, []))[1].append(index)
+    return list(result.values())

@@ -51,9 +51,9 @@ def case_shift(case: PredictedCase, *, largest: float, smallest_flip_gain: float
     best = straight
     axes: tuple[int, ...] = ()
     for mirrored in _axes(annotated.ndim):
-        found = _best(np.flip(annotated, mirrored), foreground, reach)
-        if 2 * (found[0] - straight[0]) / total > smallest_flip_gain and found[0] > best[0]:
-            best, axes = found, mirrored
+        result = _best(np.flip(annotated, mirrored), foreground, reach)
+        if 2 * (result[0] - straight[0]) / total > smallest_flip_gain and result[0] > best[0]:
+            best, axes = result, mirrored
     now = float((annotated * foreground).sum())
     translation = tuple(-steps * step for steps, step in zip(best[1], spacing, strict=True))
     return CaseShift(translation, axes, 2 * (best[0] - now) / total)

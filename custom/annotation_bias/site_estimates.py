@@ -54,8 +54,8 @@ def estimate_offset(cases: Sequence[PredictedCase], label: int, *, seed: int) ->
 
 def case_offsets(cases: Sequence[PredictedCase], label: int) -> list[tuple[PredictedCase, CaseOffset]]:
     """Return the cases that have an offset of a class, with it; they stay at the site."""
-    found = ((case, case_offset(case, label)) for case in cases)
-    return [(case, offset) for case, offset in found if offset is not None]
+    result = ((case, case_offset(case, label)) for case in cases)
+    return [(case, offset) for case, offset in result if offset is not None]
 
 
 def median_offset(offsets: Sequence[tuple[PredictedCase, CaseOffset]], *, seed: int) -> Estimate:
@@ -65,9 +65,9 @@ def median_offset(offsets: Sequence[tuple[PredictedCase, CaseOffset]], *, seed: 
 
 def estimate_jitter(cases: Sequence[PredictedCase], label: int, *, seed: int) -> Jitter:
     """Return ρ, between cases and along contours; see :class:`Jitter`."""
-    found = case_offsets(cases, label)
-    offsets, units = [one for _, one in found], [case.unit for case, _ in found]
-    values = np.array([one.offset for one in offsets])
+    result = case_offsets(cases, label)
+    offsets, units = [one for _, one in result], [case.unit for case, _ in result]
+    values = np.array([offset.offset for offset in offsets])
 
     def deviation(chosen: np.ndarray[tuple[int], np.dtype[np.intp]]) -> float:
         drawn = values[chosen]
@@ -75,7 +75,7 @@ def estimate_jitter(cases: Sequence[PredictedCase], label: int, *, seed: int) ->
 
     return Jitter(
         _estimate(units, lambda: bootstrap_interval(units, deviation, seed=seed)),
-        _median([_NORMAL_DEVIATION * one.spread for one in offsets], units, seed),
+        _median([_NORMAL_DEVIATION * offset.spread for offset in offsets], units, seed),
     )
 
 
@@ -99,10 +99,10 @@ def estimate_completeness(cases: Sequence[PredictedCase], label: int, *, seed: i
         >>> estimate_completeness(cases, 1, seed=0).value
         0.5
     """
-    units, found = [case.unit for case in cases], [case_detections(case, label) for case in cases]
+    units, result = [case.unit for case in cases], [case_detections(case, label) for case in cases]
     # How sure an object must be to count is drawn again, too.
     return _estimate(
-        units, lambda: counted_interval(units, lambda counts: completeness_of_draws(found, counts), seed=seed)
+        units, lambda: counted_interval(units, lambda counts: completeness_of_draws(result, counts), seed=seed)
     )
 
 
@@ -114,8 +114,8 @@ def estimate_spurious(cases: Sequence[PredictedCase], label: int, *, seed: int) 
         label: the class.
         seed: decides the interval.
     """
-    found, units = [case_detections(case, label) for case in cases], [case.unit for case in cases]
-    spurious, annotated = [one.num_spurious for one in found], [one.num_annotated for one in found]
+    result, units = [case_detections(case, label) for case in cases], [case.unit for case in cases]
+    spurious, annotated = [item.num_spurious for item in result], [item.num_annotated for item in result]
     return _estimate(units, lambda: ratio_interval(spurious, annotated, units, seed=seed))
 
 
@@ -133,11 +133,11 @@ def estimate_confusion(
     Raises:
         ValueError: as :func:`fedannot.custom.annotation_bias.confusion.confident_joint`.
     """
-    found = confident_joint(probabilities, labels)
+    result = confident_joint(probabilities, labels)
     level = bootstrap_interval(
         units, lambda chosen: confident_joint(probabilities[chosen], labels[chosen]).noise_level, seed=seed
     )
-    return found, Estimate.of_interval(len(set(units)), level)
+    return result, Estimate.of_interval(len(set(units)), level)
 
 
 def estimate_confused(samples: ObjectSamples, *, seed: int) -> Estimate:
@@ -170,17 +170,17 @@ def estimate_shift(
         largest: see :func:`fedannot.custom.annotation_bias.shift.case_shift`.
         seed: decides the intervals.
     """
-    found: list[tuple[CaseShift, str]] = []
+    result: list[tuple[CaseShift, str]] = []
     for case in cases:
         shift = case_shift(case, largest=largest)
         if shift is not None:
-            found.append((shift, case.unit))
-    units = [unit for _, unit in found]
+            result.append((shift, case.unit))
+    units = [unit for _, unit in result]
     translations = tuple(
-        _median([shift.translation[axis] for shift, _ in found], units, seed)
+        _median([shift.translation[axis] for shift, _ in result], units, seed)
         for axis in range(cases[0].annotation.ndim)
     )
-    flips, ones = [float(bool(shift.flipped)) for shift, _ in found], [1.0] * len(found)
+    flips, ones = [float(bool(shift.flipped)) for shift, _ in result], [1.0] * len(result)
     return translations, _estimate(units, lambda: ratio_interval(flips, ones, units, seed=seed))
 
 

@@ -84,8 +84,8 @@ def check_meta(meta: Mapping[str, Any]) -> frozenset[str] | None:
     """
     if not isinstance(meta, Mapping):
         raise JobRefusedError("The server says nothing of the job.")
-    if found := [key for key in _FORBIDDEN_META if meta.get(key)]:
-        raise JobRefusedError(f"The job sets {', '.join(found)}, which is the site's to decide.")
+    if result := [key for key in _FORBIDDEN_META if meta.get(key)]:
+        raise JobRefusedError(f"The job sets {', '.join(result)}, which is the site's to decide.")
     deploy_map = meta.get("deploy_map")
     if not isinstance(deploy_map, Mapping) or not deploy_map or not _are_names(*deploy_map.values()):
         raise JobRefusedError("The server does not say which sites take part; expected their names in deploy_map.")

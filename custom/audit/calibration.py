@@ -94,8 +94,8 @@ def calibrate(
         firmness = THRESHOLDS.calibration_firmness * (parameters[0] ** 2 + (parameters[1] - start) ** 2 / 4)
         return float((weights * misfit).sum() + firmness)
 
-    found = optimize.minimize(loss, np.array([0.0, start]), method="L-BFGS-B", bounds=[(-3.0, 3.0), (-20.0, 20.0)])
-    return Calibration(auroc, patients, float(np.exp(found.x[0])), float(found.x[1]))
+    result = optimize.minimize(loss, np.array([0.0, start]), method="L-BFGS-B", bounds=[(-3.0, 3.0), (-20.0, 20.0)])
+    return Calibration(auroc, patients, float(np.exp(result.x[0])), float(result.x[1]))
 
 
 def area_under_curve(wrong: Floats, right: Floats) -> float:

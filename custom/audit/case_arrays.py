@@ -43,10 +43,10 @@ def read_case_arrays(file: Path) -> CaseArrays:
         DataError: if the file is missing, or is none of these.
     """
     try:
-        found = read_arrays(file)
-        if any(array.dtype != np.uint8 for array in found.values()):
+        result = read_arrays(file)
+        if any(array.dtype != np.uint8 for array in result.values()):
             raise ValueError("arrays that are not of classes")
-        prediction = found.pop(_PREDICTION)
+        prediction = result.pop(_PREDICTION)
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{file}: {error}; expected the arrays of an audited case.") from error
-    return CaseArrays(prediction, {name.removeprefix(_SUGGESTION): array for name, array in found.items()})
+    return CaseArrays(prediction, {name.removeprefix(_SUGGESTION): array for name, array in result.items()})

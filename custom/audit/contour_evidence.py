@@ -63,10 +63,10 @@ class TypicalContours:
     @classmethod
     def of(cls, given: Sequence[ContourEvidence]) -> "TypicalContours":
         """Find out what is typical from all annotated objects of a class."""
-        mean = np.mean([one.slopes for one in given], axis=0)
+        mean = np.mean([item.slopes for item in given], axis=0)
         strongest = np.abs(mean).argmax(axis=1)
         directions = np.sign(mean[np.arange(len(mean)), strongest])
-        table = np.array([_evidence(one, directions) for one in given])
+        table = np.array([_evidence(item, directions) for item in given])
         medians, deviations = np.zeros(3), np.full(3, np.inf)
         for column in range(3):
             known = table[np.isfinite(table[:, column]), column]
@@ -172,8 +172,8 @@ def _slopes(image: AnyFloats, surface: Surface, part: Part, radius: float, spaci
     places = points - first + steps[..., None, None] * surface.normals / spacing
     for channel, values in enumerate(image):
         smooth = ndimage.gaussian_filter(values[box].astype(np.float64), smoothing)
-        found = ndimage.map_coordinates(smooth, np.moveaxis(places, -1, 0), order=1, mode="nearest")
-        slopes[channel] = np.average(found[:, 1] - found[:, 0], axis=-1, weights=surface.areas)
+        result = ndimage.map_coordinates(smooth, np.moveaxis(places, -1, 0), order=1, mode="nearest")
+        slopes[channel] = np.average(result[:, 1] - result[:, 0], axis=-1, weights=surface.areas)
     largest = np.abs(slopes).max(axis=1, keepdims=True)
     return np.asarray(np.divide(slopes, largest, out=np.zeros_like(slopes), where=largest > _SMALLEST_SLOPE))
 

@@ -46,7 +46,7 @@ class Decisions(JsonRecord):
     @property
     def counting(self) -> dict[str, Decision]:
         """The last decision of every finding, by its id."""
-        return {one.finding: one for one in self.decisions}
+        return {decision.finding: decision for decision in self.decisions}
 
     def with_decision(self, decision: Decision) -> "Decisions":
         """Return the decisions with one more."""

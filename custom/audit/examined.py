@@ -141,8 +141,8 @@ def spacing_of_whole(
 
 def entropy(probabilities: AnyFloats, axis: int) -> Floats:
     """Return the entropy along the axis of the classes over the largest possible one, from 0 to 1."""
-    found = stats.entropy(np.asarray(probabilities, dtype=np.float64), axis=axis, base=probabilities.shape[axis])
-    return np.asarray(np.clip(found, 0.0, 1.0))
+    result = stats.entropy(np.asarray(probabilities, dtype=np.float64), axis=axis, base=probabilities.shape[axis])
+    return np.asarray(np.clip(result, 0.0, 1.0))
 
 
 def as_volume(samples: Array) -> Array:

@@ -121,12 +121,15 @@ class AuditedCase(JsonRecord):
     @property
     def has_problem(self) -> bool:
         """Whether anything looks wrong in it; to be asked for a reference is no problem."""
-        return any(one.kind != REFERENCE for one in self.findings)
+        return any(finding.kind != REFERENCE for finding in self.findings)
 
     @property
     def score(self) -> float:
         """The largest probability, or score, of its findings; 0 without any."""
-        return max((one.score if one.probability is None else one.probability for one in self.findings), default=0.0)
+        return max(
+            (finding.score if finding.probability is None else finding.probability for finding in self.findings),
+            default=0.0,
+        )
 
 
 class KindResult(JsonRecord):

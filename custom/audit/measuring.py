@@ -75,12 +75,12 @@ class MeasuredSite:
         count where they are findings, their score by half.
         """
         right = np.ones(len(self.cases))
-        for one in self.kinds:
-            scores, auroc = one.case_scores(), one.calibration.auroc
+        for kind in self.kinds:
+            scores, auroc = kind.case_scores(), kind.calibration.auroc
             if auroc is None:
-                right *= 1 - 0.5 * np.where(scores >= one.kind.threshold, scores, 0.0)
+                right *= 1 - 0.5 * np.where(scores >= kind.kind.threshold, scores, 0.0)
             else:
-                probabilities = np.array([one.calibration.fitted(float(score)) for score in scores])
+                probabilities = np.array([kind.calibration.fitted(float(score)) for score in scores])
                 right *= 1 - max(2 * auroc - 1, 0.0) * probabilities
         return 1 - right
 
@@ -193,7 +193,7 @@ def _measured_kind(
     known: Sequence[tuple[int, tuple[Suspicion, ...]]],
     data: SiteData,
 ) -> MeasuredKind:
-    typical = kind.typical([one for of_case in given for one in of_case])
+    typical = kind.typical([item for of_case in given for item in of_case])
     scores = np.array([_of_case(kind, typical, found) for found in given], dtype=np.float64)
     calibration = calibrate(
         np.array([_of_case(kind, typical, found) for _, found in known], dtype=np.float64),
@@ -207,4 +207,4 @@ def _measured_kind(
 
 
 def _of_case(kind: Kind[Any], typical: Any, found: Sequence[Suspicion]) -> float:
-    return kind.of_case([kind.score(one, typical) for one in found])
+    return kind.of_case([kind.score(item, typical) for item in found])

@@ -156,12 +156,12 @@ class ClassTakenForAnother(KnownError[OtherClass]):
 
 def _some_object(annotation: Classes, least_pixels: int, generator: np.random.Generator) -> ObjectOf | None:
     """Draw one of the objects of at least so many pixels, whatever its class."""
-    found = []
+    result = []
     for label in np.unique(counted(annotation)):
         if label:
             sizes = np.bincount(label_lesions(annotation == label)[0].ravel())
-            found += [ObjectOf(int(label), int(number)) for number in np.flatnonzero(sizes >= least_pixels) if number]
-    return found[int(generator.integers(len(found)))] if found else None
+            result += [ObjectOf(int(label), int(number)) for number in np.flatnonzero(sizes >= least_pixels) if number]
+    return result[int(generator.integers(len(result)))] if result else None
 
 
 def _pixels_of(annotation: Classes, chosen: ObjectOf) -> Booleans:

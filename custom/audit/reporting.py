@@ -65,10 +65,10 @@ def for_reference(cases: Sequence[AuditedCase]) -> frozenset[int]:
 
 def kind_results(site: MeasuredSite, data: SiteData) -> tuple[KindResult, ...]:
     """Return what was found of each kind, how well it finds injected errors, and what all cases show together."""
-    found = [_of_one_case(site, index) for index in range(len(site.cases))]
+    result = [_of_one_case(site, index) for index in range(len(site.cases))]
     results = []
     for measured in site.kinds:
-        counts = [sum(one.measured is measured for one in of_case) for of_case in found]
+        counts = [sum(item.measured is measured for item in of_case) for of_case in result]
         results.append(
             KindResult(
                 kind=measured.kind.name,
@@ -84,14 +84,14 @@ def kind_results(site: MeasuredSite, data: SiteData) -> tuple[KindResult, ...]:
 
 def _of_one_case(site: MeasuredSite, index: int) -> list[_Found]:
     """The findings of a case, without those that another finding explains; the worst first."""
-    found = []
+    result = []
     for measured in site.kinds:
         for suspicion in measured.given[index]:
             score = measured.score(suspicion)
             if measured.is_finding(score):
-                found.append(_Found(measured, suspicion, score))
-    explained = {name for one in found for name in one.measured.kind.explains}
-    kept = [one for one in found if one.measured.kind.name not in explained]
+                result.append(_Found(measured, suspicion, score))
+    explained = {name for item in result for name in item.measured.kind.explains}
+    kept = [item for item in result if item.measured.kind.name not in explained]
     return sorted(kept, key=lambda one: -(one.score if one.probability is None else one.probability))
 
 
@@ -99,11 +99,13 @@ def _shown_by_site(measured: MeasuredKind, data: SiteData) -> tuple[Evidence, ..
     """What a kind says of all cases together; nothing where injected errors of it are not detected at the site."""
     if not measured.calibration.tells:
         return ()
-    found = []
+    result = []
     for case, suspicions in zip(data.cases, measured.given, strict=True):
         spacing = spacing_of_whole(len(case.label), case.spacing, case.slice_spacing)
-        found += [Measured(one, case.unit, *size_in_units(one.pixels or 0.0, spacing)) for one in suspicions]
-    return measured.kind.of_site(found, measured.typical, ("background", *data.classes))
+        result += [
+            Measured(suspicion, case.unit, *size_in_units(suspicion.pixels or 0.0, spacing)) for suspicion in suspicions
+        ]
+    return measured.kind.of_site(result, measured.typical, ("background", *data.classes))
 
 
 def _audited(site: MeasuredSite, index: int, data: SiteData, data_folder: Path, out: Path) -> AuditedCase:

@@ -139,20 +139,20 @@ def earlier_folders(run_folder: Path) -> list[tuple[int, Path]]:
     Raises:
         DataError: if a record of added lesions does not say its round.
     """
-    found = [
+    result = [
         (int(match[1]), file.parent)
         for file in (run_folder / OBJECTS_FOLDER).glob(f"round_*/{OBJECTS_FILE}")
         if file.is_file() and (match := _ROUND.fullmatch(file.parent.name))
     ]
-    found += [
+    result += [
         (int(match[1]), file.with_suffix(""))
         for file in (run_folder / CASES_FOLDER).glob("round_*.json")
         if file.is_file() and (match := _ROUND_FILE.fullmatch(file.name))
     ]
     lesions = run_folder / CORRECTIONS_FOLDER
     if (lesions / CORRECTIONS_FILE).is_file():
-        found.append((_round_of(lesions / CORRECTIONS_FILE), lesions))
-    return found
+        result.append((_round_of(lesions / CORRECTIONS_FILE), lesions))
+    return result
 
 
 def _round_of(file: Path) -> int:
@@ -202,16 +202,16 @@ def read_doubts(file: Path) -> Corrections:
     doubts = _read(file, _Doubts)
     cases = tuple(
         CaseCorrection(
-            image=one.image,
+            image=suspect.image,
             new_class=NewClass(
-                given=one.given,
-                becomes=one.predicted if one.relabelled else "",
-                predicted=one.predicted,
-                confidence=one.confidence,
-                clean_probability=one.clean_probability,
+                given=suspect.given,
+                becomes=suspect.predicted if suspect.relabelled else "",
+                predicted=suspect.predicted,
+                confidence=suspect.confidence,
+                clean_probability=suspect.clean_probability,
             ),
         )
-        for one in doubts.suspects
+        for suspect in doubts.suspects
     )
     return Corrections(
         site=doubts.site,
@@ -283,8 +283,10 @@ def _of_lesions(earlier: _Lesions) -> Corrections:
 
 def _of_lesions_case(earlier: _LesionsCase) -> CaseCorrection:
     lesions = tuple(
-        AddedLesion(number=one.number, voxels=one.voxels, centre=one.centre, state=_state(reverted=one.reverted))
-        for one in earlier.lesions
+        AddedLesion(
+            number=lesion.number, voxels=lesion.voxels, centre=lesion.centre, state=_state(reverted=lesion.reverted)
+        )
+        for lesion in earlier.lesions
     )
     mask = NewMask(
         file=earlier.file,
@@ -311,8 +313,10 @@ def _of_cases(earlier: _Cases, doubts_file: Path) -> Corrections:
         provenance=Provenance(method="auto_classification", round_number=earlier.round_number),
         corrections=(relabelled,) if earlier.undoes else (),
         cases=tuple(
-            CaseCorrection(image=one.image, new_class=NewClass(given=one.given, becomes=one.label, predicted=one.label))
-            for one in earlier.changed
+            CaseCorrection(
+                image=item.image, new_class=NewClass(given=item.given, becomes=item.label, predicted=item.label)
+            )
+            for item in earlier.changed
         ),
     )
 

@@ -220,7 +220,7 @@ Kind = TypeVar("Kind", bound=CorrectionBase)
 
 def of_kind(corrections: Iterable[CorrectionBase], kind: type[Kind]) -> Kind | None:
     """Return the correction of a kind, None without one."""
-    return next((one for one in corrections if isinstance(one, kind)), None)
+    return next((correction for correction in corrections if isinstance(correction, kind)), None)
 
 
 def in_order(corrections: Iterable[Correction]) -> tuple[Correction, ...]:
@@ -230,7 +230,7 @@ def in_order(corrections: Iterable[Correction]) -> tuple[Correction, ...]:
         ValueError: if two are of one kind.
     """
     corrections, order = tuple(corrections), list(CorrectionKind)
-    kinds = [one.kind for one in corrections]
+    kinds = [correction.kind for correction in corrections]
     if len(set(kinds)) != len(kinds):
         raise ValueError(f"expected one correction of a kind, found {', '.join(kinds)}")
     return tuple(sorted(corrections, key=lambda one: order.index(one.kind)))

@@ -60,7 +60,7 @@ def set_lesions(folder: Path, name: str, numbers: Collection[int], *, reverted: 
     """
     corrections = read_corrections(folder)
     (chosen,) = cases_named(corrections, [name], folder / CORRECTIONS_FILE)
-    case = next(one for one in corrections.cases if one.name == chosen)
+    case = next(item for item in corrections.cases if item.name == chosen)
     mask = case.mask
     known = set() if mask is None else {lesion.number for lesion in mask.lesions}
     if mask is None or not set(numbers) <= known:
@@ -69,14 +69,14 @@ def set_lesions(folder: Path, name: str, numbers: Collection[int], *, reverted: 
             f"{folder}: {case.name} has no added lesion {min(set(numbers) - known)}; expected a number of: {expected}."
         )
     out = _reverted_numbers(case, mask, frozenset(numbers), reverted=reverted)
-    lesions = tuple(one.model_copy(update={"state": _state(is_out=one.number in out)}) for one in mask.lesions)
+    lesions = tuple(item.model_copy(update={"state": _state(is_out=item.number in out)}) for item in mask.lesions)
     everything = len(out) == len(lesions)
     partial = _write_partial(folder, corrections, case, mask, sorted(out)) if out and not everything else ""
     changes: dict[str, object] = {"mask": mask.model_copy(update={"lesions": lesions, "partial_file": partial})}
     if case.is_active or not reverted:
         changes["state"] = _state(is_out=everything)
     changed = case.model_copy(update=changes)
-    cases = tuple(changed if one is case else one for one in corrections.cases)
+    cases = tuple(changed if item is case else item for item in corrections.cases)
     write_corrections(folder, corrections.model_copy(update={"cases": cases}))
     return changed
 
@@ -89,12 +89,12 @@ def _reverted_numbers(
     case: CaseCorrection, mask: NewMask, numbers: frozenset[int], *, reverted: bool
 ) -> frozenset[int]:
     """The lesions that are background from now on; where no correction counts, a restored lesion does alone."""
-    before = frozenset(one.number for one in mask.lesions if one.is_reverted)
+    before = frozenset(lesion.number for lesion in mask.lesions if lesion.is_reverted)
     if reverted:
         return before | numbers
     if case.is_active:
         return before - numbers
-    return frozenset(one.number for one in mask.lesions) - numbers
+    return frozenset(lesion.number for lesion in mask.lesions) - numbers
 
 
 def _write_partial(folder: Path, corrections: Corrections, case: CaseCorrection, mask: NewMask, out: list[int]) -> str:
@@ -104,8 +104,8 @@ def _write_partial(folder: Path, corrections: Corrections, case: CaseCorrection,
     assert isinstance(description, SegmentationDescription)
     given, corrected = (read_classes(file, description).classes for file in (data / case.label, full))
     added = np.where(given == corrected, 0, corrected) if given.shape == corrected.shape else np.zeros_like(corrected)
-    found, known = added_lesions(added), mask.lesions
-    if [(one.voxels, one.centre) for one in found] != [(one.voxels, one.centre) for one in known]:
+    result, known = added_lesions(added), mask.lesions
+    if [(item.voxels, item.centre) for item in result] != [(item.voxels, item.centre) for item in known]:
         raise DataError(
             f"{data / case.label}: it, or its corrected form, is no longer as it was corrected; expected lesions as "
             "they are recorded. Revert all of its correction instead."

@@ -228,7 +228,11 @@ class Corrections(JsonRecord):
 
     def only(self, *kinds: type[CorrectionBase]) -> "Corrections":
         """Return the same with the corrections of some kinds alone."""
-        return self.model_copy(update={"corrections": tuple(one for one in self.corrections if isinstance(one, kinds))})
+        return self.model_copy(
+            update={
+                "corrections": tuple(correction for correction in self.corrections if isinstance(correction, kinds))
+            }
+        )
 
     @property
     def reverted(self) -> frozenset[str]:
@@ -238,7 +242,7 @@ class Corrections(JsonRecord):
     @property
     def changes_labels(self) -> bool:
         """Whether labels that are loaded count otherwise than they were given."""
-        acts = any(one.acts_on_labels for one in self.corrections)
+        acts = any(correction.acts_on_labels for correction in self.corrections)
         return acts and any(case.is_active for case in self.cases)
 
     @property

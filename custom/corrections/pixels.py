@@ -154,14 +154,14 @@ def _read(
             raise ValueError("its names are no texts")
         if len(arrays) != len(names) + 1 or len(set(names.tolist())) != len(names):
             raise ValueError(f"it has {len(arrays) - 1} arrays for {len(names)} annotations")
-        found = {str(name): arrays[_key(index)] for index, name in enumerate(names)}
-        for name, array in found.items():
+        result = {str(name): arrays[_key(index)] for index, name in enumerate(names)}
+        for name, array in result.items():
             if array.dtype != dtype or array.ndim not in ndims or leading not in (None, len(array)):
                 raise ValueError(f"it has an array of shape {array.shape} and type {array.dtype} for {shown(name)}")
             # Truth values are bytes, too, and any byte may stand in a file.
             if (value := int(array.view(np.uint8).max(initial=0))) > largest:
                 raise ValueError(f"it has the value {value} for {shown(name)}, where the largest is {largest}")
-        return found
+        return result
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{file}: cannot be read ({error}); expected the pixels that a site {_USES[what]}.") from error
 

@@ -193,8 +193,8 @@ def record_folders(run_folder: Path) -> list[tuple[int, Path]]:
     """
     places = (run_folder / CORRECTIONS_FOLDER).glob("round_*")
     numbers = {place: number for place in places if (number := round_of(place)) is not None}
-    found = [(number, place) for place, number in numbers.items() if (place / CORRECTIONS_FILE).is_file()]
-    return sorted([*found, *earlier_folders(run_folder)], key=lambda one: one[0], reverse=True)
+    result = [(number, place) for place, number in numbers.items() if (place / CORRECTIONS_FILE).is_file()]
+    return sorted([*result, *earlier_folders(run_folder)], key=lambda one: one[0], reverse=True)
 
 
 def round_of(folder: Path) -> int | None:
@@ -289,17 +289,17 @@ def cases_named(corrections: Corrections, names: Sequence[str] | None, source: P
         return frozenset(known)
     meant = set()
     for name in names:
-        found = [name] if name in known else sorted({path for path in known if name == Path(path).name})
-        if len(found) != 1:
-            count = "no corrected case" if not found else f"{len(found)} corrected cases"
+        result = [name] if name in known else sorted({path for path in known if name == Path(path).name})
+        if len(result) != 1:
+            count = "no corrected case" if not result else f"{len(result)} corrected cases"
             raise DataError(f"{source}: found {count} {name!r}; expected one of: {', '.join(known) or 'none'}.")
-        meant.add(found[0])
+        meant.add(result[0])
     return frozenset(meant)
 
 
 def _can_change(case: CaseCorrection, corrections: Collection[Correction]) -> bool:
     """Whether a case has something to revert or restore; a shift of contours is of all cases."""
-    return case.mask is not None or not any(not one.acts_on_labels for one in corrections)
+    return case.mask is not None or not any(not correction.acts_on_labels for correction in corrections)
 
 
 def _with_state(folder: Path, names: Sequence[str] | None, state: CorrectionState) -> Corrections:
@@ -324,7 +324,7 @@ def _with_lesions(case: CaseCorrection) -> CaseCorrection:
     """Return a restored case; if all of its lesions were reverted, with all of them, else as somebody decided."""
     if case.mask is None or not all(lesion.is_reverted for lesion in case.mask.lesions):
         return case
-    lesions = tuple(one.model_copy(update={"state": CorrectionState.ACTIVE}) for one in case.mask.lesions)
+    lesions = tuple(item.model_copy(update={"state": CorrectionState.ACTIVE}) for item in case.mask.lesions)
     return case.model_copy(update={"mask": case.mask.model_copy(update={"lesions": lesions})})
 
 

@@ -142,8 +142,8 @@ def decode(preparation: Preparation, case: Case, site: str) -> PreparedCase | st
 
     A case fails twice before it counts as unusable: a disk that failed for a moment must not exclude it for ever.
     """
-    found = _attempt(preparation, case, site)
-    return _attempt(preparation, case, site) if isinstance(found, str) else found
+    result = _attempt(preparation, case, site)
+    return _attempt(preparation, case, site) if isinstance(result, str) else result
 
 
 def _attempt(preparation: Preparation, case: Case, site: str) -> PreparedCase | str:
@@ -180,10 +180,10 @@ def package_versions(names: tuple[str, ...]) -> dict[str, str]:
     >>> list(package_versions(("numpy", "torch")))
     ['numpy', 'torch']
     """
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for folder in filter(os.path.isdir, sys.path):
         for entry in os.listdir(folder):  # noqa: PTH208
             if entry.endswith(".dist-info") and (parts := _FOLDER.fullmatch(entry)):
                 # The first on the path is what is imported.
-                found.setdefault(parts["name"].lower(), parts["version"])
-    return {name: found.get(name) or version(name) for name in names}
+                result.setdefault(parts["name"].lower(), parts["version"])
+    return {name: result.get(name) or version(name) for name in names}

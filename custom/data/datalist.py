@@ -86,9 +86,9 @@ def read_datalist(file: Path) -> Datalist:
     """
     content = read_json(file, "a datalist with a list 'training' or 'testing'", any_number=True)
     if not isinstance(content, dict) or not any(section in content for section in SECTIONS):
-        found = ", ".join(map(repr, content)) if isinstance(content, dict) else type(content).__name__
+        result = ", ".join(map(repr, content)) if isinstance(content, dict) else type(content).__name__
         raise DataError(
-            f"{file}: found {found or 'no keys'}; expected at least one of the lists {', '.join(SECTIONS)}."
+            f"{file}: found {result or 'no keys'}; expected at least one of the lists {', '.join(SECTIONS)}."
         )
     datalist = Datalist({}, {})
     for section in SECTIONS:

@@ -75,10 +75,10 @@ class SegmentationDescription(SiteDescription):
 
     @model_validator(mode="after")
     def _labels_fit_classes(self) -> Self:
-        wanted, found = set(range(len(self.classes) + 1)), set(self.labels.values())
-        if found != wanted:
+        wanted, result = set(range(len(self.classes) + 1)), set(self.labels.values())
+        if result != wanted:
             raise ValueError(
-                f"key 'labels' leads to the classes {sorted(found)}, expected 0 (background) and one for each of "
+                f"key 'labels' leads to the classes {sorted(result)}, expected 0 (background) and one for each of "
                 f"'classes' {list(self.classes)}: {sorted(wanted)}"
             )
         return self

@@ -62,7 +62,7 @@ class FileDigests:
     def contents(self, paths: Iterable[str]) -> dict[str, FileContent]:
         """Return what each file holds, by its path; those that have changed, or not been seen before, are read."""
         known, used = self._read(), dict[str, str]()
-        found: dict[str, FileContent] = {}
+        result: dict[str, FileContent] = {}
         changed: list[str] = []
         for path in dict.fromkeys(paths):
             state = _state(path)
@@ -72,16 +72,16 @@ class FileDigests:
                 changed.append(path)
             else:
                 used[name] = text
-                found[path] = FileContent(text, state)
+                result[path] = FileContent(text, state)
         if changed:
             now = time.time_ns()
             with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
                 for path, content in zip(changed, pool.map(_content, changed), strict=True):
-                    found[path] = content
+                    result[path] = content
                     if content.state is not None and content.is_readable and _is_settled(content.state, now):
                         used[_name(path, content.state)] = content.text
         self._keep(used, is_new=used != known)
-        return found
+        return result
 
     def _read(self) -> dict[str, str]:
         try:

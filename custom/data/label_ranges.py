@@ -17,8 +17,8 @@ def parse_values(text: str) -> range:
     Raises:
         ValueError: if the text has another form, the ends are in the wrong order, or there are too many values.
     """
-    found = _RANGE.fullmatch(text)
-    low, high = (int(found[1]), int(found[2])) if found else (int(text), int(text))
+    result = _RANGE.fullmatch(text)
+    low, high = (int(result[1]), int(result[2])) if result else (int(text), int(text))
     if not 0 <= high - low < MOST_VALUES:
         raise ValueError(f"found {text.strip()!r}, expected a range LOW-HIGH of at most {MOST_VALUES} values")
     return range(low, high + 1)

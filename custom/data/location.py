@@ -39,12 +39,12 @@ def locate_site_data(
         DataError: if the named folder has no data of the site, or none is named where the job asks for one.
     """
     for source, folder in _named_folders(data, config_folder):
-        found = _in_folder(folder, site)
-        if found is None:
+        result = _in_folder(folder, site)
+        if result is None:
             raise DataError(
                 f"Site {site}: {source} names {folder}; expected there a data.yaml or a folder {site!r} that has one."
             )
-        return DataLocation(found, embedded=False)
+        return DataLocation(result, embedded=False)
     return DataLocation(_embedded_site(site, embedded, run_folder), embedded=True)
 
 

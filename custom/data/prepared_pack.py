@@ -101,9 +101,9 @@ class Pack:
                 if start != end or any(length < 0 for length in shape):
                     raise ValueError(f"a tensor lies at {start}, after one that ends at {end}")
                 end += math.prod(shape)
-            found = (blobs / self.blobs[kind]).stat().st_size if kind in self.blobs else 0
-            if found != end * dtype.itemsize:
-                raise ValueError(f"its {kind} file has {found} bytes")
+            result = (blobs / self.blobs[kind]).stat().st_size if kind in self.blobs else 0
+            if result != end * dtype.itemsize:
+                raise ValueError(f"its {kind} file has {result} bytes")
 
     def map(self, blobs: Path, kinds: Mapping[str, torch.dtype]) -> dict[str, torch.Tensor]:
         """Return the flat tensor of every kind, mapped: memory holds what is being used.
@@ -129,7 +129,7 @@ def read_pack(file: Path) -> Pack:
     """
     with open_private_file(file) as stream:
         blobs, cases = _blobs(stream.readline()), stream.read()
-    found = tuple(
+    result = tuple(
         StoredCase(
             case["key"],
             {kind: (start, tuple(shape)) for kind, (start, shape) in case["tensors"].items()},
@@ -140,7 +140,7 @@ def read_pack(file: Path) -> Pack:
         )
         for case in json.loads(cases)
     )
-    return Pack(blobs, found)
+    return Pack(blobs, result)
 
 
 def blobs_of_pack(file: Path) -> frozenset[str]:

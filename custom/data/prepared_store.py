@@ -80,20 +80,20 @@ class PreparedStore:
             DataError: if the store cannot be used, or another process prepares the same cases for more than an hour.
         """
         folder, name = self.open(), _pack_name(wanted)
-        found = _stored(folder, name, wanted, kinds)
-        if found is not None:
-            return found
+        result = _stored(folder, name, wanted, kinds)
+        if result is not None:
+            return result
         with folder.alone(name):
             # Another process may have prepared them while this one waited.
-            found = _stored(folder, name, wanted, kinds, warn=True)
-            if found is None:
+            result = _stored(folder, name, wanted, kinds, warn=True)
+            if result is None:
                 writer = _PackWriter(folder, name, kinds)
                 try:
                     cases = writer.write(wanted, _elsewhere(folder, wanted, kinds), prepare)
-                    found = writer.finish(cases, self.limits)
+                    result = writer.finish(cases, self.limits)
                 finally:
                     writer.remove_unfinished()
-        return found
+        return result
 
 
 def _pack_name(wanted: Sequence[WantedCase]) -> str:
@@ -137,21 +137,21 @@ def _elsewhere(
 ) -> dict[tuple[str, str | None], PreparedCase | str]:
     """Cases that are wanted and lie in any pack, by key and origin, their tensors mapped."""
     needed = {case.key for case in wanted}
-    found: dict[tuple[str, str | None], PreparedCase | str] = {}
+    result: dict[tuple[str, str | None], PreparedCase | str] = {}
     files = [Path(entry.path) for entry in sorted(os.scandir(folder.packs), key=_last_use, reverse=True)]
     for file in files:
-        if len({key for key, _ in found}) == len(needed):
+        if len({key for key, _ in result}) == len(needed):
             break
         try:
             pack = read_pack(file)
-            known = [case for case in pack.cases if case.key in needed and (case.key, case.origin) not in found]
+            known = [case for case in pack.cases if case.key in needed and (case.key, case.origin) not in result]
             if known:
                 pack.check(folder.blobs, kinds)
                 flat = pack.map(folder.blobs, kinds)
-                found.update({(case.key, case.origin): prepared_again(case, flat) for case in known})
+                result.update({(case.key, case.origin): prepared_again(case, flat) for case in known})
         except DAMAGED:
             continue
-    return found
+    return result
 
 
 def _last_use(entry: Any) -> float:
@@ -183,12 +183,12 @@ class _PackWriter:
         prepare: Prepare,
     ) -> list[StoredCase]:
         """Write the tensors of all cases, known ones and newly prepared ones, into unfinished files."""
-        found = [known.get((case.key, None), known.get((case.key, case.hashed_origin))) for case in wanted]
-        prepared = prepare([position for position, case in enumerate(found) if case is None])
+        result = [known.get((case.key, None), known.get((case.key, case.hashed_origin))) for case in wanted]
+        prepared = prepare([position for position, case in enumerate(result) if case is None])
         stored: list[StoredCase] = []
         with ExitStack() as files:
             streams = {kind: files.enter_context(new_private_file(self._unfinished(kind))) for kind in self._kinds}
-            for one, case in zip(wanted, found, strict=True):
+            for one, case in zip(wanted, result, strict=True):
                 case = next(prepared) if case is None else case  # noqa: PLW2901
                 if isinstance(case, str):
                     stored.append(StoredCase(one.key, {}, reason=case, origin=one.hashed_origin))

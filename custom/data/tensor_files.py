@@ -61,5 +61,5 @@ def _file(folder: Path, round_number: int) -> Path:
 
 
 def _rounds(folder: Path) -> list[int]:
-    found = (re.fullmatch(r"round_(\d+)\.pt", file.name) for file in folder.glob("round_*.pt"))
-    return [int(match[1]) for match in found if match]
+    result = (re.fullmatch(r"round_(\d+)\.pt", file.name) for file in folder.glob("round_*.pt"))
+    return [int(match[1]) for match in result if match]

@@ -156,10 +156,10 @@ def make_private_part(folder: Path, owners: frozenset[int] = frozenset()) -> Pat
             "put it there."
         ) from error
     try:
-        found = os.fstat(descriptor)
-        if found.st_uid not in {os.geteuid(), *owners}:
-            raise DataError(f"{folder}: belongs to the user {found.st_uid}; expected a folder of this user.")
-        if stat.S_IMODE(found.st_mode) != _FOLDER_MODE:
+        result = os.fstat(descriptor)
+        if result.st_uid not in {os.geteuid(), *owners}:
+            raise DataError(f"{folder}: belongs to the user {result.st_uid}; expected a folder of this user.")
+        if stat.S_IMODE(result.st_mode) != _FOLDER_MODE:
             os.fchmod(descriptor, _FOLDER_MODE)
     finally:
         os.close(descriptor)
@@ -219,9 +219,9 @@ def new_folder(folder: Path, *, shared: bool = False) -> Iterator[Path]:
         DataError: if there is a file, or a folder that is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        found = "a folder with files in it" if folder.is_dir() else "a file"
+        result = "a folder with files in it" if folder.is_dir() else "a file"
         raise DataError(
-            f"{folder}: found {found}; expected an empty or absent output folder. Remove it or choose another."
+            f"{folder}: found {result}; expected an empty or absent output folder. Remove it or choose another."
         )
     if shared:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -33,8 +33,8 @@ def read_values(file: Path, kind: type[YamlContent]) -> dict[str, Any]:
     expected = f"the keys {', '.join(kind.model_fields)}"
     values = read_yaml(file, f"one with {expected}")
     if not isinstance(values, dict):
-        found = "nothing" if values is None else shown(values)
-        raise DataError(f"{file}: found {found}; expected {expected}.")
+        result = "nothing" if values is None else shown(values)
+        raise DataError(f"{file}: found {result}; expected {expected}.")
     return values
 
 

@@ -137,16 +137,16 @@ def score_labels(
     from monai.metrics import compute_dice  # noqa: PLC0415
 
     counted = (labels != IGNORED_LABEL)[None, None]
-    dice, hd95, annotated, found = [], [], [], []
+    dice, hd95, annotated, result = [], [], [], []
     for index in range(1, num_classes + 1):
         prediction, truth = ((classes == index)[None, None] & counted for classes in (predicted, labels))
         annotated.append(bool(truth.any()))
-        found.append(bool(prediction.any()))
+        result.append(bool(prediction.any()))
         # NaN for an empty annotation.
         dice.append(float(compute_dice(prediction, truth, include_background=True, ignore_empty=True)))
-        is_defined = annotated[-1] and found[-1]
+        is_defined = annotated[-1] and result[-1]
         hd95.append(_distance(prediction[0, 0], truth[0, 0], spacing) if is_defined else math.nan)
-    return CaseScores(tuple(dice), tuple(hd95), tuple(annotated), tuple(found), counts=bool(counted.any()))
+    return CaseScores(tuple(dice), tuple(hd95), tuple(annotated), tuple(result), counts=bool(counted.any()))
 
 
 def mean_scores(scores: Sequence[CaseScores], units: Sequence[str]) -> SegmentationScores:
@@ -157,10 +157,10 @@ def mean_scores(scores: Sequence[CaseScores], units: Sequence[str]) -> Segmentat
         units: the patient or volume of each case.
     """
     dice, hd95 = (torch.tensor(values, dtype=torch.float64) for values in _columns(scores, "dice", "hd95"))
-    annotated, found = (torch.tensor(values, dtype=torch.bool) for values in _columns(scores, "annotated", "found"))
+    annotated, result = (torch.tensor(values, dtype=torch.bool) for values in _columns(scores, "annotated", "found"))
     counts = torch.tensor([case.counts for case in scores])
     empty = counts[:, None] & ~annotated
-    left_empty = torch.where(empty, (~found).double(), math.nan)
+    left_empty = torch.where(empty, (~result).double(), math.nan)
     return SegmentationScores(
         dice=tuple(torch.nanmean(dice, 0).tolist()),
         left_empty=tuple(torch.nanmean(left_empty, 0).tolist()),

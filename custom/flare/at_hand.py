@@ -66,5 +66,5 @@ def registry_at_hand(fl_ctx: FLContext) -> OutboundRegistry:
     Raises:
         SettingsError: if the method is another package's that cannot be used.
     """
-    found = fl_ctx.get_prop(METHOD_AT_HAND)
-    return OutboundRegistry(() if found is None else find_method(*found).outbound_fields)
+    result = fl_ctx.get_prop(METHOD_AT_HAND)
+    return OutboundRegistry(() if result is None else find_method(*result).outbound_fields)

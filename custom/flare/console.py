@@ -30,6 +30,6 @@ def show_progress_alone() -> None:
     that. Files are not concerned.
     """
     for handler in logging.getLogger().handlers:
-        is_concise = any(isinstance(one, ConciseLogFilter) for one in handler.filters)
-        if is_concise and not any(isinstance(one, ProgressFilter) for one in handler.filters):
+        is_concise = any(isinstance(item, ConciseLogFilter) for item in handler.filters)
+        if is_concise and not any(isinstance(item, ProgressFilter) for item in handler.filters):
             handler.addFilter(ProgressFilter())

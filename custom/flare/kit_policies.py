@@ -102,8 +102,8 @@ def kit_faults(folder: Path) -> list[KitFault]:
             faults += [KitFault(policy, str(error)) for policy in policies]
         except Exception as error:
             # A value of another type, where NVFlare may or may not stumble.
-            found = f"cannot be assessed, since a file of local has other values than expected: {error!r}"
-            faults += [KitFault(policy, found) for policy in policies]
+            result = f"cannot be assessed, since a file of local has other values than expected: {error!r}"
+            faults += [KitFault(policy, result) for policy in policies]
     return faults
 
 
@@ -138,8 +138,8 @@ def _approval_faults(kit: KitFiles) -> Iterator[KitFault]:
     if approved is None:
         yield KitFault(Policy.APPROVED_JOBS, "none, so that no job runs here")
     elif approved.fedannot != installed_version():
-        found = f"those of fedannot {approved.fedannot}, but {installed_version()} is installed"
-        yield KitFault(Policy.APPROVED_JOBS, found)
+        result = f"those of fedannot {approved.fedannot}, but {installed_version()} is installed"
+        yield KitFault(Policy.APPROVED_JOBS, result)
 
 
 def _is_built_as_named(entry: Mapping[str, Any]) -> bool:
@@ -156,8 +156,8 @@ def _allow_list_faults(kit: KitFiles) -> Iterator[KitFault]:
     elif missing := sorted(needed - listed):
         yield KitFault(Policy.ALLOW_LIST, f"approved jobs may not use {', '.join(missing[:3])}")
     elif more := sorted(listed - needed):
-        found = f"{len(more)} entries that no approved job needs, {more[0]} among them"
-        yield KitFault(Policy.ALLOW_LIST, found)
+        result = f"{len(more)} entries that no approved job needs, {more[0]} among them"
+        yield KitFault(Policy.ALLOW_LIST, result)
 
 
 def _approved(kit: KitFiles) -> ApprovedJobs | None:
@@ -241,8 +241,8 @@ def _filter_faults(kit: KitFiles) -> Iterator[KitFault]:
         if not any(_filters_results(entry) for entry in scope.get("task_result_filters") or [])
     ]
     if open_ones:
-        found = f"none in the scope {', '.join(open_ones)}, which a job could name"
-        yield KitFault(Policy.OUTBOUND_FILTER, found, of_own_policies=True)
+        result = f"none in the scope {', '.join(open_ones)}, which a job could name"
+        yield KitFault(Policy.OUTBOUND_FILTER, result, of_own_policies=True)
     elif privacy.get("default_scope") not in [scope.get("name") for scope in scopes]:
         yield KitFault(Policy.OUTBOUND_FILTER, "only jobs that have it use the outbound filter")
 

@@ -29,8 +29,10 @@ def check_start() -> None:
     except DataError as error:
         raise SystemExit(f"Does not start: {error}") from error
     if faults:
-        found = "\n".join(f"  {fault.policy}: {fault.found}" for fault in faults)
-        raise SystemExit(f"{kit} does not start, since its policies are not in force:\n{found}\n{_remedy(kit, faults)}")
+        result = "\n".join(f"  {fault.policy}: {fault.found}" for fault in faults)
+        raise SystemExit(
+            f"{kit} does not start, since its policies are not in force:\n{result}\n{_remedy(kit, faults)}"
+        )
 
 
 def process_faults(arguments: Sequence[str], environment: Mapping[str, str]) -> Iterator[KitFault]:

@@ -47,8 +47,8 @@ class MLflowReceiver(AnalyticsReceiver):  # type: ignore[misc]
         """Begin the run, or go on with it; NVFlare's own would also set the address for the whole process."""
         client = self._library.MlflowClient(tracking_uri=self._uri)
         if not self._run_id:
-            found = client.get_experiment_by_name(self._experiment)
-            experiment = client.create_experiment(self._experiment) if found is None else found.experiment_id
+            result = client.get_experiment_by_name(self._experiment)
+            experiment = client.create_experiment(self._experiment) if result is None else result.experiment_id
             self._run_id = client.create_run(experiment_id=experiment, run_name=self._run_name).info.run_id
             parameters = [self._library.Param(name, str(value)) for name, value in self._parameters.items()]
             client.log_batch(run_id=self._run_id, params=parameters)

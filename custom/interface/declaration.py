@@ -54,11 +54,12 @@ class Method:
         if not (isinstance(self.settings, type) and issubclass(self.settings, RunSettings)):
             raise ValueError(f"Method {self.name!r}: its settings are {self.settings!r:.80}, expected a RunSettings.")
         if wrong := sorted(
-            {name for one in self.outbound_fields for name in (one.name, *one.tasks)} - _names(self.outbound_fields)
+            {name for outbound_field in self.outbound_fields for name in (outbound_field.name, *outbound_field.tasks)}
+            - _names(self.outbound_fields)
         ):
             raise ValueError(f"Method {self.name!r}: {wrong[0]!r:.80} is no plain name of a field or a task.")
         sent = [(task, field.name) for field in (*COMMON_FIELDS, *self.outbound_fields) for task in field.tasks]
-        if twice := sorted({one for one in sent if sent.count(one) > 1}):
+        if twice := sorted({item for item in sent if sent.count(item) > 1}):
             raise ValueError(f"Method {self.name!r}: task {twice[0][0]!r} has two fields {twice[0][1]!r}.")
         for field in self.outbound_fields:
             if field.kind not in _KINDS:
@@ -114,5 +115,5 @@ class Method:
 
 def _names(outbound_fields: tuple[OutboundField, ...]) -> set[str]:
     """The names and tasks of fields that are plain: identifiers, and none that NVFlare or the guard uses."""
-    found = {name for one in outbound_fields for name in (one.name, *one.tasks)}
-    return {name for name in found if isinstance(name, str) and name.isidentifier() and name not in _TAKEN}
+    result = {name for outbound_field in outbound_fields for name in (outbound_field.name, *outbound_field.tasks)}
+    return {name for name in result if isinstance(name, str) and name.isidentifier() and name not in _TAKEN}

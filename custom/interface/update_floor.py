@@ -42,9 +42,9 @@ class UpdateFloor:
         Raises:
             TooFewSamplesError: if they are too few.
         """
-        if (found := len(set(units))) < self.patients:
+        if (result := len(set(units))) < self.patients:
             raise TooFewSamplesError(
-                f"An update would be over {found} patients or volumes; this site's limits.json (smallest.patients) "
+                f"An update would be over {result} patients or volumes; this site's limits.json (smallest.patients) "
                 f"wants at least {self.patients}."
             )
 
@@ -65,9 +65,9 @@ class UpdateFloor:
             TooFewSamplesError: if patients or samples are too few.
         """
         self.check_patients(units)
-        if (found := min(training.batch_size, outcome.samples_per_epoch)) < self.samples_per_step:
+        if (result := min(training.batch_size, outcome.samples_per_epoch)) < self.samples_per_step:
             raise TooFewSamplesError(
-                f"A training step is over {found} samples or patches; this site's limits.json "
+                f"A training step is over {result} samples or patches; this site's limits.json "
                 f"(smallest.samples_per_step) wants at least {self.samples_per_step}."
             )
 

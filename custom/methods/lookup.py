@@ -107,18 +107,18 @@ def _entry_points() -> dict[str, EntryPoint]:
 @functools.cache
 def _installed(name: str) -> tuple[Method, ...]:
     """The methods of an entry point; none where there is no such entry point."""
-    found = _entry_points().get(name)
-    if found is None:
+    result = _entry_points().get(name)
+    if result is None:
         return ()
     try:
-        given = found.load()
+        given = result.load()
         methods = (given,) if isinstance(given, Method) else tuple(given)
     except (Exception, SystemExit) as error:
         raise UnusableMethodError(
-            f"The method {name!r} is of another package, {found.value!r}, which cannot be used: "
+            f"The method {name!r} is of another package, {result.value!r}, which cannot be used: "
             f"{type(error).__name__}: {error}"
         ) from error
-    _check(found, methods)
+    _check(result, methods)
     return methods
 
 

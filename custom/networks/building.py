@@ -125,12 +125,12 @@ def load_checkpoint(network: nn.Module, file: Path) -> None:
     Raises:
         ModelFileError: if the checkpoint cannot be read, or an entry is missing, unknown or of another shape.
     """
-    wanted, found = network.state_dict(), read_state_dict(file)
+    wanted, result = network.state_dict(), read_state_dict(file)
     last = [name for name in wanted if name.startswith(f"{_LAST_LAYER}.")]
-    if any(name not in found or found[name].shape != wanted[name].shape for name in last):
-        found |= {name: wanted[name] for name in last}
-    check_fits(file, found, wanted)
-    network.load_state_dict(found)
+    if any(name not in result or result[name].shape != wanted[name].shape for name in last):
+        result |= {name: wanted[name] for name in last}
+    check_fits(file, result, wanted)
+    network.load_state_dict(result)
 
 
 def layer_blocks(network: nn.Module, prefixes: Sequence[str] | None = None) -> tuple[str, ...]:

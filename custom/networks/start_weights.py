@@ -74,10 +74,10 @@ def read_start_weights(source: Path, start: Mapping[str, torch.Tensor]) -> dict[
             f"{BUNDLE_WEIGHTS}."
         )
     remembered = {name: tensor for name, tensor in start.items() if name.startswith(_REMEMBERED)}
-    found = remembered | read_state_dict(file)
-    check_fits(file, found, start)
-    if unusable := [name for name, tensor in found.items() if not bool(torch.isfinite(tensor).all())]:
+    result = remembered | read_state_dict(file)
+    check_fits(file, result, start)
+    if unusable := [name for name, tensor in result.items() if not bool(torch.isfinite(tensor).all())]:
         raise ModelFileError(
             f"{file}: found values that are not finite in {unusable[:3]}; expected the weights of a model."
         )
-    return {name: found[name].to(tensor.dtype).clone() for name, tensor in start.items()}
+    return {name: result[name].to(tensor.dtype).clone() for name, tensor in start.items()}

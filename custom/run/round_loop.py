@@ -267,8 +267,8 @@ class RoundLoop:
     def _write_result(self) -> None:
         """Write the model and the summary as they are after the last finished round."""
         self._link.write_model(self.state.params)
-        found, threads = self._method.describe(self._round), torch.get_num_threads()
-        summary = summarize(self.state, found, absent=self._beginning.absent, server_threads=threads)
+        result, threads = self._method.describe(self._round), torch.get_num_threads()
+        summary = summarize(self.state, result, absent=self._beginning.absent, server_threads=threads)
         write_summary(self._beginning.run_folder / SUMMARY_FILE, summary)
 
     def _score(self) -> RoundScores:

@@ -55,10 +55,10 @@ def round_scalars(record: RoundRecord, names: Sequence[str], site_names: Sequenc
         names: fields of the record.
         site_names: fields of the sites' reports; a site's tag is ``name/site``.
     """
-    found = {name: record.named(name) for name in names} | {"accepted_sites": len(record.sites)}
+    result = {name: record.named(name) for name in names} | {"accepted_sites": len(record.sites)}
     for name in site_names:
-        found |= {f"{name}/{site}": report.named(name) for site, report in record.sites.items()}
-    return {tag: float(value) for tag, value in found.items() if value is not None}
+        result |= {f"{name}/{site}": report.named(name) for site, report in record.sites.items()}
+    return {tag: float(value) for tag, value in result.items() if value is not None}
 
 
 def failure_sentence(failed_rounds: int, min_sites: int, refused: Mapping[str, str]) -> str:

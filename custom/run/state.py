@@ -147,8 +147,8 @@ class RunState:
             ignored.add("embedded")
         differing = sorted(key for key in keys - ignored if settings.get(key) != own.get(key))
         if differing:
-            found = [text for key in differing for text in _differences(key, settings.get(key), own.get(key))]
-            raise ResumeError(f"The state was made with other settings: now {', '.join(found)}.")
+            result = [text for key in differing for text in _differences(key, settings.get(key), own.get(key))]
+            raise ResumeError(f"The state was made with other settings: now {', '.join(result)}.")
 
     def _has_embedded_data(self) -> bool:
         """Whether any site has trained on the embedded phantom; else its settings have had no effect."""

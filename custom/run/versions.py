@@ -31,13 +31,13 @@ def installed_versions() -> dict[str, str]:
     >>> sorted(installed_versions())
     ['fedannot', 'monai', 'numpy', 'nvflare', 'python', 'scipy', 'torch']
     """
-    found = {"python": platform.python_version()}
+    result = {"python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
+            result[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "unknown"
-    return found
+            result[name] = "unknown"
+    return result
 
 
 @cache

@@ -86,8 +86,8 @@ class PatchCentres:
             largest = int(flat.max())
             if largest == IGNORED_LABEL:
                 largest = int(flat.masked_fill(flat == IGNORED_LABEL, 0).max())
-            found = [(flat == label).nonzero().flatten() for label in range(1, largest + 1)]
-            self._positions[volume] = [_some(positions, generator) for positions in found if len(positions)]
+            result = [(flat == label).nonzero().flatten() for label in range(1, largest + 1)]
+            self._positions[volume] = [_some(positions, generator) for positions in result if len(positions)]
         return self._positions[volume]
 
 

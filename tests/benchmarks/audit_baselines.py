@@ -37,13 +37,13 @@ def _mean_loss(case: ExaminedCase) -> float:
 
 def _dice_loss(case: ExaminedCase) -> float:
     """One less the mean Dice over the classes that are annotated or predicted."""
-    found = []
+    result = []
     for label in range(1, case.num_classes + 1):
         one, other = case.annotation == label, case.predicted == label
         total = int(one.sum()) + int(other.sum())
         if total:
-            found.append(2 * int((one & other).sum()) / total)
-    return 1 - float(np.mean(found)) if found else 0.0
+            result.append(2 * int((one & other).sum()) / total)
+    return 1 - float(np.mean(result)) if result else 0.0
 
 
 def _softmin(case: ExaminedCase) -> float:

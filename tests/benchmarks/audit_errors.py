@@ -85,13 +85,13 @@ class Predicted:
         if not isinstance(self.settings, FoldsSettings):
             return lambda _: self.network
         run, rounds = self.folder / "run" / RUN_FOLDER / data.site / PRIVATE_FOLDER / JOB_ID, self.settings.rounds
-        found = {
+        result = {
             fold: load_latest_tensors([(run / REFERENCE_MODELS_FOLDER / f"part_{fold + 1}", rounds)])
             for fold in range(self.settings.folds - 1)
         }
-        kept = {fold: tensors[1] for fold, tensors in found.items() if tensors is not None}
-        if len(kept) < len(found):
-            raise FileNotFoundError(f"{run / REFERENCE_MODELS_FOLDER}: expected the models of {len(found)} parts.")
+        kept = {fold: tensors[1] for fold, tensors in result.items() if tensors is not None}
+        if len(kept) < len(result):
+            raise FileNotFoundError(f"{run / REFERENCE_MODELS_FOLDER}: expected the models of {len(result)} parts.")
         of_patient = parts(data.units, self.settings.folds, seed=self.seed, site=data.site)
         return ReferenceModels(self.settings, self.network, of_patient, kept).network_of
 
@@ -127,7 +127,7 @@ def site_scores(predicted: Predicted, data: SiteData) -> Scores:
     cases = audited_cases(measured, data, folder / "data" / data.site, folder / "audit")
     by_image = {case.image: case for case in cases}
     names = [case.image_name(folder / "data" / data.site) for case in data.cases]
-    result: Scores = {f"{AUDIT} {one.kind.name}": list(one.case_scores()) for one in measured.kinds}
+    result: Scores = {f"{AUDIT} {kind.kind.name}": list(kind.case_scores()) for kind in measured.kinds}
     result[AUDIT] = measured.case_scores().tolist()
     result["largest"] = [by_image[name].score for name in names]
     result["findings"] = [float(by_image[name].has_problem) for name in names]
@@ -155,13 +155,13 @@ def federation_scores(pack: Pack, folder: Path, share: float, seed: int, folds: 
 def figures(scores: Floats, wrong: NDArray[np.bool_]) -> dict[str, float]:
     """Return how well scores tell wrong cases from the others."""
     order = np.argsort(-scores, kind="stable")
-    found = np.cumsum(wrong[order])
+    result = np.cumsum(wrong[order])
     first = max(1, round(0.1 * len(wrong)))
-    needed = int(np.searchsorted(found, 0.8 * wrong.sum()) + 1)
+    needed = int(np.searchsorted(result, 0.8 * wrong.sum()) + 1)
     return {
         "AUROC": float(roc_auc_score(wrong, scores)),
         "AP": float(average_precision_score(wrong, scores)),
-        "precision in first 10 %": float(found[first - 1] / first),
+        "precision in first 10 %": float(result[first - 1] / first),
         "share reviewed for 80 %": needed / len(wrong),
     }
 
@@ -182,8 +182,8 @@ def rows(pack: Pack, scores: Scores, errors: list[str]) -> dict[str, dict[str, d
 
 def run_record(pack: Pack, scores: Scores, errors: list[str]) -> dict[str, Any]:
     """Return the fraction of cases without an error that have findings, and the figures where there are errors."""
-    found, clean = np.array(scores["findings"]) > 0, np.array(errors) == ""
-    return {"alarms": float(found[clean].mean()), "figures": {} if clean.all() else rows(pack, scores, errors)}
+    result, clean = np.array(scores["findings"]) > 0, np.array(errors) == ""
+    return {"alarms": float(result[clean].mean()), "figures": {} if clean.all() else rows(pack, scores, errors)}
 
 
 def print_rows(table: dict[str, dict[str, dict[str, float]]]) -> None:

@@ -140,10 +140,10 @@ def scores_of(predicted: PredictedLabels) -> dict[str, Floats]:
 
 def figures(scores: Floats, wrong: NDArray[np.bool_]) -> tuple[float, float, float]:
     """Return AUROC, precision among the first 10 %, share to review until 80 % are found."""
-    found = np.cumsum(wrong[np.argsort(-scores, kind="stable")])
+    result = np.cumsum(wrong[np.argsort(-scores, kind="stable")])
     first = max(1, round(0.1 * len(wrong)))
-    needed = int(np.searchsorted(found, 0.8 * wrong.sum()) + 1)
-    return float(roc_auc_score(wrong, scores)), float(found[first - 1] / first), needed / len(wrong)
+    needed = int(np.searchsorted(result, 0.8 * wrong.sum()) + 1)
+    return float(roc_auc_score(wrong, scores)), float(result[first - 1] / first), needed / len(wrong)
 
 
 def row_of(sites: list[PredictedSite]) -> dict[str, tuple[float, float, float]]:
@@ -156,7 +156,7 @@ def row_of(sites: list[PredictedSite]) -> dict[str, tuple[float, float, float]]:
 def described(site: PredictedSite) -> str:
     """Return what was concluded of a site beside the truth."""
     (conclusion,), (kind,) = site.audit.conclusions, site.audit.kinds
-    expected = sum(one.probability or 0.0 for case in site.audit.cases for one in case.findings)
+    expected = sum(finding.probability or 0.0 for case in site.audit.cases for finding in case.findings)
     wrong = {case.image for case in site.audit.cases if case.findings}
     auroc = "-" if kind.auroc is None else f"{kind.auroc:.3f}"
     true = float(roc_auc_score(site.wrong, scores_of(site.predicted)["audit"])) if site.wrong.any() else float("nan")

@@ -105,11 +105,11 @@ def run(pack: Pack, folder: Path, share: float, seed: int) -> dict[str, Any]:
                 put_errors(making, pack, share, seed)
             making.rename(folder / name)
     chosen = {BY_AUDIT: first_of_audit(pack, folder, seed), AT_RANDOM: some_at_random(folder, seed)}
-    found = {name: review(folder, name, images) for name, images in chosen.items()}
+    result = {name: review(folder, name, images) for name, images in chosen.items()}
     errors = sum(len(of_site) for of_site in read_json(folder / WRONG / TRUTH_FILE, "errors").values())
     reviewed = sum(len(images) for images in chosen[BY_AUDIT].values())
     dice = {name: trained_dice(pack, folder, name, seed) for name in (CLEAN, WRONG, BY_AUDIT, AT_RANDOM)}
-    return {"errors": errors, "reviewed": reviewed, "errors found": found, "Dice": dice}
+    return {"errors": errors, "reviewed": reviewed, "errors found": result, "Dice": dice}
 
 
 def main() -> None:
@@ -126,7 +126,7 @@ def main() -> None:
             runs[seed] = run(PACKS[name], arguments.out / f"{name}-{arguments.share:g}-{seed}", arguments.share, seed)
             print(name, arguments.share, seed, json.dumps(runs[seed]), flush=True)
         gains = {
-            way: statistics.fmean(one["Dice"][way] - one["Dice"][WRONG] for one in runs.values())
+            way: statistics.fmean(item["Dice"][way] - item["Dice"][WRONG] for item in runs.values())
             for way in (CLEAN, BY_AUDIT, AT_RANDOM)
         }
         print(name, "points over the erroneous ones:", json.dumps(gains))

@@ -121,12 +121,12 @@ ROWS = {
 
 def site_dice(data: SiteData) -> float:
     """Return the mean Dice of a site's masks with the clean ones; 1 where the given ones are all that is known."""
-    found = []
+    result = []
     for case in data.cases:
         if case.clean_label is not None:
             given, clean = case.label.numpy() > 0, case.clean_label.numpy() > 0
-            found.append(2 * (given & clean).sum() / max(int(given.sum() + clean.sum()), 1))
-    return float(np.mean(found)) if found else 1.0
+            result.append(2 * (given & clean).sum() / max(int(given.sum() + clean.sum()), 1))
+    return float(np.mean(result)) if result else 1.0
 
 
 def truth(data: SiteData, parameter: str) -> float:
@@ -159,27 +159,27 @@ def figures(row: Row, runs: Sequence[Sequence[PredictedSite]]) -> dict[str, Any]
     """Return the figures of a row over its seeds; None where the row cannot say."""
     ranks, quality, truths, scores, inside, zeros = [], [], [], [], [], []
     for sites in runs:
-        known = [one for one in sites if one.found.estimate is not None and one.found.effect is not None]
-        true = np.array([one.true for one in known])
-        bad = np.array([one.true for one in sites])
+        known = [site for site in sites if site.found.estimate is not None and site.found.effect is not None]
+        true = np.array([item.true for item in known])
+        bad = np.array([site.true for site in sites])
         worst = bad if row.parameter == MISSING else np.abs(bad)
         truths += list(worst)
-        scores += [0.0 if one.found.effect is None else abs(one.found.effect) for one in sites]
+        scores += [0.0 if site.found.effect is None else abs(site.found.effect) for site in sites]
         if len(known) < 3:
             continue
-        found = np.array([one.found.effect for one in known])
+        result = np.array([item.found.effect for item in known])
         if true.std() > CLEAN[row.parameter]:
-            ranks.append(float(spearmanr(found, true).statistic))
-            quality.append(float(spearmanr(-np.abs(found), [one.dice for one in known]).statistic))
-        shared = float((found - true).mean())
+            ranks.append(float(spearmanr(result, true).statistic))
+            quality.append(float(spearmanr(-np.abs(result), [item.dice for item in known]).statistic))
+        shared = float((result - true).mean())
         zeros.append(shared)
-        from_reference = np.array([one.found.from_reference for one in known])
+        from_reference = np.array([item.found.from_reference for item in known])
         inside += list((from_reference[:, 1] - shared <= true) & (true <= from_reference[:, 2] - shared))
     is_bad, is_clean = np.array(truths) >= BAD[row.parameter], np.array(truths) < CLEAN[row.parameter]
-    found_sites = [one for sites in runs for one in sites]
-    statuses = np.array([one.found.status for one in found_sites])
+    found_sites = [site for sites in runs for site in sites]
+    statuses = np.array([found_site.found.status for found_site in found_sites])
     accused = statuses == Status.CONFIRMED
-    honest = np.array([one.site in row.honest for one in found_sites])
+    honest = np.array([found_site.site in row.honest for found_site in found_sites])
     return {
         "sites": len(found_sites),
         "rank correlation": _mean(ranks),
@@ -214,7 +214,7 @@ def main() -> None:
     for name in arguments.rows:
         row = ROWS[name]
         runs = [predicted_sites(row, arguments.out / f"{name}-{seed}", seed) for seed in arguments.seeds]
-        found = {"what": row.what, "seeds": arguments.seeds, **figures(row, runs)}
+        result = {"what": row.what, "seeds": arguments.seeds, **figures(row, runs)}
         for seed, sites in zip(arguments.seeds, runs, strict=True):
             for one in sites:
                 shown = one.found
@@ -222,8 +222,8 @@ def main() -> None:
                     f"  {name}-{seed} {one.site}: true {one.true:+.2f}, Dice {one.dice:.2f}, found {shown.effect}, "
                     f"{reason_in_words(shown)}"
                 )
-        print(json.dumps(found), flush=True)
-        (arguments.out / f"{name}.json").write_text(json.dumps(found, indent=2))
+        print(json.dumps(result), flush=True)
+        (arguments.out / f"{name}.json").write_text(json.dumps(result, indent=2))
 
 
 if __name__ == "__main__":

@@ -56,11 +56,11 @@ def true_offset(data: SiteData, label: int = 1) -> float:
 
     An object counts by its true class: where given classes are wrong, contours are reported by what they were made.
     """
-    found = [
+    result = [
         mask_offset(with_true_classes(given, clean) == label, clean == label, spacing)
         for spacing, given, clean in samples(data)
     ]
-    offsets = [one.offset for one in found if one is not None]
+    offsets = [item.offset for item in result if item is not None]
     return statistics.median(offsets) if offsets else float("nan")
 
 
@@ -107,11 +107,11 @@ def rows(folder: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
 
 def by_one_zero(found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
     """Say how right offsets are that have their zero in common."""
-    value, low, high = (np.array([one[key] for one in found]) for key in ("estimate", "low", "high"))
+    value, low, high = (np.array([item[key] for item in found]) for key in ("estimate", "low", "high"))
     shared = (value - true).mean()
     inside = (low - shared <= true) & (true <= high - shared)
     error = np.abs(value - shared - true).mean()
-    deviation = [one["effect"] for one in found if one["effect"] is not None]
+    deviation = [item["effect"] for item in found if item["effect"] is not None]
     zero = value.mean() - np.mean(deviation) - shared if len(deviation) == len(value) else np.nan
     return (
         f"  Pearson {pearsonr(value, true).statistic:.3f}  error {error:.2f} = {100 * error / true.std():.0f} % of the "
@@ -121,7 +121,7 @@ def by_one_zero(found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
 
 def by_own_zero(found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
     """Say how right offsets are that each site has from reviewed cases of its own."""
-    errors = np.array([one["estimate"] for one in found]) - true
+    errors = np.array([item["estimate"] for item in found]) - true
     inside = np.array([one["low"] <= offset <= one["high"] for one, offset in zip(found, true, strict=True)])
     return (
         f"  own reviewed cases: errors {' '.join(f'{error:+.2f}' for error in errors)}"
@@ -131,7 +131,7 @@ def by_own_zero(found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
 
 def of_shares(what: str, found: Sequence[Mapping[str, Any]], true: np.ndarray) -> str:
     """Say how right fractions of objects are."""
-    errors = np.array([one["estimate"] for one in found]) - true
+    errors = np.array([item["estimate"] for item in found]) - true
     inside = np.array([one["low"] <= share <= one["high"] for one, share in zip(found, true, strict=True)])
     return (
         f"  {what}: mean error {np.abs(errors).mean():.3f}, with its sign {errors.mean():+.3f}"
@@ -153,14 +153,18 @@ def print_class(name: str, label: int, summary: dict[str, Any], loaded: Mapping[
     for channel in dict.fromkeys((0, len(summary["channels"]) - 1)):
         parameters = [summary["channels"][channel]["sites"][site]["parameters"] for site in sites]
         line = f"{name:34s} class {label} before round {summary['channels'][channel]['before_round']:2d}"
-        found = [one[f"offset {label}"] for one in parameters]
-        known = np.array([one["estimate"] is not None for one in found]) & np.isfinite(offsets)
-        own = np.array([has_own_zero(one) for one in found]) & known
+        result = [parameter[f"offset {label}"] for parameter in parameters]
+        known = np.array([item["estimate"] is not None for item in result]) & np.isfinite(offsets)
+        own = np.array([has_own_zero(item) for item in result]) & known
         for chosen, said, fewest in ((known & ~own, by_one_zero, 3), (own, by_own_zero, 1)):
             if chosen.sum() >= fewest and (said is by_own_zero or offsets[chosen].std() > SMALLEST_SPREAD):
-                line += said([one for one, is_chosen in zip(found, chosen, strict=True) if is_chosen], offsets[chosen])
-        shares = [one[f"missing {label}"] for one in parameters]
-        if np.isfinite(missing).all() and missing.max() > 0.1 and all(one["estimate"] is not None for one in shares):
+                line += said([one for one, is_chosen in zip(result, chosen, strict=True) if is_chosen], offsets[chosen])
+        shares = [parameter[f"missing {label}"] for parameter in parameters]
+        if (
+            np.isfinite(missing).all()
+            and missing.max() > 0.1
+            and all(share["estimate"] is not None for share in shares)
+        ):
             line += of_shares("missing", shares, missing)
         print(line, flush=True)
 
@@ -172,10 +176,10 @@ def print_confused(name: str, summary: dict[str, Any], loaded: Mapping[str, Site
         return
     for channel in dict.fromkeys((0, len(summary["channels"]) - 1)):
         sites = summary["channels"][channel]["sites"]
-        found = [sites[site]["parameters"][CONFUSED_OBJECTS] for site in loaded]
-        known = np.array([one["estimate"] is not None for one in found])
-        confirmed = [site for site, one in zip(loaded, found, strict=True) if one["status"] == "confirmed"]
-        shares = [one for one, is_known in zip(found, known, strict=True) if is_known]
+        result = [sites[site]["parameters"][CONFUSED_OBJECTS] for site in loaded]
+        known = np.array([item["estimate"] is not None for item in result])
+        confirmed = [site for site, one in zip(loaded, result, strict=True) if one["status"] == "confirmed"]
+        shares = [one for one, is_known in zip(result, known, strict=True) if is_known]
         number = summary["channels"][channel]["before_round"]
         said = of_shares("swapped", shares, true[known])
         print(f"{name:34s} all     before round {number:2d}{said}  confirmed at {', '.join(confirmed) or 'none'}")
@@ -185,7 +189,7 @@ def print_run(name: str, data: Path, summary: dict[str, Any]) -> None:
     """Print the lines of all classes of a run."""
     of_first = summary["channels"][0]["sites"]
     parameters = {parameter for site in of_first.values() for parameter in site["parameters"]}
-    labels = sorted(int(one.removeprefix("offset ")) for one in parameters if one.startswith("offset "))
+    labels = sorted(int(item.removeprefix("offset ")) for item in parameters if item.startswith("offset "))
     with TemporaryDirectory() as cache:
         loaded = {site: load_site_data(data / site, Path(cache), site=site) for site in of_first}
         for label in labels:

@@ -73,9 +73,9 @@ def true_offset(data: SiteData) -> float:
     offsets = []
     for case in data.cases:
         given, clean = (labels[0].numpy() != 0 for labels in (case.label, case.clean_label))
-        found = mask_offset(given, clean, case.spacing)
-        if found is not None:
-            offsets.append(found.offset)
+        result = mask_offset(given, clean, case.spacing)
+        if result is not None:
+            offsets.append(result.offset)
     return statistics.median(offsets)
 
 
@@ -145,10 +145,10 @@ def print_seed(rows: dict[str, SiteRow], seed: int, level: float) -> dict[str, f
             f"{given[-1]:6.1f} -> {mended[-1]:5.1f}"
         )
     # On clean labels there is no spread, and no correlation.
-    true, found = [row.true for row in rows.values()], [one.value for one in corrected.values()]
-    error = statistics.fmean(abs(a - shared - b) for a, b in zip(found, true, strict=True))
+    true, result = [row.true for row in rows.values()], [item.value for item in corrected.values()]
+    error = statistics.fmean(abs(a - shared - b) for a, b in zip(result, true, strict=True))
     return {
-        "Pearson": float(pearsonr(true, found).statistic),
+        "Pearson": float(pearsonr(true, result).statistic),
         "coverage %": 100 * statistics.fmean(covered),
         "mean error px": error,
         "error % of spread": 100 * error / (statistics.pstdev(true) or math.nan),
@@ -174,7 +174,7 @@ def main() -> None:
             rows = site_rows(Path(name) / "run", arguments, seed)
             figures.append(print_seed(rows, seed, arguments.group_level) | {"seconds": time.monotonic() - started})
         print("  ".join(f"{key} {value:.3f}" for key, value in figures[-1].items()))
-    means = {key: statistics.fmean(one[key] for one in figures) for key in figures[0]}
+    means = {key: statistics.fmean(figure[key] for figure in figures) for key in figures[0]}
     print("\nmean over seeds: " + "  ".join(f"{key} {value:.3f}" for key, value in means.items()))
 
 

@@ -83,8 +83,8 @@ def _difference(arm: ArmFigures) -> str:
 
 def _arms(row: RowFigures, chosen: dict[str, list[str]]) -> list[ArmFigures]:
     """The arms of a row that are shown, in the order of the mark."""
-    found = {arm.arm: arm for arm in row.arms}
-    return [found[name] for name in chosen.get("arms", found) if name in found]
+    result = {arm.arm: arm for arm in row.arms}
+    return [result[name] for name in chosen.get("arms", result) if name in result]
 
 
 def _by_arms(rows: Sequence[RowFigures], chosen: dict[str, list[str]]) -> Iterator[list[str]]:
@@ -94,9 +94,9 @@ def _by_arms(rows: Sequence[RowFigures], chosen: dict[str, list[str]]) -> Iterat
     yield headings
     yield ["---"] * len(headings)
     for row in rows:
-        found = {arm.arm: arm for arm in _arms(row, chosen)}
-        cells = [_of_arm(found.get(name)) for name in chosen["arms"]]
-        findings_of_arm = found.get(chosen.get("of", chosen["arms"])[-1])
+        result = {arm.arm: arm for arm in _arms(row, chosen)}
+        cells = [_of_arm(result.get(name)) for name in chosen["arms"]]
+        findings_of_arm = result.get(chosen.get("of", chosen["arms"])[-1])
         yield [
             row.what,
             *cells,

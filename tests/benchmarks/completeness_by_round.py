@@ -49,16 +49,16 @@ def estimates(state: RunState, sites: Mapping[str, SiteData]) -> dict[str, dict[
     network = build_network(**settings.network.model_dump())
     network.load_state_dict(state.params)
     network = ready_to_compute(network)
-    found: dict[str, dict[str, float]] = {"counts": {}, "matched": {}, "sure": {}}
+    result: dict[str, dict[str, float]] = {"counts": {}, "matched": {}, "sure": {}}
     smallest = FedIASettings.model_fields["smallest_lesion"].default
     for site, data in sites.items():
         inference, num_classes = Inference.of(settings), len(data.classes)
         counts = count_site_lesions(network, data.cases, num_classes, inference)
-        found["counts"][site] = Completeness.of_counts(counts.annotated, counts.predicted).value
-        found["matched"][site] = Completeness.of_matches(counts.annotated, counts.predicted, counts.matched).value
+        result["counts"][site] = Completeness.of_counts(counts.annotated, counts.predicted).value
+        result["matched"][site] = Completeness.of_matches(counts.annotated, counts.predicted, counts.matched).value
         lesions = predict_lesions(network, data.cases, inference, smallest=smallest)
-        found["sure"][site] = confident_completeness(lesions, num_classes, seed=0).value
-    return found
+        result["sure"][site] = confident_completeness(lesions, num_classes, seed=0).value
+    return result
 
 
 def main() -> None:

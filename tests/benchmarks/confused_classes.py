@@ -159,7 +159,7 @@ def answer(confused: Estimate, part: float, num_classes: int) -> BiasReport:
 def simulate(case: Case, draws: int, first_seed: int) -> str:
     """Return the line of a case."""
     settings = AutoSettings.model_validate({"network": {"num_classes": case.num_classes}})
-    true, estimates, found, accused = [], [], 0, 0
+    true, estimates, result, accused = [], [], 0, 0
     for seed in range(first_seed, first_seed + draws):
         generator = np.random.default_rng(seed)
         answers = {}
@@ -174,9 +174,9 @@ def simulate(case: Case, draws: int, first_seed: int) -> str:
         asked = decide(answers, settings, seed=seed).corrections
         relabelling = [site for site, corrections in asked.items() if of_kind(corrections, ObjectsRelabelled)]
         confident = [int(site.removeprefix("site-")) < CONFUSED_SITES for site in relabelling]
-        found, accused = found + sum(confident), accused + len(confident) - sum(confident)
+        result, accused = result + sum(confident), accused + len(confident) - sum(confident)
     shares = f"{np.mean(true):.2f} | {np.mean(estimates):.2f}"
-    rates = f"{100 * found / (draws * CONFUSED_SITES):.0f} | {100 * accused / (draws * (SITES - CONFUSED_SITES)):.0f}"
+    rates = f"{100 * result / (draws * CONFUSED_SITES):.0f} | {100 * accused / (draws * (SITES - CONFUSED_SITES)):.0f}"
     return f"| {case.what} | {shares} | {rates} |"
 
 

@@ -50,8 +50,8 @@ SHIFTED_SIZES = ((6, 6), (6, 12), (10, 20))
 
 def numbers(sites: Sequence[ImageStatistics]) -> tuple[Array, Array, Array]:
     """Return patients ``(K, 1)``, means and deviations ``(K, D)`` of the sites."""
-    deviations = np.maximum([one.deviations for one in sites], 0.02)
-    return np.array([[one.patients] for one in sites]), np.array([one.means for one in sites]), deviations
+    deviations = np.maximum([site.deviations for site in sites], 0.02)
+    return np.array([[site.patients] for site in sites]), np.array([site.means for site in sites]), deviations
 
 
 def corrected(p_values: Array) -> Array:
@@ -214,10 +214,10 @@ def print_one_kind(count: int) -> None:
             if num_sites * cases > len(features):
                 continue
             federations = [
-                [site_of(features[site]) for site in one] for one in splits(features, num_sites, cases, count)
+                [site_of(features[site]) for site in item] for item in splits(features, num_sites, cases, count)
             ]
-            found = [gated(federations, rule) for rule in RULES.values()]
-            cells = [f"{100 * one.mean():.1f} / {100 * one.any(axis=1).mean():.1f}" for one in found]
+            result = [gated(federations, rule) for rule in RULES.values()]
+            cells = [f"{100 * item.mean():.1f} / {100 * item.any(axis=1).mean():.1f}" for item in result]
             print(f"{name:30s}{num_sites:3d} sites × {cases:2d} cases    " + "".join(f"{cell:>14s}" for cell in cells))
     print(f"\n{'one site of another scanner: % gated':52s}" + "".join(f"{name:>14s}" for name in RULES))
     for name, (images, features) in loaded.items():
@@ -228,12 +228,12 @@ def print_one_kind(count: int) -> None:
                 if num_sites * cases > len(features):
                     continue
                 federations = [
-                    [site_of(shifted[one[0]]), *(site_of(features[site]) for site in one[1:])]
-                    for one in splits(features, num_sites, cases, count)
+                    [site_of(shifted[item[0]]), *(site_of(features[site]) for site in item[1:])]
+                    for item in splits(features, num_sites, cases, count)
                 ]
                 cells = [f"{100 * gated(federations, rule)[:, 0].mean():.0f}" for rule in RULES.values()]
                 print(
-                    f"{name:24s}{kind:14s}{num_sites:3d} × {cases:2d}      " + "".join(f"{one:>14s}" for one in cells)
+                    f"{name:24s}{kind:14s}{num_sites:3d} × {cases:2d}      " + "".join(f"{item:>14s}" for item in cells)
                 )
 
 
@@ -246,8 +246,8 @@ def print_mixture(title: str, parts: Sequence[tuple[Array, int]], cases: int, co
     source = np.repeat(np.arange(len(parts)), [num_sites for _, num_sites in parts])
     cells = []
     for rule in RULES.values():
-        found = gated(federations, rule)
-        cells.append("/".join(f"{100 * found[:, source == index].mean():.0f}" for index in range(len(parts))))
+        result = gated(federations, rule)
+        cells.append("/".join(f"{100 * result[:, source == index].mean():.0f}" for index in range(len(parts))))
     print(f"{title:45s}{cases:3d} cases" + "".join(f"{cell:>20s}" for cell in cells))
 
 
@@ -267,7 +267,7 @@ def print_sources(count: int) -> None:
     cells = [features_of(pictures(files[source], 1, (64, 64))) for source in CELL_SOURCES]
     together = np.concatenate(cells)
     for cases in (6, 12, 20, 35):
-        print_mixture("cells, one site of each of five sources", [(one, 1) for one in cells], cases, count)
+        print_mixture("cells, one site of each of five sources", [(cell, 1) for cell in cells], cases, count)
     for cases in (6, 12, 20):
         print_mixture("cells, sources mixed in 10 sites (one kind)", [(together, 10)], cases, count)
     gates = check_domains({source: site_of(one) for source, one in zip(CELL_SOURCES, cells, strict=True)})

@@ -65,8 +65,8 @@ def main() -> None:
             make(data, seed)
             for site in read_federation(data).sites:
                 loaded = load_site_data(data / site, Path(folder) / "cache", site=site)
-                found = estimate_edges(list(clean_cases(loaded)), LABEL, seed=seed)
-                print(f"{name:22s} {site:10s} {found.value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]", flush=True)
+                result = estimate_edges(list(clean_cases(loaded)), LABEL, seed=seed)
+                print(f"{name:22s} {site:10s} {result.value:+.2f} [{result.low:+.2f}, {result.high:+.2f}]", flush=True)
 
 
 if __name__ == "__main__":

@@ -56,12 +56,12 @@ def main() -> None:
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
             with tempfile.TemporaryDirectory() as folder:
                 row.make(Path(folder) / "data", seed)
-                found = [
+                result = [
                     (data.site, len(data.cases), empty_cases(data))
                     for data in scored_data(Path(folder) / "data", Path(folder) / "cache")
                 ]
-            total += sum(sum(empty) for _, _, empty in found)
-            described = "; ".join(f"{site}: {empty} of {cases}" for site, cases, empty in found)
+            total += sum(sum(empty) for _, _, empty in result)
+            described = "; ".join(f"{site}: {empty} of {cases}" for site, cases, empty in result)
             print(f"{name}, seed {seed}: cases without each class: {described}", flush=True)
     print(f"In all rows together: {total}.")
 

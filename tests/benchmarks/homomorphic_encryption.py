@@ -74,9 +74,9 @@ def main() -> None:
     started = time.perf_counter()
     errors = []
     for block in blocks:
-        found = np.concatenate([vector.decrypt() for vector in sums[block]])
+        result = np.concatenate([vector.decrypt() for vector in sums[block]])
         wanted = np.concatenate([expected[name].flatten() for name in reference if block_of[name] == block])
-        errors.append(np.abs(found - wanted).max())
+        errors.append(np.abs(result - wanted).max())
     decrypting = time.perf_counter() - started
     number = sum(tensor.numel() for tensor in reference.values())
     print(f"{number} values, {len(sites)} sites, {len(blocks)} blocks; a model is {4 * number / 2**20:.1f} MiB")

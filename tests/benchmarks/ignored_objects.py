@@ -91,8 +91,8 @@ def main() -> None:
         with TemporaryDirectory() as cache:
             data = load_site_data(folder, Path(cache), site=corrections.site)
             add_site(by_run[run, corrections.round_number], record, data, folder)
-    for (run, number), found in sorted(by_run.items()):
-        print(f"before round {number:2d}  {found.in_words()}  ({run})")
+    for (run, number), result in sorted(by_run.items()):
+        print(f"before round {number:2d}  {result.in_words()}  ({run})")
     print(f"all together     {sum(by_run.values(), Found()).in_words()}")
 
 

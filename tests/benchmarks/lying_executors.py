@@ -47,7 +47,7 @@ def inflated(trained: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def _way(received: Mapping[str, torch.Tensor], trained: Mapping[str, torch.Tensor]) -> float:
     """Return how far ten honest updates go: the norm over all floating entries without running statistics."""
     moved = (trained[name] - received[name] for name in received if _is_parameter(name, received))
-    return TIMES * float(torch.sqrt(torch.stack([one.double().square().sum() for one in moved]).sum()))
+    return TIMES * float(torch.sqrt(torch.stack([item.double().square().sum() for item in moved]).sum()))
 
 
 def _is_parameter(name: str, params: Mapping[str, torch.Tensor]) -> bool:
@@ -67,7 +67,7 @@ def constant(
     """Return the received model with the whole way of ten updates in the named entries of the output layer."""
     names = [f"{layer}.{entry}" for layer in OUTPUT_LAYERS for entry in entries if f"{layer}.{entry}" in received]
     directions = {name: _against_the_foreground(received[name]) for name in names}
-    length = math.sqrt(sum(float(one.double().square().sum()) for one in directions.values()))
+    length = math.sqrt(sum(float(direction.double().square().sum()) for direction in directions.values()))
     way = _way(received, trained) / length
     return {
         name: tensor + way * directions[name] if name in directions else tensor.clone()

@@ -88,13 +88,13 @@ def lying_job(method: str, attack: str, changes: dict[str, Any], folder: Path) -
     job = Job.open(job_of(method)).copy_with(SMALL[method] | changes, folder)
     if attack != "honest":
         text = job.client_config.read_text(encoding="utf-8")
-        for found, instead in (
+        for result, instead in (
             ("fedannot.custom.flare.executor.FederatedExecutor", "lying_executors.LyingExecutor"),
             ("args { settings = ${?settings} }", f'args {{ settings = ${{?settings}}, attack = "{attack}" }}'),
         ):
-            if text.count(found) != 1:
-                raise ValueError(f"{job.client_config}: expected {found!r} once.")
-            text = text.replace(found, instead)
+            if text.count(result) != 1:
+                raise ValueError(f"{job.client_config}: expected {result!r} once.")
+            text = text.replace(result, instead)
         job.client_config.write_text(text, encoding="utf-8")
     return job.folder
 

@@ -58,8 +58,8 @@ def said_of_class(cases: Sequence[PredictedCase], label: int) -> str:
         clean, probability = case.annotation == label, case.probabilities[label]
         if not clean.any():
             continue
-        found = mask_offset(probability > 0.5, clean, case.spacing)
-        offsets += [] if found is None else [found.offset]
+        result = mask_offset(probability > 0.5, clean, case.spacing)
+        offsets += [] if result is None else [result.offset]
         for threshold in THRESHOLDS:
             both = probability > threshold
             dice.setdefault(threshold, []).append(2 * (both & clean).sum() / (both.sum() + clean.sum()))

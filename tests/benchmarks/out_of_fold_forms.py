@@ -97,15 +97,15 @@ def print_forms(name: str, seed: int, out: Path) -> dict[str, list[float]]:
         make(data, seed)
     trained(folder, data, {**settings, "seed": seed}, rounds)
     true: list[float] = []
-    found: dict[str, list[Estimate]] = {form: [] for form in FORMS}
+    result: dict[str, list[Estimate]] = {form: [] for form in FORMS}
     for site in read_federation(data).sites:
         loaded = load_site_data(data / site, folder / "cache" / site, site=site)
         true.append(true_offset(loaded))
         for form, predict, of_job in reference_models(folder, site, loaded, rounds):
             answer = measure_bias(predict, loaded, None, of_job, seed=seed)
-            found[form].append(BiasReport.of(answer.fields).offset[0])
+            result[form].append(BiasReport.of(answer.fields).offset[0])
     figures = {}
-    for form, estimates in found.items():
+    for form, estimates in result.items():
         figures[form] = figures_of(np.array(true), estimates)
         print(f"{name:12s} seed {seed} {form:16s} " + in_words(figures[form]), flush=True)
     return figures
@@ -113,15 +113,17 @@ def print_forms(name: str, seed: int, out: Path) -> dict[str, list[float]]:
 
 def figures_of(true: np.ndarray, estimates: list[Estimate]) -> list[float]:
     """Return correlation, error and coverage in %, and the fraction of sites at which errors are reported."""
-    known = np.array([one.is_known for one in estimates])
+    known = np.array([estimate.is_known for estimate in estimates])
     if known.sum() < 2:
         return [float("nan")] * 4
-    value, low, high = (np.array([getattr(one, end) for one in estimates])[known] for end in ("value", "low", "high"))
+    value, low, high = (
+        np.array([getattr(estimate, end) for estimate in estimates])[known] for end in ("value", "low", "high")
+    )
     given = true[known]
     shared = float((value - given).mean())
     error = 100 * np.abs(value - shared - given).mean() / given.std()
     inside = 100 * ((low - shared <= given) & (given <= high - shared)).mean()
-    sensitive = 100 * np.mean([one.auroc >= ENOUGH for one in estimates])
+    sensitive = 100 * np.mean([estimate.auroc >= ENOUGH for estimate in estimates])
     return [float(pearsonr(value, given).statistic), float(error), float(inside), float(sensitive)]
 
 
@@ -141,9 +143,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/bench/forms"))
     arguments = parser.parse_args()
     for name in arguments.federations:
-        found = [print_forms(name, seed, arguments.out) for seed in arguments.seeds]
+        result = [print_forms(name, seed, arguments.out) for seed in arguments.seeds]
         for form in FORMS:
-            means = np.mean([of_seed[form] for of_seed in found], axis=0).tolist()
+            means = np.mean([of_seed[form] for of_seed in result], axis=0).tolist()
             print(f"{name:12s} mean     {form:16s} " + in_words(means), flush=True)
 
 

@@ -93,10 +93,10 @@ def main() -> None:
         largest |= dict.fromkeys(("inner_difficulty", "outer_difficulty"), arguments.largest)
     seeds = list(map(int, arguments.seeds.split(",")))
     for images in map(int, arguments.images.split(",")):
-        found = [shares_found(seed, images, largest, arguments.draws) for seed in seeds]
-        for noise in found[0]:
+        result = [shares_found(seed, images, largest, arguments.draws) for seed in seeds]
+        for noise in result[0]:
             epsilon = f"{spent_epsilon(noise**-2, DELTA):.2f}" if noise else "none"
-            shares = [100 * of_seed[noise] for of_seed in found]
+            shares = [100 * of_seed[noise] for of_seed in result]
             each = ", ".join(f"{share:.0f}" for share in shares)
             print(
                 f"{images} images, sigma {noise:g}, epsilon {epsilon}: groups found in "

@@ -16,12 +16,12 @@ NOISE = (1e-9, 1e-4, 1e-3, 1.0)
 def private_copy(folder: Path, seed: int, clip_norm: float, noise_multiplier: float) -> Path:
     """Copy the job, with the filter before the one that looks at what leaves."""
     job = Job.open(JOB).copy_with({"seed": seed}, folder)
-    text, found = job.client_config.read_text(encoding="utf-8"), "filters = [{ path"
-    if text.count(found) != 1:
+    text, result = job.client_config.read_text(encoding="utf-8"), "filters = [{ path"
+    if text.count(result) != 1:
         raise ValueError(f"{job.client_config}: expected one list of filters.")
     arguments = f"clip_norm = {clip_norm}, noise_multiplier = {noise_multiplier}"
     added = f"{{ path = {FILTER}, args {{ {arguments} }} }}"
-    job.client_config.write_text(text.replace(found, f"filters = [{added}, {{ path"), encoding="utf-8")
+    job.client_config.write_text(text.replace(result, f"filters = [{added}, {{ path"), encoding="utf-8")
     return job.folder
 
 

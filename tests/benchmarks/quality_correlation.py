@@ -58,15 +58,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("row", type=Path, help="folder of a row of compare_on_real_images.py")
     row = parser.parse_args().row
-    found = {}
+    result = {}
     for run in sorted((row / "runs" / "runs").glob("feda3i-seed*")):
         if (run / "summary.json").is_file():
             seed = run.name.removeprefix("feda3i-seed")
             summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
-            found[seed] = correlations(summary["estimate"], true_quality(row / "data" / f"seed{seed}"))
-    print(json.dumps(found, indent=1))
+            result[seed] = correlations(summary["estimate"], true_quality(row / "data" / f"seed{seed}"))
+    print(json.dumps(result, indent=1))
     for key in ("difficulty_with_dice", "difference_with_area_ratio"):
-        print(f"{key}: mean {statistics.fmean(one[key] for one in found.values()):+.2f} over {len(found)} seeds")
+        print(f"{key}: mean {statistics.fmean(item[key] for item in result.values()):+.2f} over {len(result)} seeds")
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def verdicts_of_two(noise: tuple[str, float | None], num_sites: int, seed: int, 
 
     def answers() -> dict[str, BiasReport]:
         edges = (estimate(generator.normal(0, 0.5), 0.05),)
-        offsets = [one.mean / REDUCTION + error * generator.standard_normal() for one in drawn]
+        offsets = [item.mean / REDUCTION + error * generator.standard_normal() for item in drawn]
         return {
             f"site-{index}": BiasReport(
                 12, 1.0, images, (12,), (estimate(offset, error),), edges, unknown, unknown, unknown
@@ -109,8 +109,8 @@ def print_two(draws: int, error: float) -> None:
     print(f"{'noise':18s} sites  second alone  beside the first")
     for name, noise in NOISES.items():
         for num_sites in (6, 10, 20):
-            found = zip(*(verdicts_of_two(noise, num_sites, 100 + draw, error) for draw in range(draws)), strict=True)
-            print(f"{name:18s} {num_sites:5d}  " + "  ".join(f"{in_per_cent(of_kind):>12s}" for of_kind in found))
+            result = zip(*(verdicts_of_two(noise, num_sites, 100 + draw, error) for draw in range(draws)), strict=True)
+            print(f"{name:18s} {num_sites:5d}  " + "  ".join(f"{in_per_cent(of_kind):>12s}" for of_kind in result))
 
 
 def in_per_cent(verdicts: Sequence[str]) -> str:

@@ -84,8 +84,8 @@ def test_one_seed_has_no_spread():
 def test_methods_with_models_of_each_site_have_a_table_of_final_models():
     """Generic Dice and the mean over the sites' own, each with its difference to the reference."""
     compared = comparison({"swarm": [0.8, 0.8], "decoupled": [0.8, 0.8]})
-    found = [(0.5, 0.25, 0.75), (0.75, 0.5, 0.5), (0.625, 0.5, 0.75), (0.625, 0.5, 1.0)]
-    for run, (generic, one, other) in zip(compared["runs"], found, strict=True):
+    result = [(0.5, 0.25, 0.75), (0.75, 0.5, 0.5), (0.625, 0.5, 0.75), (0.625, 0.5, 1.0)]
+    for run, (generic, one, other) in zip(compared["runs"], result, strict=True):
         run["centres"] = {"generic": generic, "own": {"site-1": one, "site-2": other}}
     lines = markdown_table([row_figures("row", "chambers", compared)]).splitlines()
     assert lines[0].startswith("| data | arm | generic: Dice %, each seed | mean | difference | own cases: Dice %, ")

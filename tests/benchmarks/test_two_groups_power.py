@@ -25,13 +25,13 @@ def difficulty(generator, bias, num_classes=1):
 
 def found_share(num_sites, draw_bias, num_larger=None, num_classes=1):
     """Return the percentages of draws in which groups are found, and in which the right ones are."""
-    found = right = 0
+    result = right = 0
     for repeat in range(REPEATS[num_sites]):
         generator = np.random.default_rng((num_sites, repeat))
         groups = fit_two_groups(difficulty(generator, draw_bias(generator), num_classes), seed=repeat)
-        found += groups.found
+        result += groups.found
         right += groups.found and groups.larger == tuple(f"site-{index:02}" for index in range(num_larger or 0))
-    return 100 * found / REPEATS[num_sites], 100 * right / REPEATS[num_sites]
+    return 100 * result / REPEATS[num_sites], 100 * right / REPEATS[num_sites]
 
 
 @pytest.mark.benchmark
@@ -51,9 +51,9 @@ def test_false_positives_and_power(num_sites, capsys):
                 groups = stratified(generator, num_larger), stratified(generator, num_sites - num_larger) - separation
                 return np.concatenate(groups)
 
-            found, right = found_share(num_sites, draw, num_larger, num_classes)
+            result, right = found_share(num_sites, draw, num_larger, num_classes)
             name = f"{num_larger}:{num_sites - num_larger}, C = {num_classes}, separation {separation}"
-            lines.append(f"  {name:<32} found {found:4.0f}%, the right groups {right:4.0f}%")
+            lines.append(f"  {name:<32} found {result:4.0f}%, the right groups {right:4.0f}%")
     with capsys.disabled():
         print("\n" + "\n".join(lines))
 
@@ -110,14 +110,14 @@ def test_groups_of_difficulties_and_of_their_logarithms(num_sites, capsys):
     for name, draw in FEDERATIONS.items():
         shown = []
         for logarithms in (False, True):
-            found = right = 0
+            result = right = 0
             for repeat in range(repeats):
                 generator = np.random.default_rng((num_sites, repeat))
                 offsets, larger = draw(generator, num_sites)
                 groups = fit_two_groups(measured(generator, offsets, logarithms=logarithms), seed=repeat)
-                found += groups.found
+                result += groups.found
                 right += groups.found and groups.larger == tuple(f"site-{index:02}" for index in range(larger or 0))
-            shown.append(f"{100 * found / repeats:4.0f} / {100 * right / repeats:3.0f}")
+            shown.append(f"{100 * result / repeats:4.0f} / {100 * right / repeats:3.0f}")
         lines.append(f"  {name:<22} {shown[0]}    {shown[1]}")
     with capsys.disabled():
         print("\n" + "\n".join(lines))

@@ -31,5 +31,5 @@ def test_seeds_are_in_range_and_differ_between_purposes():
 def test_seed_is_the_same_in_another_process():
     program = "from fedannot.custom.seeding import derive_seed; print(derive_seed(3, 'site-1', 2))"
     # Python randomises the hash of texts per process; a derived seed must not depend on it.
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert int(found.stdout) == derive_seed(3, "site-1", 2)
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert int(result.stdout) == derive_seed(3, "site-1", 2)

@@ -80,8 +80,8 @@ class Federation:
 
     def processes(self, participant: str) -> list[tuple[psutil.Process, str]]:
         """The processes that were started with a participant's kit, with their command lines."""
-        found = [(process, " ".join(process.info["cmdline"] or [])) for process in psutil.process_iter(["cmdline"])]
-        return [(process, words) for process, words in found if f"{self.kits / participant}" in words]
+        result = [(process, " ".join(process.info["cmdline"] or [])) for process in psutil.process_iter(["cmdline"])]
+        return [(process, words) for process, words in result if f"{self.kits / participant}" in words]
 
     def task_process(self, site: str, job_id: str) -> psutil.Process:
         """The process in which a site does the tasks of a job."""

@@ -47,13 +47,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_site_has_findings_and_what_is_concluded_of_it(whole: Path) -> None:
-    summary, found = read_summary(whole / "whole"), findings(whole / "whole")
-    assert sorted(found) == summary["audit"]["informed"] == ["site-1", "site-2", "site-3"]
-    for site, audit in found.items():
+    summary, result = read_summary(whole / "whole"), findings(whole / "whole")
+    assert sorted(result) == summary["audit"]["informed"] == ["site-1", "site-2", "site-3"]
+    for site, audit in result.items():
         assert audit["num_cases"] == len(audit["cases"]) == 6
-        assert {one["parameter"] for one in audit["conclusions"]} == {"offset 1", "missing 1"}
+        assert {item["parameter"] for item in audit["conclusions"]} == {"offset 1", "missing 1"}
         texts = summary["channels"][0]["sites"][site]["parameters"]["offset 1"]
-        (own,) = (one for one in audit["conclusions"] if one["parameter"] == "offset 1")
+        (own,) = (item for item in audit["conclusions"] if item["parameter"] == "offset 1")
         assert {name: own[name] for name in texts} == texts
         assert (audit["predicted_by"]["folds"], audit["predicted_by"]["num_absent"]) == (2, 0)
 
@@ -96,8 +96,8 @@ def test_one_site_alone_is_audited_and_its_zero_cannot_be_reported(whole: Path, 
     )
     (audit,) = findings(tmp_path / "out").values()
     assert audit["site"] == "site-2"
-    assert {one["status"] for one in audit["conclusions"]} <= {"unknown", "not_significant"}
-    (offset,) = (one for one in audit["conclusions"] if one["parameter"] == "offset 1")
+    assert {item["status"] for item in audit["conclusions"]} <= {"unknown", "not_significant"}
+    (offset,) = (item for item in audit["conclusions"] if item["parameter"] == "offset 1")
     assert offset["status"] == "unknown"
     assert audit["predicted_by"]["folds"] == 1
 
@@ -117,9 +117,9 @@ def test_odd_sites_do_not_stop_an_audit(small_job: Callable[..., Path], tmp_path
         shutil.copyfile(data / "site-3" / case["label"], file.with_suffix(".was"))
         _blank(file)
     simulate(small_job("audit", **QUICK), tmp_path / "out", data=data)
-    found = findings(tmp_path / "out")
-    assert {site: audit["num_cases"] for site, audit in found.items()} == {"site-1": 1, "site-2": 5, "site-3": 6}
-    assert len(found["site-2"]["left_out"]) == 1
+    result = findings(tmp_path / "out")
+    assert {site: audit["num_cases"] for site, audit in result.items()} == {"site-1": 1, "site-2": 5, "site-3": 6}
+    assert len(result["site-2"]["left_out"]) == 1
 
 
 def _blank(file: Path) -> None:

@@ -49,8 +49,8 @@ def assert_same_model(one: Path, other: Path) -> None:
 
 
 def last_estimate(summary: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = summary["channels"][-1]
-    return found
+    result: dict[str, Any] = summary["channels"][-1]
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -103,9 +103,9 @@ def test_the_model_is_scored_beside_that_of_before_and_no_bit_of_it_changes(
     # One round too few to decide anything.
     checked = simulate(job, tmp_path / "checked", data=data, overrides={"rounds": 3, "rollback_rounds": 3})
     alone = simulate(job, tmp_path / "alone", data=data, overrides={"rounds": 3, "rollback_rounds": 0})
-    assert [one["round"] for one in checked["rollback"]["rounds"]] == [2, 3]
-    assert {one["sites"] for one in checked["rollback"]["rounds"]} == {6}
-    assert [one["round"] for one in checked["rollback"]["rounds"]] == [2, 3]
+    assert [item["round"] for item in checked["rollback"]["rounds"]] == [2, 3]
+    assert {item["sites"] for item in checked["rollback"]["rounds"]} == {6}
+    assert [item["round"] for item in checked["rollback"]["rounds"]] == [2, 3]
     assert alone["rollback"] is None
     assert_same_model(tmp_path / "checked", tmp_path / "alone")
 

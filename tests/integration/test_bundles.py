@@ -230,8 +230,8 @@ def test_masks_are_those_of_the_evaluation(bundles: dict[str, Exported], name: s
     seen = exported.seen()
     classes = set()
     for case, expected in exported.evaluated():
-        found = slices_first(exported, seen[case.name]["logits"]).argmax(dim=1).to(torch.uint8)
-        assert torch.equal(found, expected), case.name
+        result = slices_first(exported, seen[case.name]["logits"]).argmax(dim=1).to(torch.uint8)
+        assert torch.equal(result, expected), case.name
         classes |= set(expected.unique().tolist())
     wanted = set(range(len(exported.source.description.classes) + 1))
     assert classes == wanted, "a mask without a class would equal many others"
@@ -294,10 +294,10 @@ def test_a_run_begins_with_the_weights_of_a_bundle(bundles: dict[str, Exported],
     settings = SMALL | {"embedded.sites": 2, "embedded.images_per_site": 2, "embedded.test_images": 1}
     settings |= {"training.learning_rate": 1e-30, "start_model": str(start)}
     simulate(JOBS / "fedavg", tmp_path / "out", overrides=settings)
-    found = torch.load(tmp_path / "out" / "model.pt", weights_only=True)["model"]
+    result = torch.load(tmp_path / "out" / "model.pt", weights_only=True)["model"]
     expected = dict(bundles["pictures"].source.network.named_parameters())
     # The mean over sites is computed in fixed point.
-    assert all(torch.allclose(found[name], tensor, rtol=0, atol=1e-7) for name, tensor in expected.items())
+    assert all(torch.allclose(result[name], tensor, rtol=0, atol=1e-7) for name, tensor in expected.items())
 
 
 def test_a_start_model_that_does_not_fit_ends_the_run(bundles: dict[str, Exported], tmp_path: Path) -> None:

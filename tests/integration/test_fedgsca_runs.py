@@ -196,7 +196,7 @@ def test_the_data_manager_sees_which_labels_do_not_look_right(gsca_job: Callable
     assert relabelled.threshold is not None
     assert (len(record.cases), relabelled.noise_level) == (last["num_suspects"], last["noise_level"])
     doubted = {case.image: case.new_class for case in record.cases if case.new_class is not None}
-    probabilities = [one.clean_probability or 0.0 for one in doubted.values()]
+    probabilities = [item.clean_probability or 0.0 for item in doubted.values()]
     assert probabilities == sorted(probabilities)
     assert all(probability < relabelled.threshold for probability in probabilities)
     given = {

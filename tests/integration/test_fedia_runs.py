@@ -123,9 +123,9 @@ def test_a_run_that_branches_from_federated_averaging_gives_the_bits_of_a_whole_
     branch, whole = (RunState.load(run / "run" / "server" / "simulate_job" / STATE_FILE) for run in runs)
     assert branch.method_state == whole.method_state
     assert all(torch.equal(branch.params[name], whole.params[name]) for name in whole.params)
-    found = {run["arm"]: run for run in compared["runs"]}
-    assert (found["fedavg"]["completeness"], found["fedavg"]["corrections"]) == (None, None)
-    corrections = found["branch"]["corrections"]
+    result = {run["arm"]: run for run in compared["runs"]}
+    assert (result["fedavg"]["completeness"], result["fedavg"]["corrections"]) == (None, None)
+    corrections = result["branch"]["corrections"]
     expected = correction_scores(runs[1], data, list(corrections))
     assert corrections == {site: scores.plain() for site, scores in expected.items()}
     for site in corrections.values():

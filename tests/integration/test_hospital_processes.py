@@ -203,9 +203,9 @@ def test_results_that_cannot_be_used_are_refused_by_name(
     assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
     summary, _ = hospitals.result(job_id)
     assert set(summary["sites"]) == {"site-3"}
-    found = {(entry["round"], entry["site"]): entry["reason"] for entry in summary["refusals"]}
-    assert set(found) == {(number, site) for number in (1, 2) for site in faults}
-    assert all(faults[site][1] in reason for (_, site), reason in found.items())
+    result = {(entry["round"], entry["site"]): entry["reason"] for entry in summary["refusals"]}
+    assert set(result) == {(number, site) for number in (1, 2) for site in faults}
+    assert all(faults[site][1] in reason for (_, site), reason in result.items())
 
 
 def test_a_result_that_is_sent_twice_counts_once(hospitals: Hospitals) -> None:

@@ -167,8 +167,8 @@ def server_without_gate(hospitals: Hospitals) -> Iterator[None]:
 
 
 def meta_of(hospitals: Hospitals, job_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = hospitals.nvflare("job", "meta", job_id, *hospitals.who)["data"]
-    return found
+    result: dict[str, Any] = hospitals.nvflare("job", "meta", job_id, *hospitals.who)["data"]
+    return result
 
 
 def test_every_site_refuses_by_itself_whatever_the_server_lets_through(

@@ -69,15 +69,15 @@ def wait_for(condition: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -
 
 def alive_in_session(session: int) -> list[int]:
     """The processes of a session that have not ended."""
-    found = []
+    result = []
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = file.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[3]) == session and fields[0] != "Z":
-            found.append(int(file.parent.name))
-    return found
+            result.append(int(file.parent.name))
+    return result
 
 
 def ended(process: "subprocess.Popen[str]", number: int) -> str:

@@ -51,10 +51,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_wrong_labels_come_first_at_every_site(whole: Path) -> None:
-    found = findings(whole / "whole")
-    assert sorted(found) == list(SITES)
+    result = findings(whole / "whole")
+    assert sorted(result) == list(SITES)
     for site in SITES:
-        wrong, cases = wrong_labels(whole / "data", site), found[site]["cases"]
+        wrong, cases = wrong_labels(whole / "data", site), result[site]["cases"]
         assert 100 <= len(wrong) <= 140
         is_wrong = np.array([case["image"] in wrong for case in cases])
         ranks = stats.mannwhitneyu(-np.flatnonzero(is_wrong), -np.flatnonzero(~is_wrong)).statistic
@@ -66,10 +66,10 @@ def test_wrong_labels_come_first_at_every_site(whole: Path) -> None:
 
 
 def test_every_site_is_reported_what_the_server_concludes_of_it(whole: Path) -> None:
-    summary, found = read_summary(whole / "whole"), findings(whole / "whole")
+    summary, result = read_summary(whole / "whole"), findings(whole / "whole")
     assert summary["audit"]["informed"] == list(SITES)
     for site in SITES:
-        (conclusion,) = found[site]["conclusions"]
+        (conclusion,) = result[site]["conclusions"]
         assert conclusion["estimate"] == summary["noise_levels"][site]["estimate"]
         assert conclusion["patients"] == summary["noise_levels"][site]["patients"]
         assert conclusion["status"] == summary["noise_levels"][site]["status"]

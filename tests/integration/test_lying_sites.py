@@ -10,8 +10,8 @@ from plain_records import simulate
 
 
 def model(folder: Path) -> dict[str, torch.Tensor]:
-    found: dict[str, torch.Tensor] = torch.load(folder / "model.pt", weights_only=True)["model"]
-    return found
+    result: dict[str, torch.Tensor] = torch.load(folder / "model.pt", weights_only=True)["model"]
+    return result
 
 
 def assert_same_model(first: Path, second: Path) -> None:

@@ -28,8 +28,8 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 def cells(name: str) -> list[dict[str, Any]]:
     content: dict[str, Any] = json.loads((FOLDER / f"{name}.ipynb").read_text(encoding="utf-8"))
     assert (content["nbformat"], content["nbformat_minor"]) == (4, 5)
-    found: list[dict[str, Any]] = content["cells"]
-    return found
+    result: list[dict[str, Any]] = content["cells"]
+    return result
 
 
 def program(name: str) -> str:

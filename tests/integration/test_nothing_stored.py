@@ -78,10 +78,10 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
         folder = tmp_path_factory.mktemp("archives")
         # Half of a site's patients, as each part of an audit has, are more than what an update must be of.
         data[is_classification] = federation(folder, has_masks=not is_classification, images_per_site=12)
-        found = needles_of(SECTIONS, data[is_classification], folder / "cache")
-        needles.texts |= found.texts
-        needles.windows |= found.windows
-        for size, planes in found.planes.items():
+        result = needles_of(SECTIONS, data[is_classification], folder / "cache")
+        needles.texts |= result.texts
+        needles.windows |= result.windows
+        for size, planes in result.planes.items():
             needles.planes.setdefault(size, []).extend(planes)
     with started_hospitals(tmp_path_factory) as started:
         yield Searched(started, data, needles)

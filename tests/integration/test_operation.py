@@ -53,8 +53,8 @@ def command(hospitals: Hospitals, *words: str) -> subprocess.CompletedProcess[st
 
 def status_of(hospitals: Hospitals, job_id: str) -> tuple[dict[str, Any], int]:
     """What the command says of a job, and its exit code."""
-    found = command(hospitals, "status", "--startup-kit", str(hospitals.kits / LEAD), "--job", job_id, "--json")
-    return json.loads(found.stdout), found.returncode
+    result = command(hospitals, "status", "--startup-kit", str(hospitals.kits / LEAD), "--job", job_id, "--json")
+    return json.loads(result.stdout), result.returncode
 
 
 def seconds_until(observer: Observer, job_id: str, condition: Callable[[FederationStatus], bool], what: str) -> float:
@@ -157,19 +157,19 @@ def test_a_job_of_a_killed_server_has_ended_and_goes_on_as_a_new_one(hospitals: 
 
 
 def is_unhealthy(hospitals: Hospitals, participant: str, said: str) -> bool:
-    found = command(hospitals, "health", str(hospitals.kits / participant))
-    return found.returncode == 1 and said in found.stdout
+    result = command(hospitals, "health", str(hospitals.kits / participant))
+    return result.returncode == 1 and said in result.stdout
 
 
 def assert_died(hospitals: Hospitals, observer: Observer, job_id: str) -> int:
     """A job has died, and the command says where and how it goes on; return its last finished round."""
-    found = observer.look(job_id)
-    (job,) = found.jobs
-    assert (job.state, found.is_trouble) == (JobState.DIED, True)
+    result = observer.look(job_id)
+    (job,) = result.jobs
+    assert (job.state, result.is_trouble) == (JobState.DIED, True)
     assert job.progress is not None
     assert job.progress.finished_rounds >= 1
     assert job.progress.rounds == 200
-    remedy = what_to_do(job, found) or ""
+    remedy = what_to_do(job, result) or ""
     assert f"--set resume_from={job_id}" in remedy
     assert f"after round {job.progress.finished_rounds}" in remedy
     said = command(hospitals, "status", "--startup-kit", str(hospitals.kits / LEAD), "--job", job_id)

@@ -302,9 +302,9 @@ def test_without_a_test_set_nothing_is_generic_and_a_site_without_its_model_is_l
     before = centre_scores(run, summary, run / "data")
     shutil.rmtree(run / "data" / "test")
     shutil.rmtree(run / "run" / "site-1" / "private" / "simulate_job" / "personal")
-    found = centre_scores(run, summary, run / "data")
+    result = centre_scores(run, summary, run / "data")
     assert before is not None
-    assert found.plain() == {"generic": None, "own": {"site-2": before.own["site-2"]}}
+    assert result.plain() == {"generic": None, "own": {"site-2": before.own["site-2"]}}
 
 
 def test_a_method_without_a_global_model_is_scored_at_the_sites(
@@ -329,13 +329,13 @@ def test_federated_averaging_has_its_global_model_scored_everywhere(
         {"rounds": 1, "network.features": [4, 4, 8, 8, 8, 4], "training.local_epochs": 1}, tmp_path / "job"
     )
     summary = simulate(job.folder, tmp_path / "out", data=data)
-    found = centre_scores(tmp_path / "out", read_summary(tmp_path / "out"), data)
+    result = centre_scores(tmp_path / "out", read_summary(tmp_path / "out"), data)
     settings = read_job_settings(summary["settings"])
     assert isinstance(settings, FedAvgSettings)
     network = described_network(settings.network)
     network.load_state_dict(model(tmp_path / "out"))
     cases = load_site_data(data / "site-2", tmp_path / "cache", section="validation", site="site-2").cases
     expected = evaluate(network, cases, 1, Inference.of(settings)).mean_dice
-    assert found is not None
-    assert found.own["site-2"] == expected
-    assert found.generic == summary["last_round"]["dice"]
+    assert result is not None
+    assert result.own["site-2"] == expected
+    assert result.generic == summary["last_round"]["dice"]

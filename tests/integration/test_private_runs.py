@@ -138,22 +138,22 @@ def test_estimates_get_noise_and_what_has_none_stays(small_job: MakeJob, tmp_pat
     """With next to no noise the estimate is the one without the filter; with much it is another."""
     settings = {"rounds": 3, "group_test_level": 1.0}
     plain = simulate(small_job("fedaaai", **settings), tmp_path / "plain")
-    found = {}
+    result = {}
     for noise in (1e-9, 5.0):
         job = small_job("fedaaai", **settings)
         make_statistics_private(job, f"noise_multiplier = {noise}, {WIDE}")
-        found[noise] = simulate(job, tmp_path / str(noise), data=tmp_path / "plain" / "data")
-        assert found[noise]["refusals"] == []
-        for report in found[noise]["sites"].values():
+        result[noise] = simulate(job, tmp_path / str(noise), data=tmp_path / "plain" / "data")
+        assert result[noise]["refusals"] == []
+        for report in result[noise]["sites"].values():
             assert report["train_loss"] is None
             assert "num_patients" not in report
     for site, predicted in plain["estimate"]["sites"].items():
-        quiet, loud = (found[noise]["estimate"]["sites"][site] for noise in (1e-9, 5.0))
+        quiet, loud = (result[noise]["estimate"]["sites"][site] for noise in (1e-9, 5.0))
         assert quiet["inner"] == pytest.approx(predicted["inner"], abs=1e-6)
         assert quiet["outer"] == pytest.approx(predicted["outer"], abs=1e-6)
         assert loud["inner"] != pytest.approx(predicted["inner"], abs=1e-3)
     expected = spent_epsilon(1 / 25.0, 1e-5)
-    assert all(report["statistics_epsilon"] == pytest.approx(expected) for report in found[5.0]["sites"].values())
+    assert all(report["statistics_epsilon"] == pytest.approx(expected) for report in result[5.0]["sites"].values())
     console = Terminal(record=True, width=200)
     print_summary(read_summary(tmp_path / "5.0"), console)
     said = (

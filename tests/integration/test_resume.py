@@ -149,8 +149,8 @@ def undisturbed(
 def assert_same_result(summary: dict[str, Any], out: Path, undisturbed: tuple[dict[str, Any], Path]) -> None:
     whole, whole_out = undisturbed
     measured = {"data", "wall_seconds", "peak_memory_mb", "seconds", "settings"}
-    for one in (summary, whole):
-        assert measured <= set(one)
+    for item in (summary, whole):
+        assert measured <= set(item)
     assert without_times(summary, measured) == without_times(whole, measured)
     models = [torch.load(folder / "model.pt", weights_only=True)["model"] for folder in (whole_out, out)]
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])

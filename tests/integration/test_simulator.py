@@ -101,7 +101,7 @@ def other_lines(workspace: Path) -> list[str]:
     """What the console has beside the rounds; of these it has the first one's beginning and each one's end."""
     lines = (workspace.parent / "simulator.log").read_text(encoding="utf-8").splitlines()
     shown = [line for line in lines if "Round " in line]
-    assert [found.group() for line in shown if (found := re.search(r"Round \d/2", line))] == ["Round 1/2"] * 2 + [
+    assert [result.group() for line in shown if (result := re.search(r"Round \d/2", line))] == ["Round 1/2"] * 2 + [
         "Round 2/2"
     ]
     assert "2 sites train" in shown[0]

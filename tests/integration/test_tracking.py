@@ -23,16 +23,16 @@ def test_numbers_settings_and_pictures_reach_mlflow(
     install_mlflow(monkeypatch, kept)
     run = simulate(small_job("fedavg", rounds=2), tmp_path / "tracked", track="mlflow=http://here")
     assert kept.of("experiment") == [{"what": "experiment", "name": "fedannot", "uri": "http://here"}]
-    assert [(one["experiment"], one["name"]) for one in kept.of("run")] == [("7", "tracked")]
+    assert [(item["experiment"], item["name"]) for item in kept.of("run")] == [("7", "tracked")]
     # What the summary has, round by round; and what sites reported, which came by the server alone.
-    found = {(one["key"], one["step"]): one["value"] for one in kept.of("metric")}
+    result = {(item["key"], item["step"]): item["value"] for item in kept.of("metric")}
     for record in run.summary.rounds:
-        assert found["dice", record.round] == record.main_score
-    assert {(f"train_loss/site-{site}", number) for site in (1, 2, 3, 4) for number in (1, 2)} <= set(found)
-    parameters = {one["key"]: one["value"] for one in kept.of("param")}
+        assert result["dice", record.round] == record.main_score
+    assert {(f"train_loss/site-{site}", number) for site in (1, 2, 3, 4) for number in (1, 2)} <= set(result)
+    parameters = {item["key"]: item["value"] for item in kept.of("param")}
     assert (parameters["rounds"], parameters["training.local_epochs"], parameters["method"]) == ("2", "1", "fedavg")
-    assert {one["file"] for one in kept.of("artifact")} == {file.name for file in run.pictures}
-    assert {one["run"] for one in (*kept.of("metric"), *kept.of("artifact"), *kept.of("end"))} == {"run-1"}
+    assert {item["file"] for item in kept.of("artifact")} == {file.name for file in run.pictures}
+    assert {item["run"] for item in (*kept.of("metric"), *kept.of("artifact"), *kept.of("end"))} == {"run-1"}
     assert len(kept.of("end")) == 1
 
 
@@ -43,7 +43,7 @@ def test_a_run_that_goes_on_goes_on_there(
     simulate(small_job("fedavg", rounds=1), tmp_path / "tracked", track="mlflow=http://here")
     simulate(small_job("fedavg", rounds=2), tmp_path / "tracked", track="mlflow=http://here", resume=True)
     assert len(kept.of("run")) == 1
-    assert [(one["run"], one["step"]) for one in kept.of("metric") if one["key"] == "dice"] == [
+    assert [(item["run"], item["step"]) for item in kept.of("metric") if item["key"] == "dice"] == [
         ("run-1", 1),
         ("run-1", 2),
     ]
@@ -72,7 +72,7 @@ def test_numbers_settings_and_pictures_reach_weights_and_biases(
     assert (begun["project"], begun["mode"], begun["config"]["rounds"]) == ("annotations", "offline", 2)
     assert (pictured["project"], pictured["id"]) == ("annotations", begun["id"])
     logged = kept.of("log")
-    scores = {one["step"]: one["values"]["dice"] for one in logged if "dice" in one["values"]}
+    scores = {item["step"]: item["values"]["dice"] for item in logged if "dice" in item["values"]}
     assert scores == {record.round: record.main_score for record in run.summary.rounds}
     assert set(logged[-1]["values"].values()) == {file.name for file in run.pictures}
     assert len(kept.of("end")) == 2

@@ -223,7 +223,7 @@ def test_fields_of_the_jobs_own_method_leave_and_nothing_else(ran: Ran) -> None:
             else:
                 assert dxo["kind"] == "METRICS"
                 sent |= set(dxo["data"]) - {"refused"}
-            assert any(sent <= set(registry.of_task(one)) for one in tasks) or not sent, (task, sent)
+            assert any(sent <= set(registry.of_task(item)) for item in tasks) or not sent, (task, sent)
             seen |= sent
             results += 1
             unknown = {name for name in headers if not name.startswith(SWARM_HEADERS_BEGIN)} - FRAMEWORK_HEADERS
@@ -241,8 +241,8 @@ def test_fields_of_the_jobs_own_method_leave_and_nothing_else(ran: Ran) -> None:
 
 def _public_properties(headers: Mapping[str, Any]) -> Mapping[str, Any]:
     context = headers.get("__peer_ctx__") or {}
-    found: Mapping[str, Any] = context.get("props") or {}
-    return found
+    result: Mapping[str, Any] = context.get("props") or {}
+    return result
 
 
 def test_nvflares_own_messages_are_known(ran: Ran) -> None:

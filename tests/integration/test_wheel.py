@@ -153,14 +153,14 @@ def test_the_quick_start_runs_outside_the_repository(installed: Run) -> None:
     assert str(ROOT) not in module
     assert installed("fedannot", "--version") == installed("python", "-m", "fedannot", "--version")
     assert "fedaaai" in installed("fedannot", "jobs")
-    changes = [word for one in SMALL for word in ("--set", one)]
+    changes = [word for item in SMALL for word in ("--set", item)]
     said = installed("fedannot", "simulate", "fedaaai", *changes, "--out", "run")
     assert "Model, summary and pictures: run" in said
     read = "import json; print(json.load(open('run/summary.json'))['method'])"
     assert installed("python", "-c", read).strip() == "feda3i"
     installed("fedannot", "bundle", "export", "run", "--out", "bundle")
-    found = installed("python", "-c", "print(open('bundle/configs/metadata.json').read())")
-    assert json.loads(found)["fedannot"]["method"] == "feda3i"
+    result = installed("python", "-c", "print(open('bundle/configs/metadata.json').read())")
+    assert json.loads(result)["fedannot"]["method"] == "feda3i"
     # A copy to change, which NVFlare's own simulator takes as well.
     assert "mine/fedavg" in installed("fedannot", "jobs", "copy", "fedavg", "mine")
     installed("fedannot", "deploy", "job", "mine/fedavg", "--sites", "a,b", "--out", "deployed")

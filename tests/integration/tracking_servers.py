@@ -28,7 +28,7 @@ class Kept:
     def of(self, what: str) -> list[dict[str, Any]]:
         """Return everything of a kind, in the order in which it came."""
         lines = self._file.read_text(encoding="utf-8").splitlines() if self._file.is_file() else []
-        return [found for line in lines if (found := json.loads(line))["what"] == what]
+        return [result for line in lines if (result := json.loads(line))["what"] == what]
 
 
 def _installed(monkeypatch: pytest.MonkeyPatch, name: str, **content: Any) -> None:
@@ -54,7 +54,7 @@ def _mlflow_client(kept: Kept) -> type:
             self._uri = tracking_uri
 
         def get_experiment_by_name(self, name: str) -> Any:
-            known = [one for one in kept.of("experiment") if one["name"] == name]
+            known = [item for item in kept.of("experiment") if item["name"] == name]
             return SimpleNamespace(experiment_id="7") if known else None
 
         def create_experiment(self, name: str) -> str:

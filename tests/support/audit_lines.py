@@ -44,8 +44,8 @@ def _rows(tables: tuple[ParameterTable, ...]) -> Iterator[str]:
 
 def lines_of_audit(audit: SiteAudit) -> list[str]:
     """What the site's page says."""
-    reported = [" | ".join((one.words, one.sentence, one.figures, one.reason)) for one in shown_conclusions(audit)]
+    reported = [" | ".join((item.words, item.sentence, item.figures, item.reason)) for item in shown_conclusions(audit)]
     lines = [headline(audit), *reported, *next_steps(audit, None), detection_sentence(audit)]
     lines.append(reference_model_in_words(audit.predicted_by))
-    findings = [finding_in_words(one) for case in audit.cases for one in case.findings]
+    findings = [finding_in_words(finding) for case in audit.cases for finding in case.findings]
     return [*lines, *dict.fromkeys(findings)]

@@ -7,12 +7,12 @@ from typing import Any
 
 def findings(out: Path) -> dict[str, dict[str, Any]]:
     """What lies at each site, without the time and the place; all arrays that it names are there."""
-    found = {}
+    result = {}
     for file in sorted(out.glob("**/audit/findings.json")):
         audit = json.loads(file.read_text(encoding="utf-8"))
         assert all((file.parent / case["arrays"]).is_file() for case in audit["cases"] if case["arrays"])
-        found[audit["site"]] = {key: value for key, value in audit.items() if key not in ("made", "data")}
-    return found
+        result[audit["site"]] = {key: value for key, value in audit.items() if key not in ("made", "data")}
+    return result
 
 
 def assert_no_case_at_the_server(out: Path, count: int) -> None:

@@ -95,5 +95,5 @@ def accessibility_faults(browser: Any) -> list[str]:
         pytest.skip(f"needs axe-core: set {AXE_VARIABLE} to its axe.min.js")
     browser.execute_script(Path(file).read_text(encoding="utf-8"))
     browser.set_script_timeout(60)
-    found = browser.execute_async_script("axe.run().then((result) => arguments[0](result.violations))")
-    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found]
+    result = browser.execute_async_script("axe.run().then((result) => arguments[0](result.violations))")
+    return [f"{item['id']}: {item['nodes'][0]['html']}" for item in result]

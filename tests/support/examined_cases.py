@@ -47,11 +47,11 @@ def site(count=12, seed=100):
 
 def measured(kind, cases):
     """What a kind measures of cases, and what is typical among them."""
-    found = [kind.suspicions(case) for case in cases]
-    return found, kind.typical([one for of_case in found for one in of_case])
+    result = [kind.suspicions(case) for case in cases]
+    return result, kind.typical([item for of_case in result for item in of_case])
 
 
 def scores(kind, cases):
     """The score of each case."""
-    found, typical = measured(kind, cases)
-    return [kind.of_case([kind.score(one, typical) for one in of_case]) for of_case in found]
+    result, typical = measured(kind, cases)
+    return [kind.of_case([kind.score(item, typical) for item in of_case]) for of_case in result]

@@ -71,12 +71,12 @@ class Needles:
 
     def add_bytes(self, name: str, content: bytes) -> None:
         """Add windows of bytes, at places that are spread evenly; a constant one, of background, tells nothing."""
-        found = 0
+        result = 0
         for start in range(0, len(content) - WINDOW + 1, max(WINDOW, (len(content) - WINDOW) // (8 * PLACES))):
             window = content[start : start + WINDOW]
-            if len(set(window)) >= TELLING and found < PLACES:
+            if len(set(window)) >= TELLING and result < PLACES:
                 self.windows[window] = name
-                found += 1
+                result += 1
 
     def add_planes(self, images: NDArray[np.float32]) -> None:
         """Add images ``(N, H, W)`` to be compared by their correlation."""
@@ -153,15 +153,15 @@ def leaks_in(folder: Path, needles: Needles, skip: Collection[str] = ()) -> list
         needles: what is searched for.
         skip: names of entries of the folder that are left out.
     """
-    found = []
+    result = []
     for file in sorted(folder.rglob("*")):
         place = file.relative_to(folder)
         if place.parts[0] in skip or file.is_symlink():
             continue
-        found += [f"{place}: its name is that of {name}" for name in _texts(str(place).encode(), needles)]
+        result += [f"{place}: its name is that of {name}" for name in _texts(str(place).encode(), needles)]
         if file.is_file():
-            found += [f"{place}{where}" for where in _leaks(file.read_bytes(), needles, DEPTH)]
-    return found
+            result += [f"{place}{where}" for where in _leaks(file.read_bytes(), needles, DEPTH)]
+    return result
 
 
 def _texts(content: bytes, needles: Needles) -> set[str]:
@@ -183,14 +183,14 @@ def _leaks(content: bytes, needles: Needles, depth: int) -> Iterator[str]:
 
 def _pixels(content: bytes, needles: Needles) -> set[str]:
     """Whose windows are somewhere in bytes: looked up by how they begin, then compared."""
-    found = set()
+    result = set()
     for start in range(min(8, max(len(content) - 7, 0))):
         words = np.frombuffer(content, np.uint64, (len(content) - start) // 8, start)
         for index in np.flatnonzero(np.isin(words, needles.beginnings)):
             place = start + 8 * int(index)
             if (name := needles.windows.get(content[place : place + WINDOW])) is not None:
-                found.add(name)
-    return found
+                result.add(name)
+    return result
 
 
 def _unpacked(content: bytes) -> Iterator[tuple[str, bytes]]:

@@ -64,23 +64,23 @@ def numbers() -> dict[str, Any]:
     from fedannot.apps.wording.steps import next_steps
     from fedannot.custom.run.reading import read_summary_file
 
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for file in sorted(FILES.glob("a*.json")):
         summary = read_summary_file(file)
         tables = _channels(summary)
         if summary.method.startswith("audit"):
             report = federation_report(summary)
-            found[f"{file.stem} lead"], tables = dataclasses.asdict(report.lead), (*tables, *report.tables)
+            result[f"{file.stem} lead"], tables = dataclasses.asdict(report.lead), (*tables, *report.tables)
         rows = [dataclasses.asdict(row) for table in tables for row in table.rows]
         kept = [{key: value for key, value in row.items() if key not in ("would", "reason")} for row in rows]
         # Where points and lines lie; titles are texts.
         charts = [re.findall(r'(?:class|[cxy][12xy]?)="[^"]*"', str(bias_chart(table))) for table in tables]
-        found[file.stem] = [kept, charts]
+        result[file.stem] = [kept, charts]
     for name, audit in audits().items():
         kind, of = leading(audit)
-        styles = [one.style for one in shown_conclusions(audit)]
-        found[name] = [kind, [one.model_dump(mode="json") for one in of], styles, len(next_steps(audit, None))]
-    return found
+        styles = [item.style for item in shown_conclusions(audit)]
+        result[name] = [kind, [item.model_dump(mode="json") for item in of], styles, len(next_steps(audit, None))]
+    return result
 
 
 def audits() -> dict[str, Any]:
@@ -111,7 +111,9 @@ def audits() -> dict[str, Any]:
         "nothing": [],
     }
     return {
-        name: SiteAudit.model_validate(base | {"conclusions": [Conclusion.model_validate(one) for one in conclusions]})
+        name: SiteAudit.model_validate(
+            base | {"conclusions": [Conclusion.model_validate(conclusion) for conclusion in conclusions]}
+        )
         for name, conclusions in cases.items()
     }
 

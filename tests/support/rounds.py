@@ -58,7 +58,7 @@ def round_of(
         number=number,
         params={},
         blocks=blocks,
-        history=[as_record(one) for one in history],
+        history=[as_record(item) for item in history],
         num_samples=num_samples or {},
         bounds=InfluenceBounds(InfluenceSettings.model_validate(influence or {}), sentences.append),
         ask=ask,

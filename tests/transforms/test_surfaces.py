@@ -27,8 +27,8 @@ def test_distances_to_a_disc_are_those_to_its_circle(radius, away):
     for _ in range(10):
         centre = generator.uniform(30, 34, 2)
         surface = surface_of_mask(distance_from(centre, (64, 64), (1, 1)) <= radius)
-        found = surface.signed_distances(on_sphere(generator, centre, radius + away))
-        errors.append(found.mean() - away)
+        result = surface.signed_distances(on_sphere(generator, centre, radius + away))
+        errors.append(result.mean() - away)
     assert abs(np.mean(errors)) < 0.1
 
 
@@ -38,8 +38,8 @@ def test_distances_to_a_ball_are_in_millimetres(away):
     shape, spacing, radius = (48, 48, 24), (1.0, 1.0, 2.0), 14.0
     centre = np.array([23.2, 24.1, 23.4])
     surface = surface_of_mask(distance_from(centre, shape, spacing) <= radius, spacing)
-    found = surface.signed_distances(on_sphere(generator, centre, radius + away))
-    assert abs(found.mean() - away) < 0.15
+    result = surface.signed_distances(on_sphere(generator, centre, radius + away))
+    assert abs(result.mean() - away) < 0.15
 
 
 def test_distances_agree_with_brute_force_over_the_edges_between_pixels():
@@ -61,10 +61,10 @@ def test_distances_agree_with_brute_force_over_the_edges_between_pixels():
         places = np.argwhere(np.ones_like(inside)).astype(float)
         brute = np.array([min(math.dist(place, edge) for edge in edges) for place in places])
         brute = np.where(inside.ravel(), -brute, brute)
-        found = surface_of_mask(inside).signed_distances(places)
+        result = surface_of_mask(inside).signed_distances(places)
         # The staircase itself is up to half a pixel from a smooth contour, a corner cut off a little more.
-        assert np.abs(found - brute).max() < 1.0
-        assert abs((found - brute).mean()) < 0.15
+        assert np.abs(result - brute).max() < 1.0
+        assert abs((result - brute).mean()) < 0.15
 
 
 def test_a_single_pixel_has_a_contour():

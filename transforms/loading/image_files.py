@@ -112,21 +112,21 @@ def map_mask(values: Labels, labels: Mapping[int, int], file: Path) -> Classes:
     Raises:
         DataError: if the mask has a value that is not mapped; the text says what was found and what to write.
     """
-    found = distinct_values(values)
-    unknown = [int(value) for value in found if int(value) not in labels]
+    result = distinct_values(values)
+    unknown = [int(value) for value in result if int(value) not in labels]
     if unknown:
         raise DataError(
-            f"{file}: found the label values {show_values(found)}, expected only {show_values(sorted(labels))}. "
+            f"{file}: found the label values {show_values(result)}, expected only {show_values(sorted(labels))}. "
             f"{_advice(file, unknown, labels)}"
         )
-    if not _fits_table(found):
+    if not _fits_table(result):
         classes = np.zeros(values.shape, dtype=np.uint8)
-        for value in found:
+        for value in result:
             classes[values == value] = labels[int(value)]
         return classes
-    table = np.zeros(found[-1] - found[0] + 1, dtype=np.uint8)
-    table[found - found[0]] = [labels[int(value)] for value in found]
-    mapped: Classes = table[values - found[0] if found[0] else values]
+    table = np.zeros(result[-1] - result[0] + 1, dtype=np.uint8)
+    table[result - result[0]] = [labels[int(value)] for value in result]
+    mapped: Classes = table[values - result[0] if result[0] else values]
     return mapped
 
 
@@ -139,8 +139,8 @@ def distinct_values(values: Labels) -> Labels:
         return np.unique(values)
     # In the order of the memory, or a volume's axes would be turned around.
     counts = np.bincount((values - ends[0] if ends[0] else values).ravel(order="K"))
-    found: Labels = np.flatnonzero(counts) + ends[0]
-    return found
+    result: Labels = np.flatnonzero(counts) + ends[0]
+    return result
 
 
 def value_counts(values: Labels) -> dict[int, int]:
@@ -149,8 +149,8 @@ def value_counts(values: Labels) -> dict[int, int]:
         return {}
     ends = np.array([values.min(), values.max()], dtype=np.int64)
     if not _fits_table(ends):
-        found, counts = np.unique(values, return_counts=True)
-        return dict(zip(found.tolist(), counts.tolist(), strict=True))
+        result, counts = np.unique(values, return_counts=True)
+        return dict(zip(result.tolist(), counts.tolist(), strict=True))
     table = np.bincount((values - ends[0] if ends[0] else values).ravel(order="K"))
     return {int(place + ends[0]): int(table[place]) for place in np.flatnonzero(table)}
 

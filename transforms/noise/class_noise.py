@@ -49,10 +49,10 @@ class ClassNoise:
         Raises:
             ValueError: when the text has another form, or the rate is out of range.
         """
-        found = re.fullmatch(r"([SPC]?)(\d+(?:\.\d+)?)%?", text.strip())
-        if found is None or (not found[1] and float(found[2]) != 0) or float(found[2]) > 100:
+        result = re.fullmatch(r"([SPC]?)(\d+(?:\.\d+)?)%?", text.strip())
+        if result is None or (not result[1] and float(result[2]) != 0) or float(result[2]) > 100:
             raise ValueError(f"Found the label noise {text!r}; expected {_EXPECTED_FORM}.")
-        return cls(_KINDS[found[1] or "S"], float(found[2]) / 100)
+        return cls(_KINDS[result[1] or "S"], float(result[2]) / 100)
 
     @classmethod
     def parse_sites(cls, text: str) -> tuple[ClassNoise, ...]:
@@ -96,6 +96,8 @@ class ClassNoise:
         if self.kind == "pairflip":
             return [[(label + 1) % num_classes] for label in range(num_classes)]
         if confusions is None or len(confusions) != num_classes:
-            found = "none" if confusions is None else str(len(confusions))
-            raise ValueError(f"Clinical noise needs what each of {num_classes} classes is mistaken for; found {found}.")
+            result = "none" if confusions is None else str(len(confusions))
+            raise ValueError(
+                f"Clinical noise needs what each of {num_classes} classes is mistaken for; found {result}."
+            )
         return confusions

@@ -151,11 +151,11 @@ def _lesions(array: Array) -> list[_Lesions]:
 
 
 def _dropped(array: Array, lesions: Sequence[_Lesions], params: MissingLesionsParams) -> Array:
-    found = [of_label.label for of_label in lesions for _ in range(of_label.count)]
-    if params.mask_shape != array.shape or params.label.tolist() != found:
+    result = [of_label.label for of_label in lesions for _ in range(of_label.count)]
+    if params.mask_shape != array.shape or params.label.tolist() != result:
         raise ValueError(
             f"The parameters were drawn for another mask: expected the shape {params.mask_shape} with "
-            f"{len(params.label)} lesions, found {array.shape} with {len(found)} lesions or other labels. "
+            f"{len(params.label)} lesions, found {array.shape} with {len(result)} lesions or other labels. "
             "Replay a corruption on the complete mask it was made from."
         )
     incomplete = np.zeros_like(array)

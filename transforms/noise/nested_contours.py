@@ -104,8 +104,8 @@ def mask_contours(mask: Array, reach: float) -> MaskContours:
     labels = tuple(outermost_first(planes))
     structures: list[Structure] = []
     for index in range(planes.shape[2]):
-        found = [_structure(planes[:, :, index], index, item, labels, reach) for item in _objects(planes, index)]
-        structures += sorted(found, key=lambda structure: labels.index(structure.labels[0]))
+        result = [_structure(planes[:, :, index], index, item, labels, reach) for item in _objects(planes, index)]
+        structures += sorted(result, key=lambda structure: labels.index(structure.labels[0]))
     return MaskContours(labels, tuple(structures))
 
 
@@ -125,7 +125,7 @@ def outermost_first(planes: Array) -> list[int]:
     outside, order = [0], []
     remaining = list(range(1, len(labels) + 1))
     while remaining:
-        shares = [faces[one, outside].sum() / max(faces[one].sum(), 1) for one in remaining]
+        shares = [faces[item, outside].sum() / max(faces[item].sum(), 1) for item in remaining]
         facing = [one for one, share in zip(remaining, shares, strict=True) if share >= _FACING]
         chosen = facing[0] if facing else remaining[int(np.argmax(shares))]
         order.append(labels[chosen - 1])

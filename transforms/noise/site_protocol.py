@@ -84,16 +84,16 @@ class SiteProtocol:
         """
         if text.strip() == "0":
             return cls()
-        found = re.fullmatch(r"([CD])(?:\(([^()]*)\))?", re.sub(r"\s", "", text))
+        result = re.fullmatch(r"([CD])(?:\(([^()]*)\))?", re.sub(r"\s", "", text))
         try:
-            numbers = [float(part) for part in found[2].split(",")] if found and found[2] is not None else []
+            numbers = [float(part) for part in result[2].split(",")] if result and result[2] is not None else []
         except ValueError:
-            found = None
-        if found is None or len(numbers) > len(_PARAMETERS):
+            result = None
+        if result is None or len(numbers) > len(_PARAMETERS):
             raise ValueError(f"Found the protocol {text!r}; expected {_EXPECTED_FORM}.")
         given: dict[str, Any] = dict(zip(_PARAMETERS, numbers, strict=False))
         try:
-            return cls("C" if found[1] == "C" else "D", **given)
+            return cls("C" if result[1] == "C" else "D", **given)
         except ValueError as error:
             raise ValueError(f"Found the protocol {text!r}: {error}") from None
 

@@ -26,8 +26,8 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     if not files:
         return checked(SourceDataset("msd", "segmentation", True, ()), listing, EXPECTED)
     if len(files) > 1:
-        found = ", ".join(listing.shown(file) for file in files)
-        raise DataError(f"{folder}: found {found}; expected the folder of one task, with one dataset.json.")
+        result = ", ".join(listing.shown(file) for file in files)
+        raise DataError(f"{folder}: found {result}; expected the folder of one task, with one dataset.json.")
     content = read_json(files[0], _CONTENT)
     labels, classes = _classes(content, files[0])
     cases, skipped = _cases(content, files[0], listing)

@@ -25,9 +25,9 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     """
     del seed  # Nothing here is random.
     listing = list_files(folder)
-    found = [(f"{listing.section(file)}/", file) for file in listing.files]
-    images = [(section + match[1], file) for section, file in found if (match := _IMAGE.fullmatch(file.name.lower()))]
-    masks = [(section + match[1], file) for section, file in found if (match := _MASK.fullmatch(file.name.lower()))]
+    result = [(f"{listing.section(file)}/", file) for file in listing.files]
+    images = [(section + match[1], file) for section, file in result if (match := _IMAGE.fullmatch(file.name.lower()))]
+    masks = [(section + match[1], file) for section, file in result if (match := _MASK.fullmatch(file.name.lower()))]
     pairs, skipped = pair_files(listing, images, masks)
     cases = tuple(
         SourceCase(pair.image, single_mask(listing, pair, skipped), section=listing.section(pair.image))

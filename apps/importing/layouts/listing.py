@@ -50,9 +50,9 @@ class Listing:
     def section(self, file: Path) -> Section | None:
         """Return the section that the nearest folder above a file names, such as ``Test`` or ``Training Set``."""
         for name in reversed(file.relative_to(self.folder).parts[:-1]):
-            found = _SECTION.search(name.lower())
-            if found:
-                return _SECTIONS[found[1]]
+            result = _SECTION.search(name.lower())
+            if result:
+                return _SECTIONS[result[1]]
         return None
 
     def named(self, root: Path, name: str, written_in: Path) -> Path | None:
@@ -94,8 +94,8 @@ def list_files(folder: Path) -> Listing:
         DataError: if there is no such folder.
     """
     if not folder.is_dir():
-        found = "a file; if it is an archive, unpack it" if folder.exists() else "no such folder"
-        raise DataError(f"{folder}: found {found}; expected the folder of a data set.")
+        result = "a file; if it is an archive, unpack it" if folder.exists() else "no such folder"
+        raise DataError(f"{folder}: found {result}; expected the folder of a data set.")
     files: list[Path] = []
     refused: list[str] = []
     inside = folder.resolve()
@@ -185,10 +185,10 @@ def checked(dataset: SourceDataset, listing: Listing, expected: str) -> SourceDa
     if not dataset.cases:
         shown = ", ".join(listing.shown(file) for file in listing.files[:_SHOWN_FILES])
         more = ", …" if len(listing.files) > _SHOWN_FILES else ""
-        found = f"{len(listing.files)} files: {shown}{more}" if listing.files else "no files"
+        result = f"{len(listing.files)} files: {shown}{more}" if listing.files else "no files"
         first = f" Left out first: {skipped[0]}." if skipped else ""
         raise DataError(
-            f"{listing.folder}: found no case of {dataset.name} ({found}); expected {expected}. "
+            f"{listing.folder}: found no case of {dataset.name} ({result}); expected {expected}. "
             f"If there are archives, unpack them.{first}"
         )
     cases = dataset.cases

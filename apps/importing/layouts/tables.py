@@ -32,8 +32,8 @@ def read_table(file: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     header = next(rows, [])
     missing = [column for column in columns if column not in header]
     if missing:
-        found = ", ".join(filter(None, header)) or "none"
-        raise DataError(f"{file}: found the columns {found}; expected also {', '.join(missing)}.")
+        result = ", ".join(filter(None, header)) or "none"
+        raise DataError(f"{file}: found the columns {result}; expected also {', '.join(missing)}.")
     places = {column: place for place, column in enumerate(header) if column in columns}
     table: list[dict[str, str]] = []
     for row in rows:

@@ -28,13 +28,13 @@ class Boundary(Kind[Mapping[int, TypicalContours]]):
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
         """Measure every annotated object of at least five pixels."""
-        part, found = case.part, []
+        part, result = case.part, []
         if part is None:
             return []
         for label in range(1, case.num_classes + 1):
             predicted = part.objects(label).predicted
             for _, partner, inside, evidence in contour_evidence(case, part, label):
-                found.append(
+                result.append(
                     suspicion_of(
                         case.index,
                         part,
@@ -45,21 +45,21 @@ class Boundary(Kind[Mapping[int, TypicalContours]]):
                         with_predicted=None if partner is None else predicted == partner,
                     )
                 )
-        return found
+        return result
 
     def typical(self, given: Sequence[Suspicion]) -> Mapping[int, TypicalContours]:
         """Return what is typical, class by class."""
         by_label: dict[int, list[ContourEvidence]] = {}
-        for one in given:
-            by_label.setdefault(one.labels[0], []).append(one.features)
+        for item in given:
+            by_label.setdefault(item.labels[0], []).append(item.features)
         return {label: TypicalContours.of(evidence) for label, evidence in by_label.items()}
 
     def score(self, suspicion: Suspicion, typical: Mapping[int, TypicalContours]) -> float:
         """Return the score of the geometric mean of both measures."""
-        found = _displacement(suspicion, typical)
-        if found is None:
+        result = _displacement(suspicion, typical)
+        if result is None:
             return 0.0
-        amount, deviation = found
+        amount, deviation = result
         measure = abs(amount) * math.sqrt(
             1
             / (
@@ -73,8 +73,8 @@ class Boundary(Kind[Mapping[int, TypicalContours]]):
 
     def amount(self, suspicion: Suspicion, typical: Mapping[int, TypicalContours]) -> float | None:
         """Return δ: by how far the contour lies too far outside."""
-        found = _displacement(suspicion, typical)
-        return None if found is None else found[0]
+        result = _displacement(suspicion, typical)
+        return None if result is None else result[0]
 
     def suggestion(
         self, suspicion: Suspicion, typical: Mapping[int, TypicalContours], masks: CaseMasks
@@ -88,13 +88,13 @@ class Boundary(Kind[Mapping[int, TypicalContours]]):
         given = suspicion.place.of(masks.annotation)
         own = object_at(masks.annotation, suspicion, label)
         if math.isnan(suspicion.features.by_model):
-            found = _moved(own, -(self.amount(suspicion, typical) or 0.0), masks.spacing)
+            result = _moved(own, -(self.amount(suspicion, typical) or 0.0), masks.spacing)
         else:
-            found = object_at(masks.predicted, suspicion, label)
+            result = object_at(masks.predicted, suspicion, label)
             if abs(typical[label].offset) >= THRESHOLDS.min_followed_offset:
-                found = _moved(found, typical[label].offset, masks.spacing)
+                result = _moved(result, typical[label].offset, masks.spacing)
         rest = np.where(own, np.uint8(0), given)
-        return np.where((rest == 0) & found, np.uint8(label), rest)
+        return np.where((rest == 0) & result, np.uint8(label), rest)
 
 
 def _displacement(suspicion: Suspicion, typical: Mapping[int, TypicalContours]) -> tuple[float, float] | None:

@@ -32,7 +32,7 @@ class Confused(Kind[None]):
         """Measure every annotated object that the model sees at all."""
         if case.num_classes < 2:
             return []
-        part, found = case.part, []
+        part, result = case.part, []
         if part is None:
             return []
         log_p = np.log(np.maximum(np.asarray(part.predicted.probabilities, np.float64), _SMALLEST_PROBABILITY))
@@ -47,8 +47,8 @@ class Confused(Kind[None]):
                 others = np.where(np.arange(1, case.num_classes + 1) == label, -np.inf, means)
                 other = int(others.argmax()) + 1
                 difference = float(others.max() - means[label - 1])
-                found.append(suspicion_of(case.index, part, inside, (difference,), (label, other), annotated=True))
-        return found
+                result.append(suspicion_of(case.index, part, inside, (difference,), (label, other), annotated=True))
+        return result
 
     def typical(self, given: Sequence[Suspicion]) -> None:
         """Return nothing: the model's probabilities are enough."""

@@ -22,7 +22,7 @@ class Empty(Kind[float]):
 
     def typical(self, given: Sequence[Suspicion]) -> float:
         """Return the fraction of the cases with an annotation; 0 of too few cases."""
-        return sum(one.features for one in given) / len(given) if len(given) >= THRESHOLDS.min_cases_of_empty else 0.0
+        return sum(item.features for item in given) / len(given) if len(given) >= THRESHOLDS.min_cases_of_empty else 0.0
 
     def score(self, suspicion: Suspicion, typical: float) -> float:
         """Return that share for an empty annotation."""

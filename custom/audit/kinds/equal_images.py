@@ -36,8 +36,8 @@ class EqualImages(Kind[dict[str, list[Suspicion]]]):
     def typical(self, given: Sequence[Suspicion]) -> dict[str, list[Suspicion]]:
         """Return the cases of every image."""
         cases: dict[str, list[Suspicion]] = {}
-        for one in given:
-            cases.setdefault(one.features.image, []).append(one)
+        for item in given:
+            cases.setdefault(item.features.image, []).append(item)
         return cases
 
     def score(self, suspicion: Suspicion, typical: dict[str, list[Suspicion]]) -> float:

@@ -19,11 +19,13 @@ class Misaligned(Kind[None]):
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
         """Measure the whole case."""
-        found = alignment(case.whole)
-        if found is None:
+        result = alignment(case.whole)
+        if result is None:
             return []
         return [
-            Suspicion(case.index, found, disagreement=1 - min(found.dice, 1.0), uncertainty=2 * (1 - found.confidence))
+            Suspicion(
+                case.index, result, disagreement=1 - min(result.dice, 1.0), uncertainty=2 * (1 - result.confidence)
+            )
         ]
 
     def typical(self, given: Sequence[Suspicion]) -> None:

@@ -52,7 +52,7 @@ class Missing(Kind[RealObjects]):
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
         """Measure every predicted object of at least five pixels."""
-        part, found = case.part, []
+        part, result = case.part, []
         if part is None:
             return []
         for label in range(1, case.num_classes + 1):
@@ -76,8 +76,8 @@ class Missing(Kind[RealObjects]):
                     _distance(inside, other),
                     float(probability[box][inside[box]].max()),
                 )
-                found.append(suspicion_of(case.index, part, inside, features, (label,), annotated=False))
-        return found
+                result.append(suspicion_of(case.index, part, inside, features, (label,), annotated=False))
+        return result
 
     def typical(self, given: Sequence[Suspicion]) -> RealObjects:
         """Fit P(real) to the site's predicted objects."""
@@ -86,8 +86,8 @@ class Missing(Kind[RealObjects]):
             if one.features[0]:
                 sizes.setdefault(one.labels[0], []).append(one.pixels or 1.0)
         pixels = {label: float(np.median(of_label)) for label, of_label in sizes.items()}
-        table = np.array([_row(one, pixels) for one in given]).reshape(-1, len(_BEFORE))
-        real = np.array([bool(one.features[0]) for one in given])
+        table = np.array([_row(item, pixels) for item in given]).reshape(-1, len(_BEFORE))
+        real = np.array([bool(item.features[0]) for item in given])
         return RealObjects(_fitted(table, real), pixels)
 
     def score(self, suspicion: Suspicion, typical: RealObjects) -> float:
@@ -120,18 +120,18 @@ class Missing(Kind[RealObjects]):
         for one in measured:
             by_label.setdefault(one.suspicion.labels[0], []).append(one)
         scored = {
-            label: [(one, self.score(one.suspicion, typical), bool(one.suspicion.features[0])) for one in of_label]
+            label: [(item, self.score(item.suspicion, typical), bool(item.suspicion.features[0])) for item in of_label]
             for label, of_label in by_label.items()
         }
-        found = (left_out(scored[label], names[label]) for label in sorted(scored))
-        return tuple(one for one in found if one is not None)
+        result = (left_out(scored[label], names[label]) for label in sorted(scored))
+        return tuple(item for item in result if item is not None)
 
     def suggestion(self, suspicion: Suspicion, typical: RealObjects, masks: CaseMasks) -> Classes | None:
         """Return the annotation with the predicted object."""
         assert suspicion.place is not None
         given = suspicion.place.of(masks.annotation)
-        found = object_at(masks.predicted, suspicion, suspicion.labels[0])
-        return np.where((given == 0) & found, np.uint8(suspicion.labels[0]), given)
+        result = object_at(masks.predicted, suspicion, suspicion.labels[0])
+        return np.where((given == 0) & result, np.uint8(suspicion.labels[0]), given)
 
 
 def _row(suspicion: Suspicion, pixels: dict[int, float]) -> Floats:
@@ -153,8 +153,8 @@ def _fitted(table: Floats, real: Booleans) -> Floats:
         misfit = np.logaddexp(0.0, np.where(real, -logits, logits))
         return float(misfit.sum() + THRESHOLDS.missing_firmness * ((weights - _BEFORE) ** 2).sum())
 
-    found: Floats = optimize.minimize(loss, _BEFORE, method="L-BFGS-B").x
-    return found
+    result: Floats = optimize.minimize(loss, _BEFORE, method="L-BFGS-B").x
+    return result
 
 
 def _distance(inside: Booleans, other: Booleans) -> float:

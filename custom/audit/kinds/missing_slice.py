@@ -35,7 +35,7 @@ class MissingSlice(Kind[None]):
         if volume.ndim != 3:
             return []
         is_sliced = case.annotation.ndim == 3
-        found = []
+        result = []
         for label in range(1, case.num_classes + 1):
             for index, inside, share in _gaps(volume == label):
                 plane = bounding_box(inside)
@@ -49,10 +49,10 @@ class MissingSlice(Kind[None]):
                     start, stop = zip(*((side.start, side.stop) for side in plane), strict=True)
                     place = Place(sample=0, start=(*start, index), stop=(*stop, index + 1))
                 pixels = float(np.count_nonzero(inside))
-                found.append(
+                result.append(
                     Suspicion(case.index, share, place, (label, *annotated_reference_level(place)), (label,), pixels)
                 )
-        return found
+        return result
 
     def typical(self, given: Sequence[Suspicion]) -> None:
         """Return nothing: a gap is a gap."""

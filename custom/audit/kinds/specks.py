@@ -24,7 +24,7 @@ class Specks(Kind[dict[int, float]]):
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
         """Measure the size of every annotated object, but for tiny ones that another object of the class is near."""
-        part, found = case.part, []
+        part, result = case.part, []
         if part is None:
             return []
         for label in range(1, case.num_classes + 1):
@@ -38,18 +38,18 @@ class Specks(Kind[dict[int, float]]):
                     continue
                 place = part.place(box)
                 pixels = float(np.count_nonzero(labelled[box] == number))
-                found.append(
+                result.append(
                     Suspicion(
                         case.index, None, place, (place.sample, *place.start, *place.stop), (label,), pixels=pixels
                     )
                 )
-        return found
+        return result
 
     def typical(self, given: Sequence[Suspicion]) -> dict[int, float]:
         """Return the median size of the objects of each class."""
         sizes: dict[int, list[float]] = {}
-        for one in given:
-            sizes.setdefault(one.labels[0], []).append(one.pixels or 0.0)
+        for item in given:
+            sizes.setdefault(item.labels[0], []).append(item.pixels or 0.0)
         return {label: float(np.median(of_label)) for label, of_label in sizes.items()}
 
     def score(self, suspicion: Suspicion, typical: dict[int, float]) -> float:

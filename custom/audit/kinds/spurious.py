@@ -25,7 +25,7 @@ class Spurious(Kind[None]):
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
         """Measure every annotated object of at least five pixels; smaller ones are specks."""
-        part, found = case.part, []
+        part, result = case.part, []
         if part is None:
             return []
         foreground = 1 - np.asarray(part.predicted.probabilities[0], dtype=np.float64)
@@ -38,8 +38,8 @@ class Spurious(Kind[None]):
                     continue
                 is_lone = set(np.unique(part.of_any_class.annotated[inside]).tolist()) <= lone
                 features = (float(foreground[inside].mean()), float(is_lone))
-                found.append(suspicion_of(case.index, part, inside, features, (label,), annotated=True))
-        return found
+                result.append(suspicion_of(case.index, part, inside, features, (label,), annotated=True))
+        return result
 
     def typical(self, given: Sequence[Suspicion]) -> None:
         """Return nothing: the model's probability is enough."""

@@ -38,25 +38,25 @@ class WrongPair(Kind[dict[int, SingleFloats]]):
         whole = case.whole
         annotated = (whole.annotation != 0) & (whole.annotation != 255)
         side = THUMBNAIL_SIDES[annotated.ndim]
-        found = alignment(whole)
+        result = alignment(whole)
         features = PairFeatures(
             thumbnail(annotated.astype(np.float32), side),
             thumbnail(1 - np.asarray(whole.probabilities[0]), side),
-            found,
+            result,
         )
-        disagreement = 1.0 if found is None else 1 - min(found.dice, 1.0)
+        disagreement = 1.0 if result is None else 1 - min(result.dice, 1.0)
         return [
             Suspicion(
                 case.index,
                 features,
                 disagreement=disagreement,
-                uncertainty=0.0 if found is None else 2 * (1 - found.confidence),
+                uncertainty=0.0 if result is None else 2 * (1 - result.confidence),
             )
         ]
 
     def typical(self, given: Sequence[Suspicion]) -> dict[int, SingleFloats]:
         """Return the predictions of all cases."""
-        return {one.case: one.features.predicted for one in given}
+        return {item.case: item.features.predicted for item in given}
 
     def score(self, suspicion: Suspicion, typical: dict[int, SingleFloats]) -> float:
         """Return how much better another case's prediction fits, or that nothing does."""

@@ -79,13 +79,13 @@ def completeness_without_effect(completeness: float, lesions: Sequence[int]) -> 
         completeness: the fraction of each mask's lesions that was to stay.
         lesions: number of lesions of each mask.
     """
-    found = (
+    result = (
         f"they have at most {max(lesions)} lesions each, of which a fraction of {completeness:g} is all after "
         "rounding. Ask for a smaller share"
         if any(lesions)
         else "none has a lesion. Leave the site its annotations"
     )
-    return NoEffect(f"{found}, or for 1 at this site.", by_chance=False)
+    return NoEffect(f"{result}, or for 1 at this site.", by_chance=False)
 
 
 def contour_noise_without_effect(limit: tuple[float, float], scales: Sequence[float], *, is_empty: bool) -> NoEffect:

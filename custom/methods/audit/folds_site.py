@@ -58,10 +58,10 @@ class FoldsSite(FedAvgSite):
 
     def _kept(self, site: SiteView) -> dict[int, dict[str, torch.Tensor]]:
         """The models of earlier folds, as far as the site has them."""
-        found = {
+        result = {
             fold: site.kept_tensors(_folder_of(fold), site.round_number) for fold in range(self.settings.folds - 1)
         }
-        return {fold: kept[1] for fold, kept in found.items() if kept is not None}
+        return {fold: kept[1] for fold, kept in result.items() if kept is not None}
 
 
 def _folder_of(fold: int) -> str:

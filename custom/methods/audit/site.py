@@ -39,9 +39,9 @@ class AuditSite(FoldsSite):
 
         models, data, folder = self.models(network, site), site.load(TRAINING), site.run_folder / AUDIT_FOLDER
         seed = derive_seed(site.seed, site.name, "audit")
-        found = audit_site(data, models.network_of, models.inference, site.locate().folder, folder, seed=seed)
+        result = audit_site(data, models.network_of, models.inference, site.locate().folder, folder, seed=seed)
         unit: Unit = "px" if data.cases[0].spacing is None else "mm"
-        return site_report(site, data, models, self.settings, found, kinds=SEGMENTATION_KINDS, unit=unit)
+        return site_report(site, data, models, self.settings, result, kinds=SEGMENTATION_KINDS, unit=unit)
 
     def _conclude(self, site: SiteView) -> Answer:
         """Add what the federation concludes to the findings."""

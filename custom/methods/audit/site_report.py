@@ -61,7 +61,7 @@ def site_report(
             unit=unit,
             num_cases=len(data.cases),
             num_patients=len(patients),
-            left_out=tuple((one.name, one.reason) for one in data.excluded),
+            left_out=tuple((item.name, item.reason) for item in data.excluded),
             kinds=tuple(results),
             cases=tuple(cases),
         ),
@@ -90,10 +90,10 @@ def _keep_decisions(site: SiteView) -> None:
 
 def _share(kind: str, cases: Sequence[AuditedCase], num_patients: int) -> float:
     """Fraction of the patients with a finding of a kind."""
-    flagged = {case.unit for case in cases if any(one.kind == kind for one in case.findings)}
+    flagged = {case.unit for case in cases if any(finding.kind == kind for finding in case.findings)}
     return round(len(flagged) / num_patients, _DIGITS)
 
 
 def _auroc(kind: str, results: Sequence[KindResult]) -> float:
-    found = [one.auroc for one in results if one.kind == kind and one.auroc is not None]
-    return round(found[0], _DIGITS) if found else math.nan
+    result = [item.auroc for item in results if item.kind == kind and item.auroc is not None]
+    return round(result[0], _DIGITS) if result else math.nan

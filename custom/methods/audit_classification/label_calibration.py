@@ -70,5 +70,5 @@ def _fitted(known: Floats, given: Floats, wrong: float, by_chance: float) -> tup
         return float(THRESHOLDS.slope_firmness * parameters[0] ** 2 - likely)
 
     start = np.array([0.0, float(special.logit(wrong))])
-    found = optimize.minimize(loss, start, method="L-BFGS-B", bounds=[(-3.0, 3.0), (-20.0, 20.0)])
-    return float(np.exp(found.x[0])), float(found.x[1])
+    result = optimize.minimize(loss, start, method="L-BFGS-B", bounds=[(-3.0, 3.0), (-20.0, 20.0)])
+    return float(np.exp(result.x[0])), float(result.x[1])

@@ -59,8 +59,8 @@ def label_report(models: ReferenceModels, site: SiteView, settings: AuditClassif
         for index, case in enumerate(data.cases)
     ]
     worst_first = sorted(cases, key=lambda case: (-case.score, -case.disagreement, case.image))
-    found = (worst_first, [_kind_result(calibration, cases)])
-    return site_report(site, data, models, settings, found, kinds=CLASSIFICATION_KINDS, unit=None)
+    result = (worst_first, [_kind_result(calibration, cases)])
+    return site_report(site, data, models, settings, result, kinds=CLASSIFICATION_KINDS, unit=None)
 
 
 def _kind_result(calibration: Calibration, cases: list[AuditedCase]) -> KindResult:

@@ -80,11 +80,11 @@ class BiasReport:
             pixel_size=pixel,
             images=ImageStatistics(fields["num_patients"], tuple(fields[IMAGE_MEANS]), tuple(fields[IMAGE_DEVIATIONS])),
             annotated_patients=tuple(fields["annotated_patients"]),
-            offset=tuple(one.corrected() for one in offset),
+            offset=tuple(item.corrected() for item in offset),
             edges=received(EDGES, fields),
             reference=tuple(reference),
             # Between masks nothing has to be calibrated.
-            reviewed=tuple(replace(one, slope=1.0, auroc=1.0) for one in received(REVIEWED, fields)),
+            reviewed=tuple(replace(item, slope=1.0, auroc=1.0) for item in received(REVIEWED, fields)),
             completeness=_completeness(fields),
             hides_patients=MATCHED in fields,
             confused=received(CONFUSED_SHARE, fields)[0],

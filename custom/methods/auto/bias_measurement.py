@@ -176,8 +176,8 @@ def _predicted(predict: Predictor, cases: Sequence[LoadedCase]) -> list[Predicte
 def _pairs(given: Sequence[LoadedCase], reviewed: Sequence[LoadedCase]) -> list[tuple[LoadedCase, LoadedCase]]:
     """Cases that are annotated and reviewed: those of the same image file."""
     by_image = {case.files.image.resolve(): case for case in given if case.files is not None}
-    found = [(by_image.get(case.files.image.resolve()), case) for case in reviewed if case.files is not None]
-    return [(one, other) for one, other in found if one is not None and one.label.shape == other.label.shape]
+    result = [(by_image.get(case.files.image.resolve()), case) for case in reviewed if case.files is not None]
+    return [(one, other) for one, other in result if one is not None and one.label.shape == other.label.shape]
 
 
 def _offset_of_pairs(pairs: Sequence[tuple[LoadedCase, LoadedCase]], label: int, *, seed: int) -> Estimate:

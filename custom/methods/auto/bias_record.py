@@ -37,7 +37,9 @@ def bias_record(decisions: Decisions, number: int, *, is_applied: bool = True) -
 
 
 def _decision(decisions: Decisions, *, is_applied: bool) -> DecisionRecord:
-    confirmed = (site for site, found in decisions.findings.items() if any(one.is_confirmed for one in found.values()))
+    confirmed = (
+        site for site, found in decisions.findings.items() if any(item.is_confirmed for item in found.values())
+    )
     numbers = {} if decisions.unfit is None else decisions.unfit.numbers
     return DecisionRecord(
         outcome=_outcome(decisions, is_applied=is_applied),

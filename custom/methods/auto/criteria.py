@@ -20,7 +20,7 @@ def offset_criterion(
     doubt: Evidence | None,
 ) -> tuple[Estimate, Criterion]:
     """Return what is tested of a site's offset of a class, and against which zero."""
-    offset, reference, reviewed = (one[label - 1] for one in (answer.offset, answer.reference, answer.reviewed))
+    offset, reference, reviewed = (item[label - 1] for item in (answer.offset, answer.reference, answer.reviewed))
     floor = settings.min_boundary_bias * answer.pixel_size
     if reviewed.is_known:
         return reviewed, Criterion(0.0, floor)
@@ -42,9 +42,9 @@ def most_complete(answers: Mapping[str, BiasReport], label: int, *, hides_patien
 
 def most_sensitive(estimates: Sequence[Estimate], quality: Callable[[Estimate], float]) -> Estimate | None:
     """Return the estimate of the site that annotates best, which is neutral for the others; None without any."""
-    known = [one for one in estimates if one.is_known]
+    known = [estimate for estimate in estimates if estimate.is_known]
     # What cannot be known of a site is no measure for those of which it can.
-    sensitive = [one for one in known if Criterion(0.0, 0.0).doubt(one) is None]
+    sensitive = [item for item in known if Criterion(0.0, 0.0).doubt(item) is None]
     return max(sensitive or known, key=lambda one: (quality(one), one.patients), default=None)
 
 

@@ -152,7 +152,7 @@ def _standing(
     It is not sure because its error injection is no good. Where anything else is in doubt, or where its interval does
     not hold what was confirmed, nothing stands.
     """
-    found = {}
+    result = {}
     for key, record in earlier.parameters.items():
         finding = findings.get(key)
         if finding is None or record.effect is None or record.p_value is None:
@@ -163,8 +163,8 @@ def _standing(
             stays = Evidence(EvidenceCode.EARLIER_AGREES, {"effect": record.effect})
             error = math.nan if record.standard_error is None else record.standard_error
             evidence = (*finding.evidence, stays)
-            found[key] = TestResult(record.effect, error, record.p_value, Status.CONFIRMED, evidence)
-    return found
+            result[key] = TestResult(record.effect, error, record.p_value, Status.CONFIRMED, evidence)
+    return result
 
 
 def _gates(answers: Mapping[str, BiasReport], settings: BiasSettings) -> dict[str, DomainCheck]:
@@ -178,8 +178,8 @@ def _gates(answers: Mapping[str, BiasReport], settings: BiasSettings) -> dict[st
 def predicted_share(answers: Mapping[str, BiasReport]) -> float:
     """Return the fraction of the annotated patients in whom the model finds an annotated object; 0 without any."""
     annotated = sum(sum(answer.annotated_patients) for answer in answers.values())
-    found = sum(one.patients for answer in answers.values() for one in answer.offset)
-    return min(found / annotated, 1.0) if annotated else 0.0
+    result = sum(item.patients for answer in answers.values() for item in answer.offset)
+    return min(result / annotated, 1.0) if annotated else 0.0
 
 
 def _other_images(gate: DomainCheck) -> Evidence | None:
@@ -202,14 +202,14 @@ def _harmless_average(
 ) -> FedAvgBoundary | None:
     """Where federated averaging's contours lie, where offsets are confirmed and it is as near zero as can be known."""
     key = ParameterKey(ParameterKind.OFFSET, label)
-    found = {site: findings[site][key] for site in in_domain}
+    result = {site: findings[site][key] for site in in_domain}
     if (
         reference_level is None
         or not reference_level.is_confident
-        or not any(finding.is_confirmed for finding in found.values())
+        or not any(finding.is_confirmed for finding in result.values())
     ):
         return None
-    offsets = {site: finding.effect for site, finding in found.items() if not math.isnan(finding.effect)}
+    offsets = {site: finding.effect for site, finding in result.items() if not math.isnan(finding.effect)}
     averaged = fedavg_boundary(offsets, {site: answer.num_samples for site, answer in in_domain.items()})
     pixels = (
         max(settings.min_boundary_bias, settings.image_boundary_error)

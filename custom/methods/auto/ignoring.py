@@ -56,12 +56,12 @@ class UnannotatedObjects:
 
 def _most_confident(maps: Sequence[Floats], wanted: int) -> dict[int, list[float]]:
     """How sure each of the most confident objects of all samples is, by the index of the sample."""
-    found: list[tuple[float, int]] = []
+    result: list[tuple[float, int]] = []
     for index, confidence in enumerate(maps):
         labelled, count = label_lesions(confidence > 0)
-        found += [(value, index) for value in largest_in_lesions(confidence, labelled, count).tolist()]
-    found.sort(key=lambda one: (-one[0], one[1]))
+        result += [(value, index) for value in largest_in_lesions(confidence, labelled, count).tolist()]
+    result.sort(key=lambda one: (-one[0], one[1]))
     chosen: dict[int, list[float]] = {}
-    for value, index in found[:wanted]:
+    for value, index in result[:wanted]:
         chosen.setdefault(index, []).append(value)
     return chosen

@@ -34,7 +34,7 @@ def model_boundary_biases(
         before: the earlier estimate with what was done since; None at the first one.
         limit: the largest model boundary bias in size.
     """
-    found: dict[int, float] = {}
+    result: dict[int, float] = {}
     for label, reference_level in enumerate(reference_levels, start=1):
         done = _done(before, label)
         if reference_level is None or not reference_level.is_confident or not done:
@@ -44,8 +44,8 @@ def model_boundary_biases(
         )
         value = min(max(statistics.median(done) - zero, -limit), limit)
         if value:
-            found[label] = value
-    return found
+            result[label] = value
+    return result
 
 
 def with_model_bias(
@@ -53,14 +53,16 @@ def with_model_bias(
 ) -> tuple[Correction, ...]:
     """Return a site's corrections with the model boundary bias of the classes whose contours it moves."""
     return tuple(
-        one.model_copy(
+        correction.model_copy(
             update={
-                "model_bias": {label: model_boundary_bias[label] for label in one.bias if label in model_boundary_bias}
+                "model_bias": {
+                    label: model_boundary_bias[label] for label in correction.bias if label in model_boundary_bias
+                }
             }
         )
-        if isinstance(one, BoundaryShift)
-        else one
-        for one in corrections
+        if isinstance(correction, BoundaryShift)
+        else correction
+        for correction in corrections
     )
 
 

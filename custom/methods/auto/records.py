@@ -53,7 +53,7 @@ class SiteBiasRecord(Record):
     @property
     def deviates(self) -> bool:
         """Whether any effect is confirmed."""
-        return any(one.is_confirmed for one in self.parameters.values())
+        return any(parameter.is_confirmed for parameter in self.parameters.values())
 
 
 class Outcome(StrEnum):

@@ -35,7 +35,7 @@ class ConfusedObjects:
     def see(self, predicted: PredictedCase) -> None:
         """Take the next sample."""
         if self._share > 0:
-            self._objects += [(self._num_samples, one) for one in class_objects(predicted)]
+            self._objects += [(self._num_samples, item) for item in class_objects(predicted)]
         self._num_samples += 1
 
     def relabelled(self, samples: Sequence[Classes]) -> list[tuple[OtherClasses, int]]:
@@ -47,9 +47,9 @@ class ConfusedObjects:
         # In the order of memory in which pixels are numbered, whatever the samples have.
         others = [OtherClasses(*np.zeros((2, *given.shape), dtype=np.uint8)) for given in samples]
         counts = [0] * len(samples)
-        for index, found, label in self._chosen():
-            others[index].given.ravel()[found.pixels] = found.label
-            others[index].becomes.ravel()[found.pixels] = label
+        for index, result, label in self._chosen():
+            others[index].given.ravel()[result.pixels] = result.label
+            others[index].becomes.ravel()[result.pixels] = label
             counts[index] += 1
         return list(zip(others, counts, strict=True))
 

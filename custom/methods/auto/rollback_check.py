@@ -102,8 +102,8 @@ class RollbackCheck:
             self._is_closed = not self._asks_sites
             return
         pooled = pooled_gains(gains, of_server, this_round.bounds)
-        found = plain_estimate(negative(pooled) if is_before else pooled)
-        self._rounds.append(RollbackRoundRecord(round=this_round.number, sites=len(gains), **found))
+        result = plain_estimate(negative(pooled) if is_before else pooled)
+        self._rounds.append(RollbackRoundRecord(round=this_round.number, sites=len(gains), **result))
         compared, wanted = len(self._rounds), self._wanted
         this_round.info(f"Rollback check: {compared} of {wanted} rounds compared; vetoed: {self.has_vetoed}.")
 
@@ -155,7 +155,7 @@ class RollbackCheck:
     def state(self) -> dict[str, Any]:
         """Return what was compared as plain values; scores are of the server's own cases alone."""
         return {
-            "rounds": [one.plain() for one in self._rounds],
+            "rounds": [item.plain() for item in self._rounds],
             "shadow_of": None if self._rollback_of is None else self._rollback_of.value,
             "before_round": self._before_round,
             "not_compared": None if self._not_compared is None else self._not_compared.value,
@@ -169,7 +169,7 @@ class RollbackCheck:
         """Take it back; the state of version 1, with sentences, is read as well."""
         if "shadow_is" in state:
             state = state_of_version_1(state)
-        self._rounds = [RollbackRoundRecord.model_validate(one) for one in state["rounds"]]
+        self._rounds = [RollbackRoundRecord.model_validate(item) for item in state["rounds"]]
         rollback, reason = state["shadow_of"], state["not_compared"]
         self._rollback_of = None if rollback is None else RollbackOf(rollback)
         self._before_round = state["before_round"]

@@ -62,11 +62,11 @@ def pooled_gain(gains: Mapping[str, Estimate], weights: Mapping[str, float]) -> 
     shares = {site: weights[site] / total for site in sorted(gains)}
     value = sum(share * gains[site].value for site, share in shares.items())
     half = _DEVIATIONS * math.sqrt(sum((share * standard_error_of(gains[site])) ** 2 for site, share in shares.items()))
-    return Estimate(sum(one.patients for one in gains.values()), value, value - half, value + half)
+    return Estimate(sum(gain.patients for gain in gains.values()), value, value - half, value + half)
 
 
 def mean_of_rounds(rounds: Sequence[RollbackRoundRecord]) -> Estimate:
     """Return the mean of the rounds' gains with the mean of their intervals' widths."""
-    value = sum(one.estimate or 0.0 for one in rounds) / len(rounds)
-    half = sum(((one.high or 0.0) - (one.low or 0.0)) / 2 for one in rounds) / len(rounds)
-    return Estimate(min(one.patients for one in rounds), value, value - half, value + half)
+    value = sum(item.estimate or 0.0 for item in rounds) / len(rounds)
+    half = sum(((item.high or 0.0) - (item.low or 0.0)) / 2 for item in rounds) / len(rounds)
+    return Estimate(min(item.patients for item in rounds), value, value - half, value + half)

@@ -70,11 +70,11 @@ def patient_dice(network: nn.Module, data: SiteData, num_classes: int, inference
         num_classes: number of foreground classes C.
         inference: how the model is run.
     """
-    found: dict[str, list[float]] = {}
+    result: dict[str, list[float]] = {}
     for case, predicted in zip(data.cases, inference.predictions(network, data.cases), strict=True):
-        scores = [one for one in score_case(case, predicted, num_classes).dice if np.isfinite(one)]
-        found.setdefault(case.unit, []).extend(scores)
-    return {unit: float(np.mean(scores)) for unit, scores in sorted(found.items()) if scores}
+        scores = [item for item in score_case(case, predicted, num_classes).dice if np.isfinite(item)]
+        result.setdefault(case.unit, []).extend(scores)
+    return {unit: float(np.mean(scores)) for unit, scores in sorted(result.items()) if scores}
 
 
 def paired_gain(before: Mapping[str, float], after: Mapping[str, float], *, seed: int) -> Estimate:

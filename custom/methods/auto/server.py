@@ -182,7 +182,7 @@ class AutoServer(FedAvgServer):
         if not self._pending:
             return
         messages = {
-            site: {"corrections": [one.model_dump(mode="json") for one in asked]}
+            site: {"corrections": [item.model_dump(mode="json") for item in asked]}
             for site, asked in self._pending.items()
         }
         for site, answer in this_round.ask(CORRECT_ANNOTATION_BIAS, sorted(messages), own_messages=messages).items():

@@ -56,7 +56,7 @@ class ServerReference:
         images = image_statistics((case.image.numpy() for case in data.cases), [case.unit for case in data.cases])
         return cls(
             # Of fewer patients an interval says nothing.
-            tuple(one if one.patients >= MINIMUM_CASES else Estimate.unknown() for one in offsets),
+            tuple(offset if offset.patients >= MINIMUM_CASES else Estimate.unknown() for offset in offsets),
             images,
             pixel_size(data),
         )

@@ -156,16 +156,16 @@ def _loaded(site: SiteView, section: str) -> SiteData | None:
 def _in_words(corrections: Corrections) -> str:
     """For the site's log."""
     words = []
-    for one in corrections.corrections:
-        if isinstance(one, BoundaryShift):
-            in_training = one.moves_in_training
+    for correction in corrections.corrections:
+        if isinstance(correction, BoundaryShift):
+            in_training = correction.moves_in_training
             words += [
                 f"contours of class {label} moved by {move:+.2f}"
                 + (f" (in training by {in_training[label]:+.2f})" if in_training[label] != move else "")
-                for label, move in one.moves.items()
+                for label, move in correction.moves.items()
             ]
-        if isinstance(one, MissedObjectsIgnored):
+        if isinstance(correction, MissedObjectsIgnored):
             words.append(f"{sum(case.ignored_objects for case in corrections.cases)} unannotated objects ignored")
-        if isinstance(one, ObjectsRelabelled):
+        if isinstance(correction, ObjectsRelabelled):
             words.append(f"{sum(case.relabelled_objects for case in corrections.cases)} objects relabelled")
     return ", ".join(words) or "nothing"

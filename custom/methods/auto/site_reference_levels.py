@@ -88,12 +88,12 @@ def middle(estimates: Collection[Estimate]) -> Estimate | None:
 
     The interval is that of a median site, at most as wide as theirs.
     """
-    known = [one for one in estimates if one.is_known]
+    known = [estimate for estimate in estimates if estimate.is_known]
     if not known:
         return None
-    value = statistics.median(one.value for one in known)
-    half = statistics.median((one.high - one.low) / 2 for one in known)
-    return Estimate(sum(one.patients for one in known), value, value - half, value + half)
+    value = statistics.median(item.value for item in known)
+    half = statistics.median((item.high - item.low) / 2 for item in known)
+    return Estimate(sum(item.patients for item in known), value, value - half, value + half)
 
 
 def _earlier(before: BiasRecord, label: int) -> dict[str, ParameterRecord]:
@@ -101,10 +101,10 @@ def _earlier(before: BiasRecord, label: int) -> dict[str, ParameterRecord]:
     level = before.reference_levels.get(label)
     if level is None or not level.is_inferred:
         return {}
-    found = {
+    result = {
         site: record.parameters.get(ParameterKey(ParameterKind.OFFSET, label)) for site, record in before.sites.items()
     }
-    return {site: one for site, one in found.items() if one is not None and one.p_value is not None}
+    return {site: one for site, one in result.items() if one is not None and one.p_value is not None}
 
 
 def _of_both_estimates(
@@ -142,12 +142,12 @@ def _still_half_way(
     if level is None or not level.is_balanced:
         return None
     # Groups are of all offsets, whether injected errors could be distinguished from them or not.
-    found = {
+    result = {
         site: record.parameters.get(ParameterKey(ParameterKind.OFFSET, label)) for site, record in before.sites.items()
     }
     effects = {
         site: one.effect
-        for site, one in found.items()
+        for site, one in result.items()
         if one is not None and site in offsets and offsets[site].is_known
     }
     upper, lower = ([site for site, of in effects.items() if of and of * side > 0] for side in (1, -1))

@@ -150,7 +150,7 @@ def calibrate_noise_level(probabilities: Floats, labels: Labels, *, seed: int) -
     )(labels)
     known = given != labels
     seems = probabilities.argmax(axis=1)
-    before, after = (float(np.mean(seems != one)) for one in (labels, given))
+    before, after = (float(np.mean(seems != item)) for item in (labels, given))
     if not known.any() or known.all() or before == 1:
         return UNTRIED
     doubt = doubt_of_labels(probabilities, given)

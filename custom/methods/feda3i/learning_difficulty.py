@@ -192,7 +192,7 @@ def sample_difficulties(
     inner: list[Floats] = []
     outer: list[Floats] = []
     units: list[str] = []
-    found: list[bool] = []
+    result: list[bool] = []
     with evaluating(network), torch.inference_mode():
         for batch in inference.batches(cases):
             bands = bands_of(batch.labels, num_classes, [case.spacing for case in batch.cases])
@@ -206,12 +206,12 @@ def sample_difficulties(
             for values, part in zip((inner, outer), band_difficulty(logits, bands.to(logits.device)), strict=True):
                 values.extend(part[bands.annotated].cpu().numpy())
             units += _units(batch, bands.annotated)
-            found += any_foreground[bands.annotated].tolist()
+            result += any_foreground[bands.annotated].tolist()
     return SampleDifficulties(
         np.reshape(inner, (-1, num_classes)),
         np.reshape(outer, (-1, num_classes)),
         np.array(units, dtype=str),
-        np.array(found, dtype=np.bool_),
+        np.array(result, dtype=np.bool_),
     )
 
 

@@ -65,12 +65,12 @@ class FedCurvSite(FedAvgSite):
     def _own(self, network: nn.Module, site: SiteView) -> Curvature | None:
         """What this site sent for the mean; None if it is lost, and then counted among the others'."""
         last_round = site.round_number - 1
-        found = site.kept_tensors(_FOLDER, last_round)
-        if found is None or found[0] != last_round:
+        result = site.kept_tensors(_FOLDER, last_round)
+        if result is None or result[0] != last_round:
             site.warning(f"This site's own curvature after round {last_round} is not in {_FOLDER}.")
             return None
         own = Curvature(network)
-        own.load_state_dict(found[1])
+        own.load_state_dict(result[1])
         return own.to(next(network.parameters()).device)
 
 

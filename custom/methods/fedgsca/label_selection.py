@@ -121,8 +121,8 @@ def looks_like_another(probabilities: Floats, labels: Labels) -> Booleans:
     counts = np.bincount(labels, minlength=num_classes)
     thresholds = np.full(num_classes, np.inf)
     np.divide(np.bincount(labels, weights=given, minlength=num_classes), counts, out=thresholds, where=counts > 0)
-    found: Booleans = np.any((probabilities >= thresholds) & (probabilities > given[:, None]), axis=1)
-    return found
+    result: Booleans = np.any((probabilities >= thresholds) & (probabilities > given[:, None]), axis=1)
+    return result
 
 
 def class_thresholds(clean_probabilities: Floats, initial: float) -> Floats:

@@ -68,9 +68,9 @@ def correct_annotations(
         ValueError: if the threshold is out of range.
     """
     if smallest_lesion is None:
-        found: Iterable[torch.Tensor] = inference.predictions(network, data.cases, confident_classes(threshold))
+        result: Iterable[torch.Tensor] = inference.predictions(network, data.cases, confident_classes(threshold))
     else:
-        found = _whole_lesions(network, data, inference, smallest_lesion)
+        result = _whole_lesions(network, data, inference, smallest_lesion)
     description = data.description
     assert isinstance(description, SegmentationDescription)
     restore = build_restoration(description)
@@ -78,7 +78,7 @@ def correct_annotations(
     cases: list[CaseCorrection] = []
     failed: list[tuple[str, str]] = []
     with new_folder(folder) as unfinished:
-        for position, (case, confident) in enumerate(zip(data.cases, found, strict=True)):
+        for position, (case, confident) in enumerate(zip(data.cases, result, strict=True)):
             given, image = _files(case)
             record = CaseCorrection(
                 label=os.path.relpath(given, data_folder), image=os.path.relpath(image, data_folder)

@@ -76,10 +76,10 @@ def count_lesions(annotated: Classes, predicted: Classes, num_classes: int = 1) 
     total = LesionCounts()
     for label in range(1, num_classes + 1):
         given = annotated == label
-        found, num_found = label_lesions(predicted == label)
+        result, num_found = label_lesions(predicted == label)
         # Number 0 is the background.
-        matched = set(np.unique(found[given]).tolist()) - {0}
-        unknown = set(np.unique(found[ignored]).tolist()) - matched - {0}
+        matched = set(np.unique(result[given]).tolist()) - {0}
+        unknown = set(np.unique(result[ignored]).tolist()) - matched - {0}
         total += LesionCounts(label_lesions(given)[1], num_found - len(unknown), len(matched))
     return total
 

@@ -108,7 +108,7 @@ def case_lesions(case: PredictedCase, smallest: int) -> CaseLesions:
     """
     near = ndimage.binary_dilation(case.annotation != 0, structure=np.ones((3,) * case.annotation.ndim, dtype=bool))
     predicted: list[PredictedLesion] = []
-    annotated = found = 0
+    annotated = result = 0
     for label in range(1, case.num_classes + 1):
         given, is_predicted = case.annotated_as(label), case.predicted_as(label)
         predicted += _predicted(case, label, given, near, smallest)
@@ -116,10 +116,10 @@ def case_lesions(case: PredictedCase, smallest: int) -> CaseLesions:
         sizes = np.bincount(numbers.ravel())[1:]
         touched = np.isin(np.arange(1, len(sizes) + 1), np.unique(numbers[is_predicted]))
         annotated += int((sizes >= smallest).sum())
-        found += int((touched & (sizes >= smallest)).sum())
+        result += int((touched & (sizes >= smallest)).sum())
     most_probable = case.probabilities.argmax(axis=0).astype(np.uint8)
     counts = count_lesions(case.annotation, most_probable, case.num_classes)
-    return CaseLesions(case.unit, case.annotation.shape, counts, annotated, found, tuple(predicted))
+    return CaseLesions(case.unit, case.annotation.shape, counts, annotated, result, tuple(predicted))
 
 
 def confident_completeness(lesions: Sequence[CaseLesions], num_classes: int, *, seed: int) -> Interval:

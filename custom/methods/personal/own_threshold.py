@@ -76,15 +76,15 @@ def _overlaps(odds: torch.Tensor, predicted: torch.Tensor, given: torch.Tensor, 
     """Pixels that both, the prediction and the annotation have, ``(3, C, thresholds)``, of one sample."""
     counts = given != IGNORED_LABEL
     shifts = np.array([_log_odds(threshold) for threshold in THRESHOLDS], dtype=np.float32)
-    found = np.zeros((3, num_classes, len(THRESHOLDS)))
+    result = np.zeros((3, num_classes, len(THRESHOLDS)))
     for label in range(1, num_classes + 1):
         is_given = given == label
         of_class = (predicted == label) & counts
         for row, of in enumerate((odds[of_class & is_given], odds[of_class])):
             # A tie is background's, as it comes first.
-            found[row, label - 1] = len(of) - np.searchsorted(np.sort(of.numpy()), shifts, side="right")
-        found[2, label - 1] = int(is_given.sum())
-    return found
+            result[row, label - 1] = len(of) - np.searchsorted(np.sort(of.numpy()), shifts, side="right")
+        result[2, label - 1] = int(is_given.sum())
+    return result
 
 
 def _best(both: Floats, predicted: Floats, given: Floats) -> float:

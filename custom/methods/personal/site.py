@@ -114,8 +114,8 @@ class PersonalSite(FedAvgSite):
     def _personal_part(self, network: nn.Module, site: SiteView, last_round: int) -> nn.Module:
         """The personal part as it was after a round, or after the last one before it that the site was there for."""
         personal = self.start(network, derive_seed(self.settings.seed, site.name, "personal layers"))
-        if (found := site.kept_tensors(PERSONAL_FOLDER, last_round)) is not None:
-            personal.load_state_dict(found[1])
+        if (result := site.kept_tensors(PERSONAL_FOLDER, last_round)) is not None:
+            personal.load_state_dict(result[1])
         return ready_to_compute(personal)
 
     def _keep(self, network: nn.Module, site: SiteView) -> None:

@@ -52,56 +52,56 @@ def clean_of(found):
 
 @pytest.mark.parametrize("kind", MASKS)
 def test_accepted_suggestions_are_new_annotations_in_the_form_of_the_given_ones(audit_of, kind):
-    found = audit_of(kind)
-    reader, data = CaseReader(found), Path(found.audit.data)
+    result = audit_of(kind)
+    reader, data = CaseReader(result), Path(result.audit.data)
     before = files_of(data)
-    out = found.folder.parents[3] / "new"
-    applied = apply_decisions(reader, decided(found), out)
+    out = result.folder.parents[3] / "new"
+    applied = apply_decisions(reader, decided(result), out)
     assert files_of(data) == before
-    clean = clean_of(found)
-    for one in applied.record.cases:
-        new, wanted = (read_classes(file, reader.description) for file in (out / one.mask.file, clean[one.label]))
-        given = read_classes(data / one.label, reader.description)
+    clean = clean_of(result)
+    for case in applied.record.cases:
+        new, wanted = (read_classes(file, reader.description) for file in (out / case.mask.file, clean[case.label]))
+        given = read_classes(data / case.label, reader.description)
         np.testing.assert_array_equal(new.classes, wanted.classes)
-        assert one.review.changed == np.count_nonzero(wanted.classes != given.classes) > 0
+        assert case.review.changed == np.count_nonzero(wanted.classes != given.classes) > 0
         if given.affine is not None:
             np.testing.assert_array_equal(new.affine, given.affine)
-            assert nibabel.load(out / one.mask.file).shape == nibabel.load(data / one.label).shape
+            assert nibabel.load(out / case.mask.file).shape == nibabel.load(data / case.label).shape
         else:
-            values = [set(np.unique(np.asarray(Image.open(f)))) for f in (out / one.mask.file, data / one.label)]
+            values = [set(np.unique(np.asarray(Image.open(f)))) for f in (out / case.mask.file, data / case.label)]
             assert values[0] == values[1] == {0, 255}
 
 
 def test_provenance_says_who_decided_what_and_when(audit_of):
-    found = audit_of("images")
-    out = found.folder / "new"
-    applied = apply_decisions(CaseReader(found), of_first_case(found, "accept"), out)
+    result = audit_of("images")
+    out = result.folder / "new"
+    applied = apply_decisions(CaseReader(result), of_first_case(result, "accept"), out)
     record = read_record(out / PROVENANCE_FILE, Corrections)
     assert record == applied.record
     (one,) = record.cases
-    case = found.audit.cases[0]
+    case = result.audit.cases[0]
     assert (one.image, one.label, one.review.origin, one.review.is_reviewed) == (
         case.image,
         case.label,
         "accepted",
         True,
     )
-    given = Path(found.audit.data) / case.label
+    given = Path(result.audit.data) / case.label
     assert one.review.given_sha256 == hashlib.sha256(given.read_bytes()).hexdigest()
     (decision,) = one.review.decisions
     assert (decision.reviewer, decision.choice, decision.reason) == ("Dr Ada", "accept", "seen twice")
-    assert (record.provenance.model_sha256, record.provenance.reviewer) == (found.audit.model_sha256, "Dr Ada")
-    source = str(found.folder.resolve())
-    assert record.corrections == (MasksReplaced(source=source, audited=found.audit.made),)
+    assert (record.provenance.model_sha256, record.provenance.reviewer) == (result.audit.model_sha256, "Dr Ada")
+    source = str(result.folder.resolve())
+    assert record.corrections == (MasksReplaced(source=source, audited=result.audit.made),)
 
 
 def test_only_accepted_findings_change_an_annotation(audit_of):
-    found = audit_of("slices")
-    reader = CaseReader(found)
-    case = found.audit.cases[0]
+    result = audit_of("slices")
+    reader = CaseReader(result)
+    case = result.audit.cases[0]
     assert len(case.findings) > 2
-    out = found.folder / "new"
-    (one,) = apply_decisions(reader, of_first_case(found, "keep", "accept", "later"), out).record.cases
+    out = result.folder / "new"
+    (one,) = apply_decisions(reader, of_first_case(result, "keep", "accept", "later"), out).record.cases
     assert not one.review.is_reviewed
     given, new = (read_classes(f, reader.description).classes for f in (reader.data / one.label, out / one.mask.file))
     place = case.findings[1].place
@@ -114,19 +114,19 @@ def test_only_accepted_findings_change_an_annotation(audit_of):
 
 def test_a_file_larger_than_the_networks_image_keeps_what_no_suggestion_changes(audit_of):
     """A mask of three times the size, in a corner of which is a pixel that the network does not see."""
-    found = audit_of("images")
-    case = found.audit.cases[0]
-    data = Path(found.audit.data)
+    result = audit_of("images")
+    case = result.audit.cases[0]
+    data = Path(result.audit.data)
     values = np.asarray(Image.open(data / case.label))
     large = values.repeat(3, 0).repeat(3, 1)
     large[0:3, 0:3] = [[0, 0, 0], [0, 0, 255], [0, 0, 0]]
     image = np.asarray(Image.open(data / case.image)).repeat(3, 0).repeat(3, 1)
     Image.fromarray(large).save(data / case.label)
     Image.fromarray(image).save(data / case.image)
-    out = found.folder / "new"
-    (one,) = apply_decisions(CaseReader(found), of_first_case(found, "accept"), out).record.cases
+    out = result.folder / "new"
+    (one,) = apply_decisions(CaseReader(result), of_first_case(result, "accept"), out).record.cases
     new = np.asarray(Image.open(out / one.mask.file))
-    clean = np.asarray(Image.open(clean_of(found)[case.label])).repeat(3, 0).repeat(3, 1)
+    clean = np.asarray(Image.open(clean_of(result)[case.label])).repeat(3, 0).repeat(3, 1)
     np.testing.assert_array_equal(new[0:3, 0:3], large[0:3, 0:3])
     expected = clean.copy()
     expected[0:3, 0:3] = large[0:3, 0:3]
@@ -134,10 +134,10 @@ def test_a_file_larger_than_the_networks_image_keeps_what_no_suggestion_changes(
 
 
 def test_kept_and_accepted_cases_become_the_reference_that_a_site_loads(audit_of, tmp_path):
-    found = audit_of("images")
-    reader = CaseReader(found)
-    worst = found.audit.cases[0]
-    decisions = decided(found, lambda case, _: "accept" if case is worst else "keep")
+    result = audit_of("images")
+    reader = CaseReader(result)
+    worst = result.audit.cases[0]
+    decisions = decided(result, lambda case, _: "accept" if case is worst else "keep")
     out = reader.data / "reviewed"
     applied = apply_decisions(reader, decisions, out, update_datalist=True)
     assert applied.datalist == reader.data / "datalist.reviewed.json"
@@ -148,7 +148,7 @@ def test_kept_and_accepted_cases_become_the_reference_that_a_site_loads(audit_of
         (reader.data / "data.yaml").read_text().replace("datalist.json", "datalist.reviewed.json")
     )
     reference = load_site_data(reader.data, tmp_path / "cache", section=REFERENCE, site="site-1")
-    assert {case.name for case in reference.cases} == {Path(case.image).name for case in found.audit.cases}
+    assert {case.name for case in reference.cases} == {Path(case.image).name for case in result.audit.cases}
     training = load_site_data(reader.data, tmp_path / "cache", section=TRAINING, site="site-1")
     for data in (reference, training):
         (changed,) = (case for case in data.cases if case.image_name(reader.data) == worst.image)
@@ -157,41 +157,41 @@ def test_kept_and_accepted_cases_become_the_reference_that_a_site_loads(audit_of
 
 
 def test_a_case_with_an_open_finding_is_no_reference(audit_of):
-    found = audit_of("slices")
-    applied = apply_decisions(CaseReader(found), of_first_case(found, "keep", "later"), found.folder / "new")
+    result = audit_of("slices")
+    applied = apply_decisions(CaseReader(result), of_first_case(result, "keep", "later"), result.folder / "new")
     assert applied.reference is None
 
 
 def test_a_list_beside_other_data_says_where_the_files_are_to_lie(audit_of):
-    found = audit_of("images")
-    applied = apply_decisions(CaseReader(found), of_first_case(found, "accept"), found.folder / "new")
+    result = audit_of("images")
+    applied = apply_decisions(CaseReader(result), of_first_case(result, "accept"), result.folder / "new")
     (item,) = json.loads(applied.reference.read_text())["reference"]
     assert item["label"] == f"new/{applied.record.cases[0].mask.file}"
 
 
 def test_a_datalist_does_not_lead_out_of_its_folder(audit_of):
-    found = audit_of("images")
+    result = audit_of("images")
     with pytest.raises(DataError, match="a datalist may not lead out of its folder"):
-        apply_decisions(CaseReader(found), decided(found), found.folder / "new", update_datalist=True)
-    assert not (found.folder / "new").exists()
+        apply_decisions(CaseReader(result), decided(result), result.folder / "new", update_datalist=True)
+    assert not (result.folder / "new").exists()
 
 
 def test_an_earlier_copy_of_the_datalist_stays(audit_of):
-    found = audit_of("images")
-    reader = CaseReader(found)
+    result = audit_of("images")
+    reader = CaseReader(result)
     (reader.data / "datalist.reviewed.json").write_text("{}")
     with pytest.raises(DataError, match="found an earlier copy"):
-        apply_decisions(reader, decided(found), reader.data / "reviewed", update_datalist=True)
+        apply_decisions(reader, decided(result), reader.data / "reviewed", update_datalist=True)
     assert not (reader.data / "reviewed").exists()
 
 
 def test_an_accepted_class_is_a_new_label_in_the_datalist(audit_of):
-    found = audit_of("classes")
-    reader = CaseReader(found)
+    result = audit_of("classes")
+    reader = CaseReader(result)
     before = files_of(reader.data)
-    applied = apply_decisions(reader, decided(found), reader.data / "reviewed", update_datalist=True)
+    applied = apply_decisions(reader, decided(result), reader.data / "reviewed", update_datalist=True)
     changed = {item["image"]: item["label"] for item in json.loads(applied.datalist.read_text())["training"]}
-    suspect = {case.image for case in found.audit.cases if case.findings}
+    suspect = {case.image for case in result.audit.cases if case.findings}
     for case in read_datalist(reader.datalist).section(TRAINING):
         image = case.image.relative_to(reader.data).as_posix()
         assert changed[image] == (case.clean_label if image in suspect else case.label)
@@ -200,26 +200,26 @@ def test_an_accepted_class_is_a_new_label_in_the_datalist(audit_of):
 
 @pytest.mark.parametrize("choice", ["accept", "keep"])
 def test_an_annotation_that_has_changed_since_it_was_shown_stops_everything(audit_of, choice):
-    found = audit_of("images")
-    decisions = decided(found, lambda *_: choice)
-    file = Path(found.audit.data) / found.audit.cases[1].label
+    result = audit_of("images")
+    decisions = decided(result, lambda *_: choice)
+    file = Path(result.audit.data) / result.audit.cases[1].label
     file.write_bytes(file.read_bytes() + b" ")
     with pytest.raises(DataError, match=f"1 annotation changed since the reviewers saw them: {file.parent.name}"):
-        apply_decisions(CaseReader(found), decisions, found.folder / "new")
-    assert not (found.folder / "new").exists()
+        apply_decisions(CaseReader(result), decisions, result.folder / "new")
+    assert not (result.folder / "new").exists()
 
 
 def test_a_decision_that_does_not_say_what_was_shown_is_refused(audit_of):
-    found = audit_of("images")
-    bare = of_first_case(found, "accept").decisions[0].model_copy(update={"shown": ""})
+    result = audit_of("images")
+    bare = of_first_case(result, "accept").decisions[0].model_copy(update={"shown": ""})
     with pytest.raises(DataError, match="changed since the reviewers saw them"):
-        apply_decisions(CaseReader(found), Decisions(site=found.site, decisions=(bare,)), found.folder / "new")
+        apply_decisions(CaseReader(result), Decisions(site=result.site, decisions=(bare,)), result.folder / "new")
 
 
 def test_without_a_decision_there_is_nothing_to_write(audit_of):
-    found = audit_of("images")
+    result = audit_of("images")
     with pytest.raises(DataError, match=r"there is nothing to write\. Decide with: fedannot audit review"):
-        apply_decisions(CaseReader(found), of_first_case(found, "later"), found.folder / "new")
+        apply_decisions(CaseReader(result), of_first_case(result, "later"), result.folder / "new")
 
 
 def edit(found, name, change):
@@ -246,24 +246,24 @@ def with_corner(values):
 
 @pytest.mark.parametrize("by_path", [False, True])
 def test_an_edited_mask_counts_in_place_of_suggestions(audit_of, by_path):
-    found = audit_of("images")
-    case = found.audit.cases[0]
-    folder = edit(found, case.label if by_path else None, with_corner)
-    out = found.folder / "new"
-    decisions = of_first_case(found, "accept")
-    (one,) = apply_decisions(CaseReader(found), decisions, out, edited=folder).record.cases
+    result = audit_of("images")
+    case = result.audit.cases[0]
+    folder = edit(result, case.label if by_path else None, with_corner)
+    out = result.folder / "new"
+    decisions = of_first_case(result, "accept")
+    (one,) = apply_decisions(CaseReader(result), decisions, out, edited=folder).record.cases
     assert (one.review.origin, one.review.is_reviewed) == ("edited", True)
-    given, new = (np.asarray(Image.open(f)) for f in (Path(found.audit.data) / case.label, out / one.mask.file))
+    given, new = (np.asarray(Image.open(f)) for f in (Path(result.audit.data) / case.label, out / one.mask.file))
     np.testing.assert_array_equal(new, with_corner(given.copy()))
     assert one.review.changed == np.count_nonzero(given != new)
 
 
 def test_an_edited_volume_gets_the_geometry_of_the_given_one(audit_of):
-    found = audit_of("slices")
-    folder = edit(found, None, lambda v, a: (np.where(np.indices(v.shape)[0] == 0, 1, v).astype(np.float32), a + 1e-4))
-    out = found.folder / "new"
-    (one,) = apply_decisions(CaseReader(found), Decisions(site=found.site), out, edited=folder).record.cases
-    given, new = nibabel.load(Path(found.audit.data) / one.label), nibabel.load(out / one.mask.file)
+    result = audit_of("slices")
+    folder = edit(result, None, lambda v, a: (np.where(np.indices(v.shape)[0] == 0, 1, v).astype(np.float32), a + 1e-4))
+    out = result.folder / "new"
+    (one,) = apply_decisions(CaseReader(result), Decisions(site=result.site), out, edited=folder).record.cases
+    given, new = nibabel.load(Path(result.audit.data) / one.label), nibabel.load(out / one.mask.file)
     np.testing.assert_array_equal(new.affine, given.affine)
     assert np.asarray(new.dataobj)[0].all()
 
@@ -277,11 +277,11 @@ def test_an_edited_volume_gets_the_geometry_of_the_given_one(audit_of):
     ids=["shape", "label"],
 )
 def test_an_edited_image_mask_that_does_not_fit_is_refused(audit_of, change, reason):
-    found = audit_of("images")
-    folder = edit(found, None, change)
+    result = audit_of("images")
+    folder = edit(result, None, change)
     with pytest.raises(DataError, match=reason):
-        apply_decisions(CaseReader(found), Decisions(site=found.site), found.folder / "new", edited=folder)
-    assert not (found.folder / "new").exists()
+        apply_decisions(CaseReader(result), Decisions(site=result.site), result.folder / "new", edited=folder)
+    assert not (result.folder / "new").exists()
 
 
 @pytest.mark.parametrize(
@@ -294,10 +294,10 @@ def test_an_edited_image_mask_that_does_not_fit_is_refused(audit_of, change, rea
     ids=["shape", "place", "label"],
 )
 def test_an_edited_volume_that_does_not_fit_is_refused(audit_of, change, reason):
-    found = audit_of("slices")
-    folder = edit(found, None, change)
+    result = audit_of("slices")
+    folder = edit(result, None, change)
     with pytest.raises(DataError, match=reason):
-        apply_decisions(CaseReader(found), Decisions(site=found.site), found.folder / "new", edited=folder)
+        apply_decisions(CaseReader(result), Decisions(site=result.site), result.folder / "new", edited=folder)
 
 
 def shifted():
@@ -307,7 +307,7 @@ def shifted():
 
 
 def test_an_edited_mask_of_no_case_is_refused(audit_of):
-    found = audit_of("images")
-    folder = edit(found, "other.png", with_corner)
+    result = audit_of("images")
+    folder = edit(result, "other.png", with_corner)
     with pytest.raises(DataError, match="no audited annotation has this name"):
-        apply_decisions(CaseReader(found), Decisions(site=found.site), found.folder / "new", edited=folder)
+        apply_decisions(CaseReader(result), Decisions(site=result.site), result.folder / "new", edited=folder)

@@ -33,9 +33,9 @@ def test_of_two_suggestions_the_earlier_one_counts_where_they_differ():
 
 def test_a_suggestion_is_the_whole_annotation_with_its_place_changed(made_audits):
     """All of them together are the clean annotation, which the fixture suggests."""
-    found = made_audits["slices"]
-    reader = CaseReader(found)
-    for case in found.audit.cases:
+    result = made_audits["slices"]
+    reader = CaseReader(result)
+    for case in result.audit.cases:
         read = reader.read(case)
         names = [finding.id for finding in case.findings]
         assert names
@@ -65,51 +65,53 @@ def test_arrays_outside_of_the_audit_are_refused(made_audits):
 
 
 def test_a_suggestion_of_another_shape_is_refused(audit_of):
-    found = audit_of("images")
-    case = next(case for case in found.audit.cases if case.findings)
-    arrays = read_case_arrays(found.folder / case.arrays)
+    result = audit_of("images")
+    case = next(case for case in result.audit.cases if case.findings)
+    arrays = read_case_arrays(result.folder / case.arrays)
     wrong = CaseArrays(arrays.prediction, {case.findings[0].id: np.zeros((1, 1), dtype=np.uint8)})
-    write_case_arrays(found.folder / case.arrays, wrong)
+    write_case_arrays(result.folder / case.arrays, wrong)
     with pytest.raises(DataError, match=r"has the shape \(1, 1\); expected that of its place"):
-        CaseReader(found).read(case)
+        CaseReader(result).read(case)
 
 
 def test_a_prediction_of_another_shape_is_refused(audit_of):
-    found = audit_of("images")
-    case = found.audit.cases[0]
-    write_case_arrays(found.folder / case.arrays, CaseArrays(np.zeros((1, 3, 3), dtype=np.uint8), {}))
+    result = audit_of("images")
+    case = result.audit.cases[0]
+    write_case_arrays(result.folder / case.arrays, CaseArrays(np.zeros((1, 3, 3), dtype=np.uint8), {}))
     with pytest.raises(DataError, match=r"prediction has the shape \(1, 3, 3\)"):
-        CaseReader(found).read(case)
+        CaseReader(result).read(case)
 
 
 def test_what_is_shown_is_known_by_the_hash_of_its_file(made_audits):
-    found = made_audits["images"]
-    case = found.audit.cases[0]
-    content = (Path(found.audit.data) / case.label).read_bytes()
-    assert CaseReader(found).shown(case) == hashlib.sha256(content).hexdigest()
+    result = made_audits["images"]
+    case = result.audit.cases[0]
+    content = (Path(result.audit.data) / case.label).read_bytes()
+    assert CaseReader(result).shown(case) == hashlib.sha256(content).hexdigest()
 
 
 def test_the_given_annotation_is_that_of_the_file(made_audits):
-    found = made_audits["images"]
-    reader = CaseReader(found)
-    case = found.audit.cases[0]
-    mask = read_classes(Path(found.audit.data) / case.label, reader.description)
+    result = made_audits["images"]
+    reader = CaseReader(result)
+    case = result.audit.cases[0]
+    mask = read_classes(Path(result.audit.data) / case.label, reader.description)
     np.testing.assert_array_equal(reader.read(case).given[0], mask.classes)
 
 
 def test_the_suggested_class_is_the_one_that_an_image_looks_like(made_audits):
-    found = made_audits["classes"]
-    reader = CaseReader(found)
+    result = made_audits["classes"]
+    reader = CaseReader(result)
     true = {str(c.image.name): c.clean_label for c in read_datalist(reader.datalist).section(TRAINING)}
-    suspect = [case for case in found.audit.cases if case.findings]
+    suspect = [case for case in result.audit.cases if case.findings]
     assert len(suspect) > 3
     for case in suspect:
         assert reader.suggested_class(case, case.findings[0]) == true[Path(case.image).name]
 
 
 def test_an_object_of_several_slices_is_put_into_all_of_them(made_audits):
-    found = made_audits["slices"]
-    case, finding = next((case, one) for case in found.audit.cases for one in case.findings if one.place.samples > 1)
-    read = CaseReader(found).read(case)
+    result = made_audits["slices"]
+    case, finding = next(
+        (case, item) for case in result.audit.cases for item in case.findings if item.place.samples > 1
+    )
+    read = CaseReader(result).read(case)
     changed = np.flatnonzero((read.suggestions[finding.id] != read.given).any(axis=(1, 2)))
     assert (changed[0], changed[-1] + 1) == (finding.place.sample, finding.place.sample + finding.place.samples)

@@ -29,9 +29,9 @@ def decoded(address):
 
 @pytest.mark.parametrize("kind", ["images", "slices", "volumes"])
 def test_masks_on_the_page_are_those_of_the_case(made_audits, kind):
-    found = made_audits[kind]
-    reader = CaseReader(found)
-    for case in found.audit.cases:
+    result = made_audits[kind]
+    reader = CaseReader(result)
+    for case in result.audit.cases:
         content, read = case_content(reader, case, "png"), reader.read(case)
         for layer, array in (("given", read.given), ("predicted", read.prediction)):
             shown = np.stack([plane_of(runs, content) for runs in content[layer]])
@@ -41,9 +41,9 @@ def test_masks_on_the_page_are_those_of_the_case(made_audits, kind):
 
 @pytest.mark.parametrize("kind", ["images", "slices", "volumes"])
 def test_suggestions_on_the_page_differ_where_those_of_the_case_do(made_audits, kind):
-    found = made_audits[kind]
-    reader = CaseReader(found)
-    case = found.audit.cases[0]
+    result = made_audits[kind]
+    reader = CaseReader(result)
+    case = result.audit.cases[0]
     content, read = case_content(reader, case, "png"), reader.read(case)
     assert case.findings
     for finding, shown in zip(case.findings, content["findings"], strict=True):
@@ -56,9 +56,9 @@ def test_suggestions_on_the_page_differ_where_those_of_the_case_do(made_audits, 
 
 @pytest.mark.parametrize("kind", ["images", "slices", "volumes"])
 def test_the_box_and_the_plane_of_a_finding_are_where_its_suggestion_is(made_audits, kind):
-    found = made_audits[kind]
-    reader = CaseReader(found)
-    case = found.audit.cases[0]
+    result = made_audits[kind]
+    reader = CaseReader(result)
+    case = result.audit.cases[0]
     content, read = case_content(reader, case, "png"), reader.read(case)
     for finding, shown in zip(case.findings, content["findings"], strict=True):
         changed = as_shown(read.suggestions[finding.id] != read.given, kind)
@@ -69,35 +69,35 @@ def test_the_box_and_the_plane_of_a_finding_are_where_its_suggestion_is(made_aud
 
 
 def test_images_on_the_page_run_from_the_darkest_to_the_brightest_hundredth(made_audits):
-    found = made_audits["images"]
-    reader = CaseReader(found)
-    image = reader.read(found.audit.cases[0]).image[0, 0]
+    result = made_audits["images"]
+    reader = CaseReader(result)
+    image = reader.read(result.audit.cases[0]).image[0, 0]
     low, high = np.quantile(image, [0.01, 0.99])
     wanted = np.rint(255 * np.clip((image - low) / (high - low), 0, 1))
-    (address,) = case_content(reader, found.audit.cases[0], "png")["images"]
+    (address,) = case_content(reader, result.audit.cases[0], "png")["images"]
     assert np.abs(decoded(address).astype(int) - wanted).max() <= 1
-    (smaller,) = case_content(reader, found.audit.cases[0], "webp")["images"]
+    (smaller,) = case_content(reader, result.audit.cases[0], "webp")["images"]
     assert len(smaller) < len(address)
     assert np.abs(decoded(smaller)[..., 0].astype(int) - wanted).mean() < 3
 
 
 def test_a_classified_case_has_no_masks(made_audits):
-    found = made_audits["classes"]
-    content = case_content(CaseReader(found), found.audit.cases[0], "png")
+    result = made_audits["classes"]
+    content = case_content(CaseReader(result), result.audit.cases[0], "png")
     assert content["given"] is None
     assert content["findings"] == [{"plane": 0, "box": None, "suggested": None}]
 
 
 @pytest.mark.parametrize("kind", ["images", "slices", "volumes", "classes"])
 def test_a_crop_is_a_small_square(made_audits, kind):
-    found = made_audits[kind]
-    assert decoded(case_crop(CaseReader(found), found.audit.cases[0])).shape == (88, 88, 3)
+    result = made_audits[kind]
+    assert decoded(case_crop(CaseReader(result), result.audit.cases[0])).shape == (88, 88, 3)
 
 
 def test_a_case_that_cannot_be_read_says_why_and_stops_nothing(audit_of):
-    found = audit_of("images")
-    reader = CaseReader(found)
-    reader.files(found.audit.cases[0]).image.write_bytes(b"no image")
-    content = case_content(reader, found.audit.cases[0], "png")
+    result = audit_of("images")
+    reader = CaseReader(result)
+    reader.files(result.audit.cases[0]).image.write_bytes(b"no image")
+    content = case_content(reader, result.audit.cases[0], "png")
     assert list(content) == ["problem"]
-    assert case_crop(reader, found.audit.cases[0]) == ""
+    assert case_crop(reader, result.audit.cases[0]) == ""

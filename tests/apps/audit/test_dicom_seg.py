@@ -57,7 +57,7 @@ def test_every_pixel_has_the_class_of_the_voxel_that_shows_it(tmp_path):
     read = highdicom.seg.segread(tmp_path / "new.dcm")
     assert [read.get_segment_description(number).segment_label for number in read.segment_numbers] == ["tumour"]
     slices = [pydicom.dcmread(file) for file in series.iterdir()]
-    frames = read.get_pixels_by_source_instance([one.SOPInstanceUID for one in slices])
+    frames = read.get_pixels_by_source_instance([item.SOPInstanceUID for item in slices])
     for one, frame in zip(slices, frames, strict=True):
         assert np.array_equal(frame[..., 0], one.pixel_array % 3 == 0)
 

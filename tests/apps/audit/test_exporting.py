@@ -20,14 +20,14 @@ def rows_of(out):
 
 
 def test_a_row_for_every_finding_with_its_decision(audit_of):
-    found = audit_of("slices")
-    case = found.audit.cases[0]
+    result = audit_of("slices")
+    case = result.audit.cases[0]
     finding = case.findings[0]
     decision = new_decision(finding.id, "keep", reviewer="Dr Ada", reason="fine", shown="ab")
-    store_decision(found.folder, found.audit, decision)
-    exported = export_audit(CaseReader(found), found.folder / "out")
-    rows = rows_of(found.folder / "out")
-    assert len(rows) == exported.findings == sum(len(case.findings) for case in found.audit.cases)
+    store_decision(result.folder, result.audit, decision)
+    exported = export_audit(CaseReader(result), result.folder / "out")
+    rows = rows_of(result.folder / "out")
+    assert len(rows) == exported.findings == sum(len(case.findings) for case in result.audit.cases)
     first = rows[0]
     assert (first["image"], first["annotation"], first["finding"]) == (case.image, case.label, finding.id)
     assert (first["decision"], first["reviewer"], first["comment"]) == ("keep", "Dr Ada", "fine")
@@ -47,19 +47,19 @@ def test_other_cells_stay_as_they_are():
 
 
 def test_hostile_names_are_text_in_the_table(audit_of):
-    found = audit_of("images")
-    case = found.audit.cases[0].model_copy(update={"annotator": "=HYPERLINK(1)", "unit": "@SUM(A1)"})
-    audit = found.audit.model_copy(update={"cases": (case,)})
-    export_audit(CaseReader(FoundAudit(found.folder, audit)), found.folder / "out")
-    (row,) = rows_of(found.folder / "out")
+    result = audit_of("images")
+    case = result.audit.cases[0].model_copy(update={"annotator": "=HYPERLINK(1)", "unit": "@SUM(A1)"})
+    audit = result.audit.model_copy(update={"cases": (case,)})
+    export_audit(CaseReader(FoundAudit(result.folder, audit)), result.folder / "out")
+    (row,) = rows_of(result.folder / "out")
     assert (row["annotator"], row["patient"]) == ("'=HYPERLINK(1)", "'@SUM(A1)")
 
 
 @pytest.mark.parametrize("kind", ["images", "slices"])
 def test_suggested_masks_have_the_folders_and_names_of_the_given_ones(audit_of, kind):
-    found = audit_of(kind)
-    reader = CaseReader(found)
-    out = found.folder / "out"
+    result = audit_of(kind)
+    reader = CaseReader(result)
+    out = result.folder / "out"
     exported = export_audit(reader, out)
     cases = list(read_datalist(reader.datalist).section(TRAINING))
     assert exported.suggestions == len(cases)
@@ -70,16 +70,16 @@ def test_suggested_masks_have_the_folders_and_names_of_the_given_ones(audit_of, 
 
 
 def test_a_segmentation_for_slicer_has_segments_and_the_place_of_the_volume(audit_of):
-    found = audit_of("slices")
-    reader = CaseReader(found)
-    out = found.folder / "out"
+    result = audit_of("slices")
+    reader = CaseReader(result)
+    out = result.folder / "out"
     export_audit(reader, out)
-    name = Path(found.audit.cases[0].label)
+    name = Path(result.audit.cases[0].label)
     written = SimpleITK.ReadImage(str(out / "slicer" / name.parent / (name.name.split(".")[0] + ".seg.nrrd")))
     mask = SimpleITK.ReadImage(str(out / "suggested" / name))
     np.testing.assert_array_equal(SimpleITK.GetArrayFromImage(written), SimpleITK.GetArrayFromImage(mask))
-    for one in ("GetSpacing", "GetOrigin", "GetDirection"):
-        assert getattr(written, one)() == pytest.approx(getattr(mask, one)())
+    for item in ("GetSpacing", "GetOrigin", "GetDirection"):
+        assert getattr(written, item)() == pytest.approx(getattr(mask, item)())
     assert written.GetMetaData("Segment0_Name") == "lesion"
     assert written.GetMetaData("Segment0_LabelValue") == "1"
     size = written.GetSize()
@@ -95,25 +95,25 @@ def test_label_descriptions_name_the_values_of_the_files():
 
 
 def test_an_annotation_that_cannot_be_written_stops_no_other(audit_of):
-    found = audit_of("images")
-    reader = CaseReader(found)
-    reader.files(found.audit.cases[0]).label.write_bytes(b"no mask")
-    exported = export_audit(reader, found.folder / "out")
-    assert [label for label, _ in exported.failed] == [found.audit.cases[0].label]
-    assert exported.suggestions == len(found.audit.cases) - 1
+    result = audit_of("images")
+    reader = CaseReader(result)
+    reader.files(result.audit.cases[0]).label.write_bytes(b"no mask")
+    exported = export_audit(reader, result.folder / "out")
+    assert [label for label, _ in exported.failed] == [result.audit.cases[0].label]
+    assert exported.suggestions == len(result.audit.cases) - 1
 
 
 def test_classified_images_have_a_table_alone(audit_of):
-    found = audit_of("classes")
-    export_audit(CaseReader(found), found.folder / "out")
-    assert [path.name for path in (found.folder / "out").iterdir()] == ["findings.csv"]
+    result = audit_of("classes")
+    export_audit(CaseReader(result), result.folder / "out")
+    assert [path.name for path in (result.folder / "out").iterdir()] == ["findings.csv"]
 
 
 def test_a_missing_series_is_named_and_the_rest_is_written(audit_of, tmp_path):
     pytest.importorskip("highdicom")
-    found = audit_of("volumes")
-    exported = export_audit(CaseReader(found), tmp_path / "out", dicom=tmp_path)
+    result = audit_of("volumes")
+    exported = export_audit(CaseReader(result), tmp_path / "out", dicom=tmp_path)
     assert [
-        reason.endswith(f"expected the DICOM series of {found.audit.cases[0].image}.") for _, reason in exported.failed
+        reason.endswith(f"expected the DICOM series of {result.audit.cases[0].image}.") for _, reason in exported.failed
     ]
     assert list((tmp_path / "out" / "slicer").rglob("*.seg.nrrd"))

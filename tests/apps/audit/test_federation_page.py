@@ -136,7 +136,7 @@ def test_sites_that_differ_are_reported_so_although_zero_is_unknown():
 def test_every_site_with_a_figure_is_a_point_at_its_place(tmp_path: Path):
     page = write_federation_page(audited(SITES), tmp_path / "audit.html").read_text(encoding="utf-8")
     drawing = ET.fromstring(re.search(r"<svg.*?</svg>", page, re.S)[0])
-    circles = [(float(one.get("cx")), one.get("class")) for one in drawing.iter("circle")]
+    circles = [(float(item.get("cx")), item.get("class")) for item in drawing.iter("circle")]
     # From -4 to 8 mm on 600 units that begin at 130.
     places = {"site-2": -3.0, "site-3": 0.1, "site-10": 2.0, HOSTILE: 7.0}
     assert sorted(x for x, _ in circles) == pytest.approx(

@@ -18,26 +18,26 @@ def printed(show):
 
 
 def test_findings_are_listed_the_worst_first_with_what_was_decided(audit_of):
-    found = audit_of("images")
-    first, second = (case.findings[0] for case in found.audit.cases[:2])
+    result = audit_of("images")
+    first, second = (case.findings[0] for case in result.audit.cases[:2])
     store_decision(
-        found.folder, found.audit, new_decision(first.id, "keep", reviewer="Dr Ada", reason="", shown="whatever")
+        result.folder, result.audit, new_decision(first.id, "keep", reviewer="Dr Ada", reason="", shown="whatever")
     )
-    lines = printed(lambda console: print_audit(found, console)).splitlines()
+    lines = printed(lambda console: print_audit(result, console)).splitlines()
     rows = [line for line in lines if "images/" in line and "." in line and "images:" not in line]
-    assert [case.image in row for case, row in zip(found.audit.cases, rows, strict=False)] == [True] * len(rows)
+    assert [case.image in row for case, row in zip(result.audit.cases, rows, strict=False)] == [True] * len(rows)
     assert "keep" in rows[0]
     assert "keep" not in rows[1]
     assert finding_in_words(second) in rows[1]
 
 
 def test_only_what_is_asked_for(audit_of):
-    found = audit_of("images")
-    text = printed(lambda console: print_audit(found, console, limit=1))
-    assert "and " + str(sum(len(case.findings) for case in found.audit.cases) - 1) + " more" in text
-    assert "no finding of Objects left out" in printed(lambda console: print_audit(found, console, kinds=["missing"]))
+    result = audit_of("images")
+    text = printed(lambda console: print_audit(result, console, limit=1))
+    assert "and " + str(sum(len(case.findings) for case in result.audit.cases) - 1) + " more" in text
+    assert "no finding of Objects left out" in printed(lambda console: print_audit(result, console, kinds=["missing"]))
     with pytest.raises(DataError, match=r"found no kind 'mising'; expected one of: boundary, missing, wrong_label"):
-        print_audit(found, Terminal(file=io.StringIO()), kinds=["mising"])
+        print_audit(result, Terminal(file=io.StringIO()), kinds=["mising"])
 
 
 def test_suspects_lists_what_an_audit_found(audit_of, tmp_path):

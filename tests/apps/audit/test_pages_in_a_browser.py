@@ -93,26 +93,26 @@ def open_page(browser, address):
 
 
 def test_a_review_of_twenty_cases_by_keys_and_what_outlives_a_killed_server(audit_copy, tmp_path):
-    found = audit_copy
+    result = audit_copy
     with chromium(tmp_path / "profile") as browser:
-        with reviewing(found) as (server, address):
+        with reviewing(result) as (server, address):
             open_page(browser, address)
-            decided = [press_and_wait(browser, found, KEYS[number % len(KEYS)]) for number in range(CASES)]
+            decided = [press_and_wait(browser, result, KEYS[number % len(KEYS)]) for number in range(CASES)]
             os.kill(server.pid, signal.SIGKILL)
-        stored = read_decisions(found.folder, found.site)
-        assert [one.finding for one in stored.decisions] == decided
+        stored = read_decisions(result.folder, result.site)
+        assert [decision.finding for decision in stored.decisions] == decided
         assert len(set(decided)) == CASES
         words = {"a": "accept", "k": "keep", "l": "later"}
-        assert [one.choice for one in stored.decisions] == [words[KEYS[n % len(KEYS)]] for n in range(CASES)]
-        assert {one.reviewer for one in stored.decisions} == {"Dr Ada"}
+        assert [decision.choice for decision in stored.decisions] == [words[KEYS[n % len(KEYS)]] for n in range(CASES)]
+        assert {decision.reviewer for decision in stored.decisions} == {"Dr Ada"}
         assert browser.get_log("browser") == []
-        assert {urlsplit(one).netloc for one in asked_addresses(browser)} == {urlsplit(address).netloc}
+        assert {urlsplit(item).netloc for item in asked_addresses(browser)} == {urlsplit(address).netloc}
 
         press(browser, "p")
         press(browser, "k")
         wait_for(lambda: "the command that serves this page has ended" in text_of(browser, "status"))
         browser.get_log("browser")
-        with serving(found) as server:
+        with serving(result) as server:
             open_page(browser, new_address(server))
             assert text_of(browser, "progress") == "15 of 20 findings decided, 5 for later"
             assert "Accepted by Dr Ada" in text_of(browser, "findings")
@@ -170,8 +170,8 @@ def test_a_comment_is_stored_with_the_decision(audit_copy, tmp_path):
 def test_without_a_server_decisions_are_kept_and_downloaded(audit_copy, tmp_path):
     from selenium.webdriver.common.by import By
 
-    found, profile = audit_copy, tmp_path / "profile"
-    page = write_site_page(found, tmp_path / "page.html", check_files=False)
+    result, profile = audit_copy, tmp_path / "profile"
+    page = write_site_page(result, tmp_path / "page.html", check_files=False)
     with chromium(profile) as browser:
         open_page(browser, page.as_uri())
         press(browser, "a")
@@ -189,15 +189,15 @@ def test_without_a_server_decisions_are_kept_and_downloaded(audit_copy, tmp_path
         assert browser.get_log("browser") == []
         assert set(asked_addresses(browser)) == {page.as_uri()}
     decisions = read_record(file, Decisions)
-    first, second = (found.audit.cases[number].findings[0].id for number in range(2))
-    assert {one.finding: (one.choice, one.reviewer) for one in decisions.decisions} == {
+    first, second = (result.audit.cases[number].findings[0].id for number in range(2))
+    assert {decision.finding: (decision.choice, decision.reviewer) for decision in decisions.decisions} == {
         first: ("accept", "Dr Bo"),
         second: ("keep", "Dr Bo"),
     }
     from fedannot.apps.audit.applying import apply_decisions
     from fedannot.apps.audit.case_files import CaseReader
 
-    applied = apply_decisions(CaseReader(found), decisions, tmp_path / "new")
+    applied = apply_decisions(CaseReader(result), decisions, tmp_path / "new")
     assert [case.review.origin for case in applied.record.cases if case.review is not None] == ["accepted", "kept"]
 
 
@@ -208,8 +208,8 @@ def test_hostile_names_are_shown_and_do_nothing(large_audit, tmp_path):
             update={
                 "annotator": attack,
                 "findings": tuple(
-                    one.model_copy(update={"text": attack, "classes": (attack,), "kind": attack})
-                    for one in case.findings
+                    finding.model_copy(update={"text": attack, "classes": (attack,), "kind": attack})
+                    for finding in case.findings
                 ),
             }
         )
@@ -230,8 +230,8 @@ def test_hostile_names_are_shown_and_do_nothing(large_audit, tmp_path):
 def test_filters_leave_the_cases_that_they_name(made_audits, tmp_path):
     from selenium.webdriver.support.select import Select
 
-    found = made_audits["slices"]
-    page = write_site_page(found, tmp_path / "page.html", check_files=False)
+    result = made_audits["slices"]
+    page = write_site_page(result, tmp_path / "page.html", check_files=False)
     with chromium(tmp_path / "profile") as browser:
         open_page(browser, page.as_uri())
         size = Select(browser.find_element("id", "filter-size"))
@@ -239,7 +239,7 @@ def test_filters_leave_the_cases_that_they_name(made_audits, tmp_path):
         size.select_by_value("large")
         limit = float(re.search(r"over ([\d.]+)", texts[-1])[1])
         shown = browser.execute_script("return document.querySelectorAll('#list li').length")
-        large = sum(any(one.size > limit for one in case.findings) for case in found.audit.cases)
+        large = sum(any(finding.size > limit for finding in case.findings) for case in result.audit.cases)
         assert 0 < shown == large
         Select(browser.find_element("id", "filter-state")).select_by_value("accept")
         wait_for(lambda: text_of(browser, "case-title") == "No case has such a finding.")
@@ -278,8 +278,8 @@ def test_two_thousand_cases_do_not_stall(large_audit, tmp_path, monkeypatch):
         large_audit.audit.cases[number % CASES].model_copy(
             update={
                 "findings": tuple(
-                    one.model_copy(update={"id": f"{one.id} {number}"})
-                    for one in large_audit.audit.cases[number % CASES].findings
+                    finding.model_copy(update={"id": f"{finding.id} {number}"})
+                    for finding in large_audit.audit.cases[number % CASES].findings
                 ),
                 "arrays": "",
             }

@@ -176,9 +176,9 @@ def test_the_frame_that_everybody_gets_says_nothing_of_the_audit(server, path):
     text, audit = content.decode(), server.reader.audit
     secrets = [audit.site, audit.data, audit.model_sha256, "Dr Ada", token_of(server)]
     secrets += [case.image for case in audit.cases] + [
-        finding_in_words(one) for case in audit.cases for one in case.findings
+        finding_in_words(finding) for case in audit.cases for finding in case.findings
     ]
-    assert [one for one in secrets if one in text] == []
+    assert [secret for secret in secrets if secret in text] == []
 
 
 @pytest.mark.parametrize("path", ["/case/0", "/crop/0"])
@@ -326,8 +326,8 @@ def test_the_server_listens_on_the_loopback_alone(server):
 
 
 def test_every_server_has_a_token_of_its_own(audit_of):
-    found = audit_of("classes")
-    with serving(found) as first, serving(found) as second:
+    result = audit_of("classes")
+    with serving(result) as first, serving(result) as second:
         assert len(token_of(first)) >= 43
         assert token_of(first) != token_of(second)
         assert ask(second, "/case/0", X_Review_Token=token_of(first))[0] == 403
@@ -389,16 +389,16 @@ def command(folder):
 
 
 def test_ctrl_c_ends_the_command_and_what_was_answered_is_stored(audit_of):
-    found = audit_of("images")
-    started, address = command(found.folder)
-    known = Known(found, address)
+    result = audit_of("images")
+    started, address = command(result.folder)
+    known = Known(result, address)
     for case in range(2):
         assert ask(known, "/decisions", "POST", posted(known, case))[0] == 200
     started.send_signal(signal.SIGINT)
     _, errors = started.communicate(timeout=30)
     assert started.returncode == 130
     assert errors.splitlines() == ["Stopped by SIGINT. All decisions are stored."]
-    assert len(read_decisions(found.folder, found.site).decisions) == 2
+    assert len(read_decisions(result.folder, result.site).decisions) == 2
 
 
 def test_the_command_ends_when_the_page_asks_nothing(audit_of):
@@ -442,8 +442,8 @@ def test_another_account_gets_nothing_even_with_the_token(server, family):
 
 @pytest.mark.parametrize(("account", "status"), [(None, 200), (0, 200), ("own", 200), (1234567, 403)])
 def test_the_account_at_the_other_end_decides(server, monkeypatch, account, status):
-    found = os.geteuid() if account == "own" else account
-    monkeypatch.setattr("fedannot.apps.audit.review.account_at", lambda *_: found)
+    result = os.geteuid() if account == "own" else account
+    monkeypatch.setattr("fedannot.apps.audit.review.account_at", lambda *_: result)
     assert ask(server, "/case/0")[0] == status
     assert ask(server, "/decisions", "POST", posted(server))[0] == status
     assert bool(stored(server)) == (status == 200)

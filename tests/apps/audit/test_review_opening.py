@@ -84,8 +84,8 @@ def fake(tmp_path):
 
 
 def test_no_argument_list_holds_what_opens_the_page_and_the_file_is_private(audit_of, fake):
-    found, (browser, note) = audit_of("images"), fake
-    with reviewing(found, BROWSER=f"{browser} %s") as (command, lines):
+    result, (browser, note) = audit_of("images"), fake
+    with reviewing(result, BROWSER=f"{browser} %s") as (command, lines):
         wait_for(note.is_file)
         noted = json.loads(note.read_text())
         (port, printed), (in_file_port, in_file) = (
@@ -94,21 +94,21 @@ def test_no_argument_list_holds_what_opens_the_page_and_the_file_is_private(audi
         )
         assert port == in_file_port
         assert printed != in_file
-        review = Served(found, int(port))
+        review = Served(result, int(port))
         # Neither the codes, nor anything else in there that a server would take for a token or a code.
         words = {word for argument in noted["seen"] for word in (argument, *re.split(r"[^\w-]+", argument)) if word}
         assert not words & {printed, in_file}
-        assert [one for one in noted["seen"] if f":{port}" in one] == []
+        assert [item for item in noted["seen"] if f":{port}" in item] == []
         likely = [word for word in words if 20 <= len(word) < 400]
         assert [word for word in likely if exchanged(review, word)[1] is not None] == []
         assert [word for word in likely if word.isascii() and ask(review, "/page", X_Review_Token=word)[0] == 200] == []
 
         assert noted["modes"] == [0o600, 0o700]
-        assert openings(found)
+        assert openings(result)
         status, review.token = exchanged(review, in_file)
         assert status == 200
         assert ask(review, "/page")[0] == 200
-        assert openings(found) == []
+        assert openings(result) == []
         assert exchanged(review, in_file) == (403, None)
         assert ask(review, "/page")[0] == 403
         command.send_signal(signal.SIGINT)
@@ -128,10 +128,10 @@ def stopped_before_the_file_is_used(found):
 def test_a_file_that_no_browser_has_used_goes_with_the_command(audit_of, monkeypatch):
     monkeypatch.setenv("BROWSER", "any")
     monkeypatch.setattr("webbrowser.open", lambda _: True)
-    found = audit_of("classes")
+    result = audit_of("classes")
     with pytest.raises(Interrupted):
-        stopped_before_the_file_is_used(found)
-    assert openings(found) == []
+        stopped_before_the_file_is_used(result)
+    assert openings(result) == []
 
 
 def test_when_a_printed_address_was_used_the_next_one_is_printed(audit_of):
@@ -158,25 +158,25 @@ def test_without_a_display_no_browser_is_tried(audit_of, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("webbrowser.open", lambda _: pytest.fail("opened a browser"))
     monkeypatch.setattr(sys, "platform", "linux")
-    found = audit_of("classes")
-    with serving(found) as server, ReviewOpening(server, print, print) as opening:
+    result = audit_of("classes")
+    with serving(result) as server, ReviewOpening(server, print, print) as opening:
         assert opening.open_browser() is False
-    assert openings(found) == []
+    assert openings(result) == []
 
 
 def test_where_a_disk_keeps_nobody_out_the_file_lies_elsewhere(audit_of, monkeypatch, tmp_path):
-    opened, found = [], audit_of("classes")
+    opened, result = [], audit_of("classes")
     monkeypatch.setenv("BROWSER", "any")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr("webbrowser.open", opened.append)
     monkeypatch.setattr(
-        "fedannot.apps.audit.review_opening.is_open_to_others", lambda folder: folder.parent == found.folder
+        "fedannot.apps.audit.review_opening.is_open_to_others", lambda folder: folder.parent == result.folder
     )
-    with serving(found) as server, ReviewOpening(server, print, print) as opening:
+    with serving(result) as server, ReviewOpening(server, print, print) as opening:
         assert opening.open_browser()
         wait_for(lambda: opened)
         assert opened[0].startswith(tmp_path.as_uri())
-        assert openings(found) == []
+        assert openings(result) == []
     assert list(tmp_path.glob("open-review-*")) == []
 
 
@@ -184,23 +184,27 @@ def test_a_browser_opens_the_file_and_no_process_of_it_shows_the_code(audit_of, 
     """As a reader starts it: the browser gets the file as its argument, and starts many processes of its own."""
     if shutil.which("chromium") is None:
         pytest.skip("needs Chromium: apt-get install chromium chromium-driver")
-    found, profile = audit_of("images"), tmp_path / "profile"
+    result, profile = audit_of("images"), tmp_path / "profile"
     command_line = " ".join(["chromium", *FLAGS, f"--user-data-dir={profile}", "--remote-debugging-port=0", "%s"])
-    with reviewing(found, BROWSER=command_line) as (_, lines):
-        (folder,) = openings(found)
+    with reviewing(result, BROWSER=command_line) as (_, lines):
+        (folder,) = openings(result)
         with contextlib.suppress(FileNotFoundError):
             in_file = ADDRESS.search((folder / "review.html").read_text())[2]
         with attached(profile) as browser:
             wait_for(lambda: is_drawn(browser))
             address = browser.current_url
-            arguments = [one for file in Path("/proc").glob("[0-9]*/cmdline") for one in arguments_of(file)]
-            assert any(str(profile) in one for one in arguments)
+            arguments = [item for file in Path("/proc").glob("[0-9]*/cmdline") for item in arguments_of(file)]
+            assert any(str(profile) in argument for argument in arguments)
             port, printed = ADDRESS.search(lines[0]).groups()
             secrets = [printed, in_file, browser.execute_script("return sessionStorage.getItem('fedannot review')")]
-            assert all(len(one) >= 43 for one in secrets)
-            assert [one for one in arguments if any(secret in one for secret in secrets) or f":{port}" in one] == []
+            assert all(len(item) >= 43 for item in secrets)
+            assert [
+                argument
+                for argument in arguments
+                if any(secret in argument for secret in secrets) or f":{port}" in argument
+            ] == []
             assert address == f"http://127.0.0.1:{port}/"
-            assert openings(found) == []
+            assert openings(result) == []
 
 
 def arguments_of(file):
@@ -229,8 +233,8 @@ def attached(profile):
 
 
 def test_the_page_outlives_reloading_and_its_address_opens_nothing_any_more(audit_of, tmp_path):
-    found = audit_of("images")
-    with chromium(tmp_path / "profile") as browser, serving(found) as server:
+    result = audit_of("images")
+    with chromium(tmp_path / "profile") as browser, serving(result) as server:
         address = new_address(server)
         open_page(browser, address)
         at_home = f"http://127.0.0.1:{server.server_port}/"
@@ -238,7 +242,7 @@ def test_the_page_outlives_reloading_and_its_address_opens_nothing_any_more(audi
         browser.refresh()
         wait_for(lambda: is_drawn(browser))
         press(browser, "k")
-        wait_for(lambda: len(read_decisions(found.folder, found.site).decisions) == 1)
+        wait_for(lambda: len(read_decisions(result.folder, result.site).decisions) == 1)
         assert browser.current_url == at_home
         assert browser.get_log("browser") == []
         assert browser.execute_script("return document.cookie") == ""
@@ -252,7 +256,7 @@ def test_the_page_outlives_reloading_and_its_address_opens_nothing_any_more(audi
         browser.switch_to.window(first)
         press(browser, "a")
         wait_for(lambda: "printed last" in text_of(browser, "status"))
-        assert len(read_decisions(found.folder, found.site).decisions) == 1
+        assert len(read_decisions(result.folder, result.site).decisions) == 1
         # A new one opens the page in the same tab.
         browser.execute_script("location.assign(arguments[0])", new_address(server))
         wait_for(lambda: is_drawn(browser) and "1 of" in text_of(browser, "progress"))
@@ -273,12 +277,12 @@ def test_a_page_of_another_port_gets_nothing_of_the_session(audit_of, tmp_path):
 
 
 def test_decisions_are_private_whatever_the_umask_is(audit_of):
-    found, before = audit_of("images"), os.umask(0)
+    result, before = audit_of("images"), os.umask(0)
     try:
-        (found.folder / "decisions.json").write_text('{"site": "site-1"}')
-        with serving(found) as server:
+        (result.folder / "decisions.json").write_text('{"site": "site-1"}')
+        with serving(result) as server:
             assert ask(server, "/decisions", "POST", posted(server))[0] == 200
     finally:
         os.umask(before)
     for name in ("decisions.json", ".decisions.lock"):
-        assert stat.S_IMODE((found.folder / name).stat().st_mode) == 0o600
+        assert stat.S_IMODE((result.folder / name).stat().st_mode) == 0o600

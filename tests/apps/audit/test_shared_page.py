@@ -34,9 +34,9 @@ DATA_ADDRESS = re.compile(r"data:image/(\w+);base64,([A-Za-z0-9+/=]+)")
 @pytest.fixture(params=["images", "slices", "classes"])
 def telling(request, audit_of):
     """An audit that has the name in every text that a site, a person or a server writes, and in its folders."""
-    found = audit_of(request.param)
-    audit = found.audit
-    moved = found.folder.parents[2] / TELLTALE
+    result = audit_of(request.param)
+    audit = result.audit
+    moved = result.folder.parents[2] / TELLTALE
     (moved.parent / "data").rename(moved)
     data = moved / "site-1"
     renamed = {}
@@ -58,7 +58,9 @@ def telling(request, audit_of):
                 "label": renamed.get(case.label, case.label),
                 "unit": f"{TELLTALE} {number}",
                 "annotator": f"Dr {TELLTALE}",
-                "findings": tuple(one.model_copy(update={"text": f"Same as {TELLTALE}.png."}) for one in case.findings),
+                "findings": tuple(
+                    item.model_copy(update={"text": f"Same as {TELLTALE}.png."}) for item in case.findings
+                ),
             }
         )
         for number, case in enumerate(audit.cases)
@@ -77,13 +79,13 @@ def telling(request, audit_of):
         "cases": cases,
     }
     telling = audit.model_copy(update=changes)
-    write_audit(found.folder, telling)
+    write_audit(result.folder, telling)
     finding = next(case for case in cases if case.findings).findings[0]
     decided = new_decision(
         finding.id, "keep", reviewer=f"Prof {TELLTALE}", reason=f"as {TELLTALE} said", shown="ab" * 32
     )
-    store_decision(found.folder, telling, decided)
-    return FoundAudit(found.folder, telling)
+    store_decision(result.folder, telling, decided)
+    return FoundAudit(result.folder, telling)
 
 
 def conclusion(class_name):
@@ -126,7 +128,7 @@ def texts_of(page):
     """All of a page that could say a name: its text, the values of its records, and the bytes of its pictures."""
     records = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
     yield page.encode()
-    yield json.dumps([json.loads(one) for one in records], ensure_ascii=False).encode()
+    yield json.dumps([json.loads(record) for record in records], ensure_ascii=False).encode()
     for _, content in DATA_ADDRESS.findall(page):
         yield base64.b64decode(content)
 
@@ -134,7 +136,7 @@ def texts_of(page):
 def said_in(found, page):
     """What names somebody or something, and is in a page."""
     audit = found.audit
-    ids = [one.id for case in audit.cases for one in case.findings]
+    ids = [finding.id for case in audit.cases for finding in case.findings]
     names = [TELLTALE, "2031", "11:12", audit.model_sha256[:8], str(found.folder), *ids]
     names += ["Prof", "said", "reader 1", "reader 2", "site-1", "abababab"]
     whole = [
@@ -153,8 +155,8 @@ def test_a_shared_copy_says_no_name(telling, tmp_path, with_images):
     state = json.loads(re.search(r'id="state">(.*?)</script>', page, re.DOTALL)[1])
     with_findings = sum(bool(case.findings) for case in telling.audit.cases)
     assert [case["image"] for case in state["cases"]] == [f"Case {number + 1}" for number in range(with_findings)]
-    assert {one["choice"] for one in state["decisions"].values()} == {"keep"}
-    assert set(state["decisions"]) <= {one["id"] for case in state["cases"] for one in case["findings"]}
+    assert {item["choice"] for item in state["decisions"].values()} == {"keep"}
+    assert set(state["decisions"]) <= {item["id"] for case in state["cases"] for item in case["findings"]}
 
 
 def chunks(content):
@@ -196,19 +198,19 @@ def test_without_images_no_pixel_is_in_the_copy_and_no_image_is_read(telling, tm
     monkeypatch.setattr(CaseReader, "read", lambda *_: pytest.fail("read an image"))
     page = write_shared_page(telling, tmp_path / "shared.html", with_images=False).read_text(encoding="utf-8")
     assert DATA_ADDRESS.findall(page) == []
-    contents = [json.loads(one) for one in re.findall(r'id="content-\d+">(.*?)</script>', page, re.DOTALL)]
+    contents = [json.loads(item) for item in re.findall(r'id="content-\d+">(.*?)</script>', page, re.DOTALL)]
     assert contents
-    for one in contents:
-        assert (one["images"], one["given"], one["predicted"]) == ([], None, None)
-        assert {place["suggested"] for place in one["findings"]} == {None}
-        assert {place["box"] for place in one["findings"]} == {None}
+    for content in contents:
+        assert (content["images"], content["given"], content["predicted"]) == ([], None, None)
+        assert {place["suggested"] for place in content["findings"]} == {None}
+        assert {place["box"] for place in content["findings"]} == {None}
 
 
 def test_a_case_that_cannot_be_read_does_not_say_which_file_it_was(audit_of, tmp_path):
-    found = audit_of("images")
-    case = next(case for case in found.audit.cases if case.findings)
-    CaseReader(found).files(case).image.unlink()
-    page = write_shared_page(found, tmp_path / "shared.html").read_text(encoding="utf-8")
+    result = audit_of("images")
+    case = next(case for case in result.audit.cases if case.findings)
+    CaseReader(result).files(case).image.unlink()
+    page = write_shared_page(result, tmp_path / "shared.html").read_text(encoding="utf-8")
     assert "it cannot be read any more" in page
     assert case.image not in page
 
@@ -232,8 +234,8 @@ def test_the_command_writes_a_copy_for_others_and_a_page_for_nobody_else(audit_o
 
 
 def test_a_shared_copy_can_be_looked_at_and_decides_nothing(audit_of, tmp_path):
-    found = audit_of("images")
-    page = write_shared_page(found, tmp_path / "shared.html")
+    result = audit_of("images")
+    page = write_shared_page(result, tmp_path / "shared.html")
     with chromium(tmp_path / "profile") as browser:
         open_page(browser, page.as_uri())
         assert text_of(browser, "case-title") == "Case 1"

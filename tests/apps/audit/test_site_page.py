@@ -55,11 +55,12 @@ def hostile(found):
     cases = []
     for case in found.audit.cases:
         findings = tuple(
-            one.model_copy(update={"text": ATTACK, "classes": (ATTACK,), "kind": ATTACK}) for one in case.findings
+            finding.model_copy(update={"text": ATTACK, "classes": (ATTACK,), "kind": ATTACK})
+            for finding in case.findings
         )
         cases.append(case.model_copy(update={"findings": findings, "annotator": ATTACK, "unit": ATTACK}))
     cases[0] = cases[0].model_copy(update={"image": ATTACK, "label": ATTACK})
-    kinds = tuple(one.model_copy(update={"kind": ATTACK}) for one in found.audit.kinds)
+    kinds = tuple(kind.model_copy(update={"kind": ATTACK}) for kind in found.audit.kinds)
     changes = {
         "cases": tuple(cases),
         "kinds": kinds,
@@ -131,22 +132,22 @@ def test_a_page_names_no_address_elsewhere(made_audits, tmp_path):
 
 @pytest.mark.parametrize("kind", ["images", "slices", "volumes", "classes"])
 def test_a_page_has_every_case_with_a_finding_and_counts_the_others(made_audits, tmp_path, kind):
-    found = made_audits[kind]
-    page = Page(page_of(found, tmp_path, check_files=False))
+    result = made_audits[kind]
+    page = Page(page_of(result, tmp_path, check_files=False))
     state = page.json_of("state")
-    with_findings = [case for case in found.audit.cases if case.findings]
+    with_findings = [case for case in result.audit.cases if case.findings]
     assert [case["image"] for case in state["cases"]] == [case.image for case in with_findings]
-    assert len(state["others"]) == len(found.audit.cases) - len(with_findings)
+    assert len(state["others"]) == len(result.audit.cases) - len(with_findings)
     for index in range(len(with_findings)):
         assert "problem" not in page.json_of(f"content-{index}")
 
 
 def test_what_is_wrong_with_files_is_on_the_page(audit_of, tmp_path):
-    found = audit_of("images")
-    CaseReader(found).files(found.audit.cases[0]).image.write_bytes(b"no image")
-    text = page_of(found, tmp_path)
+    result = audit_of("images")
+    CaseReader(result).files(result.audit.cases[0]).image.write_bytes(b"no image")
+    text = page_of(result, tmp_path)
     assert "Mend what cannot be read: 1 error" in text
-    assert found.audit.cases[0].image in text.split('id="files"')[1]
+    assert result.audit.cases[0].image in text.split('id="files"')[1]
 
 
 def test_where_all_files_can_be_read_the_page_says_so(made_audits, tmp_path):

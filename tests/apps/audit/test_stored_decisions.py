@@ -13,12 +13,12 @@ def decision(finding, choice="keep"):
 
 
 def test_a_decision_is_in_the_file_and_the_last_one_counts(audit_of):
-    found = audit_of("images")
-    name = found.audit.cases[0].findings[0].id
-    store_decision(found.folder, found.audit, decision(name, "later"))
-    store_decision(found.folder, found.audit, decision(name, "accept"))
-    stored = read_decisions(found.folder, found.site)
-    assert [one.choice for one in stored.decisions] == ["later", "accept"]
+    result = audit_of("images")
+    name = result.audit.cases[0].findings[0].id
+    store_decision(result.folder, result.audit, decision(name, "later"))
+    store_decision(result.folder, result.audit, decision(name, "accept"))
+    stored = read_decisions(result.folder, result.site)
+    assert [item.choice for item in stored.decisions] == ["later", "accept"]
     assert stored.counting[name].choice == "accept"
 
 
@@ -39,10 +39,10 @@ def test_decisions_of_several_reviewers_at_the_same_time_are_all_kept(audit_of):
 
 
 def test_what_is_no_finding_of_the_audit_is_refused_and_not_stored(audit_of):
-    found = audit_of("images")
+    result = audit_of("images")
     with pytest.raises(DataError, match="1 finding that this audit does not have, such as 'unknown'"):
-        store_decision(found.folder, found.audit, decision("unknown"))
-    assert read_decisions(found.folder, found.site).decisions == ()
+        store_decision(result.folder, result.audit, decision("unknown"))
+    assert read_decisions(result.folder, result.site).decisions == ()
 
 
 def test_nothing_can_be_accepted_where_nothing_is_suggested(made_audits):

@@ -74,8 +74,8 @@ def test_a_bundle_of_every_method(name: str, tmp_path: Path) -> None:
     # The formats are those of the network.
     network = torch.jit.load(tmp_path / "bundle" / "models" / "model.ts")  # type: ignore[no-untyped-call]
     image, pred = formats["inputs"]["image"], formats["outputs"]["pred"]
-    found = network(torch.randn(3, image["num_channels"], *image["spatial_shape"]))
-    assert tuple(found.shape) == (3, pred["num_channels"], *pred["spatial_shape"])
+    result = network(torch.randn(3, image["num_channels"], *image["spatial_shape"]))
+    assert tuple(result.shape) == (3, pred["num_channels"], *pred["spatial_shape"])
     # Everything in the configuration can be built.
     parser = ConfigParser.load_config_file(tmp_path / "bundle" / "configs" / "inference.json")
     config = ConfigParser(parser | {"bundle_root": str(tmp_path / "bundle"), "dataset_dir": str(run / "data")})
@@ -89,21 +89,21 @@ def described(tmp_path: Path, method: str, **of_summary: Any) -> dict[str, Any]:
 
 
 def test_metadata_say_who_trained_the_model_with_which_weight(tmp_path: Path) -> None:
-    found = described(tmp_path, "fedavg")
-    assert found["description"] == (
+    result = described(tmp_path, "fedavg")
+    assert result["description"] == (
         "The global model of a federation, trained with fedavg by 2 sites; no image left its site."
     )
-    assert found["fedannot"]["federation"] == {
+    assert result["fedannot"]["federation"] == {
         "name": "hospitals",
         "sites": {
             site: {"num_samples": count, "num_excluded": 0, "train_loss": None}
             for site, count in (("site-1", 30), ("site-2", 10))
         },
     }
-    assert found["fedannot"]["weights"] == {"by": "site", "values": {"site-1": 0.75, "site-2": 0.25}}
-    assert (found["fedannot"]["method"], found["fedannot"]["seed"], found["fedannot"]["rounds"]) == ("fedavg", 3, 12)
-    assert found["eval_metrics"] == {"dice": 0.75, "evaluated_on": "9 cases of the federation's test set"}
-    assert found["fedannot"]["noise_estimates"] == {}
+    assert result["fedannot"]["weights"] == {"by": "site", "values": {"site-1": 0.75, "site-2": 0.25}}
+    assert (result["fedannot"]["method"], result["fedannot"]["seed"], result["fedannot"]["rounds"]) == ("fedavg", 3, 12)
+    assert result["eval_metrics"] == {"dice": 0.75, "evaluated_on": "9 cases of the federation's test set"}
+    assert result["fedannot"]["noise_estimates"] == {}
 
 
 def test_metadata_and_model_card_tell_empty_cases_from_annotated_ones(tmp_path: Path) -> None:
@@ -111,27 +111,27 @@ def test_metadata_and_model_card_tell_empty_cases_from_annotated_ones(tmp_path: 
     record = {"evaluated_on": "test", "num_cases": 9, "dice": 0.5, "left_empty": 0.75, "hd95": None}
     write_records(run / "metrics.jsonl", [plain_records.record(12, **record)])
     source = read_source(run)
-    found = metadata(source, Statements())
+    result = metadata(source, Statements())
     where = "9 cases of the federation's test set"
-    assert found["eval_metrics"] == {"dice": 0.5, "left_empty": 0.75, "evaluated_on": where}
+    assert result["eval_metrics"] == {"dice": 0.5, "left_empty": 0.75, "evaluated_on": where}
     assert (
         f"After the last round, on {where}: dice 0.500, left_empty 0.750. dice is the mean over the cases in which a "
         "class is annotated, 0 where it is missed; left_empty, if there are others, the fraction of them in which it "
         "is found nowhere."
-    ) in " ".join(model_card(source, found).split())
+    ) in " ".join(model_card(source, result).split())
 
 
 def test_metadata_hold_the_weights_of_layers_and_the_noise_estimates(tmp_path: Path) -> None:
     weights = {"sites": ["site-1", "site-2"], "blocks": ["conv_0", "final_conv"], "values": [[0.8, 0.6], [0.2, 0.4]]}
     predicted = {"inner": [0.5], "outer": [0.25], "group": "larger", "strength": 0.1}
     estimate = {"sites": {"site-1": predicted}, "reason": None, "p_value": 0.01}
-    found = described(tmp_path, "feda3i", weights=weights, estimate=estimate)["fedannot"]
-    assert found["weights"] == {
+    result = described(tmp_path, "feda3i", weights=weights, estimate=estimate)["fedannot"]
+    assert result["weights"] == {
         "by": "site and layer block",
         "blocks": ["conv_0", "final_conv"],
         "values": {"site-1": [0.8, 0.6], "site-2": [0.2, 0.4]},
     }
-    assert found["noise_estimates"] == {"estimate": estimate}
+    assert result["noise_estimates"] == {"estimate": estimate}
 
 
 def test_metadata_hold_weights_that_follow_from_reports(tmp_path: Path) -> None:
@@ -140,10 +140,10 @@ def test_metadata_hold_weights_that_follow_from_reports(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", settings_of("fedia"), completeness=completeness)
     record = {"weights": {"site-1": 0.3, "site-2": 0.7}}
     write_records(run / "metrics.jsonl", [plain_records.record(12, **record)])
-    found = metadata(read_source(run), Statements())
-    assert found["fedannot"]["weights"] == {"by": "site", "values": {"site-1": 0.3, "site-2": 0.7}}
-    assert found["fedannot"]["noise_estimates"] == {"completeness": completeness}
-    assert found["eval_metrics"] == {}
+    result = metadata(read_source(run), Statements())
+    assert result["fedannot"]["weights"] == {"by": "site", "values": {"site-1": 0.3, "site-2": 0.7}}
+    assert result["fedannot"]["noise_estimates"] == {"completeness": completeness}
+    assert result["eval_metrics"] == {}
 
 
 def test_a_sites_own_threshold_is_in_its_model_and_said(tmp_path: Path) -> None:
@@ -154,9 +154,9 @@ def test_a_sites_own_threshold_is_in_its_model_and_said(tmp_path: Path) -> None:
     assert float(source.network.shift) == pytest.approx(math.log(0.35 / 0.65))
     for name, tensor in plain.network.state_dict().items():
         assert torch.equal(source.network.model.state_dict()[name], tensor)
-    found = metadata(source, Statements())
-    assert found["fedannot"]["threshold"] == 0.35
-    assert "A pixel is foreground from a probability of 0.35 on" in model_card(source, found)
+    result = metadata(source, Statements())
+    assert result["fedannot"]["threshold"] == 0.35
+    assert "A pixel is foreground from a probability of 0.35 on" in model_card(source, result)
     assert "threshold" not in metadata(plain, Statements())["fedannot"]
     assert "from a probability of" not in model_card(plain, metadata(plain, Statements()))
 
@@ -173,9 +173,9 @@ def test_statements_of_a_person_and_nothing_of_this_machine(tmp_path: Path) -> N
     written = (tmp_path / "bundle" / "configs" / "metadata.json").read_text(encoding="utf-8")
     assert "/home/me" not in written
     assert str(tmp_path) not in written
-    found = json.loads(written)
-    assert (found["version"], found["intended_use"]) == ("2.1.0", "Counting cells.")
-    assert (found["authors"], found["copyright"]) == ("The hospitals", "Copyright (c) The hospitals")
+    result = json.loads(written)
+    assert (result["version"], result["intended_use"]) == ("2.1.0", "Counting cells.")
+    assert (result["authors"], result["copyright"]) == ("The hospitals", "Copyright (c) The hospitals")
     assert (tmp_path / "bundle" / "LICENSE").read_text(encoding="utf-8") == "Ask us.\n"
     card = (tmp_path / "bundle" / "docs" / "README.md").read_text(encoding="utf-8")
     assert "Counting cells." in card

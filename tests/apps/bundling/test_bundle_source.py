@@ -120,8 +120,8 @@ def test_a_sites_own_workspace_is_enough(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", [".", "simulate_job", "private/simulate_job"])
 def test_a_job_s_folder_and_the_site_s_own_one_of_the_job_are_one_place(tmp_path: Path, place: str) -> None:
     run = write_run(tmp_path / "run", settings_of("ditto"))
-    found = read_source(run / "run" / "site-2" / place, run / "data" / "site-2", site="site-2")
-    assert torch.equal(outputs(found.network), outputs(read_source(run, site="site-2").network))
+    result = read_source(run / "run" / "site-2" / place, run / "data" / "site-2", site="site-2")
+    assert torch.equal(outputs(result.network), outputs(read_source(run, site="site-2").network))
 
 
 def test_a_run_of_an_earlier_version_has_its_files_in_the_job_s_folder(tmp_path: Path) -> None:

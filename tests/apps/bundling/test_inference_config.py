@@ -66,9 +66,9 @@ def test_pictures_are_prepared_alike(
     file = write_picture(tmp_path / f"picture{suffix}", mode)
     description = ClassificationDescription(classes=("one", "two"), channels=channels, size=size)
     expected = build_preparation(description)(Case(file, 0)).tensors["image"][0]
-    found = prepared_by_bundle(description, file)
-    assert found.shape == expected.shape == (channels, *size)
-    assert torch.equal(found, expected)
+    result = prepared_by_bundle(description, file)
+    assert result.shape == expected.shape == (channels, *size)
+    assert torch.equal(result, expected)
     assert bool(expected.any()) == (mode != "constant")
 
 
@@ -81,9 +81,9 @@ def test_padded_pictures_are_prepared_alike(
     file = write_picture(tmp_path / f"picture{suffix}", mode)
     description = ClassificationDescription(classes=("one", "two"), channels=channels, size=size, fit="pad")
     expected = build_preparation(description)(Case(file, 0)).tensors["image"][0]
-    found = prepared_by_bundle(description, file)
-    assert found.shape == expected.shape == (channels, *size)
-    assert torch.equal(found, expected)
+    result = prepared_by_bundle(description, file)
+    assert result.shape == expected.shape == (channels, *size)
+    assert torch.equal(result, expected)
 
 
 VOLUMES: dict[str, AnyDescription] = {
@@ -128,10 +128,10 @@ def test_volumes_are_prepared_alike(name: str, kind: str, tmp_path: Path) -> Non
     source = nibabel.load(file)
     nibabel.save(nibabel.Nifti1Image(np.zeros(source.shape[:3], dtype=np.uint8), source.affine), mask)
     expected = build_preparation(description)(Case(file, mask)).tensors["image"]
-    found = prepared_by_bundle(description, file)
+    result = prepared_by_bundle(description, file)
     if isinstance(description, SliceDescription):
-        found = torch.movedim(found, description.slice_axis + 1, 0)
-    assert torch.equal(found if isinstance(description, SliceDescription) else found[None], expected)
+        result = torch.movedim(result, description.slice_axis + 1, 0)
+    assert torch.equal(result if isinstance(description, SliceDescription) else result[None], expected)
     assert bool(expected.any()) == (kind != "constant" or getattr(description, "window", None) is not None)
 
 

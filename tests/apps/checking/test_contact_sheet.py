@@ -83,8 +83,8 @@ def test_a_contour_runs_around_the_annotation(tmp_path):
     # The square covers the pixels 4 to 7 of 16; a panel has 184 pixels.
     rows, columns = np.nonzero(red(panel(sheet, 0)))
     scale = round((PANEL - GAP) * RESOLUTION) / 16
-    for found in (rows, columns):
-        assert (found.min(), found.max()) == pytest.approx((4 * scale, 8 * scale), abs=3)
+    for result in (rows, columns):
+        assert (result.min(), result.max()) == pytest.approx((4 * scale, 8 * scale), abs=3)
 
 
 def test_the_clean_label_has_a_contour_of_its_own(tmp_path):

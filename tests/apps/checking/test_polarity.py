@@ -147,9 +147,9 @@ def test_masks_at_another_sites_polarity_are_found(tmp_path):
     ((severity, kind, files),) = summary(sites["site-2"])
     assert (severity, kind, len(files)) == ("warning", "inverted-unlike-other-sites", 3)
     own, theirs = np.mean(inverse(disc(14)) > 0), np.mean(disc(14) > 0)
-    found = sites["site-2"].findings[0].found
-    assert f"found {own:.0%} of the image and 100% of its border annotated (medians of 3 masks" in found
-    assert f"at site-1, site-3 the foreground takes {theirs:.0%} and lies inside" in found
+    result = sites["site-2"].findings[0].found
+    assert f"found {own:.0%} of the image and 100% of its border annotated (medians of 3 masks" in result
+    assert f"at site-1, site-3 the foreground takes {theirs:.0%} and lies inside" in result
     assert kinds(check_site(tmp_path / "site-2", "site-2")) == []
 
 

@@ -25,13 +25,13 @@ def test_outside_a_checkout_an_error_says_where_the_benchmarks_are(tmp_path: Pat
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_benchmark_lists_its_rows(name: str) -> None:
-    found = CliRunner().invoke(bench_app, [name, "--list"])
-    assert found.exit_code == 0, found.output
-    listed = [line.split()[0] for line in found.stdout.splitlines() if line.strip() and not line.startswith(" ")]
+    result = CliRunner().invoke(bench_app, [name, "--list"])
+    assert result.exit_code == 0, result.output
+    listed = [line.split()[0] for line in result.stdout.splitlines() if line.strip() and not line.startswith(" ")]
     assert set(rows_of(name)) <= set(listed)
 
 
 def test_a_row_that_is_not_there_is_refused_with_those_that_are() -> None:
-    found = CliRunner().invoke(bench_app, ["auto-labels", "--list", "--rows", "s40,absent"])
-    assert found.exit_code == 1
-    assert "There are no rows ['absent']; the rows are: s40, s50" in found.stderr
+    result = CliRunner().invoke(bench_app, ["auto-labels", "--list", "--rows", "s40,absent"])
+    assert result.exit_code == 1
+    assert "There are no rows ['absent']; the rows are: s40, s50" in result.stderr

@@ -199,8 +199,8 @@ def test_without_options_descriptions_have_their_defaults(volume_folders, tmp_pa
 
 def test_patients_found_in_names_stay_together(folders, tmp_path):
     imported(tmp_path / "out", *folders, "--group", "^(p[0-9])_", "--sites", 2, "--test", 0)
-    found = {site: {case.group for case in cases} for site, cases in all_cases(tmp_path / "out").items()}
-    assert sorted(map(sorted, found.values())) == [["p0"], ["p1"]]
+    result = {site: {case.group for case in cases} for site, cases in all_cases(tmp_path / "out").items()}
+    assert sorted(map(sorted, result.values())) == [["p0"], ["p1"]]
 
 
 def test_images_are_chosen_by_their_names(folders, tmp_path):

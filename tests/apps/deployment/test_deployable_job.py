@@ -23,8 +23,8 @@ SITES = ("north", "south", "east")
 
 
 def meta(folder: Path) -> dict[str, object]:
-    found: dict[str, object] = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
-    return found
+    result: dict[str, object] = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+    return result
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in JOBS.iterdir()))
@@ -44,20 +44,20 @@ def test_every_job_can_be_deployed(name: str, tmp_path: Path) -> None:
     assert job.settings == original.settings_with(expected)
     files = sorted(str(file.relative_to(tmp_path / "out")) for file in (tmp_path / "out").rglob("*") if file.is_file())
     assert files == ["app/config/config_fed_client.json", "app/config/config_fed_server.json", "meta.json"]
-    found = meta(tmp_path / "out")
-    assert found["deploy_map"] == {"app": ["server", *SITES]}
-    assert (found["name"], found["min_clients"]) == (name, 3)
-    assert "scope" not in found
+    result = meta(tmp_path / "out")
+    assert result["deploy_map"] == {"app": ["server", *SITES]}
+    assert (result["name"], result["min_clients"]) == (name, 3)
+    assert "scope" not in result
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in JOBS.iterdir()))
 def test_a_job_for_five_sites_or_more_is_without_the_extremes(name: str, tmp_path: Path) -> None:
     """At the server, and where a method can take it."""
     sites = [f"site-{number}" for number in range(5)]
-    found = deployable_job(JOBS / name, tmp_path / "out", sites=sites).settings
+    result = deployable_job(JOBS / name, tmp_path / "out", sites=sites).settings
     rule = "mean" if name in ("decoupled", "fedcurv") else "trimmed_mean"
-    assert (found.aggregation.rule, found.aggregation.trim, found.min_sites) == (rule, 1, 3)
-    method_of(found).server_part(found)
+    assert (result.aggregation.rule, result.aggregation.trim, result.min_sites) == (rule, 1, 3)
+    method_of(result).server_part(result)
 
 
 def test_the_rule_of_a_deployed_job_can_be_set(tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ def test_settings_come_from_the_data_then_a_set_then_the_caller(tmp_path: Path) 
         settings=str(settings),
         overrides=overrides,
     )
-    found = job.settings
-    assert (found.network.spatial_dims, found.network.in_channels, found.rounds) == (3, 3, 77)
-    assert (found.min_sites, found.grace_period) == (3, None)
+    result = job.settings
+    assert (result.network.spatial_dims, result.network.in_channels, result.rounds) == (3, 3, 77)
+    assert (result.min_sites, result.grace_period) == (3, None)
     assert meta(tmp_path / "out")["min_clients"] == 3
 
 

@@ -135,9 +135,9 @@ def running(**silent: float) -> FederationStatus:
 
 
 def test_a_running_job_tells_round_sites_score_and_time_left() -> None:
-    found = running(a=4, b=9, c=2)
-    assert not found.is_trouble
-    assert texts(found)[4:] == [
+    result = running(a=4, b=9, c=2)
+    assert not result.is_trouble
+    assert texts(result)[4:] == [
         f"Job {JOB} mine: running (RUNNING)",
         "round 5/12 (federated averaging), 4 finished; Dice 71.2 %; 30 s a round, about 4 min left",
         "1 of 3 answered 'train' in 40 s",
@@ -149,10 +149,10 @@ def test_a_running_job_tells_round_sites_score_and_time_left() -> None:
 @pytest.mark.parametrize("silence", [{"c": 31.0}, {}], ids=["silent", "forgotten"])
 def test_a_silent_site_is_named_with_what_becomes_of_the_round(silence: dict[str, float]) -> None:
     """One that is silent for longer than three signs of life, and one that NVFlare has forgotten."""
-    found = running(a=4, b=30, **silence)
-    assert found.is_trouble
-    assert found.gone(found.jobs[0]) == ("c",)
-    said = texts(found)
+    result = running(a=4, b=30, **silence)
+    assert result.is_trouble
+    assert result.gone(result.jobs[0]) == ("c",)
+    said = texts(result)
     assert "waits for b" in said
     assert "waits for c, which is silent" in said
     assert said[-1] == (
@@ -174,9 +174,9 @@ def test_what_has_no_finished_round_is_not_resumed() -> None:
 
 def test_a_dead_process_is_reported_apart_with_what_to_do() -> None:
     kept = progress(refused={"b": "no answer"}).model_dump(mode="json")
-    found = Server(a=1).add(status="FINISHED:ABNORMAL", fedannot_progress=kept).look(JOB)
-    assert found.is_trouble
-    said = texts(found)
+    result = Server(a=1).add(status="FINISHED:ABNORMAL", fedannot_progress=kept).look(JOB)
+    assert result.is_trouble
+    said = texts(result)
     assert f"Job {JOB} mine: ended: the server's process of the job died in round 5 of 12 (FINISHED:ABNORMAL)" in said
     assert "b does not count: no answer" in said
     assert said[-1] == (
@@ -187,16 +187,16 @@ def test_a_dead_process_is_reported_apart_with_what_to_do() -> None:
 
 def test_without_a_finished_round_there_is_nothing_to_go_on_with() -> None:
     kept = progress(finished_rounds=0, round_number=1).model_dump(mode="json")
-    found = Server(a=1).add(status="FINISHED:ABANDONED", fedannot_progress=kept).look(JOB)
-    assert texts(found)[-1] == "No round was finished: submit the job again."
+    result = Server(a=1).add(status="FINISHED:ABANDONED", fedannot_progress=kept).look(JOB)
+    assert texts(result)[-1] == "No round was finished: submit the job again."
 
 
 @pytest.mark.parametrize("failure", Failure)
 def test_each_kind_of_failure_has_a_text_and_a_remedy(failure: Failure) -> None:
     kept = progress(phase=Phase.FAILED, failure=failure).model_dump(mode="json")
-    found = Server(a=1).add(status="FINISHED:EXECUTION_EXCEPTION", fedannot_progress=kept).look(JOB)
-    assert found.jobs[0].state is JobState.FAILED
-    lines = status_lines(found)
+    result = Server(a=1).add(status="FINISHED:EXECUTION_EXCEPTION", fedannot_progress=kept).look(JOB)
+    assert result.jobs[0].state is JobState.FAILED
+    lines = status_lines(result)
     assert lines[-1].is_remedy
     assert sum("ended by itself in round 5 of 12: " in line.text for line in lines) == 1
 
@@ -223,8 +223,8 @@ def test_what_another_version_says_is_left_out_and_a_swarm_says_nothing() -> Non
 
 def test_refusals_are_shown_with_who_refused() -> None:
     detail = ["server: OK", "a: Refused: no such job is approved"]
-    found = Server(a=1).add(status="FINISHED:FAILED_TO_RUN", job_deploy_detail=detail).look(JOB)
-    assert "refused: a: Refused: no such job is approved" in texts(found)
+    result = Server(a=1).add(status="FINISHED:FAILED_TO_RUN", job_deploy_detail=detail).look(JOB)
+    assert "refused: a: Refused: no such job is approved" in texts(result)
 
 
 def test_jobs_that_run_and_the_latest_that_have_ended_are_shown() -> None:

@@ -58,10 +58,10 @@ def points(kit: Path) -> dict[str, Point]:
 
 
 def test_nothing_runs(make_kit: MakeKit) -> None:
-    found = points(make_kit())
-    assert set(found) == {"process", "certificate", "disk"}
-    assert (found["process"].state, found["process"].found) == (State.PROBLEM, "none runs with this kit")
-    assert "start.sh" in found["process"].remedy
+    result = points(make_kit())
+    assert set(result) == {"process", "certificate", "disk"}
+    assert (result["process"].state, result["process"].found) == (State.PROBLEM, "none runs with this kit")
+    assert "start.sh" in result["process"].remedy
 
 
 @pytest.mark.parametrize("keeps_number", [True, False], ids=["start.sh", "--once"])
@@ -72,10 +72,10 @@ def test_a_site_that_is_connected(make_kit: MakeKit, start: Start, listener: soc
     if keeps_number:
         (kit / "pid.fl").write_text(f"{process.pid}\n")
     held = listener.accept()
-    found = points(kit)
-    assert {point.state for point in found.values()} == {State.READY}
-    assert found["process"].found.startswith(f"{process.pid}, since ")
-    assert found["connection"].found == f"to localhost:{port}"
+    result = points(kit)
+    assert {point.state for point in result.values()} == {State.READY}
+    assert result["process"].found.startswith(f"{process.pid}, since ")
+    assert result["connection"].found == f"to localhost:{port}"
     held[0].close()
 
 
@@ -88,8 +88,8 @@ def test_a_site_without_a_connection_and_one_that_is_stopped(make_kit: MakeKit, 
     while psutil.Process(process.pid).status() != psutil.STATUS_STOPPED:
         assert time.monotonic() < end
         time.sleep(0.01)
-    found = points(kit)["process"]
-    assert (found.state, found.remedy) == (State.PROBLEM, f"kill -CONT {process.pid}")
+    result = points(kit)["process"]
+    assert (result.state, result.remedy) == (State.PROBLEM, f"kill -CONT {process.pid}")
 
 
 def test_the_number_of_a_process_that_is_gone_is_another_programs(make_kit: MakeKit, start: Start) -> None:

@@ -241,6 +241,6 @@ def test_names_of_a_job_cannot_rewrite_what_is_shown(make_kit: MakeKit, tmp_path
     content = json.loads(config.read_text(encoding="utf-8"))
     content["components"] = [{"path": "subprocess.Popen\x1b[2K\rnothing.of.note"}]
     config.write_text(json.dumps(content), encoding="utf-8")
-    found = CliRunner().invoke(app, ["deploy", "approve", str(job), "--kit", str(kit)], input="n\n")
-    assert "subprocess.Popen\\x1b[2K\\rnothing.of.note" in found.output
-    assert "\x1b[2K" not in found.output
+    result = CliRunner().invoke(app, ["deploy", "approve", str(job), "--kit", str(kit)], input="n\n")
+    assert "subprocess.Popen\\x1b[2K\\rnothing.of.note" in result.output
+    assert "\x1b[2K" not in result.output

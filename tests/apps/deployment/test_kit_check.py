@@ -113,8 +113,8 @@ def test_a_servers_own_name(make_kit: MakeKit) -> None:
 
 def test_policies_before_and_after_preparation(make_kit: MakeKit) -> None:
     folder = make_kit()
-    found = {point.what: point for point in check_policies(Kit.open(folder))}
-    assert set(found) == {
+    result = {point.what: point for point in check_policies(Kit.open(folder))}
+    assert set(result) == {
         "check at start",
         "approved jobs",
         "allow-list",
@@ -125,8 +125,8 @@ def test_policies_before_and_after_preparation(make_kit: MakeKit) -> None:
         "private log",
         "outbound filter",
     }
-    assert {point.state for point in found.values()} == {State.PROBLEM}
-    assert all(point.remedy == f"fedannot deploy prepare {folder}" for point in found.values())
+    assert {point.state for point in result.values()} == {State.PROBLEM}
+    assert all(point.remedy == f"fedannot deploy prepare {folder}" for point in result.values())
     prepare_kit(folder, CONFIGS)
     assert {point.state for point in check_policies(Kit.open(folder))} == {State.READY}
 
@@ -235,8 +235,8 @@ def test_nobody_but_the_project_administrator_operates_the_server(make_kit: Make
     assert operators(folder) == (State.READY, "project_admin alone")
     for role in ("lead", "org_admin", "member"):
         changed(folder, "authorization.json", lambda a, role=role: a["permissions"][role].update(operate=operate))
-    state, found = operators(folder)
-    assert (state, found.startswith("open to lead, member, org_admin")) == (State.PROBLEM, True), found
+    state, result = operators(folder)
+    assert (state, result.startswith("open to lead, member, org_admin")) == (State.PROBLEM, True), result
 
 
 def test_an_administrator_of_a_sites_own_organisation_may_operate_it(make_kit: MakeKit) -> None:

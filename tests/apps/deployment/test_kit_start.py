@@ -52,7 +52,7 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("provisioned")
     project = yaml.safe_load((CONFIGS / "project.yml").read_text(encoding="utf-8"))
     # A key takes its time.
-    project["participants"] = [one for one in project["participants"] if one["name"] in SIDES]
+    project["participants"] = [item for item in project["participants"] if item["name"] in SIDES]
     (folder / "project.yml").write_text(yaml.safe_dump(project), encoding="utf-8")
     command = [str(NVFLARE), "provision", "-p", str(folder / "project.yml"), "-w", str(folder)]
     environment = os.environ | {"HOME": str(folder)}
@@ -290,7 +290,7 @@ def test_without_its_resources_a_kit_is_as_closed_as_before(
     kit = kit_of(name)
     removed("resources.json")(kit)
     assert kit_faults(kit) == []
-    assert any(type(one).__name__.endswith("Gate") for one in start(kit, monkeypatch).components.values())
+    assert any(type(component).__name__.endswith("Gate") for component in start(kit, monkeypatch).components.values())
 
 
 def test_no_single_file_switches_the_check_off(

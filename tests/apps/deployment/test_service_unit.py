@@ -12,10 +12,10 @@ UNIT = Path(__file__).parents[3] / "site_configs" / "fedannot-participant.servic
 
 def start_line() -> str:
     """What systemd runs, in which two dollars are one."""
-    found = re.search(r"^ExecStart=/bin/bash -c '(.*)'$", UNIT.read_text(encoding="utf-8"), re.M)
-    assert found is not None
-    assert "$" not in found[1].replace("$$", "")
-    return found[1].replace("$$", "$")
+    result = re.search(r"^ExecStart=/bin/bash -c '(.*)'$", UNIT.read_text(encoding="utf-8"), re.M)
+    assert result is not None
+    assert "$" not in result[1].replace("$$", "")
+    return result[1].replace("$$", "$")
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,10 @@ def compared(folder: Path) -> Path:
 
 
 def test_a_notebook_shows_the_runs_and_the_differences(tmp_path: Path) -> None:
-    found = read_compared(compared(tmp_path / "out"))
-    assert str(found) == "fedaaai - fedavg: +4.5 ± 0.7 Dice points (seeds: +5.0, +4.0), paired t-test p = 0.070"
-    assert found.differences["fedaaai"].mean == 0.045
-    html = found._repr_html_()
+    result = read_compared(compared(tmp_path / "out"))
+    assert str(result) == "fedaaai - fedavg: +4.5 ± 0.7 Dice points (seeds: +5.0, +4.0), paired t-test p = 0.070"
+    assert result.differences["fedaaai"].mean == 0.045
+    html = result._repr_html_()
     counts = tags_of(html)
     assert (counts["tr"], counts["img"]) == (5, 1)
     assert '<td class="number">75.0</td>' in html

@@ -52,12 +52,12 @@ def test_what_is_wrong_is_shown_with_what_to_do(folders: Path) -> None:
     for mask in (folders / "data" / "site-2").glob("labels/*"):
         mask.write_bytes(b"none")
     steps: list[ProgressStep] = []
-    found = check(folders / "data", on_progress=steps.append)
-    assert not found.can_train
-    assert found.findings["site-1"] == ()
-    assert str(found).startswith("phantom-lesions2d: cannot train; ")
-    html = found._repr_html_()
-    assert tags_of(html)["tr"] == 1 + len(found.findings["site-2"])
+    result = check(folders / "data", on_progress=steps.append)
+    assert not result.can_train
+    assert result.findings["site-1"] == ()
+    assert str(result).startswith("phantom-lesions2d: cannot train; ")
+    html = result._repr_html_()
+    assert tags_of(html)["tr"] == 1 + len(result.findings["site-2"])
     assert "site-2" in html
     assert [step.total for step in steps if step.text == "Reading site-1"] == [3, 3, 3]
     with pytest.raises(DataError, match=r"found neither federation\.yaml nor data\.yaml"):

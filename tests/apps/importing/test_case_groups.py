@@ -28,10 +28,10 @@ def case(index, group=None, source=None, section=None):
 
 def places(plan):
     """Position → where it went."""
-    found = dict.fromkeys(plan.test, "test")
+    result = dict.fromkeys(plan.test, "test")
     for site, sections in plan.sites.items():
-        found |= {index: f"{site} {section}" for section, positions in sections.items() for index in positions}
-    return found
+        result |= {index: f"{site} {section}" for section, positions in sections.items() for index in positions}
+    return result
 
 
 def plan_of(cases, traits, sites="3", *, test=0.25, validation=0.0, seed=0):
@@ -56,15 +56,15 @@ def test_identical_images_are_never_parted(drawn):
     cases = [case(index, group, source) for index, (_, group, source) in enumerate(drawn)]
     traits = [CaseTraits(digest) for digest, _, _ in drawn]
     try:
-        found = places(plan_of(cases, traits, "2", validation=0.3))
+        result = places(plan_of(cases, traits, "2", validation=0.3))
     except DataError:
         # Too few groups for two sites.
         assume(False)
-    assert sorted(found) == list(range(len(cases)))
+    assert sorted(result) == list(range(len(cases)))
     by_digest = {}
     for index, (digest, _, _) in enumerate(drawn):
         if digest is not None:
-            assert by_digest.setdefault(digest, found[index]) == found[index]
+            assert by_digest.setdefault(digest, result[index]) == result[index]
 
 
 def test_groups_are_connected_by_patients_and_by_images():

@@ -31,8 +31,8 @@ def test_the_folder_is_the_class_in_natural_order(tmp_path):
 
 def test_folders_above_may_name_the_section(tmp_path):
     write(tmp_path, "train/normal/1.png", "train/pneumonia/2.png", "test/normal/3.png", "val/pneumonia/4.png")
-    found = {case.image.name: (case.label, case.section) for case in read_class_folders(tmp_path).cases}
-    assert found == {
+    result = {case.image.name: (case.label, case.section) for case in read_class_folders(tmp_path).cases}
+    assert result == {
         "1.png": (0, "training"),
         "2.png": (1, "training"),
         "3.png": (0, "testing"),

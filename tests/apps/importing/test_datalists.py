@@ -24,10 +24,10 @@ def write(tmp_path):
 
 
 def names_by_section(dataset):
-    found = {}
+    result = {}
     for case in dataset.cases:
-        found.setdefault(case.section, []).append(case.image.name)
-    return found
+        result.setdefault(case.section, []).append(case.image.name)
+    return result
 
 
 def test_the_lists_of_monai_become_sections(write):

@@ -80,10 +80,10 @@ def test_every_case_goes_to_one_place_and_no_group_to_two(drawn, sites, test, va
         plan = plan_of(cases, sites, test=test, validation=validation)
     except DataError:
         return  # Too few for so many sites.
-    found = places(plan)
-    assert Counter(index for index, _ in found) == Counter(range(len(cases)))
+    result = places(plan)
+    assert Counter(index for index, _ in result) == Counter(range(len(cases)))
     homes = {}
-    for index, place in found:
+    for index, place in result:
         if cases[index].group:
             homes.setdefault((cases[index].source, cases[index].group), set()).add(place)
     assert all(len(home) == 1 for home in homes.values())
@@ -91,7 +91,7 @@ def test_every_case_goes_to_one_place_and_no_group_to_two(drawn, sites, test, va
     if "source" in sites:
         for own in plan.sites.values():
             assert len({cases[index].source for part in own.values() for index in part}) == 1
-    where = dict(found)
+    where = dict(result)
     parted_by_publishers = {
         home for home in homes if len({c.section for c in cases if (c.source, c.group) == home}) > 1
     }
@@ -123,8 +123,8 @@ def test_cases_without_groups_are_dealt_equally(num_cases, num_sites, test):
 def test_sites_of_groups_differ_by_one_group_at_most(sizes, num_sites):
     cases = [case(f"{group}-{index}", group=str(group)) for group, count in enumerate(sizes) for index in range(count)]
     plan = plan_of(cases, str(num_sites), test=0)
-    found = [size(plan, site) for site in plan.sites]
-    assert max(found) - min(found) <= max(sizes)
+    result = [size(plan, site) for site in plan.sites]
+    assert max(result) - min(result) <= max(sizes)
 
 
 def test_same_seed_same_plan_and_other_seed_another():

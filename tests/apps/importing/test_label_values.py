@@ -49,8 +49,8 @@ def import_to(out, dataset, label_map=None, **options):
 
 def option_in(message):
     """The value of --label-map that a message names."""
-    (found,) = re.findall(r"--label-map (\S+?)[.,;]*(?:\s|$)", message)
-    return found
+    (result,) = re.findall(r"--label-map (\S+?)[.,;]*(?:\s|$)", message)
+    return result
 
 
 def square(value, *, rows=slice(2, 5), columns=slice(2, 6), size=(8, 10)):

@@ -24,13 +24,13 @@ def run(*arguments, code=0):
 
 def labels_of(out):
     """Name → classes as the federation's sites and its test set describe them."""
-    found = {}
+    result = {}
     for folder in sorted(out.iterdir()):
         if folder.is_dir():
             description = read_site_description(folder)
             for cases in read_datalist(folder / "datalist.json").cases.values():
-                found |= {case.image.name.partition(".")[0]: read_classes(case.label, description) for case in cases}
-    return found
+                result |= {case.image.name.partition(".")[0]: read_classes(case.label, description) for case in cases}
+    return result
 
 
 @pytest.fixture
@@ -59,10 +59,10 @@ def test_ultrasound_with_a_mask_of_each_lesion_beside_the_images(real_data, tmp_
         expected[image.stem] = mask
     said = run("--images", source, "--labels", source, "--label-suffix", "_mask", "--sites", 2, "--out", tmp_path / "o")
     assert re.search(r"Several masks: \d+ files of \d+ images became one mask each", said)
-    found = labels_of(tmp_path / "o")
-    assert found.keys() == expected.keys()
+    result = labels_of(tmp_path / "o")
+    assert result.keys() == expected.keys()
     for name, mask in expected.items():
-        np.testing.assert_array_equal(found[name].classes, mask)
+        np.testing.assert_array_equal(result[name].classes, mask)
 
 
 def test_cells_with_lossy_masks(cells, tmp_path):
@@ -80,9 +80,9 @@ def test_cells_with_lossy_masks(cells, tmp_path):
     (option,) = re.findall(r"--label-map (\S+?)\.?$", refused)
     said = run(*places, "--label-map", option, "--out", tmp_path / "out")
     assert f"Grey values: {grey / pixels:.2%} of the pixels, in {len(cells)} of {len(cells)} masks" in said
-    found = labels_of(tmp_path / "out")
+    result = labels_of(tmp_path / "out")
     for file, mask in cells.items():
-        assert np.mean((found[file.stem].classes > 0) == (mask > 0)) > 0.995
+        assert np.mean((result[file.stem].classes > 0) == (mask > 0)) > 0.995
 
 
 def test_cells_with_masks_in_colours(cells, tmp_path):
@@ -97,10 +97,10 @@ def test_cells_with_masks_in_colours(cells, tmp_path):
         Image.fromarray(coloured).save(tmp_path / "masks" / f"{file.stem}.png")
     options = ("--label-map", "#ff0000:1,#00ff00:2", "--classes", "left,right", "--sites", 1)
     run("--images", tmp_path / "images", "--labels", tmp_path / "masks", *options, "--out", tmp_path / "out")
-    found = labels_of(tmp_path / "out")
+    result = labels_of(tmp_path / "out")
     for file, mask in cells.items():
         expected = np.where(np.arange(mask.shape[1]) < mask.shape[1] // 2, 1, 2) * (mask > 0)
-        np.testing.assert_array_equal(found[file.stem].classes, expected)
+        np.testing.assert_array_equal(result[file.stem].classes, expected)
 
 
 @pytest.fixture
@@ -121,10 +121,10 @@ def test_volumes_with_a_mask_of_each_object_in_a_folder(hippocampi, tmp_path):
         shutil.copyfile(image, tmp_path / "images" / image.name)
     said = run("--images", tmp_path / "images", "--labels", tmp_path / "masks", "--sites", 2, "--out", tmp_path / "out")
     assert "Several masks: 12 files of 6 images became one mask each" in said
-    found = labels_of(tmp_path / "out")
+    result = labels_of(tmp_path / "out")
     for image, label in hippocampi:
         expected = np.asarray(nibabel.load(label).dataobj) > 0
-        np.testing.assert_array_equal(found[image.name.partition(".")[0]].classes, expected)
+        np.testing.assert_array_equal(result[image.name.partition(".")[0]].classes, expected)
 
 
 def test_numbered_objects_in_volumes_half_a_voxel_off_in_resized_slices_with_a_stride(hippocampi, tmp_path):
@@ -146,11 +146,11 @@ def test_numbered_objects_in_volumes_half_a_voxel_off_in_resized_slices_with_a_s
     said = run(*options, "--trust-voxels", "--out", tmp_path / "out")
     assert "Trusted voxels: 6 masks lay up to 0.866 mm off their images" in said
     assert "Cut off" not in said
-    found = labels_of(tmp_path / "out")
+    result = labels_of(tmp_path / "out")
     for image, label in hippocampi:
         name = image.name.partition(".")[0]
-        np.testing.assert_array_equal(found[name].classes, np.asarray(nibabel.load(label).dataobj) > 0)
-        np.testing.assert_array_equal(found[name].affine, nibabel.load(image).affine)
+        np.testing.assert_array_equal(result[name].classes, np.asarray(nibabel.load(label).dataobj) > 0)
+        np.testing.assert_array_equal(result[name].affine, nibabel.load(image).affine)
     description = read_site_description(tmp_path / "out" / "site-1")
     assert (description.fit, description.stride, description.empty_slices) == ("resize", 3, 0.2)
 

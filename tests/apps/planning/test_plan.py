@@ -15,46 +15,48 @@ def test_a_plan_counts_steps_and_traffic(tmp_path: Path) -> None:
     """Five images in batches of two are three steps, in two epochs six, at two sites in four rounds 48."""
     write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=2, images_per_site=5, test_images=3)
     changes = SMALL | {"training.batch_size": 2, "training.local_epochs": 2}
-    found = plan("fedavg", data=tmp_path / "data", changes=changes, steps=1)
-    assert [(site.site, site.samples, site.steps) for site in found.sites] == [("site-1", 5, 6), ("site-2", 5, 6)]
-    assert (found.steps, found.test_samples, found.uses_generated_images) == (48, 3, False)
+    result = plan("fedavg", data=tmp_path / "data", changes=changes, steps=1)
+    assert [(site.site, site.samples, site.steps) for site in result.sites] == [("site-1", 5, 6), ("site-2", 5, 6)]
+    assert (result.steps, result.test_samples, result.uses_generated_images) == (48, 3, False)
     network = build_network(features=(4, 4, 8, 8, 8, 4), upsample="nontrainable")
     size = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
-    assert found.step.model_mb == size / 2**20
+    assert result.step.model_mb == size / 2**20
     # To two sites and back, four times.
-    assert found.traffic_mb == pytest.approx(16 * size / 2**20)
-    scoring = 4 * 3 * found.step.prediction_seconds
-    assert found.seconds == pytest.approx(48 * found.step.seconds + scoring)
-    assert found.seconds_side_by_side == pytest.approx(24 * found.step.seconds + scoring)
+    assert result.traffic_mb == pytest.approx(16 * size / 2**20)
+    scoring = 4 * 3 * result.step.prediction_seconds
+    assert result.seconds == pytest.approx(48 * result.step.seconds + scoring)
+    assert result.seconds_side_by_side == pytest.approx(24 * result.step.seconds + scoring)
     # Weights, gradients and Adam's two moments at least.
-    assert found.memory_mb > found.process_mb + 4 * found.step.model_mb
+    assert result.memory_mb > result.process_mb + 4 * result.step.model_mb
 
 
 def test_slices_and_patches_are_what_is_counted(tmp_path: Path) -> None:
     """Of volumes with twelve slices."""
     write_phantom_federation(tmp_path / "data", LesionVolumes(), num_sites=2, images_per_site=3, test_images=1)
-    found = plan("fedia", data=tmp_path / "data", changes=SMALL | {"warmup_rounds": 2}, steps=1)
-    assert {site.samples for site in found.sites} == {36}
-    assert found.test_samples == 12
+    result = plan("fedia", data=tmp_path / "data", changes=SMALL | {"warmup_rounds": 2}, steps=1)
+    assert {site.samples for site in result.sites} == {36}
+    assert result.test_samples == 12
 
 
 def test_classes_are_planned_too(tmp_path: Path) -> None:
     write_phantom_federation(tmp_path / "data", Cells(), num_sites=2, images_per_site=10, test_images=8)
     small = {"network.widths": [4, 4, 8, 8], "rounds": 2, "training.batch_size": 4}
-    found = plan("fedavg_classification", data=tmp_path / "data", changes=small, steps=1)
-    epochs = found.sites[0].steps // math.ceil(10 / 4)
-    assert found.sites[0].steps == 3 * epochs
-    assert found.test_samples == 8
+    result = plan("fedavg_classification", data=tmp_path / "data", changes=small, steps=1)
+    epochs = result.sites[0].steps // math.ceil(10 / 4)
+    assert result.sites[0].steps == 3 * epochs
+    assert result.test_samples == 8
 
 
 def test_generated_images_are_counted_without_drawing_them_all() -> None:
     threads, state = torch.get_num_threads(), torch.random.get_rng_state()
-    found = plan("fedaaai", changes=SMALL, steps=1)
+    result = plan("fedaaai", changes=SMALL, steps=1)
     # 12 images in batches of 4, three epochs; 50 test images.
-    assert {(site.samples, site.steps) for site in found.sites} == {(12, 9)}
-    assert (len(found.sites), found.test_samples, found.uses_generated_images) == (8, 50, True)
-    assert str(found).startswith("The images are generated: no data were given.\nfedaaai (feda3i): 4 rounds at 8 sites")
-    assert '<td class="number">9</td>' in found._repr_html_()
+    assert {(site.samples, site.steps) for site in result.sites} == {(12, 9)}
+    assert (len(result.sites), result.test_samples, result.uses_generated_images) == (8, 50, True)
+    assert str(result).startswith(
+        "The images are generated: no data were given.\nfedaaai (feda3i): 4 rounds at 8 sites"
+    )
+    assert '<td class="number">9</td>' in result._repr_html_()
     # A caller's process is the caller's.
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.random.get_rng_state(), state)

@@ -66,8 +66,8 @@ def channel(number, corrected, **parameters):
     ],
 )
 def test_contours_are_shown_by_how_sure_they_are(offset, shown):
-    found = BiasFindings(channels=(channel(6, None, **{"offset 1": offset}),))
-    assert bias_entries(found, "site-1")["contours"] == shown
+    result = BiasFindings(channels=(channel(6, None, **{"offset 1": offset}),))
+    assert bias_entries(result, "site-1")["contours"] == shown
 
 
 def test_missing_objects_are_in_per_cent_and_the_rounds_of_all_estimates_are_named():
@@ -87,8 +87,8 @@ def test_who_is_not_there_has_no_entries():
 def test_zero_decision_and_what_cannot_be_reported_are_said():
     doubted = parameter(1.0, Status.UNKNOWN, Evidence(EvidenceCode.SLOPE_OFF, {"slope": 3.0}))
     out = StringIO()
-    found = BiasFindings(channels=(channel(6, None, **{"offset 1": doubted}),))
-    print_channels(found, 8, Console(file=out, width=300))
+    result = BiasFindings(channels=(channel(6, None, **{"offset 1": doubted}),))
+    print_channels(result, 8, Console(file=out, width=300))
     said = out.getvalue()
     why = "site-1: offset 1: Cannot tell: of an injected error the estimate shows 3.00 times as much (+1.00)."
     for part in ("Zero is where the images have their edges", "before round 6. Nothing is confirmed", why):

@@ -14,25 +14,25 @@ from fedannot.apps.terminal import Terminal
 
 
 def test_paired_statistics_by_hand():
-    found = paired_statistics([0.5, 0.25, 0.75], [0.625, 0.5, 1.125])
+    result = paired_statistics([0.5, 0.25, 0.75], [0.625, 0.5, 1.125])
     # Differences 1/8, 2/8, 3/8: mean 1/4, deviation 1/8, t = (1/4) / (1/8 / √3) = 2√3 with 2 degrees of freedom,
     # whose two-sided p is 1 - t / √(t² + 2) = 1 - √(12/14).
-    assert found.differences == (0.125, 0.25, 0.375)
-    assert found.mean == 0.25
-    assert found.standard_deviation == pytest.approx(0.125)
-    assert found.p_value == pytest.approx(1 - math.sqrt(12 / 14))
+    assert result.differences == (0.125, 0.25, 0.375)
+    assert result.mean == 0.25
+    assert result.standard_deviation == pytest.approx(0.125)
+    assert result.p_value == pytest.approx(1 - math.sqrt(12 / 14))
 
 
 @pytest.mark.parametrize("num_pairs", [2, 5, 30])
 def test_p_value_is_that_of_one_sample_of_differences(num_pairs):
     generator = np.random.default_rng(num_pairs)
     reference, other = generator.uniform(0.5, 0.9, size=(2, num_pairs))
-    found = paired_statistics(reference.tolist(), other.tolist())
+    result = paired_statistics(reference.tolist(), other.tolist())
     differences = other - reference
     t_value = differences.mean() / (differences.std(ddof=1) / math.sqrt(num_pairs))
-    assert found.mean == pytest.approx(differences.mean())
-    assert found.standard_deviation == pytest.approx(differences.std(ddof=1))
-    assert found.p_value == pytest.approx(2 * stats.t.sf(abs(t_value), num_pairs - 1))
+    assert result.mean == pytest.approx(differences.mean())
+    assert result.standard_deviation == pytest.approx(differences.std(ddof=1))
+    assert result.p_value == pytest.approx(2 * stats.t.sf(abs(t_value), num_pairs - 1))
 
 
 def test_exchanging_the_methods_turns_the_sign_and_keeps_the_p_value():
@@ -54,26 +54,26 @@ def test_one_pair_has_neither_deviation_nor_test():
 @pytest.mark.parametrize("difference", [0.0, 0.25])
 def test_equal_differences_have_no_test(difference):
     reference = [0.5, 0.25, 0.125]
-    found = paired_statistics(reference, [value + difference for value in reference])
-    assert found.mean == difference
-    assert found.standard_deviation == 0.0
-    assert found.p_value is None
+    result = paired_statistics(reference, [value + difference for value in reference])
+    assert result.mean == difference
+    assert result.standard_deviation == 0.0
+    assert result.p_value is None
 
 
 @pytest.mark.parametrize(("num_pairs", "difference"), [(3, 0.1), (5, -0.07), (30, 1 / 3)])
 def test_differences_that_are_equal_but_for_rounding_have_no_test(num_pairs, difference):
     reference = np.random.default_rng(num_pairs).uniform(0.01, 0.9, num_pairs).tolist()
-    found = paired_statistics(reference, [value + difference for value in reference])
-    assert len(set(found.differences)) > 1  # the rounding is there
-    assert found.mean == pytest.approx(difference)
-    assert 0.0 < found.standard_deviation < 1e-15
-    assert found.p_value is None
+    result = paired_statistics(reference, [value + difference for value in reference])
+    assert len(set(result.differences)) > 1  # the rounding is there
+    assert result.mean == pytest.approx(difference)
+    assert 0.0 < result.standard_deviation < 1e-15
+    assert result.p_value is None
 
 
 def test_differences_that_differ_by_more_than_rounding_are_tested():
-    found = paired_statistics([0.5, 0.5, 0.5], [0.6, 0.6 + 1e-9, 0.6 + 2e-9])
+    result = paired_statistics([0.5, 0.5, 0.5], [0.6, 0.6 + 1e-9, 0.6 + 2e-9])
     # Mean 0.1, deviation 1e-9: t = 0.1 √3 / 1e-9, and 1 - t / √(t² + 2) is about 1 / t².
-    assert found.p_value == pytest.approx((1e-9 / (0.1 * math.sqrt(3))) ** 2, rel=1e-3)
+    assert result.p_value == pytest.approx((1e-9 / (0.1 * math.sqrt(3))) ** 2, rel=1e-3)
 
 
 def test_scores_must_be_pairs():

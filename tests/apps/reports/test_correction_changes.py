@@ -92,17 +92,17 @@ def test_objects_of_another_class_are_counted_as_they_are_now(made: Path, tmp_pa
     pixels = {name: CasePixels(relabelled=OtherClasses(mask, 2 * mask)) for name, mask in given.items()}
     stored(tmp_path / "run", corrections.model_copy(update={"cases": tuple(cases)}), pixels)
     sizes = [str(int(given[name].sum())) for name in NAMES[:2]]
-    found = rows(invoke("list", tmp_path / "run"))
-    assert [found[name] for name in NAMES[:3]] == [
+    result = rows(invoke("list", tmp_path / "run"))
+    assert [result[name] for name in NAMES[:3]] == [
         [sizes[0], "1", "corrected"],
         [sizes[1], "1", "corrected"],
         ["0", "0", "unchanged"],
     ]
     Image.fromarray(64 * given[NAMES[1]][0]).save(data / NAMES[1])
-    found = rows(invoke("list", tmp_path / "run"))
-    assert found[NAMES[0]] == [sizes[0], "1", "corrected"]
-    assert found[NAMES[1]][:2] == ["0", "0"]
-    state = " ".join(found[NAMES[1]][2:])
+    result = rows(invoke("list", tmp_path / "run"))
+    assert result[NAMES[0]] == [sizes[0], "1", "corrected"]
+    assert result[NAMES[1]][:2] == ["0", "0"]
+    state = " ".join(result[NAMES[1]][2:])
     assert state == "unchanged: 1 object changed since objects were chosen: the given class counts"
     invoke("show", tmp_path / "run", "--out", tmp_path / "pictures")
     assert [file.name for file in (tmp_path / "pictures" / "site-1").iterdir()] == ["0001_lesion_001.png"]
@@ -141,12 +141,12 @@ def test_a_case_that_cannot_be_read_or_has_another_size_does_not_hide_the_others
     (data / NAMES[0]).write_bytes(b"no picture")
     corrections = corrections_of(data, missed={1: 0.25}, ignored_objects={NAMES[1]: 1})
     write_corrected_run(tmp_path / "run", corrections, {NAMES[1]: CORNER[:, :32]})
-    found = rows(invoke("list", tmp_path / "run"))
-    assert " ".join(found[NAMES[0]]) == "- 0 unknown: no usable training case any more"
+    result = rows(invoke("list", tmp_path / "run"))
+    assert " ".join(result[NAMES[0]]) == "- 0 unknown: no usable training case any more"
     assert "corrected: another size than when objects were chosen: none is ignored or of another class" in " ".join(
-        found[NAMES[1]]
+        result[NAMES[1]]
     )
-    assert found[NAMES[2]][2] == "corrected"
+    assert result[NAMES[2]][2] == "corrected"
     files = tmp_path / "pictures" / "site-1"
     invoke("show", tmp_path / "run", "--out", files.parent)
     assert len(list(files.iterdir())) == 3
@@ -207,8 +207,8 @@ def test_revert_and_restore_change_the_latest_record_alone(made: Path, tmp_path:
     before = {file: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
     text = invoke("revert", run, "--case", "lesion_002.png", "--case", NAMES[3])
     assert "site-1: 2 cases count as they were given, 2 in corrected form, from the site's next" in text
-    found = rows(invoke("list", run))
-    assert [found[name][2] for name in NAMES] == ["corrected", "reverted", "corrected", "reverted"]
+    result = rows(invoke("list", run))
+    assert [result[name][2] for name in NAMES] == ["corrected", "reverted", "corrected", "reverted"]
     changed = [file for file, digest in before.items() if hashlib.sha256(file.read_bytes()).hexdigest() != digest]
     assert [(file.parent.name, file.name) for file in changed] == [("round_5", CORRECTIONS_FILE)]
     assert "site-1: 1 cases count" in invoke("restore", run, "--case", "lesion_002.png")
@@ -275,7 +275,7 @@ def test_corrections_of_all_kinds_are_found_side_by_side(made: Path, tmp_path: P
     relabelled = CaseCorrection(image="images/lesion_002.png", new_class=new_class)
     doubted = (CasesRelabelled(noise_level=0.25),)
     write_corrected_run(run, made_corrections(made / "data", [relabelled], site="site-3", corrections=doubted))
-    assert [one.site for one in find_corrections(run)] == ["site-1", "site-2", "site-3"]
+    assert [item.site for item in find_corrections(run)] == ["site-1", "site-2", "site-3"]
     assert "say which with --site" in invoke("revert", run, code=1)
     text = invoke("list", run)
     assert "site-1: 4 of 4 cases count otherwise" in text
@@ -307,9 +307,9 @@ def test_changes_are_counted_whether_a_case_is_reverted_or_not(made: Path, tmp_p
     run = shutil.copytree(made / "run", tmp_path / "run")
     invoke("revert", run)
     (site,) = find_corrections(run)
-    found = read_changes(site).cases()
-    assert [change.moved_pixels for change in found] == [moved_pixels(made / "data", name) for name in NAMES]
-    assert [change.ignored_pixels for change in found] == [0, 0, 32, 0]
+    result = read_changes(site).cases()
+    assert [change.moved_pixels for change in result] == [moved_pixels(made / "data", name) for name in NAMES]
+    assert [change.ignored_pixels for change in result] == [0, 0, 32, 0]
 
 
 def test_words_are_for_people(made: Path) -> None:

@@ -137,7 +137,12 @@ def test_lesions_are_listed_reverted_and_restored_one_by_one(run, tmp_path):
     listed = invoke("list", folder / "run", *case)
     assert listed.count("added") == len(lesions)
     # The three voxels in the corner are the first ones.
-    assert [one.strip() for one in re.split(r" {2,}", listed.splitlines()[2].strip())] == ["1", "3", "0, 0, 1", "added"]
+    assert [item.strip() for item in re.split(r" {2,}", listed.splitlines()[2].strip())] == [
+        "1",
+        "3",
+        "0, 0, 1",
+        "added",
+    ]
     text = invoke("revert", folder / "run", *case, "--lesion", "1")
     assert f"of labels/volume_001.nii.gz {len(lesions) - 1} of {len(lesions)} added lesions count" in text
     assert "corrected, without 1 added lesion" in invoke("list", folder / "run")
@@ -255,10 +260,10 @@ def test_errors_of_completeness_are_those_against_the_manifests(run):
     manifests = [json.loads((run / "data" / f"site-{n}" / "manifest.json").read_text(encoding="utf-8")) for n in (1, 2)]
     true = [m["missing_lesions"]["num_kept"] / m["missing_lesions"]["num_lesions"] for m in manifests]
     assert true[0] == 0.0
-    found = completeness_errors({"site-1": 0.25, "site-2": true[1] + 0.05}, run / "data")
-    assert found.mean_absolute_error == pytest.approx(0.15)
-    assert found.rank_correlation == pytest.approx(1.0)
-    assert found.sites["site-2"].plain() == {"estimate": true[1] + 0.05, "true": true[1]}
+    result = completeness_errors({"site-1": 0.25, "site-2": true[1] + 0.05}, run / "data")
+    assert result.mean_absolute_error == pytest.approx(0.15)
+    assert result.rank_correlation == pytest.approx(1.0)
+    assert result.sites["site-2"].plain() == {"estimate": true[1] + 0.05, "true": true[1]}
     same = completeness_errors({"site-1": 0.5, "site-2": 0.5}, run / "data")
     assert same.rank_correlation is None
     assert completeness_errors({"absent": 0.5}, run / "data") is None

@@ -19,11 +19,11 @@ def test_lesions_without_any_annotated_voxel_are_left_out():
     given, clean = masks(1, 12, 12)
     clean[0, :3, :3] = clean[0, 6:9, :3] = clean[0, 6:9, 6:9] = 1
     given[0, 0, 0] = given[0, 11, 11] = 1
-    found = left_out_lesions(case(given, clean))
-    assert (found.num_lesions, found.num_left_out) == (3, 2)
+    result = left_out_lesions(case(given, clean))
+    assert (result.num_lesions, result.num_left_out) == (3, 2)
     expected = clean.clone()
     expected[0, :3, :3] = 0
-    assert torch.equal(found.mask, expected)
+    assert torch.equal(result.mask, expected)
     assert lacks_lesions(case(given, clean))
 
 
@@ -32,8 +32,8 @@ def test_slices_are_put_together_to_a_volume():
     given, clean = masks(3, 8, 8)
     clean[:, 2:4, 2:4] = 1
     given[1, 2, 2] = 1
-    found = left_out_lesions(case(given, clean))
-    assert (found.num_lesions, found.num_left_out) == (1, 0)
+    result = left_out_lesions(case(given, clean))
+    assert (result.num_lesions, result.num_left_out) == (1, 0)
     assert not lacks_lesions(case(given, clean))
 
 
@@ -41,15 +41,15 @@ def test_a_lesion_annotated_as_another_class_is_not_left_out():
     given, clean = masks(1, 8, 8, 4)
     clean[0, :2, :2, 0], clean[0, 5:, 5:, 3] = 1, 2
     given[0, 0, 0, 0] = 2
-    found = left_out_lesions(case(given, clean))
-    assert (found.num_lesions, found.num_left_out) == (2, 1)
-    assert found.mask.unique().tolist() == [0, 2]
+    result = left_out_lesions(case(given, clean))
+    assert (result.num_lesions, result.num_left_out) == (2, 1)
+    assert result.mask.unique().tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_nothing_is_left_out_of_what_is_empty_or_not_known(known):
     given, clean = masks(1, 8, 8)
-    found = left_out_lesions(case(given, clean if known else None))
-    assert (found is None) != known
-    assert found is None or (found.num_lesions, found.num_left_out, int(found.mask.sum())) == (0, 0, 0)
+    result = left_out_lesions(case(given, clean if known else None))
+    assert (result is None) != known
+    assert result is None or (result.num_lesions, result.num_left_out, int(result.mask.sum())) == (0, 0, 0)
     assert not lacks_lesions(case(given, clean if known else None))

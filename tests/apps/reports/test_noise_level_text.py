@@ -50,11 +50,11 @@ def estimated(number, **sites):
     ],
 )
 def test_a_site_has_its_fraction_of_wrong_labels_and_how_sure_it_is(record, entry):
-    found = ConfusionFindings(
+    result = ConfusionFindings(
         noise_levels=(estimated(4, a=level(0.9)), estimated(8, a=record)), corrected_from_round={"b": 9}
     )
-    assert noise_level_entries(found, "a") == {"wrong, %": entry, "corrected from": "-"}
-    assert noise_level_entries(found, "b") == {"wrong, %": "-", "corrected from": "round 9"}
+    assert noise_level_entries(result, "a") == {"wrong, %": entry, "corrected from": "-"}
+    assert noise_level_entries(result, "b") == {"wrong, %": "-", "corrected from": "round 9"}
 
 
 @pytest.mark.parametrize("found", [None, ConfusionFindings(noise_levels=(), corrected_from_round={})])
@@ -68,12 +68,12 @@ def test_of_a_run_that_estimated_nothing_nothing_is_said(found):
 def test_what_counts_as_right_who_corrects_and_who_cannot_be_assessed_is_printed():
     sites = {"site-10": level(0.3, Status.CONFIRMED), "site-2": level(0.4, Status.CONFIRMED)}
     unknown = level(0.1, Status.UNKNOWN, Evidence(EvidenceCode.NO_SUPPORT))
-    found = ConfusionFindings(
+    result = ConfusionFindings(
         noise_levels=(estimated(4, **sites), estimated(8, **sites, odd=unknown)),
         corrected_from_round={"site-10": 4, "site-2": 4},
     )
     said = StringIO()
-    print_noise_levels(found, Console(file=said, width=200))
+    print_noise_levels(result, Console(file=said, width=200))
     assert said.getvalue().splitlines() == [
         "Right labels have the noise level of site-1, the least of all sites: what is wrong at all sites alike "
         "cannot be known.",
@@ -81,5 +81,5 @@ def test_what_counts_as_right_who_corrects_and_who_cannot_be_assessed_is_printed
         "odd: Cannot tell: the site's other samples do not side with the model, which may not know its images.",
     ]
     said = StringIO()
-    print_noise_levels(found.model_copy(update={"corrected_from_round": {}}), Console(file=said, width=200))
+    print_noise_levels(result.model_copy(update={"corrected_from_round": {}}), Console(file=said, width=200))
     assert "Nothing is corrected." in said.getvalue()

@@ -100,8 +100,8 @@ def test_output_is_collected_and_the_run_stays_as_it_is(tmp_path):
     run = make_run(tmp_path / "run")
     before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
     assert collect_output(run, tmp_path / "new" / "out") == summary_of()
-    found = {file.name: file.read_bytes() for file in (tmp_path / "new" / "out").iterdir()}
-    assert found == {
+    result = {file.name: file.read_bytes() for file in (tmp_path / "new" / "out").iterdir()}
+    assert result == {
         "model.pt": b"model",
         "summary.json": (run / "summary.json").read_bytes(),
         "metrics.jsonl": b'{"round": 1}\n',
@@ -276,8 +276,8 @@ def test_sites_are_in_natural_order():
     names = ["site-10", "site-2", "b-1", "site-1", "site-1a"]
     sites = dict.fromkeys(sorted(names), REPORT)
     text = printed(print_summary, summary_of(sites=sites))
-    found = [line.split()[0] for line in text.splitlines() if "0.123" in line]
-    assert found == ["b-1", "site-1", "site-1a", "site-2", "site-10"]
+    result = [line.split()[0] for line in text.splitlines() if "0.123" in line]
+    assert result == ["b-1", "site-1", "site-1a", "site-2", "site-10"]
 
 
 @pytest.mark.parametrize(("other", "gain"), [(0.75, "+6.2"), (0.8625, "-5.0")])

@@ -191,13 +191,13 @@ def test_contours_of_annotation_clean_label_and_prediction_are_drawn(federation,
     predicted = torch.zeros(2, 64, 64, dtype=torch.uint8)
     without = draw_with_prediction(monkeypatch, predicted, SUMMARY, model, federation, tmp_path / "a.png")
     predicted[:, 4:60, 4:60] = 1
-    found = draw_with_prediction(monkeypatch, predicted, SUMMARY, model, federation, tmp_path / "b.png")
+    result = draw_with_prediction(monkeypatch, predicted, SUMMARY, model, federation, tmp_path / "b.png")
     # Six squares of 56 of 64 pixels; of each side a good part has the colour unblended.
-    assert count(found, CYAN) > count(without, CYAN) + 6 * 100
+    assert count(result, CYAN) > count(without, CYAN) + 6 * 100
     # Annotations of the sites are the clean ones here; both contours are seen, and nothing is left out.
-    assert count(found[:-60], LIME) > 200
-    assert count(found[:-60], RED) > 50
-    assert count(found, MAGENTA) == 0
+    assert count(result[:-60], LIME) > 200
+    assert count(result[:-60], RED) > 50
+    assert count(result, MAGENTA) == 0
 
 
 def test_a_test_case_has_a_clean_contour_and_no_annotation(model, tmp_path, monkeypatch):

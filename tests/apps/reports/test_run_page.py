@@ -49,7 +49,7 @@ def test_scores_are_means_of_the_last_five_rounds_with_their_extent():
 
 def test_empty_cases_have_a_row_of_their_own():
     rounds = [{"round": 1, "dice": 0.5, "left_empty": 0.25}]
-    assert [(one.name, one.mean) for one in scores(plain_records.summary(rounds=rounds))] == [
+    assert [(item.name, item.mean) for item in scores(plain_records.summary(rounds=rounds))] == [
         ("Dice, %", "50.0"),
         ("empty cases left empty, %", "25.0"),
     ]
@@ -95,7 +95,7 @@ def test_channels_are_shown_with_their_intervals(tmp_path):
     decision = {"outcome": "corrected", "corrected": ["site-2"]}
     record = {"before_round": 3, "decision": decision, "sites": sites}
     record |= {"reference_levels": {"1": level | {"reasons": [{"code": "edges"}]}}}
-    rounds = [one | {"hd95_unit": "mm"} for one in ROUNDS]
+    rounds = [item | {"hd95_unit": "mm"} for item in ROUNDS]
     page = page_of(tmp_path, rounds=rounds, channels=[record], settings={"method": "auto", "rounds": 6})
     for said in (
         "+3.0 mm",

@@ -50,7 +50,7 @@ def test_rounds_of_all_sites_make_one_summary(tmp_path: Path) -> None:
     stored("site-1", tmp_path / "workspace", {1: 2.0, 3: 1.2})
     stored("site-2", tmp_path / "workspace", {2: 1.8})
     summary = collect_from_sites(tmp_path / "workspace", tmp_path / "out")
-    assert [(one.round, one.effective_sites) for one in summary.rounds] == [(1, 2.0), (2, 1.8), (3, 1.2)]
+    assert [(item.round, item.effective_sites) for item in summary.rounds] == [(1, 2.0), (2, 1.8), (3, 1.2)]
     assert {site: found.num_threads for site, found in summary.sites.items()} == {"site-1": 4, "site-2": 2}
     assert [entry.round for entry in summary.dominant] == [3]
     text = shown(tmp_path / "workspace", tmp_path / "out")

@@ -184,6 +184,6 @@ def test_descriptions_that_cannot_be_read(federation, tmp_path):
 
 
 def test_jobs_of_a_task():
-    found = [job.name for job in fitting_jobs(JOBS, "classification")]
-    assert found == ["audit_classification", "auto_classification", "fedavg_classification", "fedgsca"]
+    result = [job.name for job in fitting_jobs(JOBS, "classification")]
+    assert result == ["audit_classification", "auto_classification", "fedavg_classification", "fedgsca"]
     assert fitting_jobs(JOBS / "absent", "classification") == []

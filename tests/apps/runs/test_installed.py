@@ -12,13 +12,13 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_every_job_of_the_tree_is_installed_and_says_what_it_is_for() -> None:
-    found = installed_jobs()
-    assert list(found) == sorted(path.parent.name for path in ROOT.glob("jobs/*/meta.json"))
-    assert len(found) >= 15
-    assert {name for name, job in found.items() if not job.purpose or job.title == name} <= {"auto", "audit"}
-    assert found["fedaaai"].title == "FedA³I"
-    assert found["fedaaai"].purpose == "contours that are too large or too small"
-    assert found["fedaaai"].folder == ROOT / "jobs" / "fedaaai"
+    result = installed_jobs()
+    assert list(result) == sorted(path.parent.name for path in ROOT.glob("jobs/*/meta.json"))
+    assert len(result) >= 15
+    assert {name for name, job in result.items() if not job.purpose or job.title == name} <= {"auto", "audit"}
+    assert result["fedaaai"].title == "FedA³I"
+    assert result["fedaaai"].purpose == "contours that are too large or too small"
+    assert result["fedaaai"].folder == ROOT / "jobs" / "fedaaai"
 
 
 def test_a_name_works_where_a_folder_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from fedannot.apps.runs.run_log import LOG_FILE, run_log
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_handlers_are_as_before_and_an_except_of_exceptions_does_not_hold_it_up(number):
-    before = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    before = [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)]
 
     def swallow():
         with stopping_on_signals():
@@ -33,7 +33,7 @@ def test_handlers_are_as_before_and_an_except_of_exceptions_does_not_hold_it_up(
     with pytest.raises(Interrupted, match=signal.Signals(number).name) as raised:
         swallow()
     assert raised.value.exit_code == 128 + number
-    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(item) for item in (signal.SIGINT, signal.SIGTERM)] == before
     check_interruption()
 
 

@@ -8,9 +8,9 @@ from fedannot.apps.runs.known_settings import KnownSetting, known_settings
 @pytest.mark.parametrize("name", ["fedaaai", "fedgsca", "auto", "decoupled"])
 def test_all_settings_are_listed_each_with_what_is_allowed(name: str) -> None:
     job = Job.open(name)
-    found = known_settings(job)
-    assert [one.name for one in found] == setting_names(type(job.settings()))
-    assert [one.name for one in found if not one.allowed] == []
+    result = known_settings(job)
+    assert [item.name for item in result] == setting_names(type(job.settings()))
+    assert [item.name for item in result if not item.allowed] == []
 
 
 @pytest.mark.parametrize(

@@ -35,24 +35,24 @@ def test_other_sentences_give_the_same_numbers_and_the_same_headlines() -> None:
 
 def searched_texts(path: Path) -> list[int]:
     """Lines where a text of several words is looked for in another one, or compared with one."""
-    found = []
+    result = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         compared = []
-        if isinstance(node, ast.Compare) and any(isinstance(one, ast.In | ast.NotIn | ast.Eq) for one in node.ops):
+        if isinstance(node, ast.Compare) and any(isinstance(op, ast.In | ast.NotIn | ast.Eq) for op in node.ops):
             compared = [node.left, *node.comparators]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in SEARCHES:
             compared = node.args
-        texts = [one.value for one in compared if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-        found += [node.lineno for text in texts if re.search("[A-Za-z]{2,} [A-Za-z]{2,}", text)]
-    return found
+        texts = [item.value for item in compared if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+        result += [node.lineno for text in texts if re.search("[A-Za-z]{2,} [A-Za-z]{2,}", text)]
+    return result
 
 
 def test_no_text_of_several_words_is_searched_for() -> None:
     """But in what earlier versions have written, whose wording does not change any more, and in others' output."""
     modules = [path for package in ("custom", "apps") for path in (ROOT / package).rglob("*.py")]
-    found = {
+    result = {
         str(path.relative_to(ROOT)): lines
         for path in modules
         if path.name != EARLIER and (lines := searched_texts(path))
     }
-    assert found == {}
+    assert result == {}

@@ -62,7 +62,7 @@ def test_what_cannot_be_reported_of_several_classes_is_one_phrase_for_each_param
 def test_what_needs_something_done_comes_first():
     statuses = ("not_significant", "small", "unknown", "confirmed")
     shown = shown_conclusions(audit(*map(conclusion, statuses)))
-    assert [one.words for one in shown] == ["Sure", "Cannot tell", "Too small to act on", "About right"]
+    assert [item.words for item in shown] == ["Sure", "Cannot tell", "Too small to act on", "About right"]
 
 
 def test_figures_have_sign_unit_interval_patients_and_where_the_reference_level_is():
@@ -152,7 +152,7 @@ def test_what_the_cases_of_the_site_show_is_reported_as_likely_after_what_is_sur
     shows = Evidence(EvidenceCode.OBJECTS_LEFT_OUT, numbers, {"class": "lesion"})
     kinds = (kind(0.9).model_copy(update={"shows": (shows,)}),)
     shown = shown_conclusions(audit(conclusion("not_significant"), conclusion("confirmed"), kinds=kinds))
-    assert [one.words for one in shown] == ["Sure", "Likely", "About right"]
+    assert [item.words for item in shown] == ["Sure", "Likely", "About right"]
     assert shown[1].sentence == "Lesion: at least about 1 in 5 (10 to 30 %) may have been left out."
 
 

@@ -88,8 +88,8 @@ def test_a_parameter_has_its_status_and_keeps_its_sentence(
 )
 def test_a_conclusion_of_labels_has_its_key_and_its_status(verdict: str, status: Status) -> None:
     values = KNOWN | {"parameter": "wrong labels", "verdict": verdict, "sentence": "It was said.", "reason": "So."}
-    found = Conclusion.model_validate(values)
-    assert (str(found.parameter), found.status, found.p_value) == ("labels 0", status, None)
+    result = Conclusion.model_validate(values)
+    assert (str(result.parameter), result.status, result.p_value) == ("labels 0", status, None)
 
 
 def test_an_estimate_of_all_sites_keeps_which_reference_levels_were_inferred() -> None:

@@ -105,8 +105,8 @@ def read_table(file: Path) -> list[RowFigures]:
     """
     if not file.is_file():
         return []
-    found = read_json(file, "the rows of a table")
+    result = read_json(file, "the rows of a table")
     try:
-        return TypeAdapter(list[RowFigures]).validate_python(found)
+        return TypeAdapter(list[RowFigures]).validate_python(result)
     except ValidationError as error:
         raise DataError(describe_validation_error(error, source=str(file), model=RowFigures)) from error

@@ -88,11 +88,11 @@ def many_objects(generator: np.random.Generator, look: Look) -> tuple[Floats, Bo
     for _ in range(generator.integers(*_NUM_OBJECTS, endpoint=True)):
         free = ~ndimage.binary_dilation(mask, structure=np.ones((3, 3), dtype=bool))
         for _ in range(_TRIES):
-            found = _ellipse(generator)
-            if free[found].all():
-                mask |= found
+            result = _ellipse(generator)
+            if free[result].all():
+                mask |= result
                 brightness = look.contrast * generator.uniform(0.8, 1.2)
-                image += brightness * ndimage.gaussian_filter(found.astype(np.float64), look.blur)
+                image += brightness * ndimage.gaussian_filter(result.astype(np.float64), look.blur)
                 break
     return image + look.noise * generator.standard_normal((SIDE, SIDE)), mask
 

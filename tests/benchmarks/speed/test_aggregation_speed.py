@@ -44,12 +44,12 @@ def test_time_and_memory_of_many_results(speed_table, number):
     done = subprocess.run(
         [sys.executable, "-c", AGGREGATE, str(number)], capture_output=True, text=True, timeout=1200, check=True
     )
-    found = json.loads(done.stdout)
-    assert found["error"] < 1e-6
+    result = json.loads(done.stdout)
+    assert result["error"] < 1e-6
     speed_table.add(
         Measurement(
-            f"aggregation of {number:,} models of {found['size']:.1f} MiB",
-            found["seconds"],
-            note=f"{1000 * found['seconds'] / number:.1f} ms each; {found['models']:.1f} models of memory (goal ≤ 3)",
+            f"aggregation of {number:,} models of {result['size']:.1f} MiB",
+            result["seconds"],
+            note=f"{1000 * result['seconds'] / number:.1f} ms each; {result['models']:.1f} models of memory (goal ≤ 3)",
         )
     )

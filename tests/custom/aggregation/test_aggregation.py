@@ -299,8 +299,8 @@ def test_rounding_of_values_up_to_one_is_as_the_class_says(num_sites, bound, uni
     average = StreamingAverage({"stem.weight": torch.ones(40, dtype=torch.float64)}, BLOCK_OF_STEM, bound)
     for number, (row, share) in enumerate(zip(values, shares, strict=True)):
         average.add(f"site-{number}", {"stem.weight": torch.from_numpy(row)}, {"stem": share}, 1)
-    found = average.result()["stem.weight"].tolist()
-    for value, column in zip(found, values.T.tolist(), strict=True):
+    result = average.result()["stem.weight"].tolist()
+    for value, column in zip(result, values.T.tolist(), strict=True):
         exact = sum(int(count) * Fraction(entry) for count, entry in zip(counts, column, strict=True)) / total
         allowed = num_sites * unit / (1 if bound == 1.0 else total)
         # Beside the class's own rounding, shares and result are rounded to float64.

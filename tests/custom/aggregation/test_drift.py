@@ -26,5 +26,5 @@ def test_stability_is_the_mean_over_sites():
 
 def test_the_order_of_arrival_changes_no_bit_of_stability():
     distances = {"a": 1e16, "b": 1.0, "c": -1e16, "d": 1.0}
-    found = {stability(dict(order)) for order in itertools.permutations(distances.items())}
-    assert found == {0.25}
+    result = {stability(dict(order)) for order in itertools.permutations(distances.items())}
+    assert result == {0.25}

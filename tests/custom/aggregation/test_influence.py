@@ -49,8 +49,8 @@ def equal(num_sites):
     ],
 )
 def test_shares_by_hand(shares, low, high, expected):
-    found = bounded_weights(weights(shares), equal(len(shares)), smallest=low, largest=high)
-    np.testing.assert_allclose(found.values[:, 0], expected, atol=1e-11)
+    result = bounded_weights(weights(shares), equal(len(shares)), smallest=low, largest=high)
+    np.testing.assert_allclose(result.values[:, 0], expected, atol=1e-11)
 
 
 @given(
@@ -60,14 +60,14 @@ def test_shares_by_hand(shares, low, high, expected):
 )
 def test_shares_against_bisection(raw, low, high):
     shares = np.array(raw) / sum(raw)
-    found = bounded_weights(weights(shares), equal(len(raw)), smallest=low, largest=high).values[:, 0]
+    result = bounded_weights(weights(shares), equal(len(raw)), smallest=low, largest=high).values[:, 0]
     low, high = min(low, 1 / len(raw)), max(high, 1 / len(raw))
     least, most = 0.0, 1e6
     for _ in range(200):
         middle = (least + most) / 2
         least, most = (middle, most) if np.clip(middle * shares, low, high).sum() < 1 else (least, middle)
-    np.testing.assert_allclose(found, np.clip(most * shares, low, high), atol=1e-9)
-    assert found.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(result, np.clip(most * shares, low, high), atol=1e-9)
+    assert result.sum() == pytest.approx(1.0)
 
 
 def test_every_block_has_its_own_shares():
@@ -93,8 +93,8 @@ def test_every_block_has_its_own_shares():
 )
 def test_quality_moves_a_share_within_its_ratio_to_that_by_quantity(quality, samples, largest, expected):
     quantity = {f"site-{index}": count / sum(samples) for index, count in enumerate(samples)}
-    found = bounded_weights(weights(quality), quantity, largest=largest, quality_ratio=3.0)
-    np.testing.assert_allclose(found.values[:, 0], expected, atol=1e-9)
+    result = bounded_weights(weights(quality), quantity, largest=largest, quality_ratio=3.0)
+    np.testing.assert_allclose(result.values[:, 0], expected, atol=1e-9)
 
 
 @given(
@@ -108,11 +108,11 @@ def test_every_share_is_within_its_limits_and_all_sum_to_one(sites, ratio, large
     quantity = samples / samples.sum()
     low, high = share_limits(quantity, largest=largest, quality_ratio=ratio)
     named = {f"site-{index}": share for index, share in enumerate(quantity)}
-    found = bounded_weights(weights(quality / quality.sum()), named, largest=largest, quality_ratio=ratio).values[:, 0]
-    assert found.sum() == pytest.approx(1.0)
-    assert (found >= low * (1 - 1e-9)).all()
-    assert (found <= high * (1 + 1e-9)).all()
-    assert (found <= max(largest, 1 / len(sites)) * (1 + 1e-9)).all()
+    result = bounded_weights(weights(quality / quality.sum()), named, largest=largest, quality_ratio=ratio).values[:, 0]
+    assert result.sum() == pytest.approx(1.0)
+    assert (result >= low * (1 - 1e-9)).all()
+    assert (result <= high * (1 + 1e-9)).all()
+    assert (result <= max(largest, 1 / len(sites)) * (1 + 1e-9)).all()
 
 
 def bounds(**settings):
@@ -122,15 +122,15 @@ def bounds(**settings):
 
 def test_weights_within_their_bounds_stay_the_same_object_so_that_no_bit_changes():
     given_weights = weights([0.4, 0.3, 0.3], [0.2, 0.4, 0.4])
-    found, said = bounds(max_share=0.5, max_quality_ratio=3.0)
-    assert found.weights(given_weights, {"site-0": 5, "site-1": 5, "site-2": 5}) is given_weights
-    assert (found.touched, said) == ({}, [])
+    result, said = bounds(max_share=0.5, max_quality_ratio=3.0)
+    assert result.weights(given_weights, {"site-0": 5, "site-1": 5, "site-2": 5}) is given_weights
+    assert (result.touched, said) == ({}, [])
 
 
 def test_only_those_who_would_have_had_more_are_named():
-    found, said = bounds(max_quality_ratio=2.0)
-    found.weights(weights([1.0, 0.0, 0.0], [0.4, 0.3, 0.3]), {"site-0": 5, "site-1": 5, "site-2": 5})
-    assert found.touched == {"site-0": {"share": pytest.approx([2 / 3, 0.4])}}
+    result, said = bounds(max_quality_ratio=2.0)
+    result.weights(weights([1.0, 0.0, 0.0], [0.4, 0.3, 0.3]), {"site-0": 5, "site-1": 5, "site-2": 5})
+    assert result.touched == {"site-0": {"share": pytest.approx([2 / 3, 0.4])}}
     assert said == ["Bounded site-0: its shares were up to 1 and are up to 0.667."]
 
 
@@ -141,15 +141,15 @@ def test_a_mean_over_sites_has_bounded_shares_or_samples():
 
 
 def test_an_update_that_is_too_long_is_named_with_the_group_where_it_is_longest():
-    found, said = bounds(max_update_ratio=2.0)
+    result, said = bounds(max_update_ratio=2.0)
     norms = {
         "a": {"head/weights": 1.0, "head/biases": 1.0},
         "b": {"head/weights": 1.0, "head/biases": 1.0},
         "c": {"head/weights": 4.0, "head/biases": 8.0},
     }
     free = {"head/weights": 1.0, "head/biases": 1.0}
-    assert found.update_factors(norms) == {"a": free, "b": free, "c": {"head/weights": 0.5, "head/biases": 0.25}}
-    assert found.touched == {"c": {"update_factor": 0.25, "update_group": "head/biases"}}
+    assert result.update_factors(norms) == {"a": free, "b": free, "c": {"head/weights": 0.5, "head/biases": 0.25}}
+    assert result.touched == {"c": {"update_factor": 0.25, "update_group": "head/biases"}}
     assert said == ["Clipped c: its update counts 0.25 times in head/biases, at 2 times the median."]
     assert bounds()[0].update_factors(norms) == dict.fromkeys("abc", free)
 
@@ -206,18 +206,18 @@ def test_weights_of_the_sites_that_answered():
 )
 def test_the_bounds_of_deployed_jobs_outvote_one_site(num_sites, share):
     """With the share s, at least 1/K, and an update ρ times as long as the others', it has ρ s against 1 − s."""
-    found = deployed_influence(num_sites)
-    assert (found["max_quality_ratio"], found["max_share"]) == (3.0, pytest.approx(share))
-    InfluenceSettings(**found)
+    result = deployed_influence(num_sites)
+    assert (result["max_quality_ratio"], result["max_share"]) == (3.0, pytest.approx(share))
+    InfluenceSettings(**result)
     most = max(share, 1 / (num_sites or 100))
     if num_sites is not None and num_sites >= 5:
         # No value beyond the others', so that its length says nothing.
         assert deployed_aggregation(num_sites) == {"rule": "trimmed_mean", "trim": 1}
-        assert "max_update_ratio" not in found
+        assert "max_update_ratio" not in result
         assert most < 1 - most
     else:
         assert deployed_aggregation(num_sites) == {}
-        assert found["max_update_ratio"] * most < 1 - most
+        assert result["max_update_ratio"] * most < 1 - most
 
 
 @pytest.mark.parametrize("num_sites", [1, 2])

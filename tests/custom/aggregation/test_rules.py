@@ -64,8 +64,8 @@ def of_yin() -> dict[str, dict[str, torch.Tensor]]:
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_trimmed_mean_of_the_published_values(waits: bool, tmp_path: Path) -> None:
-    found = averaged(RULES["trimmed_mean"], of_yin(), tmp_path / "waiting" if waits else None)
-    torch.testing.assert_close(found["w"], torch.tensor([3.0, 16 / 3]))
+    result = averaged(RULES["trimmed_mean"], of_yin(), tmp_path / "waiting" if waits else None)
+    torch.testing.assert_close(result["w"], torch.tensor([3.0, 16 / 3]))
 
 
 def test_median_of_the_published_values_of_an_odd_and_an_even_number_of_sites(tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ def test_median_of_the_published_values_of_an_odd_and_an_even_number_of_sites(tm
 
 
 def test_trimmed_mean_of_all_but_the_middle_is_the_median() -> None:
-    found = averaged(AggregationSettings(rule="trimmed_mean", trim=2), of_yin(), None)
-    assert found["w"].tolist() == [3.0, 6.0]
+    result = averaged(AggregationSettings(rule="trimmed_mean", trim=2), of_yin(), None)
+    assert result["w"].tolist() == [3.0, 6.0]
 
 
 def test_scores_of_krum_and_the_models_that_it_keeps(tmp_path: Path) -> None:
@@ -211,11 +211,11 @@ def test_one_liar_moves_no_coordinate_beyond_the_others_and_no_variance_below_ze
     honest = {site: state(generator.normal(5.0, 1.0, size=40).tolist(), variance=1e-3) for site in SITES[:-1]}
     models = honest | {SITES[-1]: state([lie] * 40, variance=abs(lie))}
     samples = dict.fromkeys(SITES, 10) | {SITES[-1]: 60}
-    found = averaged(rule, models, tmp_path / "waiting", samples=samples)
+    result = averaged(rule, models, tmp_path / "waiting", samples=samples)
     values = torch.stack([params["w"] for params in honest.values()])
-    assert (found["w"] >= values.min(dim=0).values - 1e-6).all()
-    assert (found["w"] <= values.max(dim=0).values + 1e-6).all()
-    assert 0 <= float(found["var"]) <= 1e-3 + 1e-7
+    assert (result["w"] >= values.min(dim=0).values - 1e-6).all()
+    assert (result["w"] <= values.max(dim=0).values + 1e-6).all()
+    assert 0 <= float(result["var"]) <= 1e-3 + 1e-7
 
 
 def test_integer_buffers_are_of_the_site_with_most_samples(tmp_path: Path) -> None:
@@ -262,6 +262,6 @@ def test_an_update_that_is_scaled_down_counts_so_in_every_rule(rule: Aggregation
     for site in "abcde":
         assert average.refuse_or_accept(site, {name: torch.full((2,), 10.0) for name in reference}, 1, 1) is None
     average.weigh(None, {site: {"block/weights": 1.0, "block/biases": 0.1} for site in "abcde"})
-    found = average.result()
-    torch.testing.assert_close(found["w"], torch.full((2,), 10.0))
-    torch.testing.assert_close(found["b"], torch.full((2,), 1.0))
+    result = average.result()
+    torch.testing.assert_close(result["w"], torch.full((2,), 10.0))
+    torch.testing.assert_close(result["b"], torch.full((2,), 1.0))

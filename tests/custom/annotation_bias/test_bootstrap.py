@@ -12,8 +12,8 @@ def test_nine_of_ten_intervals_of_a_median_hold_the_truth(patients):
     units = [str(index) for index in range(patients)]
     held = 0
     for repeat in range(150):
-        found = median_interval(generator.normal(1.0, 0.7, patients), units, seed=repeat)
-        held += found.low <= 1.0 <= found.high
+        result = median_interval(generator.normal(1.0, 0.7, patients), units, seed=repeat)
+        held += result.low <= 1.0 <= result.high
     assert 0.80 <= held / 150 <= 0.97
 
 
@@ -35,13 +35,13 @@ def test_the_same_seed_gives_the_same_interval_and_the_order_decides_nothing():
 
 
 def test_a_ratio_is_of_sums():
-    found = ratio_interval([1, 2], [4, 4], ["a", "b"], seed=100)
-    assert (found.value, found.low, found.high) == (3 / 8, 1 / 4, 1 / 2)
+    result = ratio_interval([1, 2], [4, 4], ["a", "b"], seed=100)
+    assert (result.value, result.low, result.high) == (3 / 8, 1 / 4, 1 / 2)
 
 
 def test_draws_without_a_value_do_not_count():
-    found = ratio_interval([1.0, 0.0], [2.0, 0.0], ["a", "b"], seed=100)
-    assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
+    result = ratio_interval([1.0, 0.0], [2.0, 0.0], ["a", "b"], seed=100)
+    assert (result.value, result.low, result.high) == (0.5, 0.5, 0.5)
 
 
 def test_no_case_is_refused():

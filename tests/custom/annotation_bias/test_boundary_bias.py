@@ -13,17 +13,17 @@ from fedannot.transforms.move_contour import MoveContour
 @pytest.mark.parametrize("softness", [0.05, 1.0])
 def test_a_disc_drawn_by_a_known_offset(offset, softness):
     generator = np.random.default_rng(100)
-    found = [
+    result = [
         case_offset(round_case(generator.uniform(30, 34, 2), 14, offset, softness=softness), 1).offset
         for _ in range(10)
     ]
-    assert np.mean(found) == pytest.approx(offset, abs=0.1)
+    assert np.mean(result) == pytest.approx(offset, abs=0.1)
 
 
 @pytest.mark.parametrize("offset", [-3.0, -1.0, 0.0, 1.0, 3.0])
 def test_a_ball_in_millimetres_of_voxels_three_times_as_high(offset):
     generator = np.random.default_rng(100)
-    found = [
+    result = [
         case_offset(
             round_case(
                 np.array([35, 35, 34]) + generator.uniform(-2, 2, 3),
@@ -37,16 +37,16 @@ def test_a_ball_in_millimetres_of_voxels_three_times_as_high(offset):
         for _ in range(4)
     ]
     # A tenth of a pixel in the plane.
-    assert np.mean(found) == pytest.approx(offset, abs=0.15)
+    assert np.mean(result) == pytest.approx(offset, abs=0.15)
 
 
 @pytest.mark.parametrize("distance", [-3.2, -1.4, 1.4, 3.2])
 def test_a_contour_that_was_moved_is_found_to_be(distance):
-    found = []
+    result = []
     for case in site(0.0):
         moved = PredictedCase(case.unit, MoveContour(distance)(case.annotation), case.probabilities)
-        found.append(case_offset(moved, 1).offset)
-    assert np.median(found) == pytest.approx(distance, abs=0.2)
+        result.append(case_offset(moved, 1).offset)
+    assert np.median(result) == pytest.approx(distance, abs=0.2)
 
 
 def test_the_offset_between_masks_is_that_of_their_radii():
@@ -70,8 +70,8 @@ def test_a_case_without_match_has_no_offset():
 
 @pytest.mark.parametrize("row", [0, 3, 8])
 def test_an_object_cut_by_the_border_has_the_offset_of_what_is_seen(row):
-    found = case_offset(round_case((row + 0.3, 32.2), 14, 2.0), 1)
-    assert found.offset == pytest.approx(2.0, abs=0.2)
+    result = case_offset(round_case((row + 0.3, 32.2), 14, 2.0), 1)
+    assert result.offset == pytest.approx(2.0, abs=0.2)
 
 
 def test_classes_have_offsets_of_their_own():
@@ -91,17 +91,17 @@ def test_an_even_contour_has_no_spread():
 def test_the_estimate_of_a_site_is_the_median_of_its_cases():
     cases = site(1.5, spread=0.5)
     values = [case_offset(case, 1).offset for case in cases]
-    found = estimate_offset(cases, 1, seed=100)
-    assert found.value == pytest.approx(np.median(values))
-    assert found.low < found.value < found.high
-    assert found.patients == 12
-    assert estimate_offset(cases[::-1], 1, seed=100).value == found.value
+    result = estimate_offset(cases, 1, seed=100)
+    assert result.value == pytest.approx(np.median(values))
+    assert result.low < result.value < result.high
+    assert result.patients == 12
+    assert estimate_offset(cases[::-1], 1, seed=100).value == result.value
 
 
 def test_jitter_is_the_spread_that_the_cases_were_drawn_with():
-    found = estimate_jitter(site(0.0, patients=60, spread=1.0), 1, seed=100)
-    assert found.between_cases.value == pytest.approx(1.0, abs=0.3)
-    assert found.along_contours.value < 0.35
+    result = estimate_jitter(site(0.0, patients=60, spread=1.0), 1, seed=100)
+    assert result.between_cases.value == pytest.approx(1.0, abs=0.3)
+    assert result.along_contours.value < 0.35
 
 
 def test_no_case_gives_no_estimate():

@@ -23,21 +23,21 @@ PROBABILITIES = np.stack([FIRST, 1 - FIRST], axis=1)
 
 
 def test_a_case_worked_by_hand():
-    found = confident_joint(PROBABILITIES, LABELS)
-    assert found.counts.tolist() == [[2, 1], [1, 3]]
-    assert found.joint == pytest.approx(np.array([[2 / 7, 1 / 7], [1 / 7, 3 / 7]]))
-    assert found.noise_level == pytest.approx(2 / 7)
+    result = confident_joint(PROBABILITIES, LABELS)
+    assert result.counts.tolist() == [[2, 1], [1, 3]]
+    assert result.joint == pytest.approx(np.array([[2 / 7, 1 / 7], [1 / 7, 3 / 7]]))
+    assert result.noise_level == pytest.approx(2 / 7)
     # Truly 0 are 2/7 given 0 and 1/7 given 1.
-    assert found.transition == pytest.approx(np.array([[2 / 3, 1 / 3], [1 / 4, 3 / 4]]))
+    assert result.transition == pytest.approx(np.array([[2 / 3, 1 / 3], [1 / 4, 3 / 4]]))
 
 
 def test_samples_below_every_threshold_are_not_counted_but_scaled():
     labels = np.array([0, 0, 1, 1])
     probabilities = np.array([[0.9, 0.1, 0.0], [0.5, 0.1, 0.4], [0.1, 0.9, 0.0], [0.1, 0.9, 0.0]])
-    found = confident_joint(probabilities, labels)
-    assert found.counts.tolist() == [[1, 0, 0], [0, 2, 0], [0, 0, 0]]
-    assert found.joint.diagonal().tolist() == [0.5, 0.5, 0.0]
-    assert found.transition[2].tolist() == [0, 0, 1]
+    result = confident_joint(probabilities, labels)
+    assert result.counts.tolist() == [[1, 0, 0], [0, 2, 0], [0, 0, 0]]
+    assert result.joint.diagonal().tolist() == [0.5, 0.5, 0.0]
+    assert result.transition[2].tolist() == [0, 0, 1]
 
 
 @pytest.mark.parametrize("rate", [0, 10, 30])
@@ -47,8 +47,8 @@ def test_the_noise_level_is_that_which_was_drawn(rate):
     logits = 4.0 * np.eye(4)[true] + generator.standard_normal((2000, 4))
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     given = Mislabel(ClassNoise("symmetric", rate / 100), 4).set_random_state(seed=100)(true)
-    found, level = estimate_confusion(probabilities, given, [str(i) for i in range(2000)], seed=100)
-    assert found.noise_level == pytest.approx((given != true).mean(), abs=0.05)
+    result, level = estimate_confusion(probabilities, given, [str(i) for i in range(2000)], seed=100)
+    assert result.noise_level == pytest.approx((given != true).mean(), abs=0.05)
     assert level.low <= level.value <= level.high
 
 
@@ -98,7 +98,7 @@ def test_equal_samples_are_all_sure(count):
     ],
 )
 def test_the_part_with_exchanged_codes_worked_by_hand(given, seems, part):
-    given, seems = (np.array([("ABCD").index(one) for one in row]) for row in (given, seems))
+    given, seems = (np.array([("ABCD").index(item) for item in row]) for row in (given, seems))
     assert exchanged_part(0.9 * np.eye(4)[seems] + 0.025, given) == part
 
 
@@ -124,9 +124,9 @@ def test_without_samples_there_is_no_share():
 )
 def test_a_class_that_looks_like_another_throughout_is_not_known(given, seems, known):
     """A model that has not learnt it says the same as a site that gives another class its name."""
-    given, seems = ([("ABC").index(one) for one in row] for row in (given, seems))
-    found = are_of_known_classes(0.9 * np.eye(3)[seems] + 0.03, np.array(given))
-    assert found.tolist() == [one != "-" for one in known]
+    given, seems = ([("ABC").index(item) for item in row] for row in (given, seems))
+    result = are_of_known_classes(0.9 * np.eye(3)[seems] + 0.03, np.array(given))
+    assert result.tolist() == [item != "-" for item in known]
 
 
 def test_the_fraction_of_confused_samples_is_right_where_a_model_is_less_sure_of_one_class():
@@ -144,10 +144,10 @@ def test_the_interval_of_a_share_is_that_of_the_patients():
     true = np.tile([0, 1], 40)
     given = np.where(np.arange(80) < 40, true, 1 - true)
     units = tuple(f"patient-{index // 4}" for index in range(80))
-    found = estimate_confused(ObjectSamples(np.eye(2)[true], given, units), seed=100)
-    assert (found.patients, found.value) == (20, 0.5)
+    result = estimate_confused(ObjectSamples(np.eye(2)[true], given, units), seed=100)
+    assert (result.patients, result.value) == (20, 0.5)
     # A binomial fraction of 20 patients: its 90 % interval is 1.64 · √(0.25 / 20) = 0.18 wide on either side.
-    assert (found.low, found.high) == (pytest.approx(0.32, abs=0.05), pytest.approx(0.68, abs=0.05))
+    assert (result.low, result.high) == (pytest.approx(0.32, abs=0.05), pytest.approx(0.68, abs=0.05))
     unknown = ObjectSamples(np.eye(2)[np.zeros(80, dtype=np.int64)], np.ones(80, dtype=np.int64), units)
     assert not estimate_confused(unknown, seed=100).is_known
     assert not estimate_confused(class_samples([]), seed=100).is_known
@@ -162,10 +162,10 @@ def test_objects_of_confused_classes_are_found():
     probabilities[0] = 0.98
     probabilities[:, 5:10, 5:10] = np.array([0.1, 0.3, 0.6])[:, None, None]
     probabilities[:, 5:10, 25:30] = np.array([0.1, 0.1, 0.8])[:, None, None]
-    found = class_samples([PredictedCase("patient", annotation, probabilities)])
-    assert found.labels.tolist() == [0, 1]
-    assert found.probabilities == pytest.approx(np.array([[1 / 3, 2 / 3], [1 / 9, 8 / 9]]))
-    assert found.units == ("patient", "patient")
+    result = class_samples([PredictedCase("patient", annotation, probabilities)])
+    assert result.labels.tolist() == [0, 1]
+    assert result.probabilities == pytest.approx(np.array([[1 / 3, 2 / 3], [1 / 9, 8 / 9]]))
+    assert result.units == ("patient", "patient")
 
 
 def test_labels_that_are_no_classes_are_refused():

@@ -77,7 +77,7 @@ def test_a_small_difference_is_no_other_kind_however_sure():
 
 def test_sites_of_one_kind_are_rarely_distinct():
     gates = [check_domains(federation((8, 0.0), count=10, seed=seed)) for seed in range(100)]
-    share = np.mean([gate.distinct for one in gates for gate in one.values()])
+    share = np.mean([gate.distinct for item in gates for gate in item.values()])
     assert share <= 0.015
 
 

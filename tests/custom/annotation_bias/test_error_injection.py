@@ -23,9 +23,9 @@ def squares(count):
 
 
 def test_a_model_that_knows_the_contours_sees_every_offset():
-    found = calibrate_offset(site(0.0), 1, seed=100)
-    assert found.slope == pytest.approx(1.0, abs=0.1)
-    assert found.auroc > 0.95
+    result = calibrate_offset(site(0.0), 1, seed=100)
+    assert result.slope == pytest.approx(1.0, abs=0.1)
+    assert result.auroc > 0.95
 
 
 def test_where_cases_differ_more_than_the_error_it_is_not_reported():
@@ -39,16 +39,16 @@ def test_a_model_that_repeats_its_training_masks_sees_nothing_less():
 
 def test_a_model_that_finds_nothing_leaves_it_untried():
     cases = [PredictedCase(c.unit, c.annotation, np.stack([0 * c.probabilities[0] + 0.9] * 2)) for c in site(0.0)]
-    found = calibrate_offset(cases, 1, seed=100)
-    assert np.isnan(found.slope)
-    assert np.isnan(found.auroc)
+    result = calibrate_offset(cases, 1, seed=100)
+    assert np.isnan(result.slope)
+    assert np.isnan(result.auroc)
 
 
 def test_missing_objects_show_in_full_where_all_objects_are_found():
     cases = [case_of(squares(8), squares(8), unit=str(index)) for index in range(6)]
-    found = calibrate_completeness(cases, 1, seed=100)
-    assert found.slope == pytest.approx(1.0)
-    assert found.auroc == 1.0
+    result = calibrate_completeness(cases, 1, seed=100)
+    assert result.slope == pytest.approx(1.0)
+    assert result.auroc == 1.0
 
 
 def test_missing_objects_show_by_half_where_half_of_the_predicted_are_none():
@@ -59,17 +59,19 @@ def test_missing_objects_show_by_half_where_half_of_the_predicted_are_none():
 
 def test_a_model_that_sees_no_object_tells_none_that_is_missing():
     predicted = np.roll(squares(8), 30, axis=0)
-    found = calibrate_completeness([case_of(squares(8), predicted, unit=str(index)) for index in range(6)], 1, seed=100)
-    assert found.auroc <= 0.5
+    result = calibrate_completeness(
+        [case_of(squares(8), predicted, unit=str(index)) for index in range(6)], 1, seed=100
+    )
+    assert result.auroc <= 0.5
 
 
 def test_a_site_that_leaves_most_out_is_seen_to_do_so():
     """One of eight objects is annotated; the model sees all of them, and more of them than of what is elsewhere."""
     cases = [case_of(squares(1), squares(8), unit=str(index)) for index in range(8)]
-    found = calibrate_completeness(cases, 1, seed=100)
-    assert found.auroc >= 0.7
+    result = calibrate_completeness(cases, 1, seed=100)
+    assert result.auroc >= 0.7
     # Of four of eight cases the only object goes: completeness falls from an eighth to none.
-    assert found.slope == pytest.approx(1.0)
+    assert result.slope == pytest.approx(1.0)
 
 
 def test_wrong_labels_show_where_the_model_is_right():
@@ -77,16 +79,16 @@ def test_wrong_labels_show_where_the_model_is_right():
     true = generator.integers(0, 3, 600)
     logits = 5.0 * np.eye(3)[true] + generator.standard_normal((600, 3))
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    found = calibrate_confusion(probabilities, true, seed=100)
-    assert found.slope == pytest.approx(1.0, abs=0.1)
-    assert found.auroc > 0.95
+    result = calibrate_confusion(probabilities, true, seed=100)
+    assert result.slope == pytest.approx(1.0, abs=0.1)
+    assert result.auroc > 0.95
 
 
 def test_wrong_labels_do_not_show_where_the_model_guesses():
     generator = np.random.default_rng(100)
     probabilities = generator.dirichlet([1, 1, 1], 600)
-    found = calibrate_confusion(probabilities, generator.integers(0, 3, 600), seed=100)
-    assert found.auroc == pytest.approx(0.5, abs=0.1)
+    result = calibrate_confusion(probabilities, generator.integers(0, 3, 600), seed=100)
+    assert result.auroc == pytest.approx(0.5, abs=0.1)
     # As many labels are wrong as by chance: others in their place are as often right.
     half = np.tile([0, 1], 300)
     assert math.isnan(calibrate_confusion(np.eye(2)[half], np.repeat([0, 1, 0, 1], 150), seed=100).slope)
@@ -98,10 +100,10 @@ def test_a_model_tells_classes_apart_whose_codes_are_exchanged_as_well_as_with_t
     true = generator.integers(0, len(codes), 300)
     logits = 3.0 * np.eye(len(codes))[true] + generator.standard_normal((300, len(codes)))
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    found = calibrate_confusion(probabilities, np.array(codes)[true], seed=100)
-    assert found == calibrate_confusion(probabilities, true, seed=100)
-    assert found.slope == pytest.approx(1.0, abs=0.2)
-    assert found.auroc > 0.9
+    result = calibrate_confusion(probabilities, np.array(codes)[true], seed=100)
+    assert result == calibrate_confusion(probabilities, true, seed=100)
+    assert result.slope == pytest.approx(1.0, abs=0.2)
+    assert result.auroc > 0.9
 
 
 def test_labels_that_were_wrong_before_become_right():
@@ -109,8 +111,8 @@ def test_labels_that_were_wrong_before_become_right():
     generator = np.random.default_rng(100)
     true = generator.integers(0, 2, 2000)
     given = np.where(generator.random(2000) < 0.3, 1 - true, true)
-    found = calibrate_confusion(0.9 * np.eye(2)[true] + 0.05, given, seed=100)
-    assert found.slope == pytest.approx(1.0, abs=0.1)
+    result = calibrate_confusion(0.9 * np.eye(2)[true] + 0.05, given, seed=100)
+    assert result.slope == pytest.approx(1.0, abs=0.1)
 
 
 def test_a_few_objects_are_enough_for_the_slope_and_fewer_are_not_tried():

@@ -15,8 +15,8 @@ def test_a_minority_does_not_move_it():
 
 
 def test_a_majority_moves_it_as_far_as_its_own():
-    found = fedavg_boundary({"a": 5.0, "b": 5.0, "c": 5.0, "d": 5.0, "e": 0.0}, EQUAL)
-    assert found == FedAvgBoundary(5.0, 5.0)
+    result = fedavg_boundary({"a": 5.0, "b": 5.0, "c": 5.0, "d": 5.0, "e": 0.0}, EQUAL)
+    assert result == FedAvgBoundary(5.0, 5.0)
 
 
 def test_two_halves_leave_it_open():
@@ -24,8 +24,8 @@ def test_two_halves_leave_it_open():
 
 
 def test_sites_count_by_their_weights():
-    found = fedavg_boundary({"a": 0.0, "b": 4.0}, {"a": 1, "b": 9})
-    assert found == FedAvgBoundary(4.0, 4.0)
+    result = fedavg_boundary({"a": 0.0, "b": 4.0}, {"a": 1, "b": 9})
+    assert result == FedAvgBoundary(4.0, 4.0)
 
 
 @pytest.mark.parametrize("offsets", [{}, {"a": 1.0}])
@@ -46,8 +46,8 @@ def test_within_is_all_of_the_range():
 )
 def test_the_pixel_that_half_of_the_weight_annotates_is_in_the_range(sites):
     """Pixels along a line from inside to outside; a site annotates those up to its offset."""
-    found = fedavg_boundary({site: one for site, (one, _) in sites.items()}, {s: w for s, (_, w) in sites.items()})
+    result = fedavg_boundary({site: one for site, (one, _) in sites.items()}, {s: w for s, (_, w) in sites.items()})
     places = np.linspace(-10, 10, 2001)
     share = sum(weight * (places <= offset) for offset, weight in sites.values()) / sum(w for _, w in sites.values())
     contour = places[share >= 0.5].max()
-    assert found.low - 0.011 <= contour <= found.high + 0.011
+    assert result.low - 0.011 <= contour <= result.high + 0.011

@@ -26,9 +26,9 @@ def cases(offset, edge, **options):
 @pytest.mark.parametrize("edge", [-4.0, 0.0, 2.5])
 @pytest.mark.parametrize("contrast", [1.0, -300.0])
 def test_the_edge_is_found_from_the_predicted_contour(edge, contrast):
-    found = estimate_edges(cases(1.0, edge, contrast=contrast), 1, seed=100)
-    assert found.value == pytest.approx(edge, abs=0.25)
-    assert found.patients == 5
+    result = estimate_edges(cases(1.0, edge, contrast=contrast), 1, seed=100)
+    assert result.value == pytest.approx(edge, abs=0.25)
+    assert result.patients == 5
 
 
 def test_the_annotation_moves_it_not():
@@ -38,8 +38,8 @@ def test_the_annotation_moves_it_not():
 def test_it_is_in_millimetres_where_the_spacing_is_known():
     spacing = (2.0, 2.0)
     case = round_case((64, 64), 28, 0.0, spacing=spacing)
-    found = estimate_edges([with_image(case, 34, centre=(64, 64), spacing=spacing, softness=3.0)] * 3, 1, seed=100)
-    assert found.value == pytest.approx(6.0, abs=0.5)
+    result = estimate_edges([with_image(case, 34, centre=(64, 64), spacing=spacing, softness=3.0)] * 3, 1, seed=100)
+    assert result.value == pytest.approx(6.0, abs=0.5)
 
 
 def test_the_direction_is_that_of_most_images():
@@ -47,8 +47,8 @@ def test_the_direction_is_that_of_most_images():
     odd = with_image(round_case((32, 32), 14, 0.0, unit="odd"), 14)
     other = with_image(round_case((32, 32), 14, 0.0), 20, contrast=-1.5)
     odd = replace(odd, image=odd.image + other.image)
-    found = estimate_edges([*cases(0.0, 0.0), odd, odd], 1, seed=100)
-    assert found.high <= 0.25
+    result = estimate_edges([*cases(0.0, 0.0), odd, odd], 1, seed=100)
+    assert result.high <= 0.25
 
 
 def test_without_a_matched_object_there_is_no_estimate():

@@ -27,9 +27,9 @@ def feature(image, name):
 
 def test_a_number_per_feature_whatever_the_shape():
     for shape in ((1, 1, 32, 40), (5, 1, 32, 32), (1, 3, 16, 24), (1, 2, 16, 20, 12), (1, 1, 8, 1)):
-        found = image_features(noise(*shape))
-        assert found.shape == (len(FEATURES),)
-        assert np.isfinite(found).all()
+        result = image_features(noise(*shape))
+        assert result.shape == (len(FEATURES),)
+        assert np.isfinite(result).all()
     assert len(FEATURES) <= 24
 
 
@@ -115,17 +115,17 @@ def test_other_shapes_are_refused(shape):
 
 def test_a_patient_counts_once():
     features = [np.full(len(FEATURES), value) for value in (0.0, 4.0, 1.0, 3.0)]
-    found = statistics_of_features(features, ["a", "a", "b", "c"])
+    result = statistics_of_features(features, ["a", "a", "b", "c"])
     # The patients' means are 2, 1 and 3.
-    assert found == ImageStatistics(3, (2.0,) * len(FEATURES), (1.0,) * len(FEATURES))
+    assert result == ImageStatistics(3, (2.0,) * len(FEATURES), (1.0,) * len(FEATURES))
 
 
 def test_statistics_are_those_of_the_features():
     images = [noise(1, 1, 16, 16, seed=seed) for seed in range(3)]
     each = np.array([image_features(image) for image in images])
-    found = image_statistics(iter(images), ["a", "b", "c"])
-    assert found.means == pytest.approx(each.mean(axis=0))
-    assert found.deviations == pytest.approx(each.std(axis=0, ddof=1))
+    result = image_statistics(iter(images), ["a", "b", "c"])
+    assert result.means == pytest.approx(each.mean(axis=0))
+    assert result.deviations == pytest.approx(each.std(axis=0, ddof=1))
 
 
 def test_images_without_units_are_refused():

@@ -33,7 +33,7 @@ def with_offset(unit, offset, spacing=None):
 
 
 def test_a_patient_counts_once_in_pixels_and_is_in_one_pair():
-    found = [
+    result = [
         with_offset("c", 1.0),
         with_offset("a", 2.0, spacing=(0.5, 0.5)),
         with_offset("a", 1.0, spacing=(0.5, 0.5)),
@@ -41,7 +41,7 @@ def test_a_patient_counts_once_in_pixels_and_is_in_one_pair():
         with_offset("d", 5.0),
         with_offset("e", 9.0),
     ]
-    samples = offset_samples([found, found[3:5]])
+    samples = offset_samples([result, result[3:5]])
     means, pairs = samples[OFFSET_MEAN], samples[OFFSET_DIFFERENCE]
     # a: the mean of 4 and 2 pixels; e is left over; of the second class b and d are there alone.
     assert means.values[:, 0].tolist() == [3.0, -2.0, 1.0, 5.0, 9.0]
@@ -56,14 +56,14 @@ def test_a_patient_counts_once_in_pixels_and_is_in_one_pair():
 
 
 def test_without_noise_it_is_the_mean_with_its_standard_error():
-    found = noisy_offset(16, 1.5, 0.0, 2 / math.sqrt(math.pi), 0.0, pixel=0.5)
+    result = noisy_offset(16, 1.5, 0.0, 2 / math.sqrt(math.pi), 0.0, pixel=0.5)
     # Two normal numbers of deviation 1 differ by 2/√π; 1.6449 · 1 / √16 pixels of half a millimetre.
-    assert (found.value, found.low, found.high) == (
+    assert (result.value, result.low, result.high) == (
         pytest.approx(0.75),
         pytest.approx(0.75 - 0.5 * 1.6449 / 4),
         pytest.approx(0.75 + 0.5 * 1.6449 / 4),
     )
-    assert (found.patients, found.slope) == (16, 1.0)
+    assert (result.patients, result.slope) == (16, 1.0)
 
 
 def test_injected_errors_are_reported_as_often_as_normal_offsets_can_be():
@@ -71,8 +71,8 @@ def test_injected_errors_are_reported_as_often_as_normal_offsets_can_be():
     drawn = np.random.default_rng(0).standard_normal((2, 3000))
     drawn = 1.3 * (drawn - drawn.mean(axis=1, keepdims=True)) / drawn.std(axis=1, keepdims=True)
     aurocs = [np.mean(drawn[0][:, None] + more > drawn[1]) for more in (1.0, 2.0)]
-    found = noisy_offset(12, 0.0, 0.0, 1.3 * 2 / math.sqrt(math.pi), 0.0, pixel=1.0)
-    assert found.auroc == pytest.approx(np.mean(aurocs), abs=0.01)
+    result = noisy_offset(12, 0.0, 0.0, 1.3 * 2 / math.sqrt(math.pi), 0.0, pixel=1.0)
+    assert result.auroc == pytest.approx(np.mean(aurocs), abs=0.01)
 
 
 @pytest.mark.parametrize("patients", [10, 40])
@@ -83,8 +83,8 @@ def test_the_interval_has_the_noise_in_it(patients, noise):
     """
     generator, inside = np.random.default_rng(100), 0
     for _ in range(300):
-        found = [with_offset(f"{i:02}", 2.0 + 1.2 * generator.standard_normal()) for i in range(patients)]
-        samples = offset_samples([found])
+        result = [with_offset(f"{i:02}", 2.0 + 1.2 * generator.standard_normal()) for i in range(patients)]
+        samples = offset_samples([result])
         given = {OFFSET_MEAN: [0.0], OFFSET_DIFFERENCE: [0.0]}
         sent = private_report(given, samples, BOUNDS, noise_multiplier=noise, random_bytes=generator.bytes)
         noises = noise_deviations(given, samples, BOUNDS, noise_multiplier=noise)
@@ -136,11 +136,11 @@ def test_numbers_of_objects_by_hand():
 
 
 def test_completeness_by_hand():
-    found = noisy_completeness(20, (60.0, 80.0, 75.0), (0.0, 0.0, 0.0))
+    result = noisy_completeness(20, (60.0, 80.0, 75.0), (0.0, 0.0, 0.0))
     error = math.sqrt(0.75 * 0.25 / 80)
-    assert (found.value, found.low) == (pytest.approx(0.75), pytest.approx(0.75 - 1.6449 * error))
+    assert (result.value, result.low) == (pytest.approx(0.75), pytest.approx(0.75 - 1.6449 * error))
     # Four of five annotated objects are found.
-    assert (found.auroc, found.slope) == (pytest.approx(0.9), 1.0)
+    assert (result.auroc, result.slope) == (pytest.approx(0.9), 1.0)
     noisy = noisy_completeness(20, (60.0, 80.0, 75.0), (4.0, 4.0, 4.0))
     error = math.sqrt(0.75 * 0.25 / 80 + (16 + 0.75**2 * 16) / 80**2)
     assert noisy.high == pytest.approx(0.75 + 1.6449 * error)

@@ -30,8 +30,8 @@ def test_one_object_matches_one():
 @pytest.mark.parametrize(("last", "matches"), [(10, True), (11, False)])
 def test_less_than_a_tenth_is_no_match(last, matches):
     # Of one pixel the intersection is 1, the union as long as the other one.
-    found = match_objects(strip((0, 1)), strip((0, last)))
-    assert (found.pairs == ((1, 1),)) is matches
+    result = match_objects(strip((0, 1)), strip((0, last)))
+    assert (result.pairs == ((1, 1),)) is matches
 
 
 def test_empty_masks_match_nothing():

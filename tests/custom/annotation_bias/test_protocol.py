@@ -18,33 +18,33 @@ def fork():
 
 
 def test_the_same_mask_has_no_offset_anywhere():
-    found = binned_offset(case_of(fork(), fork(), 0.99), 1, width=6)
-    assert found.thin == pytest.approx(0, abs=0.15)
-    assert found.gap == pytest.approx(0, abs=0.15)
-    assert found.plain == pytest.approx(0, abs=0.1)
+    result = binned_offset(case_of(fork(), fork(), 0.99), 1, width=6)
+    assert result.thin == pytest.approx(0, abs=0.15)
+    assert result.gap == pytest.approx(0, abs=0.15)
+    assert result.plain == pytest.approx(0, abs=0.1)
 
 
 def test_an_arm_that_is_left_out_shows_in_the_thin_parts():
     opened = fork()
     opened[:, 45:] = 0
-    found = binned_offset(case_of(opened, fork(), 0.99), 1, width=6)
-    assert found.thin < -5
-    assert abs(found.plain) < 0.5
-    assert abs(found.gap) < 0.5
+    result = binned_offset(case_of(opened, fork(), 0.99), 1, width=6)
+    assert result.thin < -5
+    assert abs(result.plain) < 0.5
+    assert abs(result.gap) < 0.5
 
 
 def test_a_slit_that_is_filled_shows_in_the_gaps():
     closed = fork()
     closed[34:37, 25:45] = 1
-    found = binned_offset(case_of(closed, fork(), 0.99), 1, width=6)
-    assert found.gap > 1
-    assert abs(found.plain) < 0.5
-    assert abs(found.thin) < 0.2
+    result = binned_offset(case_of(closed, fork(), 0.99), 1, width=6)
+    assert result.gap > 1
+    assert abs(result.plain) < 0.5
+    assert abs(result.thin) < 0.2
 
 
 def test_a_site_without_gaps_has_no_estimate_of_them():
     mask = np.zeros((60, 60), dtype=np.uint8)
     mask[10:50, 10:50] = 1
-    found = estimate_protocol([case_of(mask, mask, 0.99)], 1, width=6, seed=100)
-    assert not found["gap"].is_known
-    assert found["plain"].value == pytest.approx(0, abs=0.05)
+    result = estimate_protocol([case_of(mask, mask, 0.99)], 1, width=6, seed=100)
+    assert not result["gap"].is_known
+    assert result["plain"].value == pytest.approx(0, abs=0.05)

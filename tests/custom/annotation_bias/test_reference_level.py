@@ -83,11 +83,11 @@ def test_an_unknown_choice_is_refused_and_a_missing_reference_is_not_sure():
 @pytest.mark.parametrize("num_sites", [6, 10, 20])
 @pytest.mark.parametrize("draw", ["uniform", "standard_normal"])
 def test_sites_at_one_level_are_seldom_divided(num_sites, draw):
-    found = 0
+    result = 0
     for repeat in range(100):
         values = getattr(np.random.default_rng((num_sites, repeat)), draw)(size=num_sites)
-        found += find_two_levels({str(i): float(v) for i, v in enumerate(values)}, seed=repeat).found
-    assert found <= 12
+        result += find_two_levels({str(i): float(v) for i, v in enumerate(values)}, seed=repeat).found
+    assert result <= 12
 
 
 def test_levels_do_not_depend_on_names_and_units():

@@ -17,22 +17,22 @@ def letter(shape=(40, 40)):
 
 @pytest.mark.parametrize("steps", [(0, 0), (3, -2), (-4, 5)])
 def test_a_translation_is_found(steps):
-    found = case_shift(case_of(np.roll(letter(), steps, (0, 1)), letter()), largest=6)
-    assert found.translation == steps
-    assert found.flipped == ()
-    assert (found.gain > 0.1) is (steps != (0, 0))
+    result = case_shift(case_of(np.roll(letter(), steps, (0, 1)), letter()), largest=6)
+    assert result.translation == steps
+    assert result.flipped == ()
+    assert (result.gain > 0.1) is (steps != (0, 0))
 
 
 def test_a_translation_is_in_millimetres():
     case = case_of(np.roll(letter(), 2, 0), letter())
-    found = case_shift(PredictedCase("patient", case.annotation, case.probabilities, (1.5, 0.5)), largest=6)
-    assert found.translation == (3.0, 0.0)
+    result = case_shift(PredictedCase("patient", case.annotation, case.probabilities, (1.5, 0.5)), largest=6)
+    assert result.translation == (3.0, 0.0)
 
 
 def test_a_flip_is_found():
-    found = case_shift(case_of(np.flip(letter(), 1), letter()), largest=12)
-    assert found.flipped == (1,)
-    assert found.gain > 0.2
+    result = case_shift(case_of(np.flip(letter(), 1), letter()), largest=12)
+    assert result.flipped == (1,)
+    assert result.gain > 0.2
 
 
 def test_a_mask_that_looks_the_same_mirrored_is_not_flipped():

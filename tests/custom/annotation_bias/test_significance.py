@@ -29,16 +29,16 @@ def test_holm_by_hand():
 
 
 def codes(result):
-    return [one.code for one in result.evidence]
+    return [item.code for item in result.evidence]
 
 
 def test_a_sure_large_effect_is_confirmed():
-    found = result_of(CONFIDENT)
-    assert found.status is Status.CONFIRMED
-    assert found.effect == 3.0
+    result = result_of(CONFIDENT)
+    assert result.status is Status.CONFIRMED
+    assert result.effect == 3.0
     # Half the interval is 1.6449 standard errors.
-    assert found.standard_error == pytest.approx(0.5 / 1.6449)
-    (thresholds,) = found.evidence
+    assert result.standard_error == pytest.approx(0.5 / 1.6449)
+    (thresholds,) = result.evidence
     assert (thresholds.code, thresholds.numbers) == (EvidenceCode.THRESHOLDS, {"level": 0.05, "minimum_effect": 0.5})
 
 
@@ -61,8 +61,8 @@ def test_more_sites_ask_for_more():
 
 
 def test_below_the_floor_nothing_is_done():
-    found = result_of(Estimate(50, 0.4, 0.39, 0.41, slope=1.0, auroc=0.9))
-    assert found.status is Status.SMALL
+    result = result_of(Estimate(50, 0.4, 0.39, 0.41, slope=1.0, auroc=0.9))
+    assert result.status is Status.SMALL
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ def test_below_the_floor_nothing_is_done():
     ],
 )
 def test_an_error_that_would_not_be_seen_cannot_be_confirmed(calibration, code):
-    found = result_of(replace(CONFIDENT, **calibration))
-    assert found.status is Status.UNKNOWN
-    assert math.isnan(found.p_value)
-    assert codes(found) == [code]
+    result = result_of(replace(CONFIDENT, **calibration))
+    assert result.status is Status.UNKNOWN
+    assert math.isnan(result.p_value)
+    assert codes(result) == [code]
 
 
 def test_a_test_that_does_not_reject_is_not_unknown():
@@ -88,8 +88,8 @@ def test_a_test_that_does_not_reject_is_not_unknown():
 
 def test_nothing_is_confirmed_where_zero_is_not_known():
     level = ReferenceLevel(ReferenceKind.MEDIAN, 0.0, 0.1, is_confident=False)
-    found = result_of(CONFIDENT, Criterion.of_reference_level(level, 0.5))
-    assert (found.status, codes(found)) == (Status.UNKNOWN, [EvidenceCode.REFERENCE_UNSURE])
+    result = result_of(CONFIDENT, Criterion.of_reference_level(level, 0.5))
+    assert (result.status, codes(result)) == (Status.UNKNOWN, [EvidenceCode.REFERENCE_UNSURE])
     assert result_of(CONFIDENT, Criterion.of_reference_level(replace(level, is_confident=True), 0.5)).is_confirmed
 
 

@@ -41,11 +41,11 @@ def job(meta: Any = META, files: dict[str, str | bytes] | None = None) -> bytes:
 
 
 def test_an_app_is_read_and_its_settings_are_apart() -> None:
-    found = read_app(archive([("config/", ""), *CONFIGS.items(), (".__nvfl_sig.json", "{}")]))
-    assert found.settings == {"x": 1}
-    assert found.server == {key: value for key, value in SERVER.items() if key != "settings"}
-    assert found.classes == ("a.B",)
-    assert read_job(job(), "mine") == found
+    result = read_app(archive([("config/", ""), *CONFIGS.items(), (".__nvfl_sig.json", "{}")]))
+    assert result.settings == {"x": 1}
+    assert result.server == {key: value for key, value in SERVER.items() if key != "settings"}
+    assert result.classes == ("a.B",)
+    assert read_job(job(), "mine") == result
 
 
 def test_the_digest_is_of_the_configurations_alone() -> None:

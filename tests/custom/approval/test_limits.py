@@ -52,8 +52,8 @@ def fields(kind: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_free_text_of_every_method_is_known(kind: type[RunSettings]) -> None:
     """A new setting that could hold a path has to be decided about."""
-    found = dict(fields(kind))
-    assert len(found) > 20
+    result = dict(fields(kind))
+    assert len(result) > 20
     texts = {key for key, leaf in fields(kind) if leaf is str}
     # The method's name is one of those that exist.
     assert texts - {"method", "task"} <= set(TEXTS)
@@ -104,8 +104,8 @@ def test_what_a_site_does_not_do(changes: dict[str, Any], said: str) -> None:
 
 
 def test_what_a_site_does() -> None:
-    found = check_settings(settings(rounds=2000, resume_from=JOB_ID, start_model="bundle-3.1"), Limits())
-    assert (found.rounds, found.resume_from, found.start_model) == (2000, JOB_ID, "bundle-3.1")
+    result = check_settings(settings(rounds=2000, resume_from=JOB_ID, start_model="bundle-3.1"), Limits())
+    assert (result.rounds, result.resume_from, result.start_model) == (2000, JOB_ID, "bundle-3.1")
 
 
 def test_a_site_has_limits_of_its_own() -> None:

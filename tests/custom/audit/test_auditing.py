@@ -43,8 +43,8 @@ def discs(count=14, seed=100, spacing=None):
     for index in range(count):
         centre, radius = generator.uniform(32, 44, 2), generator.uniform(8, 12)
         offset = 0.3 * generator.standard_normal()
-        found = ((centre - 4, radius), SECOND)
-        cases.append(loaded(index, drawn((centre - 4, radius + offset), SECOND), seen(*found), spacing))
+        result = ((centre - 4, radius), SECOND)
+        cases.append(loaded(index, drawn((centre - 4, radius + offset), SECOND), seen(*result), spacing))
     return cases
 
 
@@ -63,33 +63,33 @@ def audited(cases, out, seed=1, network_of=None):
 
 
 def of_kind(cases, kind):
-    return [(case, one) for case in cases for one in case.findings if one.kind == kind]
+    return [(case, finding) for case in cases for finding in case.findings if finding.kind == kind]
 
 
 def test_a_site_without_errors_has_no_findings(tmp_path):
     cases, kinds = audited(discs(), tmp_path)
     assert not any(case.has_problem for case in cases)
-    assert all(one.num_findings == 0 for one in kinds)
+    assert all(kind.num_findings == 0 for kind in kinds)
     assert list((tmp_path / "cases").iterdir()) == []
 
 
 def test_ten_patients_without_findings_are_asked_for_a_reference_and_no_prediction_is_kept(tmp_path):
     cases = discs()
     cases[5] = relabelled(cases[5], drawn(SECOND))
-    found, _ = audited(cases, tmp_path)
-    asked = [case for case in found if any(one.kind == REFERENCE for one in case.findings)]
+    result, _ = audited(cases, tmp_path)
+    asked = [case for case in result if any(finding.kind == REFERENCE for finding in case.findings)]
     assert len({case.unit for case in asked}) == len(asked) == THRESHOLDS.reference_patients
     assert all(len(case.findings) == 1 and not case.arrays and not case.has_problem for case in asked)
-    assert found[0].has_problem
-    assert found[0].image == "05.png"
+    assert result[0].has_problem
+    assert result[0].image == "05.png"
 
 
 def test_injected_errors_of_every_kind_are_reported_where_the_model_is_right(tmp_path):
     _, kinds = audited(discs(), tmp_path)
-    aurocs = {one.kind: one.auroc for one in kinds if one.auroc is not None}
+    aurocs = {kind.kind: kind.auroc for kind in kinds if kind.auroc is not None}
     assert set(aurocs) == {"boundary", "missing", "spurious", "misaligned", "wrong_pair"}
     assert min(aurocs.values()) >= 0.9
-    assert all(one.patients == 10 for one in kinds if one.auroc is not None)
+    assert all(kind.patients == 10 for kind in kinds if kind.auroc is not None)
 
 
 def test_a_lesion_left_out_is_the_first_finding(tmp_path):
@@ -97,14 +97,14 @@ def test_a_lesion_left_out_is_the_first_finding(tmp_path):
     mask = cases[5].label[0].numpy().copy()
     mask[drawn(SECOND) > 0] = 0
     before, cases[5] = cases[5], relabelled(cases[5], mask)
-    found, kinds = audited(cases, tmp_path)
-    assert found[0].image == "05.png"
-    assert [one.kind for one in found[0].findings] == ["missing"]
-    assert [one.num_cases for one in kinds if one.kind == "missing"] == [1]
-    finding = found[0].findings[0]
+    result, kinds = audited(cases, tmp_path)
+    assert result[0].image == "05.png"
+    assert [item.kind for item in result[0].findings] == ["missing"]
+    assert [kind.num_cases for kind in kinds if kind.kind == "missing"] == [1]
+    finding = result[0].findings[0]
     assert finding.probability > 0.3
     assert finding.size == NUM_SEEN
-    arrays = read_case_arrays(tmp_path / found[0].arrays)
+    arrays = read_case_arrays(tmp_path / result[0].arrays)
     mended = mask[None].copy()
     finding.place.of(mended)[...] = arrays.suggestions[finding.id]
     assert np.count_nonzero(mended[0] != before.label[0].numpy()) <= drawn(SECOND).sum() - NUM_SEEN
@@ -114,8 +114,8 @@ def test_a_contour_drawn_two_pixels_outside_has_that_amount_with_its_sign_and_un
     cases = discs(spacing=(0.5, 0.5))
     foreground = seen(((32, 32), 10), SECOND)
     cases.append(loaded(14, drawn(((32, 32), 14), SECOND), foreground, (0.5, 0.5)))
-    found, _ = audited(cases, tmp_path)
-    case, finding = of_kind(found, "boundary")[0]
+    result, _ = audited(cases, tmp_path)
+    case, finding = of_kind(result, "boundary")[0]
     assert case.image == "14.png"
     assert finding.amount == pytest.approx(2.0, abs=0.2)
     assert (finding.amount_unit, finding.size_unit) == ("mm", "mm²")
@@ -127,30 +127,30 @@ def test_findings_keep_their_names_and_numbers_in_a_repeated_audit(tmp_path):
     first, _ = audited(cases, tmp_path / "first")
     second, _ = audited(cases, tmp_path / "second")
     assert first == second
-    names = [one.id for case in first for one in case.findings]
+    names = [finding.id for case in first for finding in case.findings]
     assert names
     assert len(names) == len(set(names))
     third, _ = audited(cases, tmp_path / "third", seed=2)
     # What was not found in a case follows no order that lasts.
-    assert set(names) == {one.id for case in third for one in case.findings}
+    assert set(names) == {finding.id for case in third for finding in case.findings}
 
 
 def test_each_network_predicts_its_own_cases(tmp_path):
     cases = discs()
     right, wrong = Reader(), Reader(-1.0)
-    found, _ = audited(cases, tmp_path, network_of=lambda case: wrong if case.name in ("03.png", "08.png") else right)
-    far = {case.image for case in found if case.disagreement > 0.5}
+    result, _ = audited(cases, tmp_path, network_of=lambda case: wrong if case.name in ("03.png", "08.png") else right)
+    far = {case.image for case in result if case.disagreement > 0.5}
     assert far == {"03.png", "08.png"}
 
 
 def test_a_shifted_annotation_explains_its_objects(tmp_path):
     cases = discs()
     cases[5] = relabelled(cases[5], np.roll(cases[5].label[0].numpy(), (-14, 0), (0, 1)))
-    found, _ = audited(cases, tmp_path)
-    assert found[0].image == "05.png"
+    result, _ = audited(cases, tmp_path)
+    assert result[0].image == "05.png"
     # It may fit another image by chance, too.
-    assert {"misaligned"} <= {one.kind for one in found[0].findings} <= {"misaligned", "wrong_pair"}
-    assert all(one.place is None for one in found[0].findings)
+    assert {"misaligned"} <= {finding.kind for finding in result[0].findings} <= {"misaligned", "wrong_pair"}
+    assert all(finding.place is None for finding in result[0].findings)
 
 
 def test_arrays_of_an_earlier_audit_go(tmp_path):
@@ -175,8 +175,8 @@ def test_a_lesion_in_several_slices_is_one_finding(tmp_path):
     description = SliceDescription(size=(64, 64), classes=("lesion",), labels={0: 0, 1: 1})
     network = Reader()
     data = SiteData("site-1", tuple(slices), description, ())
-    found, _ = audit_site(data, lambda _: network, INFERENCE, tmp_path, tmp_path, seed=1)
-    ((case, finding),) = of_kind(found, "missing")
+    result, _ = audit_site(data, lambda _: network, INFERENCE, tmp_path, tmp_path, seed=1)
+    ((case, finding),) = of_kind(result, "missing")
     assert case.image == "04.png"
     assert (finding.place.sample, finding.place.samples) == (0, 6)
     assert finding.size_unit == "ml"

@@ -17,36 +17,36 @@ def test_the_area_counts_pairs_and_ties_by_half():
 def test_the_probability_rises_with_the_score():
     generator = np.random.default_rng(0)
     known, given = generator.beta(6, 3, 20), generator.beta(2, 6, 60)
-    found = calibrate(known, range(20), given, patients=20, threshold=0.5)
-    probabilities = [found.probability(score) for score in np.linspace(0, 1, 21)]
+    result = calibrate(known, range(20), given, patients=20, threshold=0.5)
+    probabilities = [result.probability(score) for score in np.linspace(0, 1, 21)]
     assert all(low < high for low, high in itertools.pairwise(probabilities))
-    assert found.auroc > 0.9
+    assert result.auroc > 0.9
 
 
 def test_surely_reported_errors_have_a_high_probability_and_others_a_low_one():
-    found = calibrate(np.full(20, 0.95), range(20), np.full(200, 0.02), patients=20, threshold=0.5)
-    assert found.probability(0.95) > 0.5
-    assert found.probability(0.02) < 0.02
+    result = calibrate(np.full(20, 0.95), range(20), np.full(200, 0.02), patients=20, threshold=0.5)
+    assert result.probability(0.95) > 0.5
+    assert result.probability(0.02) < 0.02
 
 
 def test_a_probability_is_kept_back_where_injected_errors_do_not_show():
     same = np.linspace(0.1, 0.9, 20)
-    found = calibrate(same, range(20), same, patients=20, threshold=0.5)
-    assert found.auroc == pytest.approx(0.5)
-    assert found.probability(0.9) is None
-    assert not found.tells
+    result = calibrate(same, range(20), same, patients=20, threshold=0.5)
+    assert result.auroc == pytest.approx(0.5)
+    assert result.probability(0.9) is None
+    assert not result.tells
 
 
 def test_four_patients_tell_nothing():
-    found = calibrate(np.full(4, 0.9), range(4), np.full(4, 0.1), patients=4, threshold=0.5)
-    assert found.probability(0.9) is None
-    assert found.tells
+    result = calibrate(np.full(4, 0.9), range(4), np.full(4, 0.1), patients=4, threshold=0.5)
+    assert result.probability(0.9) is None
+    assert result.tells
 
 
 def test_without_injected_errors_nothing_is_known():
-    found = calibrate(np.zeros(0), (), np.full(4, 0.1), patients=0, threshold=0.5)
-    assert found == Calibration(None, 0)
-    assert found.probability(1.0) is None
+    result = calibrate(np.zeros(0), (), np.full(4, 0.1), patients=0, threshold=0.5)
+    assert result == Calibration(None, 0)
+    assert result.probability(1.0) is None
 
 
 def test_doubtful_cases_are_not_taken_for_right():

@@ -12,8 +12,8 @@ CENTRE, RADIUS = (32, 32), 10
 
 
 def evidence(case):
-    ((_, _, _, found),) = contour_evidence(case, case.part, 1)
-    return found
+    ((_, _, _, result),) = contour_evidence(case, case.part, 1)
+    return result
 
 
 def edge_at(found):
@@ -22,24 +22,24 @@ def edge_at(found):
 
 @pytest.mark.parametrize("offset", [-3, 0, 3])
 def test_model_size_and_edge_agree_on_a_disc(offset):
-    found = evidence(examined(drawn((CENTRE, RADIUS + offset)), seen((CENTRE, RADIUS))))
-    assert found.radius == pytest.approx(RADIUS + offset, abs=0.3)
-    assert found.by_model == pytest.approx(offset, abs=0.3)
+    result = evidence(examined(drawn((CENTRE, RADIUS + offset)), seen((CENTRE, RADIUS))))
+    assert result.radius == pytest.approx(RADIUS + offset, abs=0.3)
+    assert result.by_model == pytest.approx(offset, abs=0.3)
     # ln(R / r) R, which is R - r to the first order.
     by_size = (RADIUS + offset) * np.log((RADIUS + offset) / RADIUS)
-    assert found.by_size == pytest.approx(by_size, abs=0.5)
-    assert edge_at(found) == pytest.approx(-offset, abs=0.7)
+    assert result.by_size == pytest.approx(by_size, abs=0.5)
+    assert edge_at(result) == pytest.approx(-offset, abs=0.7)
 
 
 def test_lengths_are_in_millimetres():
-    found = evidence(examined(drawn((CENTRE, 13)), seen((CENTRE, 10)), spacing=(0.5, 0.5)))
-    assert (found.radius, found.by_model) == pytest.approx((6.5, 1.5), abs=0.2)
-    assert edge_at(found) == pytest.approx(-1.5, abs=0.4)
+    result = evidence(examined(drawn((CENTRE, 13)), seen((CENTRE, 10)), spacing=(0.5, 0.5)))
+    assert (result.radius, result.by_model) == pytest.approx((6.5, 1.5), abs=0.2)
+    assert edge_at(result) == pytest.approx(-1.5, abs=0.4)
 
 
 def test_of_another_size_than_five_times_nothing_is_said_by_size():
-    found = evidence(examined(drawn((CENTRE, 10)), seen((CENTRE, 3))))
-    assert np.isnan(found.by_size)
+    result = evidence(examined(drawn((CENTRE, 10)), seen((CENTRE, 3))))
+    assert np.isnan(result.by_size)
 
 
 def test_what_belongs_to_the_next_object_is_not_counted():

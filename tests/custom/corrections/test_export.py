@@ -72,7 +72,7 @@ def test_values_of_the_file_stay_and_given_files_too(tmp_path: Path) -> None:
     data = write_pictures(tmp_path / "data")
     before = digests(data)
     corrections = corrections_of(data, bias={2: 1.0})
-    out, found = written(tmp_path, write_corrected_run(tmp_path / "run", corrections))
+    out, result = written(tmp_path, write_corrected_run(tmp_path / "run", corrections))
     assert digests(data) == before
     given = np.asarray(Image.open(data / "labels" / "a1.png"))
     expected = np.zeros_like(given)
@@ -80,7 +80,7 @@ def test_values_of_the_file_stay_and_given_files_too(tmp_path: Path) -> None:
     expected[13:15, 1:3] = 85
     np.testing.assert_array_equal(np.asarray(Image.open(out / "labels" / "0001_a1.png")), expected)
     assert {170, 200} <= set(np.unique(expected).tolist())
-    assert found.annotations[0] == ExportedAnnotation(
+    assert result.annotations[0] == ExportedAnnotation(
         given="labels/a1.png",
         given_sha256=before[data / "labels" / "a1.png"],
         file="labels/0001_a1.png",
@@ -103,9 +103,9 @@ def test_the_provenance_says_what_was_moved_by_which_model(tmp_path: Path) -> No
     data = write_pictures(tmp_path / "data")
     corrections = corrections_of(data, bias={1: -0.5, 2: 1.0}, missed={1: 0.3})
     record = write_corrected_run(tmp_path / "run", corrections)
-    out, found = written(tmp_path, record)
+    out, result = written(tmp_path, record)
     content = json.loads((out / PROVENANCE_FILE).read_text())
-    assert ExportedAnnotations.model_validate(content) == found
+    assert ExportedAnnotations.model_validate(content) == result
     expected = {"site": "site-1", "data": str(data), "record": str(record), "method": "auto", "round_number": 5}
     expected |= {"model_sha256": "ab" * 32, "decided": "2026-01-01T00:00:00+00:00", "unit": "px", "threshold": None}
     expected |= {"moved": {"spot": 0.5, "square": -1.0}, "as_given": [], "failed": []}
@@ -122,11 +122,11 @@ def test_reverted_and_unchanged_annotations_are_not_written(tmp_path: Path) -> N
     ignored = {"labels/a2.png": pixels, "labels/a3.png": pixels}
     record = write_corrected_run(tmp_path / "run", corrections, ignored)
     revert(record, ["a3.png"])
-    out, found = written(tmp_path, record)
-    (annotation,) = found.annotations
+    out, result = written(tmp_path, record)
+    (annotation,) = result.annotations
     assert (annotation.given, annotation.file, annotation.changed) == ("labels/a2.png", "", 0)
     assert annotation.ignored == (IgnoredObject(pixels=8, centre=(0.5, 1.5)),)
-    assert found.as_given == ("labels/a1.png", "labels/a3.png")
+    assert result.as_given == ("labels/a1.png", "labels/a3.png")
     assert [file.name for file in out.iterdir()] == [PROVENANCE_FILE]
 
 
@@ -136,11 +136,11 @@ def test_a_bad_file_does_not_lose_the_others(tmp_path: Path) -> None:
     record = write_corrected_run(tmp_path / "run", corrections, {"labels/a4.png": np.ones((1, 8, 8), bool)})
     (data / "labels" / "a1.png").write_bytes(b"no picture")
     (data / "labels" / "a2.png").unlink()
-    out, found = written(tmp_path, record)
-    assert [annotation.file for annotation in found.annotations] == ["labels/0003_a3.png"]
+    out, result = written(tmp_path, record)
+    assert [annotation.file for annotation in result.annotations] == ["labels/0003_a3.png"]
     assert [file.name for file in (out / "labels").iterdir()] == ["0003_a3.png"]
-    assert [label for label, _ in found.failed] == [f"labels/a{index}.png" for index in (1, 2, 4)]
-    for (label, reason), said in zip(found.failed, ("cannot be read", "No such file", "the corrections"), strict=True):
+    assert [label for label, _ in result.failed] == [f"labels/a{index}.png" for index in (1, 2, 4)]
+    for (label, reason), said in zip(result.failed, ("cannot be read", "No such file", "the corrections"), strict=True):
         assert reason.startswith("Site site-1: ")
         assert (label in reason, said in reason) == (True, True)
 
@@ -155,9 +155,9 @@ def test_objects_of_another_class_are_written_as_training_has_them(tmp_path: Pat
     cases = tuple(case.model_copy(update={"relabelled_objects": 1}) for case in corrections.cases[:1])
     corrections = corrections.model_copy(update={"cases": (*cases, *corrections.cases[1:])})
     pixels = {corrections.cases[0].label: CasePixels(relabelled=OtherClasses(2 * classes, classes))}
-    out, found = written(tmp_path, stored(tmp_path / "run", corrections, pixels).folder)
-    assert [one.relabelled for one in found.annotations] == [1, 0]
-    files = {data / one.given: out / one.file for one in found.annotations}
+    out, result = written(tmp_path, stored(tmp_path / "run", corrections, pixels).folder)
+    assert [annotation.relabelled for annotation in result.annotations] == [1, 0]
+    files = {data / annotation.given: out / annotation.file for annotation in result.annotations}
     loaded = load_site_data(data, tmp_path / "other", site="site-1", replaced_labels=files)
     training = corrected_labels(corrections, pixels, given.cases, data)
     assert all(np.array_equal(case.label[0], one) for case, one in zip(loaded.cases, training, strict=True))
@@ -211,7 +211,7 @@ def test_what_is_written_is_trained_on_before_and_after_an_object_was_corrected_
         loaded = load_site_data(data, out / "cache", site="site-1", replaced_labels={label: out / found.file})
         now = load_site_data(data, out / "again", site="site-1")
         trained = corrected_labels(corrections, record.pixels(3), now.cases, data)
-        return [one.numpy() for one in trained], list(loaded.cases[0].label.numpy()), found.relabelled
+        return [item.numpy() for item in trained], list(loaded.cases[0].label.numpy()), found.relabelled
 
     objects = 3 * (3 if isinstance(description, SliceDescription) else 1)
     trained, files, count = trained_on_and_written("before")
@@ -237,10 +237,10 @@ def test_written_volumes_load_as_what_training_has(tmp_path: Path, is_whole: boo
         write_site_description(data, VolumeDescription(labels={0: 0, 1: 1}, classes=("lesion",)))
     corrections = corrections_of(data, bias={1: -2.0})
     record = write_corrected_run(tmp_path / "run", corrections)
-    out, found = written(tmp_path, record)
+    out, result = written(tmp_path, record)
     given = load_site_data(data, tmp_path / "cache", site="site-1")
     training = corrected_labels(corrections, {}, given.cases, data)
-    files = {data / one.given: out / one.file for one in found.annotations}
+    files = {data / annotation.given: out / annotation.file for annotation in result.annotations}
     assert len(files) == 2
     for old, new in files.items():
         np.testing.assert_array_equal(nibabel.load(new).affine, nibabel.load(old).affine)
@@ -308,17 +308,17 @@ def test_corrected_annotations_are_copied_with_their_provenance(tmp_path: Path) 
     out.mkdir()
     corrections = added_of(data, record)
     before = digests(data) | digests(record)
-    found = export_corrections(out, StoredCorrections(record, corrections))
+    result = export_corrections(out, StoredCorrections(record, corrections))
     assert digests(data) | digests(record) == before
     assert (out / "labels" / "0001_a1.png").read_bytes() == b"corrected \x01"
-    assert [(one.given, one.file, one.changed) for one in found.annotations] == [
+    assert [(annotation.given, annotation.file, annotation.changed) for annotation in result.annotations] == [
         ("labels/a1.png", "labels/0001_a1.png", 5)
     ]
-    assert found.annotations[0].given_sha256 == before[data / "labels" / "a1.png"]
-    assert (found.site, found.method, found.round_number, found.threshold) == ("site-2", "fedia", 14, 0.8)
-    assert (found.moved, found.unit) == ({}, None)
-    assert found.as_given == ("labels/a2.png", "labels/a3.png", "labels/a5.png")
-    ((label, reason),) = found.failed
+    assert result.annotations[0].given_sha256 == before[data / "labels" / "a1.png"]
+    assert (result.site, result.method, result.round_number, result.threshold) == ("site-2", "fedia", 14, 0.8)
+    assert (result.moved, result.unit) == ({}, None)
+    assert result.as_given == ("labels/a2.png", "labels/a3.png", "labels/a5.png")
+    ((label, reason),) = result.failed
     assert label == "labels/a4.png"
     assert reason.startswith("Site site-2: ")
     assert "0004_a4.png" in reason
@@ -332,8 +332,11 @@ def test_other_classes_are_listed_and_no_file_is_written(tmp_path: Path) -> None
         CaseCorrection(image="images/a2.png", new_class=NewClass(given="a", becomes="", predicted="b")),
     ]
     corrections = made_corrections(data, cases, corrections=(CasesRelabelled(noise_level=0.2),))
-    found = export_corrections(out, StoredCorrections(tmp_path, corrections))
-    assert [(one.given, one.given_class, one.new_class, one.file) for one in found.annotations] == [
+    result = export_corrections(out, StoredCorrections(tmp_path, corrections))
+    assert [
+        (annotation.given, annotation.given_class, annotation.new_class, annotation.file)
+        for annotation in result.annotations
+    ] == [
         ("images/a1.png", "a", "b", ""),
         ("images/a2.png", "a", "", ""),
     ]

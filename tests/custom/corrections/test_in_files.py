@@ -61,16 +61,16 @@ def ignored_in_file(
     pixels: NDArray[np.bool_], image: Path, label: Path, mask: Mask, description: SegmentationDescription
 ) -> tuple[IgnoredObject, ...]:
     corrections = made_corrections("/d", (), bias={}, missed={1: 0.5})
-    found = corrected_in_file(corrections, CasePixels(pixels), mask, image, label, description)
-    np.testing.assert_array_equal(found.classes, mask.classes)
-    return found.ignored
+    result = corrected_in_file(corrections, CasePixels(pixels), mask, image, label, description)
+    np.testing.assert_array_equal(result.classes, mask.classes)
+    return result.ignored
 
 
 def relabelled_in_file(
     mask: Mask, other: OtherClasses, image: Path, label: Path, description: SegmentationDescription
 ) -> tuple[NDArray[np.uint8], int]:
-    found = relabelled(mask, other, image, label, description)
-    return found.classes, found.relabelled
+    result = relabelled(mask, other, image, label, description)
+    return result.classes, result.relabelled
 
 
 def relabelled(
@@ -130,14 +130,14 @@ def test_ignored_objects_of_slices_lie_where_they_do_in_the_file(tmp_path: Path)
     pixels = np.zeros((5, 12, 12), dtype=bool)
     pixels[3, 0:2, 4:7] = True
     pixels[4, 0:2, 4:7] = True
-    found = ignored_in_file(pixels, image, label, Mask(np.zeros(shape, np.uint8), TOP_LEFT_FRONT), SLICES)
+    result = ignored_in_file(pixels, image, label, Mask(np.zeros(shape, np.uint8), TOP_LEFT_FRONT), SLICES)
     # Rows 0 and 1, furthest to the left, are the last two of the file's second axis, which grows to the left.
-    assert found == tuple(IgnoredObject(pixels=6, centre=(height, 10.5, 5.0)) for height in (3.0, 4.0))
+    assert result == tuple(IgnoredObject(pixels=6, centre=(height, 10.5, 5.0)) for height in (3.0, 4.0))
     whole = VOLUME.model_copy(update={"size": (12, 12, 5)})
-    found = ignored_in_file(
+    result = ignored_in_file(
         np.moveaxis(pixels, 0, -1)[None], image, label, Mask(np.zeros(shape, np.uint8), TOP_LEFT_FRONT), whole
     )
-    assert found == (IgnoredObject(pixels=12, centre=(3.5, 10.5, 5.0)),)
+    assert result == (IgnoredObject(pixels=12, centre=(3.5, 10.5, 5.0)),)
 
 
 def test_only_background_of_what_counts_is_ignored_and_pictures_have_their_own_size(tmp_path: Path) -> None:
@@ -145,9 +145,9 @@ def test_only_background_of_what_counts_is_ignored_and_pictures_have_their_own_s
     Image.fromarray(np.zeros((24, 36), np.uint8)).save(file)
     pixels = np.zeros((1, 12, 12), dtype=bool)
     pixels[0, 2:4, 1:3] = True
-    found = ignored_in_file(pixels, file, file, Mask(box((24, 36), (4, 5), (0, 36))), IMAGE)
+    result = ignored_in_file(pixels, file, file, Mask(box((24, 36), (4, 5), (0, 36))), IMAGE)
     # Rows 4 to 7 and columns 3 to 8, without row 4.
-    assert found == (IgnoredObject(pixels=18, centre=(6.0, 5.5)),)
+    assert result == (IgnoredObject(pixels=18, centre=(6.0, 5.5)),)
 
 
 def test_ignored_pixels_of_another_size_are_named(tmp_path: Path) -> None:
@@ -176,13 +176,13 @@ def test_an_object_of_a_larger_picture_gets_another_class_as_a_whole(tmp_path: P
     classes = np.zeros((1, 12, 12), dtype=np.uint8)
     classes[0, 2:6, 2:5] = 2
     description = IMAGE.model_copy(update=TWO)
-    found, count = relabelled_in_file(Mask(given), of_first_class(classes), file, file, description)
-    np.testing.assert_array_equal(found, given + box((24, 36), (3, 12), (4, 17)))
+    result, count = relabelled_in_file(Mask(given), of_first_class(classes), file, file, description)
+    np.testing.assert_array_equal(result, given + box((24, 36), (3, 12), (4, 17)))
     assert count == 1
     # Less than half of an object is not enough.
     classes[0, 2:4] = 0
-    found, count = relabelled_in_file(Mask(given), of_first_class(classes), file, file, description)
-    np.testing.assert_array_equal(found, given)
+    result, count = relabelled_in_file(Mask(given), of_first_class(classes), file, file, description)
+    np.testing.assert_array_equal(result, given)
     assert count == 0
 
 
@@ -193,8 +193,8 @@ def test_objects_of_slices_get_another_class_slice_by_slice(tmp_path: Path) -> N
     classes = np.zeros((5, 12, 12), dtype=np.uint8)
     classes[2, 3:9, 4:8] = 2
     description = SLICES.model_copy(update=TWO)
-    found, count = relabelled_in_file(Mask(given, TOP_LEFT_FRONT), of_first_class(classes), image, label, description)
-    np.testing.assert_array_equal(found, given + box((5, 12, 12), (2, 3), (3, 9), (4, 8)))
+    result, count = relabelled_in_file(Mask(given, TOP_LEFT_FRONT), of_first_class(classes), image, label, description)
+    np.testing.assert_array_equal(result, given + box((5, 12, 12), (2, 3), (3, 9), (4, 8)))
     assert count == 1
 
 
@@ -244,7 +244,7 @@ def test_ignored_objects_are_those_that_one_finds_one_by_one(tmp_path: Path, des
     image = write_volume(tmp_path / "image.nii.gz", np.zeros(shape, np.int16), np.eye(4))
     label = write_volume(tmp_path / "label.nii.gz", given, np.eye(4))
     of_samples = pixels[None] if description is VOLUME else np.moveaxis(pixels, 2, 0)
-    found = ignored_in_file(of_samples, image, label, Mask(given, np.eye(4)), description)
+    result = ignored_in_file(of_samples, image, label, Mask(given, np.eye(4)), description)
     expected = []
     left = pixels & (given == 0)
     for part in [left] if description is VOLUME else [left * (np.arange(5) == height) for height in range(5)]:
@@ -253,8 +253,8 @@ def test_ignored_objects_are_those_that_one_finds_one_by_one(tmp_path: Path, des
             places = np.argwhere(objects == number)
             centre = tuple(round(float(mean), 1) for mean in places.mean(axis=0))
             expected.append(IgnoredObject(pixels=len(places), centre=centre))
-    assert list(found) == expected
-    assert len({one.pixels for one in found}) > 2
+    assert list(result) == expected
+    assert len({item.pixels for item in result}) > 2
 
 
 def test_what_the_network_does_not_see_of_an_object_has_no_say(tmp_path: Path) -> None:
@@ -264,8 +264,10 @@ def test_what_the_network_does_not_see_of_an_object_has_no_say(tmp_path: Path) -
     label = write_volume(tmp_path / "label.nii.gz", given, np.eye(4))
     shown = box((8, 8, 8), (0, 4), (2, 6), (2, 6))[None]
     description = VOLUME.model_copy(update=TWO | {"size": (8, 8, 8)})
-    found, count = relabelled_in_file(Mask(given, np.eye(4)), OtherClasses(shown, 2 * shown), image, label, description)
-    np.testing.assert_array_equal(found, given + box((20, 20, 20), (1, 10), (8, 12), (8, 12)))
+    result, count = relabelled_in_file(
+        Mask(given, np.eye(4)), OtherClasses(shown, 2 * shown), image, label, description
+    )
+    np.testing.assert_array_equal(result, given + box((20, 20, 20), (1, 10), (8, 12), (8, 12)))
     assert count == 1
 
 
@@ -273,11 +275,11 @@ def test_no_class_that_was_decided_for_less_than_half_of_an_object_counts() -> N
     """Of ten pixels three were to be of class 2, two of class 3; of the next ten five and five."""
     given = np.ones((1, 10), np.uint8)
     decided = np.array([[2, 2, 2, 3, 3, 0, 0, 0, 0, 0]], np.uint8)
-    found, count = relabelled_objects(given, OtherClasses(np.ones_like(given), decided))
-    assert (found.tolist(), count) == (given.tolist(), 0)
+    result, count = relabelled_objects(given, OtherClasses(np.ones_like(given), decided))
+    assert (result.tolist(), count) == (given.tolist(), 0)
     decided[0, 3:] = [2, 2, 3, 3, 3, 3, 3]
-    found, count = relabelled_objects(given, OtherClasses(np.ones_like(given), decided))
-    assert (found.tolist(), count) == ([[2] * 10], 1)
+    result, count = relabelled_objects(given, OtherClasses(np.ones_like(given), decided))
+    assert (result.tolist(), count) == ([[2] * 10], 1)
 
 
 def test_classes_are_named_and_units_are_those_of_the_site() -> None:

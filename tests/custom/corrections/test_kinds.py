@@ -37,10 +37,10 @@ ADAPTER: TypeAdapter[tuple[Correction, ...]] = TypeAdapter(tuple[Correction, ...
 
 
 def test_every_kind_comes_back_from_json_with_whole_numbers_as_classes() -> None:
-    assert [one.kind for one in ALL] == list(CorrectionKind)
-    plain = [one.model_dump(mode="json", exclude_unset=True) for one in ALL]
+    assert [item.kind for item in ALL] == list(CorrectionKind)
+    plain = [item.model_dump(mode="json", exclude_unset=True) for item in ALL]
     assert ADAPTER.validate_python(json.loads(json.dumps(plain))) == ALL
-    assert all(set(one) >= {"kind"} for one in plain)
+    assert all(set(item) >= {"kind"} for item in plain)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def corrected(tmp_path):
             file = f"labels/{index:04d}_{name}.png"
             Image.fromarray(pixels).save(folder / file)
             lesions = added_lesions(((pixels != GIVEN) * 1).astype(np.uint8))
-            mask = NewMask(file=file, added_voxels=sum(one.voxels for one in lesions), lesions=lesions)
+            mask = NewMask(file=file, added_voxels=sum(lesion.voxels for lesion in lesions), lesions=lesions)
             label = label.model_copy(update={"mask": mask})
         labels.append(label)
     write_site_description(
@@ -72,15 +72,19 @@ def in_use(folder, data):
 
 
 def label_of(folder, name="a"):
-    return next(one for one in read_corrections(folder).cases if one.label == f"labels/{name}.png")
+    return next(case for case in read_corrections(folder).cases if case.label == f"labels/{name}.png")
 
 
 def test_parts_are_numbered_with_size_and_centre():
     added = np.zeros((12, 16), dtype=np.uint8)
     for number, place in PARTS.items():
         added[place] = number
-    found = added_lesions(added)
-    assert [(one.number, one.voxels, one.centre) for one in found] == [(1, 6, (2, 4)), (2, 8, (1, 11)), (3, 15, (9, 4))]
+    result = added_lesions(added)
+    assert [(item.number, item.voxels, item.centre) for item in result] == [
+        (1, 6, (2, 4)),
+        (2, 8, (1, 11)),
+        (3, 15, (9, 4)),
+    ]
     assert added_lesions(np.zeros((4, 4, 4), dtype=np.uint8)) == ()
 
 
@@ -131,7 +135,7 @@ def test_of_an_annotation_that_counts_as_given_a_restored_lesion_counts_alone(co
 def test_what_waits_counts_when_somebody_has_decided(corrected):
     data, folder = corrected
     corrections = read_corrections(folder)
-    names = [one.name for one in corrections.cases if one.mask is not None]
+    names = [case.name for case in corrections.cases if case.mask is not None]
     write_corrections(folder, corrections.with_states(names, CorrectionState.PROPOSED))
     assert in_use(folder, data) == {}
     # A lesion that is refused does not let the others count.

@@ -57,11 +57,11 @@ def folder_of(run: Path, number: int = 5) -> Path:
 
 
 def round_found(run: Path, last_round: int) -> int | None:
-    found = CorrectionStore(run, last_round).latest()
-    if found is None:
+    result = CorrectionStore(run, last_round).latest()
+    if result is None:
         return None
-    assert found.folder.name == f"round_{found.corrections.round_number}"
-    return found.corrections.round_number
+    assert result.folder.name == f"round_{result.corrections.round_number}"
+    return result.corrections.round_number
 
 
 def test_the_latest_round_counts_as_a_number(tmp_path: Path) -> None:
@@ -78,14 +78,14 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     classes = OtherClasses(PIXELS.astype(np.uint8), 2 * PIXELS.astype(np.uint8))
     pixels |= {"file": CasePixels(ignored["file"], classes), "labels/z.png": CasePixels(relabelled=classes)}
     write(tmp_path, record(), pixels)
-    found = pixels_of(folder_of(tmp_path), 2)
-    assert list(found) == [*names, "labels/z.png"]
-    assert all(np.array_equal(found[name].ignored, ignored[name]) for name in names)
-    assert found["file"].ignored.dtype == np.bool_
-    assert found["file"].relabelled.becomes.dtype == np.uint8
-    assert [name for name in found if found[name].relabelled is not None] == ["file", "labels/z.png"]
-    assert np.array_equal(np.stack(found["labels/z.png"].relabelled), np.stack(classes))
-    assert found["labels/z.png"].ignored is None
+    result = pixels_of(folder_of(tmp_path), 2)
+    assert list(result) == [*names, "labels/z.png"]
+    assert all(np.array_equal(result[name].ignored, ignored[name]) for name in names)
+    assert result["file"].ignored.dtype == np.bool_
+    assert result["file"].relabelled.becomes.dtype == np.uint8
+    assert [name for name in result if result[name].relabelled is not None] == ["file", "labels/z.png"]
+    assert np.array_equal(np.stack(result["labels/z.png"].relabelled), np.stack(classes))
+    assert result["labels/z.png"].ignored is None
     write(tmp_path, record(6))
     assert pixels_of(folder_of(tmp_path, 6), 2) == {}
     assert read_corrections(folder_of(tmp_path, 6)) == record(6)
@@ -96,10 +96,10 @@ def test_a_second_record_of_a_round_takes_the_place_of_the_first(tmp_path: Path)
     write(tmp_path, record(bias={1: -1.0}), {LABELS[1]: CasePixels(~PIXELS)})
     stored = CorrectionStore(tmp_path, 5).latest()
     assert stored is not None
-    folder, found = stored.folder, stored.corrections
-    assert found.of(BoundaryShift) == BoundaryShift(bias={1: -1.0}, model_bias={})
+    folder, result = stored.folder, stored.corrections
+    assert result.of(BoundaryShift) == BoundaryShift(bias={1: -1.0}, model_bias={})
     assert np.array_equal(pixels_of(folder, 2)[LABELS[1]].ignored, ~PIXELS)
-    assert sorted(file.name for file in folder.iterdir()) == [CORRECTIONS_FILE, found.ignored_file]
+    assert sorted(file.name for file in folder.iterdir()) == [CORRECTIONS_FILE, result.ignored_file]
 
 
 def test_until_the_second_record_is_there_the_first_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

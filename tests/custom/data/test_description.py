@@ -36,9 +36,9 @@ FULL = "pipeline: volume_slices\nclasses: [a]\nlabels: {0: 0, 1: 1}\nsize: [8, 8
 )
 def test_descriptions_read_back_as_written(tmp_path, description):
     write_site_description(tmp_path, description)
-    found = read_site_description(tmp_path)
-    assert found == description
-    assert type(found) is type(description)
+    result = read_site_description(tmp_path)
+    assert result == description
+    assert type(result) is type(description)
 
 
 def test_a_description_without_pipeline_is_of_2d_images(tmp_path):
@@ -66,8 +66,8 @@ def test_the_size_of_a_resampled_pixel_is_known_without_any_image():
 
 def test_volumes_have_these_defaults(tmp_path):
     (tmp_path / "data.yaml").write_text("pipeline: volume\nclasses: [a]\nlabels: {0: 0, 1: 1}\n")
-    found = read_site_description(tmp_path)
-    assert found == VolumeDescription(
+    result = read_site_description(tmp_path)
+    assert result == VolumeDescription(
         classes=("a",),
         labels={0: 0, 1: 1},
         orientation="RAS",

@@ -23,8 +23,8 @@ class Reading:
         patch.setattr(file_digests, "_content", lambda path: (self.read.append(Path(path).name), original(path))[1])
 
     def __call__(self, *files: Path, scope: str = "site") -> list[FileContent]:
-        found = FileDigests(self.store, scope).contents(map(str, files))
-        return [found[str(file)] for file in files]
+        result = FileDigests(self.store, scope).contents(map(str, files))
+        return [result[str(file)] for file in files]
 
     def names(self) -> list[str]:
         names, self.read = sorted(self.read), []
@@ -50,13 +50,13 @@ def files(tmp_path: Path) -> list[Path]:
 def test_a_digest_is_that_of_the_content_and_files_are_read_once(reading: Reading, files: list[Path]) -> None:
     expected = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
     for _ in range(2):
-        found = reading(*files)
-        assert [content.text for content in found] == [
+        result = reading(*files)
+        assert [content.text for content in result] == [
             f"content  {expected[0]}",
             f"content  {expected[1]}",
             f"content .nii.gz {expected[2]}",
         ]
-        assert all(content.is_still(str(file)) for content, file in zip(found, files, strict=True))
+        assert all(content.is_still(str(file)) for content, file in zip(result, files, strict=True))
     assert reading.names() == ["a.png", "b.png", "c.nii.gz"]
 
 
@@ -102,13 +102,13 @@ def test_what_cannot_be_read_says_where_it_is_and_is_tried_again(reading: Readin
     folder.mkdir()
     os.mkfifo(pipe)
     for _ in range(2):
-        found = reading(absent, folder, pipe)
-        assert [content.text.split()[:3] for content in found] == [
+        result = reading(absent, folder, pipe)
+        assert [content.text.split()[:3] for content in result] == [
             ["unreadable", str(absent), "FileNotFoundError"],
             ["unreadable", str(folder), "IsADirectoryError"],
             ["unreadable", str(pipe), "IsADirectoryError"],
         ]
-        assert not any(content.is_readable for content in found)
+        assert not any(content.is_readable for content in result)
     assert len(reading.names()) == 6
     absent.write_bytes(b"x")
     assert reading(absent)[0].is_readable

@@ -58,8 +58,8 @@ def test_variable_comes_before_the_configuration_and_that_before_the_setting(tmp
         if last == "setting":
             (config / "data.yaml").unlink()
         named = "" if last == "embedded" else str(setting)
-        found = locate_site_data("site-1", named, EMBEDDED, config, run_folder)
-        places[last] = (found, locate_test_data(named, EMBEDDED if found.embedded else None, config, run_folder))
+        result = locate_site_data("site-1", named, EMBEDDED, config, run_folder)
+        places[last] = (result, locate_test_data(named, EMBEDDED if result.embedded else None, config, run_folder))
     assert places == {
         "variable": (DataLocation(variable / "site-1", embedded=False), variable / "test"),
         "configuration": (DataLocation(config, embedded=False), config),
@@ -78,8 +78,8 @@ def test_named_folder_may_be_the_site_s_own(tmp_path, config, run_folder, monkey
     (own / "data.yaml").touch()
     if place == "variable":
         monkeypatch.setenv(DATA_VARIABLE, str(own))
-    found = locate_site_data("hospital", str(own) if place == "setting" else "", EMBEDDED, config, run_folder)
-    assert found == DataLocation(own, embedded=False)
+    result = locate_site_data("hospital", str(own) if place == "setting" else "", EMBEDDED, config, run_folder)
+    assert result == DataLocation(own, embedded=False)
 
 
 def test_site_s_folder_comes_before_a_description_beside_it(tmp_path, config, run_folder):
@@ -124,8 +124,8 @@ def test_setting_without_the_site_s_data_is_an_error(tmp_path, config, run_folde
 
 def test_embedded_site_is_the_one_of_the_settings_and_made_once(tmp_path, config, run_folder):
     embedded = EMBEDDED.model_copy(update={"noise": "M(25,-25,10,0.5)", "exact": True, "stratified": 0.5})
-    found = locate_site_data("site-2", "", embedded, config, run_folder)
-    assert found == DataLocation(run_folder / "embedded" / "site-2", embedded=True)
+    result = locate_site_data("site-2", "", embedded, config, run_folder)
+    assert result == DataLocation(run_folder / "embedded" / "site-2", embedded=True)
     write_phantom_site(
         tmp_path / "expected",
         1,
@@ -134,10 +134,10 @@ def test_embedded_site_is_the_one_of_the_settings_and_made_once(tmp_path, config
         seed=5,
         num_images=1,
     )
-    assert hashes(found.folder) == hashes(tmp_path / "expected")
-    (found.folder / "kept").touch()
-    assert locate_site_data("site-2", "", embedded, config, run_folder) == found
-    assert (found.folder / "kept").exists()
+    assert hashes(result.folder) == hashes(tmp_path / "expected")
+    (result.folder / "kept").touch()
+    assert locate_site_data("site-2", "", embedded, config, run_folder) == result
+    assert (result.folder / "kept").exists()
 
 
 @pytest.mark.parametrize("site", ["site-3", "site-0", "hospital"])
@@ -154,13 +154,13 @@ def test_site_outside_the_embedded_names_is_reported_where_to_name_its_data(conf
 def test_embedded_test_set_is_used_only_if_all_sites_are_embedded(tmp_path, config, run_folder):
     assert locate_test_data("", None, config, run_folder) is None
     assert list(run_folder.iterdir()) == []
-    found = locate_test_data("", EMBEDDED, config, run_folder)
-    assert found == run_folder / "embedded" / "test"
+    result = locate_test_data("", EMBEDDED, config, run_folder)
+    assert result == run_folder / "embedded" / "test"
     write_phantom_test(tmp_path / "expected", LesionImages(), num_images=1, seed=5)
-    assert hashes(found) == hashes(tmp_path / "expected")
-    (found / "kept").touch()
-    assert locate_test_data("", EMBEDDED, config, run_folder) == found
-    assert (found / "kept").exists()
+    assert hashes(result) == hashes(tmp_path / "expected")
+    (result / "kept").touch()
+    assert locate_test_data("", EMBEDDED, config, run_folder) == result
+    assert (result / "kept").exists()
 
 
 @pytest.mark.parametrize("embedded", [None, EMBEDDED])

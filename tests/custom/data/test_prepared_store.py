@@ -74,8 +74,8 @@ def test_only_what_is_missing_is_prepared_and_the_order_is_that_of_the_keys(tmp_
     assert load(tmp_path, "abc")[2] == ["a", "b", "c"]
     assert load(tmp_path, "abc")[2] == []
     for keys, prepared in (("adc", ["d"]), ("cad", []), ("a", []), ("eafa", ["e", "f"]), ("gg", ["g", "g"]), ("", [])):
-        cases, flat, found = load(tmp_path, keys)
-        assert found == prepared
+        cases, flat, result = load(tmp_path, keys)
+        assert result == prepared
         assert_holds(cases, flat, keys)
     assert_whole(tmp_path, 7)
     assert load(tmp_path, "abc")[2] == [], "what was there before stays"

@@ -278,9 +278,9 @@ def test_cases_keep_their_order_whatever_takes_longest(site, monkeypatch):
         return original(preparation, case, site)
 
     monkeypatch.setattr(case_preparation, "decode", slow_at_first)
-    found = load_site_data(site, site.parent / "other", site="site-3")
-    assert [case.name for case in found.cases] == ALL[::-1]
-    assert torch.equal(found.images, expected.images)
+    result = load_site_data(site, site.parent / "other", site="site-3")
+    assert [case.name for case in result.cases] == ALL[::-1]
+    assert torch.equal(result.images, expected.images)
 
 
 def test_only_a_few_prepared_cases_are_in_memory_at_a_time(tmp_path, monkeypatch):

@@ -141,8 +141,8 @@ def test_what_is_no_folder_or_leads_nowhere_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    for name, found in (("file", "found a file"), ("lost", "No such file"), ("loop", r"cannot be used \(")):
-        with pytest.raises(DataError, match=rf"{tmp_path}/{name}: .*{found}"):
+    for name, result in (("file", "found a file"), ("lost", "No such file"), ("loop", r"cannot be used \(")):
+        with pytest.raises(DataError, match=rf"{tmp_path}/{name}: .*{result}"):
             load(PreparedStore(tmp_path / name), "x")
     with pytest.raises(DataError, match=r"file/store: cannot be used \(File exists\)"):
         load(PreparedStore(tmp_path / "file" / "store"), "x")
@@ -291,7 +291,7 @@ def test_a_clearing_removes_every_file_of_the_store_and_nothing_else(tmp_path: P
 
 
 def test_a_clearing_while_a_process_prepares_and_another_reads(tmp_path: Path) -> None:
-    store, begun, go_on, found = PreparedStore(tmp_path), threading.Event(), threading.Event(), []
+    store, begun, go_on, result = PreparedStore(tmp_path), threading.Event(), threading.Event(), []
 
     def waiting(places: Sequence[int]) -> Iterator[PreparedCase]:
         begun.set()
@@ -301,7 +301,7 @@ def test_a_clearing_while_a_process_prepares_and_another_reads(tmp_path: Path) -
     _, flat = store.load(
         [WantedCase("r", "here")], KINDS, lambda _: iter([PreparedCase({"image": torch.full((1, LENGTH), 5.0)})])
     )
-    thread = threading.Thread(target=lambda: found.append(store.load([WantedCase("w", "here")], KINDS, waiting)))
+    thread = threading.Thread(target=lambda: result.append(store.load([WantedCase("w", "here")], KINDS, waiting)))
     thread.start()
     assert begun.wait(30)
     folder = StoreFolder.existing(tmp_path)
@@ -310,7 +310,7 @@ def test_a_clearing_while_a_process_prepares_and_another_reads(tmp_path: Path) -
     assert (left.packs, left.being_prepared) == (0, 1)
     go_on.set()
     thread.join(30)
-    assert torch.equal(found[0][1]["image"], torch.ones(LENGTH))
+    assert torch.equal(result[0][1]["image"], torch.ones(LENGTH))
     assert torch.equal(flat["image"], torch.full((LENGTH,), 5.0)), "what is mapped stays readable"
     assert folder.usage().packs == 1
 

@@ -28,8 +28,8 @@ def write(kit: Path, **values: object) -> None:
 def test_the_variable_counts_before_the_kit_and_the_kit_before_the_user(
     kit: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = locate_store(kit)
-    assert (found.store.root, found.named_by) == (tmp_path / "home/.cache/fedannot/prepared", "the user's cache")
+    result = locate_store(kit)
+    assert (result.store.root, result.named_by) == (tmp_path / "home/.cache/fedannot/prepared", "the user's cache")
     assert participant_store() == participant_store(kit)
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     assert participant_store().root == tmp_path / "home/.cache/fedannot/prepared"
@@ -39,11 +39,11 @@ def test_the_variable_counts_before_the_kit_and_the_kit_before_the_user(
     assert locate_store(kit).store.root == tmp_path / "kit/cache", "beside local, outside the folders of jobs"
     assert participant_store().root == tmp_path / "xdg/fedannot/prepared"
     write(kit, folder="/disk/cache")
-    found = locate_store(kit)
-    assert (found.store.root, found.named_by) == (Path("/disk/cache"), str(kit / CACHE_FILE))
+    result = locate_store(kit)
+    assert (result.store.root, result.named_by) == (Path("/disk/cache"), str(kit / CACHE_FILE))
     monkeypatch.setenv("FEDANNOT_CACHE", "/elsewhere")
-    found = locate_store(kit)
-    assert (found.store.root, found.named_by) == (Path("/elsewhere"), "FEDANNOT_CACHE")
+    result = locate_store(kit)
+    assert (result.store.root, result.named_by) == (Path("/elsewhere"), "FEDANNOT_CACHE")
     assert not (tmp_path / "home").exists(), "nothing is made"
 
 

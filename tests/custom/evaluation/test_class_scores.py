@@ -37,14 +37,14 @@ def make_cases(labels, brightness):
 def test_scores_are_those_of_scikit_learn(seed, num_classes, count):
     generator = np.random.default_rng(seed)
     true = generator.integers(0, num_classes, count)
-    found = np.where(generator.random(count) < 0.5, true, generator.integers(0, num_classes, count))
-    scores = ClassCounts.of_confusion(their_confusion(true, found, labels=range(num_classes))).scores()
+    result = np.where(generator.random(count) < 0.5, true, generator.integers(0, num_classes, count))
+    scores = ClassCounts.of_confusion(their_confusion(true, result, labels=range(num_classes))).scores()
     present = sorted(set(true.tolist()))
     precision, recall, f1, _ = precision_recall_fscore_support(
-        true, found, labels=present, average="macro", zero_division=0
+        true, result, labels=present, average="macro", zero_division=0
     )
     assert (scores["f1"], scores["recall"], scores["precision"]) == pytest.approx((f1, recall, precision))
-    each = precision_recall_fscore_support(true, found, labels=range(num_classes), zero_division=0)
+    each = precision_recall_fscore_support(true, result, labels=range(num_classes), zero_division=0)
     for name, values in zip(("precision", "recall", "f1"), each, strict=False):
         expected = [value if label in present else None for label, value in enumerate(values.tolist())]
         assert scores[f"{name}_per_class"] == pytest.approx(expected)

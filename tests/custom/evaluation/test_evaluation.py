@@ -241,9 +241,9 @@ def test_slices_of_a_volume_are_scored_as_the_volume():
     scores = score_case(sliced, FOUND, 2)
     assert scores == score_case(whole, FOUND[None], 2)
     for index in (0, 1):
-        found, true = (volume == index + 1 for volume in (FOUND, TRUTH))
-        assert scores.dice[index] == pytest.approx(2 * int((found & true).sum()) / int(found.sum() + true.sum()))
-        assert scores.hd95[index] == pytest.approx(brute_force_hd95(found, true, np.array(SPACING)))
+        result, true = (volume == index + 1 for volume in (FOUND, TRUTH))
+        assert scores.dice[index] == pytest.approx(2 * int((result & true).sum()) / int(result.sum() + true.sum()))
+        assert scores.hd95[index] == pytest.approx(brute_force_hd95(result, true, np.array(SPACING)))
     means = [score(FOUND, TRUTH, 2).dice[index] for index in (0, 1)]
     assert scores.dice != pytest.approx(means), "the mean over slices is another number"
 
@@ -282,8 +282,8 @@ def test_whole_volumes_of_differing_sizes_are_evaluated_by_a_sliding_window():
     generator = np.random.default_rng(3)
     cases = []
     for size in sizes:
-        truth, found = torch.from_numpy(generator.integers(0, 3, (2, 1, *size)).astype(np.uint8))
-        cases.append(make_case(truth, found[:, None].float(), spacing=SPACING))
+        truth, result = torch.from_numpy(generator.integers(0, 3, (2, 1, *size)).astype(np.uint8))
+        cases.append(make_case(truth, result[:, None].float(), spacing=SPACING))
     network = Threshold(2)
     scores = evaluate(network, cases, 2, Inference(4, (16, 16, 16)))
     expected = mean_scores([score_case(case, case.image[:, 0].to(torch.uint8), 2) for case in cases], "aa")
@@ -477,9 +477,9 @@ def test_ignored_pixels_are_background_in_annotation_and_prediction():
     truth = canvas((1, 4, 4, 8, 8), (IGNORED_LABEL, 4, 8, 8, 4), (IGNORED_LABEL, 16, 16, 6, 6))
     predicted = canvas((1, 4, 2, 8, 10), (1, 17, 17, 3, 3))
     scores = score(predicted[None], truth[None], 1)
-    seen, found = canvas((1, 4, 4, 8, 4)), canvas((1, 4, 2, 8, 6))
+    seen, result = canvas((1, 4, 4, 8, 4)), canvas((1, 4, 2, 8, 6))
     assert scores.dice == (pytest.approx(2 * 32 / (32 + 48)),)
-    assert scores.hd95[0] == pytest.approx(brute_force_hd95(found, seen)) == 2
+    assert scores.hd95[0] == pytest.approx(brute_force_hd95(result, seen)) == 2
 
 
 def test_ignored_pixels_of_a_volume_are_left_out_with_its_spacing():
@@ -489,9 +489,9 @@ def test_ignored_pixels_of_a_volume_are_left_out_with_its_spacing():
     truth[:, :, 5:7] = IGNORED_LABEL
     spacing = (1.0, 2.0, 3.0)
     scores = score_labels(predicted, truth, 1, spacing)
-    seen, found = truth == 1, (predicted == 1) & (truth != IGNORED_LABEL)
-    assert scores.dice[0] == pytest.approx(2 * int((seen & found).sum()) / int(seen.sum() + found.sum()))
-    assert scores.hd95[0] == pytest.approx(brute_force_hd95(found, seen, np.array(spacing)))
+    seen, result = truth == 1, (predicted == 1) & (truth != IGNORED_LABEL)
+    assert scores.dice[0] == pytest.approx(2 * int((seen & result).sum()) / int(seen.sum() + result.sum()))
+    assert scores.hd95[0] == pytest.approx(brute_force_hd95(result, seen, np.array(spacing)))
 
 
 def test_a_finding_at_ignored_pixels_alone_leaves_a_case_empty():

@@ -48,7 +48,7 @@ def test_only_nvflares_concise_console_is_made_quiet(console: logging.Handler) -
     console.addFilter(ConciseLogFilter(["custom"]))
     show_progress_alone()
     show_progress_alone()
-    assert [type(one) for one in console.filters] == [ConciseLogFilter, ProgressFilter]
+    assert [type(item) for item in console.filters] == [ConciseLogFilter, ProgressFilter]
     assert not console.filter(record("Start persist model on server."))
 
 

@@ -149,12 +149,12 @@ def test_named_sites_alone_are_asked(clock: Clock) -> None:
 def test_messages_of_the_sites_own_are_sent_at_once_and_each_to_its_site_alone(clock: Clock) -> None:
     own = {"site-1": {"secret": 1}, "site-2": {"secret": 2}}
     federation = Federation(clock, at(0, 900, 900)).give(ESTIMATE_QUALITY, own_messages=own)
-    sent = {tuple(one["targets"]): one["model"].meta for one in federation.sent}
+    sent = {tuple(item["targets"]): item["model"].meta for item in federation.sent}
     assert {sites: meta.get("secret") for sites, meta in sent.items()} == {
         ("site-1",): 1, ("site-2",): 2, ("site-3",): None
     }  # fmt: skip
     assert all((meta["word"], meta[TASK]) == (7, ESTIMATE_QUALITY) for meta in sent.values())
-    first, *others = (one["model"].params["w"] for one in federation.sent)
+    first, *others = (item["model"].params["w"] for item in federation.sent)
     assert all(other is first for other in others), "the model is in memory once"
     # Two sites that do not answer are waited for at the same time.
     assert clock.now == pytest.approx(500, abs=1)

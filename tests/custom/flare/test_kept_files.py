@@ -49,9 +49,9 @@ def test_a_run_is_continued_by_the_id_of_its_job(at_server: Any) -> None:
 
 def test_the_state_of_a_job_that_has_ended_is_in_the_job_store(at_server: Any) -> None:
     ended(at_server.root, "lead")
-    found = state_file(BEFORE, at_server)
-    assert found.parent == at_server.root / NOW
-    assert found.read_bytes() == b"stored state"
+    result = state_file(BEFORE, at_server)
+    assert result.parent == at_server.root / NOW
+    assert result.read_bytes() == b"stored state"
 
 
 def test_another_accounts_run_is_not_continued(at_server: Any) -> None:

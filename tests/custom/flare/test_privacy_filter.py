@@ -256,7 +256,7 @@ def test_with_private_updates_alone_no_number_leaves_of_patients_in_whom_a_model
     outbound_fields = OutboundRegistry(find_method("segmentation", "auto").outbound_fields)
     assert outbound_fields.refusal(ESTIMATE_ANNOTATION_BIAS, data, 2) is None
     answer = BiasReport.of(data)
-    assert [one.patients for one in answer.offset] == [0, 0]
+    assert [item.patients for item in answer.offset] == [0, 0]
 
 
 @pytest.mark.parametrize("method", OF_TRAINING)

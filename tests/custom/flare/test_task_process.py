@@ -99,10 +99,10 @@ def test_what_statistics_are_made_of_comes_along(process):
     _, samples = process.do("estimate", task(), 60, never)
     assert set(samples) == set(SAMPLES)
     for name, given in SAMPLES.items():
-        found = samples[name]
-        assert found.values.tolist() == given.values.tolist()
-        assert found.units.tolist() == given.units.tolist()
-        assert (found.is_mean, found.is_signed) == (given.is_mean, given.is_signed)
+        result = samples[name]
+        assert result.values.tolist() == given.values.tolist()
+        assert result.units.tolist() == given.units.tolist()
+        assert (result.is_mean, result.is_signed) == (given.is_mean, given.is_signed)
 
 
 def test_a_refusal_keeps_its_reason_and_the_process_goes_on(process):

@@ -88,8 +88,8 @@ def test_a_table_has_every_equation_of_the_paper_in_its_order(method, last):
 def test_what_a_table_names_is_there(method):
     for _, paths in table_of(method):
         for path in paths:
-            found = found_at(method, path)
-            assert callable(found) or isinstance(found, classmethod | property), path
+            result = found_at(method, path)
+            assert callable(result) or isinstance(result, classmethod | property), path
 
 
 @pytest.mark.parametrize("method", LAST_EQUATIONS)

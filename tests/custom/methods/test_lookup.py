@@ -143,8 +143,8 @@ def test_its_package_is_imported_when_the_method_is_asked_for(installed: Callabl
 
 def test_an_entry_point_may_give_a_method_for_each_task(installed: Callable[..., None]) -> None:
     installed(median="other_methods:BOTH")
-    found = {task: find_method(task, "median") for task in lookup.TASKS}
-    assert {task: method.task for task, method in found.items()} == {task: task for task in lookup.TASKS}
+    result = {task: find_method(task, "median") for task in lookup.TASKS}
+    assert {task: method.task for task, method in result.items()} == {task: task for task in lookup.TASKS}
 
 
 def test_a_method_for_the_other_task_alone_is_none_of_this_one(installed: Callable[..., None]) -> None:

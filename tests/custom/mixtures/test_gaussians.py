@@ -35,14 +35,14 @@ def test_log_densities_equal_those_of_scipy(form):
     samples, posteriors = samples_and_posteriors(1)
     gaussians = form.of_samples(samples, FLOOR)
     mixture = gaussians.maximise(posteriors)
-    found = gaussians.log_densities(mixture)
-    assert found.shape == posteriors.shape
+    result = gaussians.log_densities(mixture)
+    assert result.shape == posteriors.shape
     for place in np.ndindex(NUM_SETS, NUM_STARTS, NUM_COMPONENTS):
         covariance = mixture.covariances[place]
         reference = multivariate_normal(
             mixture.means[place], covariance if form is FullGaussians else np.diag(covariance)
         )
-        np.testing.assert_allclose(found[place], reference.logpdf(samples[place[0]]), rtol=1e-10)
+        np.testing.assert_allclose(result[place], reference.logpdf(samples[place[0]]), rtol=1e-10)
 
 
 @pytest.mark.parametrize("form", [FullGaussians, DiagonalGaussians])
@@ -51,9 +51,9 @@ def test_some_of_the_data_sets_have_the_same_mixtures(form):
     gaussians = form.of_samples(samples, FLOOR)
     second = gaussians.only(np.array([False, True]))
     assert (second.num_sets, second.num_samples) == (1, NUM_SAMPLES)
-    found, expected = second.maximise(posteriors[1:]), gaussians.maximise(posteriors)
-    np.testing.assert_array_equal(found.means, expected.means[1:])
-    np.testing.assert_array_equal(found.covariances, expected.covariances[1:])
+    result, expected = second.maximise(posteriors[1:]), gaussians.maximise(posteriors)
+    np.testing.assert_array_equal(result.means, expected.means[1:])
+    np.testing.assert_array_equal(result.covariances, expected.covariances[1:])
 
 
 def test_an_empty_component_of_full_covariance_stays_finite():

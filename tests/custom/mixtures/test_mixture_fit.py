@@ -91,7 +91,9 @@ def test_a_start_that_collapsed_does_not_count():
         return mixture.covariances.min(axis=(-1, -2)) < 1e-8
 
     def fit(*starts):
-        joined = (np.concatenate([getattr(one, name) for one in starts], axis=1) for name in Mixture.__annotations__)
+        joined = (
+            np.concatenate([getattr(start, name) for start in starts], axis=1) for name in Mixture.__annotations__
+        )
         return fit_mixtures(gaussians, Mixture(*joined), within(1e-9), has_collapsed=has_collapsed)
 
     assert fit(spike).collapsed[0]

@@ -56,18 +56,18 @@ def test_a_checkpoint_gives_the_weights(tmp_path, wrapped):
     given = build_classifier(**SMALL, seed=3).state_dict()
     file = tmp_path / "weights.pt"
     torch.save(given if wrapped is None else {wrapped: {f"module.{name}": given[name] for name in given}}, file)
-    found = build_classifier(**SMALL, checkpoint=str(file), seed=9).state_dict()
-    assert all(torch.equal(found[name], given[name]) for name in given)
+    result = build_classifier(**SMALL, checkpoint=str(file), seed=9).state_dict()
+    assert all(torch.equal(result[name], given[name]) for name in given)
 
 
 def test_the_last_layer_of_other_classes_is_not_taken(tmp_path):
     given = build_classifier(**SMALL, seed=3).state_dict()
     torch.save(given, tmp_path / "weights.pt")
     options = SMALL | {"num_classes": 5}
-    found = build_classifier(**options, checkpoint=str(tmp_path / "weights.pt"), seed=9).state_dict()
+    result = build_classifier(**options, checkpoint=str(tmp_path / "weights.pt"), seed=9).state_dict()
     fresh = build_classifier(**options, seed=9).state_dict()
-    for name in found:
-        assert torch.equal(found[name], (fresh if name.startswith("fc.") else given)[name])
+    for name in result:
+        assert torch.equal(result[name], (fresh if name.startswith("fc.") else given)[name])
 
 
 def test_a_checkpoint_that_does_not_fit_says_why(tmp_path):

@@ -24,10 +24,10 @@ def test_a_network_computes_the_same_with_channels_last(spatial_dims, layout, mo
 
     network.load_state_dict(before)
     network = ready_to_compute(network)
-    found = network(images)
+    result = network(images)
 
     assert network.get_submodule("conv_0")(images).is_contiguous(memory_format=layout)
-    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(result, expected, rtol=1e-3, atol=1e-4)
     network.load_state_dict(before)
     for name, tensor in network.state_dict().items():
         assert torch.equal(tensor, before[name])

@@ -23,23 +23,23 @@ def layout(blocks: tuple[str, ...] = ()) -> NetworkLayout:
 
 
 def test_entries_have_their_blocks_in_forward_order() -> None:
-    found = layout()
-    assert found.blocks == ("stem", "head")
-    assert {name: block for name, block in found.block_of.items() if block != name.split(".")[0]} == {}
-    assert set(found.block_of) == set(Network().state_dict())
+    result = layout()
+    assert result.blocks == ("stem", "head")
+    assert {name: block for name, block in result.block_of.items() if block != name.split(".")[0]} == {}
+    assert set(result.block_of) == set(Network().state_dict())
 
 
 def test_a_job_may_name_the_blocks() -> None:
-    found = layout(("head.weight", "head.bias", "stem"))
-    assert found.blocks == ("head.weight", "head.bias", "stem")
-    assert found.block_of["head.bias"] == "head.bias"
+    result = layout(("head.weight", "head.bias", "stem"))
+    assert result.blocks == ("head.weight", "head.bias", "stem")
+    assert result.block_of["head.bias"] == "head.bias"
 
 
 def test_parameters_are_trained_and_other_floating_entries_are_statistics() -> None:
     """An integer, the number of batches, is neither."""
-    found = layout()
-    assert found.trained == ("head.bias", "head.weight", "stem.bias", "stem.weight")
-    assert found.statistics == ("stem.running_mean", "stem.running_var")
+    result = layout()
+    assert result.trained == ("head.bias", "head.weight", "stem.bias", "stem.weight")
+    assert result.statistics == ("stem.running_mean", "stem.running_var")
 
 
 def test_weights_biases_normalisation_and_statistics_of_a_block_are_groups_of_their_own() -> None:
@@ -58,16 +58,16 @@ def test_weights_biases_normalisation_and_statistics_of_a_block_are_groups_of_th
 def test_groups_of_the_projects_networks(classifies: bool) -> None:
     """The last layer's biases stand alone, and every normalisation is found though only its class says what it is."""
     network = build_classifier(depth=10, widths=(4, 4, 8, 8)) if classifies else build_network(features=(4,) * 6)
-    found, last = NetworkLayout.of(network, network.state_dict(), ()), "fc" if classifies else "final_conv"
-    assert [name for name, group in found.group_of.items() if group == f"{last}/biases"] == [f"{last}.bias"]
+    result, last = NetworkLayout.of(network, network.state_dict(), ()), "fc" if classifies else "final_conv"
+    assert [name for name, group in result.group_of.items() if group == f"{last}/biases"] == [f"{last}.bias"]
     normalised = {
         f"{name}.{entry}"
         for name, module in network.named_modules()
         if isinstance(module, nn.modules.batchnorm._BatchNorm)
         for entry in ("weight", "bias")
     }
-    assert {name for name, group in found.group_of.items() if group.endswith("/normalisation")} == normalised
-    kinds = {name: group.split("/")[1] for name, group in found.group_of.items()}
+    assert {name for name, group in result.group_of.items() if group.endswith("/normalisation")} == normalised
+    kinds = {name: group.split("/")[1] for name, group in result.group_of.items()}
     assert {network.get_parameter(name).ndim for name, kind in kinds.items() if kind == "biases"} == {1}
     assert set(kinds.values()) == {"weights", "biases", "normalisation", "statistics"}
 

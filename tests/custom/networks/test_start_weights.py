@@ -36,10 +36,10 @@ def test_a_file_and_a_bundle_give_the_same_weights(
     stored = {f"module.{name}": tensor for name, tensor in weights().items()} if key == "state_dict" else weights()
     torch.save(stored if key is None else {key: stored}, file)
     for source in (file, tmp_path / "bundle"):
-        found = read_start_weights(source, start)
-        assert list(found) == list(start)
-        assert all(torch.equal(found[name], tensor) for name, tensor in weights().items())
-        assert [tensor.dtype for tensor in found.values()] == [tensor.dtype for tensor in start.values()]
+        result = read_start_weights(source, start)
+        assert list(result) == list(start)
+        assert all(torch.equal(result[name], tensor) for name, tensor in weights().items())
+        assert [tensor.dtype for tensor in result.values()] == [tensor.dtype for tensor in start.values()]
     assert all(not bool(tensor.any()) for tensor in start.values()), "what was given is not changed"
 
 
@@ -79,9 +79,9 @@ def test_nothing_is_run_by_reading(start: dict[str, torch.Tensor], tmp_path: Pat
 def test_what_fedcurv_remembers_restarts(tmp_path: Path) -> None:
     start = described_network(CurvatureNetworkSettings(**SMALL)).state_dict()
     torch.save(weights(), tmp_path / "model.pt")
-    found = read_start_weights(tmp_path / "model.pt", start)
-    assert list(found) == list(start)
-    for name, tensor in found.items():
+    result = read_start_weights(tmp_path / "model.pt", start)
+    assert list(result) == list(start)
+    for name, tensor in result.items():
         expected = start[name] if name.startswith("curvature.") else weights()[name]
         assert torch.equal(tensor, expected)
 

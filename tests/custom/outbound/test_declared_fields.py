@@ -52,8 +52,8 @@ def what_leaves() -> str:
 def test_what_leaves_is_what_a_person_has_seen() -> None:
     if os.environ.get(WRITE_AGAIN):
         KEPT.write_text(what_leaves(), encoding="utf-8")
-    kept, found = KEPT.read_text(encoding="utf-8").splitlines(), what_leaves().splitlines()
-    difference = "\n".join(difflib.unified_diff(kept, found, "kept", "found", lineterm=""))
+    kept, result = KEPT.read_text(encoding="utf-8").splitlines(), what_leaves().splitlines()
+    difference = "\n".join(difflib.unified_diff(kept, result, "kept", "found", lineterm=""))
     assert not difference, (
         f"What leaves a site is no longer what {KEPT.name} says. A person has to look at every changed line: is it "
         "needed, and can nobody tell a patient from it? If so, write the file again and commit it:\n"

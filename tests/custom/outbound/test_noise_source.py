@@ -30,8 +30,8 @@ def drawn(request):
 
 def test_moments_are_those_of_the_normal_distribution(drawn):
     """The deviations of mean, variance, skewness and kurtosis of n numbers are the roots of 1, 2, 6 and 24 by n."""
-    found = [drawn.mean(), drawn.var() - 1, stats.skew(drawn), stats.kurtosis(drawn)]
-    for moment, variance in zip(found, (1, 2, 6, 24), strict=True):
+    result = [drawn.mean(), drawn.var() - 1, stats.skew(drawn), stats.kurtosis(drawn)]
+    for moment, variance in zip(result, (1, 2, 6, 24), strict=True):
         assert abs(moment) < 6.2 * math.sqrt(variance / NUMBER)
 
 
@@ -93,7 +93,7 @@ def test_numbers_are_right_to_the_stated_precision(smaller_by):
     high, low, turn = (rng.integers(0, 2**64, size=300, dtype=np.uint64) for _ in range(3))
     high = high >> np.uint64(smaller_by) if smaller_by < 64 else np.zeros_like(high)
     low = low >> np.uint64(11) if smaller_by == 64 else low
-    found = standard_normal(600, words(*high, *low, *turn)).reshape(2, 300)
+    result = standard_normal(600, words(*high, *low, *turn)).reshape(2, 300)
     with mpmath.workdps(60):
         for index in range(300):
             uniform = mpmath.mpf(int(high[index])) / 2**64 + mpmath.mpf(int(low[index]) + 1) / 2**128
@@ -101,7 +101,7 @@ def test_numbers_are_right_to_the_stated_precision(smaller_by):
             angle = 2 * mpmath.pi * int(turn[index]) / 2**64
             for row, exact in enumerate((radius * mpmath.cos(angle), radius * mpmath.sin(angle))):
                 # The error of the radius is larger where that is small, by its share; a border of a cell moves by it.
-                assert abs(found[row, index] - exact) < 2.0**-48 * (radius + 1 / radius)
+                assert abs(result[row, index] - exact) < 2.0**-48 * (radius + 1 / radius)
 
 
 @pytest.mark.parametrize("deviation", [1.0, 1.9, 3e-7, 5e11])

@@ -38,9 +38,9 @@ def test_signed_values_are_bounded_on_both_sides_and_one_can_change_twice_as_muc
         other[0] = replacement
         ends.append(SampleValues.of(other, list("abcd"), is_mean=True, is_signed=True).bounded(0, 2.0))
     assert ends[1] - ends[0] == pytest.approx(given.sensitivity(0, 2.0))
-    found = draws({"d": [0.0]}, {"d": given}, {"d": 2.0}, number=200, noise_multiplier=3.0)
-    assert min(one["d"][0] for one in found) == -2.0
-    assert max(one["d"][0] for one in found) == 2.0
+    result = draws({"d": [0.0]}, {"d": given}, {"d": 2.0}, number=200, noise_multiplier=3.0)
+    assert min(item["d"][0] for item in result) == -2.0
+    assert max(item["d"][0] for item in result) == 2.0
 
 
 @pytest.mark.parametrize("is_mean", [True, False])
@@ -80,14 +80,14 @@ def test_the_noise_of_every_entry_has_its_deviation():
         "n": SampleValues.of(second, units, is_mean=False),
     }
     report = {"d": first.mean(axis=0).tolist(), "n": float(second.sum()), "num_samples": 400}
-    found = draws(report, samples, {"d": 10.0, "n": 100.0})
-    assert all(entry["num_samples"] == 400 for entry in found)
+    result = draws(report, samples, {"d": 10.0, "n": 100.0})
+    assert all(entry["num_samples"] == 400 for entry in result)
     for entry in (0, 1):
-        drawn = np.array([one["d"][entry] for one in found])
+        drawn = np.array([item["d"][entry] for item in result])
         deviation = 0.7 * math.sqrt(3) * 10.0 / 400
         assert drawn.std() == pytest.approx(deviation, rel=5 / math.sqrt(2 * 4000))
         assert drawn.mean() == pytest.approx(first[:, entry].mean(), abs=5 * deviation / math.sqrt(4000))
-    assert np.std([one["n"] for one in found]) == pytest.approx(0.7 * math.sqrt(3) * 100.0, rel=5 / math.sqrt(8000))
+    assert np.std([item["n"] for item in result]) == pytest.approx(0.7 * math.sqrt(3) * 100.0, rel=5 / math.sqrt(8000))
 
 
 def test_the_deviation_of_the_noise_is_known_entry_by_entry():
@@ -95,18 +95,18 @@ def test_the_deviation_of_the_noise_is_known_entry_by_entry():
         "d": SampleValues.of(np.full((50, 2), 5.0), range(50), is_mean=True),
         "n": SampleValues.of(np.full(50, 2.0), range(50), is_mean=False),
     }
-    found = noise_deviations({"d": [5.0, NAN], "n": 100.0}, samples, {"d": 10.0, "n": 4.0}, noise_multiplier=0.7)
-    assert found["d"] == [pytest.approx(0.7 * math.sqrt(2) * 10.0 / 50, rel=1e-5), pytest.approx(NAN, nan_ok=True)]
-    assert found["n"] == [pytest.approx(0.7 * math.sqrt(2) * 4.0, rel=1e-5)]
+    result = noise_deviations({"d": [5.0, NAN], "n": 100.0}, samples, {"d": 10.0, "n": 4.0}, noise_multiplier=0.7)
+    assert result["d"] == [pytest.approx(0.7 * math.sqrt(2) * 10.0 / 50, rel=1e-5), pytest.approx(NAN, nan_ok=True)]
+    assert result["n"] == [pytest.approx(0.7 * math.sqrt(2) * 4.0, rel=1e-5)]
 
 
 def test_what_is_withheld_stays_so_and_costs_no_noise():
     """With one entry left the noise is σ Δ."""
     values = np.column_stack([np.full(50, 5.0), np.full(50, 5.0)])
     samples = {"d": SampleValues.of(values, range(50), is_mean=True)}
-    found = draws({"d": [5.0, NAN]}, samples, {"d": 10.0})
-    assert all(math.isnan(one["d"][1]) for one in found)
-    assert np.std([one["d"][0] for one in found]) == pytest.approx(0.7 * 10.0 / 50, rel=5 / math.sqrt(8000))
+    result = draws({"d": [5.0, NAN]}, samples, {"d": 10.0})
+    assert all(math.isnan(item["d"][1]) for item in result)
+    assert np.std([item["d"][0] for item in result]) == pytest.approx(0.7 * 10.0 / 50, rel=5 / math.sqrt(8000))
 
 
 def test_counts_stay_counts_and_means_within_their_bounds():
@@ -114,31 +114,31 @@ def test_counts_stay_counts_and_means_within_their_bounds():
         "n": SampleValues.of([1, 0, 1], list("abc"), is_mean=False),
         "share": SampleValues.of([True, True, False], list("abc"), is_mean=True),
     }
-    found = draws({"n": 2, "share": 2 / 3}, samples, {"n": 20.0, "share": 1.0}, number=200, noise_multiplier=3.0)
-    assert all(isinstance(one["n"], int) and one["n"] >= 0 for one in found)
-    assert all(isinstance(one["share"], float) and 0 <= one["share"] <= 1 for one in found)
-    assert len({one["n"] for one in found}) > 20
+    result = draws({"n": 2, "share": 2 / 3}, samples, {"n": 20.0, "share": 1.0}, number=200, noise_multiplier=3.0)
+    assert all(isinstance(item["n"], int) and item["n"] >= 0 for item in result)
+    assert all(isinstance(item["share"], float) and 0 <= item["share"] <= 1 for item in result)
+    assert len({item["n"] for item in result}) > 20
 
 
 def test_a_site_without_a_sample_has_no_noise():
     samples = {"d": SampleValues.of(np.zeros((0, 2)), [], is_mean=True)}
-    (found,) = draws({"d": [NAN, NAN]}, samples, {"d": 5.0}, number=1)
-    assert all(map(math.isnan, found["d"]))
+    (result,) = draws({"d": [NAN, NAN]}, samples, {"d": 5.0}, number=1)
+    assert all(map(math.isnan, result["d"]))
 
 
 def test_sums_of_value_and_noise_lie_on_a_grid():
     """The deviation is 2 · 4 / 100, a bit more for rounding; the cell 2⁻¹²."""
     samples = {"d": SampleValues.of(np.random.default_rng(0).uniform(1, 3, 100), range(100), is_mean=True)}
     report = {"d": float(samples["d"].values.mean())}
-    found = {one["d"] for one in draws(report, samples, {"d": 4.0}, number=200, noise_multiplier=2.0)}
-    assert all((value * 2.0**12).is_integer() for value in found)
-    assert len(found) > 50
+    result = {item["d"] for item in draws(report, samples, {"d": 4.0}, number=200, noise_multiplier=2.0)}
+    assert all((value * 2.0**12).is_integer() for value in result)
+    assert len(result) > 50
 
 
 def test_the_noise_is_the_systems_where_no_source_is_given():
     samples = {"d": SampleValues.of(np.full(100, 2.0), range(100), is_mean=True)}
-    found = {private_report({"d": 2.0}, samples, {"d": 4.0}, noise_multiplier=20.0)["d"] for _ in range(20)}
-    assert len(found) > 10
+    result = {private_report({"d": 2.0}, samples, {"d": 4.0}, noise_multiplier=20.0)["d"] for _ in range(20)}
+    assert len(result) > 10
 
 
 @pytest.mark.parametrize(("infinite", "bound"), [(math.inf, 4.0), (-math.inf, 0.0)])

@@ -74,8 +74,8 @@ def made(task):
     values = {"number": 0.5, "numbers": [0.5], "count": 5, "counts": [5], "flag": True}
     fields = REGISTRY.of_task(task).values()
     return {
-        one.name: values[one.kind] * (one.length or 2) if one.kind in ("numbers", "counts") else values[one.kind]
-        for one in fields
+        item.name: values[item.kind] * (item.length or 2) if item.kind in ("numbers", "counts") else values[item.kind]
+        for item in fields
     }
 
 

@@ -71,11 +71,11 @@ def written(folder, values):
 )
 def test_a_summary_comes_back_as_it_was_written(tmp_path, task, kind):
     values = summary_values(task=task, sites={"a": {"num_samples": 3, "own": [1, 2]}}, rounds=[{}], added={"x": None})
-    found = read_summary_file(written(tmp_path, values))
-    assert type(found) is kind
-    assert found.plain() == values
-    assert found.sites["a"].extra == {"own": [1, 2]}
-    assert found.extra == {"added": {"x": None}}
+    result = read_summary_file(written(tmp_path, values))
+    assert type(result) is kind
+    assert result.plain() == values
+    assert result.sites["a"].extra == {"own": [1, 2]}
+    assert result.extra == {"added": {"x": None}}
 
 
 def test_files_from_before_there_was_a_version_are_of_the_first(tmp_path):
@@ -108,11 +108,11 @@ def test_what_is_no_mapping_is_no_summary(tmp_path, values):
 
 def test_records_of_both_tasks_come_back(tmp_path):
     records = [record(1, dice=0.5, sites={"a": report(noise=1)}), record(2, f1=0.25, confusion=[[1, 2], [0, 3]])]
-    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(one.plain()) + "\n" for one in records))
-    found = read_metrics_file(tmp_path / "metrics.jsonl")
-    assert found == records
-    assert [type(one) for one in found] == [SegmentationRecord, ClassificationRecord]
-    assert [one.main_score for one in found] == [0.5, 0.25]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(item.plain()) + "\n" for item in records))
+    result = read_metrics_file(tmp_path / "metrics.jsonl")
+    assert result == records
+    assert [type(item) for item in result] == [SegmentationRecord, ClassificationRecord]
+    assert [item.main_score for item in result] == [0.5, 0.25]
 
 
 def test_a_line_that_is_no_record_is_named(tmp_path):

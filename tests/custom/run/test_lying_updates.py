@@ -99,18 +99,18 @@ def test_a_liar_moves_every_part_by_its_fraction_of_the_others_length_at_most(at
     """With the weights of the honest sites unchanged: one that claims no more than they do, and one that does."""
     model, num_samples = lie(attack)
     still = averaged(REFERENCE, tmp_path, num_samples)
-    found = averaged(model, tmp_path, num_samples)
+    result = averaged(model, tmp_path, num_samples)
     share = BOUNDS["max_share"] if attack == "samples" else 1 / len(SITES)
     for part in PARTS:
-        assert length(found, still, part) <= share * BOUNDS["max_update_ratio"] * LENGTH * (1 + 1e-4), part
+        assert length(result, still, part) <= share * BOUNDS["max_update_ratio"] * LENGTH * (1 + 1e-4), part
 
 
 @pytest.mark.parametrize("attack", [*ATTACKS, "statistics"])
 @pytest.mark.parametrize("rule", ["trimmed_mean", "median", "multi_krum"])
 def test_with_a_robust_rule_nothing_goes_beyond_the_honest_models(rule: str, attack: str, tmp_path: Path) -> None:
     model, num_samples = lie(attack)
-    found = averaged(model, tmp_path, num_samples, aggregation={"rule": rule})
-    for name, tensor in found.items():
+    result = averaged(model, tmp_path, num_samples, aggregation={"rule": rule})
+    for name, tensor in result.items():
         if tensor.is_floating_point():
             # With false statistics it is honest in the rest.
             lies = attack != "statistics" or part_of(name) is None
@@ -121,8 +121,8 @@ def test_with_a_robust_rule_nothing_goes_beyond_the_honest_models(rule: str, att
 
 
 def test_honest_models_of_one_length_are_left_as_they_are(tmp_path: Path) -> None:
-    found = averaged(HONEST[LIAR], tmp_path)
-    for name in found:
+    result = averaged(HONEST[LIAR], tmp_path)
+    for name in result:
         if part_of(name):
             mean = torch.stack([params[name] for params in HONEST.values()]).mean(dim=0)
-            torch.testing.assert_close(found[name], mean, rtol=1e-4, atol=1e-6)
+            torch.testing.assert_close(result[name], mean, rtol=1e-4, atol=1e-6)

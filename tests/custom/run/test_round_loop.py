@@ -60,8 +60,8 @@ class Bright(nn.Module):
         nn.init.zeros_(self.stem.weight)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        found = self.stem.weight.view(1, 1, 1, 1) * images
-        return torch.cat((torch.zeros_like(found), found), dim=1)
+        result = self.stem.weight.view(1, 1, 1, 1) * images
+        return torch.cat((torch.zeros_like(result), result), dim=1)
 
 
 class Recorded(ServerMethod):
@@ -163,8 +163,8 @@ class Run:
 
     @property
     def summary(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / "run" / SUMMARY_FILE).read_text(encoding="utf-8"))
-        return found
+        result: dict[str, Any] = json.loads((self.folder / "run" / SUMMARY_FILE).read_text(encoding="utf-8"))
+        return result
 
 
 @pytest.fixture(autouse=True)
@@ -429,10 +429,10 @@ def asked(run: Run, task: str, **claims: int) -> dict[str, int]:
         site: StepSite(site, scores=SCORES | {"num_samples": claim}, answers={MEASURE: {"num_samples": claim}})
         for site, claim in claims.items()
     }
-    found: dict[str, dict[str, Any]] = {}
-    run.method.before = lambda this_round: found.update(this_round.ask(task))
+    result: dict[str, dict[str, Any]] = {}
+    run.method.before = lambda this_round: result.update(this_round.ask(task))
     run.begin()
-    return {site: answer["num_samples"] for site, answer in found.items()}
+    return {site: answer["num_samples"] for site, answer in result.items()}
 
 
 def test_validation_cases_count_up_to_the_limit_and_may_be_none(tmp_path: Path) -> None:
@@ -477,24 +477,24 @@ def measured(site: str, **changes: Any) -> StepSite:
 
 
 def answers_of(tmp_path: Path, link: MemoryLink, sites: Iterable[str] | None = None) -> tuple[Run, dict[str, Any]]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     run = Run(tmp_path, link, rounds=1)
-    run.method.before = lambda this_round: found.update(this_round.ask(MEASURE, None if sites is None else set(sites)))
-    return run.begin(), found
+    run.method.before = lambda this_round: result.update(this_round.ask(MEASURE, None if sites is None else set(sites)))
+    return run.begin(), result
 
 
 def test_answers_hold_registered_fields_by_the_sites_names(tmp_path: Path) -> None:
     link = link_of(measured("b", file_names=["x.png"]), measured("a"))
-    run, found = answers_of(tmp_path, link)
-    assert found == {site: {"num_samples": 10, "contrast": [0.5], "num_measured": [4]} for site in ("a", "b")}
-    assert list(found) == ["a", "b"]
+    run, result = answers_of(tmp_path, link)
+    assert result == {site: {"num_samples": 10, "contrast": [0.5], "num_measured": [4]} for site in ("a", "b")}
+    assert list(result) == ["a", "b"]
     assert link.tasks()[:2] == [(MEASURE, 1), ("train", 1)]
     assert run.records[0]["refused"] == {}
 
 
 def test_named_sites_alone_are_asked(tmp_path: Path) -> None:
-    _, found = answers_of(tmp_path, link_of(measured("a"), measured("b")), ["b", "gone"])
-    assert list(found) == ["b"]
+    _, result = answers_of(tmp_path, link_of(measured("a"), measured("b")), ["b", "gone"])
+    assert list(result) == ["b"]
 
 
 def test_a_message_of_a_sites_own_goes_to_it_alone(tmp_path: Path) -> None:
@@ -531,8 +531,8 @@ def test_an_answer_that_cannot_be_used_is_refused_by_name(
 ) -> None:
     link = link_of(measured("a"))
     link.there["b"] = lambda request: bad(request) if request.task == MEASURE else StepSite("b")(request)
-    run, found = answers_of(tmp_path, link)
-    assert list(found) == ["a"]
+    run, result = answers_of(tmp_path, link)
+    assert list(result) == ["a"]
     assert run.records[0]["refused"] == {"b": reason}
     assert list(run.records[0]["sites"]) == ["a", "b"], "it may train all the same"
 
@@ -544,8 +544,8 @@ def test_a_second_answer_to_a_question_is_refused_and_the_first_counts(tmp_path:
         if request.task == MEASURE
         else StepSite("a")(request)
     )
-    run, found = answers_of(tmp_path, link)
-    assert found["a"]["contrast"] == [0.5]
+    run, result = answers_of(tmp_path, link)
+    assert result["a"]["contrast"] == [0.5]
     assert run.records[0]["refused"] == {"a": "it is a second answer to 'measure'"}
 
 
@@ -554,10 +554,10 @@ def test_an_answer_without_a_number_of_samples_stays_as_it_is(tmp_path: Path) ->
     link = link_of(StepSite("a", answers={MEASURE: {"is_sharp": True}}))
     run = Run(tmp_path, link, rounds=1)
     run.course = RoundLoop(run.settings, run.method, OutboundRegistry([flag]), link)
-    found: dict[str, Any] = {}
-    run.method.before = lambda this_round: found.update(this_round.ask(MEASURE))
+    result: dict[str, Any] = {}
+    run.method.before = lambda this_round: result.update(this_round.ask(MEASURE))
     run.begin()
-    assert found == {"a": {"is_sharp": True}}
+    assert result == {"a": {"is_sharp": True}}
 
 
 # --- weights
@@ -782,8 +782,8 @@ def test_a_run_that_goes_on_has_the_same_bits_with_every_rule(
     first = Run(tmp_path / "first", link_of(*five_sites()), rounds=2, **settings).begin()
     later = Run(tmp_path / "later", link_of(*five_sites()[::-1]), rounds=3, **settings)
     later.begin(state=first.folder / "run" / STATE_FILE)
-    expected, found = whole.course.state.params, later.course.state.params
-    assert all(torch.equal(expected[name], found[name]) for name in expected)
+    expected, result = whole.course.state.params, later.course.state.params
+    assert all(torch.equal(expected[name], result[name]) for name in expected)
     assert not (later.folder / "run" / WAITING_FOLDER).exists()
 
 

@@ -35,8 +35,8 @@ def test_only_weights_of_fewer_than_one_and_a_half_sites_are_nearly_one_sites(
 ) -> None:
     weights = weights_of(*values)
     assert weights.fewest_effective_sites == pytest.approx(effective)
-    found = dominant_site(weights)
-    assert (None if found is None else found.plain()) == dominant
+    result = dominant_site(weights)
+    assert (None if result is None else result.plain()) == dominant
 
 
 def test_it_is_said_by_name_and_numbers() -> None:

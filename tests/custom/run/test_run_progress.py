@@ -95,7 +95,7 @@ def test_what_is_kept_are_steps_and_not_each_answer(tracker: ProgressTracker, ke
         tracker.answer(site)
     tracker.finish_round([of_round(1, 3, 0.5)])
     tracker.end(Phase.FAILED, Failure.DATA)
-    assert [one.phase for one in kept] == [Phase.COMPUTING, Phase.WAITING, Phase.WAITING, Phase.FAILED]
+    assert [item.phase for item in kept] == [Phase.COMPUTING, Phase.WAITING, Phase.WAITING, Phase.FAILED]
     assert (kept[-1].failure, kept[-1].finished_rounds, kept[-1].score) == (Failure.DATA, 1, 0.5)
 
 

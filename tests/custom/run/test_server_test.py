@@ -47,8 +47,8 @@ class ThreeClasses(Threshold):
     """The same, with logits of two classes that it never finds."""
 
     def forward(self, images):
-        found = super().forward(images)
-        return torch.cat((found, torch.full_like(found, -1e6)), dim=1)
+        result = super().forward(images)
+        return torch.cat((result, torch.full_like(result, -1e6)), dim=1)
 
 
 @pytest.fixture(autouse=True)
@@ -92,8 +92,8 @@ def test_score_is_the_evaluation_by_hand(with_test_set):
         "num_cases": 3,
         "num_annotated_per_class": [3],
     }
-    found, truth = data.images[:, 0].numpy() < -0.75, data.labels.numpy() == 1
-    dice = [2 * (a & b).sum() / (a.sum() + b.sum()) for a, b in zip(found, truth, strict=True)]
+    result, truth = data.images[:, 0].numpy() < -0.75, data.labels.numpy() == 1
+    dice = [2 * (a & b).sum() / (a.sum() + b.sum()) for a, b in zip(result, truth, strict=True)]
     assert scores.dice == pytest.approx(np.mean(dice))
     assert 0.0 < scores.dice < 1.0
 

@@ -135,8 +135,10 @@ def test_file_holds_the_summary_as_json(tmp_path):
     file = tmp_path / "summary.json"
     write_summary(file, summary_record(make_state(HISTORY[:1]), {}))
     write_summary(file, summary_record(make_state(HISTORY), {"weights": {"sites": ("site-1",)}}))
-    found = json.loads(file.read_text(encoding="utf-8"), parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
-    assert found == summarize(make_state(HISTORY), {"weights": {"sites": ["site-1"]}})
+    result = json.loads(
+        file.read_text(encoding="utf-8"), parse_constant=lambda text: pytest.fail(f"{text} is not JSON")
+    )
+    assert result == summarize(make_state(HISTORY), {"weights": {"sites": ["site-1"]}})
     assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
 
 

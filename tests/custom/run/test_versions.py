@@ -6,9 +6,9 @@ from fedannot.custom.run.versions import installed_versions, source_commit
 
 
 def test_versions_are_those_that_are_installed() -> None:
-    found = installed_versions()
-    assert found["torch"] == version("torch")
-    assert found["fedannot"] == version("fedannot")
+    result = installed_versions()
+    assert result["torch"] == version("torch")
+    assert result["fedannot"] == version("fedannot")
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -33,9 +33,9 @@ def test_the_commit_is_that_of_the_repository_that_the_file_lies_in(tmp_path: Pa
     git(tmp_path / "tree", "commit", "-q", "-m", "first")
     link = tmp_path / "installed.py"
     link.symlink_to(file)
-    found = source_commit.__wrapped__(link)
-    assert found is not None
-    assert (found.commit, found.is_changed) == (git(tmp_path / "tree", "rev-parse", "HEAD"), False)
+    result = source_commit.__wrapped__(link)
+    assert result is not None
+    assert (result.commit, result.is_changed) == (git(tmp_path / "tree", "rev-parse", "HEAD"), False)
     file.write_text("second", encoding="utf-8")
     changed = source_commit.__wrapped__(file)
     assert changed is not None

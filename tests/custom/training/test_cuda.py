@@ -129,12 +129,12 @@ def test_batches_are_the_same_from_the_gpu_and_from_main_memory(monkeypatch, sha
         return SampleBatches(images, labels, 4, torch.device(device), with_places=True)
 
     on_cpu, on_gpu = (list(source(device).epoch(torch.Generator().manual_seed(3))) for device in ("cpu", "cuda"))
-    for expected, found in zip(on_cpu, on_gpu, strict=True):
+    for expected, result in zip(on_cpu, on_gpu, strict=True):
         for name in ("images", "labels", "places"):
-            assert getattr(found, name).device.type == "cuda"
-            assert torch.equal(getattr(expected, name), getattr(found, name).cpu())
-        assert found.samples.device.type == "cpu"
-        assert torch.equal(expected.samples, found.samples)
+            assert getattr(result, name).device.type == "cuda"
+            assert torch.equal(getattr(expected, name), getattr(result, name).cpu())
+        assert result.samples.device.type == "cpu"
+        assert torch.equal(expected.samples, result.samples)
 
 
 def test_volumes_on_the_gpu():

@@ -15,20 +15,20 @@ STEP = Step(number=0, epoch=0, epochs=1)
 def test_what_is_annotated_by_hand():
     """Two classes with probabilities 0.5 and 0.3, of which 0.4 and all are annotated."""
     logits = torch.tensor([0.2, 0.5, 0.3]).log().view(1, 3, 1, 1)
-    found = annotated_log_probabilities(logits, torch.tensor([[0.4, 1.0]])).exp().flatten()
-    assert found.tolist() == pytest.approx([0.2 + 0.6 * 0.5, 0.4 * 0.5, 0.3])
+    result = annotated_log_probabilities(logits, torch.tensor([[0.4, 1.0]])).exp().flatten()
+    assert result.tolist() == pytest.approx([0.2 + 0.6 * 0.5, 0.4 * 0.5, 0.3])
 
 
 def test_complete_annotations_change_nothing():
     logits = torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(0))
-    found = annotated_log_probabilities(logits, torch.ones(2, 2))
-    torch.testing.assert_close(found, logits.log_softmax(dim=1))
+    result = annotated_log_probabilities(logits, torch.ones(2, 2))
+    torch.testing.assert_close(result, logits.log_softmax(dim=1))
 
 
 def test_images_have_fractions_of_their_own():
     logits = torch.zeros(2, 2, 1, 1)
-    found = annotated_log_probabilities(logits, torch.tensor([[1.0], [0.5]])).exp()[:, 1].flatten()
-    assert found.tolist() == pytest.approx([0.5, 0.25])
+    result = annotated_log_probabilities(logits, torch.tensor([[1.0], [0.5]])).exp()[:, 1].flatten()
+    assert result.tolist() == pytest.approx([0.5, 0.25])
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -47,7 +47,7 @@ def test_the_network_learns_what_is_there_and_not_what_is_annotated():
     Without the correction it has it at 0.3, and half as a threshold would find none of them.
     """
     labels = (torch.arange(100) < 30).long().view(1, 1, 10, 10)
-    found = {}
+    result = {}
     for share in (0.3, None):
         logit = torch.zeros((), requires_grad=True)
         optimizer = torch.optim.Adam([logit], lr=0.1)
@@ -63,6 +63,6 @@ def test_the_network_learns_what_is_there_and_not_what_is_annotated():
             batch = Batch(torch.zeros(1, 1, 10, 10), labels, torch.tensor([1]))
             objective(network, batch, STEP).backward()  # type: ignore[arg-type]
             optimizer.step()
-        found[share] = float(logit.detach().sigmoid())
-    assert found[0.3] > 0.97
-    assert found[None] == pytest.approx(0.3, abs=0.01)
+        result[share] = float(logit.detach().sigmoid())
+    assert result[0.3] > 0.97
+    assert result[None] == pytest.approx(0.3, abs=0.01)

@@ -36,9 +36,9 @@ CASES = [
 
 @pytest.mark.parametrize(("training", "kind", "options"), CASES)
 def test_both_tasks_have_both_optimizers(training, kind, options):
-    found = after_steps(lambda network: build_optimizer(network, training, 0.1))
+    result = after_steps(lambda network: build_optimizer(network, training, 0.1))
     expected = after_steps(lambda network: kind(network.parameters(), lr=0.1, **options))
-    assert all(map(torch.equal, found, expected))
+    assert all(map(torch.equal, result, expected))
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])

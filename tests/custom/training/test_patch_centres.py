@@ -15,31 +15,31 @@ CPU = torch.device("cpu")
 
 def classes_at_centres(cases, count, patch=(3, 3, 3)):
     """How often each class lies at the centre of a patch, in some epochs of one patch for each volume."""
-    found = Counter()
+    result = Counter()
     batches = PatchBatches(cases, patch, 1, 8, CPU)
     for epoch in epochs(batches, count):
         for batch in epoch:
-            found.update(batch.labels[:, 0, 1, 1, 1].tolist())
-    return found
+            result.update(batch.labels[:, 0, 1, 1, 1].tolist())
+    return result
 
 
 def test_half_of_the_patches_are_centred_on_objects_however_small():
     label = torch.zeros(20, 20, 20)
     label[10, 10, 10] = 1
-    found = classes_at_centres([make_volume(label)], 400)
+    result = classes_at_centres([make_volume(label)], 400)
     # Four standard deviations of 400 tosses of a coin are 40.
-    assert abs(found[1] - 200) < 40
-    assert found[0] + found[1] == 400
+    assert abs(result[1] - 200) < 40
+    assert result[0] + result[1] == 400
 
 
 def test_classes_are_as_likely_as_each_other_however_large():
     label = torch.zeros(20, 20, 20)
     label[2:18, 2:18, 2:18] = 1
     label[10, 10, 10] = 3
-    found = classes_at_centres([make_volume(label)], 800)
-    assert set(found) == {0, 1, 3}
-    assert abs(found[1] - 200) < 50
-    assert abs(found[3] - 200) < 50
+    result = classes_at_centres([make_volume(label)], 800)
+    assert set(result) == {0, 1, 3}
+    assert abs(result[1] - 200) < 50
+    assert abs(result[3] - 200) < 50
 
 
 @pytest.mark.parametrize("value", [0, 2])
@@ -66,11 +66,11 @@ def test_no_patch_is_centred_on_ignored_voxels():
     label[:2] = 0
     label[19, 3, 3] = 1
     label[19, 15:18, 15] = 2
-    found = classes_at_centres([make_volume(torch.nn.functional.pad(label, [1] * 6, value=IGNORED_LABEL))], 800)
-    assert set(found) == {0, 1, 2}
+    result = classes_at_centres([make_volume(torch.nn.functional.pad(label, [1] * 6, value=IGNORED_LABEL))], 800)
+    assert set(result) == {0, 1, 2}
     # Half on the background, a quarter on each class; four standard deviations are 57 and 49.
-    assert abs(found[0] - 400) < 57
-    assert abs(found[1] - 200) < 49
+    assert abs(result[0] - 400) < 57
+    assert abs(result[1] - 200) < 49
 
 
 def test_patches_of_a_volume_with_ignored_voxels_are_those_with_background_there():

@@ -45,9 +45,9 @@ def test_slices_by_hand(annotated, stride, share, expected):
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.6])
 @pytest.mark.parametrize("count", [3, 10, 57])
 def test_the_share_is_kept_and_spread_evenly(share, count):
-    found = chosen("." * count, share=share)
-    assert len(found) == max(round(share * count), 1)
-    steps = np.diff(found)
+    result = chosen("." * count, share=share)
+    assert len(result) == max(round(share * count), 1)
+    steps = np.diff(result)
     assert np.ptp(steps) <= 1 if len(steps) else True
 
 

@@ -126,7 +126,7 @@ def test_a_landmark_lies_where_its_millimetres_say(tmp_path, name, orientation):
     position = apply_affine(affine, landmark)
     pipeline = VolumePipeline(labels={0: 0}, orientation=orientation, window=(0, 1))
     samples = pipeline({"image": write(tmp_path / "i.nii.gz", image, affine)})
-    (found,) = np.argwhere(samples.image[0, 0].numpy() == 1)
+    (result,) = np.argwhere(samples.image[0, 0].numpy() == 1)
     # Letter by letter: its world axis, the file's axis along it, and the number of steps from the end where it starts.
     expected = []
     for letter in orientation:
@@ -135,7 +135,7 @@ def test_a_landmark_lies_where_its_millimetres_say(tmp_path, name, orientation):
         axis = int(np.abs(affine[world, :3] / np.linalg.norm(affine[:3, :3], axis=0)).argmax())
         grows = np.sign(affine[world, axis]) == sign
         expected.append(landmark[axis] if grows else SHAPE[axis] - 1 - landmark[axis])
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(result, expected)
     if name in ("anisotropic", "flipped", "permuted"):
         # And from the millimetres alone: the distance from the volume's lowest or highest corner.
         corners = apply_affine(affine, np.array(np.meshgrid(*[(0, n - 1) for n in SHAPE])).reshape(3, -1).T)
@@ -143,7 +143,7 @@ def test_a_landmark_lies_where_its_millimetres_say(tmp_path, name, orientation):
             world = next(i for i, pair in enumerate(("LR", "PA", "IS")) if letter in pair)
             end = corners[:, world].min() if letter in "RAS" else corners[:, world].max()
             steps = abs(position[world] - end) / samples.spacing[axis]
-            assert steps == pytest.approx(found[axis], abs=1e-4)
+            assert steps == pytest.approx(result[axis], abs=1e-4)
 
 
 def test_a_landmark_in_ras_and_lps_by_hand(tmp_path):
@@ -185,8 +185,8 @@ def test_resampled_spacing_and_extent_by_closed_form(tmp_path, affine, slice_axi
     assert samples.spacing == pytest.approx(wanted[: 3 if slice_axis is None else 2], rel=1e-4)
     axes = nibabel.io_orientation(affine)[:, 0].argsort()
     extents = [(shape[axis] - 1) * steps[axis] / step + 1 for axis, step in zip(axes, wanted, strict=True)]
-    found = samples.image.shape[2:] if slice_axis is None else (*samples.image.shape[2:], len(samples.image))
-    np.testing.assert_allclose(found, extents, atol=1)
+    result = samples.image.shape[2:] if slice_axis is None else (*samples.image.shape[2:], len(samples.image))
+    np.testing.assert_allclose(result, extents, atol=1)
 
 
 def test_a_ramp_stays_a_ramp_when_it_is_resampled(tmp_path):
@@ -217,8 +217,8 @@ def test_a_resampled_blob_comes_back_in_the_file_s_geometry(tmp_path, affine, sp
     np.testing.assert_array_equal(restored.affine, nibabel.load(case["image"]).affine)
     # Nothing between background and class 2.
     assert np.unique(restored.voxels).tolist() == [0, 2]
-    found = restored.voxels == 2
-    dice = 2 * (found & blob).sum() / (found.sum() + blob.sum())
+    result = restored.voxels == 2
+    dice = 2 * (result & blob).sum() / (result.sum() + blob.sum())
     assert dice > 0.93
 
 
@@ -402,8 +402,8 @@ def test_a_fitted_blob_comes_back_in_the_file_s_geometry(tmp_path, affine, slice
     restored = pipeline.reassemble(case["image"], samples.label)
     np.testing.assert_array_equal(restored.affine, nibabel.load(case["image"]).affine)
     assert np.unique(restored.voxels).tolist() == [0, 2]
-    found = restored.voxels == 2
-    assert 2 * (found & blob).sum() / (found.sum() + blob.sum()) > 0.9
+    result = restored.voxels == 2
+    assert 2 * (result & blob).sum() / (result.sum() + blob.sum()) > 0.9
 
 
 @pytest.mark.parametrize("fit", ["resize", "pad"])
@@ -438,7 +438,7 @@ def test_millimetres_in_a_fitted_volume_are_those_of_its_spacing(tmp_path, fit, 
     image = np.ascontiguousarray(np.moveaxis(millimetres, -1, axis)).astype("f4")
     file = write(tmp_path / "i.nii", image, np.diag([*steps, 1.0]))
     samples = VolumePipeline(labels={0: 0}, size=(20, 24), fit=fit, slice_axis=2, window=(0, 100))({"image": file})
-    found = np.diff(samples.image[0, 0].numpy() * 100, axis=axis)
+    result = np.diff(samples.image[0, 0].numpy() * 100, axis=axis)
     # At the border, where the filter is cut off, and in the padding it is less.
-    np.testing.assert_allclose(found[6:-6, 6:-6], samples.spacing[axis], rtol=0.1)
-    assert found[6:-6, 6:-6].mean() == pytest.approx(samples.spacing[axis], rel=0.02)
+    np.testing.assert_allclose(result[6:-6, 6:-6], samples.spacing[axis], rtol=0.1)
+    assert result[6:-6, 6:-6].mean() == pytest.approx(samples.spacing[axis], rel=0.02)

@@ -72,7 +72,7 @@ def test_text_that_is_no_noise(text):
 
 def test_a_pattern_names_the_noise_of_each_site():
     noise = ClassNoise.parse_sites("0-S40-P20-C20")
-    assert [(one.kind, one.rate) for one in noise[1:]] == [("symmetric", 0.4), ("pairflip", 0.2), ("clinical", 0.2)]
+    assert [(item.kind, item.rate) for item in noise[1:]] == [("symmetric", 0.4), ("pairflip", 0.2), ("clinical", 0.2)]
     assert noise[0].rate == 0
     assert "-".join(map(str, noise)) == "0-S40-P20-C20"
 

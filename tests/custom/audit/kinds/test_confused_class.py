@@ -30,31 +30,31 @@ def case(annotation):
 
 
 def test_the_score_is_the_other_class_beside_the_given_one():
-    found, typical = measured(Confused(), [case(squares(2, 2))])
-    wrong = next(one for one in found[0] if one.place.start[0] < 10)
+    result, typical = measured(Confused(), [case(squares(2, 2))])
+    wrong = next(item for item in result[0] if item.place.start[0] < 10)
     assert wrong.labels == (2, 1)
     assert Confused().score(wrong, typical) == pytest.approx(0.7 / 0.9)
 
 
 def test_the_right_class_is_not_suspect():
-    found, typical = measured(Confused(), [case(squares(1, 2))])
-    scores = [Confused().score(one, typical) for one in found[0]]
+    result, typical = measured(Confused(), [case(squares(1, 2))])
+    scores = [Confused().score(item, typical) for item in result[0]]
     assert scores == [pytest.approx(0.2 / 0.9)] * 2
     assert max(scores) < Confused.threshold
 
 
 def test_a_confused_object_is_neither_missing_nor_spurious():
     wrong = case(squares(2, 2))
-    found, typical = measured(Missing(), [wrong])
-    assert max((Missing().score(one, typical) for one in found[0]), default=0.0) == 0.0
-    found, typical = measured(Spurious(), [wrong])
-    assert max(Spurious().score(one, typical) for one in found[0]) < 0.1
+    result, typical = measured(Missing(), [wrong])
+    assert max((Missing().score(item, typical) for item in result[0]), default=0.0) == 0.0
+    result, typical = measured(Spurious(), [wrong])
+    assert max(Spurious().score(item, typical) for item in result[0]) < 0.1
 
 
 def test_the_suggestion_gives_it_the_other_class():
     wrong = case(squares(2, 2))
-    found, typical = measured(Confused(), [wrong])
-    one = next(one for one in found[0] if one.place.start[0] < 10)
+    result, typical = measured(Confused(), [wrong])
+    one = next(item for item in result[0] if item.place.start[0] < 10)
     whole = wrong.annotation.copy()
     one.place.of(whole)[...] = Confused().suggestion(one, typical, CaseMasks(wrong.annotation, wrong.predicted))
     assert np.array_equal(whole, squares(1, 2))

@@ -21,28 +21,28 @@ def site(missing_small, missing_large):
 
 def test_the_share_is_that_of_what_is_expected_among_all():
     # 10 times 1/4 beside 10 annotated ones.
-    share = missing_share([one for one in site(0.25, 0.0) if one[0].size == 0.5])
+    share = missing_share([item for item in site(0.25, 0.0) if item[0].size == 0.5])
     assert share.value == pytest.approx(0.2)
     assert share.low == pytest.approx(share.high) == pytest.approx(0.2)
     assert missing_share([]) is None
 
 
 def test_small_lesions_are_reported_apart():
-    found = left_out(site(0.25, 0.01), "lesion")
-    assert found.numbers == {
+    result = left_out(site(0.25, 0.01), "lesion")
+    assert result.numbers == {
         "share": pytest.approx(0.2),
         "low": pytest.approx(0.2),
         "high": pytest.approx(0.2),
         "limit": pytest.approx(2.25, abs=0.05),
         "larger": pytest.approx(0.01, abs=0.001),
     }
-    assert found.names == {"class": "lesion", "unit": "ml"}
+    assert result.names == {"class": "lesion", "unit": "ml"}
 
 
 def test_where_all_are_missing_alike_all_are_said():
-    found = left_out(site(0.9, 0.9), "lesion")
+    result = left_out(site(0.9, 0.9), "lesion")
     # 0.9 beside each annotated one.
-    assert found.numbers == {name: pytest.approx(0.9 / 1.9) for name in ("share", "low", "high")}
+    assert result.numbers == {name: pytest.approx(0.9 / 1.9) for name in ("share", "low", "high")}
 
 
 @pytest.mark.parametrize("objects", [site(0.05, 0.05), site(0.9, 0.9)[:8]], ids=["little missing", "two patients"])

@@ -11,9 +11,9 @@ TWO = (((20, 20), 8), ((46, 46), 7))
 
 
 def test_a_disc_left_out_is_the_first_finding():
-    found = scores(Missing(), [*site(), examined(drawn(TWO[0]), seen(*TWO), index=12)])
-    assert np.argmax(found) == 12
-    assert found[12] > Missing.threshold > max(found[:12])
+    result = scores(Missing(), [*site(), examined(drawn(TWO[0]), seen(*TWO), index=12)])
+    assert np.argmax(result) == 12
+    assert result[12] > Missing.threshold > max(result[:12])
 
 
 def test_what_is_annotated_is_not_missing():
@@ -23,8 +23,8 @@ def test_what_is_annotated_is_not_missing():
 def test_objects_of_less_than_five_pixels_are_not_looked_for():
     small = seen(((20, 20), 8), ((46, 46), 0.9), softness=0.1)
     assert (small > 0.5).sum() - (drawn(((20, 20), 8)) > 0).sum() < 5
-    found, _ = measured(Missing(), [examined(drawn(((20, 20), 8)), small)])
-    assert len(found[0]) == 1
+    result, _ = measured(Missing(), [examined(drawn(((20, 20), 8)), small)])
+    assert len(result[0]) == 1
 
 
 def test_a_larger_and_surer_object_is_more_suspect():
@@ -32,10 +32,10 @@ def test_a_larger_and_surer_object_is_more_suspect():
     faint = seen(((20, 20), 8)) + 0.6 * seen(((46, 46), 3))
     confident = seen(((20, 20), 8), ((46, 46), 7))
     given = drawn(((20, 20), 8))
-    found = scores(
+    result = scores(
         Missing(), [*cases, examined(given, np.clip(faint, 0, 1), index=12), examined(given, confident, index=13)]
     )
-    assert found[13] > found[12]
+    assert result[13] > result[12]
 
 
 def test_a_case_scores_the_probability_that_any_object_is_missing():
@@ -44,8 +44,8 @@ def test_a_case_scores_the_probability_that_any_object_is_missing():
 
 def test_the_suggestion_adds_the_object():
     case = examined(drawn(TWO[0]), seen(*TWO), index=12)
-    found, typical = measured(Missing(), [*site(), case])
-    one = next(one for one in found[12] if Missing().score(one, typical) > 0)
+    result, typical = measured(Missing(), [*site(), case])
+    one = next(item for item in result[12] if Missing().score(item, typical) > 0)
     whole = case.annotation.copy()
     one.place.of(whole)[...] = Missing().suggestion(one, typical, CaseMasks(case.annotation, case.predicted))
     assert np.array_equal(whole, case.predicted | case.annotation)

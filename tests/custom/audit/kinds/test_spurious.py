@@ -11,10 +11,10 @@ REAL, NONE = ((20, 20), 8), ((46, 46), 6)
 
 
 def test_a_disc_where_none_is_is_the_first_finding():
-    found = scores(Spurious(), [*site(), examined(drawn(REAL, NONE), seen(REAL), index=12)])
-    assert np.argmax(found) == 12
-    assert found[12] > Spurious.threshold
-    assert max(found[:12]) < 0.5
+    result = scores(Spurious(), [*site(), examined(drawn(REAL, NONE), seen(REAL), index=12)])
+    assert np.argmax(result) == 12
+    assert result[12] > Spurious.threshold
+    assert max(result[:12]) < 0.5
 
 
 def test_the_score_is_one_less_the_mean_probability():
@@ -35,8 +35,8 @@ def test_an_object_that_is_predicted_too_counts_by_half():
 
 def test_the_suggestion_leaves_it_out():
     case = examined(drawn(REAL, NONE), seen(REAL))
-    found, typical = measured(Spurious(), [case])
+    result, typical = measured(Spurious(), [case])
     whole = case.annotation.copy()
-    one = max(found[0], key=lambda one: Spurious().score(one, typical))
+    one = max(result[0], key=lambda one: Spurious().score(one, typical))
     one.place.of(whole)[...] = Spurious().suggestion(one, typical, CaseMasks(case.annotation, case.predicted))
     assert np.array_equal(whole[0], drawn(REAL))

@@ -19,9 +19,9 @@ def test_a_shifted_annotation_is_found_and_moved_back():
     cases = site()
     right = drawn(((30, 30), 9))
     cases.append(examined(np.roll(right, (8, -5), (0, 1)), seen(((30, 30), 9)), index=12))
-    found = scores(Misaligned(), cases)
-    assert np.argmax(found) == 12
-    assert found[12] > Misaligned.threshold > max(found[:12])
+    result = scores(Misaligned(), cases)
+    assert np.argmax(result) == 12
+    assert result[12] > Misaligned.threshold > max(result[:12])
     suspicions, typical = measured(Misaligned(), cases)
     movement = suspicions[12][0].features.movement
     assert movement.steps == (-8, 5)
@@ -34,9 +34,9 @@ def test_a_shifted_annotation_is_found_and_moved_back():
 def test_confused_annotations_of_two_cases_are_wrong_pairs():
     cases = site()
     cases[3], cases[7] = cases[3].with_annotation(cases[7].annotation), cases[7].with_annotation(cases[3].annotation)
-    found = np.array(scores(WrongPair(), cases))
-    assert set(np.argsort(-found)[:2]) == {3, 7}
-    assert found[[3, 7]].min() > WrongPair.threshold > np.delete(found, [3, 7]).max()
+    result = np.array(scores(WrongPair(), cases))
+    assert set(np.argsort(-result)[:2]) == {3, 7}
+    assert result[[3, 7]].min() > WrongPair.threshold > np.delete(result, [3, 7]).max()
 
 
 def test_where_the_model_sees_nothing_no_annotation_is_another_images():
@@ -66,9 +66,9 @@ def test_containment_is_the_fraction_of_the_smaller(one, other, share):
 def test_one_image_annotated_in_two_ways_is_found_in_both_cases():
     cases = site()
     copy = examined(drawn(((10, 10), 5)), np.asarray(cases[0].probabilities[0, 1]), index=12)
-    found = scores(EqualImages(), [*cases, copy])
-    assert found[0] == found[12] > EqualImages.threshold
-    assert max(found[1:12]) == 0.0
+    result = scores(EqualImages(), [*cases, copy])
+    assert result[0] == result[12] > EqualImages.threshold
+    assert max(result[1:12]) == 0.0
 
 
 def test_one_image_annotated_alike_twice_is_no_problem():
@@ -93,8 +93,8 @@ def test_a_speck_is_found_and_left_out():
     annotation[5, 5] = 1
     case = examined(annotation, seen(((30, 30), 14)), index=12)
     cases = [examined(drawn(((30, 30), 14)), seen(((30, 30), 14)), index=index) for index in range(12)]
-    found, typical = measured(Specks(), [*cases, case])
-    suspect = [one for one in found[12] if Specks().score(one, typical) >= Specks.threshold]
+    result, typical = measured(Specks(), [*cases, case])
+    suspect = [item for item in result[12] if Specks().score(item, typical) >= Specks.threshold]
     assert len(suspect) == 1
     whole = case.annotation.copy()
     suspect[0].place.of(whole)[...] = Specks().suggestion(
@@ -108,8 +108,8 @@ def test_a_piece_beside_its_object_is_no_speck():
     near, far = drawn(((30, 30), 14)), drawn(((30, 30), 14))
     near[30, 47], far[30, 60] = 1, 1
     cases = [examined(mask, seen(((30, 30), 14)), index=index) for index, mask in enumerate((near, far))]
-    found, _ = measured(Specks(), cases)
-    assert [len(of_case) for of_case in found] == [1, 2]
+    result, _ = measured(Specks(), cases)
+    assert [len(of_case) for of_case in result] == [1, 2]
 
 
 def test_a_slice_left_out_is_found_and_filled():
@@ -119,8 +119,8 @@ def test_a_slice_left_out_is_found_and_filled():
     given[4] = 0
     probabilities = np.stack([1 - whole, whole], axis=1).astype(np.float64)
     case = ExaminedCase(0, "volume", given, probabilities, np.zeros((9, 1, 20, 20)))
-    found, typical = measured(MissingSlice(), [case])
-    (one,) = [one for one in found[0] if MissingSlice().score(one, typical) >= MissingSlice.threshold]
+    result, typical = measured(MissingSlice(), [case])
+    (one,) = [item for item in result[0] if MissingSlice().score(item, typical) >= MissingSlice.threshold]
     assert one.place.sample == 4
     one.place.of(given)[...] = MissingSlice().suggestion(one, typical, CaseMasks(case.annotation, case.predicted))
     assert np.array_equal(given, whole)
@@ -133,6 +133,6 @@ def test_a_whole_volume_has_the_same_gap():
     given[..., 4] = 0
     probabilities = np.stack([1 - whole, whole])[None].astype(np.float64)
     case = ExaminedCase(0, "volume", given[None], probabilities, np.zeros((1, 1, 20, 20, 9)))
-    found, typical = measured(MissingSlice(), [case])
-    (one,) = [one for one in found[0] if MissingSlice().score(one, typical) >= MissingSlice.threshold]
+    result, typical = measured(MissingSlice(), [case])
+    (one,) = [item for item in result[0] if MissingSlice().score(item, typical) >= MissingSlice.threshold]
     assert (one.place.start, one.place.stop) == ((5, 5, 4), (15, 15, 5))

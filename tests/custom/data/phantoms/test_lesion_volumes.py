@@ -29,16 +29,16 @@ def federation(tmp_path_factory):
 
 def test_every_volume_keeps_its_fraction_of_whole_lesions(federation):
     for site, share in zip(("site-1", "site-2", "site-3"), SHARES, strict=True):
-        found = 0
+        result = 0
         for file in sorted((federation / site / "labels").iterdir()):
             given, complete = voxels(file), voxels(federation / site / "clean_labels" / file.name)
             lesions, count = label_lesions(complete)
             kept = [number for number in range(1, count + 1) if given[lesions == number].all()]
             assert len(kept) == num_kept(count, share)
             assert np.array_equal(given != 0, np.isin(lesions, kept))
-            found += len(kept)
+            result += len(kept)
         missing = read_manifest(federation / site).missing_lesions
-        assert (missing.completeness, missing.num_kept) == (share, found)
+        assert (missing.completeness, missing.num_kept) == (share, result)
 
 
 def test_overview_has_the_share_and_the_dice(federation):

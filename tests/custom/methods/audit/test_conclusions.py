@@ -39,11 +39,11 @@ def concluded(name, values):
 )
 def test_a_conclusion_has_the_figures_that_the_server_tells(name, class_name, unit):
     values = parameter(3.1, 2.1, status="confirmed")
-    found = concluded(name, values)
-    assert (str(found.parameter), found.class_name, found.unit) == (name, class_name, unit)
-    plain = found.model_dump(mode="json")
+    result = concluded(name, values)
+    assert (str(result.parameter), result.class_name, result.unit) == (name, class_name, unit)
+    plain = result.model_dump(mode="json")
     assert {key: plain[key] for key in values} == values
-    assert found.from_reference == (2.1, pytest.approx(1.6), pytest.approx(2.6))
+    assert result.from_reference == (2.1, pytest.approx(1.6), pytest.approx(2.6))
 
 
 @pytest.mark.parametrize(("share", "auroc"), [(0.3, 0.2), (0.9, None)])
@@ -54,8 +54,8 @@ def test_where_most_classes_are_confused_injected_errors_say_nothing(share, auro
     ]
     confused = parameter(share, share, half=0.05, status="confirmed")
     message = {"reference_levels": {}, "parameters": {"swapped 0": confused}}
-    found = with_conclusions(AUDIT.model_copy(update={"kinds": tuple(kinds)}), message)
-    assert [kind.auroc for kind in found.kinds] == [auroc, 0.2]
+    result = with_conclusions(AUDIT.model_copy(update={"kinds": tuple(kinds)}), message)
+    assert [kind.auroc for kind in result.kinds] == [auroc, 0.2]
 
 
 def test_what_is_confirmed_comes_first_and_reference_levels_are_named_by_class():
@@ -67,10 +67,14 @@ def test_what_is_confirmed_comes_first_and_reference_levels_are_named_by_class()
             "offset 2": parameter(3.0, 3.0, status="confirmed"),
         },
     }
-    found = with_conclusions(AUDIT, message)
-    assert [str(one.parameter) for one in found.conclusions] == ["offset 2", "offset 1", "missing 1"]
-    assert [one.status for one in found.conclusions] == [Status.CONFIRMED, Status.UNKNOWN, Status.NOT_SIGNIFICANT]
-    assert {name: level.kind for name, level in found.reference_levels.items()} == {
+    result = with_conclusions(AUDIT, message)
+    assert [str(conclusion.parameter) for conclusion in result.conclusions] == ["offset 2", "offset 1", "missing 1"]
+    assert [conclusion.status for conclusion in result.conclusions] == [
+        Status.CONFIRMED,
+        Status.UNKNOWN,
+        Status.NOT_SIGNIFICANT,
+    ]
+    assert {name: level.kind for name, level in result.reference_levels.items()} == {
         "lesion": "median",
         "organ": "edges",
     }

@@ -17,9 +17,9 @@ def test_every_model_has_its_own_rounds():
 
 @given(st.sets(st.text(min_size=1), min_size=2, max_size=30), st.integers(2, 5))
 def test_every_patient_is_predicted_once_and_parts_differ_by_one(units, folds):
-    found = parts(units, folds, seed=3, site="a")
-    assert set(found) == units
-    sizes = Counter(found.values())
+    result = parts(units, folds, seed=3, site="a")
+    assert set(result) == units
+    sizes = Counter(result.values())
     assert max(sizes.values()) - min(sizes.get(fold, 0) for fold in range(folds)) <= 1
 
 
@@ -30,8 +30,8 @@ def test_samples_of_a_patient_stay_together_in_whatever_order():
 
 def test_parts_hang_on_the_seed_and_the_site():
     units = [str(number) for number in range(40)]
-    found = [parts(units, 2, seed=seed, site=site) for seed, site in ((1, "a"), (1, "b"), (2, "a"))]
-    assert found[0] != found[1] != found[2] != found[0]
+    result = [parts(units, 2, seed=seed, site=site) for seed, site in ((1, "a"), (1, "b"), (2, "a"))]
+    assert result[0] != result[1] != result[2] != result[0]
 
 
 @pytest.mark.parametrize(("units", "folds"), [(["a", "a"], 2), (["a", "b", "c"], 1), ([], 3)])

@@ -76,7 +76,7 @@ def test_each_site_gets_its_own_instruction_after_the_last_round() -> None:
         "clean": "not_significant", "noisy": "confirmed", "strange": "unknown"
     }  # fmt: skip
     # Where look-alikes side with the labels the model may not know the images: it cannot be known.
-    assert [one["code"] for one in concluded["strange"]["evidence"]] == ["no_support"]
+    assert [item["code"] for item in concluded["strange"]["evidence"]] == ["no_support"]
     described = sites.server.describe(last)
     assert described["audit"] == {
         "kinds": {site: {"wrong_label": {"flagged": 0.25, "auroc": 0.95}} for site in LEVELS},

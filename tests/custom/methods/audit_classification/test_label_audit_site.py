@@ -76,8 +76,8 @@ def test_a_finding_has_the_same_name_in_a_repeated_audit(tmp_path: Path) -> None
     for repeat in ("one", "other"):
         site = HandmadeSite(tmp_path / repeat, DATA)
         method.answer(AUDIT_LABELS, network_of(), site.view(method, 2))
-        found = read_audit(site.run_folder / AUDIT_FOLDER).cases
-        names.append({case.image: one.id for case in found for one in case.findings})
+        result = read_audit(site.run_folder / AUDIT_FOLDER).cases
+        names.append({case.image: finding.id for case in result for finding in case.findings})
     assert names[0] == names[1]
     assert len(set(names[0].values())) == 12
 
@@ -116,7 +116,7 @@ def test_what_is_concluded_stands_beside_the_findings(tmp_path: Path) -> None:
     answer = method.answer(CONCLUDE, network_of(), site.view(method, 2, message))
     assert answer.fields == {"has_concluded": True}
     audit = read_audit(site.run_folder / AUDIT_FOLDER)
-    assert [(str(one.parameter), one.status, one.effect) for one in audit.conclusions] == [
+    assert [(str(conclusion.parameter), conclusion.status, conclusion.effect) for conclusion in audit.conclusions] == [
         ("labels 0", "confirmed", 0.2)
     ]
     assert sum(bool(case.findings) for case in audit.cases) == 12

@@ -34,25 +34,25 @@ UNITS = [str(index) for index in range(COUNT)]
 @pytest.mark.parametrize("wrong", [0.05, 0.2, 0.3])
 def test_two_classes_follow_bayes_rule(wrong: float) -> None:
     said, labels, is_wrong = labelled(wrong)
-    found = calibrate_scores(said, labels, UNITS, float(is_wrong.mean()), seed=1)
-    assert found.auroc == pytest.approx(AUROC, abs=0.03)
-    assert found.slope == pytest.approx(2.0, rel=0.25)
+    result = calibrate_scores(said, labels, UNITS, float(is_wrong.mean()), seed=1)
+    assert result.auroc == pytest.approx(AUROC, abs=0.03)
+    assert result.slope == pytest.approx(2.0, rel=0.25)
     for score in (0.3, 0.5, 0.7, 0.9):
         logit = 2 * math.log(score / (1 - score)) + math.log(wrong / (1 - wrong))
-        assert found.probability(score) == pytest.approx(1 / (1 + math.exp(-logit)), abs=0.08)
+        assert result.probability(score) == pytest.approx(1 / (1 + math.exp(-logit)), abs=0.08)
 
 
 @pytest.mark.parametrize("num_classes", [2, 5])
 @pytest.mark.parametrize("wrong", [0.1, 0.3])
 def test_labels_of_a_probability_are_wrong_so_often(num_classes: int, wrong: float) -> None:
     said, labels, is_wrong = labelled(wrong, num_classes, seed=2)
-    found = calibrate_scores(said, labels, UNITS, float(is_wrong.mean()), seed=1)
+    result = calibrate_scores(said, labels, UNITS, float(is_wrong.mean()), seed=1)
     scores = score_labels(said, labels).scores
-    assert found.auroc == pytest.approx(
+    assert result.auroc == pytest.approx(
         stats.mannwhitneyu(scores[is_wrong], scores[~is_wrong]).statistic / (is_wrong.sum() * (~is_wrong).sum()),
         abs=0.03,
     )
-    said_wrong = np.array([found.probability(float(score)) for score in scores])
+    said_wrong = np.array([result.probability(float(score)) for score in scores])
     for low, high in ((0.0, 0.2), (0.2, 0.5), (0.5, 1.0)):
         chosen = (said_wrong >= low) & (said_wrong < high)
         if chosen.sum() >= 200:
@@ -63,9 +63,9 @@ def test_labels_of_a_probability_are_wrong_so_often(num_classes: int, wrong: flo
 def test_a_model_that_knows_nothing_gives_no_probability() -> None:
     random = np.random.default_rng(0)
     said = random.dirichlet([1.0, 1.0, 1.0], 300)
-    found = calibrate_scores(said, random.integers(3, size=300), UNITS[:300], 0.1, seed=1)
-    assert found.auroc == pytest.approx(0.5, abs=0.1)
-    assert found.probability(0.9) is None
+    result = calibrate_scores(said, random.integers(3, size=300), UNITS[:300], 0.1, seed=1)
+    assert result.auroc == pytest.approx(0.5, abs=0.1)
+    assert result.probability(0.9) is None
 
 
 def test_four_patients_give_no_probability() -> None:
@@ -75,5 +75,5 @@ def test_four_patients_give_no_probability() -> None:
 
 def test_where_labels_are_as_often_wrong_as_chance_makes_them_nothing_is_known() -> None:
     said, labels, _ = labelled(0.5)
-    found = calibrate_scores(said, labels, UNITS, 0.5, seed=1)
-    assert (found.auroc, found.probability(0.9)) == (None, None)
+    result = calibrate_scores(said, labels, UNITS, 0.5, seed=1)
+    assert (result.auroc, result.probability(0.9)) == (None, None)

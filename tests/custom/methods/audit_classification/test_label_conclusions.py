@@ -19,9 +19,9 @@ REPORTED = {
 
 
 def test_the_conclusion_has_the_figures_that_the_server_tells() -> None:
-    (found,) = with_conclusion(AUDIT, {"wrong_labels": REPORTED}).conclusions
-    assert (found.parameter, found.unit, found.class_name) == (WRONG_LABELS, None, "")
-    plain = found.model_dump(mode="json")
+    (result,) = with_conclusion(AUDIT, {"wrong_labels": REPORTED}).conclusions
+    assert (result.parameter, result.unit, result.class_name) == (WRONG_LABELS, None, "")
+    plain = result.model_dump(mode="json")
     assert {name: plain[name] for name in REPORTED} == REPORTED
 
 

@@ -26,7 +26,7 @@ OFFSET, MISSING = ParameterKey(ParameterKind.OFFSET, 1), ParameterKey(ParameterK
 
 
 def codes(result):
-    return [one.code for one in result.evidence]
+    return [item.code for item in result.evidence]
 
 
 def known(value, half=0.3, patients=12):
@@ -65,23 +65,23 @@ def test_sites_that_say_nothing_of_their_images_are_predicted_where_the_settings
     assert decide(silent, typical, seed=100).corrections == decide(sites(*TWO_GROUPS), typical, seed=100).corrections
     # Who says that its images are others is not assessed all the same.
     mixed = sites(*TWO_GROUPS) | {"site-7": answer(5.0, image=9.0), "site-6": silent["site-6"]}
-    found = decide(mixed, typical, seed=100)
-    assert not found.corrections["site-7"]
-    assert found.corrections["site-6"]
+    result = decide(mixed, typical, seed=100)
+    assert not result.corrections["site-7"]
+    assert result.corrections["site-6"]
 
 
 def test_two_groups_correct_their_distance_from_half_way():
-    found = decide(sites(*TWO_GROUPS), SETTINGS, seed=100)
+    result = decide(sites(*TWO_GROUPS), SETTINGS, seed=100)
     zero = (sum(TWO_GROUPS[:6]) / 6 + 4.7) / 2
-    assert found.reference_levels[0].kind == "balanced"
-    assert all(bias_of(found.corrections[f"site-{i}"])[1] == pytest.approx(o - zero) for i, o in enumerate(TWO_GROUPS))
-    assert not any(missed_of(asked) for asked in found.corrections.values())
+    assert result.reference_levels[0].kind == "balanced"
+    assert all(bias_of(result.corrections[f"site-{i}"])[1] == pytest.approx(o - zero) for i, o in enumerate(TWO_GROUPS))
+    assert not any(missed_of(asked) for asked in result.corrections.values())
 
 
 def test_equal_sites_correct_nothing():
-    found = decide(sites(0.1, -0.1, 0.2, 0.0, -0.2), SETTINGS, seed=100)
-    assert not any(found.corrections.values())
-    assert set(found.corrections) == {f"site-{index}" for index in range(5)}
+    result = decide(sites(0.1, -0.1, 0.2, 0.0, -0.2), SETTINGS, seed=100)
+    assert not any(result.corrections.values())
+    assert set(result.corrections) == {f"site-{index}" for index in range(5)}
 
 
 @pytest.mark.parametrize(("found_patients", "model_boundary_biases"), [(12, {1: 1.0}), (2, {})])
@@ -95,66 +95,66 @@ def test_the_models_own_contours_are_reported_by_a_model_that_is_fit_as_a_refere
     predicted = {
         site: replace(one, offset=known(one.offset[0].value, patients=found_patients)) for site, one in answers.items()
     }
-    found = decide(predicted, SETTINGS, seed=100, before=first.model_copy(update={"sites": done}))
-    assert all(bias_of(asked) == {1: pytest.approx(3.0)} for asked in found.corrections.values())
-    assert [model_bias_of(asked) for asked in found.corrections.values()] == len(TWO_GROUPS) * [
+    result = decide(predicted, SETTINGS, seed=100, before=first.model_copy(update={"sites": done}))
+    assert all(bias_of(asked) == {1: pytest.approx(3.0)} for asked in result.corrections.values())
+    assert [model_bias_of(asked) for asked in result.corrections.values()] == len(TWO_GROUPS) * [
         pytest.approx(model_boundary_biases)
     ]
 
 
 def test_one_site_that_differs_is_reported_and_left_as_federated_averaging_does_not_follow_it():
-    found = decide(sites(0.1, -0.1, 0.2, 0.0, 3.0), SETTINGS, seed=100)
-    assert found.findings["site-4"][OFFSET].is_confirmed
-    assert not any(found.corrections.values())
+    result = decide(sites(0.1, -0.1, 0.2, 0.0, 3.0), SETTINGS, seed=100)
+    assert result.findings["site-4"][OFFSET].is_confirmed
+    assert not any(result.corrections.values())
     # Zero is the median site's 0.1; the second and the third of five offsets are its 40 and 60 % quantiles.
-    assert found.harmless[1] == FedAvgBoundary(pytest.approx(-0.1), pytest.approx(0.0))
-    decision = bias_record(found, 4).decision
+    assert result.harmless[1] == FedAvgBoundary(pytest.approx(-0.1), pytest.approx(0.0))
+    decision = bias_record(result, 4).decision
     assert (decision.outcome, decision.confirmed, decision.corrected) == (Outcome.TOLERATED, ("site-4",), ())
     assert decision.tolerated == {1: (pytest.approx(-0.1), pytest.approx(0.0))}
 
 
 def test_one_site_that_differs_corrects_alone_where_it_has_most_of_the_images():
     answers = sites(0.1, -0.1, 0.2, 0.0) | {"large": replace(answer(3.0), num_samples=100)}
-    found = decide(answers, SETTINGS, seed=100)
-    assert [site for site, asked in found.corrections.items() if asked] == ["large"]
-    assert bias_of(found.corrections["large"])[1] == pytest.approx(2.9)
-    assert not found.harmless
+    result = decide(answers, SETTINGS, seed=100)
+    assert [site for site, asked in result.corrections.items() if asked] == ["large"]
+    assert bias_of(result.corrections["large"])[1] == pytest.approx(2.9)
+    assert not result.harmless
 
 
 def test_a_site_whose_images_are_of_another_kind_is_no_minority_of_the_others():
     """A model that can tell its images follows its contours there."""
     answers = sites(0.1, -0.1, 0.2, 0.0, 3.0) | {"other": answer(0.0, reviewed=3.0, image=9.0)}
-    found = decide(answers, SETTINGS, seed=100)
-    assert [site for site, asked in found.corrections.items() if asked] == ["other"]
+    result = decide(answers, SETTINGS, seed=100)
+    assert [site for site, asked in result.corrections.items() if asked] == ["other"]
 
 
 def test_all_sites_that_err_alike_cannot_be_reported_from_their_images_edges():
-    found = decide(sites(4.8, 5.2, 5.0, 5.0, 7.4, edges=0.0), SETTINGS, seed=100)
-    assert not any(found.corrections.values())
-    assert found.findings["site-4"][OFFSET].status is Status.UNKNOWN
+    result = decide(sites(4.8, 5.2, 5.0, 5.0, 7.4, edges=0.0), SETTINGS, seed=100)
+    assert not any(result.corrections.values())
+    assert result.findings["site-4"][OFFSET].status is Status.UNKNOWN
 
 
 def test_a_site_with_reviewed_cases_needs_no_other():
     answers = sites(4.8, 5.2, 5.0, 5.0, 7.4) | {"known": answer(5.0, reviewed=5.1)}
-    found = decide(answers, SETTINGS, seed=100)
-    assert bias_of(found.corrections["known"])[1] == pytest.approx(5.1)
+    result = decide(answers, SETTINGS, seed=100)
+    assert bias_of(result.corrections["known"])[1] == pytest.approx(5.1)
 
 
 def test_reviewed_cases_of_some_are_zero_for_all():
     answers = sites(4.8, 5.2, 5.0) | {"known": answer(5.4, reference=0.2)}
-    found = decide(answers, SETTINGS, seed=100)
-    assert found.reference_levels[0].kind == "reference"
-    assert bias_of(found.corrections["site-0"])[1] == pytest.approx(4.6)
-    assert bias_of(found.corrections["known"])[1] == pytest.approx(5.2)
+    result = decide(answers, SETTINGS, seed=100)
+    assert result.reference_levels[0].kind == "reference"
+    assert bias_of(result.corrections["site-0"])[1] == pytest.approx(4.6)
+    assert bias_of(result.corrections["known"])[1] == pytest.approx(5.2)
 
 
 def test_a_site_with_other_images_is_not_assessed_and_moves_no_zero():
     answers = sites(*TWO_GROUPS) | {"other": answer(-9.0, image=9.0)}
-    found = decide(answers, SETTINGS, seed=100)
-    assert not found.corrections["other"]
-    assert codes(found.findings["other"][OFFSET]) == [EvidenceCode.IMAGES_DIFFER]
+    result = decide(answers, SETTINGS, seed=100)
+    assert not result.corrections["other"]
+    assert codes(result.findings["other"][OFFSET]) == [EvidenceCode.IMAGES_DIFFER]
     without = decide(sites(*TWO_GROUPS), SETTINGS, seed=100)
-    assert found.reference_levels == without.reference_levels
+    assert result.reference_levels == without.reference_levels
     answers["other"] = answer(-9.0, reviewed=1.5, image=9.0)
     assert bias_of(decide(answers, SETTINGS, seed=100).corrections["other"])[1] == pytest.approx(1.5)
 
@@ -162,8 +162,8 @@ def test_a_site_with_other_images_is_not_assessed_and_moves_no_zero():
 def test_missing_objects_count_from_the_most_complete_site():
     shares = {"a": 0.8, "b": 0.4, "c": 0.79, "d": 0.2}
     answers = {site: answer(0.0, completeness=share) for site, share in shares.items()}
-    found = decide(answers, SETTINGS, seed=100)
-    assert {site: missed_of(asked) for site, asked in found.corrections.items()} == {
+    result = decide(answers, SETTINGS, seed=100)
+    assert {site: missed_of(asked) for site, asked in result.corrections.items()} == {
         "a": {},
         "b": {1: pytest.approx(0.5)},
         "c": {},
@@ -193,12 +193,12 @@ def with_completeness(given, **changes):
 def test_what_was_confirmed_missing_stays_where_a_later_estimate_agrees(later, stands):
     shares = {"a": 0.8, "b": 0.4, "c": 0.79}
     before = bias_record(decide(with_completeness(shares), SETTINGS, seed=100), 5)
-    found = decide(with_completeness(shares, b=later), SETTINGS, seed=100, before=before)
-    assert {site: missed_of(asked) for site, asked in found.corrections.items() if asked} == (
+    result = decide(with_completeness(shares, b=later), SETTINGS, seed=100, before=before)
+    assert {site: missed_of(asked) for site, asked in result.corrections.items() if asked} == (
         {"b": {1: pytest.approx(0.5)}} if stands else {}
     )
     if later and stands:
-        assert found.findings["b"][MISSING].evidence[-1] == Evidence(
+        assert result.findings["b"][MISSING].evidence[-1] == Evidence(
             EvidenceCode.EARLIER_AGREES, {"effect": pytest.approx(0.5)}
         )
         assert not decide(with_completeness(shares, b=later), SETTINGS, seed=100).corrections["b"]
@@ -265,10 +265,10 @@ def test_two_groups_stay_where_a_later_estimate_has_the_median_alone(later, edge
     assert (first.reference_levels[0].kind, first.reference_levels[0].groups[0]) == ("balanced", ("site-6",))
     again = sites(*(later[0], later[1], later[2], later[0], later[1], later[2], later[3]), edges=edges)
     assert decide(again, SETTINGS, seed=100).reference_levels[0].kind == "median"
-    found = decide(again, SETTINGS, seed=100, before=bias_record(first, 5)).reference_levels[0]
-    assert found.kind == kind
-    assert found.value == pytest.approx(zero, abs=0.05)
-    assert (EvidenceCode.GROUPS_OF_EARLIER in [reason.code for reason in found.reasons]) == (kind == "balanced")
+    result = decide(again, SETTINGS, seed=100, before=bias_record(first, 5)).reference_levels[0]
+    assert result.kind == kind
+    assert result.value == pytest.approx(zero, abs=0.05)
+    assert (EvidenceCode.GROUPS_OF_EARLIER in [reason.code for reason in result.reasons]) == (kind == "balanced")
 
 
 def test_two_estimates_whose_means_have_no_two_levels_tell_no_zero():
@@ -277,8 +277,8 @@ def test_two_estimates_whose_means_have_no_two_levels_tell_no_zero():
     opposite = [-value for value in FIRST]
     assert decide(sites(*opposite), settings, seed=100).reference_levels[0].is_confident
     strict = settings.model_copy(update={"group_level": 0.05})
-    found = decide(sites(*opposite, edges=-1.6), strict, seed=100, before=bias_record(first, 5))
-    assert found.reference_levels[0] is None or not found.reference_levels[0].is_confident
+    result = decide(sites(*opposite, edges=-1.6), strict, seed=100, before=bias_record(first, 5))
+    assert result.reference_levels[0] is None or not result.reference_levels[0].is_confident
 
 
 def test_a_second_zero_that_agrees_with_the_first_stands_by_itself():
@@ -292,9 +292,9 @@ def test_a_second_zero_that_agrees_with_the_first_stands_by_itself():
 
 def test_what_the_settings_leave_out_is_measured_and_not_corrected():
     settings = SETTINGS.model_copy(update={"correct": ("missing",)})
-    found = decide(sites(*TWO_GROUPS), settings, seed=100)
-    assert not any(found.corrections.values())
-    assert found.findings["site-0"][OFFSET].is_confirmed
+    result = decide(sites(*TWO_GROUPS), settings, seed=100)
+    assert not any(result.corrections.values())
+    assert result.findings["site-0"][OFFSET].is_confirmed
 
 
 @pytest.mark.parametrize(
@@ -307,22 +307,22 @@ def test_what_the_settings_leave_out_is_measured_and_not_corrected():
 )
 def test_the_floor_is_in_pixels_of_four_millimetres(others, own, floor):
     answers = sites(0.0, 0.1, -0.1, 0.05, pixel_size=4.0, **others) | {"far": answer(**own, pixel_size=4.0)}
-    found = decide(answers, SETTINGS, seed=100)
-    assert not any(found.corrections.values())
-    (thresholds,) = found.findings["far"][OFFSET].evidence
+    result = decide(answers, SETTINGS, seed=100)
+    assert not any(result.corrections.values())
+    (thresholds,) = result.findings["far"][OFFSET].evidence
     assert thresholds.numbers["minimum_effect"] == floor
 
 
 def test_a_site_that_is_the_protocol_has_no_error_of_zero():
     settings = SETTINGS.model_copy(update={"reference_level": "site:site-0"})
-    found = decide(sites(0.0, 1.1, 1.2), settings, seed=100)
-    assert [site for site, asked in found.corrections.items() if asked] == ["site-1", "site-2"]
+    result = decide(sites(0.0, 1.1, 1.2), settings, seed=100)
+    assert [site for site, asked in result.corrections.items() if asked] == ["site-1", "site-2"]
 
 
 def test_several_sites_zero_is_the_middle_one():
     three = [Estimate(10, 1.0, 0.7, 1.3), Estimate(30, 2.0, 1.6, 2.4), Estimate(10**9, 40.0, 39.9, 40.1)]
-    found = middle([*three, Estimate.unknown()])
-    assert (found.value, found.low, found.high) == (2.0, pytest.approx(1.7), pytest.approx(2.3))
+    result = middle([*three, Estimate.unknown()])
+    assert (result.value, result.low, result.high) == (2.0, pytest.approx(1.7), pytest.approx(2.3))
     assert middle([Estimate.unknown()]) is None
 
 
@@ -331,14 +331,14 @@ def test_a_site_that_lies_moves_no_honest_one(lie):
     honest = sites(0.1, -0.2, 0.0, 0.3, -0.1)
     claims = replace(answer(lie), edges=known(lie, patients=10**6), reference=known(lie, patients=10**6))
     for liar in (claims, replace(claims, reference=UNKNOWN)):
-        found = decide(honest | {"liar": liar}, SETTINGS, seed=100)
-        assert not any(found.corrections[site] for site in honest)
+        result = decide(honest | {"liar": liar}, SETTINGS, seed=100)
+        assert not any(result.corrections[site] for site in honest)
 
 
 def test_a_site_with_pixels_of_a_kilometre_changes_nobodys_floor():
     answers = sites(*TWO_GROUPS)
-    found = decide(answers | {"liar": answer(0.0, pixel_size=1e4)}, SETTINGS, seed=100)
-    assert {site for site, asked in found.corrections.items() if asked} == set(answers)
+    result = decide(answers | {"liar": answer(0.0, pixel_size=1e4)}, SETTINGS, seed=100)
+    assert {site for site, asked in result.corrections.items() if asked} == set(answers)
 
 
 def test_a_model_is_fit_as_a_reference_for_what_it_finds():
@@ -350,24 +350,24 @@ def test_a_model_is_fit_as_a_reference_for_what_it_finds():
 def test_a_model_that_finds_little_establishes_nothing_but_what_was_reviewed():
     few = {site: replace(one, annotated_patients=(60,)) for site, one in sites(*TWO_GROUPS).items()}
     few["known"] = replace(answer(5.0, reviewed=5.1), annotated_patients=(60,))
-    found = decide(few, SETTINGS, seed=100)
-    assert [site for site, asked in found.corrections.items() if asked] == ["known"]
-    assert found.findings["site-0"][OFFSET].evidence == (
+    result = decide(few, SETTINGS, seed=100)
+    assert [site for site, asked in result.corrections.items() if asked] == ["known"]
+    assert result.findings["site-0"][OFFSET].evidence == (
         Evidence(EvidenceCode.MODEL_UNFIT, {"found": pytest.approx(0.2), "expected": 0.5}),
     )
 
 
 def test_no_answers_decide_nothing():
-    found = decide({}, SETTINGS, seed=100)
-    assert (found.reference_levels, found.corrections) == ((None,), {})
+    result = decide({}, SETTINGS, seed=100)
+    assert (result.reference_levels, result.corrections) == ((None,), {})
 
 
 def test_a_reference_level_that_cannot_be_had_is_said_and_nothing_is_corrected():
     for reference_level in ("reference", "site:elsewhere"):
-        found = decide(sites(*TWO_GROUPS), SETTINGS.model_copy(update={"reference_level": reference_level}), seed=100)
-        assert not any(found.corrections.values())
-        assert codes(found.findings["site-0"][OFFSET]) == [EvidenceCode.REFERENCE_UNSURE]
-        assert [reason.code for reason in found.reference_levels[0].reasons] in (["reviewed_absent"], ["site_absent"])
+        result = decide(sites(*TWO_GROUPS), SETTINGS.model_copy(update={"reference_level": reference_level}), seed=100)
+        assert not any(result.corrections.values())
+        assert codes(result.findings["site-0"][OFFSET]) == [EvidenceCode.REFERENCE_UNSURE]
+        assert [reason.code for reason in result.reference_levels[0].reasons] in (["reviewed_absent"], ["site_absent"])
 
 
 TWO_CLASSES = AutoSettings(rounds=9, warmup_rounds=3, network={"num_classes": 2})
@@ -384,12 +384,12 @@ def of_two_classes(confused, half=0.05, auroc=0.9, image=0.0):
 
 def test_a_site_that_swaps_classes_corrects_what_it_swaps_more_than_the_best_one():
     shares = {"site-1": 0.02, "site-2": 0.06, "site-3": 0.95, "site-4": 0.09}
-    found = decide({site: of_two_classes(share) for site, share in shares.items()}, TWO_CLASSES, seed=100)
-    assert {site: relabelled_of(asked) for site, asked in found.corrections.items()} == pytest.approx(
+    result = decide({site: of_two_classes(share) for site, share in shares.items()}, TWO_CLASSES, seed=100)
+    assert {site: relabelled_of(asked) for site, asked in result.corrections.items()} == pytest.approx(
         {"site-1": 0.0, "site-2": 0.0, "site-3": 0.93, "site-4": 0.0}
     )
-    assert found.findings["site-3"][CONFUSED_OBJECTS].is_confirmed
-    record = bias_record(found, 4)
+    assert result.findings["site-3"][CONFUSED_OBJECTS].is_confirmed
+    record = bias_record(result, 4)
     assert record.sites["site-3"].of(ObjectsRelabelled).fraction == pytest.approx(0.93)
     assert (record.decision.outcome, record.decision.corrected) == (Outcome.CORRECTED, ("site-3",))
 
@@ -407,17 +407,17 @@ def test_a_site_that_swaps_classes_corrects_what_it_swaps_more_than_the_best_one
 def test_the_floor_of_confused_classes_is_of_those_whose_codes_are_exchanged(share, part, corrected):
     right = {f"site-{i}": of_two_classes(0.0, half=0.01) for i in range(1, 6)}
     exchanged = replace(of_two_classes(share, half=0.01), exchanged_part=part)
-    found = decide(right | {"site-6": exchanged}, TWO_CLASSES, seed=100)
-    assert [relabelled_of(found.corrections[site]) for site in found.corrections] == [0.0] * 5 + [
+    result = decide(right | {"site-6": exchanged}, TWO_CLASSES, seed=100)
+    assert [relabelled_of(result.corrections[site]) for site in result.corrections] == [0.0] * 5 + [
         pytest.approx(corrected)
     ]
 
 
 @pytest.mark.parametrize("share", [0.4, 0.6])
 def test_a_model_that_mixes_classes_up_at_all_sites_establishes_nothing(share):
-    found = decide({f"site-{i}": of_two_classes(share + 0.01 * i) for i in range(5)}, TWO_CLASSES, seed=100)
-    assert not any(found.corrections.values())
-    assert found.reference_levels[0] is not None
+    result = decide({f"site-{i}": of_two_classes(share + 0.01 * i) for i in range(5)}, TWO_CLASSES, seed=100)
+    assert not any(result.corrections.values())
+    assert result.reference_levels[0] is not None
 
 
 def test_confused_classes_are_not_reported_by_a_model_that_does_not_see_them_or_on_other_images():
@@ -432,9 +432,9 @@ def test_confused_classes_are_not_reported_by_a_model_that_does_not_see_them_or_
 def test_confused_classes_stay_where_the_settings_ask_and_nothing_is_said_of_a_single_class():
     answers = {f"site-{i}": of_two_classes(0.0) for i in range(1, 5)} | {"site-5": of_two_classes(0.9)}
     measured = TWO_CLASSES.model_copy(update={"correct": ("offset",)})
-    found = decide(answers, measured, seed=100)
-    assert found.findings["site-5"][CONFUSED_OBJECTS].is_confirmed
-    assert not any(found.corrections.values())
+    result = decide(answers, measured, seed=100)
+    assert result.findings["site-5"][CONFUSED_OBJECTS].is_confirmed
+    assert not any(result.corrections.values())
     assert CONFUSED_OBJECTS not in decide(sites(0.0, 0.1, -0.1), SETTINGS, seed=100).findings["site-1"]
 
 
@@ -482,10 +482,10 @@ def test_a_site_most_of_whose_objects_have_another_class_is_no_measure_for_other
     """The few objects that keep their class are all annotated there; the others would look incomplete beside it."""
     typical = {f"site-{i}": replace(of_two_classes(0.0), completeness=2 * known(0.7, 0.02)) for i in range(1, 6)}
     confused = replace(of_two_classes(0.9), completeness=2 * known(1.0, 0.0), offset=2 * known(9.0))
-    found = decide(typical | {"site-6": confused}, TWO_CLASSES, seed=100)
-    assert not any(found.corrections[site] for site in typical)
-    assert relabelled_of(found.corrections["site-6"]) == pytest.approx(0.9)
-    assert found.reference_levels[0] == decide(typical, TWO_CLASSES, seed=100).reference_levels[0]
+    result = decide(typical | {"site-6": confused}, TWO_CLASSES, seed=100)
+    assert not any(result.corrections[site] for site in typical)
+    assert relabelled_of(result.corrections["site-6"]) == pytest.approx(0.9)
+    assert result.reference_levels[0] == decide(typical, TWO_CLASSES, seed=100).reference_levels[0]
 
 
 def test_a_site_of_which_classes_cannot_be_reported_is_a_measure_for_others():
@@ -502,6 +502,6 @@ def test_what_was_confirmed_missing_does_not_stand_where_most_classes_are_confus
     before = decide(typical | {"site-6": incomplete}, TWO_CLASSES, seed=100)
     assert missed_of(before.corrections["site-6"])
     later = replace(incomplete, confused=of_two_classes(0.9).confused)
-    found = decide(typical | {"site-6": later}, TWO_CLASSES, seed=100, before=bias_record(before, 4))
-    assert not missed_of(found.corrections["site-6"])
-    assert relabelled_of(found.corrections["site-6"]) == pytest.approx(0.9)
+    result = decide(typical | {"site-6": later}, TWO_CLASSES, seed=100, before=bias_record(before, 4))
+    assert not missed_of(result.corrections["site-6"])
+    assert relabelled_of(result.corrections["site-6"]) == pytest.approx(0.9)

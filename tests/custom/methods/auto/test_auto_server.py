@@ -211,7 +211,7 @@ def test_sites_that_move_contours_are_reported_how_far_the_model_itself_draws_ou
     ]
     assert sites.instructions["site-6"]["offsets"]["1"] == pytest.approx(OFFSETS["site-6"] - zero)
     shifts = [of.of(BoundaryShift) for of in server.channels[-1].sites.values()]
-    assert [one.model_bias for one in shifts] == len(OFFSETS) * [{1: pytest.approx(0.9)}]
+    assert [shift.model_bias for shift in shifts] == len(OFFSETS) * [{1: pytest.approx(0.9)}]
     assert (server.channels[-1].decision.outcome, server.channels[-1].decision.unit) == ("corrected", "px")
     again = AutoServer(server.settings)
     again.restore(json.loads(json.dumps(server.state())), [])

@@ -55,8 +55,8 @@ class Recalls(nn.Module):
         self.certainty = nn.Parameter(torch.tensor(6.0))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        found = [int((self.images - image).abs().flatten(1).sum(1).argmin()) for image in images]
-        signs = self.masks[found].float()[:, None] * 2 - 1
+        result = [int((self.images - image).abs().flatten(1).sum(1).argmin()) for image in images]
+        signs = self.masks[result].float()[:, None] * 2 - 1
         return torch.cat((-self.certainty * signs, self.certainty * signs), dim=1)
 
 
@@ -156,8 +156,8 @@ def test_the_models_own_model_boundary_bias_is_corrected_in_training_alone(tmp_p
     assert shift.moves_in_training == {1: -2.75}
     data = view.load("training")
     expected = [torch.from_numpy(np.asarray(MoveContour(-2.75)(mask.numpy()))) for mask in data.labels]
-    found = labels_of(stored, data, data_folder)
-    assert all(torch.equal(one, two) for one, two in zip(found, expected, strict=True))
+    result = labels_of(stored, data, data_folder)
+    assert all(torch.equal(one, two) for one, two in zip(result, expected, strict=True))
     assert "moved by -2.00 (in training by -2.75)" in site.said[0]
 
 
@@ -373,8 +373,8 @@ def test_where_objects_are_missing_the_loss_asks_for_the_share_that_is_annotated
     given = probabilities[:, 1] * torch.tensor([0.75, 1.0]).view(2, 1, 1)
     expected = -torch.where(labels[:, 0] == 1, given, 1 - given).log().mean()
     objective = method.objective(network, view, None, method.targets(view))
-    found = objective(network, Batch(images, labels, torch.tensor([2, 3])), Step(number=0, epoch=0, epochs=1))
-    assert float(found.detach()) == pytest.approx(float(expected), rel=1e-5)
+    result = objective(network, Batch(images, labels, torch.tensor([2, 3])), Step(number=0, epoch=0, epochs=1))
+    assert float(result.detach()) == pytest.approx(float(expected), rel=1e-5)
 
 
 def test_what_is_reverted_counts_as_given_in_the_next_training(tmp_path: Path, data_folder: Path) -> None:

@@ -68,9 +68,9 @@ def test_there_is_none_where_no_contour_was_moved_or_zero_is_not_known() -> None
 
 
 def test_only_moved_contours_move_further() -> None:
-    found = model_boundary_biases([reference_level(-1.2)], [edges(-1.2)], earlier(), limit=2.0)
+    result = model_boundary_biases([reference_level(-1.2)], [edges(-1.2)], earlier(), limit=2.0)
     asked = server_corrections(bias={1: 3.0, 2: -1.0}, relabelled=0.6)
-    assert with_model_bias(asked, found) == server_corrections(
+    assert with_model_bias(asked, result) == server_corrections(
         bias={1: 3.0, 2: -1.0}, model_bias={1: 1.2}, relabelled=0.6
     )
-    assert with_model_bias((), found) == ()
+    assert with_model_bias((), result) == ()

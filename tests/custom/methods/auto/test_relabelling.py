@@ -26,11 +26,11 @@ def relabelled(share, *samples):
     objects = ConfusedObjects(share)
     for sample in samples:
         objects.see(sample)
-    found = objects.relabelled([sample.annotation for sample in samples])
-    for sample, (other, _) in zip(samples, found, strict=True):
+    result = objects.relabelled([sample.annotation for sample in samples])
+    for sample, (other, _) in zip(samples, result, strict=True):
         # With a decision goes the class that the object has.
         np.testing.assert_array_equal(other.given, np.where(other.becomes != 0, sample.annotation, 0))
-    return [(other.becomes, count) for other, count in found]
+    return [(other.becomes, count) for other, count in result]
 
 
 def classes_at(classes):
@@ -79,6 +79,6 @@ def test_objects_of_a_class_that_the_model_does_not_know_are_no_other():
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_without_objects_nothing_is_chosen(share):
     empty = PredictedCase(
-        "patient", np.zeros((4, 4), np.uint8), np.stack([np.full((4, 4), one) for one in (0.8, 0.1, 0.1)])
+        "patient", np.zeros((4, 4), np.uint8), np.stack([np.full((4, 4), item) for item in (0.8, 0.1, 0.1)])
     )
     assert [count for _, count in relabelled(share, empty)] == [0]

@@ -147,7 +147,7 @@ def test_a_shadow_that_is_better_by_more_than_its_interval_vetoes(better: float,
     assert not check.is_open
     assert check.record is not None
     assert check.record.has_vetoed == vetoes
-    assert [one.estimate for one in check.record.rounds] == [pytest.approx(better)] * 3
+    assert [item.estimate for item in check.record.rounds] == [pytest.approx(better)] * 3
     assert ("everything is rolled back" in rollback_in_words(check.record)) == vetoes
 
 
@@ -265,7 +265,7 @@ def test_the_server_scores_its_reviewed_cases_itself_and_needs_no_site(monkeypat
     assert [task for _, task, *_ in sites.asked] == [KEEP_SCORES]
     assert check.has_vetoed
     assert check.record is not None
-    assert [(one.sites, one.patients, one.estimate) for one in check.record.rounds] == [
+    assert [(item.sites, item.patients, item.estimate) for item in check.record.rounds] == [
         (0, 8, pytest.approx(0.01)),
         (0, 8, pytest.approx(0.03)),
     ]

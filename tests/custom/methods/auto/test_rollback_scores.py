@@ -55,9 +55,9 @@ def test_a_site_with_validation_cases_keeps_nobody(tmp_path: Path, monkeypatch: 
 
 def case_of(unit: str, mask: torch.Tensor) -> LoadedCase:
     # The image is what the model finds.
-    found = torch.zeros_like(mask)
-    found[..., :2] = 1
-    return LoadedCase(unit, unit, found.float()[None, None], mask[None].to(torch.uint8), None, None)
+    result = torch.zeros_like(mask)
+    result[..., :2] = 1
+    return LoadedCase(unit, unit, result.float()[None, None], mask[None].to(torch.uint8), None, None)
 
 
 def mask_of(columns: int) -> torch.Tensor:

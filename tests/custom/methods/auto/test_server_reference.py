@@ -45,11 +45,11 @@ def server_of(offset: float, mean: float = 0.0) -> ServerReference:
 
 
 def test_where_all_sites_draw_larger_the_servers_reviewed_cases_are_zero() -> None:
-    found = decide(answers(*LARGER), SETTINGS, seed=0, server=server_of(-0.5))
-    (reference_level,) = found.reference_levels
+    result = decide(answers(*LARGER), SETTINGS, seed=0, server=server_of(-0.5))
+    (reference_level,) = result.reference_levels
     assert reference_level is not None
     assert reference_level.reasons == (Evidence(EvidenceCode.REVIEWED, {"patients": 12, "at_server": 1}),)
-    assert {site: bias_of(asked)[1] for site, asked in found.corrections.items()} == {
+    assert {site: bias_of(asked)[1] for site, asked in result.corrections.items()} == {
         f"site-{i}": pytest.approx(offset + 0.5) for i, offset in enumerate(LARGER)
     }
 
@@ -57,20 +57,20 @@ def test_where_all_sites_draw_larger_the_servers_reviewed_cases_are_zero() -> No
 def test_they_count_before_those_of_sites_and_a_site_has_its_own_first() -> None:
     given = answers(*LARGER)
     given["site-0"] = replace(given["site-0"], reference=known(4.0))
-    found = decide(given, SETTINGS, seed=0, server=server_of(0.0))
-    assert not found.corrections["site-0"]
-    assert bias_of(found.corrections["site-1"])[1] == pytest.approx(4.4)
+    result = decide(given, SETTINGS, seed=0, server=server_of(0.0))
+    assert not result.corrections["site-0"]
+    assert bias_of(result.corrections["site-1"])[1] == pytest.approx(4.4)
     # Without the server's it is the site's.
     assert bias_of(decide(given, SETTINGS, seed=0).corrections["site-1"]) == {}
 
 
 def test_images_of_another_kind_are_no_zero_and_that_is_said() -> None:
-    found = decide(answers(*LARGER), SETTINGS, seed=0, server=server_of(0.0, mean=9.0))
-    (reference_level,) = found.reference_levels
+    result = decide(answers(*LARGER), SETTINGS, seed=0, server=server_of(0.0, mean=9.0))
+    (reference_level,) = result.reference_levels
     assert reference_level is not None
     assert reference_level.kind == "median"
     assert reference_level.reasons[-1].code is EvidenceCode.REVIEWED_DIFFER
-    assert not any(found.corrections.values())
+    assert not any(result.corrections.values())
 
 
 def test_unknown_images_are_alike_where_the_settings_say_so() -> None:
@@ -107,11 +107,11 @@ def reviewed(count: int) -> SiteData:
 
 
 def test_the_model_predicts_them_at_the_server() -> None:
-    found = ServerReference.of(Recalls(), reviewed(6), SETTINGS, seed=0)
-    assert found.offsets[0].value == pytest.approx(2.0, abs=0.3)
-    assert found.offsets[0].patients == 6
-    assert found.images.is_known
-    assert found.pixel_size == 1.0
+    result = ServerReference.of(Recalls(), reviewed(6), SETTINGS, seed=0)
+    assert result.offsets[0].value == pytest.approx(2.0, abs=0.3)
+    assert result.offsets[0].patients == 6
+    assert result.images.is_known
+    assert result.pixel_size == 1.0
 
 
 def test_of_two_patients_nothing_is_concluded() -> None:

@@ -30,9 +30,9 @@ def test_it_has_the_form_of_its_job_and_shares_the_rest() -> None:
     given = AutoClassificationSettings.model_validate(
         {"rounds": 10, "warmup_rounds": 4, "network": NETWORK, "treatment": "fedgsca", "training": {"batch_size": 3}}
     )
-    found = treatment_of(given)
-    assert found is not None
-    settings = found[1]
+    result = treatment_of(given)
+    assert result is not None
+    settings = result[1]
     assert isinstance(settings, FedGSCASettings)
     assert (settings.method, settings.warmup_rounds, settings.training.batch_size) == ("fedgsca", 4, 3)
     # What is nobody's choice is as in the job.

@@ -18,10 +18,10 @@ def confusion(wrong: int) -> Confusion:
 
 
 def changed(wrong: int, margin: float, treatment: str = "relabel") -> list[int]:
-    found = relabel(PROBABILITIES, LABELS, confusion(wrong), treatment=treatment, margin=margin)  # type: ignore[arg-type]
-    assert (found.labels[found.changed] == 0).all()
-    assert (found.labels[~found.changed] == LABELS[~found.changed]).all()
-    return np.flatnonzero(found.changed).tolist()
+    result = relabel(PROBABILITIES, LABELS, confusion(wrong), treatment=treatment, margin=margin)  # type: ignore[arg-type]
+    assert (result.labels[result.changed] == 0).all()
+    assert (result.labels[~result.changed] == LABELS[~result.changed]).all()
+    return np.flatnonzero(result.changed).tolist()
 
 
 def test_no_more_labels_are_changed_than_are_wrong_and_the_most_confident_first() -> None:
@@ -38,8 +38,8 @@ def test_labels_of_which_the_model_is_not_sure_stay() -> None:
 def test_the_margin_is_relative_to_how_sure_the_model_typically_is() -> None:
     """Halfway to even odds everywhere, the model is as sure of one as of another."""
     flattened = PROBABILITIES / 2 + 0.25
-    found = relabel(flattened, LABELS, confusion(3), treatment="relabel", margin=0.4)
-    assert np.flatnonzero(found.changed).tolist() == [9, 10]
+    result = relabel(flattened, LABELS, confusion(3), treatment="relabel", margin=0.4)
+    assert np.flatnonzero(result.changed).tolist() == [9, 10]
 
 
 def test_treatments() -> None:
@@ -65,9 +65,9 @@ MIXES = np.eye(3)[np.where(TRUE == 2, 0, TRUE)] * 0.8 + 0.2 / 3
 def test_a_class_that_the_model_takes_for_another_one_keeps_its_labels() -> None:
     assert np.argwhere(mixed_up(MIXES, TRUE)).tolist() == [[2, 0]]
     counts = np.array([[6, 0, 0], [0, 6, 0], [6, 0, 0]])
-    found = relabel(MIXES, TRUE, Confusion(counts / 18, counts), treatment="both", margin=0.1)
-    assert not found.changed.any()
-    np.testing.assert_allclose(found.transition, np.eye(3))
+    result = relabel(MIXES, TRUE, Confusion(counts / 18, counts), treatment="both", margin=0.1)
+    assert not result.changed.any()
+    np.testing.assert_allclose(result.transition, np.eye(3))
 
 
 def test_labels_that_are_wrong_at_random_are_changed_beside_such_a_class() -> None:
@@ -77,9 +77,9 @@ def test_labels_that_are_wrong_at_random_are_changed_beside_such_a_class() -> No
     counts = np.zeros((3, 3), dtype=np.int64)
     np.add.at(counts, (given, MIXES.argmax(axis=1)), 1)
     assert np.argwhere(mixed_up(MIXES, given)).tolist() == [[2, 0]]
-    found = relabel(MIXES, given, Confusion(counts / 18, counts), treatment="relabel", margin=0.1)
-    assert np.flatnonzero(found.changed).tolist() == [0, 1, 6, 7]
-    assert (found.labels[[0, 1, 6, 7]] == TRUE[[0, 1, 6, 7]]).all()
+    result = relabel(MIXES, given, Confusion(counts / 18, counts), treatment="relabel", margin=0.1)
+    assert np.flatnonzero(result.changed).tolist() == [0, 1, 6, 7]
+    assert (result.labels[[0, 1, 6, 7]] == TRUE[[0, 1, 6, 7]]).all()
 
 
 @pytest.mark.parametrize(("given_as_other", "is_mixed_up"), [(2, False), (4, False), (5, True)])

@@ -29,10 +29,10 @@ def test_at_least_one_sample_of_each_class_that_something_seems_to_be_of() -> No
 
 def test_counts_of_given_and_seeming_classes_and_the_transition() -> None:
     """Of three that are truly 0 one is given as 1; the one that is truly 1 has its label."""
-    found = confident_confusion(PROBABILITIES, LABELS, 0.5)
-    assert found.counts.tolist() == [[2, 0], [1, 1]]
-    assert found.noise_level == pytest.approx(1 / 4)
-    np.testing.assert_allclose(found.transition, [[2 / 3, 1 / 3], [0, 1]])
+    result = confident_confusion(PROBABILITIES, LABELS, 0.5)
+    assert result.counts.tolist() == [[2, 0], [1, 1]]
+    assert result.noise_level == pytest.approx(1 / 4)
+    np.testing.assert_allclose(result.transition, [[2 / 3, 1 / 3], [0, 1]])
 
 
 def test_no_sample_has_no_confusion() -> None:

@@ -100,8 +100,8 @@ def by_formula(parts, *, is_warmup, alpha, beta, q):
 @pytest.mark.parametrize(("alpha", "beta", "q"), [(0.01, 0.01, 0.7), (0.5, 2.0, 0.3)])
 def test_the_whole_loss_by_its_formula(parts, is_warmup, alpha, beta, q):
     loss = DecoupledLoss(is_warmup=is_warmup, trace_weight=alpha, divergence_weight=beta, exponent=q)
-    found = loss(*parts, torch.Generator().manual_seed(7))
-    assert float(found) == pytest.approx(by_formula(parts, is_warmup=is_warmup, alpha=alpha, beta=beta, q=q), rel=1e-4)
+    result = loss(*parts, torch.Generator().manual_seed(7))
+    assert float(result) == pytest.approx(by_formula(parts, is_warmup=is_warmup, alpha=alpha, beta=beta, q=q), rel=1e-4)
 
 
 def test_every_part_is_trained_where_it_should_be(parts):
@@ -121,9 +121,9 @@ def test_with_ignored_pixels_the_whole_loss_and_its_gradients_are_finite(parts, 
     ignored = labels.clone()
     ignored[..., :4] = 255
     ignored[0] = 255
-    found = DecoupledLoss(is_warmup=is_warmup)(shared, adaptation, images, ignored, torch.Generator().manual_seed(7))
-    found.backward()
-    assert torch.isfinite(found)
+    result = DecoupledLoss(is_warmup=is_warmup)(shared, adaptation, images, ignored, torch.Generator().manual_seed(7))
+    result.backward()
+    assert torch.isfinite(result)
     assert all(torch.isfinite(parameter.grad).all() for parameter in shared.parameters())
 
 

@@ -137,22 +137,22 @@ def answers_of_one_direction():
 def test_of_logarithms_one_direction_is_no_two_groups():
     given = answers_of_one_direction()
     assert estimated(given, seed=0, level=0.05).has_groups
-    found = estimated(given, seed=0, level=0.05, logarithms=True)
-    assert not found.has_groups
-    assert found.p_value > 0.5
+    result = estimated(given, seed=0, level=0.05, logarithms=True)
+    assert not result.has_groups
+    assert result.p_value > 0.5
 
 
 def test_of_logarithms_two_directions_are_two_groups_and_strengths_are_of_difficulties():
-    found = estimated(answers_of_two_groups(), seed=0, level=0.05, logarithms=True)
-    assert found.larger == tuple(f"larger-{index}" for index in range(4))
-    assert found.strength["larger-1"] == pytest.approx(1.59)
+    result = estimated(answers_of_two_groups(), seed=0, level=0.05, logarithms=True)
+    assert result.larger == tuple(f"larger-{index}" for index in range(4))
+    assert result.strength["larger-1"] == pytest.approx(1.59)
 
 
 @pytest.mark.parametrize("value", [0.0, -3.0, 1e-9])
 def test_logarithms_of_what_has_none_are_those_of_a_hundredth(value):
-    answers, same = ({**answers_of_two_groups(), "odd": answer([one], [2.0])} for one in (value, 0.01))
-    found = estimated(answers, seed=0, level=0.05, logarithms=True)
-    assert (found.p_value, found.smaller) == (
+    answers, same = ({**answers_of_two_groups(), "odd": answer([item], [2.0])} for item in (value, 0.01))
+    result = estimated(answers, seed=0, level=0.05, logarithms=True)
+    assert (result.p_value, result.smaller) == (
         estimated(same, seed=0, level=0.05, logarithms=True).p_value,
         (*("odd",), *(f"smaller-{index}" for index in range(4))),
     )
@@ -229,9 +229,11 @@ def test_seed_and_level_reach_the_test_of_two_groups():
 def test_values_that_no_site_can_have_end_nothing():
     """Their squares would overflow."""
     answers = answers_of_two_groups() | {"liar": answer([1e300], [-1e300])}
-    found = estimated(answers, seed=0, level=1.0)
-    assert found.has_groups
-    assert found.difficulty["liar"] == [1000.0, -1000.0]
+    result = estimated(answers, seed=0, level=1.0)
+    assert result.has_groups
+    assert result.difficulty["liar"] == [1000.0, -1000.0]
     assert all(
-        map(math.isfinite, found.quality_weights(dict.fromkeys(answers, 1 / 9), balance=0.5, intra_only=False).values())
+        map(
+            math.isfinite, result.quality_weights(dict.fromkeys(answers, 1 / 9), balance=0.5, intra_only=False).values()
+        )
     )

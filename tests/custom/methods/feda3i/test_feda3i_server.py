@@ -44,8 +44,8 @@ def matrix(made: FedA3IServer) -> dict[str, list[float]]:
 
 def test_quality_counts_more_in_deeper_blocks():
     # Eq. 6: all of its group's half for the better of two sites. Eq. 7 with λ = 0, 1/2, 1.
-    found = matrix(estimated(0.01))
-    assert found == {
+    result = matrix(estimated(0.01))
+    assert result == {
         "a": pytest.approx([0.3, 0.4, 0.5]),
         "b": pytest.approx([0.1, 0.05, 0.0]),
         "c": pytest.approx([0.4, 0.45, 0.5]),
@@ -55,8 +55,8 @@ def test_quality_counts_more_in_deeper_blocks():
 
 def test_with_shrinkage_quality_counts_by_the_evidence():
     # e = 1 − p = 3/4, so λ = 0, 3/8, 3/4.
-    found = matrix(estimated(0.25, group_decision="shrink"))
-    assert found == {
+    result = matrix(estimated(0.25, group_decision="shrink"))
+    assert result == {
         "a": pytest.approx([0.3, 0.375, 0.45]),
         "b": pytest.approx([0.1, 0.0625, 0.025]),
         "c": pytest.approx([0.4, 0.4375, 0.475]),

@@ -281,8 +281,8 @@ def test_errors_say_what_was_found(logits, labels, message):
 def test_outputs_that_are_not_finite_count_as_undecided(caplog):
     """One image that a model overflows on says nothing by a missing estimate: −log ½ in both bands."""
     labels = torch.eye(8, dtype=torch.int64).repeat(2, 1, 1)
-    found = site_difficulty(Echo(), torch.full((2, 2, 8, 8), torch.nan), labels, 1)
-    np.testing.assert_allclose([*found.inner, *found.outer], math.log(2))
+    result = site_difficulty(Echo(), torch.full((2, 2, 8, 8), torch.nan), labels, 1)
+    np.testing.assert_allclose([*result.inner, *result.outer], math.log(2))
     assert "is not finite" in caplog.text
 
 

@@ -60,8 +60,8 @@ def test_units_do_not_matter(gap):
 
 
 def test_one_gaussian_is_rarely_called_two_groups():
-    found = [fit_two_groups(one_gaussian(10, seed), seed=seed).found for seed in range(30)]
-    assert sum(found) <= 5  # 1.5 expected; more than 5 of 30 has a probability of 0.3% at 5%
+    result = [fit_two_groups(one_gaussian(10, seed), seed=seed).found for seed in range(30)]
+    assert sum(result) <= 5  # 1.5 expected; more than 5 of 30 has a probability of 0.3% at 5%
 
 
 def test_level_one_switches_the_guard_off():

@@ -59,11 +59,11 @@ def test_information_is_of_every_sample_alone_and_leaves_the_network() -> None:
     images = torch.randn(4, 1, 16, 16, generator=generator)
     labels = torch.randint(2, (4, 16, 16), generator=generator)
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    found = [
+    result = [
         fisher_diagonal(network, SampleBatches(images, labels, size, torch.device("cpu")), torch.Generator())
         for size in (1, 3)
     ]
-    for one, other in zip(*found, strict=True):
+    for one, other in zip(*result, strict=True):
         torch.testing.assert_close(one, other)
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
     assert all(parameter.grad is None for parameter in network.parameters())
@@ -107,9 +107,9 @@ def test_the_penalty_has_a_weight_and_goes_with_the_networks_parameters() -> Non
     with torch.no_grad():
         network.bias += 0.3
     batch = Batch(torch.zeros(1, 1, 1, 1), torch.zeros(1, 1, 1, 1), torch.zeros(1, dtype=torch.int64))
-    found = CurvaturePenalty(2.5, others)(network, batch, Step(0, 0, 1))
-    torch.testing.assert_close(found, 2.5 * others.penalty(list(network.parameters())))
-    assert float(found.detach()) != 0
+    result = CurvaturePenalty(2.5, others)(network, batch, Step(0, 0, 1))
+    torch.testing.assert_close(result, 2.5 * others.penalty(list(network.parameters())))
+    assert float(result.detach()) != 0
 
 
 def test_sites_count_by_their_samples() -> None:

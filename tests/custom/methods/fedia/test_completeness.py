@@ -129,7 +129,7 @@ def test_more_matches_than_predictions_are_refused():
 def test_lesions_that_the_model_misses_bias_the_ratio_and_not_the_matches():
     """40 % of 20,000 lesions are annotated, and the model finds each with probability 0.7, whoever annotated it."""
     generator = np.random.default_rng(0)
-    annotated, found = (generator.random(20000) < share for share in (0.4, 0.7))
-    counts = int(annotated.sum()), int(found.sum())
+    annotated, result = (generator.random(20000) < share for share in (0.4, 0.7))
+    counts = int(annotated.sum()), int(result.sum())
     assert Completeness.of_counts(*counts).value == pytest.approx(0.4 / 0.7, abs=0.02)
-    assert Completeness.of_matches(*counts, int((annotated & found).sum())).value == pytest.approx(0.4, abs=0.02)
+    assert Completeness.of_matches(*counts, int((annotated & result).sum())).value == pytest.approx(0.4, abs=0.02)

@@ -313,7 +313,7 @@ def test_a_restart_goes_on_with_the_same_estimate_line_and_corrections() -> None
     made.before_round(5)
     again = RoundLoop(sites)
     again.history = made.history
-    again.server.restore(made.server.state(), [as_record(one) for one in made.history])
+    again.server.restore(made.server.state(), [as_record(item) for item in made.history])
     expected = {"a": Completeness(0.4, 4, 10), "b": Completeness(1.0, 9, 9)}
     assert again.server.completeness == made.server.completeness == expected
     assert (again.server._warmup_end, again.server._pending, again.server._corrected) == (3, {"b"}, {"a": 5})
@@ -408,9 +408,9 @@ def test_a_site_whose_completeness_is_confirmed_corrects_at_once_and_weighs_less
         assert weights.of("b")["last"] == pytest.approx(1 / (1 + math.exp(2.5)))
         finish(made, {"a": 0.5, "b": 0.5}, corrected="b")
         made.before_round(number + 1)
-    found = made.described()["completeness"]["b"]
-    assert (found["estimate"], found["low"], found["high"], found["is_confirmed"]) == (0.5, 0.4, 0.6, True)
-    assert found["corrected_before_round"] == 4
+    result = made.described()["completeness"]["b"]
+    assert (result["estimate"], result["low"], result["high"], result["is_confirmed"]) == (0.5, 0.4, 0.6, True)
+    assert result["corrected_before_round"] == 4
     assert made.described()["completeness"]["a"]["is_confirmed"] is False
     assert made.said[0].startswith("Completeness of a: 1.00 (0.96 to 1.00); 4 lesions annotated, 10 predicted; the mod")
 
@@ -457,7 +457,7 @@ def test_a_restart_knows_estimates_and_corrections_of_the_own_form() -> None:
     sites = PredictedSites({"a": COMPLETE, "b": HALF, "c": (0.4, 0.3, 0.5, 0.1, 0.1)}, corrects="b")
     made = after_warmup(sites, names="abc", **OWN)
     again = RoundLoop(sites, **OWN)
-    again.server.restore(made.server.state(), [as_record(one) for one in made.history])
+    again.server.restore(made.server.state(), [as_record(item) for item in made.history])
     assert again.server.completeness == made.server.completeness
     again.num_samples = made.num_samples
     before, after = (course.server.weights(course.round(5)) for course in (made, again))

@@ -37,8 +37,8 @@ class Everything(nn.Module):
         self.certainty = nn.Parameter(torch.tensor(9.0))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        found = torch.zeros_like(images) + self.certainty
-        return torch.cat((-found, found), dim=1)
+        result = torch.zeros_like(images) + self.certainty
+        return torch.cat((-result, result), dim=1)
 
 
 def method_of(**settings: object) -> FedIASite:
@@ -128,8 +128,8 @@ class Bright(nn.Module):
         self.scale = nn.Parameter(torch.tensor(10.0))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        found = self.scale * (images[:, :1] - 2.0)
-        return torch.cat((-found, found), dim=1)
+        result = self.scale * (images[:, :1] - 2.0)
+        return torch.cat((-result, result), dim=1)
 
 
 OWN = {"weighting": "established", "estimator": "sure", "trigger": "estimate", "additions": "lesions"}

@@ -55,8 +55,8 @@ def test_new_is_what_lies_apart_from_everything_annotated_and_large_enough():
         ((10, 13), (7, 9), 1, 0.75),
         num_classes=2,
     )
-    found = case_lesions(case, 5)
-    assert [(one.size, one.annotated_voxels, one.is_new, one.confidence) for one in found.predicted] == [
+    result = case_lesions(case, 5)
+    assert [(item.size, item.annotated_voxels, item.is_new, item.confidence) for item in result.predicted] == [
         (8, 0, True, pytest.approx(0.8)),
         (20, 12, False, pytest.approx(0.9)),
         (6, 0, True, pytest.approx(0.75)),
@@ -64,10 +64,10 @@ def test_new_is_what_lies_apart_from_everything_annotated_and_large_enough():
         (6, 0, False, pytest.approx(0.95)),
     ]
     # The lesion of the second class is not found.
-    assert (found.annotated, found.found) == (2, 1)
-    assert found.counts == LesionCounts(annotated=2, predicted=6, matched=1)
-    assert lesion_recall([found]) == 0.5
-    assert lesion_precision([found]) == pytest.approx(12 / 20)
+    assert (result.annotated, result.found) == (2, 1)
+    assert result.counts == LesionCounts(annotated=2, predicted=6, matched=1)
+    assert lesion_recall([result]) == 0.5
+    assert lesion_precision([result]) == pytest.approx(12 / 20)
 
 
 def lesion(confidence, is_new=True, label=1, place=0):
@@ -78,8 +78,8 @@ def lesion(confidence, is_new=True, label=1, place=0):
 
 
 def case_of(known=(), new=(), unit="p", label=1):
-    predicted = [lesion(one, is_new=False, label=label) for one in known]
-    predicted += [lesion(one, label=label) for one in new]
+    predicted = [lesion(item, is_new=False, label=label) for item in known]
+    predicted += [lesion(item, label=label) for item in new]
     return CaseLesions(unit, (9, 9), LesionCounts(), len(known), len(known), tuple(predicted))
 
 
@@ -115,19 +115,19 @@ def test_the_most_confident_are_chosen_of_all_cases_together_and_no_more_than_ar
     # Two are at least as sure as 0.90: 2 / 0.75 = 2.67 are missing, so two are chosen although three are sure enough.
     cases = [case_of(KNOWN, (0.89, 0.97), "a"), case_of((), (0.91, 0.86, 0.5), "b")]
     chosen = missing_lesions(cases, 1)
-    assert [[one.confidence for one in of_case] for of_case in chosen] == [[0.97], [0.91]]
+    assert [[item.confidence for item in of_case] for of_case in chosen] == [[0.97], [0.91]]
 
 
 def test_what_is_less_sure_than_nine_in_ten_annotated_ones_is_no_lesion():
     # Six sure ones: eight are missing; 0.85 is above the tenth, 0.83 below.
     cases = [case_of(KNOWN, (0.95,) * 6 + (0.85, 0.83), "a")]
     (chosen,) = missing_lesions(cases, 1)
-    assert [one.confidence for one in chosen] == [0.95] * 6 + [0.85]
+    assert [item.confidence for item in chosen] == [0.95] * 6 + [0.85]
 
 
 def test_classes_are_predicted_each_by_its_own_lesions():
     cases = [case_of(KNOWN, (0.95,), "a"), case_of((0.4, 0.5, 0.6), (0.5,), "b", label=2)]
-    assert [[one.confidence for one in of_case] for of_case in missing_lesions(cases, 2)] == [[0.95], [0.5]]
+    assert [[item.confidence for item in of_case] for of_case in missing_lesions(cases, 2)] == [[0.95], [0.5]]
     # Of each class one new lesion counts 4/3.
     assert confident_completeness(cases, 2, seed=0).value == pytest.approx(8 / (8 + 8 / 3))
 
@@ -161,7 +161,10 @@ def test_slices_are_predicted_as_the_volumes_that_they_make_up():
     first, second = predict_lesions(network, [case, case], Inference(2), smallest=5)
     assert network.training
     assert first.shape == (3, 8, 8)
-    assert [(one.size, one.annotated_voxels, one.is_new) for one in first.predicted] == [(8, 8, False), (8, 0, True)]
+    assert [(item.size, item.annotated_voxels, item.is_new) for item in first.predicted] == [
+        (8, 8, False),
+        (8, 0, True),
+    ]
     assert first.predicted[1].confidence == pytest.approx(1 / (1 + math.exp(-1.5)), abs=1e-6)
     assert first.counts == second.counts == LesionCounts(1, 2, 1)
     picture = LoadedCase("q", "q", image[:1], label[:1], None, None)

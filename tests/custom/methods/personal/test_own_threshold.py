@@ -55,7 +55,10 @@ def test_it_is_the_best_of_all_by_the_score_that_counts(num_classes: int, bias: 
     data = noisy(num_classes, bias)
     data = as_slices(data, 2) if sliced else data
     model, inference = Logits(num_classes), Inference(3)
-    dice = [evaluate(AtThreshold(model, one), data.cases, num_classes, inference).mean_dice for one in THRESHOLDS]
+    dice = [
+        evaluate(AtThreshold(model, threshold), data.cases, num_classes, inference).mean_dice
+        for threshold in THRESHOLDS
+    ]
     best = max(value for value in dice if value is not None)
     chosen = own_threshold(model, data.cases, num_classes, inference)
     assert dice[THRESHOLDS.index(chosen)] == pytest.approx(best, abs=1e-9)

@@ -119,12 +119,12 @@ def test_a_round_that_is_done_once_more_begins_where_it_began(tmp_path: Path) ->
 
 def test_every_site_begins_with_a_personal_part_of_its_own(tmp_path: Path) -> None:
     method = site_part("decoupled")
-    found = []
+    result = []
     for name in ("site-1", "site-2"):
         site = HandmadeSite(tmp_path / name, DATA, name=name)
         model = method.model_in_use(received(method), site.view(method, 1))
-        found.append(values(model.get_submodule("adaptation")))
-    assert not same(*found)
+        result.append(values(model.get_submodule("adaptation")))
+    assert not same(*result)
 
 
 def test_a_run_that_goes_on_takes_the_personal_part_of_the_earlier_one(tmp_path: Path) -> None:
