@@ -62,6 +62,7 @@ class EvidenceCode(StrEnum):
         MEAN_OF_ESTIMATES: it is of the means of two estimates; the last one alone differs by ``difference``.
         OBJECTS_LEFT_OUT: the fraction of a ``class`` that seems to be left out: ``share``, ``low``, ``high``; where it
             is of objects below the size ``limit`` in ``unit`` alone, the fraction of the ``larger`` ones, too.
+        CONVENTION: the known biases of ``sites`` are alike, ``distance`` outside the image boundary.
         RIGHT_LABELS_ZERO: right labels have a noise level of 0.
         RIGHT_LABELS_LEAST: right labels have the noise level of the site with the least: ``site``.
     """
@@ -98,6 +99,7 @@ class EvidenceCode(StrEnum):
     GROUPS_OF_EARLIER = "groups_of_earlier"
     MEAN_OF_ESTIMATES = "mean_of_estimates"
     OBJECTS_LEFT_OUT = "objects_left_out"
+    CONVENTION = "convention"
     RIGHT_LABELS_ZERO = "right_labels_zero"
     RIGHT_LABELS_LEAST = "right_labels_least"
 
@@ -152,6 +154,7 @@ class ReferenceKind(StrEnum):
     MEDIAN = "median"
     EDGES = "edges"
     SITE = "site"
+    CONVENTION = "convention"
 
 
 @dataclass(frozen=True)
