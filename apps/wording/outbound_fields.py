@@ -188,3 +188,18 @@ def reason_of(field: OutboundField, task: str) -> str:
         if name != field.name and name in REASONS:
             return sentence.format(name=name, reason=REASONS[name])
     return ""
+
+
+def described_field(field: OutboundField, task: str) -> tuple[str, str, str]:
+    """Return a field of the answer to a task in words: its name, what it is, and why it leaves the site.
+
+    Args:
+        field: the field.
+        task: one of its tasks.
+    """
+    what = [field.kind]
+    if field.counted_by is not None:
+        what.append(f"over {field.counted_by}")
+    if field.optional:
+        what.append("not always sent")
+    return field.name, ", ".join(what), reason_of(field, task)

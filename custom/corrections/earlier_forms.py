@@ -4,7 +4,7 @@
 file in a site's run folder               what it holds
 ========================================  ===========================================
 ``undone/round_N/undone.json``            contours, missed and relabelled objects
-``undone_labels/round_N.json``               relabelled cases
+``undone_labels/round_N.json``            relabelled cases
 ``corrections/corrections.json``          added lesions, without a key ``version``
 ``label_suspicions.json``                 cases whose labels are doubted, for reports
 ========================================  ===========================================

@@ -1,8 +1,10 @@
 """Why fields leave a site: every declared field has a reason, and no reason is of a field that there is not."""
 
 import pytest
+from typer.testing import CliRunner
 
-from fedannot.apps.wording.outbound_fields import REASONS, REASONS_OF_TASK, reason_of
+from fedannot.apps.commands.cli import app
+from fedannot.apps.wording.outbound_fields import REASONS, REASONS_OF_TASK, described_field, reason_of
 from fedannot.custom.interface.declaration import Method
 from fedannot.custom.methods.lookup import all_methods
 from fedannot.custom.outbound.fields import COMMON_FIELDS, OutboundField
@@ -55,3 +57,25 @@ def test_a_method_of_another_package_gives_a_reason_or_none() -> None:
     assert reason_of(OutboundField("update_norm", (TRAIN,), "number"), TRAIN) == ""
     said = OutboundField("update_norm", (TRAIN,), "number", "how far it moves the model", "num_patients")
     assert reason_of(said, TRAIN) == "how far it moves the model"
+
+
+def test_a_field_is_described_with_the_patients_behind_it() -> None:
+    field = OutboundField("noise_level", (TRAIN,), "number", counted_by="num_patients", optional="noise level")
+    name, what, reason = described_field(field, TRAIN)
+    assert (name, what) == ("noise_level", "number, over num_patients, not always sent")
+    assert reason.startswith("fraction of the samples whose label does not look right")
+
+
+def test_the_command_lists_every_field_of_a_job_with_its_reason() -> None:
+    result = CliRunner().invoke(app, ["jobs", "fields", "fedia"])
+    assert result.exit_code == 0, result.output
+    (method,) = (method for method in all_methods() if method.name == "fedia")
+    declared = [(task, field.name) for field in (*COMMON_FIELDS, *method.outbound_fields) for task in field.tasks]
+    listed, task = [], ""
+    for line in result.output.splitlines():
+        if not line.startswith(" "):
+            task = line
+        elif not line.startswith("    "):
+            listed.append((task, line.split()[0]))
+    assert sorted(listed) == sorted(declared)
+    assert "    lower end of its 90 % interval over patients\n" in result.output
