@@ -197,7 +197,7 @@ def described_field(field: OutboundField, task: str) -> tuple[str, str, str]:
         field: the field.
         task: one of its tasks.
     """
-    what = [field.kind]
+    what: list[str] = [field.kind]
     if field.counted_by is not None:
         what.append(f"over {field.counted_by}")
     if field.optional:
