@@ -126,12 +126,12 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(content) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _RefusedError(_twice(twice))
+        raise _twice(twice)
     return content
 
 
-def _twice(key: Any, place: str = "") -> str:
-    return f"found the key {shown(key)} twice{place}; expected each key once. Remove one of the two."
+def _twice(key: Any, place: str = "") -> _RefusedError:
+    return _RefusedError(f"found the key {shown(key)} twice{place}; expected each key once. Remove one of the two.")
 
 
 def _refuse_constant(name: str) -> Any:
@@ -156,11 +156,11 @@ def _check_depth(content: Any) -> None:
         ]
         if not level:
             return
-    raise _RefusedError(_too_deep())
+    raise _too_deep()
 
 
-def _too_deep() -> str:
-    return f"found values nested more than {_MAX_DEPTH} deep; expected fewer levels."
+def _too_deep() -> _RefusedError:
+    return _RefusedError(f"found values nested more than {_MAX_DEPTH} deep; expected fewer levels.")
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -177,7 +177,7 @@ class _StrictLoader(yaml.SafeLoader):
                 "the value out."
             )
         if self._depth >= _MAX_DEPTH:
-            raise _RefusedError(_too_deep())
+            raise _too_deep()
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1
@@ -202,7 +202,7 @@ class _StrictLoader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             try:
                 if key in seen:
-                    raise _RefusedError(_twice(key, _place(key_node.start_mark)))
+                    raise _twice(key, _place(key_node.start_mark))
                 seen.add(key)
             except TypeError:
                 # PyYAML says so itself.

@@ -151,8 +151,10 @@ class FedIAServer(FedAvgServer):
         extra_rounds = this_round.number - 1 - self.settings.warmup_rounds
         says_nothing = not estimates or 2 * len(blind) > len(estimates)
         if says_nothing and extra_rounds < self.settings.max_extra_warmup_rounds:
-            what = f"The warm-up model finds no lesion at {blind}" if blind else "No site has an estimate"
-            this_round.warning(f"{what}: one more warm-up round.")
+            if blind:
+                this_round.warning(f"The warm-up model finds no lesion at {blind}: one more warm-up round.")
+            else:
+                this_round.warning("No site has an estimate: one more warm-up round.")
             return
         self.completeness, self._warmup_end, self._estimates = {}, this_round.number - 1, 1
         self._lines = fit_lines(this_round.history, self._warmup_end)
@@ -182,7 +184,7 @@ class FedIAServer(FedAvgServer):
         self.completeness |= estimates
         self._pending |= {site for site, estimate in estimates.items() if self._asks_for_correction(estimate)}
         for site, estimate in estimates.items():
-            this_round.info(f"Completeness of {site}: {estimate}.")
+            _log_completeness(this_round, site, estimate)
 
     def _asks_for_correction(self, estimate: Completeness) -> bool:
         """Whether the completeness is confirmed below one, by a model that is fit as a reference for it."""
@@ -270,3 +272,18 @@ class FedIAServer(FedAvgServer):
         }
         corrected = dict(sorted(self._corrected.items()))
         return CompletenessFindings(completeness=sites, corrected_before_round=corrected).plain()
+
+
+def _log_completeness(this_round: Round, site: str, estimate: Completeness) -> None:
+    """Write an estimate to the log, with its interval where there is one."""
+    counted = f"{estimate.num_annotated} lesions annotated, {estimate.num_predicted} predicted"
+    if not estimate.is_estimable:
+        this_round.info(f"Completeness of {site}: not estimable (no lesion predicted), taken as 1; {counted}.")
+    elif (known := estimate.assessment) is None:
+        this_round.info(f"Completeness of {site}: {estimate.value:.2f}; {counted}.")
+    else:
+        this_round.info(
+            f"Completeness of {site}: {known.value:.2f} ({known.low:.2f} to {known.high:.2f}); {counted}; "
+            f"the model finds {known.recall:.2f} of the annotated ones, {known.precision:.2f} of their "
+            "predicted voxels are annotated."
+        )
