@@ -55,10 +55,10 @@ def parse_json(text: str, source: str, *, any_number: bool = False) -> Any:
     Raises:
         DataError: if the text is not JSON or is refused.
     """
-    numbers: dict[str, Any] = {} if any_number else {"parse_constant": _refuse_constant, "parse_float": _finite_float}
+    constant, number = (None, None) if any_number else (_refuse_constant, _finite_float)
 
     def parse() -> Any:
-        content = json.loads(text, object_pairs_hook=_unique_keys, **numbers)
+        content = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=constant, parse_float=number)
         _check_depth(content)
         return content
 
