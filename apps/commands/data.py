@@ -86,7 +86,7 @@ def phantom(
         from ..runs.progress import Progress
 
         Progress().tell(f"Drawing the federation {out}.")
-        given: dict[PhantomTask, dict[str, Any]] = {
+        given: dict[PhantomTask, dict[str, str | float | bool | None]] = {
             PhantomTask.LESIONS_2D: {"--noise": noise, "--exact": exact or None, "--stratified": stratified},
             PhantomTask.LESIONS_3D: {"--completeness": completeness},
             PhantomTask.CHAMBERS_3D: {"--protocols": protocols},

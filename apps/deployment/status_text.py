@@ -2,7 +2,7 @@
 
 import dataclasses
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypedDict
 
 from ...custom.run.run_progress import Failure, Phase, RunProgress
 from ...custom.run.time_left import duration
@@ -178,7 +178,16 @@ def _of_failure(job_id: str, progress: RunProgress | None) -> str:
     return f"Ask the server's operator: private/{job_id}/fedannot_server.log in the server's kit says why."
 
 
-def as_json(status: FederationStatus) -> dict[str, Any]:
+class StatusJson(TypedDict):
+    """A status as plain values; a job has the fields of :class:`JobStatus` and what is to be done."""
+
+    server: dict[str, str | float | None]
+    sites: list[dict[str, str | float | bool]]
+    jobs: list[dict[str, object]]
+    is_trouble: bool
+
+
+def as_json(status: FederationStatus) -> StatusJson:
     """Return a status as plain values, with what to do."""
     jobs = [
         {field.name: getattr(job, field.name) for field in dataclasses.fields(job)}
@@ -190,8 +199,10 @@ def as_json(status: FederationStatus) -> dict[str, Any]:
         }
         for job in status.jobs
     ]
-    sites = [{"name": sign.name, "silent": round(sign.silent, 1), "is_silent": sign.is_silent} for sign in status.sites]
-    server = {"address": status.server, "up_since": status.up_since, "now": status.now}
+    sites: list[dict[str, str | float | bool]] = [
+        {"name": sign.name, "silent": round(sign.silent, 1), "is_silent": sign.is_silent} for sign in status.sites
+    ]
+    server: dict[str, str | float | None] = {"address": status.server, "up_since": status.up_since, "now": status.now}
     return {"server": server, "sites": sites, "jobs": jobs, "is_trouble": status.is_trouble}
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ...custom.data.whole_files import private_folder, replaced, write_text
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from ...custom.run.threads import number_of_threads
-from ...custom.settings import RunSettings, SettingsError
+from ...custom.settings import RunSettings, SettingsError, SettingValues
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
 from ..commands.simulation import SIMULATION
@@ -95,12 +95,12 @@ def compare(
     progress_of_runs = RunsProgress(list(runs.values()), progress or Progress())
     progress_of_runs.begin(processes)
     branching = [arm for arm in planned if arm.shared_rounds]
-    common: dict[str, Any] = {"reference": names[0], "data": data, "settings": settings, "track": track, "out": out}
+    run = partial(_run, reference=names[0], data=data, settings=settings, track=track, out=out)
     with _running(processes) as commands:
         # Arms that branch wait for the run that they branch from.
         for phase in ([arm for arm in planned if not arm.shared_rounds], branching):
             begun = {
-                commands.submit(partial(_run, commands, arm, seed, **common)): runs[arm.name, seed]
+                commands.submit(partial(run, commands, arm, seed)): runs[arm.name, seed]
                 for seed in seeds
                 for arm in phase
             }
@@ -167,14 +167,22 @@ def _check_phantoms(of_arms: Mapping[str, RunSettings]) -> None:
             )
 
 
+class _AskedArm(TypedDict):
+    """An arm as the file with the request has it."""
+
+    job: str
+    overrides: SettingValues
+    shared_rounds: int
+
+
 def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm]) -> None:
     """Refuse to mix runs of another comparison into this one; seeds and arms may be added."""
     file = out / REQUEST_FILE
-    asked: dict[str, Any] = {
+    asked: dict[str, _AskedArm] = {
         arm.name: {"job": arm.job.name, "overrides": dict(arm.overrides), "shared_rounds": arm.shared_rounds}
         for arm in arms
     }
-    known: dict[str, Any] = {}
+    known: dict[str, _AskedArm] = {}
     if file.is_file():
         earlier = read_json(file, "what was compared before")
         known = earlier.pop("arms", {})

@@ -22,7 +22,7 @@ from ...custom.data.whole_files import make_private, private_folder
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
-from ...custom.settings import RunSettings
+from ...custom.settings import RunSettings, SettingValues
 from ...transforms.errors import DataError
 from ..reports.output import DATA_FOLDER, collect_output
 from .data_compatibility import read_descriptions, settings_for_data
@@ -161,7 +161,7 @@ def _earlier_run(out: Path, resume: bool) -> EarlierRun | None:
     return earlier
 
 
-def _changes(job: Job, settings: str | None, data: Path | None, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def _changes(job: Job, settings: str | None, data: Path | None, overrides: Mapping[str, Any]) -> SettingValues:
     """What differs from the job's own settings, with what follows from the data."""
     settings_file, overrides = None, job.current_names(overrides)
     if settings is not None:

@@ -131,7 +131,7 @@ def deployed_influence(num_sites: int | None) -> dict[str, float]:
     return bounds | {"max_share": min(_DEPLOYED_SHARE, _DEPLOYED_SHARE_RATIO / num_sites)}
 
 
-def deployed_aggregation(num_sites: int | None) -> dict[str, Any]:
+def deployed_aggregation(num_sites: int | None) -> dict[str, int | str]:
     """Return the rule of a job for hospitals with a server, as settings of ``aggregation``.
 
     Bounds leave a liar's update in the mean, at the typical length and a fraction of at most 1.5/K. A trimmed mean
