@@ -225,17 +225,8 @@ def _run(
         private_folder(state.parent)
         with replaced(state) as temporary:
             shutil.copyfile(branch, temporary)
-    command = ["simulate", str(arm.job.folder), "--seed", str(seed), "--out", str(folder)]
-    if data is not None:
-        command += ["--data", str(_federation(data, seed))]
-    if settings is not None:
-        command += ["--settings", settings]
-    if track is not None:
-        command += ["--track", track]
-    if folder.is_dir() and any(folder.iterdir()):
-        command.append("--resume")
-    for key, value in arm.overrides.items():
-        command += ["--set", f"{key}={json.dumps(value)}"]
+    asked = {"--data": _federation(data, seed), "--settings": settings, "--track": track}
+    command = _command(arm, seed, folder, {option: value for option, value in asked.items() if value is not None})
     private_folder(folder.parent)
     log = folder.parent / f"{folder.name}.log"
     try:
@@ -246,6 +237,18 @@ def _run(
         last = (log.read_text(encoding="utf-8").strip().splitlines() or ["no output"])[-1]
         return f"{arm.name}, seed {seed}: {last} (log: {log})"
     return None
+
+
+def _command(arm: PlannedArm, seed: int, folder: Path, asked: Mapping[str, str | Path]) -> list[str]:
+    """The command of an arm's run; it goes on where its folder has one already."""
+    command = ["simulate", str(arm.job.folder), "--seed", str(seed), "--out", str(folder)]
+    for option, value in asked.items():
+        command += [option, str(value)]
+    if folder.is_dir() and any(folder.iterdir()):
+        command.append("--resume")
+    for key, value in arm.overrides.items():
+        command += ["--set", f"{key}={json.dumps(value)}"]
+    return command
 
 
 def _summarize(
