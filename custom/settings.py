@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from ..transforms.errors import describe_validation_error
@@ -17,6 +17,9 @@ from .former_names import with_current_keys
 from .strict_model import SettingsModel
 
 Positive = Annotated[int, Field(ge=1)]
+
+# Settings by their names, or in an app by their dotted keys: ``{"training.batch_size": 8, ...}``.
+SettingValues = dict[str, JsonValue]
 
 AugmentationKind = Literal["rotation", "flip", "elastic", "noise"]
 
@@ -255,7 +258,7 @@ def read_settings(
 
 def _without_removed(
     kind: type[RunSettings], values: Mapping[str, Any], source: str, *, of_finished_run: bool
-) -> dict[str, Any]:
+) -> SettingValues:
     """The values without the settings that have gone and had no effect of their own."""
     present = dict(values)
     for key, setting in kind.removed.items():

@@ -10,6 +10,9 @@ import yaml
 
 from .errors import DataError, MissingFileError, shown
 
+# Keys and values of a file in JSON, YAML or HOCON, as it is read or written.
+JsonObject = dict[str, Any]
+
 # A datalist of a million cases has 200 MB; descriptions and policies have a few kilobytes, and their parser is slow.
 MAX_JSON_BYTES = 2**28
 MAX_YAML_BYTES = 2**18
@@ -55,10 +58,10 @@ def parse_json(text: str, source: str, *, any_number: bool = False) -> Any:
     Raises:
         DataError: if the text is not JSON or is refused.
     """
-    numbers: dict[str, Any] = {} if any_number else {"parse_constant": _refuse_constant, "parse_float": _finite_float}
+    constant, number = (None, None) if any_number else (_refuse_constant, _finite_float)
 
     def parse() -> Any:
-        content = json.loads(text, object_pairs_hook=_unique_keys, **numbers)
+        content = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=constant, parse_float=number)
         _check_depth(content)
         return content
 
@@ -121,7 +124,7 @@ def _parsed(parse: Callable[[], Any], source: str, kind: str) -> Any:
         raise DataError(f"{source}: is not {kind} ({' '.join(str(error).split())}).") from error
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> JsonObject:
     content = dict(pairs)
     if len(content) < len(pairs):
         seen: set[str] = set()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..outbound.fields import MINIMUM_CASES, OutboundField
+from ..outbound.values import OutboundValues
 
 if TYPE_CHECKING:
     # Settings declare what leaves, and load no numpy.
@@ -112,10 +113,10 @@ def estimate_fields(
     return (*numbers, counts)
 
 
-def sent(name: str, estimates: Sequence[Estimate], *, calibrated: bool) -> dict[str, Any]:
+def sent(name: str, estimates: Sequence[Estimate], *, calibrated: bool) -> OutboundValues:
     """Return estimates of a parameter as the fields that :func:`estimate_fields` declares; they leave the site."""
     leaving = [estimate.outbound() for estimate in estimates]
-    fields: dict[str, Any] = {
+    fields: OutboundValues = {
         name: [item.value for item in leaving],
         f"{name}_low": [item.low for item in leaving],
         f"{name}_high": [item.high for item in leaving],

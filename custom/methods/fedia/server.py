@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict
 
+from ....transforms.strict_files import JsonObject
 from ...aggregation.weighting import LayerWeights, completed_weights, quantity_weights
 from ...interface.views import Round, WaitingModels, WeightsRule
 from ...records.round_records import RoundRecord
@@ -18,6 +19,16 @@ from .settings import FedIASettings
 
 # A site that was absent for this many rounds no longer counts when all have to have corrected.
 _ABSENT_ROUNDS = 5
+
+
+class FedIAState(TypedDict):
+    """What is kept over a restart; ``due`` are the sites that are still to be asked to correct."""
+
+    completeness: dict[str, list[Any]] | None
+    warmup_end: int
+    due: list[str]
+    corrected: dict[str, int]
+    estimates: int
 
 
 class FedIAServer(FedAvgServer):
@@ -240,7 +251,7 @@ class FedIAServer(FedAvgServer):
 
     # --- state
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FedIAState:
         """Return estimates and corrections as plain values."""
         return {
             "completeness": None if self.completeness is None else as_lists(self.completeness),
@@ -260,7 +271,7 @@ class FedIAServer(FedAvgServer):
         self._pending = set(state.get("due", []))
         self._corrected = dict(state.get("corrected", {}))
 
-    def describe(self, this_round: Round) -> dict[str, Any]:
+    def describe(self, this_round: Round) -> JsonObject:
         """Return each site's completeness, and the round before which it corrected its annotations."""
         del this_round
         if self.completeness is None:
