@@ -40,7 +40,7 @@ class MoveContourParams:
                     f"of {label=}."
                 )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, dict[str, float]]:
         """Return plain values, for JSON."""
         return {"distances": {str(label): float(distance) for label, distance in self.distances.items()}}
 
