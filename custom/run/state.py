@@ -57,6 +57,23 @@ class RunFailedError(RuntimeError):
     """The run cannot go on; the text says why."""
 
 
+class TooFewResultsError(RunFailedError):
+    """Too many rounds in a row had too few usable results.
+
+    Args:
+        failed_rounds: how many.
+        min_sites: usable results that a round needs.
+        refused: why sites were refused in the last round, by name.
+    """
+
+    def __init__(self, failed_rounds: int, min_sites: int, refused: Mapping[str, object]) -> None:
+        refusals = "; ".join(f"{site}: {reason}" for site, reason in sorted(refused.items())) or "none"
+        super().__init__(
+            f"Fewer than {min_sites} usable results in {failed_rounds} rounds in a row. Refused in the last: "
+            f"{refusals}."
+        )
+
+
 class ResumeError(ValueError):
     """A run cannot be continued from the given state."""
 
