@@ -20,6 +20,7 @@ from ..networks.building import assign_blocks, layer_blocks
 from ..networks.described import described_network
 from ..outbound.registry import OutboundRegistry
 from ..records.record_lines import append_record
+from ..refusals import RefusalCode, RefusalReason
 from ..run.averaged_round import AveragedRound
 from ..run.round_record import warn_of_dominance
 from ..run.round_training import share_refusal, site_report
@@ -123,12 +124,12 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         self._average = RoundAverage(SentModel(round_number, reference, block_of), AveragingPlan(num_sites))
         return AveragedRound(round_number)
 
-    def _refuse_or_accept(self, site: str, shareable: Shareable, this_round: AveragedRound) -> str | None:
-        if (reason := shareable.get_header(REFUSAL_HEADER)) is not None:
-            return str(reason)
+    def _refuse_or_accept(self, site: str, shareable: Shareable, this_round: AveragedRound) -> RefusalReason | None:
+        if (code := shareable.get_header(REFUSAL_HEADER)) is not None:
+            return RefusalReason.reported(code) or RefusalReason.of(RefusalCode.NO_KNOWN_REASON)
         result = from_shareable(shareable)
         if result.data_kind != DataKind.WEIGHTS:
-            return "it has no model"
+            return RefusalReason.of(RefusalCode.NO_MODEL)
         if (reason := self._registry.refusal(TRAIN, result.meta, self.settings.network.num_classes)) is not None:
             return reason
         samples = self._claims.counted(site, result.meta["num_samples"], self._claim_limit)

@@ -22,6 +22,7 @@ from ..outbound.registry import OutboundRegistry
 from ..records.plain_values import check_restorable
 from ..records.record_lines import append_record, write_records
 from ..records.round_records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
+from ..refusals import RefusalReason
 from ..settings import RunSettings
 from ..task_names import TRAIN, VALIDATE, VALIDATE_CLASSES
 from .answers import Answers
@@ -59,7 +60,7 @@ class RoundLoop:
 
     def __init__(self, settings: RunSettings, method: ServerMethod, registry: OutboundRegistry, link: Link) -> None:
         self.settings = settings
-        self.refused: dict[str, str] = {}
+        self.refused: dict[str, RefusalReason] = {}
         self._method = method
         self._registry, self._link = registry, link
         self._scoring = Scoring.of(settings.task)
@@ -159,7 +160,7 @@ class RoundLoop:
             reviewed=lambda params=None: self._server_test.reviewed(params or self.state.params),
         )
 
-    def refuse(self, site: str, reason: str) -> None:
+    def refuse(self, site: str, reason: RefusalReason) -> None:
         """Take note of why a site's answer does not count; the first reason stays."""
         self.refused.setdefault(site, reason)
         self.progress.refuse(site, reason)

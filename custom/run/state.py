@@ -11,6 +11,7 @@ from ...transforms.errors import DataError
 from ..data.tensor_files import write_tensors
 from ..former_names import with_current_keys
 from ..records.round_records import RoundRecord
+from ..refusals import RefusalReason
 from .reading import round_records
 
 STATE_FILE = "fedannot_state.pt"
@@ -66,7 +67,7 @@ class TooFewResultsError(RunFailedError):
         refused: why sites were refused in the last round, by name.
     """
 
-    def __init__(self, failed_rounds: int, min_sites: int, refused: Mapping[str, object]) -> None:
+    def __init__(self, failed_rounds: int, min_sites: int, refused: Mapping[str, RefusalReason]) -> None:
         refusals = "; ".join(f"{site}: {reason}" for site, reason in sorted(refused.items())) or "none"
         super().__init__(
             f"Fewer than {min_sites} usable results in {failed_rounds} rounds in a row. Refused in the last: "
