@@ -4,6 +4,8 @@ import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ..transforms.strict_files import JsonObject
+
 # Former name of a setting → its name. A job that uses a former name runs; a warning says once what to write.
 FORMER_SETTINGS: dict[str, str] = {
     "anchor": "reference_level",
@@ -111,7 +113,7 @@ def has_former_names(keys: Collection[str]) -> bool:
     return any(key.rpartition(".")[2] in FORMER_SETTINGS for key in keys)
 
 
-def with_current_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
+def with_current_keys(settings: Mapping[str, Any]) -> JsonObject:
     """Return a run's settings as a state or a summary keeps them under the names and with the values of now."""
     current = {FORMER_SETTINGS.get(key, key): value for key, value in settings.items()}
     return {

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from ...transforms.strict_files import JsonObject
 from ..evaluation.score_records import ClassificationRoundScores, SegmentationRoundScores
 from ..former_names import with_current_fields
 from ..refusals import RefusalReason
@@ -24,7 +25,7 @@ class Record(StrictModel):
 
     earlier_names: ClassVar[frozenset[str]] = frozenset()
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> JsonObject:
         """Return plain values that JSON can hold; what was not given is not there."""
         return self.model_dump(mode="json", exclude_unset=True)
 
@@ -39,7 +40,7 @@ class OpenRecord(Record):
     __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
 
     @property
-    def extra(self) -> dict[str, Any]:
+    def extra(self) -> JsonObject:
         """What the method has added, by name."""
         return dict(self.__pydantic_extra__)
 

@@ -67,7 +67,7 @@ class RoundLoop:
         self.progress = ProgressTracker(settings)
         self._num_samples: dict[str, int] = {}
         self._claims = {kind: ReportedCounts(link.warning) for kind in (_TRAINING, _VALIDATION)}
-        self._continued: dict[str, Any] = {}
+        self._continued: dict[str, str | int] = {}
         self._of_weights: dict[str, Any] = {}
         self._has_asked = False
 
@@ -167,8 +167,8 @@ class RoundLoop:
         self._link.warning(f"Refused {site}: {reason}.")
 
     @property
-    def _message(self) -> dict[str, Any]:
-        return self._continued | self._method.message(self._round)
+    def _message(self) -> dict[str, object]:
+        return {**self._continued, **self._method.message(self._round)}
 
     def _ask(
         self,
@@ -251,7 +251,7 @@ class RoundLoop:
     def _record(self, started: float) -> RoundRecord:
         """Score the model, and put together what is known of the round."""
         this_round, touched = self._round, self._round.bounds.touched
-        common: dict[str, Any] = {
+        common: dict[str, object] = {
             "version": VERSION,
             "round": this_round.number,
             "stage": self._method.stage(this_round),

@@ -58,7 +58,7 @@ class Request:
     sites: Collection[str] | None = None
     own_messages: Messages = field(default_factory=dict)
 
-    def messages(self, targets: Sequence[str]) -> list[tuple[Sequence[str], dict[str, Any]]]:
+    def messages(self, targets: Sequence[str]) -> list[tuple[Sequence[str], dict[str, object]]]:
         """Return what is sent to whom: one message for all targets, or each its own."""
         if not self.own_messages:
             return [(targets, dict(self.message))]

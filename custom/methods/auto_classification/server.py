@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 from ....transforms.natural_order import natural_order
+from ....transforms.strict_files import JsonObject
 from ...annotation_bias.estimate import Estimate, received
 from ...annotation_bias.estimate_record import ParameterRecord
 from ...interface.method import ServerMethod
@@ -18,6 +19,18 @@ from .outbound import CORRECTS_LABELS, NOISE_LEVEL, SUPPORT
 from .records import ConfusionFindings, Follows, NoiseLevelEstimate, NoiseLevelRecord
 from .settings import AutoClassificationSettings
 from .treatments import TREATMENT, treatment_of
+
+
+class AutoClassificationState(TypedDict):
+    """What is kept over a restart: estimates by their rounds, the task that is due at sites, and since when others
+    correct; the state of the method that treats, None without one.
+    """
+
+    estimates: list[Any]
+    supports: list[Any]
+    due: dict[str, str]
+    undone: dict[str, int]
+    treatment: Mapping[str, object] | None
 
 
 class AutoClassificationServer(FedAvgServer):
@@ -74,20 +87,20 @@ class AutoClassificationServer(FedAvgServer):
         for task in (CORRECT_LABELS, USE_GIVEN_LABELS):
             self._tell(this_round, task)
 
-    def message(self, this_round: Round) -> dict[str, Any]:
+    def message(self, this_round: Round) -> Mapping[str, object]:
         """Return what the method that treats has to say to all sites, and that it does; else nothing."""
         other = self._treating
-        return {} if other is None else other.message(this_round) | {TREATMENT: self.settings.treatment}
+        return {} if other is None else {**other.message(this_round), TREATMENT: self.settings.treatment}
 
     def after_training(self, this_round: Round) -> None:
         """Let the method that treats take note of reports."""
         if (other := self._treating) is not None:
             other.after_training(this_round)
 
-    def record(self, this_round: Round) -> dict[str, Any]:
+    def record(self, this_round: Round) -> Mapping[str, object]:
         """Return what the method that treats adds to the record of a round."""
         added = {} if (other := self._treating) is None else other.record(this_round)
-        return super().record(this_round) | added
+        return {**super().record(this_round), **added}
 
     @property
     def _treating(self) -> ServerMethod | None:
@@ -162,7 +175,7 @@ class AutoClassificationServer(FedAvgServer):
 
     # --- state
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> AutoClassificationState:
         """Return estimates and what sites correct as plain values."""
         return {
             "estimates": _plain(self.estimates),
@@ -179,7 +192,7 @@ class AutoClassificationServer(FedAvgServer):
         self.estimates, self.supports = (_estimates(state.get(name, [])) for name in ("estimates", "supports"))
         self._pending, self._corrected = dict(state.get("due", {})), dict(state.get("undone", {}))
 
-    def describe(self, this_round: Round) -> dict[str, Any]:
+    def describe(self, this_round: Round) -> JsonObject:
         """Return each site's estimate, interval, threshold, decision and reason, and who corrects wrong labels."""
         del this_round
         return ConfusionFindings(
