@@ -41,6 +41,18 @@ OLD_FIELD_NAMES: dict[str, str] = {
     "undoes": "corrects",
 }
 
+# What a site of an earlier version reports of its failure, and records of earlier versions hold → the code.
+FORMER_REFUSALS: dict[str, str] = {
+    "its data cannot be used; see the site's log": "no_usable_data",
+    "its data are of another kind than the job trains on; see the site's log": "data_do_not_fit",
+    "its task failed; see the site's log": "task_failed",
+    "the process of its task died or took too long; see the site's log": "process_died",
+    "it does not know the task; is its fedannot of another version?": "task_not_known",
+    "the received model does not fit its network settings; see the site's log": "model_does_not_fit",
+    "its result was held back by the site's own policy; see the site's log": "held_back",
+    "it has too few patients or samples for an update to leave it; see the site's log": "too_few_samples",
+}
+
 _WARNED: set[str] = set()
 
 

@@ -31,12 +31,14 @@ FEATURES = (16, 32, 64, 128, 256, 16)
 WIDTHS = (64, 128, 256, 512)
 
 
-# They are too many for an error.
-ALL_SETTINGS = "All settings: fedannot jobs settings JOB"
-
-
 class SettingsError(ValueError):
-    """A job's settings cannot be used; the text names the file, the key, what was found and what is allowed."""
+    """A job's settings cannot be used; the text names the file, the key, what was found and what is allowed.
+
+    Attributes:
+        where_listed: ends an error of an unknown key, since the keys are too many for it.
+    """
+
+    where_listed: ClassVar[str] = "All settings: fedannot jobs settings JOB"
 
 
 @dataclass(frozen=True)
@@ -252,7 +254,7 @@ def read_settings(
     try:
         return kind.model_validate(_without_removed(kind, values, source, of_finished_run=of_finished_run))
     except ValidationError as error:
-        text = describe_validation_error(error, source=source, model=kind, where_listed=ALL_SETTINGS)
+        text = describe_validation_error(error, source=source, model=kind, where_listed=SettingsError.where_listed)
         raise SettingsError(text) from error
 
 

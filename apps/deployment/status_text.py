@@ -6,6 +6,7 @@ from typing import TypedDict
 
 from ...custom.run.run_progress import Failure, Phase, RunProgress
 from ...custom.run.time_left import duration
+from ..wording.refusals import refusal_in_words
 from .federation_status import SHOWN_ENDED, FederationStatus, JobStatus
 from .job_state import JobState
 
@@ -102,7 +103,10 @@ def _progress_lines(job: JobStatus, progress: RunProgress, status: FederationSta
             lines.append(Line(text, 1, is_gone))
     elif job.state is JobState.RUNNING:
         lines.append(Line("the server computes" if progress.request is not None else "the server starts the run", 1))
-    lines += [Line(f"{site} does not count: {why}", 1) for site, why in sorted(progress.refused.items())]
+    lines += [
+        Line(f"{site} does not count: {refusal_in_words(reason)}", 1)
+        for site, reason in sorted(progress.refused.items())
+    ]
     if progress.absent:
         lines.append(Line(f"not in the job, since not there at its start: {', '.join(progress.absent)}", 1))
     return lines

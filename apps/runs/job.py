@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from ...custom.former_names import current_setting, has_former_names
 from ...custom.methods.lookup import find_method, read_job_settings
-from ...custom.settings import ALL_SETTINGS, RunSettings, SettingsError, SettingValues
+from ...custom.settings import RunSettings, SettingsError, SettingValues
 from ...transforms.errors import DataError, did_you_mean
 from ...transforms.strict_files import JsonObject, parse_yaml, read_json
 from .installed import UnknownJobError, find_job
@@ -161,7 +161,7 @@ class Job:
         in_file = self._names_in_file(known)
         for key, value in self.current_names(overrides).items():
             if key not in known and key not in removed:
-                listed = ALL_SETTINGS.replace("JOB", self.folder.name)
+                listed = SettingsError.where_listed.replace("JOB", self.folder.name)
                 raise SettingsError(f"{named}: no setting {key!r}{did_you_mean(key, known)} {listed}")
             *groups, name = in_file.get(key, key).split(".")
             block = values

@@ -9,6 +9,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from ...transforms.strict_files import JsonObject
 from ..evaluation.score_records import ClassificationRoundScores, SegmentationRoundScores
 from ..former_names import with_current_fields
+from ..refusals import RefusalReason
 from ..strict_model import StrictModel
 
 # Of the lines of the metrics file; a later one says something that this one does not.
@@ -126,11 +127,17 @@ class SiteReport(OpenRecord):
 
 
 class Refusal(Record):
-    """A result that did not count."""
+    """A result that did not count.
+
+    Attributes:
+        round: of which it was.
+        site: whose it was.
+        reason: why; in files of earlier versions a text.
+    """
 
     round: int
     site: str
-    reason: str
+    reason: RefusalReason
 
 
 class Bounded(Record):
@@ -185,7 +192,7 @@ class RoundRecord(OpenRecord):
     evaluated_on: Literal["test", "sites"] | None
     num_cases: int | None = None
     sites: dict[str, SiteReport]
-    refused: dict[str, str]
+    refused: dict[str, RefusalReason]
     bounded: dict[str, Bounded] | None = None
     effective_sites: float | None = None
     weights: dict[str, float] | None = None

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from ..aggregation.weighting import LayerWeights, quantity_weights
 from ..evaluation.scoring import Scoring
 from ..records.round_records import ROUND_RECORDS, VERSION, RoundRecord, SiteReport
+from ..refusals import RefusalReason
 from .round_record import recorded_weights
 from .time_left import duration, time_left
 
@@ -24,7 +25,7 @@ class AveragedRound:
 
     number: int
     reports: dict[str, SiteReport] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, RefusalReason] = field(default_factory=dict)
 
     @property
     def weights(self) -> LayerWeights:

@@ -22,15 +22,16 @@ from ..outbound.registry import OutboundRegistry
 from ..records.plain_values import check_restorable
 from ..records.record_lines import append_record, write_records
 from ..records.round_records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
+from ..refusals import RefusalReason
 from ..settings import RunSettings
 from ..task_names import TRAIN, VALIDATE, VALIDATE_CLASSES
 from .answers import Answers
 from .continuing import earlier_state, named_with_its_file, start_params
-from .round_record import failure_sentence, note_weights, progress_sentence, round_scalars
+from .round_record import note_weights, progress_sentence, round_scalars
 from .round_training import RoundTraining, TrainingRun, share_refusal
 from .run_progress import ProgressTracker, give_noted
 from .server_test import ServerTest
-from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunFailedError, RunState, kept_state_file
+from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunFailedError, RunState, TooFewResultsError, kept_state_file
 from .summary import summarize, write_summary
 from .transport import CONTINUED_JOB, CONTINUED_ROUND, Link, Messages, Params, Request, RunContext
 
@@ -59,7 +60,7 @@ class RoundLoop:
 
     def __init__(self, settings: RunSettings, method: ServerMethod, registry: OutboundRegistry, link: Link) -> None:
         self.settings = settings
-        self.refused: dict[str, str] = {}
+        self.refused: dict[str, RefusalReason] = {}
         self._method = method
         self._registry, self._link = registry, link
         self._scoring = Scoring.of(settings.task)
@@ -101,10 +102,11 @@ class RoundLoop:
                 return
             self._finish(started)
             if failed_rounds >= self.settings.max_failed_rounds:
-                raise RunFailedError(failure_sentence(failed_rounds, self.settings.min_sites, self.refused))
+                raise TooFewResultsError(failed_rounds, self.settings.min_sites, self.refused)
         if failed_rounds:
-            text = f"No site's model counts in the last {failed_rounds} rounds; the model is of before them."
-            self._link.warning(text)
+            self._link.warning(
+                f"No site's model counts in the last {failed_rounds} rounds; the model is of before them."
+            )
         if not any(record.sites for record in self.state.history):
             raise RunFailedError("No round had a usable result: the model is the one that the run began with.")
         self._round = self._round_of(self.settings.rounds)
@@ -158,7 +160,7 @@ class RoundLoop:
             reviewed=lambda params=None: self._server_test.reviewed(params or self.state.params),
         )
 
-    def refuse(self, site: str, reason: str) -> None:
+    def refuse(self, site: str, reason: RefusalReason) -> None:
         """Take note of why a site's answer does not count; the first reason stays."""
         self.refused.setdefault(site, reason)
         self.progress.refuse(site, reason)

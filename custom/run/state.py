@@ -12,6 +12,7 @@ from ...transforms.strict_files import JsonObject
 from ..data.tensor_files import write_tensors
 from ..former_names import with_current_keys
 from ..records.round_records import RoundRecord
+from ..refusals import RefusalReason
 from ..settings import SettingValues
 from .reading import round_records
 
@@ -57,6 +58,23 @@ def kept_state_file(round_number: int | Literal["*"]) -> str:
 
 class RunFailedError(RuntimeError):
     """The run cannot go on; the text says why."""
+
+
+class TooFewResultsError(RunFailedError):
+    """Too many rounds in a row had too few usable results.
+
+    Args:
+        failed_rounds: how many.
+        min_sites: usable results that a round needs.
+        refused: why sites were refused in the last round, by name.
+    """
+
+    def __init__(self, failed_rounds: int, min_sites: int, refused: Mapping[str, RefusalReason]) -> None:
+        refusals = "; ".join(f"{site}: {reason}" for site, reason in sorted(refused.items())) or "none"
+        super().__init__(
+            f"Fewer than {min_sites} usable results in {failed_rounds} rounds in a row. Refused in the last: "
+            f"{refusals}."
+        )
 
 
 class ResumeError(ValueError):
