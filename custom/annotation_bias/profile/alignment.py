@@ -19,6 +19,7 @@ _FARTHEST_BOUNDARY, _BOUNDARY_PRIOR = 6.0, 4.0
 _CHORD, _PROMINENCE_CHORD = 2.0, 3.0
 _PROMINENCE_LEVELS = 6
 _SWEEPS = 10
+_MIN_SITES_TO_EXCLUDE = 4
 _CENTRE, _NO_SHIFT = len(LEVELS) // 2, len(SHIFTS) // 2
 
 
@@ -113,12 +114,13 @@ def align(curves: Floats) -> Alignment:
 
     Shift τ_k maximises the Pearson correlation of S_k(x + τ) with the mean T of the other sites' shifted curves over
     |x| ≤ 5, one site after the other, at most ten sweeps. After each sweep the template is centred at its boundary z,
-    and β_k = −(τ_k + z). Of two starts, no shift and each site at the boundary of its own curve, the one with the larger
-    mean correlation × prominence counts.
+    and β_k = −(τ_k + z). Of two starts, no shift and each site at the boundary of its own curve, the one with the
+    larger mean correlation × prominence counts.
 
-    A site counts in a template no farther from the median of the sites than
-    :attr:`ProfileThresholds.max_site_departure`; so one that lies moves the mean of K sites by that, divided by K, at
-    most.
+    A lying site moves the others little. Of four sites and more, those count in templates whose curve fits the template
+    that the others have without it (:attr:`ProfileThresholds.min_likeness`). They count no farther from the median of
+    the sites than :attr:`ProfileThresholds.max_site_departure`, so that one moves the mean of K sites by that, divided
+    by K, at most. The others are aligned with them.
 
     Args:
         curves: S_k of every site ``(K, 97)``.
@@ -129,9 +131,9 @@ def align(curves: Floats) -> Alignment:
     curves = np.asarray(curves, dtype=np.float64)
     if curves.ndim != 2 or curves.shape[1] != len(LEVELS) or not len(curves):
         raise ValueError(f"Expected curves (K, {len(LEVELS)}) of at least one site, but got {curves.shape=}.")
-    aligner = _Aligner(curves)
-    results = [aligner.from_start(start) for start in (aligner.unmoved(), aligner.at_own_boundaries())]
-    return max(results, key=lambda result: float(result.correlations.mean()) * max(result.prominence, 0.0))
+    everyone = np.arange(len(curves))
+    members = everyone if len(curves) < _MIN_SITES_TO_EXCLUDE else _alike(curves)
+    return _Aligner(curves, members).best()
 
 
 def boundary_of(values: Floats, positions: Floats, mean_shift: float = 0.0) -> tuple[int, float]:
@@ -153,17 +155,45 @@ def boundary_of(values: Floats, positions: Floats, mean_shift: float = 0.0) -> t
     return index, _vertex(around) if len(around) == 3 and np.isfinite(around).all() else 0.0
 
 
-class _Aligner:
-    """The windows of all sites' curves, and the sweeps over them."""
+def _alike(curves: Floats) -> Indices:
+    """The sites whose curve fits the template of the others; all where that is hardly half of them."""
+    everyone = np.arange(len(curves))
+    likeness = np.array([_likeness(curves, site, np.delete(everyone, site)) for site in everyone])
+    members = np.flatnonzero(likeness >= PROFILE_THRESHOLDS.min_likeness)
+    return members if 2 * len(members) > len(curves) else everyone
 
-    def __init__(self, curves: Floats) -> None:
+
+def _likeness(curves: Floats, site: int, others: Indices) -> float:
+    """The largest correlation of a site's curve, at any shift, with the template that others have without it."""
+    alignment = _Aligner(curves, others).best()
+    return float(alignment.correlations[site])
+
+
+class _Aligner:
+    """The windows of all sites' curves, and the sweeps over them.
+
+    Args:
+        curves: of all sites.
+        members: the sites that count in templates.
+    """
+
+    def __init__(self, curves: Floats, members: Indices) -> None:
         self.curves = curves
+        self.members = members
         self.sites = np.arange(len(curves))
         self.windows = Windows.of(curves, WINDOW)
         self.wide = Windows.of(curves, _TEMPLATE_WINDOW)
         half = self.wide.values.shape[2] // 2
         self.positions = np.arange(-half, half + 1) * STEP
         self.middle = half
+
+    def best(self) -> Alignment:
+        """Return the better one of two starts."""
+        results = [self.from_start(start) for start in (self.unmoved(), self.at_own_boundaries())]
+        return max(results, key=lambda result: self._objective(result))
+
+    def _objective(self, alignment: Alignment) -> float:
+        return float(alignment.correlations[self.members].mean()) * max(alignment.prominence, 0.0)
 
     def unmoved(self) -> Indices:
         """The start without shifts."""
@@ -180,12 +210,12 @@ class _Aligner:
             before = shifts.copy()
             for site in self.sites if len(self.sites) > 1 else ():
                 shifts[site] = int(np.argmax(self._correlations(site, shifts)))
-            index, _ = boundary_of(self._template(shifts), self.positions, SHIFTS[shifts].mean())
+            index, _ = boundary_of(self._template(shifts), self.positions, self._mean_shift(shifts))
             shifts = np.clip(shifts + index - self.middle, 0, len(SHIFTS) - 1)
             if (shifts == before).all():
                 break
         template = self._template(shifts)
-        _, beyond = boundary_of(template, self.positions, SHIFTS[shifts].mean())
+        _, beyond = boundary_of(template, self.positions, self._mean_shift(shifts))
         correlations = np.array([self._correlations(site, shifts) for site in self.sites])
         fine = SHIFTS[shifts] + STEP * np.array(list(self._fractions(correlations, shifts)))
         return Alignment(
@@ -195,8 +225,11 @@ class _Aligner:
             templates=tuple(self._others(site, shifts) for site in self.sites),
         )
 
+    def _mean_shift(self, shifts: Indices) -> float:
+        return float(SHIFTS[shifts[self.members]].mean())
+
     def _others(self, site: int, shifts: Indices) -> Template:
-        others = np.delete(self.sites, site) if len(self.sites) > 1 else self.sites
+        others = self.members[self.members != site] if len(self.sites) > 1 else self.sites
         return self.windows.mean_at(shifts, min(2, len(others)), others, centred=True)
 
     def _correlations(self, site: int, shifts: Indices) -> Floats:
@@ -204,7 +237,7 @@ class _Aligner:
         return own.correlations(self._others(site, shifts))
 
     def _template(self, shifts: Indices) -> Floats:
-        mean = self.wide.mean_at(shifts, 0.5 * len(self.sites), self.sites, centred=False)
+        mean = self.wide.mean_at(shifts, 0.5 * len(self.members), self.members, centred=False)
         return np.where(mean.known, mean.values, np.nan)
 
     def _fractions(self, correlations: Floats, shifts: Indices) -> Iterator[float]:

@@ -66,7 +66,7 @@ def case_curve(
 
 
 def site_curve(curves: Sequence[Floats] | Floats) -> Floats:
-    """Return the mean of case curves ``(N, 97)``, each case with the same weight, ``(97,)``; NaN where none has a value.
+    """Return the mean of case curves ``(N, 97)``, each with the same weight, ``(97,)``; NaN where none has a value.
 
     It leaves the site with the number of patients.
     """

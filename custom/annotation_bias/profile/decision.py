@@ -82,7 +82,7 @@ def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> Referen
 
 
 def is_to_correct(estimate: ProfileEstimate, level: ReferenceLevel | None) -> bool:
-    """Whether a site's contours are to be moved before the first round: known, and at least 1.5 pixels from the level."""
+    """Return whether a site's contours are to be moved: its bias is known, and at least 1.5 pixels from the level."""
     if level is None or not (level.is_confident and estimate.is_known):
         return False
     return abs(estimate.bias - level.value) >= PROFILE_THRESHOLDS.min_bias * estimate.unit

@@ -1,4 +1,4 @@
-"""A case at a coarser scale, with its contours moved: boundary biases larger than a curve's reach are found coarsely."""
+"""A case at a coarser scale, with its contours moved: biases larger than a curve's reach are found coarsely."""
 
 import math
 from collections.abc import Sequence
@@ -83,7 +83,8 @@ def moved_mask(mask: Booleans, bias: float, spacing: Sequence[float] | None = No
     if not mask.any() or mask.all():
         return mask
     lengths = np.asarray(checked_spacing(mask.shape, spacing))
-    return np.asarray(signed_distance(mask, lengths / lengths.min()) <= -bias / lengths.min())
+    inside: Booleans = signed_distance(mask, lengths / lengths.min()) <= -bias / lengths.min()
+    return inside
 
 
 def _sides(case: ProfileCase) -> Floats:
@@ -98,7 +99,7 @@ def _steps(case: ProfileCase, factor: int) -> tuple[int, ...]:
 
 def _mean_of_blocks(array: Array, steps: Sequence[int]) -> Floats:
     """Means of blocks of pixels; the last ones of a side are of what is left."""
-    result = np.asarray(array, dtype=np.float64)
+    result: Floats = np.asarray(array, dtype=np.float64)
     for axis, step in enumerate(steps):
         starts = np.arange(0, result.shape[axis], step)
         counts = np.diff(np.append(starts, result.shape[axis]))

@@ -26,8 +26,13 @@ class ProfileThresholds(SettingsModel):
         description="Error that patients drawn again do not show, added in squares, in pixels. Chosen as above.",
     )
     bootstrap_draws: int = Field(default=200, description="Draws of patients. Chosen by hand; not measured.")
+    min_likeness: float = Field(
+        default=0.85,
+        description="A site counts in the template if its curve correlates so well with the template of the others. "
+        "Chosen as above: of 336 honest sites none is below 0.89, of random and peaked curves none above 0.88.",
+    )
     max_site_departure: float = Field(
-        default=0.5,
+        default=1.0,
         description="A site's curve counts in the template no farther from the median of the sites. Chosen on BUSI, "
         "hippocampus and cells, seeds from 100.",
     )
