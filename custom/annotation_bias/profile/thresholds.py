@@ -48,6 +48,24 @@ class ProfileThresholds(SettingsModel):
     min_bias: float = Field(
         default=1.5, description="Minimum effect of a correction before the first round, in pixels. Chosen as above."
     )
+    min_shift_prominence: float = Field(
+        default=0.25,
+        description="A shift of all masks is known if contours fit there better than elsewhere by this fraction of the "
+        "mean. Chosen on BUSI, generated lesions, cells and hippocampus slices, seeds 100 and 101.",
+    )
+    min_shift_agreement: float = Field(
+        default=0.9,
+        description="It is known if so many draws of patients have their best place near the site's. Chosen as above.",
+    )
+    max_shift_half_width: float = Field(
+        default=0.8,
+        description="Largest half-width of the 90 % interval of a known shift along an axis, in pixels: 12 patients "
+        "need a standard error below 0.4, three below 0.19. Chosen as above: at 1.0 hippocampus slices are wrong.",
+    )
+    min_shift: float = Field(
+        default=1.0,
+        description="Minimum effect of a shift of all masks along an axis, in pixels. Chosen by hand; not measured.",
+    )
 
 
 PROFILE_THRESHOLDS = ProfileThresholds()
