@@ -5,6 +5,9 @@
 All masks of a site are moved by 0, 1, 2 and 4 pixels along each axis. The true shift of a site is that, and the mean
 over its cases of how far the centre of the given masks is from the centre of the clean ones. Errors are along the worst
 axis, in pixels. A line of JSON per site and shift goes to --out.
+
+With --other-images every site in turn has its masks exchanged among its cases instead: neither its shift nor its
+boundary bias should be known.
 """
 
 import argparse
@@ -20,6 +23,7 @@ from auto_estimates import samples
 from boundary_profiles import ROWS, profile_cases, sites_of
 from scipy import ndimage
 
+from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images
 from fedannot.custom.annotation_bias.profile.scales import ProfileCase
 from fedannot.custom.annotation_bias.profile.site_shift import estimate_site_shift, shifted_mask
 from fedannot.custom.data.site_data import SiteData
@@ -87,6 +91,27 @@ def estimate_row(name: str, seed: int, shifts: Sequence[int]) -> Iterator[dict[s
                     }
 
 
+def masks_of_other_images(cases: Sequence[ProfileCase]) -> list[ProfileCase]:
+    """Return the cases of a site, each with the annotation of the one half the list away."""
+    half = len(cases) // 2
+    others = [*cases[half:], *cases[:half]]
+    return [replace(case, annotation=other.annotation) for case, other in zip(cases, others, strict=True)]
+
+
+def other_images_row(name: str, seed: int) -> str:
+    """Return how many sites are known although their masks are those of other images, one site at a time."""
+    boundaries = shifts = count = 0
+    for sites in sites_of(ROWS[name].make, seed):
+        cases = {site: profile_cases(data) for site, data in sites.items()}
+        for label in ROWS[name].labels:
+            for site, own in cases.items():
+                exchanged = {**cases, site: masks_of_other_images(own)}
+                boundaries += estimate_from_images(exchanged, label, seed=seed)[site].is_known
+                shifts += estimate_site_shift(exchanged[site], label, seed=seed).is_known
+                count += 1
+    return f"| {name} | {seed} | {count} | {boundaries} | {shifts} |"
+
+
 def table(found: Sequence[dict[str, Any]]) -> str:
     """Return the tables of rows, and of injected lengths, as Markdown."""
     head = "sites | known | error of known: mean / largest | > 1 px | covered, per axis | significant | ms per case |"
@@ -118,12 +143,20 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--first-seed", type=int, default=100)
     parser.add_argument("--shifts", default="0,1,2,4", help="injected lengths in pixels")
+    parser.add_argument("--other-images", action="store_true", help="exchange masks among the cases of a site")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
+    seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
+    if asked.other_images:
+        print("| data | seed | sites | boundary known | shift known |\n|---|---|---|---|---|")
+        for name in asked.rows.split(","):
+            for seed in seeds:
+                print(other_images_row(name, seed), flush=True)
+        return
     shifts = [int(length) for length in asked.shifts.split(",")]
     found = []
     for name in asked.rows.split(","):
-        for seed in range(asked.first_seed, asked.first_seed + asked.seeds):
+        for seed in seeds:
             found += list(estimate_row(name, seed, shifts))
         print(_line(name, [item for item in found if item["row"] == name]), flush=True)
     print(table(found))
