@@ -46,7 +46,7 @@ class ParameterRecord(EstimateRecord):
     Attributes:
         effect: the estimate less the reference level.
         standard_error: of the effect; None where nothing was tested, or in a record of version 1.
-        p_value: corrected for all sites and parameters.
+        p_value: corrected for all sites and classes.
         status: what follows from the test.
         evidence: what the status rests on.
     """

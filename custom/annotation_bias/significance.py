@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from .estimate import Estimate
-from .parameters import ParameterKey
+from .parameters import ParameterKey, ParameterKind
 from .reference_level import standard_error_of
 from .statuses import Evidence, EvidenceCode, ReferenceLevel, Status, TestResult
 from .thresholds import THRESHOLDS
@@ -63,7 +63,10 @@ def confirmed(
     *,
     level: float = THRESHOLDS.test_level,
 ) -> dict[str, dict[ParameterKey, TestResult]]:
-    """Test which parameters of which sites differ from neutral (Holm over all of them).
+    """Test which parameters of which sites differ from neutral.
+
+    Each kind of parameter is a family of its own (Holm over its sites and classes): tests of missed objects make no
+    boundary bias harder to prove.
 
     An effect is confirmed if its corrected p-value is at most the level, it exceeds the floor, and the site's
     error injection says that such an error would be seen there. The p-value is that of a t-test with the estimate's
@@ -72,7 +75,7 @@ def confirmed(
     Args:
         estimates: by site and parameter.
         criteria: as above, as a site may have a zero of its own; what has none is not assessed.
-        level: of the whole family of tests.
+        level: of each family of tests.
     """
     keys = [
         (site, name)
@@ -83,8 +86,11 @@ def confirmed(
         # What cannot be decided is not tested, and makes nothing else harder to prove.
         and criteria[site][name].doubt(estimates[site][name]) is None
     ]
-    p_values = [_p_value(estimates[site][name], criteria[site][name]) for site, name in keys]
-    corrected = dict(zip(keys, holm(p_values), strict=True))
+    corrected: dict[tuple[str, ParameterKey], float] = {}
+    for kind in ParameterKind:
+        family = [(site, name) for site, name in keys if name.kind is kind]
+        p_values = [_p_value(estimates[site][name], criteria[site][name]) for site, name in family]
+        corrected |= zip(family, holm(p_values), strict=True)
     return {
         site: {
             name: _result(estimates[site][name], criteria[site][name], corrected.get((site, name)), level)

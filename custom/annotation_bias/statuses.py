@@ -124,7 +124,7 @@ class TestResult:
     Attributes:
         effect: the estimate less the reference; NaN where there is none.
         standard_error: of the effect, that of the reference in it; NaN as above.
-        p_value: corrected for all sites and parameters (Holm); NaN where it was not tested.
+        p_value: corrected for all sites and classes (Holm); NaN where it was not tested.
         status: what follows.
         evidence: what it rests on, why nothing could be tested first.
     """

@@ -68,8 +68,8 @@ class BiasThresholds(SettingsModel):
     )
     test_level: float = Field(
         default=0.05,
-        description="Of all tests of sites and parameters together, where a job sets none. Chosen by hand; "
-        "not measured.",
+        description="Of the tests of all sites and classes, for each kind of parameter, where a job sets none. Chosen "
+        "by hand; not measured.",
     )
     min_auroc: float = Field(
         default=0.7,

@@ -26,8 +26,8 @@ class AutoServer(FedAvgServer):
     """Measures how each site annotates, and lets sites correct what is confirmed.
 
     Rounds 1..T are federated averaging. Then every site reports its annotation bias (task ``estimate_channel``;
-    nothing per case), the server finds zero and tests all sites and parameters together, and tells each site for which
-    a deviation is confirmed to correct it (task ``correct_annotations``); no other site learns a site's instructions.
+    nothing per case), the server finds zero and tests all sites, each kind of parameter by itself. It tells each site
+    for which a deviation is confirmed to correct it (task ``correct_annotations``); no other site learns of that.
     The rest is federated averaging, of all data. Where nothing is confirmed it is federated averaging bit for bit.
 
     The estimate is made again, in equal steps through the remaining rounds; what is corrected follows it. It then shows

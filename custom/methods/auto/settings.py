@@ -24,7 +24,7 @@ class BiasSettings(FedAvgSettings):
         reference_level: where the reference level is on the scale of offsets: ``auto``, ``reference``, ``balanced``,
             ``median``, ``edges`` or ``site:<name>``; see
             :func:`fedannot.custom.annotation_bias.reference_level.choose_reference_level`.
-        level: of the test of all sites and parameters together.
+        level: of the tests of all sites and classes, for each kind of parameter.
         group_level: fraction of federations that annotate alike and may pass for two groups.
         image_boundary_error: right annotations may lie so far from the edges of the images, in pixels; so far zero may
             be wrong where no case is reviewed, and smaller offsets are not corrected there.
