@@ -38,7 +38,9 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
     ),
     EvidenceCode.MISLABELLED: "most of the site's objects have the label of another class",
     EvidenceCode.NO_SUPPORT: "the site's other samples do not side with the model, which may not know its images",
-    EvidenceCode.EARLIER_AGREES: "What was confirmed before agrees, and stays ({effect:+.2f}).",
+    EvidenceCode.EARLIER_AGREES: (
+        "What was confirmed before stays ({effect:+.2f}): this estimate does not contradict it."
+    ),
     EvidenceCode.REVIEWED: "Zero is the reviewed annotations of {patients:.0f} patients{where}.",
     EvidenceCode.REVIEWED_ABSENT: "Zero is to be the reviewed annotations, but there are none.",
     EvidenceCode.REVIEWED_DIFFER: (
@@ -120,6 +122,9 @@ def reason_in_words(record: ParameterRecord) -> str:
     why = next((item for item in record.evidence if item.code is not EvidenceCode.EARLIER_AGREES), None)
     if why is None:
         sentence = f"{begin}."
+    elif kept and why.code is EvidenceCode.THRESHOLDS:
+        alone = f"corrected p = {record.p_value or 0.0:.3f}, {evidence_in_words(why)}"
+        sentence = f"Not confirmed by this estimate alone: {alone}."
     elif why.code is EvidenceCode.THRESHOLDS:
         shown = f"{record.effect or 0.0:+.2f} from neutral, corrected p = {record.p_value or 0.0:.3f}"
         sentence = f"{begin}: {shown}, {filled(threshold, why.numbers)}."

@@ -44,7 +44,7 @@ class EvidenceCode(StrEnum):
         MODEL_UNFIT: the model finds too few of the annotated patients: ``found``, ``expected``.
         MISLABELLED: most objects of the site have the label of another class.
         NO_SUPPORT: the site's other samples do not agree with the model.
-        EARLIER_AGREES: an earlier confirmed effect still holds: ``effect``.
+        EARLIER_AGREES: an effect that was confirmed before stays, as this estimate does not contradict it: ``effect``.
         REVIEWED: the reference level is that of reviewed annotations: ``patients``, ``at_server`` (0 or 1).
         REVIEWED_ABSENT: it was to be, and there are none.
         REVIEWED_DIFFER: the server's reviewed images are out of the sites' domain.

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from ...annotation_bias.domain_check import DomainCheck, check_domains
 from ...annotation_bias.estimate import Estimate
 from ...annotation_bias.fedavg_boundary import FedAvgBoundary, fedavg_boundary
+from ...annotation_bias.hysteresis import standing
 from ...annotation_bias.parameters import ALL_CLASSES, CONFUSED_OBJECTS, ParameterKey, ParameterKind
 from ...annotation_bias.significance import Criterion, confirmed
-from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel, Status, TestResult, Unit
-from ...corrections.kinds import Correction, server_corrections
+from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel, TestResult, Unit
+from ...corrections.kinds import BoundaryShift, Correction, server_corrections
 from .answers import BiasReport, unit_of
 from .criteria import confused_criterion, missing_criterion, most_complete, most_sensitive, offset_criterion
 from .mislabelled import looks_mislabelled, without_mislabelled
@@ -76,8 +77,9 @@ def decide(
     Offsets of sites whose images are alike are corrected where they move federated averaging's contours, which follow
     the weighted median of the sites: a minority that errs does no harm, and moving contours has an error of its own.
 
-    Missing objects that an earlier estimate has confirmed stay corrected where this one agrees, and only would not be
-    sure to see such an error: among few objects that is a matter of chance.
+    What an earlier estimate has confirmed stays where this one does not contradict it
+    (:func:`fedannot.custom.annotation_bias.hysteresis.contradicts`), and contours of a class that were moved are not
+    left where they are given for federated averaging's sake.
 
     Args:
         answers: by site.
@@ -117,13 +119,14 @@ def decide(
     findings = confirmed(predicted, criteria, level=settings.level)
     for site, record in {} if before is None else before.sites.items():
         if site in findings:
-            findings[site] |= _standing(record, predicted[site], criteria[site], findings[site])
+            findings[site] |= _standing(record, criteria[site], findings[site])
     relabelled = {site for site, answer in alike.items() if answer.is_relabelled}
     findings = without_mislabelled(findings, relabelled)
     harmless = {
         label: averaged
         for label, reference_level in zip(labels, reference_levels, strict=True)
-        if (averaged := _harmless_average(in_domain, findings, label, reference_level, settings)) is not None
+        if not _stays_moved(before, findings, label)
+        and (averaged := _harmless_average(in_domain, findings, label, reference_level, settings)) is not None
     }
     of_one_kind = in_domain.keys() | relabelled
     corrections = {
@@ -142,29 +145,32 @@ def decide(
 
 
 def _standing(
-    earlier: SiteBiasRecord,
-    later: Mapping[ParameterKey, Estimate],
-    criteria: Mapping[ParameterKey, Criterion],
-    findings: Mapping[ParameterKey, TestResult],
+    earlier: SiteBiasRecord, criteria: Mapping[ParameterKey, Criterion], findings: Mapping[ParameterKey, TestResult]
 ) -> dict[ParameterKey, TestResult]:
-    """What was confirmed before of a site's missing objects, where a later estimate agrees and is not sure of itself.
+    """What is known of a site's parameters of which an earlier estimate has confirmed an effect."""
+    return {
+        key: standing(
+            findings[key],
+            record.effect,
+            criteria[key].floor,
+            standard_error=math.nan if record.standard_error is None else record.standard_error,
+            p_value=math.nan if record.p_value is None else record.p_value,
+        )
+        for key, record in earlier.parameters.items()
+        if key in findings and record.is_confirmed and record.effect is not None
+    }
 
-    It is not sure because its error injection is no good. Where anything else is in doubt, or where its interval does
-    not hold what was confirmed, nothing stands.
-    """
-    result = {}
-    for key, record in earlier.parameters.items():
-        finding = findings.get(key)
-        if finding is None or record.effect is None or record.p_value is None:
-            continue
-        is_open = math.isnan(finding.p_value) and criteria[key].doubted is None
-        agrees = later[key].is_known and later[key].low <= record.effect <= later[key].high
-        if record.is_confirmed and key.kind is ParameterKind.MISSING and is_open and agrees:
-            stays = Evidence(EvidenceCode.EARLIER_AGREES, {"effect": record.effect})
-            error = math.nan if record.standard_error is None else record.standard_error
-            evidence = (*finding.evidence, stays)
-            result[key] = TestResult(record.effect, error, record.p_value, Status.CONFIRMED, evidence)
-    return result
+
+def _stays_moved(
+    before: BiasRecord | None, findings: Mapping[str, Mapping[ParameterKey, TestResult]], label: int
+) -> bool:
+    """Whether a site was asked to move contours of a class, and that is still confirmed."""
+    key = ParameterKey(ParameterKind.OFFSET, label)
+    asked = {} if before is None else {site: record.of(BoundaryShift) for site, record in before.sites.items()}
+    return any(
+        shift is not None and label in shift.bias and site in findings and findings[site][key].is_confirmed
+        for site, shift in asked.items()
+    )
 
 
 def _gates(answers: Mapping[str, BiasReport], settings: BiasSettings) -> dict[str, DomainCheck]:

@@ -97,14 +97,21 @@ def middle(estimates: Collection[Estimate]) -> Estimate | None:
 
 
 def _earlier(before: BiasRecord, label: int) -> dict[str, ParameterRecord]:
-    """By site the earlier offsets of a class that lay at a known distance from an inferred zero."""
+    """By site the earlier offsets of a class that lay at a known distance from an inferred zero.
+
+    Not those whose effect is of an estimate still earlier.
+    """
     level = before.reference_levels.get(label)
     if level is None or not level.is_inferred:
         return {}
     result = {
         site: record.parameters.get(ParameterKey(ParameterKind.OFFSET, label)) for site, record in before.sites.items()
     }
-    return {site: one for site, one in result.items() if one is not None and one.p_value is not None}
+    return {
+        site: one
+        for site, one in result.items()
+        if one is not None and one.p_value is not None and not one.has(EvidenceCode.EARLIER_AGREES)
+    }
 
 
 def _of_both_estimates(

@@ -186,11 +186,12 @@ def with_completeness(given, **changes):
         ({"slope": math.nan}, True),
         ({"auroc": 0.6}, True),
         ({}, True),  # by itself
-        ({"slope": 0.5, "value": 0.75, "low": 0.7, "high": 0.8}, False),  # it says another thing
-        ({"value": math.nan}, False),  # it says nothing
+        ({"slope": 0.5, "value": 0.75, "low": 0.7, "high": 0.8}, True),  # what it says cannot be believed
+        ({"value": 0.79, "low": 0.77, "high": 0.81}, False),  # it contradicts: 0.04 is missing at most
+        ({"value": math.nan}, True),  # it says nothing
     ],
 )
-def test_what_was_confirmed_missing_stays_where_a_later_estimate_agrees(later, stands):
+def test_what_was_confirmed_missing_stays_where_a_later_estimate_does_not_contradict(later, stands):
     shares = {"a": 0.8, "b": 0.4, "c": 0.79}
     before = bias_record(decide(with_completeness(shares), SETTINGS, seed=100), 5)
     result = decide(with_completeness(shares, b=later), SETTINGS, seed=100, before=before)
@@ -204,14 +205,53 @@ def test_what_was_confirmed_missing_stays_where_a_later_estimate_agrees(later, s
         assert not decide(with_completeness(shares, b=later), SETTINGS, seed=100).corrections["b"]
 
 
-def test_what_was_confirmed_missing_does_not_stay_where_the_model_is_unfit():
+def test_what_was_confirmed_stays_where_a_later_model_is_unfit():
     shares = {"a": 0.8, "b": 0.4, "c": 0.79}
     before = bias_record(decide(with_completeness(shares), SETTINGS, seed=100), 5)
     later = {
         site: replace(one, annotated_patients=(1000,))
         for site, one in with_completeness(shares, b={"slope": 0.5}).items()
     }
-    assert not any(decide(later, SETTINGS, seed=100, before=before).corrections.values())
+    result = decide(later, SETTINGS, seed=100, before=before)
+    assert missed_of(result.corrections["b"]) == {1: pytest.approx(0.5)}
+    assert codes(result.findings["b"][MISSING]) == [EvidenceCode.MODEL_UNFIT, EvidenceCode.EARLIER_AGREES]
+
+
+def with_small_bias(small, **changes):
+    """Three sites at 3.0, one with reviewed cases at 0, and one with a small bias: the minimum effect is 0.5."""
+    own = replace(known(small, 0.1)[0], **changes)
+    return sites(3.0, 3.0) | {"known": answer(3.0, reference=0.0), "small": replace(answer(0.0), offset=(own,))}
+
+
+# Half the interval is 0.1, with the error of the reference level 0.11.
+@pytest.mark.parametrize(
+    ("later", "size"),
+    [
+        pytest.param({"small": 0.7, "auroc": 0.68}, 0.7, id="an AUROC that falls from 0.9"),
+        pytest.param({"small": 0.7, "slope": 0.55}, 0.7, id="a slope that leaves its range"),
+        pytest.param({"small": 0.48, "low": 0.28, "high": 0.68}, 0.686, id="a value just below the minimum effect"),
+        pytest.param({"small": 0.3}, None, id="an interval below the minimum effect"),
+        pytest.param({"small": -0.7}, -0.7, id="the other sign, which is confirmed by itself"),
+        pytest.param({"small": -0.3}, None, id="the other sign"),
+    ],
+)
+def test_a_boundary_bias_stays_unless_its_interval_contradicts(later, size):
+    first = decide(with_small_bias(0.7), SETTINGS, seed=100)
+    assert bias_of(first.corrections["small"]) == {1: pytest.approx(0.7)}
+    result = decide(with_small_bias(**later), SETTINGS, seed=100, before=bias_record(first, 5))
+    assert bias_of(result.corrections["small"]) == ({} if size is None else {1: pytest.approx(size, abs=0.001)})
+
+
+def test_contours_that_were_moved_are_not_left_for_federated_averagings_sake():
+    """The large site has most of the images at first; later others have, and the average lies near zero."""
+    answers = sites(0.1, -0.1, 0.2, 0.0) | {"large": replace(answer(3.0), num_samples=100)}
+    first = decide(answers, SETTINGS, seed=100)
+    later = answers | {"large": answer(3.0)}
+    assert decide(later, SETTINGS, seed=100).harmless
+    result = decide(later, SETTINGS, seed=100, before=bias_record(first, 5))
+    assert bias_of(result.corrections["large"]) == {1: pytest.approx(2.9)}
+    contradicted = later | {"large": answer(0.3)}
+    assert not any(decide(contradicted, SETTINGS, seed=100, before=bias_record(first, 5)).corrections.values())
 
 
 def test_a_share_that_cannot_be_reported_is_no_measure_for_others():
@@ -235,6 +275,19 @@ def test_a_second_zero_that_contradicts_the_first_is_of_both_estimates():
     upper, lower = (1.3 + 6.95 - 5.4) / 2, (-7.5625 - 2.0375 - 5.4) / 2
     assert both.value == pytest.approx((upper + lower) / 2)
     assert EvidenceCode.MEAN_OF_ESTIMATES in [reason.code for reason in both.reasons]
+
+
+def test_an_estimate_beside_which_an_earlier_effect_stays_tells_no_zero():
+    """As above, but the first estimate of site-0 could not be believed, and what was confirmed still earlier stayed."""
+    first = bias_record(decide(sites(*FIRST, edges=1.6), SETTINGS, seed=100), 5)
+    stays = (Evidence(EvidenceCode.SLOPE_OFF, {"slope": 0.1}), Evidence(EvidenceCode.EARLIER_AGREES, {"effect": -5.0}))
+    found = first.sites["site-0"].parameters
+    found[OFFSET] = found[OFFSET].model_copy(update={"estimate": -40.0, "effect": -5.0, "evidence": stays})
+    both = decide(sites(*SECOND, edges=-2.5), SETTINGS, seed=100, before=first).reference_levels[0]
+    assert both.groups[0] == ("site-1", "site-3")
+    # The scale of the other nine is 5.3 lower by their median; site-0 counts with its second estimate alone.
+    upper, lower = (1.3 + 6.95 - 5.3) / 2, ((-51.7 - 13.8 - 7 * 5.3) / 2 - 8.8) / 8
+    assert both.value == pytest.approx((upper + lower) / 2)
 
 
 def test_a_zero_that_was_reviewed_before_is_no_other_estimate():
