@@ -24,7 +24,7 @@ class Criterion:
         neutral: its value where nothing is wrong, such as the reference level of the offsets.
         floor: smaller deviations are not acted on: 0.5 px of the network's resolution for an offset.
         standard_error: of the neutral value.
-        smallest_auroc: a error injection below this cannot tell.
+        smallest_auroc: an error injection below this cannot tell; 0 asks for no sensitivity to errors of single cases.
         slopes: nor can one whose slope is outside of these.
         doubted: why nothing can be tested whatever the estimate is; None where it can.
     """
@@ -40,7 +40,18 @@ class Criterion:
     def of_reference_level(cls, level: ReferenceLevel, floor: float) -> "Criterion":
         """Return the criterion of offsets: neutral is the reference level."""
         doubted = None if level.is_confident else Evidence(EvidenceCode.REFERENCE_UNSURE)
-        return cls(level.value, floor, level.standard_error, doubted=doubted)
+        return cls.of_offsets(level.value, floor, level.standard_error, doubted)
+
+    @classmethod
+    def of_offsets(
+        cls, neutral: float, floor: float, standard_error: float = 0.0, doubted: Evidence | None = None
+    ) -> "Criterion":
+        """Return the criterion of offsets, whose test asks for no AUROC.
+
+        That says how far cases spread, in which an error of a pixel or two is lost. The spread is in the standard error
+        already, and an offset of all cases may be many times that.
+        """
+        return cls(neutral, floor, standard_error, 0.0, doubted=doubted)
 
     def doubt(self, estimate: Estimate) -> Evidence | None:
         """Return why nothing can be tested; None where it can. What was not calibrated cannot be."""

@@ -73,8 +73,8 @@ class BiasThresholds(SettingsModel):
     )
     min_auroc: float = Field(
         default=0.7,
-        description="An estimate cannot tell where injected errors are distinguished with a smaller AUROC. "
-        "Chosen on seeds 100 and 101 of the generated lesions and BUSI.",
+        description="An estimate of missed objects or confused classes cannot tell where injected errors are "
+        "distinguished with a smaller AUROC. Chosen on seeds 100 and 101 of the generated lesions and BUSI.",
     )
     slopes: tuple[float, float] = Field(
         default=(0.6, 1.4),

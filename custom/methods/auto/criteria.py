@@ -7,6 +7,7 @@ from ...annotation_bias.estimate import Estimate
 from ...annotation_bias.reference_level import standard_error_of
 from ...annotation_bias.significance import Criterion
 from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel
+from ...annotation_bias.thresholds import THRESHOLDS as BIAS_THRESHOLDS
 from .answers import BiasReport
 from .settings import BiasSettings
 from .thresholds import THRESHOLDS
@@ -19,19 +20,35 @@ def offset_criterion(
     settings: BiasSettings,
     doubt: Evidence | None,
 ) -> tuple[Estimate, Criterion]:
-    """Return what is tested of a site's offset of a class, and against which zero."""
+    """Return what is tested of a site's offset of a class, and against which zero.
+
+    The site need not distinguish small errors of single cases. But where it does not, and the model finds too few of
+    its annotated patients, the median over those that it finds is not of the site.
+    """
     offset, reference, reviewed = (item[label - 1] for item in (answer.offset, answer.reference, answer.reviewed))
     floor = settings.min_boundary_bias * answer.pixel_size
     if reviewed.is_known:
-        return reviewed, Criterion(0.0, floor)
+        return reviewed, Criterion.of_offsets(0.0, floor)
+    doubt = doubt or _too_few_found(answer, label, settings)
     if reference.is_known:
-        return offset, Criterion(reference.value, floor, standard_error_of(reference))
+        return offset, Criterion.of_offsets(reference.value, floor, standard_error_of(reference))
     if reference_level is None:
-        return offset, Criterion(0.0, floor, doubted=Evidence(EvidenceCode.NO_REFERENCE_LEVEL))
+        return offset, Criterion.of_offsets(0.0, floor, doubted=Evidence(EvidenceCode.NO_REFERENCE_LEVEL))
     if reference_level.is_inferred:
         # Zero may be wrong by so much; correcting less than that would follow its error.
         floor = max(floor, settings.image_boundary_error * answer.pixel_size)
     return offset, _doubted(Criterion.of_reference_level(reference_level, floor), doubt)
+
+
+def _too_few_found(answer: BiasReport, label: int, settings: BiasSettings) -> Evidence | None:
+    """Why an offset that is not sensitive to errors of single cases is not the site's."""
+    offset, annotated = answer.offset[label - 1], answer.annotated_patients[label - 1]
+    if not annotated or not offset.auroc < BIAS_THRESHOLDS.min_auroc:
+        return None
+    share = offset.patients / annotated
+    if share >= settings.min_predicted_fraction:
+        return None
+    return Evidence(EvidenceCode.MODEL_UNFIT, {"found": share, "expected": settings.min_predicted_fraction})
 
 
 def most_complete(answers: Mapping[str, BiasReport], label: int, *, hides_patients: bool) -> Estimate | None:

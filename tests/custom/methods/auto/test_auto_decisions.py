@@ -343,6 +343,42 @@ def test_a_second_zero_that_agrees_with_the_first_stands_by_itself():
     )
 
 
+def with_auroc(offset, auroc, *, half=0.3, found=12):
+    return replace(answer(offset), offset=(replace(known(offset, half, found)[0], auroc=auroc),))
+
+
+def test_a_systematic_bias_is_confirmed_where_errors_of_single_cases_are_not_distinguished():
+    """Six of ten sites draw 4.5 to 6.3 px too large, two to three half-widths off zero; an AUROC of 0.55 each.
+
+    One site has cases that were reviewed at 0 ± 0.05. By hand for the first: its standard error is 2.1 / 1.6449, so
+    that t = 4.5 / 1.277 = 3.52 with 11 degrees of freedom: p = 0.0048, times ten tests at most 0.048.
+    """
+    biases = {f"large-{i}": with_auroc(value, 0.55, half=2.1) for i, value in enumerate((4.5, 4.9, 5.4, 5.8, 6.1, 6.3))}
+    answers = biases | sites(0.1, -0.1, 0.0) | {"known": answer(0.0, reference=0.0)}
+    result = decide(answers, SETTINGS, seed=100)
+    assert {site for site, asked in result.corrections.items() if asked} == set(biases)
+    assert result.findings["large-0"][OFFSET].p_value < 0.048
+    assert bias_of(result.corrections["large-5"]) == {1: pytest.approx(6.3)}
+
+
+@pytest.mark.parametrize(
+    ("found", "auroc", "confirmed"), [(5, 0.55, False), (6, 0.55, True), (5, 0.9, True), (5, 0.7, True)]
+)
+def test_where_they_are_not_the_model_finds_half_of_the_sites_patients(found, auroc, confirmed):
+    answers = sites(*TWO_GROUPS[:7]) | {"few": with_auroc(5.0, auroc, found=found)}
+    result = decide(answers, SETTINGS, seed=100).findings["few"][OFFSET]
+    assert result.is_confirmed == confirmed
+    if not confirmed:
+        (why,) = result.evidence
+        assert why == Evidence(EvidenceCode.MODEL_UNFIT, {"found": pytest.approx(5 / 12), "expected": 0.5})
+
+
+def test_the_slope_of_an_injected_shift_stays_a_condition():
+    answers = sites(*TWO_GROUPS[:7])
+    answers["off"] = replace(answer(5.0), offset=(replace(known(5.0)[0], slope=0.55, auroc=0.95),))
+    assert codes(decide(answers, SETTINGS, seed=100).findings["off"][OFFSET]) == [EvidenceCode.SLOPE_OFF]
+
+
 def test_what_the_settings_leave_out_is_measured_and_not_corrected():
     settings = SETTINGS.model_copy(update={"correct": ("missing",)})
     result = decide(sites(*TWO_GROUPS), settings, seed=100)
