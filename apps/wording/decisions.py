@@ -1,7 +1,6 @@
 """What `auto`, and an audit for it, has decided of all sites, in words."""
 
 from ...custom.annotation_bias.parameters import WRONG_LABELS
-from ...custom.corrections.kinds import BoundaryShift
 from ...custom.methods.auto.records import BiasRecord, NotCompared, Outcome, RollbackOf, RollbackRecord
 from ...custom.methods.auto.rollback_gains import mean_of_rounds
 
@@ -26,7 +25,7 @@ def decision_in_words(record: BiasRecord) -> str:
         return _would(record)
     if decision.outcome is Outcome.CORRECTED:
         listed, count = ", ".join(decision.corrected), len(decision.corrected)
-        return " ".join([f"Corrected at {count} of {num_sites} sites: {listed}.", *_model_boundary_biases(record)])
+        return f"Corrected at {count} of {num_sites} sites: {listed}."
     if decision.outcome is Outcome.TOLERATED:
         return _tolerated(record)
     if decision.outcome is Outcome.MEASURED:
@@ -65,20 +64,6 @@ def _tolerated(record: BiasRecord) -> str:
         f"Confirmed at {', '.join(record.decision.confirmed)} and left as it is: federated averaging follows the "
         f"middle of all sites, which lies near zero ({where})."
     )
-
-
-def _model_boundary_biases(record: BiasRecord) -> list[str]:
-    """How much further contours move in training, by class."""
-    own: dict[int, float] = {}
-    for site in record.sites.values():
-        shift = site.of(BoundaryShift)
-        own |= {} if shift is None else shift.model_bias
-    unit = record.decision.unit or "px"
-    return [
-        f"In training contours of class {label} move by another {-value:+.2f} {unit}, as the model draws that far "
-        f"{'outside' if value > 0 else 'inside'} of zero otherwise."
-        for label, value in sorted(own.items())
-    ]
 
 
 def rollback_in_words(rollback: RollbackRecord) -> str:

@@ -246,7 +246,6 @@ def _of_objects(earlier: _Objects) -> Corrections:
         ),
         corrections=server_corrections(
             bias=earlier.offsets,
-            model_bias=earlier.overshoot,
             missed=earlier.missing,
             relabelled=earlier.swapped,
         ),

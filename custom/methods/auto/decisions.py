@@ -16,14 +16,10 @@ from ...corrections.kinds import BoundaryShift, Correction, server_corrections
 from .answers import BiasReport, unit_of
 from .criteria import confused_criterion, missing_criterion, most_complete, most_sensitive, offset_criterion
 from .mislabelled import looks_mislabelled, without_mislabelled
-from .model_boundary_bias import model_boundary_biases, with_model_bias
 from .records import BiasRecord, SiteBiasRecord
 from .server_reference import ServerReference
 from .settings import BiasSettings
-from .site_reference_levels import middle, reference_level_of
-
-# What sites correct with their offsets, where the settings ask: how far the model draws outside the reference level.
-_MODEL_BOUNDARY_BIAS = "overshoot"
+from .site_reference_levels import reference_level_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +34,6 @@ class Decisions:
         tolerated: by class where federated averaging's contours lie, where that is so near zero that confirmed offsets
             are left as they are.
         unfit: why the model predicts nobody; None where it does.
-        model_boundary_biases: by class, how far the model itself draws outside zero; see :func:`model_boundary_biases`.
         unit: of the sites' offsets, that of most sites.
     """
 
@@ -48,7 +43,6 @@ class Decisions:
     corrections: dict[str, tuple[Correction, ...]]
     harmless: dict[int, FedAvgBoundary] = field(default_factory=dict)
     unfit: Evidence | None = None
-    model_boundary_biases: dict[int, float] = field(default_factory=dict)
     unit: Unit = "px"
 
     @property
@@ -133,15 +127,8 @@ def decide(
         site: _corrections(answers[site], found, settings, spared=harmless if site in of_one_kind else ())
         for site, found in findings.items()
     }
-    own: dict[int, float] = {}
     pixel_size = statistics.median(answer.pixel_size for answer in (in_domain or answers).values()) if answers else 1.0
-    if _MODEL_BOUNDARY_BIAS in settings.corrected_kinds and in_domain and unfit is None:
-        edges = [middle([answer.edges[label - 1] for answer in in_domain.values()]) for label in labels]
-        own = model_boundary_biases(reference_levels, edges, before, limit=settings.image_boundary_error * pixel_size)
-        corrections |= {site: with_model_bias(corrections[site], own) for site in of_one_kind}
-    return Decisions(
-        tuple(reference_levels), predicted, findings, corrections, harmless, unfit, own, unit_of(pixel_size)
-    )
+    return Decisions(tuple(reference_levels), predicted, findings, corrections, harmless, unfit, unit_of(pixel_size))
 
 
 def _standing(

@@ -34,11 +34,12 @@ class SiteBiasRecord(Record):
         if not isinstance(values, Mapping) or "undone_before_round" not in values:
             return values
         earlier = dict(values)
-        kinds = {key: earlier.pop(key, {}) for key in ("offsets", "overshoot", "missing", "unannotated")}
-        offsets, model_boundary_bias, missing, unannotated = (_by_label(numbers) for numbers in kinds.values())
+        # How far the model itself was to be moved, which no version does any more.
+        earlier.pop("overshoot", None)
+        kinds = {key: earlier.pop(key, {}) for key in ("offsets", "missing", "unannotated")}
+        offsets, missing, unannotated = (_by_label(numbers) for numbers in kinds.values())
         corrections = server_corrections(
             bias=offsets,
-            model_bias=model_boundary_bias,
             missed=missing,
             ignored={**missing, **unannotated},
             relabelled=earlier.pop("swapped", 0.0),

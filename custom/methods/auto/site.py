@@ -158,12 +158,7 @@ def _in_words(corrections: Corrections) -> str:
     words = []
     for correction in corrections.corrections:
         if isinstance(correction, BoundaryShift):
-            in_training = correction.moves_in_training
-            words += [
-                f"contours of class {label} moved by {move:+.2f}"
-                + (f" (in training by {in_training[label]:+.2f})" if in_training[label] != move else "")
-                for label, move in correction.moves.items()
-            ]
+            words += [f"contours of class {label} moved by {move:+.2f}" for label, move in correction.moves.items()]
         if isinstance(correction, MissedObjectsIgnored):
             words.append(f"{sum(case.ignored_objects for case in corrections.cases)} unannotated objects ignored")
         if isinstance(correction, ObjectsRelabelled):

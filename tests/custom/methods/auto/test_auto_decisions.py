@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from support.corrected_runs import bias_of, missed_of, model_bias_of, relabelled_of
+from support.corrected_runs import bias_of, missed_of, relabelled_of
 
 from fedannot.custom.annotation_bias.estimate import Estimate
 from fedannot.custom.annotation_bias.feature_names import FEATURES
@@ -82,24 +82,6 @@ def test_equal_sites_correct_nothing():
     result = decide(sites(0.1, -0.1, 0.2, 0.0, -0.2), SETTINGS, seed=100)
     assert not any(result.corrections.values())
     assert set(result.corrections) == {f"site-{index}" for index in range(5)}
-
-
-@pytest.mark.parametrize(("found_patients", "model_boundary_biases"), [(12, {1: 1.0}), (2, {})])
-def test_the_models_own_contours_are_reported_by_a_model_that_is_fit_as_a_reference(
-    found_patients, model_boundary_biases
-):
-    """Sites that correct what their own reviewed cases say; the model draws 1 px outside of these."""
-    answers = sites(*TWO_GROUPS, reviewed=3.0, reference=-1.0)
-    first = bias_record(decide(answers, SETTINGS, seed=100), 4)
-    done = {site: one.model_copy(update={"corrected_before_round": 4}) for site, one in first.sites.items()}
-    predicted = {
-        site: replace(one, offset=known(one.offset[0].value, patients=found_patients)) for site, one in answers.items()
-    }
-    result = decide(predicted, SETTINGS, seed=100, before=first.model_copy(update={"sites": done}))
-    assert all(bias_of(asked) == {1: pytest.approx(3.0)} for asked in result.corrections.values())
-    assert [model_bias_of(asked) for asked in result.corrections.values()] == len(TWO_GROUPS) * [
-        pytest.approx(model_boundary_biases)
-    ]
 
 
 def test_one_site_that_differs_is_reported_and_left_as_federated_averaging_does_not_follow_it():
