@@ -68,6 +68,12 @@ class ParameterRecord(EstimateRecord):
         numbers = {name: getattr(result, name) for name in ("effect", "standard_error", "p_value")}
         return cls(**plain_estimate(estimate), **finite(numbers), status=result.status, evidence=result.evidence)
 
+    def as_result(self) -> TestResult:
+        """Return what the test says, NaN for what is None."""
+        numbers = (self.effect, self.standard_error, self.p_value)
+        effect, error, p_value = (math.nan if number is None else number for number in numbers)
+        return TestResult(effect, error, p_value, self.status, self.evidence)
+
     @property
     def is_confirmed(self) -> bool:
         """Whether the effect is significant and large enough to act on."""

@@ -2,10 +2,8 @@
 
 import math
 
+from .estimate import INTERVAL_DEVIATIONS
 from .statuses import Evidence, EvidenceCode, Status, TestResult
-
-# A normal distribution has 90 % within so many standard deviations.
-_DEVIATIONS = 1.6449
 
 
 def contradicts(result: TestResult, confirmed_effect: float, floor: float) -> bool:
@@ -27,7 +25,7 @@ def contradicts(result: TestResult, confirmed_effect: float, floor: float) -> bo
     if result.status is Status.UNKNOWN:
         return False
     side = math.copysign(1.0, confirmed_effect)
-    return side * result.effect + _DEVIATIONS * result.standard_error < floor
+    return side * result.effect + INTERVAL_DEVIATIONS * result.standard_error < floor
 
 
 def standing(
@@ -57,7 +55,7 @@ def standing(
         return result
     effect = confirmed_effect
     if result.status is not Status.UNKNOWN:
-        half = _DEVIATIONS * result.standard_error
+        half = INTERVAL_DEVIATIONS * result.standard_error
         effect = min(max(effect, result.effect - half), result.effect + half)
         standard_error, p_value = result.standard_error, result.p_value
     stays = Evidence(code, {"effect": effect})

@@ -45,6 +45,8 @@ class EvidenceCode(StrEnum):
         MISLABELLED: most objects of the site have the label of another class.
         NO_SUPPORT: the site's other samples do not agree with the model.
         EARLIER_AGREES: an effect that was confirmed before stays, as this estimate does not contradict it: ``effect``.
+        REVIEWED_AGREE: an effect that is confirmed without the reviewed cases stays, as they do not contradict it:
+            ``effect``.
         REVIEWED: the reference level is that of reviewed annotations: ``patients``, ``at_server`` (0 or 1).
         REVIEWED_ABSENT: it was to be, and there are none.
         REVIEWED_DIFFER: the server's reviewed images are out of the sites' domain.
@@ -82,6 +84,7 @@ class EvidenceCode(StrEnum):
     MISLABELLED = "mislabelled"
     NO_SUPPORT = "no_support"
     EARLIER_AGREES = "earlier_agrees"
+    REVIEWED_AGREE = "reviewed_agree"
     REVIEWED = "reviewed"
     REVIEWED_ABSENT = "reviewed_absent"
     REVIEWED_DIFFER = "reviewed_differ"
@@ -179,6 +182,11 @@ class ReferenceLevel:
     def is_inferred(self) -> bool:
         """Whether it follows from the sites' offsets alone, and nobody said or reviewed where it is."""
         return self.kind in (ReferenceKind.BALANCED, ReferenceKind.MEDIAN)
+
+    @property
+    def is_of_server(self) -> bool:
+        """Whether it is that of reviewed cases at the server."""
+        return any(one.code is EvidenceCode.REVIEWED and one.numbers.get("at_server") for one in self.reasons)
 
     def because(self, code: EvidenceCode, **numbers: float) -> "ReferenceLevel":
         """Return the same level with one reason more."""

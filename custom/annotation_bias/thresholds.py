@@ -23,6 +23,16 @@ class BiasThresholds(SettingsModel):
         default=3,
         description="A median of fewer sites is no evidence. Chosen by hand; not measured.",
     )
+    max_claim_of_reviewed: float = Field(
+        default=3.0,
+        description="So many times the patients of the median site count at most of one site's reviewed ones. "
+        "Chosen by hand; not measured.",
+    )
+    reviewed_resolution: float = Field(
+        default=0.2,
+        description="Reviewed contours are no more precise than this, in pixels, however alike few are. Chosen "
+        "by hand; not measured.",
+    )
     median_draws: int = Field(
         default=999,
         description="Draws for the standard deviation of a median. Chosen by hand; not measured.",

@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ...annotation_bias.domain_check import DomainCheck, check_domains
 from ...annotation_bias.estimate import Estimate
@@ -16,7 +17,7 @@ from ...corrections.kinds import BoundaryShift, Correction, server_corrections
 from .answers import BiasReport, unit_of
 from .criteria import confused_criterion, missing_criterion, most_complete, most_sensitive, offset_criterion
 from .mislabelled import looks_mislabelled, without_mislabelled
-from .records import BiasRecord, SiteBiasRecord
+from .records import BiasRecord
 from .server_reference import ServerReference
 from .settings import BiasSettings
 from .site_reference_levels import reference_level_of
@@ -61,12 +62,13 @@ def decide(
 ) -> Decisions:
     """Decide what each site is asked to correct.
 
-    An offset counts from the site's own reviewed cases where it has some, else from the reference level of all sites; a
-    fraction of missing objects from the most complete site, one of confused classes from the site with the least: a
-    model that takes one class for another does so everywhere. Sites whose images are of another kind are predicted by
-    their own reviewed cases alone, and move no zero; so are all sites by a model that finds too little of what is
-    annotated. Of a site most of whose objects have confused classes nothing else is tested, and it is no measure for
-    others.
+    An offset counts from the reference level of all sites; the site's own reviewed cases refine it
+    (:func:`fedannot.custom.methods.auto.criteria.offset_criterion`). What is confirmed without any reviewed case stays
+    unless they contradict it: more evidence never means fewer corrections. A fraction of missing objects counts from
+    the most complete site, one of confused classes from the site with the least: a model that takes one class for
+    another does so everywhere. Sites whose images are of another kind are predicted by their own reviewed cases alone,
+    and move no zero; so are all sites by a model that finds too little of what is annotated. Of a site most of whose
+    objects have confused classes nothing else is tested, and it is no measure for others.
 
     Offsets of sites whose images are alike are corrected where they move federated averaging's contours, which follow
     the weighted median of the sites: a minority that errs does no harm, and moving contours has an error of its own.
@@ -88,32 +90,31 @@ def decide(
     in_domain = {site: answer for site, answer in alike.items() if not looks_mislabelled(answer.confused, least)}
     unfit = _unfit(predicted_share(answers), settings)
     doubts = {site: unfit or _other_images(gate) for site, gate in gates.items()}
-    predicted: dict[str, dict[ParameterKey, Estimate]] = {site: {} for site in sorted(answers)}
-    criteria: dict[str, dict[ParameterKey, Criterion]] = {site: {} for site in predicted}
     labels = range(1, settings.network.num_classes + 1)
-    reference_levels = [
-        reference_level_of(in_domain, label, settings, seed=seed, server=server, before=before) for label in labels
-    ]
-    for label, reference_level in zip(labels, reference_levels, strict=True):
+    tests_of = partial(_tests_of_offsets, doubts=doubts, settings=settings, seed=seed, before=before)
+    reference_levels, predicted, criteria = tests_of(answers, in_domain, server=server)
+    for label in labels:
         # Completeness of all objects and that of sure ones are no one quantity.
         complete = {hides: most_complete(in_domain, label, hides_patients=hides) for hides in (False, True)}
         for site, answer in answers.items():
-            doubt, key = doubts[site], ParameterKey(ParameterKind.OFFSET, label)
-            predicted[site][key], criteria[site][key] = offset_criterion(
-                answer, label, reference_level, settings, doubt
-            )
             key = ParameterKey(ParameterKind.MISSING, label)
             predicted[site][key], criteria[site][key] = missing_criterion(
-                answer, label, complete[answer.hides_patients], settings, doubt
+                answer, label, complete[answer.hides_patients], settings, doubts[site]
             )
     if settings.network.num_classes > 1:
         for site, answer in answers.items():
             predicted[site][CONFUSED_OBJECTS] = answer.confused
             criteria[site][CONFUSED_OBJECTS] = confused_criterion(answer, least, settings, doubts[site])
     findings = confirmed(predicted, criteria, level=settings.level)
+    if server is not None or any(answer.has_reviewed for answer in answers.values()):
+        unreviewed = {site: answer.without_reviewed() for site, answer in answers.items()}
+        _, of_others, neutral = tests_of(unreviewed, {site: unreviewed[site] for site in in_domain}, server=None)
+        for site, found in confirmed(of_others, neutral, level=settings.level).items():
+            findings[site] |= _standing(found, criteria[site], findings[site], EvidenceCode.REVIEWED_AGREE)
     for site, record in {} if before is None else before.sites.items():
         if site in findings:
-            findings[site] |= _standing(record, criteria[site], findings[site])
+            earlier = {key: one.as_result() for key, one in record.parameters.items()}
+            findings[site] |= _standing(earlier, criteria[site], findings[site], EvidenceCode.EARLIER_AGREES)
     relabelled = {site for site, answer in alike.items() if answer.is_relabelled}
     findings = without_mislabelled(findings, relabelled)
     harmless = {
@@ -131,20 +132,50 @@ def decide(
     return Decisions(tuple(reference_levels), predicted, findings, corrections, harmless, unfit, unit_of(pixel_size))
 
 
+def _tests_of_offsets(
+    answers: Mapping[str, BiasReport],
+    in_domain: Mapping[str, BiasReport],
+    *,
+    doubts: Mapping[str, Evidence | None],
+    settings: BiasSettings,
+    seed: int,
+    server: ServerReference | None,
+    before: BiasRecord | None,
+) -> tuple[
+    list[ReferenceLevel | None], dict[str, dict[ParameterKey, Estimate]], dict[str, dict[ParameterKey, Criterion]]
+]:
+    """The reference level of each class, and by site and class what is tested of the offset against what."""
+    labels = range(1, settings.network.num_classes + 1)
+    levels = [
+        reference_level_of(in_domain, label, settings, seed=seed, server=server, before=before) for label in labels
+    ]
+    predicted: dict[str, dict[ParameterKey, Estimate]] = {site: {} for site in sorted(answers)}
+    criteria: dict[str, dict[ParameterKey, Criterion]] = {site: {} for site in predicted}
+    for label, level in zip(labels, levels, strict=True):
+        key = ParameterKey(ParameterKind.OFFSET, label)
+        for site, answer in answers.items():
+            predicted[site][key], criteria[site][key] = offset_criterion(answer, label, level, settings, doubts[site])
+    return levels, predicted, criteria
+
+
 def _standing(
-    earlier: SiteBiasRecord, criteria: Mapping[ParameterKey, Criterion], findings: Mapping[ParameterKey, TestResult]
+    other: Mapping[ParameterKey, TestResult],
+    criteria: Mapping[ParameterKey, Criterion],
+    findings: Mapping[ParameterKey, TestResult],
+    code: EvidenceCode,
 ) -> dict[ParameterKey, TestResult]:
-    """What is known of a site's parameters of which an earlier estimate has confirmed an effect."""
+    """What is known of a site's parameters of which another estimate, or the same with less evidence, confirms one."""
     return {
         key: standing(
             findings[key],
-            record.effect,
+            one.effect,
             criteria[key].floor,
-            standard_error=math.nan if record.standard_error is None else record.standard_error,
-            p_value=math.nan if record.p_value is None else record.p_value,
+            standard_error=one.standard_error,
+            p_value=one.p_value,
+            code=code,
         )
-        for key, record in earlier.parameters.items()
-        if key in findings and record.is_confirmed and record.effect is not None
+        for key, one in other.items()
+        if key in findings and one.is_confirmed
     }
 
 

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from support.corrected_runs import bias_of, missed_of, relabelled_of
 
@@ -130,6 +131,92 @@ def test_reviewed_cases_of_some_are_zero_for_all():
     assert bias_of(result.corrections["known"])[1] == pytest.approx(5.2)
 
 
+def reviewed_site(offset, *, half, reviewed=None, reference=None):
+    """A site with 14 cases, and what three reviewed ones say."""
+    of_three = {
+        "reviewed": UNKNOWN if reviewed is None else known(reviewed, 1.9, 3),
+        "reference": UNKNOWN if reference is None else known(reference, 1.0, 3),
+    }
+    return replace(answer(offset, edges=0.0), offset=known(offset, half, 14), annotated_patients=(14,), **of_three)
+
+
+BIASES = (5.98, 5.2, 4.6, 6.3, 5.5, 4.9)
+
+
+def test_three_reviewed_cases_at_every_site_refine_what_its_fourteen_say():
+    """A t-test of three patients refuses 5.98: t = 5.98 / 1.155 = 5.18 with two degrees of freedom, 6 p = 0.21.
+
+    By hand: the level of 18 patients has a standard error of 1 / 1.6449 · 2.92 / 1.6449 · √(π / 12) = 0.552, the offset
+    one of 0.730, together 0.915; three patients have one of √((1.155 · 1.775)² + 0.2²) = 2.06. That is 0.836 of both.
+    """
+    answers = {
+        f"site-{index}": reviewed_site(bias, half=1.2, reviewed=bias, reference=0.0)
+        for index, bias in enumerate(BIASES)
+    }
+    result = decide(answers, SETTINGS, seed=100)
+    assert {site: bias_of(asked) for site, asked in result.corrections.items()} == {
+        f"site-{index}": {1: pytest.approx(bias)} for index, bias in enumerate(BIASES)
+    }
+    assert result.findings["site-0"][OFFSET].standard_error == pytest.approx(0.836, abs=0.002)
+    assert result.reference_levels[0].standard_error == pytest.approx(0.552, abs=0.001)
+    (reason, _) = result.reference_levels[0].reasons
+    assert reason == Evidence(EvidenceCode.REVIEWED, {"patients": 18, "at_server": 0})
+
+
+def test_reviewed_cases_of_other_sites_set_the_level_of_a_site_as_its_own_do():
+    """The reviewed cases of each site alone lie 0.8 px to one side or the other of those of all."""
+    levels = (0.8, -0.8, 0.0, 0.8, -0.8, 0.0)
+    answers = {
+        f"site-{index}": reviewed_site(bias, half=0.3, reference=level)
+        for index, (bias, level) in enumerate(zip(BIASES, levels, strict=True))
+    }
+    result = decide(answers, SETTINGS, seed=100)
+    assert [bias_of(asked)[1] for asked in result.corrections.values()] == [pytest.approx(bias) for bias in BIASES]
+
+
+def test_reviewed_cases_that_were_left_as_they_are_acquit_no_site():
+    """Two groups err by 4.5 px; at one site three cases were reviewed, and nothing was changed."""
+    answers = sites(*TWO_GROUPS)
+    confirmed = decide(answers, SETTINGS, seed=100).findings["site-7"][OFFSET].effect
+    answers["site-7"] = replace(answers["site-7"], reviewed=known(0.0, 0.0, 3))
+    result = decide(answers, SETTINGS, seed=100)
+    stays = result.findings["site-7"][OFFSET]
+    assert stays.evidence[-1].code is EvidenceCode.REVIEWED_AGREE
+    assert 0.5 < stays.effect < confirmed
+
+
+def agreeing(generator, value, half):
+    """An estimate of three to nine patients whose interval holds a value."""
+    own = half * generator.uniform(0.5, 3.0)
+    return known(value + own * generator.uniform(-0.9, 0.9), own, int(generator.integers(3, 10)))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_reviewed_cases_that_agree_remove_no_correction(seed):
+    """Federations at two levels; any site may have reviewed cases, and all of these agree with what is estimated."""
+    generator = np.random.default_rng(seed)
+    values = [*generator.normal(-4.5, 0.7, 5), *generator.normal(3.5, 0.7, 4)]
+    edges = float(np.mean(values[:5]) + np.mean(values[5:])) / 2
+    answers = {
+        site: replace(one, offset=known(one.offset[0].value, 1.5)) for site, one in sites(*values, edges=edges).items()
+    }
+    without = decide(answers, SETTINGS, seed=100)
+    assert any(without.corrections.values())
+    level = without.reference_levels[0].value
+    for site in generator.choice(sorted(answers), generator.integers(1, 10), replace=False):
+        effect = answers[site].offset[0].value - level
+        answers[site] = replace(
+            answers[site],
+            reference=agreeing(generator, level, 1.0),
+            reviewed=agreeing(generator, effect, 1.5) if generator.random() < 0.5 else UNKNOWN,
+        )
+    result = decide(answers, SETTINGS, seed=100)
+    for site, asked in without.corrections.items():
+        before, after = bias_of(asked), bias_of(result.corrections[site])
+        assert set(before) <= set(after)
+        assert all(before[label] * after[label] > 0 for label in before)
+
+
 def test_a_site_with_other_images_is_not_assessed_and_moves_no_zero():
     answers = sites(*TWO_GROUPS) | {"other": answer(-9.0, image=9.0)}
     result = decide(answers, SETTINGS, seed=100)
@@ -211,7 +298,7 @@ def with_small_bias(small, **changes):
     [
         pytest.param({"small": 0.7, "auroc": 0.68}, 0.7, id="an AUROC that falls from 0.9"),
         pytest.param({"small": 0.7, "slope": 0.55}, 0.7, id="a slope that leaves its range"),
-        pytest.param({"small": 0.48, "low": 0.28, "high": 0.68}, 0.686, id="a value just below the minimum effect"),
+        pytest.param({"small": 0.48, "low": 0.28, "high": 0.68}, 0.687, id="a value just below the minimum effect"),
         pytest.param({"small": 0.3}, None, id="an interval below the minimum effect"),
         pytest.param({"small": -0.7}, -0.7, id="the other sign, which is confirmed by itself"),
         pytest.param({"small": -0.3}, None, id="the other sign"),
