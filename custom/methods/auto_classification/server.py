@@ -29,9 +29,9 @@ class AutoClassificationServer(FedAvgServer):
     correct it (``correct_confusion``): it decides by itself which labels to change, and how to correct its loss. What
     one site is asked no other learns. All else is federated averaging; where nothing is confirmed, bit for bit.
 
-    A second estimate comes later in the run. A site that is confirmed again corrects again with the better model; one
-    that no longer is uses its labels as they are given (``use_given_labels``); where nothing can be tested it goes on
-    as before. A site that does not answer, or has lost what it corrects, is asked before the next round again.
+    A second estimate comes later in the run. A site that is confirmed again, or not contradicted, corrects again with
+    the better model; one that is contradicted uses its labels as they are given (``use_given_labels``). A site that
+    does not answer, or has lost what it corrects, is asked before the next round again.
 
     With the treatment `fedgsca` no site corrects anything: from the first estimate on that establishes something all
     sites are treated by that method.
@@ -97,9 +97,14 @@ class AutoClassificationServer(FedAvgServer):
         return self._other
 
     def decision(self, before_round: int) -> Decision:
-        """Return what was concluded before a round that had an estimate."""
+        """Return what was concluded before a round that had an estimate; what an earlier one has confirmed is in it."""
+        earlier = max((number for number in self.estimates if number < before_round), default=None)
         return decide(
-            self.estimates[before_round], self.supports[before_round], self.settings.neutral, self.settings.floor
+            self.estimates[before_round],
+            self.supports[before_round],
+            self.settings.neutral,
+            self.settings.floor,
+            before=None if earlier is None else self.decision(earlier),
         )
 
     # --- estimate and what follows

@@ -23,14 +23,14 @@ class Sites:
     """Answer with noise levels, and do what they are reported unless they are deaf."""
 
     def __init__(self, **levels: float) -> None:
-        self.levels, self.deaf = levels, set[str]()
+        self.levels, self.deaf, self.half = levels, set[str](), 0.03
         self.asked: list[tuple[str, list[str] | None]] = []
 
     def __call__(self, task: str, sites: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
         self.asked.append((task, None if sites is None else sorted(sites)))
         if task == ESTIMATE_CONFUSION:
             return {
-                site: sent(NOISE_LEVEL, [Estimate(90, v, v - 0.03, v + 0.03, 1.0, 0.9)], calibrated=True)
+                site: sent(NOISE_LEVEL, [Estimate(90, v, v - self.half, v + self.half, 1.0, 0.9)], calibrated=True)
                 | sent(SUPPORT, [Estimate(30, 0.9, 0.8, 1.0)], calibrated=False)
                 for site, v in self.levels.items()
             }
@@ -82,11 +82,27 @@ def test_right_labels_lead_to_no_further_task_and_no_message() -> None:
     assert run.server.weights(round_of(3)) is None
 
 
-def test_the_second_estimate_ends_what_is_no_longer_confirmed_and_begins_what_is() -> None:
+def test_a_level_that_falls_does_not_end_a_correction() -> None:
+    """From 0.49 to 0.12 ± 0.13: not significant, and no contradiction."""
+    sites = Sites(a=0.49, b=0.0)
+    run = Run(sites)
+    run.before(3)
+    sites.levels, sites.half = {"a": 0.12, "b": 0.0}, 0.13
+    assert run.before(7, ["a"]) == [(ESTIMATE_CONFUSION, None), (CORRECT_LABELS, ["a"])]
+    assert run.described()["corrected_from_round"] == {"a": 3}
+    found = run.described()["noise_levels"][1]["sites"]["a"]
+    assert (found["status"], found["follows"], found["estimate"]) == ("confirmed", "both", 0.12)
+    assert [one["code"] for one in found["evidence"]] == ["thresholds", "earlier_agrees"]
+    again = Run(sites)
+    again.server.restore(run.server.state(), [])
+    assert again.described() == run.described()
+
+
+def test_the_second_estimate_ends_what_is_contradicted_and_begins_what_is_confirmed() -> None:
     sites = Sites(a=0.4, b=0.0, c=0.3)
     run = Run(sites)
     run.before(3)
-    sites.levels = {"a": 0.41, "b": 0.3, "c": 0.04}
+    sites.levels = {"a": 0.41, "b": 0.3, "c": 0.01}
     assert run.before(7, ["a", "c"]) == [
         (ESTIMATE_CONFUSION, None), (CORRECT_LABELS, ["a", "b"]), (USE_GIVEN_LABELS, ["c"])
     ]  # fmt: skip
