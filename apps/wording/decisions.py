@@ -1,7 +1,14 @@
 """What `auto`, and an audit for it, has decided of all sites, in words."""
 
 from ...custom.annotation_bias.parameters import WRONG_LABELS
-from ...custom.methods.auto.records import BiasRecord, NotCompared, Outcome, RollbackOf, RollbackRecord
+from ...custom.methods.auto.records import (
+    BiasRecord,
+    NotCompared,
+    Outcome,
+    RollbackOf,
+    RollbackRecord,
+    RollbackScore,
+)
 from ...custom.methods.auto.rollback_gains import mean_of_rounds
 
 _NOT_COMPARED = {
@@ -14,6 +21,8 @@ _NOT_COMPARED = {
     ),
     NotCompared.NO_ROUND: "no round was compared",
 }
+
+_SCORES = {RollbackScore.DICE: "Dice", RollbackScore.BALANCED_ACCURACY: "balanced accuracy"}
 
 
 def decision_in_words(record: BiasRecord) -> str:
@@ -74,10 +83,10 @@ def rollback_in_words(rollback: RollbackRecord) -> str:
         return f"No rollback check: {_NOT_COMPARED[rollback.not_compared or NotCompared.NO_ROUND]}."
     mean, rounds = mean_of_rounds(rollback.rounds), [item.round for item in rollback.rounds]
     when = f"round {rounds[0]}" if len(rounds) == 1 else f"rounds {rounds[0]} to {rounds[-1]}"
+    score = f"the {_SCORES[rollback.score]} of {mean.patients} patients"
     evidence = (
-        f"Rollback check of {when}: with {_rollback_of(rollback)} the Dice of {mean.patients} patients differs by "
-        f"{_points(mean.value)} points (90 % interval {_points(mean.low)} to {_points(mean.high)}). Threshold: all "
-        "of the interval above 0."
+        f"Rollback check of {when}: with {_rollback_of(rollback)} {score} differs by {_points(mean.value)} points "
+        f"(90 % interval {_points(mean.low)} to {_points(mean.high)}). Threshold: all of the interval above 0."
     )
     if len(rounds) < (rollback.wanted_rounds or 0):
         return f"{evidence} Not decided: {len(rounds)} of {rollback.wanted_rounds} rounds are compared."

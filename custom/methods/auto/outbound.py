@@ -141,3 +141,6 @@ OUTBOUND_FIELDS = (
         )
     ),
 )
+
+# What the rollback check needs, here and for classes.
+ROLLBACK_FIELDS = tuple(item for item in OUTBOUND_FIELDS if {KEEP_SCORES, COMPARE_SCORES} & {*item.tasks})
