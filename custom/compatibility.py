@@ -34,6 +34,23 @@ class DataMismatchError(DataError):
     """Data are of another kind than a job trains on."""
 
 
+class OtherTaskError(DataMismatchError):
+    """Data are for another task than a job.
+
+    Args:
+        place: where the data lie.
+        description: what describes them.
+        job: what the job is called.
+        task: the job's.
+        fits: the jobs that fit the data; by default the methods are named.
+    """
+
+    def __init__(self, place: str, description: SiteDescription, job: str, task: str, fits: str | None = None) -> None:
+        kind, wanted = task_of(description), _TASKS[task][1]
+        fits = fits or f"a job with task = {kind} fits, its method one of {', '.join(method_names(kind))}"
+        super().__init__(f"{place} holds {held(description)}, but {job} is for {task} and needs {wanted}; {fits}.")
+
+
 def check_compatibility(folder: Path, settings: RunSettings, *, site: str) -> None:
     """Check that the network that the job's settings describe can take the data of a folder.
 
@@ -73,14 +90,11 @@ def check_task(
         fitting: gives the jobs that fit another task, for the end of the sentence; by default the methods are named.
 
     Raises:
-        DataMismatchError: if they are not, in one sentence.
+        OtherTaskError: if they are not, in one sentence.
     """
-    kind, wanted = _TASKS[task]
-    if isinstance(description, kind):
-        return
-    other = task_of(description)
-    fits = (fitting or _fitting_methods)(other)
-    raise DataMismatchError(f"{place} holds {held(description)}, but {job} is for {task} and needs {wanted}; {fits}.")
+    if not isinstance(description, _TASKS[task][0]):
+        fits = None if fitting is None else fitting(task_of(description))
+        raise OtherTaskError(place, description, job, task, fits)
 
 
 def check_network(description: SiteDescription, settings: RunSettings, *, place: str) -> None:
@@ -125,10 +139,6 @@ def task_of(description: SiteDescription) -> str:
 def held(description: SiteDescription) -> str:
     """Say what described data are, in a few words."""
     return _HELD[description.pipeline]
-
-
-def _fitting_methods(task: str) -> str:
-    return f"a job with task = {task} fits, its method one of {', '.join(method_names(task))}"
 
 
 def _options(changes: dict[str, int]) -> str:

@@ -4,6 +4,8 @@ import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ..transforms.strict_files import JsonObject
+
 # Former name of a setting → its name. A job that uses a former name runs; a warning says once what to write.
 FORMER_SETTINGS: dict[str, str] = {
     "anchor": "reference_level",
@@ -41,6 +43,18 @@ OLD_FIELD_NAMES: dict[str, str] = {
     "shadow_of": "rollback_of",
     "swapped": "confused",
     "undoes": "corrects",
+}
+
+# What a site of an earlier version reports of its failure, and records of earlier versions hold → the code.
+FORMER_REFUSALS: dict[str, str] = {
+    "its data cannot be used; see the site's log": "no_usable_data",
+    "its data are of another kind than the job trains on; see the site's log": "data_do_not_fit",
+    "its task failed; see the site's log": "task_failed",
+    "the process of its task died or took too long; see the site's log": "process_died",
+    "it does not know the task; is its fedannot of another version?": "task_not_known",
+    "the received model does not fit its network settings; see the site's log": "model_does_not_fit",
+    "its result was held back by the site's own policy; see the site's log": "held_back",
+    "it has too few patients or samples for an update to leave it; see the site's log": "too_few_samples",
 }
 
 _WARNED: set[str] = set()
@@ -103,7 +117,7 @@ def has_former_names(keys: Collection[str]) -> bool:
     return any(key.rpartition(".")[2] in FORMER_SETTINGS for key in keys)
 
 
-def with_current_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
+def with_current_keys(settings: Mapping[str, Any]) -> JsonObject:
     """Return a run's settings as a state or a summary keeps them under the names and with the values of now."""
     current = {FORMER_SETTINGS.get(key, key): value for key, value in settings.items()}
     return {

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from ..transforms.errors import describe_validation_error
@@ -17,6 +17,9 @@ from .former_names import with_current_keys
 from .strict_model import SettingsModel
 
 Positive = Annotated[int, Field(ge=1)]
+
+# Settings by their names, or in an app by their dotted keys: ``{"training.batch_size": 8, ...}``.
+SettingValues = dict[str, JsonValue]
 
 AugmentationKind = Literal["rotation", "flip", "elastic", "noise"]
 
@@ -28,12 +31,14 @@ FEATURES = (16, 32, 64, 128, 256, 16)
 WIDTHS = (64, 128, 256, 512)
 
 
-# They are too many for an error.
-ALL_SETTINGS = "All settings: fedannot jobs settings JOB"
-
-
 class SettingsError(ValueError):
-    """A job's settings cannot be used; the text names the file, the key, what was found and what is allowed."""
+    """A job's settings cannot be used; the text names the file, the key, what was found and what is allowed.
+
+    Attributes:
+        where_listed: ends an error of an unknown key, since the keys are too many for it.
+    """
+
+    where_listed: ClassVar[str] = "All settings: fedannot jobs settings JOB"
 
 
 @dataclass(frozen=True)
@@ -42,13 +47,15 @@ class RemovedSetting:
 
     Attributes:
         values: the values that a job can no longer have.
-        advice: what to do instead; it ends the error.
+        allowed: the values that it can have instead; none where the whole setting has gone.
+        jobs: jobs of published methods that do what the values did.
         read_as: how the settings of a finished run are read that have such a value; None leaves the setting out.
         dropped: the value whose effect is all that is left, where the whole setting has gone: a job may still have it.
     """
 
     values: tuple[str, ...]
-    advice: str
+    allowed: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
     read_as: str | None = None
     dropped: str | None = None
 
@@ -247,21 +254,34 @@ def read_settings(
     try:
         return kind.model_validate(_without_removed(kind, values, source, of_finished_run=of_finished_run))
     except ValidationError as error:
-        text = describe_validation_error(error, source=source, model=kind, where_listed=ALL_SETTINGS)
+        text = describe_validation_error(error, source=source, model=kind, where_listed=SettingsError.where_listed)
         raise SettingsError(text) from error
 
 
 def _without_removed(
     kind: type[RunSettings], values: Mapping[str, Any], source: str, *, of_finished_run: bool
-) -> dict[str, Any]:
+) -> SettingValues:
     """The values without the settings that have gone and had no effect of their own."""
     present = dict(values)
     for key, setting in kind.removed.items():
         value = present.get(key)
         if value in setting.values and not of_finished_run:
-            raise SettingsError(f"{source}: key {key!r} is {value!r}, which earlier versions had. {setting.advice}")
+            raise _removed_value_error(source, key, value, setting)
         if value in setting.values and setting.read_as is not None:
             present[key] = setting.read_as
         elif value in setting.values or (value is not None and value == setting.dropped):
             del present[key]
     return present
+
+
+def _removed_value_error(source: str, key: str, value: str, setting: RemovedSetting) -> SettingsError:
+    if not setting.allowed:
+        return SettingsError(
+            f"{source}: key {key!r} is {value!r}, which earlier versions had. Every run is now as with "
+            f"{setting.dropped!r}; remove the key."
+        )
+    commands = " or ".join(f"'fedannot compare jobs/auto jobs/{job}'" for job in setting.jobs)
+    return SettingsError(
+        f"{source}: key {key!r} is {value!r}, which earlier versions had. Allowed: {', '.join(setting.allowed)}. To "
+        f"compare with a published method, run its own job on the same data, as in {commands}."
+    )

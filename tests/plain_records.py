@@ -8,7 +8,9 @@ from fedannot.apps.reports import output
 from fedannot.apps.reports.compared_runs import ComparedRun, Comparison
 from fedannot.apps.runs import compare as comparing
 from fedannot.apps.runs import simulate as simulating
+from fedannot.apps.wording.refusals import refusal_in_words
 from fedannot.custom.records.round_records import Record, RoundRecord, SiteReport
+from fedannot.custom.refusals import RefusalReason
 from fedannot.custom.run.reading import round_record
 from fedannot.custom.run.summary_record import SUMMARIES, Summary
 
@@ -25,6 +27,15 @@ simulate = _plain(simulating.simulate)
 compare = _plain(comparing.compare)
 collect_output = _plain(output.collect_output)
 read_summary = _plain(output.read_summary)
+
+
+def in_words(refused: Any) -> Any:
+    """Why a result is refused, in words; by site where it is by site; None where it is not refused."""
+    if refused is None:
+        return None
+    if isinstance(refused, Mapping) and "code" not in refused:
+        return {site: in_words(reason) for site, reason in refused.items()}
+    return refusal_in_words(RefusalReason.model_validate(refused))
 
 
 def report(**fields: Any) -> dict[str, Any]:

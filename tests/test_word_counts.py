@@ -48,6 +48,22 @@ def test_sentences_are_strings_that_are_no_docstring_error_or_log_line() -> None
     assert sentences(short) == []
     fields = 'A = OutboundField("a", "a reason that has more than six words")\n'
     assert sentences(fields) == []
+    logged = """
+warn("A line of the log with more than six words.")
+self._log("A line of the log with more than six words.")
+self.log_warning(fl_ctx, "A line of the log with more than six words.")
+SHOWN = re.compile("A pattern that has more than six words")
+class OtherError(ValueError):
+    TEXTS = {"a": "An error with more than six words in it."}
+"""
+    assert sentences(logged) == []
+    unlogged = """
+listed("A line of no log with more than six words.")
+self.log_book("A line of no log with more than six words.")
+class ErrorTexts(Texts):
+    TEXTS = {"a": "No error with more than six words in it."}
+"""
+    assert len(sentences(unlogged)) == 3
 
 
 def test_forms_of_a_correction_are_types_of_values() -> None:

@@ -104,6 +104,8 @@ _CORRECTION = re.compile(r"Undo|Undone|Correction|CorrectedLabel|Relabel|Suspici
 
 FEWEST_WORDS = 6
 _LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical", "log", "warn"}
+# Parameters that are called with a line of the log.
+_LOG_FUNCTIONS = {"log", "warn"}
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _PROSE_WORD = re.compile(r"[A-Za-z]+")
 # Of patterns and paths nothing stands between spaces.
@@ -248,15 +250,28 @@ def _strings_outside(node: ast.AST) -> Iterator[ast.Constant | ast.JoinedStr]:
         return
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         return
+    if isinstance(node, ast.ClassDef) and _is_error(node):
+        return
     for child in ast.iter_child_nodes(node):
         yield from _strings_outside(child)
 
 
 def _speaks(call: ast.Call) -> bool:
-    """Whether a call makes an error, writes to a log, or declares a field."""
+    """Whether a call makes an error, writes to a log, declares a field, or makes a pattern that nobody reads.
+
+    NVFlare's components log by ``log_info`` and the like; a function that was given to log with may be private.
+    """
+    is_method = isinstance(call.func, ast.Attribute)
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    is_log = isinstance(call.func, ast.Attribute) and name in _LOG_METHODS
-    return is_log or name.endswith(("Error", "Refused", "OutboundField")) or name in ("Field", "cls.Field")
+    is_log = name.lstrip("_").removeprefix("log_") in (_LOG_METHODS if is_method else _LOG_FUNCTIONS)
+    is_pattern = is_method and ast.unparse(call.func) == "re.compile"
+    is_error = name.endswith(("Error", "Refused"))
+    return is_log or is_pattern or is_error or name.endswith("OutboundField") or name in ("Field", "cls.Field")
+
+
+def _is_error(node: ast.ClassDef) -> bool:
+    """Whether a class is an error, which makes its text of its fields."""
+    return any(ast.unparse(base).endswith(("Error", "Exception", "Refused")) for base in node.bases)
 
 
 def _said(node: ast.Constant | ast.JoinedStr) -> str:

@@ -29,7 +29,7 @@ class IgnoreUnannotatedParams:
     mask_shape: tuple[int, ...]
     objects: tuple[int, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, list[int]]:
         """Return plain lists, for JSON."""
         return {"mask_shape": list(self.mask_shape), "objects": list(self.objects)}
 

@@ -40,7 +40,7 @@ class MoveContourParams:
                     f"of {label=}."
                 )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, dict[str, float]]:
         """Return plain values, for JSON."""
         return {"distances": {str(label): float(distance) for label, distance in self.distances.items()}}
 
@@ -188,8 +188,8 @@ def _moved(mask: Array, distances: Mapping[int, float], spacing: tuple[float, ..
         for item in _objects(counted == label, label, distances.get(label, 0.0), spacing)
     ]
     origin, owner, height = _owners(counted.shape, objects)
-    outbound_fields = (height > 0) & ~_still_foreground(counted, distances, spacing)
-    owner[outbound_fields] = 0
+    becomes_background = (height > 0) & ~_still_foreground(counted, distances, spacing)
+    owner[becomes_background] = 0
     _keep_apart(origin, owner, height, objects)
     moved = np.zeros_like(mask)
     for number, item in enumerate(objects, start=1):

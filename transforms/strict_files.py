@@ -10,6 +10,9 @@ import yaml
 
 from .errors import DataError, MissingFileError, shown
 
+# Keys and values of a file in JSON, YAML or HOCON, as it is read or written.
+JsonObject = dict[str, Any]
+
 # A datalist of a million cases has 200 MB; descriptions and policies have a few kilobytes, and their parser is slow.
 MAX_JSON_BYTES = 2**28
 MAX_YAML_BYTES = 2**18
@@ -55,10 +58,10 @@ def parse_json(text: str, source: str, *, any_number: bool = False) -> Any:
     Raises:
         DataError: if the text is not JSON or is refused.
     """
-    numbers: dict[str, Any] = {} if any_number else {"parse_constant": _refuse_constant, "parse_float": _finite_float}
+    constant, number = (None, None) if any_number else (_refuse_constant, _finite_float)
 
     def parse() -> Any:
-        content = json.loads(text, object_pairs_hook=_unique_keys, **numbers)
+        content = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=constant, parse_float=number)
         _check_depth(content)
         return content
 
@@ -121,17 +124,17 @@ def _parsed(parse: Callable[[], Any], source: str, kind: str) -> Any:
         raise DataError(f"{source}: is not {kind} ({' '.join(str(error).split())}).") from error
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> JsonObject:
     content = dict(pairs)
     if len(content) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _RefusedError(_twice(twice))
+        raise _twice(twice)
     return content
 
 
-def _twice(key: Any, place: str = "") -> str:
-    return f"found the key {shown(key)} twice{place}; expected each key once. Remove one of the two."
+def _twice(key: Any, place: str = "") -> _RefusedError:
+    return _RefusedError(f"found the key {shown(key)} twice{place}; expected each key once. Remove one of the two.")
 
 
 def _refuse_constant(name: str) -> Any:
@@ -156,11 +159,11 @@ def _check_depth(content: Any) -> None:
         ]
         if not level:
             return
-    raise _RefusedError(_too_deep())
+    raise _too_deep()
 
 
-def _too_deep() -> str:
-    return f"found values nested more than {_MAX_DEPTH} deep; expected fewer levels."
+def _too_deep() -> _RefusedError:
+    return _RefusedError(f"found values nested more than {_MAX_DEPTH} deep; expected fewer levels.")
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -177,7 +180,7 @@ class _StrictLoader(yaml.SafeLoader):
                 "the value out."
             )
         if self._depth >= _MAX_DEPTH:
-            raise _RefusedError(_too_deep())
+            raise _too_deep()
         self._depth += 1
         node = super().compose_node(parent, index)
         self._depth -= 1
@@ -202,7 +205,7 @@ class _StrictLoader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             try:
                 if key in seen:
-                    raise _RefusedError(_twice(key, _place(key_node.start_mark)))
+                    raise _twice(key, _place(key_node.start_mark))
                 seen.add(key)
             except TypeError:
                 # PyYAML says so itself.

@@ -3,7 +3,7 @@
 import base64
 import io
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, final
 
 import numpy as np
 from PIL import Image
@@ -16,6 +16,8 @@ from .case_files import CaseReader, ReadCase
 
 Form = Literal["png", "webp"]
 Box = tuple[int, int, int, int]
+# Class, length, class, length, … over the rows of a plane.
+Runs = list[int]
 
 _QUALITY = 90
 _CROP_SIDE = 88
@@ -25,7 +27,36 @@ _LEAST_MARGIN = 6
 _OUTLINE = (255, 176, 0)
 
 
-def case_content(reader: CaseReader, case: AuditedCase, form: Form) -> dict[str, Any]:
+class FindingContent(TypedDict):
+    """Where a finding is: its plane, the box around it there, and by plane the runs of what is suggested."""
+
+    plane: int
+    box: Box | None
+    suggested: dict[str, Runs] | None
+
+
+@final
+class CaseContent(TypedDict):
+    """What a page needs to draw a case; annotation and prediction as the runs of each plane, None without masks."""
+
+    shown: str
+    width: int
+    height: int
+    aspect: float
+    images: list[str]
+    given: list[Runs] | None
+    predicted: list[Runs] | None
+    findings: list[FindingContent]
+
+
+@final
+class UnreadableCase(TypedDict):
+    """Why a case cannot be drawn."""
+
+    problem: str
+
+
+def case_content(reader: CaseReader, case: AuditedCase, form: Form) -> CaseContent | UnreadableCase:
     """Return what a page needs to draw a case, as plain values; names nothing that a browser would ask for.
 
     Planes are those of the samples, or of a whole volume those across its last axis. Masks are lists of run lengths
@@ -45,7 +76,7 @@ def case_content(reader: CaseReader, case: AuditedCase, form: Form) -> dict[str,
         return {"problem": printable(str(error))}
 
 
-def content_and_crop(reader: CaseReader, case: AuditedCase, form: Form) -> tuple[dict[str, Any], str]:
+def content_and_crop(reader: CaseReader, case: AuditedCase, form: Form) -> tuple[CaseContent | UnreadableCase, str]:
     """Return :func:`case_content` and :func:`case_crop` of a case, whose files are read but once."""
     try:
         shown, read = reader.shown(case), reader.read(case)
@@ -62,10 +93,10 @@ def case_crop(reader: CaseReader, case: AuditedCase) -> str:
         return ""
 
 
-def _content(case: AuditedCase, shown: str, read: ReadCase, form: Form) -> dict[str, Any]:
+def _content(case: AuditedCase, shown: str, read: ReadCase, form: Form) -> CaseContent:
     image = _grey_levels(_planes(read.image, read, channels=True))
     height, width = image.shape[1:3]
-    content: dict[str, Any] = {
+    content: CaseContent = {
         "shown": shown,
         "width": width,
         "height": height,
@@ -92,10 +123,10 @@ def _crop(case: AuditedCase, read: ReadCase) -> str:
     return _encoded(crop.resize((_CROP_SIDE, _CROP_SIDE), Image.Resampling.BILINEAR), "webp", quality=80)
 
 
-def _finding_content(finding: Finding, read: ReadCase) -> dict[str, Any]:
+def _finding_content(finding: Finding, read: ReadCase) -> FindingContent:
     """Where a finding is, and the planes in which its suggestion differs from the given annotation."""
     plane, box = _shown_plane(finding, read)
-    content: dict[str, Any] = {
+    content: FindingContent = {
         "plane": plane,
         "box": None if finding.place is None else _widened(box, _plane_shape(read)),
         "suggested": None,
@@ -168,11 +199,11 @@ def _encoded(image: Image.Image, form: Form, **options: Any) -> str:
     return f"data:image/{form};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
 
 
-def _runs_of_planes(planes: Classes) -> list[list[int]]:
+def _runs_of_planes(planes: Classes) -> list[Runs]:
     return [_runs(plane) for plane in planes]
 
 
-def _runs(plane: Classes) -> list[int]:
+def _runs(plane: Classes) -> Runs:
     """Run lengths over the rows: class, length, class, length, …."""
     flat = plane.ravel()
     starts = np.concatenate([[0], np.flatnonzero(flat[1:] != flat[:-1]) + 1])

@@ -93,7 +93,9 @@ def _updated_file(reader: CaseReader) -> Path:
     return source.with_name(f"{source.stem}.{UPDATED}{source.suffix}")
 
 
-def _reference_items(out: Path, reader: CaseReader, annotations: Sequence[CaseCorrection]) -> list[dict[str, Any]]:
+def _reference_items(
+    out: Path, reader: CaseReader, annotations: Sequence[CaseCorrection]
+) -> list[dict[str, str | int]]:
     cases = {(case.image, case.label): case for case in reader.audit.cases}
     items = []
     for item in annotations:

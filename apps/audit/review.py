@@ -24,7 +24,7 @@ from ...transforms.printable import printable
 from ...transforms.strict_files import parse_json
 from ..checking.report import SiteReport
 from .case_files import CaseReader
-from .case_pictures import case_content, case_crop
+from .case_pictures import CaseContent, UnreadableCase, case_content, case_crop
 from .peer_account import account_at
 from .posted import PostedCode, PostedDecision
 from .review_access import Exchange, ReviewAccess
@@ -80,7 +80,7 @@ class ReviewServer(ThreadingHTTPServer):
         self.on_exchange: Callable[[str, bool], None] | None = None
         self.frame = review_frame()
         self._last_request = time.monotonic()
-        self._contents: OrderedDict[tuple[int, str], dict[str, Any]] = OrderedDict()
+        self._contents: OrderedDict[tuple[int, str], CaseContent | UnreadableCase] = OrderedDict()
         self._crops: dict[int, str] = {}
         self._reading = threading.Lock()
         self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
@@ -126,7 +126,7 @@ class ReviewServer(ThreadingHTTPServer):
         """Return the page with the decisions as they are now."""
         return served_page(self.reader, self.files, self.reviewer)
 
-    def content(self, number: int) -> dict[str, Any]:
+    def content(self, number: int) -> CaseContent | UnreadableCase:
         """Return what the page draws of a case."""
         case = self.cases[number]
         # One at a time: a volume takes much memory, and several are no faster.

@@ -6,7 +6,6 @@ they are wanted, the pixels of images and masks. What is a sentence, a name, a p
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -14,14 +13,14 @@ from ...custom.audit.decisions import Decision, Decisions, read_decisions
 from ...custom.audit.findings import AuditedCase, Conclusion, Finding, ReferenceModelKind, SiteAudit
 from ...custom.data.whole_files import replaced
 from .case_files import CaseReader
-from .case_pictures import content_and_crop
+from .case_pictures import CaseContent, FindingContent, UnreadableCase, content_and_crop
 from .found import FoundAudit
 from .pages import page_environment
 from .site_page import cases_with_findings, embedded_json, page_values
 
 SHARED_FILE = "shared.html"
 
-_UNREADABLE = {"problem": "it cannot be read any more."}
+_UNREADABLE: UnreadableCase = {"problem": "it cannot be read any more."}
 
 
 def write_shared_page(found: FoundAudit, file: Path, *, with_images: bool = True) -> Path:
@@ -41,7 +40,7 @@ def write_shared_page(found: FoundAudit, file: Path, *, with_images: bool = True
     reader = CaseReader(found)
     audit, numbers = without_names(found.audit)
     decisions = _without_reviewers(read_decisions(found.folder, found.site), numbers)
-    values = page_values(audit, decisions, None, is_shared=True) | {"has_images": with_images}
+    values = page_values(audit, decisions, None, is_shared=True, has_images=with_images)
     template = page_environment().get_template("site_page.html")
     file.parent.mkdir(parents=True, exist_ok=True)
     with replaced(file, shared=True) as temporary, temporary.open("wb") as stream:
@@ -122,13 +121,13 @@ def _contents(reader: CaseReader, *, with_images: bool) -> Iterator[tuple[Markup
         yield embedded_json(_without_hash(content)), embedded_json(crop)
 
 
-def _without_hash(content: dict[str, Any]) -> dict[str, Any]:
+def _without_hash(content: CaseContent | UnreadableCase) -> CaseContent | UnreadableCase:
     """The content without the hash of the annotation's file; what says why a case cannot be read names the file."""
-    return _UNREADABLE if "problem" in content else content | {"shown": ""}
+    return _UNREADABLE if "problem" in content else {**content, "shown": ""}
 
 
-def _no_images(case: AuditedCase) -> dict[str, Any]:
-    nowhere = {"plane": 0, "box": None, "suggested": None}
+def _no_images(case: AuditedCase) -> CaseContent:
+    nowhere: FindingContent = {"plane": 0, "box": None, "suggested": None}
     return {
         "shown": "",
         "width": 0,

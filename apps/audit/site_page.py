@@ -1,14 +1,14 @@
 """The page of a site's audit: one file without any request to elsewhere, or the same page served for a review."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from markupsafe import Markup
 
 from ...custom.audit.decisions import Decision, Decisions, read_decisions
-from ...custom.audit.findings import REFERENCE, AuditedCase, Finding, SiteAudit
+from ...custom.audit.findings import REFERENCE, AuditedCase, Finding, KindResult, SiteAudit
 from ...custom.data.whole_files import private_folder, replaced
 from ...transforms.printable import printable
 from ..checking.checking import check_site
@@ -17,6 +17,7 @@ from ..wording.evidence import reference_level_in_words
 from ..wording.findings import REFERENCE_TITLE, finding_in_words, kind_title, reference_model_in_words
 from ..wording.phrases import size_in_words
 from ..wording.site_audit import (
+    ShownConclusion,
     cases_in_words,
     detection_sentence,
     finding_facts,
@@ -34,6 +35,71 @@ PAGE_FILE = "page.html"
 
 # What would end a script, or a line of it, wherever a text comes from.
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+
+
+class FindingSummary(TypedDict):
+    """What the page's program knows of a finding, by the names that it has there."""
+
+    id: str
+    kind: str
+    title: str
+    classes: list[str]
+    sentence: str
+    probability: float | None
+    size: float | None
+    sizeUnit: str | None
+    sizeText: str
+    facts: list[list[str]]
+    canAccept: bool
+    newClass: str | None
+
+
+class CaseSummary(TypedDict):
+    """What the page's program knows of a case; ``unit`` is its patient, None without groups."""
+
+    image: str
+    label: str
+    unit: str | None
+    annotator: str | None
+    disagreement: float
+    uncertainty: float
+    score: float
+    findings: list[FindingSummary]
+
+
+class PageState(TypedDict):
+    """What the page's program works on: cases with findings, and disagreement and uncertainty of the others."""
+
+    site: str
+    audit: str
+    reviewer: str | None
+    kinds: dict[str, str]
+    cases: list[CaseSummary]
+    others: list[list[float]]
+    decisions: dict[str, dict[str, str]]
+    shared: bool
+
+
+class PageValues(TypedDict):
+    """What the page's template takes."""
+
+    audit: SiteAudit
+    is_shared: bool
+    has_images: bool
+    headline: str
+    conclusions: list[ShownConclusion]
+    steps: list[str]
+    detection: str
+    kinds: list[tuple[KindResult, str, str]]
+    predicted_by: str
+    reference_levels: dict[str, str]
+    files: SiteReport | None
+    style: Markup
+    script: Markup
+    policy: str
+    state: Markup
+    embedded_json: Callable[[Any], Markup]
+    printable: Callable[[str], str]
 
 
 def write_site_page(found: FoundAudit, file: Path, *, check_files: bool = True) -> Path:
@@ -116,7 +182,8 @@ def page_values(
     *,
     reviewer: str | None = None,
     is_shared: bool = False,
-) -> dict[str, Any]:
+    has_images: bool = True,
+) -> PageValues:
     """Return what the page's template needs, but for the contents of the cases.
 
     Args:
@@ -125,12 +192,13 @@ def page_values(
         files: what the check of the site's files found; None where they were not checked.
         reviewer: who reviews, where the page is served; else None.
         is_shared: whether the page is a copy for others, in which nothing can be decided.
+        has_images: whether the page shows images.
     """
     style, script = (page_source(name) for name in ("site_page.css", "site_page.js"))
     return {
         "audit": audit,
         "is_shared": is_shared,
-        "has_images": True,
+        "has_images": has_images,
         "headline": cases_in_words(audit) if is_shared else headline(audit),
         "conclusions": shown_conclusions(audit, is_shared=is_shared),
         "steps": next_steps(audit, files),
@@ -142,13 +210,13 @@ def page_values(
         "style": Markup(style),
         "script": Markup(script),
         "policy": content_policy(style, script, is_served=reviewer is not None),
-        "state": embedded_json(_state(audit, decisions, reviewer, is_shared=is_shared) | {"shared": is_shared}),
+        "state": embedded_json(_state(audit, decisions, reviewer, is_shared=is_shared)),
         "embedded_json": embedded_json,
         "printable": printable,
     }
 
 
-def _state(audit: SiteAudit, decisions: Decisions, reviewer: str | None, *, is_shared: bool) -> dict[str, Any]:
+def _state(audit: SiteAudit, decisions: Decisions, reviewer: str | None, *, is_shared: bool) -> PageState:
     """What the page's program works on."""
     titles = {kind.kind: kind_title(kind.kind) for kind in audit.kinds} | {REFERENCE: REFERENCE_TITLE}
     return {
@@ -159,6 +227,7 @@ def _state(audit: SiteAudit, decisions: Decisions, reviewer: str | None, *, is_s
         "cases": [_case_summary(case, audit, titles, is_shared=is_shared) for case in audit.cases if case.findings],
         "others": [[case.disagreement, case.uncertainty] for case in audit.cases if not case.findings],
         "decisions": {name: decision_values(decision) for name, decision in decisions.counting.items()},
+        "shared": is_shared,
     }
 
 
@@ -167,7 +236,7 @@ def decision_values(decision: Decision) -> dict[str, str]:
     return {key: printable(value) if key != "finding" else value for key, value in decision.model_dump().items()}
 
 
-def _case_summary(case: AuditedCase, audit: SiteAudit, titles: dict[str, str], *, is_shared: bool) -> dict[str, Any]:
+def _case_summary(case: AuditedCase, audit: SiteAudit, titles: dict[str, str], *, is_shared: bool) -> CaseSummary:
     is_class = audit.task == "classification"
     return {
         "image": printable(case.image),
@@ -184,7 +253,7 @@ def _case_summary(case: AuditedCase, audit: SiteAudit, titles: dict[str, str], *
     }
 
 
-def _finding_summary(finding: Finding, titles: dict[str, str], *, is_class: bool, is_shared: bool) -> dict[str, Any]:
+def _finding_summary(finding: Finding, titles: dict[str, str], *, is_class: bool, is_shared: bool) -> FindingSummary:
     return {
         "id": finding.id,
         "kind": finding.kind,

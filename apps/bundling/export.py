@@ -3,13 +3,13 @@
 import json
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from ...custom.data.whole_files import new_folder
 from ...custom.evaluation.inference import Inference
 from ...transforms.errors import DataError
+from ...transforms.strict_files import JsonObject
 from .inference_config import MODEL_FILE, inference_config
 from .metadata import Statements, metadata
 from .model_card import model_card
@@ -71,5 +71,5 @@ def _own_licence() -> str:
     )
 
 
-def _write_json(file: Path, content: dict[str, Any]) -> None:
+def _write_json(file: Path, content: JsonObject) -> None:
     file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

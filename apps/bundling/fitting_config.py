@@ -1,7 +1,6 @@
 """How a bundle brings images to a size and labels back, :mod:`fedannot.transforms.loading.fitting` in expressions."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from ...transforms.loading.fitting import Fit
 
@@ -52,7 +51,7 @@ PAD = "monai.data.MetaTensor(@fit_padded(image.as_tensor()).contiguous()).copy_m
 UNFIT = "@fit_undone(mask)"
 
 
-def fitting_config(size: Sequence[int | None], fit: Fit) -> dict[str, Any]:
+def fitting_config(size: Sequence[int | None], fit: Fit) -> dict[str, str | list[int | None]]:
     """Return the functions that :data:`RESIZE`, :data:`PAD` and :data:`UNFIT` call, as entries of a configuration.
 
     Args:

@@ -14,6 +14,7 @@ from ...custom.evaluation.inference import OVERLAP, Inference
 from ...transforms.loading.image_files import HIGH_DEPTH_MODES, IMAGE_SUFFIXES
 from ...transforms.loading.volume_files import VOLUME_SUFFIXES
 from ...transforms.loading.volume_transforms import ROUNDING
+from ...transforms.strict_files import JsonObject
 from .fitting_config import PAD, RESIZE, UNFIT, fitting_config
 
 MODEL_FILE = "model.ts"
@@ -22,7 +23,7 @@ POSTFIX = "seg"
 
 _IMAGE, _PREDICTION = "image", "pred"
 
-Config = dict[str, Any]
+Config = JsonObject
 
 
 def inference_config(description: AnyDescription, inference: Inference) -> Config:

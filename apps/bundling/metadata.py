@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TypedDict
 
 from ...custom.data.description import ClassificationDescription, SliceDescription, VolumeDescription
 from ...custom.evaluation.inference import Inference
@@ -13,6 +13,7 @@ from ...custom.methods.fedia.records import CompletenessFindings
 from ...custom.methods.personal.own_threshold import AtThreshold
 from ...custom.records.round_records import SiteReport
 from ...custom.run.summary_record import Summary
+from ...transforms.strict_files import JsonObject
 from ..reports.output import noise_level
 from .source import BundleSource
 
@@ -20,7 +21,12 @@ SCHEMA = "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/downlo
 # MONAI's command line needs it; no part of fedannot does.
 _FIRE_VERSION = "0.7.1"
 # Settings that name files.
-_OF_THIS_MACHINE: dict[str, Any] = {"data": True, "resume_from": True, "start_model": True, "network": {"checkpoint"}}
+_OF_THIS_MACHINE: dict[str, bool | set[str]] = {
+    "data": True,
+    "resume_from": True,
+    "start_model": True,
+    "network": {"checkpoint"},
+}
 # What a site reports of its annotations with its models; see fedannot.custom.outbound.registry.
 _REPORTED_QUALITY = ("noise_level", "dice_loss", "train_loss")
 
@@ -40,7 +46,23 @@ class Statements:
     authors: str = ""
 
 
-def metadata(source: BundleSource, statements: Statements) -> dict[str, Any]:
+class SiteWeights(TypedDict, total=False):
+    """With what weights models were added up: by site, or by site and layer block, one weight per block then."""
+
+    by: str
+    blocks: list[str]
+    values: dict[str, float] | dict[str, list[float]]
+
+
+class NoiseEstimates(TypedDict, total=False):
+    """What a run concluded of the sites' annotations; what it did not estimate is not there."""
+
+    estimate: JsonObject
+    completeness: JsonObject
+    noise_level: dict[str, float]
+
+
+def metadata(source: BundleSource, statements: Statements) -> JsonObject:
     """Return a bundle's metadata.
 
     Args:
@@ -132,7 +154,7 @@ def scores(source: BundleSource) -> dict[str, float | str]:
     return result | {"evaluated_on": where} if result else {}
 
 
-def site_weights(source: BundleSource) -> dict[str, Any]:
+def site_weights(source: BundleSource) -> SiteWeights:
     """Return the weights with which the sites' models were added up in the last round.
 
     Per site and layer block where they differ between blocks, else one number per site; fractions of samples for
@@ -142,9 +164,13 @@ def site_weights(source: BundleSource) -> dict[str, Any]:
         return {}
     quality = source.summary.added(QualityFindings)
     if quality is not None and quality.weights is not None:
-        matrix = quality.weights.plain()
-        rows = zip(matrix["sites"], matrix["values"], strict=True)
-        return {"by": "site and layer block", "blocks": matrix["blocks"], "values": dict(rows)}
+        matrix = quality.weights
+        rows = zip(matrix.sites, matrix.values, strict=True)
+        return {
+            "by": "site and layer block",
+            "blocks": list(matrix.blocks),
+            "values": {site: list(weights) for site, weights in rows},
+        }
     of_round = None if source.last_record is None else source.last_record.weights
     if of_round is not None:
         return {"by": "site", "values": of_round}
@@ -153,23 +179,25 @@ def site_weights(source: BundleSource) -> dict[str, Any]:
     return {"by": "site", "values": {site: count / total for site, count in counts.items()}} if total else {}
 
 
-def noise_estimates(summary: Summary) -> dict[str, Any]:
+def noise_estimates(summary: Summary) -> NoiseEstimates:
     """Return what the run concluded of the sites' annotations; empty for a method that draws no conclusion."""
     quality, completeness = summary.added(QualityFindings), summary.added(CompletenessFindings)
-    estimates: dict[str, Any] = {}
+    estimates: NoiseEstimates = {}
     if quality is not None and quality.estimate is not None:
         estimates["estimate"] = quality.estimate.plain()
     if completeness is not None and completeness.completeness:
         estimates["completeness"] = completeness.plain()["completeness"]
     levels = {site: level for site, report in summary.sites.items() if (level := noise_level(report)) is not None}
-    return estimates | ({"noise_level": levels} if levels else {})
+    if levels:
+        estimates["noise_level"] = levels
+    return estimates
 
 
 def _reports(source: BundleSource) -> Mapping[str, SiteReport]:
     return {} if source.summary is None else source.summary.sites
 
 
-def _sites(source: BundleSource) -> dict[str, Any]:
+def _sites(source: BundleSource) -> dict[str, JsonObject]:
     kept = ("num_samples", "num_excluded", *_REPORTED_QUALITY)
     return {
         site: {name: report.named(name) for name in kept if report.has(name)}
@@ -177,7 +205,7 @@ def _sites(source: BundleSource) -> dict[str, Any]:
     }
 
 
-def _network_data_format(source: BundleSource) -> dict[str, Any]:
+def _network_data_format(source: BundleSource) -> dict[str, dict[str, JsonObject]]:
     """Inputs and outputs of the network in ``models``; images are those after the preprocessing."""
     description = source.description
     window = Inference.of(source.settings).window
@@ -195,14 +223,14 @@ def _network_data_format(source: BundleSource) -> dict[str, Any]:
         "value_range": [0, 1] if getattr(description, "window", None) else [],
         "channel_def": {str(number): name for number, name in enumerate(channels)},
     }
-    prediction: dict[str, Any] = {
+    prediction: JsonObject = {
         "type": "probabilities" if is_classes else "image",
         "format": "classification" if is_classes else "segmentation",
         "num_channels": len(classes),
         "value_range": [],
         "channel_def": classes,
     }
-    result: dict[str, Any] = {
+    result: dict[str, dict[str, JsonObject]] = {
         "inputs": {"image": image | shared},
         "outputs": {"pred": prediction | shared | ({"spatial_shape": []} if is_classes else {})},
     }

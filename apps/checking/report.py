@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TypedDict
 
 from ...custom.data.datalist import SECTIONS
 from .annotation_checks import class_counts
@@ -14,6 +14,55 @@ from .finding import Finding, Severity
 REPORT_VERSION = 1
 
 _ORDER = {severity: position for position, severity in enumerate(Severity)}
+
+
+class Range(TypedDict):
+    """The smallest and the largest values along every axis."""
+
+    smallest: list[float]
+    largest: list[float]
+
+
+class ImageRanges(TypedDict):
+    """What a site's readable images are, as JSON; ranges are None without any."""
+
+    readable: int
+    voxel_types: dict[str, int]
+    orientations: dict[str, int]
+    shape: Range | None
+    spacing_mm: Range | None
+    mean_intensity: Range | None
+
+
+class ListCounts(TypedDict):
+    """How many items a list of the datalist has, and how many of them training takes."""
+
+    items: int
+    usable: int
+
+
+class SiteReportJson(TypedDict):
+    """The report of a site as JSON."""
+
+    site: str
+    role: str
+    can_train: bool
+    pipeline: str | None
+    lists: dict[str, ListCounts]
+    classes: dict[str, dict[str, int]]
+    images: ImageRanges
+    counts: dict[str, int]
+    findings: list[dict[str, object]]
+
+
+class CheckReportJson(TypedDict):
+    """The report as JSON."""
+
+    content: str
+    version: int
+    name: str
+    can_train: bool
+    sites: list[SiteReportJson]
 
 
 @dataclass(frozen=True)
@@ -78,7 +127,7 @@ def sorted_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda finding: (_ORDER[finding.severity], kinds[finding.kind])))
 
 
-def report_as_json(report: CheckReport) -> dict[str, Any]:
+def report_as_json(report: CheckReport) -> CheckReportJson:
     """Return the report as JSON: every key is always there, files are relative to the site's folder."""
     return {
         "content": "fedannot check",
@@ -89,7 +138,7 @@ def report_as_json(report: CheckReport) -> dict[str, Any]:
     }
 
 
-def _site_as_json(site: SiteReport) -> dict[str, Any]:
+def _site_as_json(site: SiteReport) -> SiteReportJson:
     return {
         "site": site.site,
         "role": site.role,
@@ -103,7 +152,7 @@ def _site_as_json(site: SiteReport) -> dict[str, Any]:
     }
 
 
-def _images_as_json(images: Sequence[ImageFacts]) -> dict[str, Any]:
+def _images_as_json(images: Sequence[ImageFacts]) -> ImageRanges:
     """Ranges over the images that can be read: a site's fingerprint in the sense of nnU-Net."""
     return {
         "readable": len(images),
@@ -115,7 +164,7 @@ def _images_as_json(images: Sequence[ImageFacts]) -> dict[str, Any]:
     }
 
 
-def _range(values: Sequence[Sequence[float]]) -> dict[str, list[float]] | None:
+def _range(values: Sequence[Sequence[float]]) -> Range | None:
     """Smallest and largest along every axis."""
     if not values:
         return None

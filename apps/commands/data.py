@@ -86,7 +86,7 @@ def phantom(
         from ..runs.progress import Progress
 
         Progress().tell(f"Drawing the federation {out}.")
-        given: dict[PhantomTask, dict[str, Any]] = {
+        given: dict[PhantomTask, dict[str, str | float | bool | None]] = {
             PhantomTask.LESIONS_2D: {"--noise": noise, "--exact": exact or None, "--stratified": stratified},
             PhantomTask.LESIONS_3D: {"--completeness": completeness},
             PhantomTask.CHAMBERS_3D: {"--protocols": protocols},
@@ -186,19 +186,21 @@ def noise(
         of_contours = {"--exact": exact, "--stratified": stratified is not None}
         of_labels = {"--table": table is not None}
         with Progress(states_in_log=False) as progress:
-            how: dict[str, Any] = {"seed": seed, "watch": progress.state}
+            watch = progress.state
             if completeness is not None:
                 refuse_options("--completeness", of_contours | of_labels)
-                leave_lesions_out(federation, out, parse_numbers("--completeness", completeness, float), **how)
+                leave_lesions_out(
+                    federation, out, parse_numbers("--completeness", completeness, float), seed=seed, watch=watch
+                )
             elif protocols is not None:
                 refuse_options("--protocols", of_contours | of_labels)
-                follow_protocols(federation, out, protocols, **how)
+                follow_protocols(federation, out, protocols, seed=seed, watch=watch)
             elif labels is not None:
                 refuse_options("--labels", of_contours)
-                mislabel_cases(federation, out, labels, table=table, **how)
+                mislabel_cases(federation, out, labels, table=table, seed=seed, watch=watch)
             elif model is not None:
                 refuse_options("--model", of_labels)
-                add_contour_noise(federation, out, NoiseChoice(model, exact, stratified), **how)
+                add_contour_noise(federation, out, NoiseChoice(model, exact, stratified), seed=seed, watch=watch)
         print_federation(out)
 
 

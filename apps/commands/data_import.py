@@ -1,12 +1,11 @@
 """`fedannot data import`: make a federation of images and annotations as they lie."""
 
-from enum import StrEnum
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from ..plain_lines import say
+from . import import_options as option
 from .data_options import (
     OutOption,
     SeedOption,
@@ -17,9 +16,13 @@ from .data_options import (
     print_federation,
 )
 from .errors import reported_errors
+from .import_options import CropName, FitName
 
 if TYPE_CHECKING:
     from ..importing.notes import ImportReport
+
+# What a key of ``data.yaml`` is given as.
+DescriptionValue = str | int | float | Sequence[int] | Sequence[float]
 
 EPILOG = (
     "Example: fedannot data import --images busi/images --labels busi/masks --sites 8 --size 128,128 --out "
@@ -29,130 +32,43 @@ EPILOG = (
 )
 
 
-class VolumePipelineName(StrEnum):
-    """The pipelines of volumes."""
-
-    SLICES = "volume_slices"
-    WHOLE = "volume"
-
-
-class FitName(StrEnum):
-    """How images reach their size."""
-
-    RESIZE = "resize"
-    CROP = "crop"
-    PAD = "pad"
-
-
-class CropName(StrEnum):
-    """Where a crop lies."""
-
-    CENTRE = "centre"
-    FOREGROUND = "foreground"
-
-
 def import_federation(
     out: OutOption,
-    images: Annotated[Path | None, typer.Option(help="Folder of images: pictures, volumes or DICOM folders.")] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of masks with the names of their images; the same folder where names tell them apart."
-        ),
-    ] = None,
-    label_suffix: Annotated[
-        str, typer.Option(help="What masks' names have behind, '_segmentation'; a number may follow.")
-    ] = "",
-    image_suffix: Annotated[str, typer.Option(help="What images' names have that their masks' lack, '_ct'.")] = "",
-    label_include: Annotated[
-        list[str] | None, typer.Option(metavar="PATTERN", help="Masks are files of such names, '*_mask*'; may repeat.")
-    ] = None,
-    class_folders: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder with a folder of pictures for every class.")
-    ] = None,
-    classes_csv: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Table with a row for every picture; the pictures are in --images."),
-    ] = None,
-    image_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Its column of pictures: paths or names, with suffix or without.")
-    ] = None,
-    class_column: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of classes.")] = None,
-    group_column: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of patients.")] = None,
-    source_column: Annotated[str | None, typer.Option(metavar="NAME", help="Its column of centres.")] = None,
-    datalist: Annotated[Path | None, typer.Option(help="JSON file with a list of cases, in place of folders.")] = None,
-    key: Annotated[str | None, typer.Option(help="Name of the list in the datalist.")] = None,
-    dataset: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=DIR", help="A public data set as it is published (docs/datasets.md); may repeat."),
-    ] = None,
-    sites: Annotated[
-        str,
-        typer.Option(
-            metavar="SITES", help="8, 'by-source' (a site of every source), '2-per-source', '50-by-source' (in all)."
-        ),
-    ] = "8",
-    test: Annotated[
-        float | None, typer.Option(help="Share of the cases for the common test set; default: as published, or 0.2.")
-    ] = None,
-    validation: Annotated[float, typer.Option(help="Share of each site's cases for its validation.")] = 0.0,
-    group: Annotated[
-        str | None, typer.Option(metavar="REGEX", help="Finds the patient in an image's name; patients stay together.")
-    ] = None,
-    include: Annotated[
-        list[str] | None, typer.Option(metavar="PATTERN", help="Take only images of such names; may repeat.")
-    ] = None,
-    label_map: Annotated[
-        str | None,
-        typer.Option(
-            metavar="VALUE:CLASS,…",
-            help="Meaning of mask values, '255:1'; of ranges, '128-255:1', below which is background; or of colours, "
-            "'#ff0000:1'. Default: as found.",
-        ),
-    ] = None,
-    instances: Annotated[
-        bool, typer.Option("--instances", help="Values in masks number objects, all of one class.")
-    ] = False,
-    trust_voxels: Annotated[
-        bool,
-        typer.Option("--trust-voxels", help="Masks lie where their images lie, whatever their headers say of it."),
-    ] = False,
-    classes: Annotated[
-        str | None, typer.Option(metavar="NAME,…", help="Names of the classes; default: as found.")
-    ] = None,
-    channels: Annotated[int | None, typer.Option(help="1 for grey, 3 for RGB; pictures are converted.")] = None,
-    pipeline: Annotated[
-        VolumePipelineName | None, typer.Option(help="Volumes whole or as slices; default: whole.")
-    ] = None,
-    size: Annotated[
-        str | None,
-        typer.Option(metavar="ROWS,COLUMNS", help="Size of pictures and slices; of volumes three extents or none."),
-    ] = None,
-    spacing: Annotated[
-        str | None,
-        typer.Option(metavar="MM,MM,MM", help="Voxel size that volumes are resampled to; default: their own."),
-    ] = None,
-    orientation: Annotated[str | None, typer.Option(metavar="RAS", help="Directions of the axes of volumes.")] = None,
-    fit: Annotated[
-        FitName | None,
-        typer.Option(
-            help="How the size is reached: stretched, cut around the centre, or scaled and padded; default: pictures "
-            "resize, volumes crop."
-        ),
-    ] = None,
-    allow_cut: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of the annotated voxels that a crop may cut off.")
-    ] = 0.05,
-    crop: Annotated[CropName | None, typer.Option(help="Where volumes are cropped to the size.")] = None,
-    window: Annotated[
-        str | None, typer.Option(metavar="LOW,HIGH", help="CT window; default: z-score of each volume.")
-    ] = None,
-    slice_axis: Annotated[int | None, typer.Option(help="Axis that volumes are cut across; default: 2.")] = None,
-    stride: Annotated[int | None, typer.Option(help="Train on one of so many slices; default: on all.")] = None,
-    empty_slices: Annotated[
-        float | None,
-        typer.Option(metavar="SHARE", help="Of the slices without annotation, train on this share; default: on all."),
-    ] = None,
+    images: option.Images = None,
+    labels: option.Labels = None,
+    label_suffix: option.LabelSuffix = "",
+    image_suffix: option.ImageSuffix = "",
+    label_include: option.LabelInclude = None,
+    class_folders: option.ClassFolders = None,
+    classes_csv: option.ClassesCsv = None,
+    image_column: option.ImageColumn = None,
+    class_column: option.ClassColumn = None,
+    group_column: option.GroupColumn = None,
+    source_column: option.SourceColumn = None,
+    datalist: option.Datalist = None,
+    key: option.Key = None,
+    dataset: option.Dataset = None,
+    sites: option.Sites = "8",
+    test: option.Test = None,
+    validation: option.Validation = 0.0,
+    group: option.Group = None,
+    include: option.Include = None,
+    label_map: option.LabelMap = None,
+    instances: option.Instances = False,
+    trust_voxels: option.TrustVoxels = False,
+    classes: option.Classes = None,
+    channels: option.Channels = None,
+    pipeline: option.Pipeline = None,
+    size: option.Size = None,
+    spacing: option.Spacing = None,
+    orientation: option.Orientation = None,
+    fit: option.Fit = None,
+    allow_cut: option.AllowCut = 0.05,
+    crop: option.Crop = None,
+    window: option.Window = None,
+    slice_axis: option.SliceAxis = None,
+    stride: option.Stride = None,
+    empty_slices: option.EmptySlices = None,
     seed: SeedOption = 0,
 ) -> None:
     """Make sites of images and annotations as they lie: folders, a datalist, a table, or a public data set.
@@ -189,22 +105,20 @@ def import_federation(
             seed=seed,
         )
         datasets = find_datasets(wanted)
-        keys = {
-            "channels": channels,
-            "size": None if size is None else parse_numbers("--size", size, int),
-            "spacing": None if spacing is None else parse_numbers("--spacing", spacing, float, count=3),
-            "orientation": orientation,
-            "fit": None if fit is None else fit.value,
-            "crop": None if crop is None else crop.value,
-            "intensity": None if window is None else "window",
-            "window": None if window is None else parse_numbers("--window", window, float, count=2),
-            "slice_axis": slice_axis,
-            "stride": stride,
-            "empty_slices": empty_slices,
-        }
         options = ImportOptions(
             pipeline=None if pipeline is None else pipeline.value,
-            keys={key: value for key, value in keys.items() if value is not None},
+            keys=_description_keys(
+                channels=channels,
+                size=size,
+                spacing=spacing,
+                orientation=orientation,
+                fit=fit,
+                crop=crop,
+                window=window,
+                slice_axis=slice_axis,
+                stride=stride,
+                empty_slices=empty_slices,
+            ),
             labels=None if label_map is None or is_of_colours(label_map) else parse_label_map(label_map),
             colours=None if label_map is None or not is_of_colours(label_map) else parse_colour_map(label_map),
             numbered=instances,
@@ -226,6 +140,40 @@ def import_federation(
         _print_import(made.report)
         print_federation(out)
         _print_jobs(out)
+
+
+def _description_keys(
+    *,
+    channels: int | None,
+    size: str | None,
+    spacing: str | None,
+    orientation: str | None,
+    fit: FitName | None,
+    crop: CropName | None,
+    window: str | None,
+    slice_axis: int | None,
+    stride: int | None,
+    empty_slices: float | None,
+) -> dict[str, DescriptionValue]:
+    """The keys of ``data.yaml`` that a person gave.
+
+    Raises:
+        DataError: if numbers have another form.
+    """
+    keys: dict[str, DescriptionValue | None] = {
+        "channels": channels,
+        "size": None if size is None else parse_numbers("--size", size, int),
+        "spacing": None if spacing is None else parse_numbers("--spacing", spacing, float, count=3),
+        "orientation": orientation,
+        "fit": None if fit is None else fit.value,
+        "crop": None if crop is None else crop.value,
+        "intensity": None if window is None else "window",
+        "window": None if window is None else parse_numbers("--window", window, float, count=2),
+        "slice_axis": slice_axis,
+        "stride": stride,
+        "empty_slices": empty_slices,
+    }
+    return {key: value for key, value in keys.items() if value is not None}
 
 
 def _print_import(report: "ImportReport") -> None:

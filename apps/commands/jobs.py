@@ -66,3 +66,27 @@ def settings(
         say(
             f"{len(result)} settings. Change one with --set NAME=VALUE." if result else f"No setting contains {like!r}."
         )
+
+
+@jobs_app.command(epilog="Example: fedannot jobs fields auto")
+def fields(job: JobArgument) -> None:
+    """List what may leave a site in a job, by task: each field, the patients that it is counted over, and its reason.
+
+    A filter at the site rejects everything else.
+    """
+    with reported_errors():
+        from ...custom.methods.lookup import method_of
+        from ...custom.outbound.registry import OutboundRegistry
+        from ..runs.job import Job
+        from ..terminal import Terminal
+        from ..wording.outbound_fields import described_field
+
+        console = Terminal()
+        registry = OutboundRegistry(method_of(Job.open(job).settings()).outbound_fields)
+        for task in sorted(registry.tasks):
+            console.print(task, style="bold")
+            for field in registry.of_task(task).values():
+                name, what, reason = described_field(field, task)
+                console.print_named(f"  {name}", f" ({what})", style="")
+                if reason:
+                    console.print(f"    {reason}", soft_wrap=True)

@@ -13,7 +13,7 @@ from ...custom.approval.limits import Limits, Minimum, check_minimum, check_sett
 from ...custom.compatibility import network_settings
 from ...custom.data.description import read_description_file
 from ...custom.data.whole_files import new_folder, write_text
-from ...custom.settings import RunSettings
+from ...custom.settings import RunSettings, SettingValues
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
 from ..runs.job import ALL_MEMBERS, Job, JobError, parse_hocon
@@ -80,7 +80,7 @@ def deployable_job(
     if len(set(sites)) != len(sites) or "server" in sites:
         raise JobError(f"Expected names of sites, each once, but got {list(sites)}.")
     job = Job.open(job_folder)
-    changes: dict[str, Any] = {"data_required": True, "task_process": True, "grace_period": GRACE_PERIOD, "threads": 0}
+    changes: SettingValues = {"data_required": True, "task_process": True, "grace_period": GRACE_PERIOD, "threads": 0}
     asked = job_configuration(job)
     if asked.takes_bounds:
         changes |= deployed_bounds(len(sites) or None)
@@ -115,7 +115,7 @@ def deployable_job(
     return made
 
 
-def deployed_bounds(num_sites: int | None) -> dict[str, Any]:
+def deployed_bounds(num_sites: int | None) -> dict[str, int | float | str]:
     """Return what bounds a single site in a job with a server for so many hospitals, as settings by dotted keys.
 
     Args:

@@ -20,6 +20,7 @@ from ...custom.data.path_names import is_job_id
 from ...custom.flare.live_progress import PROGRESS_GROUP
 from ...custom.flare.server_watch import SILENT_AFTER
 from ...custom.run.run_progress import RunProgress
+from ...transforms.strict_files import JsonObject
 from ..runs.job import ALL_MEMBERS
 from .identity_checks import server_time
 from .job_state import JobState, Process, state_of
@@ -164,7 +165,7 @@ class Observer:
             jobs=jobs,
         )
 
-    def _metas(self, job_id: str | None) -> list[dict[str, Any]]:
+    def _metas(self, job_id: str | None) -> list[JsonObject]:
         if job_id is not None:
             return [self._session.get_job_meta(job_id)]
         listed = self._session.list_jobs(limit=_LOOKED_AT, reverse=True)
@@ -193,7 +194,7 @@ class Observer:
             sites=_named_sites(meta),
         )
 
-    def _stats(self, job_id: str) -> dict[str, Any]:
+    def _stats(self, job_id: str) -> JsonObject:
         try:
             stats = self._session.show_stats(job_id, "server").get("server")
         except (JobNotRunning, JobNotFound):

@@ -20,7 +20,7 @@ from ...custom.data.description import DESCRIPTION_FILE, read_description_file
 from ...custom.data.whole_files import replaced, write_text
 from ...custom.flare.kept_files import MODELS_FOLDER
 from ...transforms.errors import DataError
-from ...transforms.strict_files import read_yaml
+from ...transforms.strict_files import JsonObject, read_yaml
 from ..runs.installed import installed_configs, jobs_folder
 from .deployable_job import read_configuration
 from .private_files import close_to_others
@@ -127,12 +127,12 @@ def _write_approved(kit: Kit, approved: ApprovedJobs) -> Path:
     return write_approved(kit.local, approved)
 
 
-def _write_resources(kit: Kit, content: dict[str, Any]) -> list[Path]:
+def _write_resources(kit: Kit, content: JsonObject) -> list[Path]:
     """Write the resources under both names: NVFlare's own `deploy prepare` drops the one, keeps the default."""
     return [_write_json(kit.local / name, content) for name in (_RESOURCES, f"{_RESOURCES}.default")]
 
 
-def _write_json(file: Path, content: dict[str, Any]) -> Path:
+def _write_json(file: Path, content: JsonObject) -> Path:
     write_text(file, json.dumps(content, indent=2) + "\n")
     return file
 
@@ -153,7 +153,7 @@ def merged(given: Any, added: Any) -> Any:
     return added
 
 
-def _read_policies(file: Path, kit: Kit) -> dict[str, Any]:
+def _read_policies(file: Path, kit: Kit) -> JsonObject:
     try:
         values = read_yaml(file, "a participant's policies")
     except DataError as error:
@@ -162,7 +162,7 @@ def _read_policies(file: Path, kit: Kit) -> dict[str, Any]:
         str(name).endswith(".json") and isinstance(content, dict) for name, content in values.items()
     ):
         raise KitError(f"{file}: expected names of JSON files with what they are to hold.")
-    filled: dict[str, Any] = json.loads(json.dumps(values).replace("{kit}", json.dumps(str(kit.folder))[1:-1]))
+    filled: JsonObject = json.loads(json.dumps(values).replace("{kit}", json.dumps(str(kit.folder))[1:-1]))
     if kit.is_for_runtime and _RESOURCES in filled:
         # Jobs and snapshots stay where NVFlare has put them: in the kit, by its path in a container.
         resources = filled[_RESOURCES]

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from ...custom.approval.participants import START_FILES, Role
 from ...transforms import strict_files
 from ...transforms.errors import DataError
+from ...transforms.strict_files import JsonObject
 
 _RESOURCES = "resources.json"
 # What NVFlare's own `deploy prepare` puts in the place of the launcher of processes.
@@ -54,7 +55,7 @@ class Kit:
         return self.folder / "local"
 
     @cached_property
-    def start_config(self) -> dict[str, Any]:
+    def start_config(self) -> JsonObject:
         """What the kit's start file says: the server's address, and where the certificates are."""
         return read_json(self.startup / START_FILES[self.role])
 
@@ -85,7 +86,7 @@ class Kit:
         components = self.effective(_RESOURCES).get("components", [])
         return any(entry.get("id") in _RUNTIME_LAUNCHERS for entry in components)
 
-    def effective(self, name: str) -> dict[str, Any]:
+    def effective(self, name: str) -> JsonObject:
         """Return what a file in ``local`` says, or NVFlare's default where there is none; empty without either."""
         for file in (self.local / name, self.local / f"{name}.default"):
             if file.is_file():
@@ -93,7 +94,7 @@ class Kit:
         return {}
 
 
-def read_json(file: Path) -> dict[str, Any]:
+def read_json(file: Path) -> JsonObject:
     """Read a JSON file with keys and values.
 
     Raises:

@@ -2,10 +2,11 @@
 
 import dataclasses
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypedDict
 
 from ...custom.run.run_progress import Failure, Phase, RunProgress
 from ...custom.run.time_left import duration
+from ..wording.refusals import refusal_in_words
 from .federation_status import SHOWN_ENDED, FederationStatus, JobStatus
 from .job_state import JobState
 
@@ -102,7 +103,10 @@ def _progress_lines(job: JobStatus, progress: RunProgress, status: FederationSta
             lines.append(Line(text, 1, is_gone))
     elif job.state is JobState.RUNNING:
         lines.append(Line("the server computes" if progress.request is not None else "the server starts the run", 1))
-    lines += [Line(f"{site} does not count: {why}", 1) for site, why in sorted(progress.refused.items())]
+    lines += [
+        Line(f"{site} does not count: {refusal_in_words(reason)}", 1)
+        for site, reason in sorted(progress.refused.items())
+    ]
     if progress.absent:
         lines.append(Line(f"not in the job, since not there at its start: {', '.join(progress.absent)}", 1))
     return lines
@@ -131,25 +135,32 @@ def what_to_do(job: JobStatus, status: FederationStatus) -> str | None:
         awaited = ", ".join(status.awaited(job))
         return f"It may wait for {awaited}: not registered. Are they started, and called so?" if awaited else None
     if job.state in (JobState.DIED, JobState.STOPPED):
-        if progress is not None and progress.finished_rounds:
-            goes_on = f"it goes on after round {progress.finished_rounds}, to the same bits"
-            return f"Submit the job made with --set resume_from={job_id}: {goes_on}."
-        if progress is not None:
-            return "No round was finished: submit the job again."
-        return f"Submit the job made with --set resume_from={job_id}, or again if no round was finished."
+        return _of_stop(job_id, progress)
     if job.state is JobState.FAILED:
         return _of_failure(job_id, progress)
-    if job.state is JobState.NOT_ANSWERING:
-        return f"If it stays so: nvflare job abort {job_id} --force, then the job with --set resume_from={job_id}."
-    if job.state is JobState.ENDING:
-        return "Look again in a minute: the server then says how it ended."
-    if job.state is JobState.REFUSED:
-        return "Ask those who refused; they approve it with `fedannot deploy approve`, or change limits.json."
-    if job.state is JobState.NOT_STARTED:
-        return "Submit it again when its sites are there."
-    if job.state is JobState.COMPLETED:
-        return f"Get the result: nvflare job download {job_id}"
-    return None
+    text = _WHAT_TO_DO.get(job.state)
+    return None if text is None else text.format(job_id=job_id)
+
+
+# What to do that follows from the state alone.
+_WHAT_TO_DO = {
+    JobState.NOT_ANSWERING: "If it stays so: nvflare job abort {job_id} --force, then the job with "
+    "--set resume_from={job_id}.",
+    JobState.ENDING: "Look again in a minute: the server then says how it ended.",
+    JobState.REFUSED: "Ask those who refused; they approve it with `fedannot deploy approve`, or change limits.json.",
+    JobState.NOT_STARTED: "Submit it again when its sites are there.",
+    JobState.COMPLETED: "Get the result: nvflare job download {job_id}",
+}
+
+
+def _of_stop(job_id: str, progress: RunProgress | None) -> str:
+    """What to do about a job that died or was stopped."""
+    if progress is None:
+        return f"Submit the job made with --set resume_from={job_id}, or again if no round was finished."
+    if not progress.finished_rounds:
+        return "No round was finished: submit the job again."
+    goes_on = f"it goes on after round {progress.finished_rounds}, to the same bits"
+    return f"Submit the job made with --set resume_from={job_id}: {goes_on}."
 
 
 def _without(gone: tuple[str, ...], progress: RunProgress) -> str:
@@ -178,7 +189,16 @@ def _of_failure(job_id: str, progress: RunProgress | None) -> str:
     return f"Ask the server's operator: private/{job_id}/fedannot_server.log in the server's kit says why."
 
 
-def as_json(status: FederationStatus) -> dict[str, Any]:
+class StatusJson(TypedDict):
+    """A status as plain values; a job has the fields of :class:`JobStatus` and what is to be done."""
+
+    server: dict[str, str | float | None]
+    sites: list[dict[str, str | float | bool]]
+    jobs: list[dict[str, object]]
+    is_trouble: bool
+
+
+def as_json(status: FederationStatus) -> StatusJson:
     """Return a status as plain values, with what to do."""
     jobs = [
         {field.name: getattr(job, field.name) for field in dataclasses.fields(job)}
@@ -190,8 +210,10 @@ def as_json(status: FederationStatus) -> dict[str, Any]:
         }
         for job in status.jobs
     ]
-    sites = [{"name": sign.name, "silent": round(sign.silent, 1), "is_silent": sign.is_silent} for sign in status.sites]
-    server = {"address": status.server, "up_since": status.up_since, "now": status.now}
+    sites: list[dict[str, str | float | bool]] = [
+        {"name": sign.name, "silent": round(sign.silent, 1), "is_silent": sign.is_silent} for sign in status.sites
+    ]
+    server: dict[str, str | float | None] = {"address": status.server, "up_since": status.up_since, "now": status.now}
     return {"server": server, "sites": sites, "jobs": jobs, "is_trouble": status.is_trouble}
 
 

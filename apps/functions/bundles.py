@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ...transforms.strict_files import read_json
+from ...transforms.strict_files import JsonObject, read_json
 from ..bundling.export import export_bundle as write_bundle
 from ..bundling.metadata import Statements
 from ..bundling.source import read_source
@@ -23,9 +22,9 @@ class Bundle:
     folder: Path
 
     @property
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> JsonObject:
         """What the bundle says of itself."""
-        values: dict[str, Any] = read_json(self.folder / "configs" / "metadata.json", "a bundle's metadata")
+        values: JsonObject = read_json(self.folder / "configs" / "metadata.json", "a bundle's metadata")
         return values
 
     @property

@@ -71,7 +71,7 @@ def _is_any_volume(image: Path) -> bool:
     return is_volume(image) or image.is_dir() or image.name.lower().endswith(VOLUME_FILE_SUFFIXES)
 
 
-def _lists(content: Any, file: Path, key: str | None) -> dict[str, Any]:
+def _lists(content: Any, file: Path, key: str | None) -> dict[str, list[Any]]:
     """The lists to take, by name."""
     if isinstance(content, list) and key is None:
         return {TRAINING: content}

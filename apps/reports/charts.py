@@ -30,7 +30,6 @@ _GROUPS = {
 # Above so many curves, or names of so many characters, a legend or a label would cover something.
 _MANY, _LONG = 5, 9
 _NO_SCORE = "no test set, no validation"
-_CENTRED: dict[str, Any] = {"ha": "center", "va": "center"}
 
 
 def save_figure(figure: Figure, file: Path) -> Path:
@@ -167,7 +166,9 @@ def _draw_paired(axes: Any, comparison: Comparison) -> None:
         axes.plot(range(len(arms)), heights, color="#555555", linewidth=1, marker=marker, label=f"seed {seed}")
     for place, arm in enumerate(arms):
         if all(by_run.get((arm, seed)) is None for seed in comparison.seeds):
-            axes.text(place, 0.5, _NO_SCORE, rotation=90, **_CENTRED, transform=axes.get_xaxis_transform())
+            axes.text(
+                place, 0.5, _NO_SCORE, rotation=90, ha="center", va="center", transform=axes.get_xaxis_transform()
+            )
     slanted = max(map(len, arms)) > _LONG or len(arms) > _MANY
     turned: dict[str, Any] = {"rotation": 30, "ha": "right"} if slanted else {}
     axes.set_xticks(range(len(arms)), [drawable(arm) for arm in arms], **turned)

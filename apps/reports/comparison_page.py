@@ -13,7 +13,7 @@ from scipy import stats
 
 from ...custom.data.whole_files import write_text
 from ...transforms.printable import printable
-from ...transforms.strict_files import read_json
+from ...transforms.strict_files import JsonObject, read_json
 from ..audit.pages import content_policy, page_environment, page_source
 from ..plain_lines import GENERATED
 from .compared_runs import COMPARISON_PICTURE, Comparison, PairedArm
@@ -164,7 +164,7 @@ def command_again(out: Path, comparison: Comparison, request: Mapping[str, Any])
     return shlex.join([*words, "--out", f"{out}-again"])
 
 
-def _request(out: Path) -> dict[str, Any]:
+def _request(out: Path) -> JsonObject:
     file = out / REQUEST_FILE
     values = read_json(file, "what was compared") if file.is_file() else {}
     return values if isinstance(values, dict) else {}

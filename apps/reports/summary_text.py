@@ -15,6 +15,7 @@ from ...custom.run.summary_record import BoundedInRound, SegmentationRoundSummar
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
 from ..wording.groups import no_groups_in_words
+from ..wording.refusals import refusal_in_words
 from .bias_text import print_channels, print_rollback
 from .compared_runs import ComparedRun
 from .noise_level_text import print_noise_levels
@@ -136,7 +137,9 @@ def print_effective_sites(summary: Summary, console: Terminal) -> None:
 def print_refusals(summary: Summary, console: Terminal) -> None:
     """Print whose results did not count, and why."""
     for refusal in summary.refusals:
-        console.print(f"Round {refusal.round}: {refusal.site} refused: {refusal.reason}", style="yellow")
+        console.print(
+            f"Round {refusal.round}: {refusal.site} refused: {refusal_in_words(refusal.reason)}", style="yellow"
+        )
 
 
 def _rounds(numbers: Sequence[int]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ...custom.settings import SettingValues
 from ...transforms.errors import did_you_mean
 from .job import Job, JobError, check_runs_in_process, parse_override
 
@@ -50,7 +51,7 @@ class PlannedArm:
     shared_rounds: int
 
 
-def parse_arms(jobs: Sequence[str], settings: Sequence[str]) -> tuple[list[Arm], dict[str, Any]]:
+def parse_arms(jobs: Sequence[str], settings: Sequence[str]) -> tuple[list[Arm], SettingValues]:
     """Read what a person wants to compare; return the arms, and the settings that are for all.
 
     Args:
@@ -70,8 +71,8 @@ def parse_arms(jobs: Sequence[str], settings: Sequence[str]) -> tuple[list[Arm],
         raise JobError(
             f"Expected jobs of different names, but got {', '.join(jobs)}; NAME=JOB gives a job another name."
         )
-    common: dict[str, Any] = {}
-    own: dict[str, dict[str, Any]] = {name: {} for name in folders}
+    common: SettingValues = {}
+    own: dict[str, SettingValues] = {name: {} for name in folders}
     for text in settings:
         key, value = parse_override(text)
         # Keys of settings have no colon; values may.

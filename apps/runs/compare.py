@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ...custom.data.whole_files import private_folder, replaced, write_text
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from ...custom.run.threads import number_of_threads
-from ...custom.settings import RunSettings, SettingsError
+from ...custom.settings import RunSettings, SettingsError, SettingValues
 from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
 from ..commands.simulation import SIMULATION
@@ -95,12 +95,12 @@ def compare(
     progress_of_runs = RunsProgress(list(runs.values()), progress or Progress())
     progress_of_runs.begin(processes)
     branching = [arm for arm in planned if arm.shared_rounds]
-    common: dict[str, Any] = {"reference": names[0], "data": data, "settings": settings, "track": track, "out": out}
+    run = partial(_run, reference=names[0], data=data, settings=settings, track=track, out=out)
     with _running(processes) as commands:
         # Arms that branch wait for the run that they branch from.
         for phase in ([arm for arm in planned if not arm.shared_rounds], branching):
             begun = {
-                commands.submit(partial(_run, commands, arm, seed, **common)): runs[arm.name, seed]
+                commands.submit(partial(run, commands, arm, seed)): runs[arm.name, seed]
                 for seed in seeds
                 for arm in phase
             }
@@ -167,14 +167,22 @@ def _check_phantoms(of_arms: Mapping[str, RunSettings]) -> None:
             )
 
 
+class _AskedArm(TypedDict):
+    """An arm as the file with the request has it."""
+
+    job: str
+    overrides: SettingValues
+    shared_rounds: int
+
+
 def _check_same_request(out: Path, common: Mapping[str, Any], arms: Sequence[Arm]) -> None:
     """Refuse to mix runs of another comparison into this one; seeds and arms may be added."""
     file = out / REQUEST_FILE
-    asked: dict[str, Any] = {
+    asked: dict[str, _AskedArm] = {
         arm.name: {"job": arm.job.name, "overrides": dict(arm.overrides), "shared_rounds": arm.shared_rounds}
         for arm in arms
     }
-    known: dict[str, Any] = {}
+    known: dict[str, _AskedArm] = {}
     if file.is_file():
         earlier = read_json(file, "what was compared before")
         known = earlier.pop("arms", {})
@@ -217,17 +225,8 @@ def _run(
         private_folder(state.parent)
         with replaced(state) as temporary:
             shutil.copyfile(branch, temporary)
-    command = ["simulate", str(arm.job.folder), "--seed", str(seed), "--out", str(folder)]
-    if data is not None:
-        command += ["--data", str(_federation(data, seed))]
-    if settings is not None:
-        command += ["--settings", settings]
-    if track is not None:
-        command += ["--track", track]
-    if folder.is_dir() and any(folder.iterdir()):
-        command.append("--resume")
-    for key, value in arm.overrides.items():
-        command += ["--set", f"{key}={json.dumps(value)}"]
+    asked = {"--data": _federation(data, seed), "--settings": settings, "--track": track}
+    command = _command(arm, seed, folder, {option: value for option, value in asked.items() if value is not None})
     private_folder(folder.parent)
     log = folder.parent / f"{folder.name}.log"
     try:
@@ -238,6 +237,18 @@ def _run(
         last = (log.read_text(encoding="utf-8").strip().splitlines() or ["no output"])[-1]
         return f"{arm.name}, seed {seed}: {last} (log: {log})"
     return None
+
+
+def _command(arm: PlannedArm, seed: int, folder: Path, asked: Mapping[str, str | Path]) -> list[str]:
+    """The command of an arm's run; it goes on where its folder has one already."""
+    command = ["simulate", str(arm.job.folder), "--seed", str(seed), "--out", str(folder)]
+    for option, value in asked.items():
+        command += [option, str(value)]
+    if folder.is_dir() and any(folder.iterdir()):
+        command.append("--resume")
+    for key, value in arm.overrides.items():
+        command += ["--set", f"{key}={json.dumps(value)}"]
+    return command
 
 
 def _summarize(

@@ -16,7 +16,7 @@ from ...custom.compatibility import (
 from ...custom.data.description import DESCRIPTION_FILE, AnyDescription, read_site_description
 from ...custom.data.federation import TEST_FOLDER, read_federation
 from ...custom.data.phantoms.choice import embedded_description
-from ...custom.settings import RunSettings, SettingsError
+from ...custom.settings import RunSettings, SettingsError, SettingValues
 from ...transforms.errors import DataError
 from .job import Job, JobError
 
@@ -50,7 +50,7 @@ def read_descriptions(data: Path) -> dict[Path, AnyDescription]:
     return described
 
 
-def settings_for_data(job: Job, changes: Mapping[str, Any], described: Descriptions | None) -> dict[str, Any]:
+def settings_for_data(job: Job, changes: Mapping[str, Any], described: Descriptions | None) -> SettingValues:
     """Return changes of a job's settings with those that follow from the data, and check that the data fit.
 
     Args:

@@ -17,9 +17,9 @@ from pydantic import BaseModel
 
 from ...custom.former_names import current_setting, has_former_names
 from ...custom.methods.lookup import find_method, read_job_settings
-from ...custom.settings import ALL_SETTINGS, RunSettings, SettingsError
+from ...custom.settings import RunSettings, SettingsError, SettingValues
 from ...transforms.errors import DataError, did_you_mean
-from ...transforms.strict_files import parse_yaml, read_json
+from ...transforms.strict_files import JsonObject, parse_yaml, read_json
 from .installed import UnknownJobError, find_job
 
 # Beside the app, where NVFlare does not look: named sets of settings, see settings_files.py.
@@ -110,7 +110,7 @@ class Job:
         """
         return read_job_settings(self._values(), source=str(self.settings_file))
 
-    def own_values(self) -> dict[str, Any]:
+    def own_values(self) -> SettingValues:
         """Return the settings that the job's file has by their dotted keys, not yet checked."""
         return flat_settings(self._values())
 
@@ -128,7 +128,7 @@ class Job:
         task, method = kinds.get("task", "segmentation"), kinds.get("method")
         return find_method(str(task), str(method), str(self.settings_file)).settings
 
-    def current_names(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    def current_names(self, overrides: Mapping[str, Any]) -> SettingValues:
         """Return overrides by the names that settings have now; an unknown name stays as it is.
 
         Raises:
@@ -137,7 +137,7 @@ class Job:
         if not has_former_names(overrides):
             return dict(overrides)
         known = self.setting_names(overrides)
-        named: dict[str, Any] = {}
+        named: SettingValues = {}
         for key, value in overrides.items():
             current = current_setting(key, known)
             if current in named:
@@ -161,7 +161,7 @@ class Job:
         in_file = self._names_in_file(known)
         for key, value in self.current_names(overrides).items():
             if key not in known and key not in removed:
-                listed = ALL_SETTINGS.replace("JOB", self.folder.name)
+                listed = SettingsError.where_listed.replace("JOB", self.folder.name)
                 raise SettingsError(f"{named}: no setting {key!r}{did_you_mean(key, known)} {listed}")
             *groups, name = in_file.get(key, key).split(".")
             block = values
@@ -196,16 +196,16 @@ class Job:
         own = self.own_values()
         return {current_setting(key, known): key for key in own} if has_former_names(own) else {}
 
-    def _values(self) -> dict[str, Any]:
+    def _values(self) -> JsonObject:
         """The settings as the file has them, not yet checked."""
         values = parse_hocon(self.settings_file).get("settings")
         if not isinstance(values, dict):
             raise SettingsError(f"{self.settings_file}: expected a block 'settings {{ ... }}', but found {values!r}.")
         return values
 
-    def _meta(self) -> dict[str, Any]:
+    def _meta(self) -> JsonObject:
         try:
-            meta: dict[str, Any] = read_json(self.folder / "meta.json", "what the job says of itself")
+            meta: JsonObject = read_json(self.folder / "meta.json", "what the job says of itself")
         except DataError as error:
             raise JobError(str(error)) from error
         if not isinstance(meta, dict) or not isinstance(meta.get("deploy_map", {}), dict):
@@ -262,7 +262,7 @@ def check_components(file: Path) -> None:
                 )
 
 
-def parse_hocon(file: Path) -> dict[str, Any]:
+def parse_hocon(file: Path) -> JsonObject:
     """Read a HOCON file's keys and values, those of the files beside it that it includes among them.
 
     Raises:
@@ -274,7 +274,7 @@ def parse_hocon(file: Path) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=128)
-def _parse_hocon(file: Path, _seen: tuple[Hashable, ...]) -> dict[str, Any]:
+def _parse_hocon(file: Path, _seen: tuple[Hashable, ...]) -> JsonObject:
     """Parse again only what has changed: the file, one that it may include, or the environment that it may name.
 
     A job's files are asked for several times on the way to a run, and the parser takes a tenth of a second for each.
@@ -285,7 +285,7 @@ def _parse_hocon(file: Path, _seen: tuple[Hashable, ...]) -> dict[str, Any]:
     from pyparsing import ParseBaseException  # noqa: PLC0415
 
     try:
-        values: dict[str, Any] = ConfigFactory.parse_file(str(file)).as_plain_ordered_dict()
+        values: JsonObject = ConfigFactory.parse_file(str(file)).as_plain_ordered_dict()
     except (ConfigException, ParseBaseException, UnicodeDecodeError, AttributeError) as error:
         raise JobError(f"{file} is not HOCON with keys and values: {' '.join(str(error).split())}.") from error
     return values
@@ -318,9 +318,9 @@ def _argument_names(component: Any) -> list[str] | None:
     return None
 
 
-def flat_settings(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat_settings(values: Mapping[str, Any], prefix: str = "") -> SettingValues:
     """Return nested settings by their dotted keys, ``{"training.batch_size": 8, ...}``."""
-    flat: dict[str, Any] = {}
+    flat: SettingValues = {}
     for key, value in values.items():
         flat |= flat_settings(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat

@@ -3,13 +3,12 @@
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ...custom.data.whole_files import make_private, private_folder, replaced
 from ...custom.methods.lookup import method_of
 from ...custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, ResumeError, RunState, kept_state_file
 from ...custom.run.summary_record import Summary
-from ...custom.settings import RunSettings
+from ...custom.settings import RunSettings, SettingValues
 from ..reports.output import DATA_FOLDER, MODEL_FILE, read_summary
 from .in_process import JOB_ID
 from .job import Job, JobError
@@ -158,7 +157,7 @@ def prepare_beginning(out: Path) -> None:
         shutil.rmtree(out / folder, ignore_errors=True)
 
 
-def copy_job(job: Job, changes: dict[str, Any], out: Path) -> Job:
+def copy_job(job: Job, changes: SettingValues, out: Path) -> Job:
     """Copy a job with its changes to the output folder, in place of an earlier copy, as a whole."""
     unfinished, folder = out / _UNFINISHED_JOB, out / JOB_FOLDER
     shutil.rmtree(unfinished, ignore_errors=True)

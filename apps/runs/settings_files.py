@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, field_validator
 from ...custom.data.description import DESCRIPTION_FILE, read_site_description
 from ...custom.data.federation import FEDERATION_FILE, read_federation
 from ...custom.data.noise.choice import COMPLETENESS, LABELS, PROTOCOLS
-from ...custom.settings import SettingsError
+from ...custom.settings import SettingsError, SettingValues
 from ...custom.strict_model import StrictModel
 from ...transforms.errors import DataError, describe_validation_error, did_you_mean
 from ...transforms.noise.class_noise import ClassNoise
@@ -84,7 +84,7 @@ class SettingsFile:
     """
 
     file: Path
-    values: dict[str, Any]
+    values: SettingValues
     requires: Requirements
 
     @classmethod

@@ -22,7 +22,7 @@ from ...custom.data.whole_files import make_private, private_folder
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
-from ...custom.settings import RunSettings
+from ...custom.settings import RunSettings, SettingValues
 from ...transforms.errors import DataError
 from ..reports.output import DATA_FOLDER, collect_output
 from .data_compatibility import read_descriptions, settings_for_data
@@ -115,16 +115,12 @@ def simulate(
     run_job = copy_job(job, changes | {"data": str(data.resolve())}, out)
     if track is not None:
         track.add_to(run_job, out.name, flat_settings(run_settings.model_dump(mode="json")), tracked_before)
-    with _environment(DATA_VARIABLE, str(data.resolve())), _threads_given_back(), run_log(out, progress):
+    with run_log(out, progress):
         images = ", on generated images" if is_generated else ""
         progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds{images}.")
         if (lacking := without_validation(run_settings, data, federation.sites)) is not None:
             progress.tell(lacking)
-        try:
-            run_folder = run_in_process(run_job, federation.sites, out / RUN_FOLDER, _Turns(progress))
-        finally:
-            # What others have written in it: NVFlare, TensorBoard.
-            make_private(out / RUN_FOLDER)
+        run_folder = _run_rounds(run_job, federation.sites, data, out, progress)
     summary = collect_output(
         run_folder,
         out,
@@ -136,6 +132,16 @@ def simulate(
     )
     shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
     return summary
+
+
+def _run_rounds(run_job: Job, sites: Sequence[str], data: Path, out: Path, progress: Progress) -> Path:
+    """Run the rounds over the sites of a federation's folder, and return the server's run folder."""
+    with _environment(DATA_VARIABLE, str(data.resolve())), _threads_given_back():
+        try:
+            return run_in_process(run_job, sites, out / RUN_FOLDER, _Turns(progress))
+        finally:
+            # What others have written in it: NVFlare, TensorBoard.
+            make_private(out / RUN_FOLDER)
 
 
 class _Turns:
@@ -161,7 +167,7 @@ def _earlier_run(out: Path, resume: bool) -> EarlierRun | None:
     return earlier
 
 
-def _changes(job: Job, settings: str | None, data: Path | None, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def _changes(job: Job, settings: str | None, data: Path | None, overrides: Mapping[str, Any]) -> SettingValues:
     """What differs from the job's own settings, with what follows from the data."""
     settings_file, overrides = None, job.current_names(overrides)
     if settings is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...custom.flare.tracking import TRACKED_RUN_FILE
+from ...transforms.strict_files import JsonObject
 from .job import Job, JobError
 
 EXPERIMENT = "fedannot"
@@ -59,7 +60,7 @@ class Tracking:
             parameters: its settings, by dotted key.
             run_id: of the run that is continued, None for a new one.
         """
-        known: dict[str, Any] = {"run_name": run_name, "parameters": dict(parameters)}
+        known: JsonObject = {"run_name": run_name, "parameters": dict(parameters)}
         if self.kind == "mlflow":
             known |= {"tracking_uri": self.target, "experiment": EXPERIMENT, "run_id": run_id or ""}
         else:

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import torch
@@ -28,6 +28,22 @@ _DEPLOYED_SHARE, _DEPLOYED_SHARE_OF_UNKNOWN = 0.4, 0.25
 _NOTABLE_FACTOR = 1 / 3
 
 
+class Touched(TypedDict, total=False):
+    """What was bounded of a site: its share in every block, and its update in the group where it is scaled most."""
+
+    share: list[float]
+    update_factor: float
+    update_group: str
+
+
+class _ShareBounds(TypedDict):
+    """What :func:`share_limits` takes."""
+
+    smallest: float
+    largest: float
+    quality_ratio: float | None
+
+
 class InfluenceBounds:
     """The bounds of one round, and whom they touched.
 
@@ -43,7 +59,7 @@ class InfluenceBounds:
     def __init__(self, settings: InfluenceSettings, log: Callable[[str], None]) -> None:
         self._settings = settings
         self._log = log
-        self.touched: dict[str, dict[str, Any]] = {}
+        self.touched: dict[str, Touched] = {}
 
     def mean_weights(self, num_samples: Mapping[str, int]) -> dict[str, float]:
         """Return what sites count in a mean over them: their samples, or shares where these have bounds."""
@@ -92,7 +108,7 @@ class InfluenceBounds:
         for site, of_site in factors.items():
             group, factor = min(of_site.items(), key=lambda item: item[1])
             if factor < 1.0:
-                self.touched.setdefault(site, {}).update(update_factor=factor, update_group=group)
+                self.touched.setdefault(site, {}).update({"update_factor": factor, "update_group": group})
             if factor < _NOTABLE_FACTOR:
                 self._log(
                     f"Clipped {site}: its update counts {factor:.3g} times in {group}, at {ratio:g} times the median."
@@ -100,9 +116,12 @@ class InfluenceBounds:
         return factors
 
     @property
-    def _share_bounds(self) -> dict[str, Any]:
-        names = {"smallest": "min_share", "largest": "max_share", "quality_ratio": "max_quality_ratio"}
-        return {argument: getattr(self._settings, name) for argument, name in names.items()}
+    def _share_bounds(self) -> _ShareBounds:
+        return {
+            "smallest": self._settings.min_share,
+            "largest": self._settings.max_share,
+            "quality_ratio": self._settings.max_quality_ratio,
+        }
 
 
 def deployed_influence(num_sites: int | None) -> dict[str, float]:
@@ -131,7 +150,7 @@ def deployed_influence(num_sites: int | None) -> dict[str, float]:
     return bounds | {"max_share": min(_DEPLOYED_SHARE, _DEPLOYED_SHARE_RATIO / num_sites)}
 
 
-def deployed_aggregation(num_sites: int | None) -> dict[str, Any]:
+def deployed_aggregation(num_sites: int | None) -> dict[str, int | str]:
     """Return the rule of a job for hospitals with a server, as settings of ``aggregation``.
 
     Bounds leave a liar's update in the mean, at the typical length and a fraction of at most 1.5/K. A trimmed mean

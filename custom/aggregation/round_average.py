@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from ..refusals import RefusalCode, RefusalReason
 from .counted_models import CountedModels, Ranges
 from .model_spool import ModelSpool
 from .multi_krum import chosen_models
@@ -121,7 +122,7 @@ class RoundAverage:
 
     def refuse_or_accept(
         self, site: str, params: Mapping[str, torch.Tensor] | None, num_samples: int, round_number: int | None
-    ) -> str | None:
+    ) -> RefusalReason | None:
         """Add a result, or return why it is refused.
 
         Args:
@@ -242,22 +243,22 @@ class RoundAverage:
 
     def _refusal(
         self, site: str, params: Mapping[str, torch.Tensor] | None, num_samples: int, round_number: int | None
-    ) -> str | None:
+    ) -> RefusalReason | None:
         if self._average is None and self._waiting is None:
-            return "no round is open"
+            return RefusalReason.of(RefusalCode.NO_ROUND)
         if round_number != self._round:
-            return f"it is of round {round_number}, expected {self._round}"
+            return RefusalReason.of(RefusalCode.OTHER_ROUND, round=str(round_number), expected=self._round)
         if any(site in added for added in (self._average, self._waiting) if added is not None):
-            return "it is a second result for this round"
+            return RefusalReason.of(RefusalCode.SECOND_RESULT)
         limit = self._claim_limit
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or not 1 <= num_samples <= limit:
-            return f"its number of samples is {num_samples!r}, expected 1 to {limit}"
+            return RefusalReason.of(RefusalCode.SAMPLES_OUT_OF_RANGE, samples=repr(num_samples), largest=limit)
         if not self._sites_to_come:
-            return "the site was not asked in this round; it counts from the next round on"
+            return RefusalReason.of(RefusalCode.NOT_ASKED)
         if self._weights is not None and site not in self._weights.sites:
-            return "the site joined after this round's weights were made; it counts from the next round on"
+            return RefusalReason.of(RefusalCode.JOINED_LATE)
         if not params:
-            return "it has no model"
+            return RefusalReason.of(RefusalCode.NO_MODEL)
         return refusal_reason(params, self._reference, self._limits)
 
     def _empty_average(self) -> StreamingAverage:

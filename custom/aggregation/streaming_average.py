@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from ...transforms.array_types import AnyFloats, Labels
+from ..refusals import RefusalCode, RefusalReason
 
 # The accumulator is a 64-bit integer: one sign bit, one bit of reserve, the rest for (headroom, weights, fraction).
 _ACCUMULATOR_BITS = 62
@@ -21,7 +22,7 @@ def refusal_reason(
     params: Mapping[str, torch.Tensor],
     reference: Mapping[str, torch.Tensor],
     limits: Mapping[str, float] | None = None,
-) -> str | None:
+) -> RefusalReason | None:
     """Return why a site's model cannot be aggregated, or None if it can.
 
     Checked are the entries' names, shapes and kinds against the global model, and that every number is finite and
@@ -35,25 +36,27 @@ def refusal_reason(
     """
     limits = value_limits(reference) if limits is None else limits
     if missing := sorted(set(reference) - set(params)):
-        return f"{len(missing)} missing entries, e.g. {missing[0]!r}"
+        return RefusalReason.of(RefusalCode.ENTRIES_MISSING, number=len(missing), entry=missing[0])
     if unexpected := sorted(set(params) - set(reference)):
-        return f"{len(unexpected)} unexpected entries, e.g. {unexpected[0]!r}"
+        return RefusalReason.of(RefusalCode.ENTRIES_UNEXPECTED, number=len(unexpected), entry=unexpected[0])
     for name, expected in reference.items():
         tensor = params[name]
         if not isinstance(tensor, torch.Tensor):
-            return f"{name!r} is {type(tensor).__name__}, expected a tensor"
+            return RefusalReason.of(RefusalCode.NO_TENSOR, entry=name, type=type(tensor).__name__)
         if tensor.shape != expected.shape:
-            return f"{name!r} has shape {tuple(tensor.shape)}, expected {tuple(expected.shape)}"
+            shapes = str(tuple(tensor.shape)), str(tuple(expected.shape))
+            return RefusalReason.of(RefusalCode.OTHER_SHAPE, entry=name, shape=shapes[0], expected=shapes[1])
         comparable = tensor.is_floating_point() and expected.is_floating_point()
         if not comparable and tensor.dtype != expected.dtype:
-            return f"{name!r} has type {tensor.dtype}, expected {expected.dtype}"
+            types = str(tensor.dtype), str(expected.dtype)
+            return RefusalReason.of(RefusalCode.OTHER_TYPE, entry=name, type=types[0], expected=types[1])
         if not expected.is_floating_point() or not tensor.numel():
             continue
         largest = _largest(tensor)
         if not math.isfinite(largest):
-            return f"{name!r} has values that are not finite"
+            return RefusalReason.of(RefusalCode.NOT_FINITE, entry=name)
         if largest > (limit := limits[name]):
-            return f"{name!r} has values up to {largest:.3g}, more than {limit:.3g}: training has diverged"
+            return RefusalReason.of(RefusalCode.DIVERGED, entry=name, largest=largest, limit=limit)
     return None
 
 

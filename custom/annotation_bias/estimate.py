@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..outbound.fields import MINIMUM_CASES, OutboundField
+from ..outbound.values import OutboundValues
 
 if TYPE_CHECKING:
     # Settings declare what leaves, and load no numpy.
@@ -78,21 +79,13 @@ def three_digits(number: float) -> float:
     return float(f"{number:.3g}") if math.isfinite(number) else number
 
 
-_NUMBERS = {
-    "": "",
-    "_low": ", lower end of its 90 % interval",
-    "_high": ", upper end of its 90 % interval",
-    "_slope": ", what the site's estimate makes of an injected error: whether such an error would be seen",
-    "_auroc": ", how well cases with an injected error are distinguished from others: whether it would be seen",
-}
-
 _ON_THE_SCALE = ("", "_low", "_high")
+_OF_INJECTED_ERRORS = ("_slope", "_auroc")
 
 
 def estimate_fields(
     name: str,
     task: str,
-    reason: str,
     *,
     calibrated: bool,
     length: int | None = None,
@@ -103,34 +96,30 @@ def estimate_fields(
     Args:
         name: of the parameter.
         task: whose answer holds it.
-        reason: why the server needs it.
         calibrated: whether the site tests its estimate by injected errors.
         length: number of estimates; None for one per class.
         limits: smallest and largest value of the estimate and of its interval.
     """
-    endings = [ending for ending in _NUMBERS if calibrated or ending in _ON_THE_SCALE]
+    endings = (*_ON_THE_SCALE, *_OF_INJECTED_ERRORS) if calibrated else _ON_THE_SCALE
     numbers = (
         OutboundField(
             name + ending,
             (task,),
             "numbers",
-            reason + _NUMBERS[ending],
-            f"{name}_patients",
+            counted_by=f"{name}_patients",
             length=length,
             limits=limits if ending in _ON_THE_SCALE else None,
         )
         for ending in endings
     )
-    counts = OutboundField(
-        f"{name}_patients", (task,), "counts", f"patients or volumes behind {name}", length=length, follows_model=True
-    )
+    counts = OutboundField(f"{name}_patients", (task,), "counts", length=length, follows_model=True)
     return (*numbers, counts)
 
 
-def sent(name: str, estimates: Sequence[Estimate], *, calibrated: bool) -> dict[str, Any]:
+def sent(name: str, estimates: Sequence[Estimate], *, calibrated: bool) -> OutboundValues:
     """Return estimates of a parameter as the fields that :func:`estimate_fields` declares; they leave the site."""
     leaving = [estimate.outbound() for estimate in estimates]
-    fields: dict[str, Any] = {
+    fields: OutboundValues = {
         name: [item.value for item in leaving],
         f"{name}_low": [item.low for item in leaving],
         f"{name}_high": [item.high for item in leaving],

@@ -1,8 +1,7 @@
 """Estimates, tests and reference levels as parts of a run's record, and of an audit's."""
 
 import math
-from dataclasses import asdict
-from typing import Any
+from typing import Any, TypedDict
 
 from pydantic import model_validator
 
@@ -150,7 +149,24 @@ class ReferenceLevelRecord(Record):
         return self.model_copy(update={"groups": ()})
 
 
-def plain_estimate(estimate: Estimate) -> dict[str, Any]:
+class PlainEstimate(TypedDict):
+    """The fields of an :class:`EstimateRecord`."""
+
+    estimate: float | None
+    patients: int
+    low: float | None
+    high: float | None
+    slope: float | None
+    auroc: float | None
+
+
+def plain_estimate(estimate: Estimate) -> PlainEstimate:
     """Return the fields of an :class:`EstimateRecord`, for records that say more."""
-    values: dict[str, Any] = finite(asdict(estimate))
-    return {"estimate": values.pop("value")} | values
+    return {
+        "estimate": finite(estimate.value),
+        "patients": estimate.patients,
+        "low": finite(estimate.low),
+        "high": finite(estimate.high),
+        "slope": finite(estimate.slope),
+        "auroc": finite(estimate.auroc),
+    }

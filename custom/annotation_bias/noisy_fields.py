@@ -27,29 +27,21 @@ def noisy_fields(task: str, *, offset_patients: str, completeness_patients: str)
     """
     of_offset, of_objects = (offset_patients, "noisy offset"), (completeness_patients, "noisy completeness")
     declared = (
-        (OFFSET_MEAN, LARGEST_OFFSET, *of_offset, "mean offset of patients in pixels, for their median"),
-        (OFFSET_DIFFERENCE, LARGEST_DIFFERENCE, *of_offset, "mean difference of two patients' offsets, for its spread"),
-        (
-            MATCHED,
-            MOST_OBJECTS_OF_PATIENT,
-            *of_objects,
-            "predicted objects that are annotated, for the fraction of them",
-        ),
-        (PREDICTED, MOST_OBJECTS_OF_PATIENT, *of_objects, "predicted objects, as above"),
-        (ANNOTATED, MOST_OBJECTS_OF_PATIENT, *of_objects, "annotated objects: does the model see such objects there?"),
+        (OFFSET_MEAN, LARGEST_OFFSET, *of_offset),
+        (OFFSET_DIFFERENCE, LARGEST_DIFFERENCE, *of_offset),
+        (MATCHED, MOST_OBJECTS_OF_PATIENT, *of_objects),
+        (PREDICTED, MOST_OBJECTS_OF_PATIENT, *of_objects),
+        (ANNOTATED, MOST_OBJECTS_OF_PATIENT, *of_objects),
     )
     return tuple(field for item in declared for field in _with_noise(task, *item))
 
 
-def _with_noise(
-    task: str, name: str, bound: float, counted_by: str, group: str, reason: str
-) -> tuple[OutboundField, OutboundField]:
+def _with_noise(task: str, name: str, bound: float, counted_by: str, group: str) -> tuple[OutboundField, OutboundField]:
     value = OutboundField(
         name,
         (task,),
         "numbers",
-        f"{reason}, by a site that hides single patients",
-        counted_by,
+        counted_by=counted_by,
         optional=group,
         sample_bound=bound,
         only_private=True,
@@ -58,8 +50,7 @@ def _with_noise(
         noise_of(name),
         (task,),
         "numbers",
-        f"standard deviation of the noise in {name}: it is part of the interval",
-        counted_by,
+        counted_by=counted_by,
         optional=group,
         only_private=True,
         noise_of=name,

@@ -6,6 +6,7 @@ Only here is a text searched, and only one that an earlier version has written: 
 from collections.abc import Mapping
 from typing import Any
 
+from ...transforms.strict_files import JsonObject
 from .statuses import Evidence, EvidenceCode, Status
 
 # Beginnings of reasons, by what they say.
@@ -45,7 +46,7 @@ def is_parameter(values: Any) -> bool:
     return isinstance(values, Mapping) and "reason" in values
 
 
-def parameter_of_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
+def parameter_of_version_1(values: Mapping[str, Any]) -> JsonObject:
     """Return the fields of a parameter of this version."""
     kept = dict(values)
     reason, confirmed = str(kept.pop("reason")), kept.pop("established", None)

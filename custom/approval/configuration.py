@@ -9,7 +9,7 @@ from typing import Any
 
 from ...transforms.errors import DataError
 from ...transforms.printable import printable
-from ...transforms.strict_files import parse_json
+from ...transforms.strict_files import JsonObject, parse_json
 
 SERVER_CONFIG = "config_fed_server.json"
 CLIENT_CONFIG = "config_fed_client.json"
@@ -97,7 +97,7 @@ class JobConfiguration:
             raise JobRefusedError("The settings of server and sites differ; expected the same document in both.")
         return cls(configs[SERVER_CONFIG], configs[CLIENT_CONFIG], server_settings)
 
-    def documents(self) -> dict[str, dict[str, Any]]:
+    def documents(self) -> dict[str, JsonObject]:
         """Return the content of a deployed job's configurations by the names of their files."""
         # NVFlare wants the version first.
         return {

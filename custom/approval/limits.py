@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -58,25 +58,51 @@ DEFAULT_LIMITS: dict[str, float] = {
 # Weights, rates, shares, margins: what decides results, not what a site has to do.
 _LARGEST_OTHER = 1e6
 
-# Settings that hold a text which no list of allowed values bounds, and what it may be in a deployed job.
+# Settings that hold a text which no list of allowed values bounds, and what it may be in a deployed job, see
+# TextRefusedError.
 _EMPTY = re.compile("")
 _JOB_ID = re.compile(f"({JOB_ID.pattern})?")
 _NAME = re.compile(f"({PLAIN_NAME.pattern})?")
 _REFERENCE_LEVEL = re.compile(f"auto|reference|balanced|median|edges|site:{PLAIN_NAME.pattern}")
 _BLOCK = re.compile(r"[A-Za-z0-9_.]{1,200}")
 _NOISE = re.compile(r"[A-Za-z0-9()., _+-]{1,500}")
-TEXTS: dict[str, tuple[re.Pattern[str], str]] = {
-    "data": (_EMPTY, "nothing: every site trains on the data that its own kit names"),
-    "resume_from": (_JOB_ID, "the id of an earlier job, whose state the server has"),
-    "start_model": (_NAME, "the name of a model in the folder 'models' of the server's kit"),
-    "network.checkpoint": (_NAME, "the name of a model in the folder 'models' of the server's kit"),
-    "reference_level": (_REFERENCE_LEVEL, "a place of zero, or 'site:' and a site's name"),
-    "blocks": (_BLOCK, "prefixes of parameters"),
-    "embedded.noise": (_NOISE, "a model of noise"),
-    "embedded.protocols": (_NOISE, "protocols"),
-    "embedded.label_noise": (_NOISE, "a model of wrong labels"),
+TEXTS: dict[str, re.Pattern[str]] = {
+    "data": _EMPTY,
+    "resume_from": _JOB_ID,
+    "start_model": _NAME,
+    "network.checkpoint": _NAME,
+    "reference_level": _REFERENCE_LEVEL,
+    "blocks": _BLOCK,
+    "embedded.noise": _NOISE,
+    "embedded.protocols": _NOISE,
+    "embedded.label_noise": _NOISE,
 }
 _LONGEST_LIST = 200
+
+
+class TextRefusedError(JobRefusedError):
+    """A setting holds a text that a deployed job may not have.
+
+    Args:
+        key: the setting.
+        value: what it holds.
+    """
+
+    EXPECTED: ClassVar[dict[str, str]] = {
+        "data": "nothing: every site trains on the data that its own kit names",
+        "resume_from": "the id of an earlier job, whose state the server has",
+        "start_model": "the name of a model in the folder 'models' of the server's kit",
+        "network.checkpoint": "the name of a model in the folder 'models' of the server's kit",
+        "reference_level": "a place of zero, or 'site:' and a site's name",
+        "blocks": "prefixes of parameters",
+        "embedded.noise": "a model of noise",
+        "embedded.protocols": "protocols",
+        "embedded.label_noise": "a model of wrong labels",
+    }
+
+    def __init__(self, key: str, value: str) -> None:
+        expected = self.EXPECTED.get(key, "a name")
+        super().__init__(f"The setting {key!r} is {value[:200]!a}; expected {expected}.")
 
 
 class Minimum(JsonRecord):
@@ -199,9 +225,8 @@ def check_texts(settings: RunSettings) -> None:
     for key, value in _leaves(content):
         if not isinstance(value, str):
             continue
-        pattern, expected = TEXTS.get(key, (_NAME, "a name"))
-        if not pattern.fullmatch(value):
-            raise JobRefusedError(f"The setting {key!r} is {value[:200]!a}; expected {expected}.")
+        if not TEXTS.get(key, _NAME).fullmatch(value):
+            raise TextRefusedError(key, value)
 
 
 def _leaves(values: Any, key: str = "") -> Iterator[tuple[str, Any]]:

@@ -34,7 +34,13 @@ _APP_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # Of jobs and sites; @ALL stands for all sites.
 _NAME = re.compile(r"[A-Za-z0-9@][A-Za-z0-9_.-]{0,99}")
 _SERVER, _ALL_SITES = "server", "@all"
-_MAKE_AGAIN = "Make the job with `fedannot deploy job`."
+
+
+class OutdatedJobError(JobRefusedError):
+    """A job was not made by `fedannot deploy job`, or by that of an earlier version; the text says to make it again."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(f"{found} Make the job with `fedannot deploy job`.")
 
 
 def read_app(archive: bytes) -> JobConfiguration:
@@ -62,7 +68,7 @@ def read_job(archive: bytes | Path, folder: str) -> JobConfiguration:
         raise JobRefusedError(f"The job holds {_shown(outside)} outside its folder.")
     inside = {name.removeprefix(prefix): content for name, content in files.items()}
     if _META not in inside:
-        raise JobRefusedError(f"The job has no {_META}. {_MAKE_AGAIN}")
+        raise OutdatedJobError(f"The job has no {_META}.")
     meta = read_strict_json(_META, inside.pop(_META))
     app = _checked_meta(meta)
     for name in _SIGNATURES:
@@ -128,12 +134,12 @@ def _read_app(files: Mapping[str, bytes], where: str) -> JobConfiguration:
     expected = [f"{_CONFIG_FOLDER}/{name}" for name in (SERVER_CONFIG, CLIENT_CONFIG)]
     allowed = {*expected, *_SIGNATURES, *(f"{_CONFIG_FOLDER}/{name}" for name in _SIGNATURES)}
     if unexpected := sorted(set(files) - allowed):
-        raise JobRefusedError(
+        raise OutdatedJobError(
             f"The job holds {_shown([where + name for name in unexpected])}; expected {' and '.join(expected)} alone, "
-            f"as plain JSON. {_MAKE_AGAIN}"
+            "as plain JSON."
         )
     if missing := [name for name in expected if name not in files]:
-        raise JobRefusedError(f"The job lacks {_shown(missing)}. {_MAKE_AGAIN}")
+        raise OutdatedJobError(f"The job lacks {_shown(missing)}.")
     return JobConfiguration.of_texts(files[expected[0]], files[expected[1]])
 
 

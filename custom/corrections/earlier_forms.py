@@ -4,7 +4,7 @@
 file in a site's run folder               what it holds
 ========================================  ===========================================
 ``undone/round_N/undone.json``            contours, missed and relabelled objects
-``corrected_labels/round_N.json``            relabelled cases
+``undone_labels/round_N.json``            relabelled cases
 ``corrections/corrections.json``          added lesions, without a key ``version``
 ``label_suspicions.json``                 cases whose labels are doubted, for reports
 ========================================  ===========================================
@@ -50,13 +50,22 @@ class _ObjectsCase(JsonRecord):
     reverted: bool = False
 
 
-class _Objects(JsonRecord):
+class _OfModel(JsonRecord):
     site: str
     data: str
     method: str
     round_number: int
     model_sha256: str
     made: str
+
+    @property
+    def provenance(self) -> Provenance:
+        return Provenance(
+            method=self.method, round_number=self.round_number, model_sha256=self.model_sha256, made=self.made
+        )
+
+
+class _Objects(_OfModel):
     offsets: dict[int, float]
     missing: dict[int, float]
     swapped: float = 0.0
@@ -85,15 +94,9 @@ class _LesionsCase(JsonRecord):
     partial_file: str = ""
 
 
-class _Lesions(JsonRecord):
-    site: str
-    data: str
-    method: str
-    round_number: int
-    model_sha256: str
+class _Lesions(_OfModel):
     threshold: float
     smallest_lesion: int | None = None
-    made: str
     labels: tuple[_LesionsCase, ...]
     failed: tuple[tuple[str, str], ...] = ()
 
@@ -238,12 +241,7 @@ def _of_objects(earlier: _Objects) -> Corrections:
     return Corrections(
         site=earlier.site,
         data=earlier.data,
-        provenance=Provenance(
-            method=earlier.method,
-            round_number=earlier.round_number,
-            model_sha256=earlier.model_sha256,
-            made=earlier.made,
-        ),
+        provenance=earlier.provenance,
         corrections=server_corrections(
             bias=earlier.offsets,
             missed=earlier.missing,
@@ -268,12 +266,7 @@ def _of_lesions(earlier: _Lesions) -> Corrections:
     return Corrections(
         site=earlier.site,
         data=earlier.data,
-        provenance=Provenance(
-            method=earlier.method,
-            round_number=earlier.round_number,
-            model_sha256=earlier.model_sha256,
-            made=earlier.made,
-        ),
+        provenance=earlier.provenance,
         corrections=(LesionsAdded(threshold=earlier.threshold, smallest_lesion=earlier.smallest_lesion),),
         cases=tuple(_of_lesions_case(case) for case in earlier.labels),
         failed=earlier.failed,

@@ -64,10 +64,13 @@ def set_lesions(folder: Path, name: str, numbers: Collection[int], *, reverted: 
     mask = case.mask
     known = set() if mask is None else {lesion.number for lesion in mask.lesions}
     if mask is None or not set(numbers) <= known:
-        expected = f"1 to {len(known)}" if known else "none, as no lesion of it was recorded; revert all of it"
-        raise DataError(
-            f"{folder}: {case.name} has no added lesion {min(set(numbers) - known)}; expected a number of: {expected}."
-        )
+        absent = min(set(numbers) - known)
+        if not known:
+            raise DataError(
+                f"{folder}: {case.name} has no added lesion {absent}; expected a number of: none, as no lesion of it "
+                "was recorded; revert all of it."
+            )
+        raise DataError(f"{folder}: {case.name} has no added lesion {absent}; expected a number of: 1 to {len(known)}.")
     out = _reverted_numbers(case, mask, frozenset(numbers), reverted=reverted)
     lesions = tuple(item.model_copy(update={"state": _state(is_out=item.number in out)}) for item in mask.lesions)
     everything = len(out) == len(lesions)

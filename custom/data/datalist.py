@@ -84,7 +84,7 @@ def read_datalist(file: Path) -> Datalist:
     Raises:
         DataError: if the file is missing, is not JSON, or has none of the lists.
     """
-    content = read_json(file, "a datalist with a list 'training' or 'testing'", any_number=True)
+    content = read_json(file, "a datalist", any_number=True)
     if not isinstance(content, dict) or not any(section in content for section in SECTIONS):
         result = ", ".join(map(repr, content)) if isinstance(content, dict) else type(content).__name__
         raise DataError(
@@ -163,20 +163,19 @@ def _path_or_class(key: str, value: Any, file: Path, paths: ContainedPaths, plac
         return value
     if not isinstance(value, str) or not value or not _can_be_a_path(value):
         raise _wrong_value(key, value, file, place)
+    named = f"{file}: {place} has {key!r} = {shown(value)}"
     try:
         leads_out = paths.leads_out(value)
     except OSError as error:
-        reason = f"which is no usable path ({error.strerror})."
-    except RuntimeError:
-        reason = "which is no usable path (a link that leads to itself)."
-    else:
-        if not leads_out:
-            return paths.folder / value
-        reason = (
-            f"which leads out of {file.parent}; it is not read. Put the file into that folder, or the datalist into a "
-            "folder that holds all files."
+        raise DataError(f"{named}, which is no usable path ({error.strerror}).") from error
+    except RuntimeError as error:
+        raise DataError(f"{named}, which is no usable path (a link that leads to itself).") from error
+    if leads_out:
+        raise DataError(
+            f"{named}, which leads out of {file.parent}; it is not read. Put the file into that folder, or the "
+            "datalist into a folder that holds all files."
         )
-    raise DataError(f"{file}: {place} has {key!r} = {shown(value)}, {reason}")
+    return paths.folder / value
 
 
 def _can_be_a_path(value: str) -> bool:

@@ -99,16 +99,19 @@ def _embedded_site(site: str, embedded: EmbeddedSettings | None, run_folder: Pat
     from .phantoms.choice import write_embedded_site  # noqa: PLC0415
     from .phantoms.drawing import phantom_site_names  # noqa: PLC0415
 
-    unnamed = (
-        f"Site {site}: no data are named (environment variable {DATA_VARIABLE}, local/data.yaml or the job's setting "
-        "'data')"
-    )
     if embedded is None:
-        raise DataError(f"{unnamed}, and the job does not train on the embedded phantom (setting 'data_required').")
+        raise _unnamed(site, "the job does not train on the embedded phantom (setting 'data_required')")
     names = phantom_site_names(embedded.sites)
     if site not in names:
-        raise DataError(f"{unnamed}, and the embedded phantom has only {names[0]} to {names[-1]}.")
+        raise _unnamed(site, f"the embedded phantom has only {names[0]} to {names[-1]}")
     folder = run_folder / "embedded" / site
     if not folder.exists():
         write_embedded_site(folder, names.index(site), embedded)
     return folder
+
+
+def _unnamed(site: str, reason: str) -> DataError:
+    return DataError(
+        f"Site {site}: no data are named (environment variable {DATA_VARIABLE}, local/data.yaml or the job's setting "
+        f"'data'), and {reason}."
+    )

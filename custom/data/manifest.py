@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from ...transforms.array_types import Array, Booleans
 from ...transforms.noise.class_noise import ClassNoise
 from ...transforms.noise.federation_noise import ContourNoise
 from ...transforms.noise.site_protocol import Discs, SiteProtocol
+from ...transforms.strict_files import JsonObject
 from .federation import MANIFEST_FILE
 from .json_record import JsonRecord, read_record, write_record
 
@@ -147,7 +147,7 @@ class Manifest(JsonRecord):
     protocol: ProtocolManifest | None = None
     class_noise: ClassNoiseManifest | None = None
     excluded: tuple[tuple[str, str], ...] = ()
-    before: dict[str, Any] | None = None
+    before: JsonObject | None = None
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -150,10 +150,9 @@ def make_private_part(folder: Path, owners: frozenset[int] = frozenset()) -> Pat
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
-        what = "a symbolic link" if folder.is_symlink() else "no folder that can be entered"
         raise DataError(
-            f"{folder}: found {what}; expected a folder of this user, or nothing. Remove it, after a look at who has "
-            "put it there."
+            f"{folder}: found {'a symbolic link' if folder.is_symlink() else 'no folder that can be entered'}; "
+            "expected a folder of this user, or nothing. Remove it, after a look at who has put it there."
         ) from error
     try:
         result = os.fstat(descriptor)
@@ -219,9 +218,9 @@ def new_folder(folder: Path, *, shared: bool = False) -> Iterator[Path]:
         DataError: if there is a file, or a folder that is not empty.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        result = "a folder with files in it" if folder.is_dir() else "a file"
         raise DataError(
-            f"{folder}: found {result}; expected an empty or absent output folder. Remove it or choose another."
+            f"{folder}: found {'a folder with files in it' if folder.is_dir() else 'a file'}; expected an empty or "
+            "absent output folder. Remove it or choose another."
         )
     if shared:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ import yaml
 from pydantic import ValidationError
 
 from ...transforms.errors import DataError, describe_validation_error, shown
-from ...transforms.strict_files import read_yaml
+from ...transforms.strict_files import JsonObject, read_yaml
 from ..strict_model import StrictModel
 from .whole_files import write_text
 
@@ -20,7 +20,7 @@ class YamlContent(StrictModel):
 Content = TypeVar("Content", bound=YamlContent)
 
 
-def read_values(file: Path, kind: type[YamlContent]) -> dict[str, Any]:
+def read_values(file: Path, kind: type[YamlContent]) -> JsonObject:
     """Read a YAML file's keys and values, not yet checked.
 
     Args:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import torch
@@ -12,6 +12,24 @@ from torch import nn
 from ...transforms.array_types import Floats, Labels
 from ..data.site_data import LoadedCase
 from .inference import Inference
+
+
+class ClassScores(TypedDict):
+    """Macro means over the classes that have cases, None without cases, and the values of each class."""
+
+    f1: float | None
+    recall: float | None
+    precision: float | None
+    f1_per_class: list[float | None]
+    recall_per_class: list[float | None]
+    precision_per_class: list[float | None]
+    num_cases: int
+
+
+class PooledClassScores(ClassScores):
+    """The same of the sites' validation cases together."""
+
+    evaluated_on: Literal["sites"]
 
 
 @dataclass(frozen=True)
@@ -51,15 +69,21 @@ class ClassCounts:
         """Harmonic mean of precision and recall of each class, NaN for a class without cases."""
         return np.where(self.labelled > 0, _shares(2 * self.correct, self.labelled + self.predicted), np.nan)
 
-    def scores(self) -> dict[str, Any]:
+    def scores(self) -> ClassScores:
         """Return the macro means over the classes that have cases, and the values of each class, None without cases."""
-        per_class = {"f1": self.f1, "recall": self.recall, "precision": self.precision}
-        means = {name: float(np.nanmean(values)) if self.labelled.any() else None for name, values in per_class.items()}
-        lists = {
-            f"{name}_per_class": [None if math.isnan(value) else value for value in values.tolist()]
-            for name, values in per_class.items()
+        f1, recall, precision = self.f1, self.recall, self.precision
+        return {
+            "f1": self._mean(f1),
+            "recall": self._mean(recall),
+            "precision": self._mean(precision),
+            "f1_per_class": _known(f1),
+            "recall_per_class": _known(recall),
+            "precision_per_class": _known(precision),
+            "num_cases": int(self.labelled.sum()),
         }
-        return means | lists | {"num_cases": int(self.labelled.sum())}
+
+    def _mean(self, values: Floats) -> float | None:
+        return float(np.nanmean(values)) if self.labelled.any() else None
 
 
 def confusion_matrix(network: nn.Module, cases: Sequence[LoadedCase], num_classes: int, inference: Inference) -> Labels:
@@ -78,27 +102,34 @@ def confusion_matrix(network: nn.Module, cases: Sequence[LoadedCase], num_classe
     return confusion
 
 
-def pool_site_counts(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def pool_site_counts(answers: Mapping[str, Mapping[str, Any]]) -> PooledClassScores | None:
     """Pool the sites' validation counts to the scores of their cases together.
 
     Args:
         answers: what sites sent for the task ``validate_classes``: ``num_samples``, and where that is at least the
             minimum count ``num_correct``, ``num_labelled`` and ``num_predicted`` per class. An answer whose
             counts contradict each other, or are of more than the site's cases, does not count.
+
+    Returns:
+        The scores; None where no answer counts.
     """
     scored = [answer for answer in answers.values() if "num_correct" in answer and _could_be_counts(answer)]
     if not scored:
-        return {}
+        return None
     correct, labelled, predicted = (
         np.sum([answer[name] for answer in scored], axis=0) for name in ("num_correct", "num_labelled", "num_predicted")
     )
-    return {"evaluated_on": "sites"} | ClassCounts(correct, labelled, predicted).scores()
+    return {"evaluated_on": "sites", **ClassCounts(correct, labelled, predicted).scores()}
 
 
 def _could_be_counts(answer: Mapping[str, Any]) -> bool:
     correct, labelled, predicted = (answer[f"num_{name}"] for name in ("correct", "labelled", "predicted"))
     within = all(right <= min(of, said) for right, of, said in zip(correct, labelled, predicted, strict=True))
     return within and max(sum(labelled), sum(predicted)) <= answer["num_samples"]
+
+
+def _known(values: Floats) -> list[float | None]:
+    return [None if math.isnan(value) else value for value in values.tolist()]
 
 
 def _shares(part: Labels, whole: Labels) -> Floats:

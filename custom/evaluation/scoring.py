@@ -62,26 +62,32 @@ def _score_segmentation(network: nn.Module, data: SiteData, settings: RunSetting
 
 def _pool_segmentation(answers: _Answers) -> SegmentationRoundScores | None:
     pooled = pool_site_scores(answers)
-    if not pooled:
+    if pooled is None:
         return None
     # Only sites know the names.
     names = [f"class {label}" for label in range(1, len(pooled["dice_per_class"]) + 1)]
-    return SegmentationRoundScores.model_validate(pooled | _unscored(pooled["dice_per_class"], names))
+    return SegmentationRoundScores.model_validate({**pooled, **_unscored(pooled["dice_per_class"], names)})
 
 
 def _score_classification(network: nn.Module, data: SiteData, settings: RunSettings) -> ClassificationRoundScores:
     confusion = confusion_matrix(network, data.cases, settings.network.num_classes, Inference.of(settings))
     scores = ClassCounts.of_confusion(confusion).scores()
-    scores |= _unscored(scores["f1_per_class"], data.classes)
-    return ClassificationRoundScores.model_validate({"evaluated_on": "test", **scores, "confusion": confusion.tolist()})
+    return ClassificationRoundScores.model_validate(
+        {
+            "evaluated_on": "test",
+            **scores,
+            **_unscored(scores["f1_per_class"], data.classes),
+            "confusion": confusion.tolist(),
+        }
+    )
 
 
 def _pool_classification(answers: _Answers) -> ClassificationRoundScores | None:
     pooled = pool_site_counts(answers)
-    if not pooled:
+    if pooled is None:
         return None
     names = [f"class {label}" for label in range(len(pooled["f1_per_class"]))]
-    return ClassificationRoundScores.model_validate(pooled | _unscored(pooled["f1_per_class"], names))
+    return ClassificationRoundScores.model_validate({**pooled, **_unscored(pooled["f1_per_class"], names)})
 
 
 def _unscored(per_class: Sequence[float | None], names: Sequence[str]) -> dict[str, tuple[str, ...]]:

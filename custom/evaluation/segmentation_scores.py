@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import torch
@@ -209,7 +209,20 @@ def _percentile_95(values: torch.Tensor) -> float:
     return float(np.percentile(values.numpy(), 95))
 
 
-def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+class PooledScores(TypedDict):
+    """Scores of sites together, None where no site has one, and on how many cases."""
+
+    evaluated_on: Literal["sites"]
+    dice: float | None
+    dice_per_class: list[float | None]
+    left_empty: float | None
+    left_empty_per_class: list[float | None]
+    hd95: float | None
+    num_cases: int
+    num_annotated_per_class: list[int]
+
+
+def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> PooledScores | None:
     """Pool the sites' validation scores, weighted by the numbers of cases that they are means over.
 
     Args:
@@ -219,11 +232,11 @@ def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
             image has, or of no cases, does not count; nothing counts for more cases than the site has.
 
     Returns:
-        The scores as plain values, None where no site has one; nothing if no site has any.
+        The scores; None if no site has any.
     """
     scored = [answer for answer in answers.values() if "dice" in answer and _could_be_scores(answer)]
     if not scored:
-        return {}
+        return None
     classes = range(len(scored[0]["dice"]))
     annotated = [[_claimed(answer, "num_class_cases", c) for answer in scored] for c in classes]
     defined = [[_claimed(answer, "num_defined", c) for answer in scored] for c in classes]

@@ -34,7 +34,8 @@ def refusal(what: str, error: Exception) -> str:
         _LOGGER.warning("Refused %s: %s", what, error)
         return f"Refused: {error}"
     _LOGGER.error("Refused %s, which could not be looked at.", what, exc_info=error)
-    return "Refused: it could not be looked at; see the participant's log."
+    unread = JobRefusedError("it could not be looked at; see the participant's log.")
+    return f"Refused: {unread}"
 
 
 def refusal_of_job(job_id: Any, job_meta: Any, app_data: Any, config_folder: Path) -> str:

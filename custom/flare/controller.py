@@ -26,6 +26,7 @@ from ..approval.own_limits import own_limits
 from ..data.participant_folder import WAITING_FOLDER
 from ..methods.lookup import method_of, read_job_settings
 from ..outbound.registry import OutboundRegistry
+from ..refusals import RefusalCode, RefusalReason
 from ..run.round_loop import RoundLoop
 from ..run.run_progress import Phase, RunProgress
 from ..run.state import ResumeError, RunFailedError
@@ -35,7 +36,7 @@ from ..settings import SettingsError
 from .console import show_progress_alone
 from .kept_files import model_file, own_folder, sites_of_job, state_file
 from .live_progress import failure_of, keep_progress, tell_progress
-from .messages import METHOD_TASK, REFUSAL_HEADER, REFUSALS, TASK
+from .messages import METHOD_TASK, REFUSAL_HEADER, TASK
 from .private_log import COURSE_LOGGER, keep_console_private
 from .public_errors import is_submitted, public_reason
 from .task_delivery import GracePeriod, beside_others
@@ -74,7 +75,7 @@ class FederatedController(ModelController):  # type: ignore[misc]
         self.settings = read_job_settings(settings)
         self._method = method_of(self.settings)
         # Of the request that is open; the second, whether its model is a copy that all of its tasks share.
-        self._refuse: Callable[[str, str], None] | None = None
+        self._refuse: Callable[[str, RefusalReason], None] | None = None
         self._is_copy = False
         registry = OutboundRegistry(self._method.outbound_fields)
         self.course = RoundLoop(self.settings, self._method.server_part(self.settings), registry, self)
@@ -157,7 +158,9 @@ class FederatedController(ModelController):  # type: ignore[misc]
         with self.engine.new_context() as fl_ctx:
             send_analytic_dxo(self, dxo=dxo, fl_ctx=fl_ctx)
 
-    def give(self, request: Request, receive: Callable[[Reply], bool], refuse: Callable[[str, str], None]) -> None:
+    def give(
+        self, request: Request, receive: Callable[[Reply], bool], refuse: Callable[[str, RefusalReason], None]
+    ) -> None:
         """Send a request, and return when each site has answered, failed or run out of time."""
         answered: set[str] = set()
         failures: list[Exception] = []
@@ -169,7 +172,7 @@ class FederatedController(ModelController):  # type: ignore[misc]
         grace_period = None if request.own_messages else self.settings.grace_period
         grace = GracePeriod(min(self.settings.min_sites, len(targets)), grace_period)
 
-        def refuse_and_note(site: str, reason: str) -> None:
+        def refuse_and_note(site: str, reason: RefusalReason) -> None:
             refused.add(site)
             refuse(site, reason)
 
@@ -204,24 +207,24 @@ class FederatedController(ModelController):  # type: ignore[misc]
                 blocking=False,
                 callback=receive_and_note,
             )
-        bound = self._wait_for_answers(grace)
+        no_answer, seconds = self._wait_for_answers(grace)
         if failures:
             raise failures[0]
         for site in targets:
             if site not in answered and site not in refused and not self.is_stopped():
-                refuse(site, f"no answer to {request.task!r} {bound}")
+                refuse(site, RefusalReason.of(no_answer, task=request.task, seconds=seconds))
 
     def _targets(self, request: Request) -> list[str]:
         """Return the sites that get a request, of those that are there, in natural order."""
         targets = sorted(self.sites(), key=natural_order)
         return targets if request.sites is None else [name for name in targets if name in request.sites]
 
-    def _wait_for_answers(self, grace: GracePeriod) -> str:
-        """Return when no task is open: the time within which a site could answer, in words for an error."""
-        bound = f"within {self.settings.task_timeout} s"
+    def _wait_for_answers(self, grace: GracePeriod) -> tuple[RefusalCode, int]:
+        """Return when no task is open: why sites that have not answered do not count, and the seconds they had."""
+        bound = RefusalCode.NO_ANSWER, self.settings.task_timeout
         while self.get_num_standing_tasks() and not self.is_stopped():
             if grace.is_over:
-                bound = f"within {grace.seconds:.0f} s after enough others had answered"
+                bound = RefusalCode.NO_ANSWER_AFTER_OTHERS, round(grace.seconds or 0)
                 self.cancel_all_tasks()
             time.sleep(self._task_check_period)
         return bound
@@ -246,17 +249,18 @@ class FederatedController(ModelController):  # type: ignore[misc]
         return accepted
 
 
-def _reason(said: Any, code: Any) -> str:
+def _reason(reported: Any, code: Any) -> RefusalReason:
     """Why a site has no result: one of the known reasons, else NVFlare's return code; nothing of its own words."""
-    if isinstance(said, str) and said in REFUSALS:
-        return said
-    return code if isinstance(code, str) and code in _RETURN_CODES else "its answer has no known reason"
+    if (reason := RefusalReason.reported(reported)) is not None:
+        return reason
+    if isinstance(code, str) and code in _RETURN_CODES:
+        return RefusalReason.of(RefusalCode.RETURN_CODE, return_code=code)
+    return RefusalReason.of(RefusalCode.NO_KNOWN_REASON)
 
 
 def _reply(result: FLModel) -> Reply:
     """What a site's message says; training answers with a model and its meta, everything else with metrics."""
     site, params = result.meta["client_name"], result.params
     if any(isinstance(value, Unfetched) for value in (params or {}).values()):
-        problem = "its model could not be fetched; see the server's log"
-        return Reply(site, result.current_round, {}, problem=problem)
+        return Reply(site, result.current_round, {}, problem=RefusalReason.of(RefusalCode.MODEL_NOT_FETCHED))
     return Reply(site, result.current_round, result.metrics or result.meta, params or None)

@@ -28,6 +28,7 @@ from ..interface.views import SiteView
 from ..methods.lookup import method_of, read_job_settings
 from ..networks.devices import ready_to_compute
 from ..networks.received import ModelDoesNotFitError, received_network
+from ..refusals import RefusalCode
 from ..run.own_floor import own_floor
 from ..run.site_tasks import Note, TaskResult, UnknownTaskError, do_task
 from ..run.threads import set_threads
@@ -37,17 +38,7 @@ from ..training.loop import TrainingStopped
 from .at_hand import note_fields, note_samples, note_task, own_name
 from .console import show_progress_alone
 from .kept_files import config_folder, earlier_run_folders, own_folder
-from .messages import (
-    DATA_DO_NOT_FIT,
-    MODEL_DOES_NOT_FIT,
-    NO_USABLE_DATA,
-    PROCESS_DIED,
-    RECEIVED_MODEL,
-    REFUSAL_HEADER,
-    TASK_NOT_KNOWN,
-    TOO_FEW_SAMPLES,
-    TRAINING_FAILED,
-)
+from .messages import RECEIVED_MODEL, REFUSAL_HEADER
 from .private_log import keep_console_private
 from .public_errors import is_submitted
 from .site_start import import_monai_without_extras, is_site_process, train_without_compiler
@@ -137,17 +128,17 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             return _refusal(_reason_of(error))
         except ModelDoesNotFitError as error:
             self.log_error(fl_ctx, str(error), fire_event=False)
-            return _refusal(MODEL_DOES_NOT_FIT)
+            return _refusal(RefusalCode.MODEL_DOES_NOT_FIT)
         except SettingsError as error:
             self.log_error(fl_ctx, str(error), fire_event=False)
-            return _refusal(TRAINING_FAILED)
+            return _refusal(RefusalCode.TASK_FAILED)
         except UnknownTaskError as error:
             # Not NVFlare's code for it, with which one site would end the job for all.
             self.log_error(fl_ctx, str(error), fire_event=False)
-            return _refusal(TASK_NOT_KNOWN)
+            return _refusal(RefusalCode.TASK_NOT_KNOWN)
         except Exception:
             self.log_exception(fl_ctx, f"Task {own_name(task_name, from_shareable(shareable))!r} failed.")
-            return _refusal(TRAINING_FAILED)
+            return _refusal(RefusalCode.TASK_FAILED)
 
     def _answer_of_process(self, task: str, shareable: Shareable, fl_ctx: FLContext, stop: Signal) -> Shareable:
         # NVFlare's messages of earlier tasks refer to each other in circles, with the models in them.
@@ -170,7 +161,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             self._process = None
             failed = f"Task {own_name(task, from_shareable(shareable))!r} failed"
             self.log_error(fl_ctx, f"{failed}: {error} The next task gets a new one.", fire_event=False)
-            return _refusal(PROCESS_DIED)
+            return _refusal(RefusalCode.PROCESS_DIED)
 
     def _execute(
         self,
@@ -266,14 +257,14 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         return self._data[section][1]
 
 
-def _reason_of(error: DataError) -> str:
+def _reason_of(error: DataError) -> RefusalCode:
     """What the server learns of data that cannot be trained on."""
     if isinstance(error, TooFewSamplesError):
-        return TOO_FEW_SAMPLES
-    return DATA_DO_NOT_FIT if isinstance(error, DataMismatchError) else NO_USABLE_DATA
+        return RefusalCode.TOO_FEW_SAMPLES
+    return RefusalCode.DATA_DO_NOT_FIT if isinstance(error, DataMismatchError) else RefusalCode.NO_USABLE_DATA
 
 
-def _refusal(reason: str) -> Shareable:
+def _refusal(code: RefusalCode) -> Shareable:
     reply = make_reply(ReturnCode.EXECUTION_EXCEPTION)
-    reply.set_header(REFUSAL_HEADER, reason)
+    reply.set_header(REFUSAL_HEADER, code.value)
     return reply

@@ -13,7 +13,7 @@ from nvflare.fuel.utils.config_service import ConfigService
 from nvflare.private.json_configer import JsonConfigurator
 
 from ...transforms.errors import DataError
-from ...transforms.strict_files import read_json
+from ...transforms.strict_files import JsonObject, read_json
 from ..approval.participants import START_FILES, Role
 
 # NVFlare adds every file of such a name to the resources, for parent and job processes; its `deploy prepare` keeps it.
@@ -52,7 +52,7 @@ class KitFiles:
         """The folder with what the participant decides."""
         return self.folder / "local"
 
-    def merged(self) -> list[dict[str, Any]]:
+    def merged(self) -> list[JsonObject]:
         """Return what NVFlare builds components from, in the parent process and in the process of a job.
 
         Raises:
@@ -68,7 +68,7 @@ class KitFiles:
                 raise DataError(f"{self.local}: NVFlare cannot read the kit's resources: {error}") from error
         return merged
 
-    def found_by_name(self) -> dict[str, Any]:
+    def found_by_name(self) -> JsonObject:
         """Return the resources that NVFlare finds when it looks for their name in the whole kit.
 
         Raises:
@@ -79,7 +79,7 @@ class KitFiles:
         except Exception as error:
             raise DataError(f"{self.folder}: NVFlare cannot read the kit's resources: {error}") from error
 
-    def document(self, name: Document) -> dict[str, Any]:
+    def document(self, name: Document) -> JsonObject:
         """Return one of the kit's files, the one that counts for NVFlare; empty where there is none.
 
         Args:
@@ -120,7 +120,7 @@ def own_folder() -> Path:
     return Path(named or ".").absolute()
 
 
-def _keys_with_values(file: Path | str | None, expected: str) -> dict[str, Any]:
+def _keys_with_values(file: Path | str | None, expected: str) -> JsonObject:
     if file is None or not Path(file).is_file():
         return {}
     values = read_json(Path(file), expected)

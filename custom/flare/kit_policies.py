@@ -4,7 +4,7 @@ Each rule reads what NVFlare would read. A rule that cannot be read is broken. N
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -69,19 +69,74 @@ _OPERATOR, _OWN_OPERATOR = "project_admin", "org_admin"
 _OWN_SITE = ("o:site", "org:site", "none", "no")
 
 
+class KitProblem(StrEnum):
+    """What is wrong with a policy, in the few words of an error; behind each the values that go with it.
+
+    Attributes:
+        UNREADABLE: a file cannot be read: ``error``.
+        NOT_ASSESSED: a file of ``local`` has other values than expected: ``error``.
+        CHECK_NOT_NAMED: a ``file`` does not name the check at the start.
+        ANY_JOB: no ``component`` looks at jobs.
+        OTHER_FOLDER: a ``component`` looks into another ``folder`` than the kit's.
+        NO_JOB: no job is approved.
+        OTHER_VERSION: jobs of the version ``approved`` are, but another is ``installed``.
+        ANY_CLASS: jobs may use any installed class.
+        CLASSES_MISSING: approved jobs may not use some ``classes`` that they need.
+        CLASSES_NOT_NEEDED: a ``number`` of listed classes is not needed, ``first`` among them.
+        OPEN_TO: some ``roles`` have rights that nobody is to have.
+        OPERATED_BY: some ``roles`` could restart or stop the participant.
+        LOGS_SENT: a ``setting`` lets logs be sent, or written as others send them.
+        LOGS_SENT_BY: as above, a ``component``.
+        LOGS_WITH_NAMES: logs that NVFlare stores or returns may hold names of files.
+        SCOPES_WITHOUT_FILTER: some ``scopes`` have no outbound filter, and a job could name one.
+        NO_DEFAULT_FILTER: only jobs that have it use the outbound filter.
+        NOT_SECURE: an ``argument`` is missing without which nobody is asked for rights.
+        LOGS_SENT_BY_ARGUMENT: an ``argument`` of the start script lets logs be sent.
+        NO_LOG_LEVEL: a ``variable`` holds a ``value`` that is no level, so that other logs are written.
+    """
+
+    UNREADABLE = "cannot be read"
+    NOT_ASSESSED = "cannot be assessed"
+    CHECK_NOT_NAMED = "not named"
+    ANY_JOB = "any job runs"
+    OTHER_FOLDER = "of another folder"
+    NO_JOB = "none"
+    OTHER_VERSION = "of another version"
+    ANY_CLASS = "any class"
+    CLASSES_MISSING = "classes missing"
+    CLASSES_NOT_NEEDED = "classes not needed"
+    OPEN_TO = "open"
+    OPERATED_BY = "operated by others"
+    LOGS_SENT = "are sent"
+    LOGS_SENT_BY = "are sent by a component"
+    LOGS_WITH_NAMES = "others name files"
+    SCOPES_WITHOUT_FILTER = "missing in scopes"
+    NO_DEFAULT_FILTER = "not the default"
+    NOT_SECURE = "nobody is asked"
+    LOGS_SENT_BY_ARGUMENT = "are sent by an argument"
+    NO_LOG_LEVEL = "no level"
+
+
 @dataclass(frozen=True)
 class KitFault:
     """A policy that is not in force.
 
     Attributes:
         policy: which.
-        found: what was found instead, as the text of an error.
+        problem: what was found instead.
+        values: that go with it, by name; see :class:`KitProblem`.
         of_own_policies: whether the participant's own policies have it, so that preparing the kit again keeps it.
     """
 
     policy: Policy
-    found: str
+    problem: KitProblem
+    values: Mapping[str, str] = field(default_factory=dict)
     of_own_policies: bool = False
+
+    def __str__(self) -> str:
+        """Return policy, problem and values, for an error."""
+        values = ", ".join(f"{name} {value}" for name, value in self.values.items())
+        return f"{self.policy}: {self.problem}{f' ({values})' if values else ''}"
 
 
 def kit_faults(folder: Path) -> list[KitFault]:
@@ -99,19 +154,16 @@ def kit_faults(folder: Path) -> list[KitFault]:
         try:
             faults += list(rule(kit))
         except DataError as error:
-            faults += [KitFault(policy, str(error)) for policy in policies]
+            faults += [KitFault(policy, KitProblem.UNREADABLE, {"error": str(error)}) for policy in policies]
         except Exception as error:
             # A value of another type, where NVFlare may or may not stumble.
-            result = f"cannot be assessed, since a file of local has other values than expected: {error!r}"
-            faults += [KitFault(policy, result) for policy in policies]
+            faults += [KitFault(policy, KitProblem.NOT_ASSESSED, {"error": repr(error)}) for policy in policies]
     return faults
 
 
 def _start_check_faults(kit: KitFiles) -> Iterator[KitFault]:
     if START_CHECK not in components_of(kit.document("start check")):
-        yield KitFault(
-            Policy.START_CHECK, f"local/{START_CHECK_FILE} does not name it, so that one file switches it off"
-        )
+        yield KitFault(Policy.START_CHECK, KitProblem.CHECK_NOT_NAMED, {"file": f"local/{START_CHECK_FILE}"})
 
 
 def _job_faults(kit: KitFiles) -> Iterator[KitFault]:
@@ -120,11 +172,11 @@ def _job_faults(kit: KitFiles) -> Iterator[KitFault]:
         built = {str(entry["id"]): entry for entry in components_of(values) if _is_built_as_named(entry)}
         for name, path in _GATES[kit.role].items():
             if name not in built or built[name]["path"] != path:
-                yield KitFault(policy, f"any job runs here, whatever it asks for: no component {name}")
+                yield KitFault(policy, KitProblem.ANY_JOB, {"component": name})
                 return
             config_folder = built[name].get("args", {}).get("config_folder", "local")
             if path == _JOB_GATE and (kit.folder / str(config_folder)).resolve() != kit.local.resolve():
-                yield KitFault(policy, f"{name} looks into {config_folder}, which is not this kit's folder local")
+                yield KitFault(policy, KitProblem.OTHER_FOLDER, {"component": name, "folder": str(config_folder)})
                 return
     yield from _approval_faults(kit)
 
@@ -136,10 +188,10 @@ def _approval_faults(kit: KitFiles) -> Iterator[KitFault]:
     approved = read_approved(kit.local)
     read_limits(kit.local)
     if approved is None:
-        yield KitFault(Policy.APPROVED_JOBS, "none, so that no job runs here")
+        yield KitFault(Policy.APPROVED_JOBS, KitProblem.NO_JOB)
     elif approved.fedannot != installed_version():
-        result = f"those of fedannot {approved.fedannot}, but {installed_version()} is installed"
-        yield KitFault(Policy.APPROVED_JOBS, result)
+        versions = {"approved": approved.fedannot, "installed": installed_version()}
+        yield KitFault(Policy.APPROVED_JOBS, KitProblem.OTHER_VERSION, versions)
 
 
 def _is_built_as_named(entry: Mapping[str, Any]) -> bool:
@@ -152,12 +204,12 @@ def _allow_list_faults(kit: KitFiles) -> Iterator[KitFault]:
     listed = {str(entry) for entry in resources.get("class_allow_list", DEFAULT_CLASS_ALLOW_LIST)}
     needed = set((_approved(kit) or ApprovedJobs(fedannot="", installed=())).classes)
     if "*" in listed or resources.get("class_list_enforcement_mode", "enforce") != "enforce":
-        yield KitFault(Policy.ALLOW_LIST, "jobs may use any installed class")
+        yield KitFault(Policy.ALLOW_LIST, KitProblem.ANY_CLASS)
     elif missing := sorted(needed - listed):
-        yield KitFault(Policy.ALLOW_LIST, f"approved jobs may not use {', '.join(missing[:3])}")
+        yield KitFault(Policy.ALLOW_LIST, KitProblem.CLASSES_MISSING, {"classes": ", ".join(missing[:3])})
     elif more := sorted(listed - needed):
-        result = f"{len(more)} entries that no approved job needs, {more[0]} among them"
-        yield KitFault(Policy.ALLOW_LIST, result)
+        counted = {"number": str(len(more)), "first": more[0]}
+        yield KitFault(Policy.ALLOW_LIST, KitProblem.CLASSES_NOT_NEEDED, counted)
 
 
 def _approved(kit: KitFiles) -> ApprovedJobs | None:
@@ -171,9 +223,9 @@ def _right_faults(kit: KitFiles) -> Iterator[KitFault]:
     policy, error = parse_policy_config(kit.document("rights"), COMMAND_CATEGORIES)
     for rule, rights in _REFUSED_RIGHTS.items():
         if policy is None:
-            yield KitFault(rule, f"authorization.json: {error}")
+            yield KitFault(rule, KitProblem.UNREADABLE, {"error": f"authorization.json: {error}"})
         elif allowed := sorted({role for role in policy.get_roles() for right in rights if _may(policy, role, right)}):
-            yield KitFault(rule, f"open to {', '.join(allowed)}")
+            yield KitFault(rule, KitProblem.OPEN_TO, {"roles": ", ".join(allowed)})
 
 
 def _operator_faults(kit: KitFiles) -> Iterator[KitFault]:
@@ -184,13 +236,13 @@ def _operator_faults(kit: KitFiles) -> Iterator[KitFault]:
     """
     policy, error = parse_policy_config(kit.document("rights"), COMMAND_CATEGORIES)
     if policy is None:
-        yield KitFault(Policy.OPERATORS, f"authorization.json: {error}")
+        yield KitFault(Policy.OPERATORS, KitProblem.UNREADABLE, {"error": f"authorization.json: {error}"})
         return
     others = {role for role in policy.get_roles() if role != _OPERATOR}
     allowed = sorted({role for role in others for right in _OPERATING if _may(policy, role, right)})
     is_own_site = kit.role == "site" and allowed == [_OWN_OPERATOR] and _is_own_sites(policy, _OWN_OPERATOR)
     if allowed and not is_own_site:
-        yield KitFault(Policy.OPERATORS, f"open to {', '.join(allowed)}, who could restart or stop it")
+        yield KitFault(Policy.OPERATORS, KitProblem.OPERATED_BY, {"roles": ", ".join(allowed)})
 
 
 def _may(policy: Any, role: str, right: str) -> bool:
@@ -214,11 +266,11 @@ def _log_faults(kit: KitFiles) -> Iterator[KitFault]:
         values.get("allow_log_streaming") is not False
         for values in (kit.document("resources"), kit.found_by_name(), *merged)
     ):
-        yield KitFault(Policy.LOGS, "are sent, or written as others send them: allow_log_streaming is not false")
+        yield KitFault(Policy.LOGS, KitProblem.LOGS_SENT, {"setting": "allow_log_streaming"})
         return
     classes = {str(entry.get(key)) for values in merged for entry in components_of(values) for key in _CLASS_KEYS}
     if named := sorted(name for name in classes if name.endswith(_LOG_COMPONENTS)):
-        yield KitFault(Policy.LOGS, f"are sent, or written as others send them: by {named[0]}")
+        yield KitFault(Policy.LOGS, KitProblem.LOGS_SENT_BY, {"component": named[0]})
 
 
 # NVFlare takes the first of these that a component has.
@@ -227,7 +279,7 @@ _CLASS_KEYS = ("path", "class_path", "name")
 
 def _private_log_faults(kit: KitFiles) -> Iterator[KitFault]:
     if not keeps_names_private(kit.document("logs")):
-        yield KitFault(Policy.PRIVATE_LOG, "logs that NVFlare stores or returns may hold names of files")
+        yield KitFault(Policy.PRIVATE_LOG, KitProblem.LOGS_WITH_NAMES)
 
 
 def _filter_faults(kit: KitFiles) -> Iterator[KitFault]:
@@ -241,10 +293,10 @@ def _filter_faults(kit: KitFiles) -> Iterator[KitFault]:
         if not any(_filters_results(entry) for entry in scope.get("task_result_filters") or [])
     ]
     if open_ones:
-        result = f"none in the scope {', '.join(open_ones)}, which a job could name"
-        yield KitFault(Policy.OUTBOUND_FILTER, result, of_own_policies=True)
+        named = {"scopes": ", ".join(open_ones)}
+        yield KitFault(Policy.OUTBOUND_FILTER, KitProblem.SCOPES_WITHOUT_FILTER, named, of_own_policies=True)
     elif privacy.get("default_scope") not in [scope.get("name") for scope in scopes]:
-        yield KitFault(Policy.OUTBOUND_FILTER, "only jobs that have it use the outbound filter")
+        yield KitFault(Policy.OUTBOUND_FILTER, KitProblem.NO_DEFAULT_FILTER)
 
 
 def _filters_results(entry: Any) -> bool:

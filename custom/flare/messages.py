@@ -1,26 +1,8 @@
 """What controllers and executors agree on beside the registered fields."""
 
-# Header of a reply without a result: one of the short reasons below, never a file's or a case's name.
+# Header of a reply without a result: one of the codes fedannot.custom.refusals.REPORTED, never a file's or a case's
+# name.
 REFUSAL_HEADER = "fedannot_refusal"
-
-NO_USABLE_DATA = "its data cannot be used; see the site's log"
-DATA_DO_NOT_FIT = "its data are of another kind than the job trains on; see the site's log"
-TRAINING_FAILED = "its task failed; see the site's log"
-PROCESS_DIED = "the process of its task died or took too long; see the site's log"
-TASK_NOT_KNOWN = "it does not know the task; is its fedannot of another version?"
-MODEL_DOES_NOT_FIT = "the received model does not fit its network settings; see the site's log"
-HELD_BACK = "its result was held back by the site's own policy; see the site's log"
-TOO_FEW_SAMPLES = "it has too few patients or samples for an update to leave it; see the site's log"
-REFUSALS = (
-    NO_USABLE_DATA,
-    DATA_DO_NOT_FIT,
-    TRAINING_FAILED,
-    PROCESS_DIED,
-    TASK_NOT_KNOWN,
-    MODEL_DOES_NOT_FIT,
-    HELD_BACK,
-    TOO_FEW_SAMPLES,
-)
 
 # NVFlare's name of every task that is a method's own, and in its meta which one it is: configurations list tasks by
 # name, and are the same for all methods.

@@ -8,8 +8,9 @@ from nvflare.apis.shareable import ReservedHeaderKey, Shareable
 from nvflare.app_common.app_constant import AppConstants
 
 from ..outbound.registry import OutboundError, OutboundRegistry
+from ..refusals import REPORTED
 from .at_hand import registry_at_hand, task_at_hand
-from .messages import REFUSAL_HEADER, REFUSALS
+from .messages import REFUSAL_HEADER
 
 _FRAMEWORK_FIELDS = frozenset({"params_type"})
 _PARAMS_TYPES = (None, "FULL", "DIFF")
@@ -59,7 +60,7 @@ def check_reply(reply: Shareable, task: str, registry: OutboundRegistry) -> None
     headers = reply.get(ReservedHeaderKey.HEADERS) or {}
     if unknown := sorted(set(headers) - _HEADERS):
         raise OutboundError(f"Task {task!r} may not send the headers {unknown}.")
-    if headers.get(REFUSAL_HEADER) not in {None, *REFUSALS}:
+    if headers.get(REFUSAL_HEADER) not in {None, *REPORTED}:
         raise OutboundError(f"Task {task!r} may not send a reason of its own for a refusal.")
     if reply.get_return_code() != ReturnCode.OK or task not in registry.tasks:
         if content := sorted(set(reply) - {ReservedHeaderKey.HEADERS}):

@@ -9,13 +9,29 @@ from ..networks.start_weights import ModelFileError
 from ..run.state import ResumeError, RunFailedError
 from ..settings import SettingsError
 
-NO_TEST_SET = "The server's test set or its reviewed cases cannot be used; the operator's log says why."
-NO_SETTINGS = "A participant's own settings cannot be used; the operator's log says why."
-FAILED = "The run failed at a participant ({kind}); the operator's log says why."
-
 # Their texts are made of sites, settings, and states and models that the job itself has named.
 _ABOUT_THE_JOB = (ModelFileError, ResumeError, RunFailedError)
 _LOGGER = printable_logger(__name__)
+
+
+class PublicError(RuntimeError):
+    """What everybody learns of an error that may name files: its kind alone.
+
+    Args:
+        error: what ended the job.
+    """
+
+    NO_TEST_SET = "The server's test set or its reviewed cases cannot be used; the operator's log says why."
+    NO_SETTINGS = "A participant's own settings cannot be used; the operator's log says why."
+
+    def __init__(self, error: Exception) -> None:
+        if isinstance(error, DataError):
+            text = self.NO_TEST_SET
+        elif isinstance(error, SettingsError):
+            text = self.NO_SETTINGS
+        else:
+            text = f"The run failed at a participant ({type(error).__name__}); the operator's log says why."
+        super().__init__(text)
 
 
 def is_submitted(fl_ctx: FLContext) -> bool:
@@ -43,6 +59,4 @@ def public_reason(error: Exception, fl_ctx: FLContext) -> str:
         return str(error)
     if isinstance(error, _ABOUT_THE_JOB):
         return str(error).replace(f"{fl_ctx.get_engine().get_workspace().get_root_dir()}/", "")
-    if isinstance(error, DataError):
-        return NO_TEST_SET
-    return NO_SETTINGS if isinstance(error, SettingsError) else FAILED.format(kind=type(error).__name__)
+    return str(PublicError(error))

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nvflare.apis.event_type import EventType
 from nvflare.apis.fl_component import FLComponent
@@ -67,8 +67,11 @@ class ServerWatch(FLComponent):  # type: ignore[misc]
         for job in jobs.get_jobs_by_status([RunStatus.RUNNING, RunStatus.DISPATCHED], fl_ctx):
             jobs.set_status(job.job_id, RunStatus.ABANDONED, fl_ctx)
             self._note_progress(job.job_id, fl_ctx)
-            text = f"Job {job.job_id} ended when the server's process did. It goes on as resume_from={job.job_id}."
-            self.log_warning(fl_ctx, text, fire_event=False)
+            self.log_warning(
+                fl_ctx,
+                f"Job {job.job_id} ended when the server's process did. It goes on as resume_from={job.job_id}.",
+                fire_event=False,
+            )
 
     def _note_progress(self, job_id: str, fl_ctx: FLContext) -> None:
         """Note in the meta of a job that has ended how far it was; nobody else writes it any more."""
@@ -88,8 +91,13 @@ class ServerWatch(FLComponent):  # type: ignore[misc]
                 self.logger.error(f"The watch of sites failed: {type(error).__name__}: {error}")
 
     def _look(self, engine: Any) -> None:
-        for line in self._signs.look({client.name: client.last_connect_time for client in engine.get_clients()}):
-            self.logger.warning(line)
+        for sign in self._signs.look({client.name: client.last_connect_time for client in engine.get_clients()}):
+            if sign.silent is None:
+                self.logger.warning(f"{sign.site} is heard from again.")
+            else:
+                self.logger.warning(
+                    f"Nothing heard from {sign.site} for {sign.silent:.0f} s: is its machine up, and the network?"
+                )
         for site in self._signs.silent(self._gone_after):
             for job_id in _finished(engine, site):
                 self.logger.warning(f"Job {job_id} has finished and does not wait for {site}, which is silent.")
@@ -100,6 +108,18 @@ def _finished(engine: Any, site: str) -> Iterable[str]:
     """Jobs whose process at the server has ended without an error, and that wait for a site's last word."""
     waiting = engine.job_runner.get_client_outcome_jobs(site)
     return [job for job in waiting if job not in engine.run_processes and job not in engine.exception_run_processes]
+
+
+class Sign(NamedTuple):
+    """A site that has fallen silent, or is back.
+
+    Attributes:
+        site: its name.
+        silent: seconds since it was last heard from; None where it is heard from again.
+    """
+
+    site: str
+    silent: float | None
 
 
 @dataclass
@@ -116,24 +136,24 @@ class SignsOfLife:
     _heard: dict[str, float] = field(default_factory=dict)
     _named: set[str] = field(default_factory=set)
 
-    def look(self, heard: dict[str, float]) -> list[str]:
-        """Return what is to be said now: who has fallen silent, who is back. Each is said once.
+    def look(self, heard: dict[str, float]) -> list[Sign]:
+        """Return who has fallen silent and who is back since the last look; each once.
 
         Args:
             heard: of the sites that are registered now, when each was last heard from.
         """
         # One that NVFlare has forgotten stays silent until it registers again, or has left by itself.
         self._heard = {site: at for site, at in self._heard.items() if site in self._named} | heard
-        now, said = self.clock(), []
+        now, signs = self.clock(), []
         for site, at in sorted(self._heard.items()):
             silent = now - at
             if silent > self.silent_after and site not in self._named:
                 self._named.add(site)
-                said.append(f"Nothing heard from {site} for {silent:.0f} s: is its machine up, and the network?")
+                signs.append(Sign(site, silent))
             elif silent <= self.silent_after and site in self._named:
                 self._named.discard(site)
-                said.append(f"{site} is heard from again.")
-        return said
+                signs.append(Sign(site, None))
+        return signs
 
     def silent(self, seconds: float) -> list[str]:
         """Return the sites that have been silent for so long."""

@@ -21,8 +21,9 @@ from nvflare.private.fed.client.training_cmds import (
     DeployProcessor,
 )
 
+from ..approval.configuration import JobRefusedError
 from ..data.path_names import is_job_id
-from .approved_jobs import refusal_of_job
+from .approved_jobs import refusal, refusal_of_job
 from .start_check import check_start
 
 # Reading files, removing folders, changing what logs hold, telling the site's environment.
@@ -70,7 +71,7 @@ class _CheckedProcessor(RequestProcessor):  # type: ignore[misc]
     def process(self, req: Message, app_ctx: Any) -> Message:
         job_id = req.get_header(RequestHeader.JOB_ID, "")
         if job_id and not (isinstance(job_id, str) and is_job_id(job_id)):
-            return error_reply("Refused: The job's id is not one of NVFlare's.")
+            return error_reply(refusal("a request", JobRefusedError("The job's id is not one of NVFlare's.")))
         return self._processor.process(req, app_ctx)
 
 

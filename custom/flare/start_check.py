@@ -14,7 +14,7 @@ from nvflare.fuel.utils.log_utils import FL_LOG_LEVEL
 
 from ...transforms.errors import DataError
 from .kit_files import own_folder
-from .kit_policies import KitFault, Policy, kit_faults
+from .kit_policies import KitFault, KitProblem, Policy, kit_faults
 
 
 def check_start() -> None:
@@ -29,9 +29,12 @@ def check_start() -> None:
     except DataError as error:
         raise SystemExit(f"Does not start: {error}") from error
     if faults:
-        result = "\n".join(f"  {fault.policy}: {fault.found}" for fault in faults)
+        listed = "\n".join(f"  {fault}" for fault in faults)
+        first = any(fault.of_own_policies for fault in faults)
         raise SystemExit(
-            f"{kit} does not start, since its policies are not in force:\n{result}\n{_remedy(kit, faults)}"
+            f"{kit} does not start, since its policies are not in force:\n{listed}\n"
+            f"{'Change site.yaml or server.yaml first. ' if first else ''}"
+            f"Then: fedannot deploy prepare {kit}, and fedannot deploy check {kit}"
         )
 
 
@@ -45,19 +48,12 @@ def process_faults(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     # Some launchers give several settings as one argument.
     words = " ".join(arguments).lower().split()
     if "secure_train=true" not in words:
-        yield KitFault(Policy.NO_FILES, "secure_train=true is missing, without which nobody is asked for rights")
+        yield KitFault(Policy.NO_FILES, KitProblem.NOT_SECURE, {"argument": "secure_train=true"})
     if any(word.startswith("allow_log_streaming=") for word in words):
-        yield KitFault(Policy.LOGS, "an argument of the start script says allow_log_streaming")
+        yield KitFault(Policy.LOGS, KitProblem.LOGS_SENT_BY_ARGUMENT, {"argument": "allow_log_streaming"})
     level = environment.get(FL_LOG_LEVEL, "").strip()
     if level and not level.isdigit() and level.upper() not in logging.getLevelNamesMapping():
-        yield KitFault(
-            Policy.LOGS, f"the variable {FL_LOG_LEVEL} is {level!a}; expected a level: other logs are written"
-        )
-
-
-def _remedy(kit: object, faults: Sequence[KitFault]) -> str:
-    first = "Change site.yaml or server.yaml first. " if any(fault.of_own_policies for fault in faults) else ""
-    return f"{first}Then: fedannot deploy prepare {kit}, and fedannot deploy check {kit}"
+        yield KitFault(Policy.LOGS, KitProblem.NO_LOG_LEVEL, {"variable": FL_LOG_LEVEL, "value": ascii(level)})
 
 
 class StartCheck(FLComponent):  # type: ignore[misc]

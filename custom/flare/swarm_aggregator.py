@@ -20,8 +20,9 @@ from ..networks.building import assign_blocks, layer_blocks
 from ..networks.described import described_network
 from ..outbound.registry import OutboundRegistry
 from ..records.record_lines import append_record
+from ..refusals import RefusalCode, RefusalReason
 from ..run.averaged_round import AveragedRound
-from ..run.round_record import dominance_sentence, dominant_site
+from ..run.round_record import warn_of_dominance
 from ..run.round_training import share_refusal, site_report
 from ..run.state import METRICS_FILE
 from ..settings import SettingsError
@@ -109,10 +110,9 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
 
     def _keep(self, averaged: AveragedRound, fl_ctx: FLContext) -> None:
         """Say what was averaged, and keep the round's record."""
-        seconds, weights = seconds_in_round(fl_ctx), averaged.weights
+        seconds = seconds_in_round(fl_ctx)
         self.log_info(fl_ctx, averaged.describe(self.settings.rounds, seconds))
-        if dominant_site(weights) is not None:
-            self.log_warning(fl_ctx, dominance_sentence(weights), fire_event=False)
+        warn_of_dominance(averaged.weights, lambda text: self.log_warning(fl_ctx, text, fire_event=False))
         append_record(own_folder(fl_ctx) / METRICS_FILE, averaged.record(self.settings.task, seconds))
 
     def _start_round(self, round_number: int, fl_ctx: FLContext) -> AveragedRound:
@@ -124,12 +124,12 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
         self._average = RoundAverage(SentModel(round_number, reference, block_of), AveragingPlan(num_sites))
         return AveragedRound(round_number)
 
-    def _refuse_or_accept(self, site: str, shareable: Shareable, this_round: AveragedRound) -> str | None:
-        if (reason := shareable.get_header(REFUSAL_HEADER)) is not None:
-            return str(reason)
+    def _refuse_or_accept(self, site: str, shareable: Shareable, this_round: AveragedRound) -> RefusalReason | None:
+        if (code := shareable.get_header(REFUSAL_HEADER)) is not None:
+            return RefusalReason.reported(code) or RefusalReason.of(RefusalCode.NO_KNOWN_REASON)
         result = from_shareable(shareable)
         if result.data_kind != DataKind.WEIGHTS:
-            return "it has no model"
+            return RefusalReason.of(RefusalCode.NO_MODEL)
         if (reason := self._registry.refusal(TRAIN, result.meta, self.settings.network.num_classes)) is not None:
             return reason
         samples = self._claims.counted(site, result.meta["num_samples"], self._claim_limit)

@@ -18,13 +18,14 @@ from torch import nn
 from ..interface.views import SiteView
 from ..networks.devices import params_in_main_memory
 from ..outbound.registry import OutboundError
+from ..refusals import RefusalCode
 from ..run.site_tasks import Note, TaskResult
 from ..run.state import STATE_FILE, RunState
 from ..run.transport import CONTINUED_JOB, CONTINUED_ROUND
 from ..task_names import TRAIN
 from .at_hand import registry_at_hand
 from .executor import FederatedExecutor
-from .messages import HELD_BACK, REFUSAL_HEADER
+from .messages import REFUSAL_HEADER
 from .outbound_filter import check_reply
 from .swarm_state import FIRST_ROUND, continued_job, model_round
 
@@ -47,11 +48,11 @@ class SwarmExecutor(FederatedExecutor):
             reply = self._filtered(task_name, reply, fl_ctx, abort_signal)
         except OutboundError as error:
             self.log_error(fl_ctx, f"The result of {task_name!r} was held back: {error}", fire_event=False)
-            return _refused(HELD_BACK)
+            return _refused(RefusalCode.HELD_BACK.value)
         if reply.get_return_code() == ReturnCode.OK:
             return reply
-        reason = reply.get_header(REFUSAL_HEADER)
-        return reply if reason is None else _refused(reason)
+        code = reply.get_header(REFUSAL_HEADER)
+        return reply if code is None else _refused(code)
 
     def _filtered(self, task: str, reply: Shareable, fl_ctx: FLContext, stop: Signal) -> Shareable:
         """Return a result as the site's own policy lets it go.
@@ -97,8 +98,8 @@ class SwarmExecutor(FederatedExecutor):
                     self.log_exception(fl_ctx, "The last model was not kept.")
 
 
-def _refused(reason: str) -> Shareable:
+def _refused(code: str) -> Shareable:
     """A site's word to the aggregating one that it has no result."""
     reply = DXO(DataKind.METRICS, data={"refused": True}).to_shareable()
-    reply.set_header(REFUSAL_HEADER, reason)
+    reply.set_header(REFUSAL_HEADER, code)
     return reply

@@ -70,7 +70,7 @@ class ServerMethod:
     def before_round(self, this_round: Round) -> None:
         """Do what comes before a round's training, e.g. an estimate at the sites."""
 
-    def message(self, this_round: Round) -> dict[str, Any]:
+    def message(self, this_round: Round) -> Mapping[str, object]:
         """Return what goes to the sites with every task beside the model, as plain values; it is public to them."""
         del this_round
         return {}
@@ -104,19 +104,19 @@ class ServerMethod:
         del this_round
         return False
 
-    def record(self, this_round: Round) -> dict[str, Any]:
+    def record(self, this_round: Round) -> Mapping[str, object]:
         """Return what the method adds to the record of the round that was trained: plain values under new names."""
         del this_round
         return {}
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Mapping[str, object]:
         """Return what the method must remember across a restart, as plain values."""
         return {}
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take back what :meth:`state` returned, with the records of the finished rounds."""
 
-    def describe(self, this_round: Round) -> dict[str, Any]:
+    def describe(self, this_round: Round) -> Mapping[str, object]:
         """Return what the method adds to the run's summary: plain values under new names."""
         del this_round
         return {}

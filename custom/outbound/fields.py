@@ -20,7 +20,8 @@ class OutboundField:
         tasks: tasks whose result may hold it.
         kind: ``"model"`` (state dict of tensors), ``"number"``, ``"count"``, ``"flag"``, or ``"numbers"`` and
             ``"counts"`` (one entry per foreground class).
-        reason: why the server needs it.
+        reason: why the server needs it, of a field that a method of another package declares; the reasons of others are
+            in :mod:`fedannot.apps.wording.outbound_fields`.
         counted_by: for what is computed over patients, the field with their number, which must be at least
             :data:`MINIMUM_CASES` for every entry that is not withheld: NaN, or 0 in a list of counts.
         optional: name of a group of fields, all or none of which a site sends; empty for a field that it always sends.
@@ -43,7 +44,7 @@ class OutboundField:
     name: str
     tasks: tuple[str, ...]
     kind: Literal["model", "number", "numbers", "count", "counts", "flag"]
-    reason: str
+    reason: str = ""
     counted_by: str | None = None
     optional: str = ""
     limits: tuple[float, float] | None = None
@@ -55,165 +56,31 @@ class OutboundField:
 
 
 COMMON_FIELDS = (
-    OutboundField("params", (TRAIN,), "model", "the locally trained model, to be averaged"),
+    OutboundField("params", (TRAIN,), "model"),
+    OutboundField("num_samples", (TRAIN, VALIDATE, VALIDATE_CLASSES), "count"),
+    OutboundField("num_excluded", (TRAIN,), "count"),
+    OutboundField("embedded_data", (TRAIN,), "flag"),
+    OutboundField("num_threads", (TRAIN,), "count", optional="threads", limits=(1.0, 2.0**16)),
+    OutboundField("privacy_epsilon", (TRAIN,), "number", optional="privacy", limits=(0.0, math.inf)),
+    OutboundField("privacy_delta", (TRAIN,), "number", optional="privacy", limits=(0.0, 1.0)),
+    OutboundField("patient_epsilon", (TRAIN,), "number", optional="privacy", limits=(0.0, math.inf)),
+    OutboundField("statistics_epsilon", (TRAIN,), "number", optional="private statistics", limits=(0.0, math.inf)),
+    OutboundField("statistics_delta", (TRAIN,), "number", optional="private statistics", limits=(0.0, 1.0)),
+    OutboundField("train_loss", (TRAIN,), "number", counted_by="num_patients", optional="means"),
+    OutboundField("num_patients", (TRAIN, VALIDATE, VALIDATE_CLASSES), "count", optional="means"),
     OutboundField(
-        "num_samples",
-        (TRAIN, VALIDATE, VALIDATE_CLASSES),
-        "count",
-        "weights of means: pictures, volumes or slices; for validation, pictures or volumes",
+        "dice_loss", (TRAIN,), "number", counted_by="num_dice_patients", optional="Dice loss", limits=(0.0, 1.0)
     ),
-    OutboundField("num_excluded", (TRAIN,), "count", "how many cases could not be used; which ones stays at the site"),
-    OutboundField(
-        "embedded_data", (TRAIN,), "flag", "whether the site runs on the embedded phantom, which has a test set"
-    ),
-    OutboundField(
-        "num_threads",
-        (TRAIN,),
-        "count",
-        "threads that the site trains with: bits are the same for the same number",
-        optional="threads",
-        limits=(1.0, 2.0**16),
-    ),
-    OutboundField(
-        "privacy_epsilon",
-        (TRAIN,),
-        "number",
-        "ε of the site's taking part, by updates where they are private; it follows from their number and the noise",
-        optional="privacy",
-        limits=(0.0, math.inf),
-    ),
-    OutboundField(
-        "privacy_delta", (TRAIN,), "number", "the delta for which that is", optional="privacy", limits=(0.0, 1.0)
-    ),
-    OutboundField(
-        "patient_epsilon",
-        (TRAIN,),
-        "number",
-        "ε of a patient by updates and quality statistics together; it follows from their numbers and the noise",
-        optional="privacy",
-        limits=(0.0, math.inf),
-    ),
-    OutboundField(
-        "statistics_epsilon",
-        (TRAIN,),
-        "number",
-        "ε of a patient by quality statistics alone, where they get noise; it follows from their number and the noise",
-        optional="private statistics",
-        limits=(0.0, math.inf),
-    ),
-    OutboundField(
-        "statistics_delta",
-        (TRAIN,),
-        "number",
-        "the delta for which that is",
-        optional="private statistics",
-        limits=(0.0, 1.0),
-    ),
-    OutboundField(
-        "train_loss",
-        (TRAIN,),
-        "number",
-        "mean training loss of the round, to watch training",
-        "num_patients",
-        optional="means",
-    ),
-    OutboundField(
-        "num_patients",
-        (TRAIN, VALIDATE, VALIDATE_CLASSES),
-        "count",
-        "patients or volumes behind means and scores, never slices",
-        optional="means",
-    ),
-    OutboundField(
-        "dice_loss",
-        (TRAIN,),
-        "number",
-        "mean Dice loss of the round, to watch training; FedIA's weights and the time to correct follow from it",
-        "num_dice_patients",
-        optional="Dice loss",
-        limits=(0.0, 1.0),
-    ),
-    OutboundField(
-        "num_dice_patients", (TRAIN,), "count", "patients or volumes behind the Dice loss", optional="Dice loss"
-    ),
-    OutboundField(
-        "dice",
-        (VALIDATE,),
-        "numbers",
-        "mean Dice on the site's own validation cases, of each class over those in which it is annotated",
-        "num_class_patients",
-        optional="means",
-    ),
-    OutboundField(
-        "num_class_cases",
-        (VALIDATE,),
-        "counts",
-        "cases in which each class is annotated, the weight of its Dice; the others are the weight of left_empty",
-        "num_patients",
-        optional="means",
-    ),
-    OutboundField(
-        "left_empty",
-        (VALIDATE,),
-        "numbers",
-        "fraction of the validation cases without each class in which it is found nowhere: false findings in them",
-        "num_empty_patients",
-        optional="means",
-    ),
-    OutboundField(
-        "num_empty_patients",
-        (VALIDATE,),
-        "counts",
-        "patients or volumes with a case without each class, behind that share",
-        optional="means",
-    ),
-    OutboundField(
-        "num_class_patients",
-        (VALIDATE, VALIDATE_CLASSES),
-        "counts",
-        "patients or volumes with each class, in segmentation in an annotation: behind Dice and counts of classes",
-        optional="means",
-    ),
-    OutboundField(
-        "hd95",
-        (VALIDATE,),
-        "numbers",
-        "mean HD95 on the site's own validation cases",
-        "num_distance_patients",
-        optional="means",
-    ),
-    OutboundField(
-        "num_distance_patients", (VALIDATE,), "counts", "patients or volumes behind the mean HD95", optional="means"
-    ),
-    OutboundField(
-        "num_defined",
-        (VALIDATE,),
-        "counts",
-        "cases behind the mean HD95, its weight; it is undefined for the others",
-        optional="means",
-    ),
-    OutboundField(
-        "num_correct",
-        (VALIDATE_CLASSES,),
-        "counts",
-        "validation cases of each class that are predicted as it: F1, recall and precision follow from such counts",
-        "num_class_patients",
-        optional="means",
-    ),
-    OutboundField(
-        "num_labelled",
-        (VALIDATE_CLASSES,),
-        "counts",
-        "validation cases of each class, without those of a class with too few patients",
-        "num_class_patients",
-        optional="means",
-    ),
-    OutboundField(
-        "num_predicted",
-        (VALIDATE_CLASSES,),
-        "counts",
-        "those validation cases that are predicted as each class",
-        "num_patients",
-        optional="means",
-    ),
+    OutboundField("num_dice_patients", (TRAIN,), "count", optional="Dice loss"),
+    OutboundField("dice", (VALIDATE,), "numbers", counted_by="num_class_patients", optional="means"),
+    OutboundField("num_class_cases", (VALIDATE,), "counts", counted_by="num_patients", optional="means"),
+    OutboundField("left_empty", (VALIDATE,), "numbers", counted_by="num_empty_patients", optional="means"),
+    OutboundField("num_empty_patients", (VALIDATE,), "counts", optional="means"),
+    OutboundField("num_class_patients", (VALIDATE, VALIDATE_CLASSES), "counts", optional="means"),
+    OutboundField("hd95", (VALIDATE,), "numbers", counted_by="num_distance_patients", optional="means"),
+    OutboundField("num_distance_patients", (VALIDATE,), "counts", optional="means"),
+    OutboundField("num_defined", (VALIDATE,), "counts", optional="means"),
+    OutboundField("num_correct", (VALIDATE_CLASSES,), "counts", counted_by="num_class_patients", optional="means"),
+    OutboundField("num_labelled", (VALIDATE_CLASSES,), "counts", counted_by="num_class_patients", optional="means"),
+    OutboundField("num_predicted", (VALIDATE_CLASSES,), "counts", counted_by="num_patients", optional="means"),
 )

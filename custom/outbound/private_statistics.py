@@ -15,6 +15,7 @@ import numpy as np
 
 from ...transforms.array_types import Floats, Labels
 from .noise_source import RandomBytes, with_noise
+from .values import OutboundValues
 
 # The noise is larger by this part than what one patient can change asks for, so that rounding leads beyond in no way.
 _MARGIN = 2.0**-20
@@ -77,7 +78,7 @@ def private_report(
     *,
     noise_multiplier: float,
     random_bytes: RandomBytes = os.urandom,
-) -> dict[str, Any]:
+) -> OutboundValues:
     """Return a report with noise in every entry that samples are known of: N(0, (σ √M Δ_j)²).
 
     Δ_j is by how much one patient can change entry j of all M; together they are one Gaussian mechanism with μ = 1/σ,

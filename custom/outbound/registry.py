@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from ..refusals import RefusalCode, RefusalReason
 from .fields import COMMON_FIELDS, MINIMUM_CASES, OutboundField
 
 _KIND_NAMES = {
@@ -127,7 +128,7 @@ class OutboundRegistry:
             name: [math.nan] * len(value) if isinstance(value, list) else math.nan for name, value in always.items()
         }
 
-    def refusal(self, task: str, report: Mapping[str, Any], num_classes: int) -> str | None:
+    def refusal(self, task: str, report: Mapping[str, Any], num_classes: int) -> RefusalReason | None:
         """Return why the server cannot use the registered fields of a site's result, or None if it can.
 
         Args:
@@ -141,15 +142,17 @@ class OutboundRegistry:
             if field.name not in report:
                 if field.optional and field.optional not in sent_groups:
                     continue
-                return f"its result lacks {field.name!r}"
+                return RefusalReason.of(RefusalCode.FIELD_MISSING, field=field.name)
             value = report[field.name]
             if not _is_of_kind(value, field.kind):
-                return f"its {field.name!r} is {type(value).__name__}, expected {_KIND_NAMES[field.kind]}"
+                kinds = type(value).__name__, _KIND_NAMES[field.kind]
+                return RefusalReason.of(RefusalCode.FIELD_TYPE, field=field.name, type=kinds[0], expected=kinds[1])
             length = num_classes if field.length is None else field.length
             if isinstance(value, list) and len(value) != length:
-                return f"its {field.name!r} has {len(value)} entries, expected {length}"
+                return RefusalReason.of(RefusalCode.FIELD_LENGTH, field=field.name, number=len(value), expected=length)
             if field.limits is not None and not _within(value, *field.limits):
-                return f"its {field.name!r} is {value}, expected {field.limits[0]} to {field.limits[1]}"
+                values = {"value": str(value), "low": str(field.limits[0]), "high": str(field.limits[1])}
+                return RefusalReason.of(RefusalCode.FIELD_OUT_OF_RANGE, field=field.name, **values)
         return None
 
 

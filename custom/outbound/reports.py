@@ -14,9 +14,10 @@ from ..evaluation.segmentation_scores import evaluate
 from ..settings import RunSettings
 from ..training.loop import TrainingOutcome
 from .fields import MINIMUM_CASES
+from .values import OutboundValues
 
 
-def data_report(data: SiteData, *, embedded: bool) -> dict[str, Any]:
+def data_report(data: SiteData, *, embedded: bool) -> OutboundValues:
     """Return what goes with a trained model and follows from neither model; leaves the site.
 
     Args:
@@ -31,7 +32,7 @@ def data_report(data: SiteData, *, embedded: bool) -> dict[str, Any]:
     }
 
 
-def validated_cases(data: SiteData | None) -> dict[str, Any]:
+def validated_cases(data: SiteData | None) -> OutboundValues:
     """Return the number of a site's validation cases, 0 without any; leaves the site."""
     return {"num_samples": 0 if data is None else len(data.cases)}
 
@@ -42,7 +43,7 @@ def training_report(
     *,
     embedded: bool,
     trained_on: Sequence[str] | None = None,
-) -> dict[str, Any]:
+) -> OutboundValues:
     """Return what goes with a trained model; leaves the site.
 
     Means are held back where fewer than the minimum number of patients or volumes stand behind them. A site without any
@@ -68,7 +69,7 @@ def training_report(
     return report
 
 
-def class_validation_report(network: nn.Module, data: SiteData | None, settings: RunSettings) -> dict[str, Any]:
+def class_validation_report(network: nn.Module, data: SiteData | None, settings: RunSettings) -> OutboundValues:
     """Return what the scores of a classifier on the site's own validation cases follow from; leaves the site.
 
     Cases of a class with fewer patients than the minimum count are left out, so that no single case is scored. With
@@ -97,7 +98,7 @@ def class_validation_report(network: nn.Module, data: SiteData | None, settings:
     }
 
 
-def validation_report(network: nn.Module, data: SiteData | None, settings: RunSettings) -> dict[str, Any]:
+def validation_report(network: nn.Module, data: SiteData | None, settings: RunSettings) -> OutboundValues:
     """Return the mean scores on the site's own validation cases; leaves the site.
 
     The slices of a volume are one case. With fewer patients or volumes than the minimum count only the number of cases

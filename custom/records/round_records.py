@@ -6,8 +6,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from ...transforms.strict_files import JsonObject
 from ..evaluation.score_records import ClassificationRoundScores, SegmentationRoundScores
 from ..former_names import with_current_fields
+from ..refusals import RefusalReason
 from ..strict_model import StrictModel
 
 # Of the lines of the metrics file; a later one says something that this one does not.
@@ -23,7 +25,7 @@ class Record(StrictModel):
 
     earlier_names: ClassVar[frozenset[str]] = frozenset()
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> JsonObject:
         """Return plain values that JSON can hold; what was not given is not there."""
         return self.model_dump(mode="json", exclude_unset=True)
 
@@ -38,7 +40,7 @@ class OpenRecord(Record):
     __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
 
     @property
-    def extra(self) -> dict[str, Any]:
+    def extra(self) -> JsonObject:
         """What the method has added, by name."""
         return dict(self.__pydantic_extra__)
 
@@ -125,11 +127,17 @@ class SiteReport(OpenRecord):
 
 
 class Refusal(Record):
-    """A result that did not count."""
+    """A result that did not count.
+
+    Attributes:
+        round: of which it was.
+        site: whose it was.
+        reason: why; in files of earlier versions a text.
+    """
 
     round: int
     site: str
-    reason: str
+    reason: RefusalReason
 
 
 class Bounded(Record):
@@ -184,7 +192,7 @@ class RoundRecord(OpenRecord):
     evaluated_on: Literal["test", "sites"] | None
     num_cases: int | None = None
     sites: dict[str, SiteReport]
-    refused: dict[str, str]
+    refused: dict[str, RefusalReason]
     bounded: dict[str, Bounded] | None = None
     effective_sites: float | None = None
     weights: dict[str, float] | None = None

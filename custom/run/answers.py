@@ -5,6 +5,7 @@ from typing import Any
 
 from ..aggregation.reported_counts import ReportedCounts
 from ..outbound.registry import OutboundRegistry
+from ..refusals import RefusalCode, RefusalReason
 from .transport import Reply
 
 
@@ -28,7 +29,7 @@ class Answers:
         round_number: int,
         registry: OutboundRegistry,
         num_classes: int,
-        refuse: Callable[[str, str], None],
+        refuse: Callable[[str, RefusalReason], None],
     ) -> None:
         self._task = task
         self._round = round_number
@@ -54,9 +55,12 @@ class Answers:
                 answer["num_samples"] = min(claims.counted(site, answer["num_samples"], limit), limit)
         return dict(sorted(self.by_site.items()))
 
-    def _reason(self, reply: Reply) -> str | None:
+    def _reason(self, reply: Reply) -> RefusalReason | None:
         if reply.round_number != self._round:
-            return f"its answer to {self._task!r} is of round {reply.round_number}, expected {self._round}"
+            rounds = str(reply.round_number), self._round
+            return RefusalReason.of(
+                RefusalCode.ANSWER_OF_OTHER_ROUND, task=self._task, round=rounds[0], expected=rounds[1]
+            )
         if reply.site in self.by_site:
-            return f"it is a second answer to {self._task!r}"
+            return RefusalReason.of(RefusalCode.SECOND_ANSWER, task=self._task)
         return self._registry.refusal(self._task, reply.fields, self._num_classes)

@@ -1,12 +1,11 @@
 """A round that a site of a swarm averages: whose results came, and what the site keeps of it as the round's record."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..aggregation.weighting import LayerWeights, quantity_weights
 from ..evaluation.scoring import Scoring
 from ..records.round_records import ROUND_RECORDS, VERSION, RoundRecord, SiteReport
+from ..refusals import RefusalReason
 from .round_record import recorded_weights
 from .time_left import duration, time_left
 
@@ -26,7 +25,7 @@ class AveragedRound:
 
     number: int
     reports: dict[str, SiteReport] = field(default_factory=dict)
-    refused: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, RefusalReason] = field(default_factory=dict)
 
     @property
     def weights(self) -> LayerWeights:
@@ -41,13 +40,13 @@ class AveragedRound:
             task: the job's.
             seconds: that the round took.
         """
-        common: dict[str, Any] = {
+        common: dict[str, object] = {
             "version": VERSION,
             "round": self.number,
             "stage": SWARM_STAGE,
             **Scoring.of(task).unscored.model_dump(exclude_unset=True),
-            "sites": _sorted(self.reports),
-            "refused": _sorted(self.refused),
+            "sites": dict(sorted(self.reports.items())),
+            "refused": dict(sorted(self.refused.items())),
             **recorded_weights(self.weights),
             "seconds": round(seconds, 3),
         }
@@ -64,7 +63,3 @@ class AveragedRound:
         rounds_left = rounds - self.number
         left = f", about {duration(time_left([seconds], rounds_left))} left" if rounds_left else ""
         return f"Round {self.number}/{rounds}: averaged {sites}, {effective:.1f} effective sites{left}"
-
-
-def _sorted(by_site: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(sorted(by_site.items()))

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from ...transforms.errors import DataError, describe_validation_error
-from ...transforms.strict_files import parse_json, read_json
+from ...transforms.strict_files import JsonObject, parse_json, read_json
 from ..records.round_records import ROUND_RECORDS, VERSION, Record, RoundRecord
 from .summary_record import SUMMARIES, SUMMARY_VERSION, Summary
 
@@ -58,7 +58,7 @@ def round_records(history: Sequence[Any], source: str) -> list[RoundRecord]:
     return [round_record(values, f"{source}, round {number}") for number, values in enumerate(history, start=1)]
 
 
-def _versioned(values: Any, source: str, expected: str, latest: int) -> dict[str, Any]:
+def _versioned(values: Any, source: str, expected: str, latest: int) -> JsonObject:
     """The values with their version; those without one are of before there was one, which is 1."""
     if not isinstance(values, Mapping):
         raise DataError(f"{source}: found {type(values).__name__}, expected {expected}.")

@@ -22,15 +22,16 @@ from ..outbound.registry import OutboundRegistry
 from ..records.plain_values import check_restorable
 from ..records.record_lines import append_record, write_records
 from ..records.round_records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
+from ..refusals import RefusalReason
 from ..settings import RunSettings
 from ..task_names import TRAIN, VALIDATE, VALIDATE_CLASSES
 from .answers import Answers
 from .continuing import earlier_state, named_with_its_file, start_params
-from .round_record import failure_sentence, note_weights, progress_sentence, round_scalars
+from .round_record import note_weights, progress_sentence, round_scalars
 from .round_training import RoundTraining, TrainingRun, share_refusal
 from .run_progress import ProgressTracker, give_noted
 from .server_test import ServerTest
-from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunFailedError, RunState, kept_state_file
+from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunFailedError, RunState, TooFewResultsError, kept_state_file
 from .summary import summarize, write_summary
 from .transport import CONTINUED_JOB, CONTINUED_ROUND, Link, Messages, Params, Request, RunContext
 
@@ -59,14 +60,14 @@ class RoundLoop:
 
     def __init__(self, settings: RunSettings, method: ServerMethod, registry: OutboundRegistry, link: Link) -> None:
         self.settings = settings
-        self.refused: dict[str, str] = {}
+        self.refused: dict[str, RefusalReason] = {}
         self._method = method
         self._registry, self._link = registry, link
         self._scoring = Scoring.of(settings.task)
         self.progress = ProgressTracker(settings)
         self._num_samples: dict[str, int] = {}
         self._claims = {kind: ReportedCounts(link.warning) for kind in (_TRAINING, _VALIDATION)}
-        self._continued: dict[str, Any] = {}
+        self._continued: dict[str, str | int] = {}
         self._of_weights: dict[str, Any] = {}
         self._has_asked = False
 
@@ -101,10 +102,11 @@ class RoundLoop:
                 return
             self._finish(started)
             if failed_rounds >= self.settings.max_failed_rounds:
-                raise RunFailedError(failure_sentence(failed_rounds, self.settings.min_sites, self.refused))
+                raise TooFewResultsError(failed_rounds, self.settings.min_sites, self.refused)
         if failed_rounds:
-            text = f"No site's model counts in the last {failed_rounds} rounds; the model is of before them."
-            self._link.warning(text)
+            self._link.warning(
+                f"No site's model counts in the last {failed_rounds} rounds; the model is of before them."
+            )
         if not any(record.sites for record in self.state.history):
             raise RunFailedError("No round had a usable result: the model is the one that the run began with.")
         self._round = self._round_of(self.settings.rounds)
@@ -158,15 +160,15 @@ class RoundLoop:
             reviewed=lambda params=None: self._server_test.reviewed(params or self.state.params),
         )
 
-    def refuse(self, site: str, reason: str) -> None:
+    def refuse(self, site: str, reason: RefusalReason) -> None:
         """Take note of why a site's answer does not count; the first reason stays."""
         self.refused.setdefault(site, reason)
         self.progress.refuse(site, reason)
         self._link.warning(f"Refused {site}: {reason}.")
 
     @property
-    def _message(self) -> dict[str, Any]:
-        return self._continued | self._method.message(self._round)
+    def _message(self) -> dict[str, object]:
+        return {**self._continued, **self._method.message(self._round)}
 
     def _ask(
         self,
@@ -249,7 +251,7 @@ class RoundLoop:
     def _record(self, started: float) -> RoundRecord:
         """Score the model, and put together what is known of the round."""
         this_round, touched = self._round, self._round.bounds.touched
-        common: dict[str, Any] = {
+        common: dict[str, object] = {
             "version": VERSION,
             "round": this_round.number,
             "stage": self._method.stage(this_round),

@@ -1,6 +1,6 @@
 """What is said and drawn of a finished round, and how many sites its weights are of in effect."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..aggregation.weighting import FEW_EFFECTIVE_SITES, LayerWeights
@@ -24,13 +24,18 @@ def recorded_weights(weights: LayerWeights) -> dict[str, Any]:
     return record if dominant is None else record | {"dominant": dominant}
 
 
-def dominance_sentence(weights: LayerWeights) -> str:
-    """Say which site nearly decides alone."""
-    site, weight = weights.strongest
-    return (
-        f"{site} nearly decides alone: it has {weight:.2f} of the weight in a layer block, "
-        f"{weights.fewest_effective_sites:.2f} effective sites of {len(weights.sites)}."
-    )
+def warn_of_dominance(weights: LayerWeights, warn: Callable[[str], None]) -> None:
+    """Warn if one site nearly decides alone.
+
+    Args:
+        weights: of a round.
+        warn: writes a line to the log.
+    """
+    if (dominant := dominant_site(weights)) is not None:
+        warn(
+            f"{dominant.site} nearly decides alone: it has {dominant.weight:.2f} of the weight in a layer block, "
+            f"{weights.fewest_effective_sites:.2f} effective sites of {len(weights.sites)}."
+        )
 
 
 def note_weights(weights: LayerWeights, history: Sequence[RoundRecord], warn: Callable[[str], None]) -> dict[str, Any]:
@@ -41,10 +46,9 @@ def note_weights(weights: LayerWeights, history: Sequence[RoundRecord], warn: Ca
         history: records of the rounds before it; the warning comes once for all rounds in a row.
         warn: writes a sentence to the log.
     """
-    noted = recorded_weights(weights)
-    if "dominant" in noted and not (history and history[-1].dominant is not None):
-        warn(dominance_sentence(weights))
-    return noted
+    if not (history and history[-1].dominant is not None):
+        warn_of_dominance(weights, warn)
+    return recorded_weights(weights)
 
 
 def round_scalars(record: RoundRecord, names: Sequence[str], site_names: Sequence[str]) -> dict[str, float]:
@@ -59,12 +63,6 @@ def round_scalars(record: RoundRecord, names: Sequence[str], site_names: Sequenc
     for name in site_names:
         result |= {f"{name}/{site}": report.named(name) for site, report in record.sites.items()}
     return {tag: float(value) for tag, value in result.items() if value is not None}
-
-
-def failure_sentence(failed_rounds: int, min_sites: int, refused: Mapping[str, str]) -> str:
-    """Say that too many rounds had no usable result, and why sites were refused in the last."""
-    refusals = "; ".join(f"{site}: {reason}" for site, reason in sorted(refused.items())) or "none"
-    return f"Fewer than {min_sites} usable results in {failed_rounds} rounds in a row. Refused in the last: {refusals}."
 
 
 def progress_sentence(history: Sequence[RoundRecord], rounds: int, scoring: Scoring) -> str:

@@ -20,6 +20,7 @@ from ..networks.layout import NetworkLayout
 from ..outbound.registry import OutboundRegistry
 from ..records.plain_values import finite
 from ..records.round_records import SiteReport
+from ..refusals import RefusalCode, RefusalReason
 from ..settings import RunSettings
 from ..task_names import TRAIN
 from .transport import Reply
@@ -68,7 +69,7 @@ class TrainingRun:
     registry: OutboundRegistry
     claims: ReportedCounts
     waiting_folder: Path
-    refuse: Callable[[str, str], None]
+    refuse: Callable[[str, RefusalReason], None]
 
 
 class RoundTraining:
@@ -193,7 +194,7 @@ def _checked(weights: LayerWeights | None, method: str) -> LayerWeights | None:
     return weights
 
 
-def share_refusal(weights: LayerWeights, largest_share: float) -> tuple[str, str] | None:
+def share_refusal(weights: LayerWeights, largest_share: float) -> tuple[str, RefusalReason] | None:
     """Return the site that has more of a layer block than it may, and why the round does not count; None if none has.
 
     Args:
@@ -203,10 +204,7 @@ def share_refusal(weights: LayerWeights, largest_share: float) -> tuple[str, str
     site, weight = weights.strongest
     if weight <= largest_share + _SLACK:
         return None
-    return site, (
-        f"it would be {weight:.2f} of a layer block, where limits.json (largest_share) of who averages allows at most "
-        f"{largest_share:g}: the round does not count"
-    )
+    return site, RefusalReason.of(RefusalCode.WEIGHT_TOO_LARGE, weight=float(weight), largest=largest_share)
 
 
 def site_report(fields: Mapping[str, Any], registry: OutboundRegistry, num_samples: int) -> SiteReport:

@@ -11,6 +11,7 @@ from pydantic import Field
 from ...transforms.natural_order import natural_order
 from ..evaluation.scoring import Scoring
 from ..records.round_records import Record, RoundRecord
+from ..refusals import RefusalReason
 from ..settings import RunSettings
 from .time_left import latest_round_seconds, time_left
 from .transport import Link, Reply, Request
@@ -66,7 +67,7 @@ class RunProgress(Record):
     """How far a run is. It holds what the run's summary will hold, and nothing of a site's files.
 
     Attributes:
-        version: of the record's form.
+        version: of the record's form; in version 1 reasons are texts.
         fedannot: version at the server.
         method: how is learnt.
         phase: what the server does.
@@ -88,7 +89,7 @@ class RunProgress(Record):
         written: when this was put together, in seconds since 1970 by the server's clock.
     """
 
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 2
     fedannot: str
     method: str
     phase: Phase = Phase.STARTING
@@ -103,7 +104,7 @@ class RunProgress(Record):
     grace_period: float | None
     task_timeout: float
     request: OpenRequest | None = None
-    refused: dict[str, str] = Field(default_factory=dict)
+    refused: dict[str, RefusalReason] = Field(default_factory=dict)
     absent: tuple[str, ...] = ()
     round_seconds: float | None = None
     seconds_left: float | None = None
@@ -175,7 +176,7 @@ class ProgressTracker:
                 answered = request.model_copy(update={"answered": (*request.answered, site)})
                 self._progress = self._progress.model_copy(update={"request": answered})
 
-    def refuse(self, site: str, reason: str) -> None:
+    def refuse(self, site: str, reason: RefusalReason) -> None:
         """Note that a site's answer does not count in this round; the first reason stays."""
         with self._lock:
             refused = {site: reason} | self._progress.refused
@@ -218,7 +219,7 @@ def give_noted(
     link: Link,
     request: Request,
     receive: Callable[[Reply], bool],
-    refuse: Callable[[str, str], None],
+    refuse: Callable[[str, RefusalReason], None],
     progress: ProgressTracker,
 ) -> None:
     """Send a request by a link, and note in the progress who is asked and whose answers can be used.

@@ -22,6 +22,7 @@ from ..outbound.reports import (
     validated_cases,
     validation_report,
 )
+from ..outbound.values import OutboundValues
 from ..task_names import TRAIN, VALIDATE, VALIDATE_CLASSES
 
 # Takes fields of an answer before the network is used.
@@ -92,7 +93,7 @@ def do_task(
     raise UnknownTaskError(f"Task {task!r} is not known to the method {declared.name!r} for {declared.task}.")
 
 
-def fields_without_model(declared: Method, method: SiteMethod, task: str, site: SiteView) -> dict[str, Any] | None:
+def fields_without_model(declared: Method, method: SiteMethod, task: str, site: SiteView) -> OutboundValues | None:
     """Return the fields of an answer that follow neither from the received model nor from what it is used for.
 
     They are what a site whose updates are private sends of a training or validation beside its update, so that nothing

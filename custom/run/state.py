@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import torch
 
 from ...transforms.errors import DataError
+from ...transforms.strict_files import JsonObject
 from ..data.tensor_files import write_tensors
 from ..former_names import with_current_keys
 from ..records.round_records import RoundRecord
+from ..refusals import RefusalReason
+from ..settings import SettingValues
 from .reading import round_records
 
 STATE_FILE = "fedannot_state.pt"
@@ -33,7 +36,7 @@ _WITHOUT_EFFECT_ON_BITS = {
 }
 
 # What settings were before there were any: a state that does not name them is of such a run.
-_LATER_SETTINGS: dict[str, Any] = {
+_LATER_SETTINGS: JsonObject = {
     "start_model": "",
     "training": {"optimizer": "adam", "momentum": 0.9, "weight_decay": 0.0},
     "influence": {"min_share": 0.0, "max_share": 1.0, "max_update_ratio": None, "max_quality_ratio": None},
@@ -57,8 +60,41 @@ class RunFailedError(RuntimeError):
     """The run cannot go on; the text says why."""
 
 
+class TooFewResultsError(RunFailedError):
+    """Too many rounds in a row had too few usable results.
+
+    Args:
+        failed_rounds: how many.
+        min_sites: usable results that a round needs.
+        refused: why sites were refused in the last round, by name.
+    """
+
+    def __init__(self, failed_rounds: int, min_sites: int, refused: Mapping[str, RefusalReason]) -> None:
+        refusals = "; ".join(f"{site}: {reason}" for site, reason in sorted(refused.items())) or "none"
+        super().__init__(
+            f"Fewer than {min_sites} usable results in {failed_rounds} rounds in a row. Refused in the last: "
+            f"{refusals}."
+        )
+
+
 class ResumeError(ValueError):
     """A run cannot be continued from the given state."""
+
+
+class LoopState(TypedDict, total=False):
+    """What the rounds are continued with beside the model; empty before the first round is finished.
+
+    Attributes:
+        num_samples: of every site that has trained, as far as its reports count.
+        first_claims: by whose samples they are of, the number that each site reported first.
+        job: the job that the state is of.
+        method: what the method remembers, see :meth:`fedannot.custom.interface.method.ServerMethod.state`.
+    """
+
+    num_samples: dict[str, int]
+    first_claims: dict[str, dict[str, int]]
+    job: str
+    method: Mapping[str, object]
 
 
 @dataclass
@@ -70,15 +106,15 @@ class RunState:
         settings: the job's settings.
         round_number: the last finished round, 0 before the first.
         params: the global model after that round.
-        method_state: what the method remembers beside the model (numbers of samples, estimates, groups).
+        method_state: what loop and method remember beside the model (numbers of samples, estimates, groups).
         history: one record per round, as in the metrics file; the state file holds them as plain values.
     """
 
     method: str
-    settings: dict[str, Any]
+    settings: SettingValues
     round_number: int
     params: dict[str, torch.Tensor]
-    method_state: dict[str, Any] = field(default_factory=dict)
+    method_state: LoopState = field(default_factory=LoopState)
     history: list[RoundRecord] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
@@ -164,7 +200,7 @@ def _differences(key: str, now: Any, before: Any) -> list[str]:
     return [f"{key}={now!r} instead of {before!r}"]
 
 
-def _with_later_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _with_later_settings(settings: Mapping[str, Any]) -> JsonObject:
     """Add what had no setting when a state was made, also in a block that had others; leave out what has none now."""
     later = dict(_LATER_SETTINGS)
     if settings.get("task") == "classification":

@@ -38,7 +38,7 @@ def summarize(
     Raises:
         ValueError: if the method adds what the summary has, or what is no plain value.
     """
-    history, task = state.history, state.settings["task"]
+    history, task = state.history, str(state.settings["task"])
     commit = source_commit()
     sites: dict[str, SiteReport] = {}
     for record in history:
@@ -78,7 +78,7 @@ def summarize(
     )
 
 
-def _rounds(history: Sequence[RoundRecord], task: str) -> list[dict[str, Any]]:
+def _rounds(history: Sequence[RoundRecord], task: str) -> list[dict[str, object]]:
     names = set(ROUND_SUMMARIES[task].model_fields)
     for name in _OPTIONAL:
         if all(record.named(name) is None for record in history):

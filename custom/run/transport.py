@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
+from ..refusals import RefusalReason
+
 Params = Mapping[str, torch.Tensor]
 # By the sites' names, what goes along to one of them alone.
 Messages = Mapping[str, Mapping[str, Any]]
@@ -33,7 +35,7 @@ class Reply:
     round_number: int | None
     fields: Mapping[str, Any]
     params: Params | None = None
-    problem: str | None = None
+    problem: RefusalReason | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Request:
     sites: Collection[str] | None = None
     own_messages: Messages = field(default_factory=dict)
 
-    def messages(self, targets: Sequence[str]) -> list[tuple[Sequence[str], dict[str, Any]]]:
+    def messages(self, targets: Sequence[str]) -> list[tuple[Sequence[str], dict[str, object]]]:
         """Return what is sent to whom: one message for all targets, or each its own."""
         if not self.own_messages:
             return [(targets, dict(self.message))]
@@ -98,7 +100,9 @@ class Link(Protocol):
     def sites(self) -> list[str]:
         """Return the names of the sites that are there."""
 
-    def give(self, request: Request, receive: Callable[[Reply], bool], refuse: Callable[[str, str], None]) -> None:
+    def give(
+        self, request: Request, receive: Callable[[Reply], bool], refuse: Callable[[str, RefusalReason], None]
+    ) -> None:
         """Send a request, and return when each site has answered, failed or run out of time.
 
         Args:

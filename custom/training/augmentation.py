@@ -72,7 +72,7 @@ def _with_places(batch: Batch) -> torch.Tensor:
     return torch.cat([batch.labels.float(), (batch.places - BEYOND_BORDER).float()], dim=1)
 
 
-def _stacked(samples: Sequence[dict[str, Any]], key: str) -> torch.Tensor:
+def _stacked(samples: Sequence[Mapping[str, torch.Tensor]], key: str) -> torch.Tensor:
     """The batch of what is at a key, without MONAI's record of the changes."""
     return torch.stack([torch.as_tensor(sample[key]).as_subclass(torch.Tensor) for sample in samples])
 

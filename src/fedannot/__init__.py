@@ -28,21 +28,6 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_OF_APPS = (
-    "Arm",
-    "check",
-    "compare",
-    "copy_job",
-    "export_bundle",
-    "import_folders",
-    "installed_jobs",
-    "plan",
-    "read_audit",
-    "read_compared",
-    "read_run",
-    "simulate",
-)
-
 __all__ = [
     "Arm",
     "__version__",
@@ -59,6 +44,7 @@ __all__ = [
     "read_run",
     "simulate",
 ]
+_OF_APPS = frozenset(__all__) - {"__version__", "audit"}
 
 
 def __getattr__(name: str) -> Any:

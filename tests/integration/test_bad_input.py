@@ -49,7 +49,7 @@ def test_an_empty_site_is_refused_by_name_and_the_others_go_on(
     summary = simulate(small_job("fedavg", rounds=1), tmp_path / "out", data=federation)
     assert set(summary["sites"]) == {"site-1", "site-3"}
     assert [refusal["site"] for refusal in summary["refusals"]] == ["site-2"]
-    assert "data cannot be used" in summary["refusals"][0]["reason"]
+    assert summary["refusals"][0]["reason"] == {"code": "no_usable_data"}
     assert any(str(datalist) in message and "expected at least one" in message for message in caplog.messages)
 
 
@@ -197,10 +197,9 @@ def test_under_nvflare_data_for_another_task_are_one_sentence_at_the_site_and_a_
     write_phantom_federation(tmp_path / "data", drawing, num_sites=2, images_per_site=1, test_images=1)
     shutil.rmtree(tmp_path / "data" / "test")
     ended = under_nvflare(JOBS / name, tmp_path / "data")
-    reason = "its data are of another kind than the job trains on; see the site's log"
     assert ended == (
         "server: Fewer than 1 usable results in 3 rounds in a row. Refused in the last: "
-        f"site-1: {reason}; site-2: {reason}."
+        "site-1: data do not fit; site-2: data do not fit."
     )
     assert f"Site site-1: {tmp_path / 'data' / 'site-1'} holds {said}" in caplog.text
     assert "Traceback" not in caplog.text

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from plain_records import simulate
+from plain_records import in_words, simulate
 
 from fedannot.apps.runs import in_process
 from fedannot.apps.runs.in_process import InProcessCommunicator, RunError
-from fedannot.custom.flare.messages import TASK_NOT_KNOWN
 
 FAULTS = {
     "nan": "not finite",
@@ -30,7 +29,7 @@ def test_a_spoiled_result_is_refused_by_name(fault: str, faulty_job: Callable[..
     summary = simulate(faulty_job({"site-2": fault}, rounds=1), tmp_path / "out")
     (refusal,) = summary["refusals"]
     assert refusal["site"] == "site-2"
-    assert FAULTS[fault] in refusal["reason"]
+    assert FAULTS[fault] in in_words(refusal["reason"])
     assert set(summary["sites"]) == {"site-1", "site-3", "site-4"}
     assert summary["rounds_finished"] == 1
     assert "patient_0815" not in json.dumps(summary), "what a site's error says stays at the site"
@@ -72,7 +71,7 @@ def test_a_duplicate_is_refused(
     monkeypatch.setattr(in_process.InProcessCommunicator, "broadcast", deliver_twice)
     twice = simulate(job, tmp_path / "twice", data=tmp_path / "once" / "data")
     assert {refusal["site"] for refusal in twice["refusals"]} == {"site-1", "site-2", "site-3", "site-4"}
-    assert all("second result" in refusal["reason"] for refusal in twice["refusals"])
+    assert all(refusal["reason"]["code"] == "second_result" for refusal in twice["refusals"])
     assert_same_model(tmp_path / "once", tmp_path / "twice")
 
 
@@ -102,7 +101,8 @@ def test_an_incomplete_estimate_is_refused_by_name(faulty_job: Callable[..., Pat
     """The site still trains, and counts by its quantity."""
     job = faulty_job({"site-3": "incomplete estimate"}, name="fedaaai", rounds=2, group_test_level=1.0)
     summary = simulate(job, tmp_path / "out")
-    assert summary["refusals"] == [{"round": 2, "site": "site-3", "reason": "its result lacks 'inner_difficulty'"}]
+    reason = {"code": "field_missing", "values": {"field": "inner_difficulty"}}
+    assert summary["refusals"] == [{"round": 2, "site": "site-3", "reason": reason}]
     assert set(summary["estimate"]["sites"]) == {"site-1", "site-2", "site-4"}
     assert set(summary["sites"]) == {"site-1", "site-2", "site-3", "site-4"}
     if weights := summary["weights"]:
@@ -175,8 +175,8 @@ def test_a_task_that_the_jobs_method_does_not_have_is_refused_and_the_job_goes_o
     )
     summary = simulate(job, tmp_path / "out")
     sites = {f"site-{number + 1}" for number in range(num_sites)}
-    assert {refusal["site"]: refusal["reason"] for refusal in summary["refusals"]} == dict.fromkeys(
-        sites, TASK_NOT_KNOWN
+    assert {refusal["site"]: refusal["reason"]["code"] for refusal in summary["refusals"]} == dict.fromkeys(
+        sites, "task_not_known"
     )
     assert (summary["rounds_finished"], set(summary["sites"])) == (1, sites)
     log = (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
@@ -195,7 +195,7 @@ def test_a_killed_task_process_costs_one_result(small_job: Callable[..., Path], 
     summary = simulate(job, tmp_path / "out")
     (refusal,) = summary["refusals"]
     assert (refusal["round"], refusal["site"]) == (1, "site-2")
-    assert "the process of its task died" in refusal["reason"]
+    assert refusal["reason"]["code"] == "process_died"
     assert set(summary["sites"]) == {"site-1", "site-2"}
     assert "its process died (signal 9)" in (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
 

@@ -36,7 +36,7 @@ from hospitals import (
     started_hospitals,
 )
 from PIL import Image
-from plain_records import simulate
+from plain_records import in_words, simulate
 from real_processes import wait_for
 
 from fedannot.apps.deployment.deployable_job import read_configuration
@@ -203,7 +203,7 @@ def test_results_that_cannot_be_used_are_refused_by_name(
     assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
     summary, _ = hospitals.result(job_id)
     assert set(summary["sites"]) == {"site-3"}
-    result = {(entry["round"], entry["site"]): entry["reason"] for entry in summary["refusals"]}
+    result = {(entry["round"], entry["site"]): in_words(entry["reason"]) for entry in summary["refusals"]}
     assert set(result) == {(number, site) for number in (1, 2) for site in faults}
     assert all(faults[site][1] in reason for (_, site), reason in result.items())
 
@@ -231,7 +231,7 @@ def test_a_task_process_that_fails_costs_its_rounds_alone(hospitals: Hospitals, 
     assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
     summary, _ = hospitals.result(job_id)
     assert summary["rounds_finished"] == 12
-    refused = {entry["round"]: entry["reason"] for entry in summary["refusals"]}
+    refused = {entry["round"]: in_words(entry["reason"]) for entry in summary["refusals"]}
     assert {entry["site"] for entry in summary["refusals"]} == {"site-2"}
     expected = "the process of its task died" if fault == "killed" else "after enough others had answered"
     assert any(expected in reason for reason in refused.values())
@@ -375,7 +375,7 @@ def test_unreadable_images_are_left_out_and_a_site_without_any_is_refused(hospit
     summary, _ = hospitals.result(job_id)
     assert summary["sites"]["site-2"]["num_excluded"] == 1
     assert {entry["site"] for entry in summary["refusals"]} == {"site-3"}
-    assert all("its data cannot be used" in entry["reason"] for entry in summary["refusals"])
+    assert all(entry["reason"]["code"] == "no_usable_data" for entry in summary["refusals"])
     assert images[0].name in hospitals.log("site-2", job_id)
     assert images[0].name not in json.dumps(summary)
     Image.open(images[0]).verify()

@@ -59,7 +59,7 @@ WEAKENED = {
     "allow-list": with_all_classes,
     "logs": with_streaming,
     "check at start": without_the_check,
-    "approved jobs: any job runs here": as_nvflare_had_it,
+    "approved jobs: any job runs": as_nvflare_had_it,
 }
 
 

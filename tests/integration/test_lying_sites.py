@@ -39,7 +39,10 @@ def test_a_site_that_answers_first_and_claims_everything_expels_nobody(
     """It is refused; the model is that of the others."""
     lying = simulate(faulty_job({"site-1": "claims everything"}, rounds=2), tmp_path / "lying")
     assert {refusal["site"] for refusal in lying["refusals"]} == {"site-1"}
-    assert lying["refusals"][0]["reason"] == "its number of samples is 16777216, expected 1 to 4194304"
+    assert lying["refusals"][0]["reason"] == {
+        "code": "samples_out_of_range",
+        "values": {"samples": "16777216", "largest": 4194304},
+    }
     assert set(lying["sites"]) == {"site-2", "site-3", "site-4"}
     without_first_site(tmp_path / "lying" / "data")
     simulate(small_job("fedavg", rounds=2), tmp_path / "without", data=tmp_path / "lying" / "data")

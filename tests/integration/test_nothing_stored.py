@@ -19,7 +19,7 @@ from test_what_leaves import JOB_SETTINGS
 
 from fedannot.apps.deployment.deployable_job import deployable_job
 from fedannot.apps.runs.job import Job, is_swarm
-from fedannot.custom.flare.public_errors import NO_TEST_SET
+from fedannot.custom.flare.public_errors import PublicError
 from fedannot.custom.methods.lookup import method_of
 
 pytestmark = pytest.mark.processes
@@ -126,7 +126,7 @@ def test_of_a_test_set_that_cannot_be_used_the_researcher_learns_that_alone(sear
             file.write_bytes(content)
     result = searched.download(job_id)
     assert searched.leaks(result.parent) == []
-    assert NO_TEST_SET in (result / "log.txt").read_text(encoding="utf-8")
+    assert PublicError.NO_TEST_SET in (result / "log.txt").read_text(encoding="utf-8")
     log = searched.hospitals.private(SERVER, job_id) / "fedannot_server.log"
     assert all(file.name in log.read_text(encoding="utf-8") for file in contents)
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 
+from fedannot.custom.refusals import RefusalReason
 from fedannot.custom.run.transport import Reply, Request
 
-# What a site does with a request: it answers, once or oftener, or fails with a reason.
-Site = Callable[[Request], Reply | Iterable[Reply] | str]
+# What a site does with a request: it answers, once or oftener, or fails with a reason, which may be a text.
+Site = Callable[[Request], Reply | Iterable[Reply] | RefusalReason | str]
 
 
 class MemoryLink:
@@ -37,15 +38,17 @@ class MemoryLink:
     def sites(self) -> list[str]:
         return list(self.there)
 
-    def give(self, request: Request, receive: Callable[[Reply], bool], refuse: Callable[[str, str], None]) -> None:
+    def give(
+        self, request: Request, receive: Callable[[Reply], bool], refuse: Callable[[str, RefusalReason], None]
+    ) -> None:
         self.requests.append(request)
         for name, site in list(self.there.items()):
             if request.sites is not None and name not in request.sites:
                 continue
             ((_, message),) = request.messages([name])
             answer = site(replace(request, message=message, own_messages={}))
-            if isinstance(answer, str):
-                refuse(name, answer)
+            if isinstance(answer, RefusalReason | str):
+                refuse(name, RefusalReason.model_validate(answer))
             else:
                 for reply in [answer] if isinstance(answer, Reply) else answer:
                     self.usable.append((reply.site, receive(reply)))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from PIL import Image
@@ -115,10 +115,7 @@ def map_mask(values: Labels, labels: Mapping[int, int], file: Path) -> Classes:
     result = distinct_values(values)
     unknown = [int(value) for value in result if int(value) not in labels]
     if unknown:
-        raise DataError(
-            f"{file}: found the label values {show_values(result)}, expected only {show_values(sorted(labels))}. "
-            f"{_advice(file, unknown, labels)}"
-        )
+        _refuse_unmapped(file, show_values(result), unknown, labels)
     if not _fits_table(result):
         classes = np.zeros(values.shape, dtype=np.uint8)
         for value in result:
@@ -205,13 +202,15 @@ def show_values(values: Any) -> str:
 def _check_header(file: Path, picture: Image.Image) -> None:
     """Check what a picture claims to hold before any pixel is read."""
     pixels, held = picture.width * picture.height, file.stat().st_size
-    claim = f"{file}: its header claims {picture.height} × {picture.width} pixels (rows × columns)"
     if pixels > _MAX_PIXELS_PER_BYTE * held:
-        raise DataError(f"{claim} in {held} bytes; expected a complete file. Copy or export it again.")
+        raise DataError(
+            f"{file}: its header claims {picture.height} × {picture.width} pixels (rows × columns) in {held} bytes; "
+            "expected a complete file. Copy or export it again."
+        )
     if pixels > MAX_PIXELS:
         raise DataError(
-            f"{claim}; expected at most {MAX_PIXELS} in all, 8192 × 8192. Make the image and its mask smaller, or cut "
-            "them into parts."
+            f"{file}: its header claims {picture.height} × {picture.width} pixels (rows × columns); expected at most "
+            f"{MAX_PIXELS} in all, 8192 × 8192. Make the image and its mask smaller, or cut them into parts."
         )
     # A second picture in a JPEG is a preview or a depth map.
     pictures = getattr(picture, "n_frames", 1) if picture.format != "MPO" else 1
@@ -219,18 +218,26 @@ def _check_header(file: Path, picture: Image.Image) -> None:
         raise DataError(f"{file}: found {pictures} pictures in the file; expected one. Save each by itself.")
 
 
-def _advice(file: Path, unknown: list[int], labels: Mapping[int, int]) -> str:
+def _refuse_unmapped(file: Path, values: str, unknown: list[int], labels: Mapping[int, int]) -> NoReturn:
     if unknown == [255] and 1 in labels:
-        return "If 255 marks the lesion, write in data.yaml: labels: {0: 0, 255: 1}."
+        raise _unmapped(file, values, labels, "If 255 marks the lesion, write in data.yaml: labels: {0: 0, 255: 1}.")
     if unknown == [1] and 255 in labels:
-        return "If 1 marks the lesion, write in data.yaml: labels: {0: 0, 1: 1}."
+        raise _unmapped(file, values, labels, "If 1 marks the lesion, write in data.yaml: labels: {0: 0, 1: 1}.")
     if file.suffix.lower() in (".jpg", ".jpeg"):
-        return (
+        raise _unmapped(
+            file,
+            values,
+            labels,
             "JPEG compression changes the values of a mask: save masks as PNG, or write ranges into data.yaml, for "
-            "example labels: {0-127: 0, 128-255: 1}."
+            "example labels: {0-127: 0, 128-255: 1}.",
         )
     entries = ", ".join(f"{value}: CLASS" for value in unknown[:_SHOWN_VALUES])
-    return f"Add to 'labels' in data.yaml: {entries}; or correct the mask."
+    raise _unmapped(file, values, labels, f"Add to 'labels' in data.yaml: {entries}; or correct the mask.")
+
+
+def _unmapped(file: Path, values: str, labels: Mapping[int, int], remedy: str) -> DataError:
+    expected = show_values(sorted(labels))
+    return DataError(f"{file}: found the label values {values}, expected only {expected}. {remedy}")
 
 
 def _open(file: Path, convert: Any) -> Array:

@@ -99,17 +99,14 @@ def write_label_volume(file: Path, labels: Array, affine: Floats) -> None:
     nibabel.save(Nifti1Image(labels.astype(kind), affine), file)
 
 
-COPY_THE_AFFINE = "If the voxels do belong together, copy the image's affine into the mask's header."
-
-
-def check_same_geometry(file: Path, found: Volume, image: Volume, *, remedy: str = COPY_THE_AFFINE) -> None:
+def check_same_geometry(file: Path, found: Volume, image: Volume, *, remedy: str = "") -> None:
     """Check that a mask has the voxels of its image.
 
     Args:
         file: the mask's file, to name in an error.
         found: the mask.
         image: its image.
-        remedy: what to do if it has as many voxels elsewhere.
+        remedy: what to do if it has as many voxels elsewhere; empty for a copy of the affine.
 
     Raises:
         DataError: if the numbers of voxels differ, or a corner of the mask lies more than half a voxel off.
@@ -124,7 +121,7 @@ def check_same_geometry(file: Path, found: Volume, image: Volume, *, remedy: str
         raise DataError(
             f"{file}: found a mask that lies up to {offset:.1f} mm off its image (voxels of "
             f"{_millimetres(found.spacing)}, the image's {_millimetres(image.spacing)}); expected the same affine. "
-            f"{remedy}"
+            + (remedy or "If the voxels do belong together, copy the image's affine into the mask's header.")
         )
 
 

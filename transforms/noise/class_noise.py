@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ..array_types import Floats
 
 _KINDS: dict[str, Literal["symmetric", "pairflip", "clinical"]] = {"S": "symmetric", "P": "pairflip", "C": "clinical"}
-_EXPECTED_FORM = "0, or S, P or C (symmetric, pairflip, clinical) with a rate from 0 to 100 %, for example S40"
 
 # For every class the classes that it is mistaken for.
 Confusions = Sequence[Sequence[int]]
@@ -51,7 +50,10 @@ class ClassNoise:
         """
         result = re.fullmatch(r"([SPC]?)(\d+(?:\.\d+)?)%?", text.strip())
         if result is None or (not result[1] and float(result[2]) != 0) or float(result[2]) > 100:
-            raise ValueError(f"Found the label noise {text!r}; expected {_EXPECTED_FORM}.")
+            raise ValueError(
+                f"Found the label noise {text!r}; expected 0, or S, P or C (symmetric, pairflip, clinical) with a rate "
+                "from 0 to 100 %, for example S40."
+            )
         return cls(_KINDS[result[1] or "S"], float(result[2]) / 100)
 
     @classmethod

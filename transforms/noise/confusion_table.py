@@ -8,7 +8,6 @@ from ..strict_files import read_yaml
 
 _FOLDER = Path(__file__).parent / "confusion_tables"
 _ANY = "any"
-_EXPECTED = "the name of each class with a list of the classes that it is mistaken for, or 'any'"
 
 
 def known_tables() -> tuple[str, ...]:
@@ -31,7 +30,7 @@ def read_confusions(table: str | Path, classes: Sequence[str]) -> tuple[tuple[in
     file = _FOLDER / f"{table}.yaml" if str(table) in known_tables() else Path(table)
     candidates = _read(file)
     if absent := [name for name in classes if name.casefold() not in candidates]:
-        raise DataError(f"{file}: found no entry for the classes {absent}; expected {_EXPECTED}.")
+        raise _refused(file, f"found no entry for the classes {absent}")
     index_of = {name.casefold(): index for index, name in enumerate(classes)}
 
     def others(name: str) -> tuple[int, ...]:
@@ -47,19 +46,24 @@ def _read(file: Path) -> dict[str, list[str] | None]:
     if not file.is_file():
         known = ", ".join(known_tables())
         raise DataError(f"{file}: found no such confusion table; expected a YAML file or one of: {known}.")
-    values = read_yaml(file, _EXPECTED)
+    values = read_yaml(file, "a table of confused classes")
     if not isinstance(values, dict):
-        raise DataError(f"{file}: found {type(values).__name__}; expected {_EXPECTED}.")
+        raise _refused(file, f"found {type(values).__name__}")
     table: dict[str, list[str] | None] = {}
     for name, others in values.items():
         if others != _ANY and not isinstance(others, list):
-            raise DataError(f"{file}: the class {name!r} has {shown(others)}; expected {_EXPECTED}.")
+            raise _refused(file, f"the class {name!r} has {shown(others)}")
         table[str(name).casefold()] = None if others == _ANY else [str(other).casefold() for other in others]
     unknown = {other for others in table.values() for other in others or ()} - set(table)
     if unknown:
-        raise DataError(
-            f"{file}: classes are mistaken for {sorted(unknown)}, which have no entry; expected {_EXPECTED}."
-        )
+        raise _refused(file, f"classes are mistaken for {sorted(unknown)}, which have no entry")
     if wrong := [name for name, others in table.items() if others and name in others]:
         raise DataError(f"{file}: the classes {wrong} are mistaken for themselves; expected other classes.")
     return table
+
+
+def _refused(file: Path, found: str) -> DataError:
+    return DataError(
+        f"{file}: {found}; expected the name of each class with a list of the classes that it is mistaken for, or "
+        f"{_ANY!r}."
+    )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypedDict
 
 import numpy as np
 from scipy import ndimage
@@ -13,6 +13,18 @@ from ..array_types import Array, Booleans, Floats, Labels
 from ..contours import PlaneObject, move, trace
 from .displacement import DEGREE, DisplacementCurve
 from .nested_contours import MaskContours, Structure, in_own_box, pixels_of
+
+
+class PlainContourEvolution(TypedDict):
+    """:class:`ContourEvolutionParams` as plain values, under the same names."""
+
+    mask_shape: list[int]
+    max_displacement: float
+    label: list[int]
+    slice_index: list[int]
+    start: list[float]
+    periodic: list[bool]
+    coefficients: list[list[float]]
 
 
 @dataclass(frozen=True)
@@ -48,12 +60,16 @@ class ContourEvolutionParams:
         ).evaluate(length)
         return np.clip(curve, -self.max_displacement, self.max_displacement)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> PlainContourEvolution:
         """Return plain lists and numbers, for JSON; no digit is lost."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
-            name: value.tolist() if isinstance(value, np.ndarray) else list(value) if name == "mask_shape" else value
-            for name, value in values.items()
+            "mask_shape": list(self.mask_shape),
+            "max_displacement": self.max_displacement,
+            "label": self.label.tolist(),
+            "slice_index": self.slice_index.tolist(),
+            "start": self.start.tolist(),
+            "periodic": self.periodic.tolist(),
+            "coefficients": self.coefficients.tolist(),
         }
 
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,10 +38,15 @@ class SiteProtocolParams:
     centre: Labels
     side: Labels
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, list[int] | list[list[int]]]:
         """Return plain lists, for JSON."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: list(value) if name == "mask_shape" else value.tolist() for name, value in values.items()}
+        return {
+            "mask_shape": list(self.mask_shape),
+            "label": self.label.tolist(),
+            "slice_index": self.slice_index.tolist(),
+            "centre": self.centre.tolist(),
+            "side": self.side.tolist(),
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SiteProtocolParams:

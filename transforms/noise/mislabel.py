@@ -25,7 +25,7 @@ class MislabelParams:
     given: Labels
     assigned: Labels
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, list[int]]:
         """Return plain lists, for JSON."""
         return {"given": self.given.tolist(), "assigned": self.assigned.tolist()}
 

@@ -30,7 +30,7 @@ class MissingLesionsParams:
     label: Labels
     kept: Booleans
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, list[int] | list[bool]]:
         """Return plain lists, for JSON."""
         return {"mask_shape": list(self.mask_shape), "label": self.label.tolist(), "kept": self.kept.tolist()}
 

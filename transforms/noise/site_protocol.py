@@ -9,12 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 _PARAMETERS = ("radius", "random_radius", "num_squares", "square_share")
-_EXPECTED_FORM = (
-    "0 (none), C (opening, then random erosion) or D (closing, then random dilation), with parameters as "
-    f"C({','.join(_PARAMETERS)}), of which the last ones may be left out"
-)
-
-
 # Lengths of a protocol hold for masks of this size; what is not given is that of the paper there.
 REFERENCE_SIZE = 256.0
 _RADIUS, _RANDOM_RADIUS, _NUM_SQUARES, _SQUARE_SHARE = 3.0, 4.0, 4, 0.25
@@ -90,7 +84,11 @@ class SiteProtocol:
         except ValueError:
             result = None
         if result is None or len(numbers) > len(_PARAMETERS):
-            raise ValueError(f"Found the protocol {text!r}; expected {_EXPECTED_FORM}.")
+            raise ValueError(
+                f"Found the protocol {text!r}; expected 0 (none), C (opening, then random erosion) or D (closing, then "
+                f"random dilation), with parameters as C({','.join(_PARAMETERS)}), of which the last ones may be left "
+                "out."
+            )
         given: dict[str, Any] = dict(zip(_PARAMETERS, numbers, strict=False))
         try:
             return cls("C" if result[1] == "C" else "D", **given)

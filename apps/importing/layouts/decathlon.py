@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from ....transforms.errors import DataError
-from ....transforms.strict_files import read_json
+from ....transforms.strict_files import JsonObject, read_json
 from ..source import SourceCase, SourceDataset
 from .listing import Listing, checked, list_files, stem_of
 
@@ -57,7 +57,7 @@ def _classes(content: Any, file: Path) -> tuple[dict[int, int], tuple[str, ...]]
     return {0: 0} | {value: index for index, value in enumerate(values, 1)}, tuple(names_of[value] for value in values)
 
 
-def _cases(content: dict[str, Any], file: Path, listing: Listing) -> tuple[tuple[SourceCase, ...], tuple[str, ...]]:
+def _cases(content: JsonObject, file: Path, listing: Listing) -> tuple[tuple[SourceCase, ...], tuple[str, ...]]:
     cases: list[SourceCase] = []
     skipped: list[str] = []
     for index, item in enumerate(content["training"]):

@@ -50,10 +50,10 @@ class SiteCopy:
         # The copy has its datalist in its own folder, wherever the source has it.
         write_site_description(target, self.description.model_copy(update={"datalist": DATALIST_FILE}))
 
-    def leave_out(self, name: str, reason: str) -> None:
+    def leave_out(self, name: str, reason: DataError | str) -> None:
         """Note an item that is not copied."""
         _LOGGER.warning("Site %s: an item is left out: %s", self.site, reason)
-        self.left_out.append((name, reason))
+        self.left_out.append((name, str(reason)))
 
     def unchanged(self) -> None:
         """Copy everything as it is."""

@@ -15,10 +15,10 @@ from ..manifest import MissingLesionsManifest, ProtocolManifest, measured_noise
 from ..masks import Mask, annotated_axis
 from .choice import NoiseChoice, contour_noise_seed, missing_lesions_seed, protocol_seed
 from .effect import (
-    NoEffect,
-    completeness_without_effect,
-    contour_noise_without_effect,
-    protocol_without_effect,
+    UnchangedSite,
+    refuse_unchanged_completeness,
+    report_unchanged_contours,
+    report_unchanged_protocol,
 )
 
 _Pair = tuple[Classes, Classes]
@@ -63,8 +63,12 @@ class LabelChange(ABC):
         """Return the noise that the site was to have, None for none."""
 
     @abstractmethod
-    def without_effect(self) -> NoEffect:
-        """Say why no label was changed."""
+    def report_unchanged(self, unchanged: UnchangedSite) -> None:
+        """Say why no label was changed.
+
+        Raises:
+            DataError: if it was not by chance.
+        """
 
 
 class ContourNoiseChange(LabelChange):
@@ -109,9 +113,9 @@ class ContourNoiseChange(LabelChange):
         """Return the federation's noise and the site's own lengths."""
         return self._choice.asked_for(self._noise)
 
-    def without_effect(self) -> NoEffect:
+    def report_unchanged(self, unchanged: UnchangedSite) -> None:
         """Say what kept the contours in place."""
-        return contour_noise_without_effect(self._choice.limit, self._scales, is_empty=not self._annotated)
+        report_unchanged_contours(unchanged, self._choice.limit, self._scales, is_empty=not self._annotated)
 
 
 class MissingLesionsChange(LabelChange):
@@ -148,9 +152,9 @@ class MissingLesionsChange(LabelChange):
         """Return the share, None for all lesions."""
         return f"completeness {self._completeness:g}" if self._completeness < 1 else None
 
-    def without_effect(self) -> NoEffect:
+    def report_unchanged(self, unchanged: UnchangedSite) -> None:
         """Say what kept all lesions."""
-        return completeness_without_effect(self._completeness, [len(kept) for _, _, kept in self._cases])
+        refuse_unchanged_completeness(unchanged, self._completeness, [len(kept) for _, _, kept in self._cases])
 
 
 class ProtocolChange(LabelChange):
@@ -191,9 +195,9 @@ class ProtocolChange(LabelChange):
         """Return the protocol, None for generic labels."""
         return str(self._protocol) if self._protocol.kind != "none" else None
 
-    def without_effect(self) -> NoEffect:
+    def report_unchanged(self, unchanged: UnchangedSite) -> None:
         """Say what kept the masks as they were."""
-        return protocol_without_effect(self._protocol, self._shapes, is_empty=not self._annotated)
+        report_unchanged_protocol(unchanged, self._protocol, self._shapes, is_empty=not self._annotated)
 
 
 def _slice_shape(given: Mask, description: SegmentationDescription) -> tuple[int, ...]:

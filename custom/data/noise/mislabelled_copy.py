@@ -15,7 +15,7 @@ from ..federation import read_federation
 from ..manifest import ClassNoiseManifest, Manifest, read_manifest, write_manifest
 from ..watch import Watch
 from .choice import LABELS, class_noise_of_sites, class_noise_seed
-from .effect import mislabelling_without_effect, report_no_effect
+from .effect import UnchangedSite, report_unchanged_labels
 from .federation_copy import IMAGES, SiteCopy, write_federation_copy
 
 
@@ -120,8 +120,10 @@ def _copy_mislabelled(copy: SiteCopy, noise: ClassNoise, table: str | Path | Non
             copied[section].append(Case(copy.copy(case.image, IMAGES), assigned, true, case.group, case.source))
     if noise.rate and pairs and not num_changed:
         matrix = noise.transition_matrix(len(description.classes), _confusions(noise, table, description.classes))
-        why = mislabelling_without_effect(can_change=any(matrix[label, label] < 1 for label in seen))
-        report_no_effect(copy.site, str(noise), len(pairs), why)
+        report_unchanged_labels(
+            UnchangedSite(copy.site, str(noise), len(pairs)),
+            can_change=any(matrix[label, label] < 1 for label in seen),
+        )
     write_datalist(copy.target / DATALIST_FILE, copied)
     before = read_manifest(copy.source)
     manifest = Manifest(
@@ -139,5 +141,6 @@ def _class_of(copy: SiteCopy, case: Case, description: ClassificationDescription
     if isinstance(case.label, int) and 0 <= case.label < len(description.classes):
         return case.label
     last = len(description.classes) - 1
-    copy.leave_out(str(case.image), f"{case.image}: found the class {str(case.label)!r}; expected 0 to {last}.")
+    error = DataError(f"{case.image}: found the class {str(case.label)!r}; expected 0 to {last}.")
+    copy.leave_out(str(case.image), error)
     return None

@@ -12,7 +12,7 @@ from ..manifest import Manifest, read_manifest, write_manifest
 from ..masks import Mask, plain_name, read_classes, write_classes
 from ..watch import Watch
 from .choice import PROTOCOLS, NoiseChoice, check_completeness, completeness_text, protocols_of_sites
-from .effect import report_no_effect
+from .effect import UnchangedSite
 from .federation_copy import CLEAN_LABELS, IMAGES, LABELS, SiteCopy, write_federation_copy
 from .label_changes import ContourNoiseChange, LabelChange, MissingLesionsChange, ProtocolChange
 
@@ -161,7 +161,7 @@ def _copy_with_changed_labels(copy: SiteCopy, change: LabelChange) -> None:
             image = copy.copy(case.image, IMAGES)
             copied[section].append(Case(image, label, clean_file, case.group, case.source))
     if change.num_masks and not change.num_changed and (asked := change.asked_for()) is not None:
-        report_no_effect(copy.site, asked, change.num_masks, change.without_effect())
+        change.report_unchanged(UnchangedSite(copy.site, asked, change.num_masks))
     write_datalist(copy.target / DATALIST_FILE, copied)
     before = read_manifest(copy.source)
     manifest = Manifest(
@@ -189,7 +189,8 @@ def _cases_with_masks(copy: SiteCopy) -> dict[str, list[Case]]:
         for case in cases:
             numbers = [label for label in (case.label, case.clean_label) if isinstance(label, int)]
             if numbers:
-                copy.leave_out(str(case.image), f"{case.image}: found the label {numbers[0]}; expected a mask file.")
+                error = DataError(f"{case.image}: found the label {numbers[0]}; expected a mask file.")
+                copy.leave_out(str(case.image), error)
             else:
                 sections[section].append(case)
     return sections

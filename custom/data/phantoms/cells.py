@@ -15,7 +15,7 @@ from ..description import ClassificationDescription
 from ..federation import TEST_FOLDER
 from ..manifest import ClassNoiseManifest, Manifest
 from ..noise.choice import LABELS, class_noise_of_sites
-from ..noise.effect import mislabelling_without_effect, report_no_effect
+from ..noise.effect import UnchangedSite, report_unchanged_labels
 from .drawing import Drawing, DrawnSite, FederationSize, PhantomSite
 from .storage import DrawnCase, ImageStorage
 
@@ -64,7 +64,7 @@ class Cells(Drawing):
             given = _mislabelled(true, noise, site)
             if noise.rate and given == true:
                 # Every class becomes others in all three kinds of noise.
-                report_no_effect(site.name, str(noise), len(true), mislabelling_without_effect(can_change=True))
+                report_unchanged_labels(UnchangedSite(site.name, str(noise), len(true)), can_change=True)
             measured = ClassNoiseManifest.measured(noise, list(zip(given, true, strict=True)))
         images = self._draw_images(true, site.seed, site.name)
         cases = [DrawnCase(*drawn) for drawn in zip(images, given, true, strict=True)]

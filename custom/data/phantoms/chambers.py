@@ -13,7 +13,7 @@ from ..datalist import TESTING, TRAINING, VALIDATION
 from ..description import SliceDescription
 from ..manifest import Manifest, ProtocolManifest
 from ..noise.choice import PROTOCOLS, protocol_seed, protocols_of_sites
-from ..noise.effect import protocol_without_effect, report_no_effect
+from ..noise.effect import UnchangedSite, report_unchanged_protocol
 from .drawing import Drawing, DrawnSite, FederationSize, PhantomSite
 from .storage import DrawnCase, VolumeStorage
 
@@ -131,4 +131,5 @@ def _check_effect(
         for (_, generic), label in zip(volumes, labels[section], strict=True)
     ]
     if protocol.kind != "none" and all(np.array_equal(*pair) for pair in pairs):
-        report_no_effect(site, str(protocol), len(pairs), protocol_without_effect(protocol, [SHAPE], is_empty=False))
+        unchanged = UnchangedSite(site, str(protocol), len(pairs))
+        report_unchanged_protocol(unchanged, protocol, [SHAPE], is_empty=False)

@@ -15,7 +15,7 @@ from ..description import ImageDescription
 from ..federation import TEST_FOLDER
 from ..manifest import Manifest, measured_noise
 from ..noise.choice import NoiseChoice, contour_noise_seed
-from ..noise.effect import contour_noise_without_effect, report_no_effect
+from ..noise.effect import UnchangedSite, report_unchanged_contours
 from .drawing import Drawing, DrawnSite, FederationSize, PhantomSite
 from .storage import DrawnCase, ImageStorage
 
@@ -100,8 +100,8 @@ def _check_effect(
     asked = choice.asked_for(noise)
     if asked is not None and all(np.array_equal(*pair) for pair in pairs):
         # It is drawn on the masks before they are reduced.
-        why = contour_noise_without_effect(choice.limit, [mask_scale((SIDE, SIDE))], is_empty=False)
-        report_no_effect(site, asked, len(pairs), why)
+        unchanged = UnchangedSite(site, asked, len(pairs))
+        report_unchanged_contours(unchanged, choice.limit, [mask_scale((SIDE, SIDE))], is_empty=False)
 
 
 def _with_noise(masks: Sequence[Booleans], noise: ContourNoise, site: PhantomSite) -> list[Booleans]:

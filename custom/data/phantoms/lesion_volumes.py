@@ -13,7 +13,7 @@ from ..description import SliceDescription
 from ..federation import TEST_FOLDER
 from ..manifest import Manifest, MissingLesionsManifest
 from ..noise.choice import COMPLETENESS, check_completeness, completeness_text, missing_lesions_seed
-from ..noise.effect import completeness_without_effect, report_no_effect
+from ..noise.effect import UnchangedSite, refuse_unchanged_completeness
 from .drawing import Drawing, DrawnSite, FederationSize, PhantomSite
 from .storage import DrawnCase, VolumeStorage
 
@@ -79,6 +79,6 @@ def _incomplete(
         labels.append(np.asarray(drop.apply_transform(whole, params)) != 0)
         kept.append(params.kept)
     if completeness < 1 and all(np.array_equal(*pair) for pair in zip(labels, masks, strict=True)):
-        why = completeness_without_effect(completeness, [len(lesions) for lesions in kept])
-        report_no_effect(site.name, f"{COMPLETENESS} {completeness:g}", len(masks), why)
+        unchanged = UnchangedSite(site.name, f"{COMPLETENESS} {completeness:g}", len(masks))
+        refuse_unchanged_completeness(unchanged, completeness, [len(lesions) for lesions in kept])
     return labels, MissingLesionsManifest.measured(completeness, zip(labels, masks, kept, strict=True))

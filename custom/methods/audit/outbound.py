@@ -9,10 +9,8 @@ FLAGGED, AUROC = "flagged_shares", "kind_aurocs"
 
 # What every method leaves whose reference models predict patients that they have not learnt.
 FOLDS_FIELDS = (
-    OutboundField(
-        "has_kept", (KEEP_REFERENCE_MODEL,), "flag", "whether the site has kept the reference model a part of it"
-    ),
-    OutboundField("has_concluded", (CONCLUDE,), "flag", "whether the site has what the federation concludes of it"),
+    OutboundField("has_kept", (KEEP_REFERENCE_MODEL,), "flag"),
+    OutboundField("has_concluded", (CONCLUDE,), "flag"),
 )
 
 
@@ -24,26 +22,9 @@ def share_fields(task: str, num_kinds: int) -> tuple[OutboundField, ...]:
         num_kinds: number of kinds of problems.
     """
     return (
-        OutboundField("num_patients", (task,), "count", "patients or volumes that were audited"),
-        OutboundField(
-            FLAGGED,
-            (task,),
-            "numbers",
-            "fraction of the patients with a finding, by kind of problem: what the federation's page shows",
-            "num_patients",
-            length=num_kinds,
-            limits=(0.0, 1.0),
-        ),
-        OutboundField(
-            AUROC,
-            (task,),
-            "numbers",
-            "how well injected errors of each kind are distinguished from none at the site: what its findings are "
-            "worth",
-            "num_patients",
-            length=num_kinds,
-            limits=(0.0, 1.0),
-        ),
+        OutboundField("num_patients", (task,), "count"),
+        OutboundField(FLAGGED, (task,), "numbers", counted_by="num_patients", length=num_kinds, limits=(0.0, 1.0)),
+        OutboundField(AUROC, (task,), "numbers", counted_by="num_patients", length=num_kinds, limits=(0.0, 1.0)),
     )
 
 

@@ -1,8 +1,9 @@
 """An audit at the server: a model for every part of the patients, then estimates, and what each site alone gets."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
+from ....transforms.strict_files import JsonObject
 from ...audit.kind_names import SEGMENTATION_KINDS
 from ...interface.views import Round
 from ...records.round_records import RoundRecord
@@ -53,7 +54,7 @@ class AuditServer(FoldsServer):
         self._audit = AuditRecord.of(reported, SEGMENTATION_KINDS, informed, units, is_fit=decisions.unfit is None)
         return True
 
-    def describe(self, this_round: Round) -> dict[str, Any]:
+    def describe(self, this_round: Round) -> JsonObject:
         """Return every estimate with evidence and thresholds, and the shares that sites reported."""
         del this_round
         channels = () if self._channel is None else (self._channel,)
@@ -63,7 +64,14 @@ class AuditServer(FoldsServer):
         """Take nothing back: what comes after the last round is done again."""
 
 
-def _of_site(channel: BiasRecord, site: str) -> dict[str, Any]:
+class SiteConclusions(TypedDict):
+    """What a site gets: reference levels by label, and its own parameters by their keys, as plain records."""
+
+    reference_levels: dict[str, JsonObject]
+    parameters: dict[str, JsonObject]
+
+
+def _of_site(channel: BiasRecord, site: str) -> SiteConclusions:
     """What a site gets: its own parameters, and where the reference level is, without the names of others."""
     levels = {
         str(label): level.without_names().plain()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ....transforms.strict_files import JsonObject
 from ...annotation_bias.estimate import received
 from ...annotation_bias.estimate_record import ParameterRecord
 from ...annotation_bias.statuses import Evidence
@@ -56,7 +57,7 @@ class AuditClassificationServer(FoldsServer):
         self._audit = AuditRecord.of(reported, CLASSIFICATION_KINDS, informed)
         return True
 
-    def describe(self, this_round: Round) -> dict[str, Any]:
+    def describe(self, this_round: Round) -> JsonObject:
         """Return every noise level with evidence, and the shares that sites reported."""
         del this_round
         return LabelAuditFindings(

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from ...annotation_bias.site_estimates import (
 from ...data.site_data import LoadedCase, SiteData
 from ...interface.views import Answer
 from ...outbound.fields import MINIMUM_CASES
+from ...outbound.values import OutboundValues
 from ...settings import RunSettings
 from .outbound import (
     COMPLETENESS,
@@ -74,7 +74,7 @@ def measure_bias(
     if relabelled is not None and _share_of_others(after_relabelling) <= THRESHOLDS.most_objects:
         cases, counted = after_relabelling, tuple(relabelled)
     known = [] if reviewed is None else _predicted(predict, reviewed.cases)
-    report: dict[str, Any] = {
+    report: OutboundValues = {
         "num_samples": data.num_samples,
         "num_patients": len(set(data.units)),
         "pixel_size": pixel_size(data),

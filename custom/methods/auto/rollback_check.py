@@ -10,11 +10,12 @@ they do, so that only reviewed cases tell where the reference level is.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import nn
 
+from ....transforms.strict_files import JsonObject
 from ...annotation_bias.estimate import Estimate, received
 from ...annotation_bias.estimate_record import plain_estimate
 from ...data.site_data import SiteData
@@ -31,6 +32,19 @@ from .rollback_scores import paired_gain, patient_dice
 from .scored_cases import PatientScores
 from .thresholds import THRESHOLDS
 from .version_1 import state_of_version_1
+
+
+class RollbackState(TypedDict):
+    """What is kept over a restart; ``shadow_of`` says what the other model is."""
+
+    rounds: list[JsonObject]
+    shadow_of: str | None
+    before_round: int | None
+    not_compared: str | None
+    asks_sites: bool
+    is_closed: bool
+    kept_round: int | None
+    of_server: dict[str, float]
 
 
 class RollbackCheck:
@@ -71,7 +85,7 @@ class RollbackCheck:
         return len(self._rounds) == self._wanted > 0 and mean_of_rounds(self._rounds).low > 0
 
     @property
-    def message(self) -> dict[str, Any]:
+    def message(self) -> dict[str, int]:
         """What sites have to know: with which scores they compare those of the model that comes along."""
         return {} if self._kept_round is None else {"kept_round": self._kept_round}
 
@@ -163,7 +177,7 @@ class RollbackCheck:
         self._not_compared = NotCompared.SINGLE_SITES
         return False
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> RollbackState:
         """Return what was compared as plain values; scores are of the server's own cases alone."""
         return {
             "rounds": [item.plain() for item in self._rounds],

@@ -1,8 +1,9 @@
 """`auto` at the server: estimates of how sites annotate, and what each of them is asked to correct."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
+from ....transforms.strict_files import JsonObject
 from ...aggregation.weighting import LayerWeights
 from ...annotation_bias.parameters import ParameterKind
 from ...corrections.kinds import Correction
@@ -16,10 +17,22 @@ from .answers import BiasReport
 from .bias_record import bias_record
 from .decisions import decide, predicted_share
 from .records import BiasFindings, BiasRecord, RollbackFindings
-from .rollback_check import RollbackCheck
+from .rollback_check import RollbackCheck, RollbackState
 from .server_reference import ServerReference
 from .settings import AutoSettings
 from .weights import completeness_weights
+
+
+class AutoState(TypedDict):
+    """What is kept over a restart: estimates as plain records, sites that are still to be asked, and since when others
+    correct.
+    """
+
+    channels: list[JsonObject]
+    due: list[str]
+    undone: dict[str, int]
+    shadow: RollbackState
+    has_taken_back: bool
 
 
 class AutoServer(FedAvgServer):
@@ -94,7 +107,7 @@ class AutoServer(FedAvgServer):
             return None
         return completeness_weights(this_round.num_samples, missing, this_round.blocks)
 
-    def message(self, this_round: Round) -> dict[str, Any]:
+    def message(self, this_round: Round) -> dict[str, int]:
         """Return what all sites may know of round and model."""
         del this_round
         return self._rollback.message
@@ -201,7 +214,7 @@ class AutoServer(FedAvgServer):
 
     # --- state
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> AutoState:
         """Return estimates and what was asked as plain values."""
         return {
             "channels": [record.plain() for record in self.channels],
@@ -222,7 +235,7 @@ class AutoServer(FedAvgServer):
         self._pending = {site: asked.get(site, ()) for site in state.get("due", [])}
         self._corrected = dict(state.get("undone", {}))
 
-    def describe(self, this_round: Round) -> dict[str, Any]:
+    def describe(self, this_round: Round) -> JsonObject:
         """Return every estimate with evidence, thresholds and decisions, and what each site has corrected."""
         del this_round
         added = RollbackFindings(rollback=self._rollback.record).plain()

@@ -84,14 +84,9 @@ class AutoSettings(BiasSettings, WarmupSettings):
 
     removed: ClassVar[Mapping[str, RemovedSetting]] = {
         "treatment": RemovedSetting(
-            ("feda3i", "fedia"),
-            "Allowed: correct, none. To compare with a published method, run its own job on the same data, as in "
-            "'fedannot compare jobs/auto jobs/fedia' or 'fedannot compare jobs/auto jobs/fedaaai'.",
-            read_as="none",
+            ("feda3i", "fedia"), allowed=("correct", "none"), jobs=("fedia", "fedaaai"), read_as="none"
         ),
-        "judge": RemovedSetting(
-            ("without_own",), "The global model always predicts; remove the key.", dropped="global"
-        ),
+        "judge": RemovedSetting(("without_own",), dropped="global"),
     }
 
     method: str = "auto"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ....transforms.strict_files import JsonObject
 from ...annotation_bias.version_1 import text_evidence
 
 # Parts of the reasons why nothing was compared.
@@ -14,7 +15,7 @@ _NOT_COMPARED = {
 _BY_QUANTITY, _BEFORE = "weights by numbers of samples", "the model of before round "
 
 
-def bias_of_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
+def bias_of_version_1(values: Mapping[str, Any]) -> JsonObject:
     """Return the fields of an estimate of all sites; its sentences are shown as they are."""
     kept = dict(values)
     zero, decision = kept.pop("zero"), kept.pop("decision", "")
@@ -34,7 +35,7 @@ def bias_of_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
     return kept | {"reference_levels": levels, "decision": {"outcome": "text", "text": decision}}
 
 
-def rollback_of_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
+def rollback_of_version_1(values: Mapping[str, Any]) -> JsonObject:
     """Return the fields of a shadow check; its sentence is shown as it is."""
     kept = dict(values)
     text, rounds = kept.pop("sentence", ""), kept.get("rounds", ())
@@ -49,14 +50,14 @@ def rollback_of_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def rollback_of(text: str) -> dict[str, Any]:
+def rollback_of(text: str) -> JsonObject:
     """Return what the second model was, by the words of version 1; nothing of an empty text."""
     if text.startswith(_BEFORE):
         return {"shadow_of": "model_before", "before_round": int(text.removeprefix(_BEFORE))}
     return {"shadow_of": "weights_by_samples"} if text == _BY_QUANTITY else {}
 
 
-def state_of_version_1(state: Mapping[str, Any]) -> dict[str, Any]:
+def state_of_version_1(state: Mapping[str, Any]) -> JsonObject:
     """Return the state of a shadow check as this version keeps it."""
     kept = dict(state)
     said, reason = kept.pop("shadow_is"), kept.pop("reason")

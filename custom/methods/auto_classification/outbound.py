@@ -10,29 +10,12 @@ SUPPORT = "support"
 CORRECTS_LABELS = "undoes_confusion"
 
 CONFUSION_FIELDS = (
-    *estimate_fields(
-        NOISE_LEVEL,
-        ESTIMATE_CONFUSION,
-        "fraction of the site's labels that are wrong, as far as the model can tell: whether to correct it",
-        calibrated=True,
-        length=1,
-    ),
-    *estimate_fields(
-        SUPPORT,
-        ESTIMATE_CONFUSION,
-        "fraction of the doubted labels in which other samples side with the model: whether it knows the site's images",
-        calibrated=False,
-        length=1,
-    ),
+    *estimate_fields(NOISE_LEVEL, ESTIMATE_CONFUSION, calibrated=True, length=1),
+    *estimate_fields(SUPPORT, ESTIMATE_CONFUSION, calibrated=False, length=1),
 )
 
 OUTBOUND_FIELDS = (
     *CONFUSION_FIELDS,
     *ROLLBACK_FIELDS,
-    OutboundField(
-        CORRECTS_LABELS,
-        (TRAIN, CORRECT_LABELS, USE_GIVEN_LABELS),
-        "flag",
-        "whether the site corrects wrong labels, so that one that lost its instruction gets it again",
-    ),
+    OutboundField(CORRECTS_LABELS, (TRAIN, CORRECT_LABELS, USE_GIVEN_LABELS), "flag"),
 )

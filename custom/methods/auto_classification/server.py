@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 from torch import nn
 
 from ....transforms.natural_order import natural_order
+from ....transforms.strict_files import JsonObject
 from ...annotation_bias.estimate import Estimate, received
 from ...annotation_bias.estimate_record import ParameterRecord
 from ...data.site_data import SiteData
@@ -17,13 +18,28 @@ from ...records.plain_values import finite
 from ...records.round_records import RoundRecord
 from ...task_names import CORRECT_LABELS, ESTIMATE_CONFUSION, USE_GIVEN_LABELS
 from ..auto.records import RollbackFindings, RollbackScore
-from ..auto.rollback_check import RollbackCheck
+from ..auto.rollback_check import RollbackCheck, RollbackState
 from ..fedavg.server import FedAvgServer
 from .decision import Decision, SiteDecision, decide
 from .outbound import CORRECTS_LABELS, NOISE_LEVEL, SUPPORT
 from .records import ConfusionFindings, Follows, NoiseLevelEstimate, NoiseLevelRecord
 from .settings import AutoClassificationSettings
 from .treatments import TREATMENT, treatment_of
+
+
+class AutoClassificationState(TypedDict):
+    """What is kept over a restart: estimates by their rounds, the task that is due at sites, and since when others
+    correct; the rollback check, and whether everything was rolled back; the state of the method that treats, None
+    without one.
+    """
+
+    estimates: list[Any]
+    supports: list[Any]
+    due: dict[str, str]
+    undone: dict[str, int]
+    rollback: RollbackState
+    has_taken_back: bool
+    treatment: Mapping[str, object] | None
 
 
 class AutoClassificationServer(FedAvgServer):
@@ -91,12 +107,12 @@ class AutoClassificationServer(FedAvgServer):
         for task in (CORRECT_LABELS, USE_GIVEN_LABELS):
             self._tell(this_round, task)
 
-    def message(self, this_round: Round) -> dict[str, Any]:
+    def message(self, this_round: Round) -> Mapping[str, object]:
         """Return what the method that treats has to say to all sites, and that it does; else nothing."""
         other = self._treating
         if other is None:
             return self._rollback.message
-        return other.message(this_round) | {TREATMENT: self.settings.treatment}
+        return {**other.message(this_round), TREATMENT: self.settings.treatment}
 
     def rollback_without(self, this_round: Round) -> Collection[str] | None:
         """Let scores of the model be kept before the first round with corrected labels; no second average is made."""
@@ -111,10 +127,10 @@ class AutoClassificationServer(FedAvgServer):
             last = self.decision(max(self.estimates))
             self._rollback.compare(this_round, set(last.sites) - last.noisy)
 
-    def record(self, this_round: Round) -> dict[str, Any]:
+    def record(self, this_round: Round) -> Mapping[str, object]:
         """Return what the method that treats adds to the record of a round."""
         added = {} if (other := self._treating) is None else other.record(this_round)
-        return super().record(this_round) | added
+        return {**super().record(this_round), **added}
 
     @property
     def _treating(self) -> ServerMethod | None:
@@ -194,7 +210,7 @@ class AutoClassificationServer(FedAvgServer):
 
     # --- state
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> AutoClassificationState:
         """Return estimates and what sites correct as plain values."""
         return {
             "estimates": _plain(self.estimates),
@@ -217,7 +233,7 @@ class AutoClassificationServer(FedAvgServer):
             self._rollback.restore(state["rollback"])
         self._is_rolled_back = state.get("has_taken_back", False)
 
-    def describe(self, this_round: Round) -> dict[str, Any]:
+    def describe(self, this_round: Round) -> JsonObject:
         """Return each site's estimate, interval, threshold, decision and reason, and who corrects wrong labels."""
         del this_round
         found = ConfusionFindings(

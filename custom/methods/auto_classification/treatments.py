@@ -1,9 +1,7 @@
 """FedGSCA in place of corrections, to compare with: it begins where something is confirmed."""
 
-from typing import Any
-
 from ...interface.declaration import Method
-from ...settings import RunSettings
+from ...settings import RunSettings, SettingValues
 from .. import fedgsca
 from ..fedavg.settings import ClassificationSettings
 from .settings import AutoClassificationSettings
@@ -12,7 +10,7 @@ from .settings import AutoClassificationSettings
 TREATMENT = "treatment"
 
 # FedGSCA's form in jobs/fedgsca, which does better than the published one where a network starts from nothing.
-FORM: dict[str, Any] = {
+FORM: SettingValues = {
     "selector_losses": "received",
     "sample_loss": "mae",
     "confident_doubts": True,

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from ....transforms.strict_files import JsonObject
 from .records import EstimateRecord, NoGroups, PredictedSite
 from .two_groups import fit_two_groups
 from .weights import noise_strength, quality_weights
@@ -94,7 +95,10 @@ class QualityEstimate:
     def record(self) -> EstimateRecord:
         """What the summary says of it, with one entry per site."""
         strength = self.strength
-        groups: dict[str, Any] = dict.fromkeys(self.larger, "larger") | dict.fromkeys(self.smaller, "smaller")
+        groups: dict[str, Literal["larger", "smaller"]] = {
+            **dict.fromkeys(self.larger, "larger"),
+            **dict.fromkeys(self.smaller, "smaller"),
+        }
         sites = {
             site: PredictedSite(
                 inner=tuple(self.inner[site]),
@@ -106,7 +110,7 @@ class QualityEstimate:
         }
         return EstimateRecord(sites=sites, reason=self.reason, p_value=self.p_value)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return plain values, with one entry per site."""
         return self.record.plain()
 

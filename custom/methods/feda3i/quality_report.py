@@ -1,7 +1,5 @@
 """What a site reports of the learning difficulty of its annotations."""
 
-from typing import Any
-
 import numpy as np
 from torch import nn
 
@@ -11,6 +9,7 @@ from ...interface.views import Answer
 from ...outbound.fields import MINIMUM_CASES
 from ...outbound.private_statistics import SampleValues
 from ...outbound.reports import withhold
+from ...outbound.values import OutboundValues
 from ...settings import RunSettings
 from .learning_difficulty import sample_difficulties
 
@@ -24,7 +23,7 @@ def quality_report(network: nn.Module, data: SiteData, settings: RunSettings) ->
     samples = sample_difficulties(network, data.cases, settings.network.num_classes, Inference.of(settings))
     difficulty = samples.mean()
     counts = [int(count) for count in difficulty.num_units]
-    report: dict[str, Any] = {
+    report: OutboundValues = {
         "num_samples": data.num_samples,
         "num_annotated": difficulty.annotated_units,
         "num_estimated": counts,

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ....transforms.strict_files import JsonObject
 from ...aggregation.weighting import LayerWeights, quantity_weights
 from ...interface.views import Round
 from ...records.round_records import RoundRecord
@@ -88,7 +89,7 @@ class FedA3IServer(FedAvgServer):
             coefficients = coefficients * self.estimate.evidence
         return layer_weights(quality, quantity, this_round.blocks, coefficients)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, JsonObject | None]:
         """Return the estimate as plain values."""
         return {"estimate": None if self.estimate is None else self.estimate.to_dict()}
 
@@ -98,7 +99,7 @@ class FedA3IServer(FedAvgServer):
         estimate = state.get("estimate")
         self.estimate = None if estimate is None else QualityEstimate.from_dict(estimate)
 
-    def describe(self, this_round: Round) -> dict[str, Any]:
+    def describe(self, this_round: Round) -> JsonObject:
         """Return groups, strengths, quality weights and the matrix."""
         if self.estimate is None:
             return QualityFindings(estimate=None, weights=None).plain()

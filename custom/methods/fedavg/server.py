@@ -1,6 +1,7 @@
 """Federated averaging at the server."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 from ...aggregation.drift import stability
 from ...interface.method import ServerMethod
@@ -23,7 +24,7 @@ class FedAvgServer(ServerMethod):
         """In classification."""
         return self.settings.task == "classification"
 
-    def record(self, this_round: Round) -> dict[str, Any]:
+    def record(self, this_round: Round) -> Mapping[str, object]:
         """Return the stability of a classification's models, which compares methods; see :func:`stability`."""
         has_drifts = self.measures_drifts and this_round.drifts
         return {"stability": stability(this_round.drifts)} if has_drifts else {}

@@ -45,14 +45,14 @@ class FedCurvServer(FedAvgServer):
         """Remember who is in the mean."""
         self.in_mean = dict(sorted(this_round.samples_of_reports.items()))
 
-    def message(self, this_round: Round) -> dict[str, Any]:
+    def message(self, this_round: Round) -> dict[str, list[str] | int]:
         """Return who is in the mean, and the number of their samples; nothing before the first mean."""
         del this_round
         if not self.in_mean:
             return {}
         return {CURVATURE_SITES: list(self.in_mean), CURVATURE_SAMPLES: sum(self.in_mean.values())}
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, dict[str, int]]:
         """Return who is in the mean."""
         return {"in_mean": dict(self.in_mean)}
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -93,7 +92,7 @@ def detection_record(data: SiteData, selection: Selection, round_number: int) ->
     )
 
 
-def _against_true_labels(data: SiteData, selection: Selection) -> dict[str, Any]:
+def _against_true_labels(data: SiteData, selection: Selection) -> dict[str, int]:
     if data.clean_labels is None:
         return {}
     true = data.clean_labels.numpy()

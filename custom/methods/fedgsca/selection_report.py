@@ -1,20 +1,20 @@
 """What a site reports of its selection of samples."""
 
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
 from ....transforms.array_types import Floats
 from ...data.site_data import SiteData
 from ...outbound.fields import MINIMUM_CASES
+from ...outbound.values import OutboundValues
 from .label_selection import Selection
 from .sample_selector import SampleSelector
 
 
 def selection_report(
     data: SiteData, selection: Selection, selector: SampleSelector | None, losses: Floats
-) -> dict[str, Any]:
+) -> OutboundValues:
     """Return the noise level of a site and its sample selector (FedGSCA, Eq. 2 and 8); leaves the site.
 
     Nothing is reported with training on fewer patients than the minimum count. No selector is reported where the
@@ -30,7 +30,7 @@ def selection_report(
     units = np.array(data.units, dtype=str)
     if len(set(units[selection.used])) < MINIMUM_CASES:
         return {}
-    report: dict[str, Any] = {"noise_level": selection.noise_level}
+    report: OutboundValues = {"noise_level": selection.noise_level}
     if selector is None:
         return report
     is_first = selector.clean_probability(losses) > 0.5

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 from ...interface.views import Round
 from ...records.round_records import RoundRecord
@@ -12,6 +12,15 @@ from .settings import FedGSCASettings
 
 # In what goes to sites with a training task: the global sample selector, lists under the names of its attributes.
 SELECTOR = "fedannot_selector"
+
+# A sample selector's attributes by their names.
+PlainSelector = dict[str, list[float]]
+
+
+class SelectorState(TypedDict):
+    """What is kept over a restart, and said of a round and of the run."""
+
+    selector: PlainSelector | None
 
 
 class FedGSCAServer(FedAvgServer):
@@ -41,7 +50,7 @@ class FedGSCAServer(FedAvgServer):
         """Return ``warm-up`` or ``sample selection``."""
         return "warm-up" if this_round.number <= self.settings.warmup_rounds else "sample selection"
 
-    def message(self, this_round: Round) -> dict[str, Any]:
+    def message(self, this_round: Round) -> dict[str, PlainSelector]:
         """Return the global sample selector, where there is one."""
         del this_round
         if self.selector is None or self.settings.selector == "own":
@@ -66,11 +75,11 @@ class FedGSCAServer(FedAvgServer):
             if absent := sorted(set(this_round.reports) - set(selectors)):
                 this_round.info(f"No sample selector came from {absent}.")
 
-    def record(self, this_round: Round) -> dict[str, Any]:
+    def record(self, this_round: Round) -> Mapping[str, object]:
         """Return the selector after the round."""
-        return super().record(this_round) | self.state()
+        return {**super().record(this_round), **self.state()}
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> SelectorState:
         """Return the selector as plain values."""
         return {"selector": None if self.selector is None else _lists(self.selector)}
 
@@ -80,11 +89,11 @@ class FedGSCAServer(FedAvgServer):
         if state.get("selector") is not None:
             self.selector = SampleSelector.of_lists(**state["selector"])
 
-    def describe(self, this_round: Round) -> dict[str, Any]:
+    def describe(self, this_round: Round) -> SelectorState:
         """Return the selector of the last round."""
         del this_round
         return self.state()
 
 
-def _lists(selector: SampleSelector) -> dict[str, list[float]]:
+def _lists(selector: SampleSelector) -> PlainSelector:
     return {name: list(values) for name, values in asdict(selector).items()}

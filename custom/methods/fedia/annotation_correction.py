@@ -71,28 +71,9 @@ def correct_annotations(
         result: Iterable[torch.Tensor] = inference.predictions(network, data.cases, confident_classes(threshold))
     else:
         result = _whole_lesions(network, data, inference, smallest_lesion)
-    description = data.description
-    assert isinstance(description, SegmentationDescription)
-    restore = build_restoration(description)
     state = CorrectionState.PROPOSED if is_proposed else CorrectionState.ACTIVE
-    cases: list[CaseCorrection] = []
-    failed: list[tuple[str, str]] = []
     with new_folder(folder) as unfinished:
-        for position, (case, confident) in enumerate(zip(data.cases, result, strict=True)):
-            given, image = _files(case)
-            record = CaseCorrection(
-                label=os.path.relpath(given, data_folder), image=os.path.relpath(image, data_folder)
-            )
-            added = torch.where(case.label == 0, confident, 0)
-            if not added.any():
-                cases.append(record)
-                continue
-            try:
-                mask = _write(unfinished, position, given, restore(image, given, added), description)
-            except DataError as error:
-                failed.append((record.label, str(error)))
-            else:
-                cases.append(record.model_copy(update={"mask": mask, "state": state}))
+        cases, failed = _write_cases(unfinished, data, data_folder, result, state)
         corrections = Corrections(
             site=data.site,
             data=str(data_folder.resolve()),
@@ -103,11 +84,44 @@ def correct_annotations(
                 made=datetime.now(UTC).isoformat(timespec="seconds"),
             ),
             corrections=(LesionsAdded(threshold=threshold, smallest_lesion=smallest_lesion),),
-            cases=tuple(cases),
-            failed=tuple(failed),
+            cases=cases,
+            failed=failed,
         )
         write_corrections(unfinished, corrections)
     return corrections
+
+
+def _write_cases(
+    folder: Path, data: SiteData, data_folder: Path, additions: Iterable[torch.Tensor], state: CorrectionState
+) -> tuple[tuple[CaseCorrection, ...], tuple[tuple[str, str], ...]]:
+    """Write the annotations to which something is added; return the cases, and the annotations that failed with why.
+
+    Args:
+        folder: where they are written.
+        data: the site's training cases.
+        data_folder: to which paths are relative.
+        additions: of each case, classes of its samples ``(S, H, W[, D])``; what is annotated there keeps its class.
+        state: of a case that changes.
+    """
+    description = data.description
+    assert isinstance(description, SegmentationDescription)
+    restore = build_restoration(description)
+    cases: list[CaseCorrection] = []
+    failed: list[tuple[str, str]] = []
+    for position, (case, confident) in enumerate(zip(data.cases, additions, strict=True)):
+        given, image = _files(case)
+        record = CaseCorrection(label=os.path.relpath(given, data_folder), image=os.path.relpath(image, data_folder))
+        added = torch.where(case.label == 0, confident, 0)
+        if not added.any():
+            cases.append(record)
+            continue
+        try:
+            mask = _write(folder, position, given, restore(image, given, added), description)
+        except DataError as error:
+            failed.append((record.label, str(error)))
+        else:
+            cases.append(record.model_copy(update={"mask": mask, "state": state}))
+    return tuple(cases), tuple(failed)
 
 
 def _whole_lesions(network: nn.Module, data: SiteData, inference: Inference, smallest: int) -> Iterator[torch.Tensor]:

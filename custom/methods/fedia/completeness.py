@@ -60,20 +60,6 @@ class Completeness:
         """Whether the model predicts any lesion; where it does not, the value is 1 and says nothing."""
         return self.num_predicted > 0
 
-    def __str__(self) -> str:
-        """Say it in words, with its interval where there is one."""
-        counted = f"{self.num_annotated} lesions annotated, {self.num_predicted} predicted"
-        if not self.is_estimable:
-            return f"not estimable (no lesion predicted), taken as 1; {counted}"
-        if self.assessment is None:
-            return f"{self.value:.2f}; {counted}"
-        assessment = self.assessment
-        return (
-            f"{assessment.value:.2f} ({assessment.low:.2f} to {assessment.high:.2f}); {counted}; the model finds "
-            f"{assessment.recall:.2f} of the annotated ones, {assessment.precision:.2f} of their predicted voxels are "
-            f"annotated"
-        )
-
     @classmethod
     def of_counts(cls, num_annotated: int, num_predicted: int) -> "Completeness":
         """Return â = min(1, Σ c^n / Σ c^p) (Eq. 3), 1 where nothing is predicted.

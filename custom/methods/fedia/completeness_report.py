@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from torch import nn
 
@@ -12,6 +11,7 @@ from ...evaluation.inference import Inference
 from ...interface.views import Answer
 from ...outbound.fields import MINIMUM_CASES
 from ...outbound.private_statistics import SampleValues
+from ...outbound.values import OutboundValues
 from .lesion_counts import count_lesions_by_case
 from .outbound import ASSESSMENT
 from .predicted_lesions import CaseLesions, confident_completeness, lesion_precision, lesion_recall, predict_lesions
@@ -30,7 +30,7 @@ def completeness_report(network: nn.Module, data: SiteData, settings: FedIASetti
         settings: the job's.
         seed: decides the interval.
     """
-    report: dict[str, Any] = {"num_samples": data.num_samples}
+    report: OutboundValues = {"num_samples": data.num_samples}
     num_patients = len(set(data.units))
     if num_patients < MINIMUM_CASES:
         return Answer(report)

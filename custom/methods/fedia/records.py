@@ -1,7 +1,5 @@
 """What FedIA adds to a run's summary, as records."""
 
-from typing import Any
-
 from ...records.plain_values import finite
 from ...records.round_records import Record
 from .completeness import Completeness
@@ -55,7 +53,7 @@ def completeness_record(estimate: Completeness, corrected_before_round: int | No
         corrected_before_round: the round before whose training it corrected them; None if it has not.
         floor: see :meth:`fedannot.custom.methods.fedia.completeness.Completeness.is_confirmed`.
     """
-    known: dict[str, Any] = {}
+    known: dict[str, float | bool] = {}
     if (assessment := estimate.assessment) is not None:
         known = {
             "low": assessment.low,

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict
 
+from ....transforms.strict_files import JsonObject
 from ...aggregation.weighting import LayerWeights, completed_weights, quantity_weights
 from ...interface.views import Round, WaitingModels, WeightsRule
 from ...records.round_records import RoundRecord
@@ -18,6 +19,16 @@ from .settings import FedIASettings
 
 # A site that was absent for this many rounds no longer counts when all have to have corrected.
 _ABSENT_ROUNDS = 5
+
+
+class FedIAState(TypedDict):
+    """What is kept over a restart; ``due`` are the sites that are still to be asked to correct."""
+
+    completeness: dict[str, list[Any]] | None
+    warmup_end: int
+    due: list[str]
+    corrected: dict[str, int]
+    estimates: int
 
 
 class FedIAServer(FedAvgServer):
@@ -151,8 +162,10 @@ class FedIAServer(FedAvgServer):
         extra_rounds = this_round.number - 1 - self.settings.warmup_rounds
         says_nothing = not estimates or 2 * len(blind) > len(estimates)
         if says_nothing and extra_rounds < self.settings.max_extra_warmup_rounds:
-            what = f"The warm-up model finds no lesion at {blind}" if blind else "No site has an estimate"
-            this_round.warning(f"{what}: one more warm-up round.")
+            if blind:
+                this_round.warning(f"The warm-up model finds no lesion at {blind}: one more warm-up round.")
+            else:
+                this_round.warning("No site has an estimate: one more warm-up round.")
             return
         self.completeness, self._warmup_end, self._estimates = {}, this_round.number - 1, 1
         self._lines = fit_lines(this_round.history, self._warmup_end)
@@ -182,7 +195,7 @@ class FedIAServer(FedAvgServer):
         self.completeness |= estimates
         self._pending |= {site for site, estimate in estimates.items() if self._asks_for_correction(estimate)}
         for site, estimate in estimates.items():
-            this_round.info(f"Completeness of {site}: {estimate}.")
+            _log_completeness(this_round, site, estimate)
 
     def _asks_for_correction(self, estimate: Completeness) -> bool:
         """Whether the completeness is confirmed below one, by a model that is fit as a reference for it."""
@@ -238,7 +251,7 @@ class FedIAServer(FedAvgServer):
 
     # --- state
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> FedIAState:
         """Return estimates and corrections as plain values."""
         return {
             "completeness": None if self.completeness is None else as_lists(self.completeness),
@@ -258,7 +271,7 @@ class FedIAServer(FedAvgServer):
         self._pending = set(state.get("due", []))
         self._corrected = dict(state.get("corrected", {}))
 
-    def describe(self, this_round: Round) -> dict[str, Any]:
+    def describe(self, this_round: Round) -> JsonObject:
         """Return each site's completeness, and the round before which it corrected its annotations."""
         del this_round
         if self.completeness is None:
@@ -270,3 +283,18 @@ class FedIAServer(FedAvgServer):
         }
         corrected = dict(sorted(self._corrected.items()))
         return CompletenessFindings(completeness=sites, corrected_before_round=corrected).plain()
+
+
+def _log_completeness(this_round: Round, site: str, estimate: Completeness) -> None:
+    """Write an estimate to the log, with its interval where there is one."""
+    counted = f"{estimate.num_annotated} lesions annotated, {estimate.num_predicted} predicted"
+    if not estimate.is_estimable:
+        this_round.info(f"Completeness of {site}: not estimable (no lesion predicted), taken as 1; {counted}.")
+    elif (known := estimate.assessment) is None:
+        this_round.info(f"Completeness of {site}: {estimate.value:.2f}; {counted}.")
+    else:
+        this_round.info(
+            f"Completeness of {site}: {known.value:.2f} ({known.low:.2f} to {known.high:.2f}); {counted}; "
+            f"the model finds {known.recall:.2f} of the annotated ones, {known.precision:.2f} of their "
+            "predicted voxels are annotated."
+        )

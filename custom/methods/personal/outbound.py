@@ -3,11 +3,4 @@
 from ...outbound.fields import OutboundField
 from ...task_names import KEEP_MODEL
 
-OUTBOUND_FIELDS = (
-    OutboundField(
-        "has_model",
-        (KEEP_MODEL,),
-        "flag",
-        "whether the site has stored the last shared model with its personal layers, which stay there",
-    ),
-)
+OUTBOUND_FIELDS = (OutboundField("has_model", (KEEP_MODEL,), "flag"),)

@@ -3,8 +3,7 @@
 The personal part is a module of its own, so that there is nothing to filter out of the shared one.
 """
 
-from typing import Any
-
+import torch
 from torch import nn
 
 from ...data.datalist import TRAINING
@@ -124,7 +123,11 @@ class PersonalSite(FedAvgSite):
         private_folder(folder)
         personal = self._personal_part(network, site, site.round_number)
         shared_params, own_params = params_in_main_memory(network), params_in_main_memory(personal)
-        content: dict[str, Any] = {"shared": shared_params, "personal": own_params, "round": site.round_number}
+        content: dict[str, dict[str, torch.Tensor] | float] = {
+            "shared": shared_params,
+            "personal": own_params,
+            "round": site.round_number,
+        }
         own = self.local_model(network, personal)
         models = {"local": own}
         if self.settings.own_threshold:

@@ -28,6 +28,7 @@ from nvflare.tool.deploy.k8s_stage import stage_k8_deployment
 from fedannot.apps.deployment.check_points import State
 from fedannot.apps.deployment.kit import Kit, prepare_kit
 from fedannot.apps.deployment.policy_checks import check_policies
+from fedannot.apps.wording.kit_faults import kit_fault_in_words
 from fedannot.custom.flare.kit_policies import KitFault, Policy, kit_faults
 from fedannot.custom.flare.site_gate import SiteGate
 from fedannot.custom.flare.start_check import StartCheck, process_faults
@@ -267,9 +268,11 @@ def test_a_kit_that_lacks_a_policy_does_not_start(
             start(kit, monkeypatch, for_job=for_job)
         assert f"\n  {policy}: " in str(refused.value)
         assert f"fedannot deploy prepare {kit}, and fedannot deploy check {kit}" in str(refused.value)
-    assert all(f"\n  {fault.policy}: {fault.found}" in str(refused.value) for fault in kit_faults(kit))
+    assert all(f"\n  {fault}\n" in str(refused.value) for fault in kit_faults(kit))
     problems = [(point.what, point.found) for point in check_policies(Kit.open(kit)) if point.state == State.PROBLEM]
-    assert problems == [(fault.policy, fault.found) for fault in sorted(kit_faults(kit), key=order_of)]
+    expected = [(fault.policy, kit_fault_in_words(fault)) for fault in sorted(kit_faults(kit), key=order_of)]
+    assert problems == expected
+    assert "?" not in "".join(sentence for _, sentence in problems), "a sentence lacks a value"
 
 
 @pytest.mark.parametrize("file", ["more__j_resources.json", "job_resources.json"])
@@ -278,7 +281,7 @@ def test_a_file_for_the_processes_of_jobs_alone_counts_as_well(
 ) -> None:
     kit = kit_of("hospital-1")
     written(file, {"components": [STREAMER]})(kit)
-    with pytest.raises(SystemExit, match=r"by nvflare\.app_common\.logging\.site_log_streamer"):
+    with pytest.raises(SystemExit, match=r"component nvflare\.app_common\.logging\.site_log_streamer"):
         start(kit, monkeypatch)
 
 

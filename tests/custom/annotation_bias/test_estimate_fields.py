@@ -10,7 +10,7 @@ KNOWN = Estimate(12, 3.0, 2.5, 3.5, slope=1.0, auroc=0.9)
 
 
 def test_what_is_sent_is_declared_and_comes_back():
-    registry = OutboundRegistry(estimate_fields("offset", "ask", "why", calibrated=True))
+    registry = OutboundRegistry(estimate_fields("offset", "ask", calibrated=True))
     fields = sent("offset", [KNOWN, Estimate.unknown()], calibrated=True)
     registry.check("ask", fields)
     assert registry.refusal("ask", fields, 2) is None
@@ -21,7 +21,7 @@ def test_what_is_sent_is_declared_and_comes_back():
 
 
 def test_without_calibration_there_are_fewer_fields():
-    declared = {field.name for field in estimate_fields("reviewed", "ask", "why", calibrated=False)}
+    declared = {field.name for field in estimate_fields("reviewed", "ask", calibrated=False)}
     fields = sent("reviewed", [KNOWN], calibrated=False)
     assert set(fields) == declared
     (back,) = received("reviewed", fields)
@@ -35,7 +35,7 @@ def test_too_few_patients_are_withheld():
 
 
 def test_an_estimate_beyond_its_limits_is_refused():
-    registry = OutboundRegistry(estimate_fields("share", "ask", "why", calibrated=True, limits=(0.0, 1.0)))
+    registry = OutboundRegistry(estimate_fields("share", "ask", calibrated=True, limits=(0.0, 1.0)))
     fields = sent("share", [dataclasses.replace(KNOWN, value=0.9, low=0.8, high=1.0)], calibrated=True)
     assert registry.refusal("ask", fields, 1) is None
     assert "expected 0.0 to 1.0" in registry.refusal("ask", fields | {"share": [100.0]}, 1)

@@ -72,7 +72,7 @@ def test_pooled_scores_are_those_of_all_cases_together():
     pooled = pool_site_counts(answers)
     together = ClassCounts.of_confusion(matrices[0] + matrices[1]).scores()
     assert pooled == {"evaluated_on": "sites"} | together
-    assert pool_site_counts({"site-3": {"num_samples": 1}}) == {}
+    assert pool_site_counts({"site-3": {"num_samples": 1}}) is None
 
 
 def test_without_any_case_there_is_no_score():

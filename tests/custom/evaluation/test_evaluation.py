@@ -395,7 +395,7 @@ def test_pooling_scores_of_all_cases_is_scoring_them_together():
 
 @pytest.mark.parametrize("answers", [{}, {"site-1": {"num_samples": 2}}, {"site-1": {"num_samples": 0}}])
 def test_no_score_without_sites_that_have_one(answers):
-    assert pool_site_scores(answers) == {}
+    assert pool_site_scores(answers) is None
 
 
 def test_a_class_that_a_site_withholds_is_pooled_over_the_others():
@@ -435,7 +435,7 @@ def test_distance_is_none_where_no_site_has_one():
 )
 def test_an_answer_that_cannot_be_scores_does_not_count(impossible):
     honest = answer(4, [0.5], [3.0], [4])
-    assert pool_site_scores({"site-1": impossible}) == {}
+    assert pool_site_scores({"site-1": impossible}) is None
     pooled = pool_site_scores({"site-1": impossible, "site-2": honest})
     assert pooled == pool_site_scores({"site-2": honest})
 

@@ -12,16 +12,18 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 from nvflare.app_common.workflows.model_controller import ModelController
+from plain_records import in_words
 
 from fedannot.custom.compatibility import DataMismatchError
 from fedannot.custom.flare import controller as controller_module
 from fedannot.custom.flare import task_delivery
 from fedannot.custom.flare.controller import FederatedController
-from fedannot.custom.flare.messages import METHOD_TASK, NO_USABLE_DATA, REFUSAL_HEADER, TASK
+from fedannot.custom.flare.messages import METHOD_TASK, REFUSAL_HEADER, TASK
 from fedannot.custom.flare.private_log import COURSE_LOGGER
 from fedannot.custom.flare.task_delivery import Deliveries
 from fedannot.custom.flare.unfetched import Unfetched
 from fedannot.custom.networks.start_weights import ModelFileError
+from fedannot.custom.refusals import RefusalCode, RefusalReason
 from fedannot.custom.run.state import ResumeError, RunFailedError
 from fedannot.custom.run.transport import Reply, Request
 from fedannot.custom.settings import SettingsError
@@ -187,7 +189,7 @@ def test_a_model_that_could_not_be_fetched_is_a_problem_and_no_model(clock: Cloc
     lost = answer("site-1", params={"w": torch.ones(2), "v": Unfetched()})
     reply = reply_to(clock, lost)
     assert (reply.params, reply.fields) == (None, {})
-    assert reply.problem == "its model could not be fetched; see the server's log"
+    assert in_words(reply.problem) == "its model could not be fetched; see the server's log"
 
 
 def test_a_result_of_another_kind_has_no_model(clock: Clock) -> None:
@@ -202,7 +204,11 @@ def test_a_result_of_another_kind_has_no_model(clock: Clock) -> None:
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        (NO_USABLE_DATA, NO_USABLE_DATA),
+        (RefusalCode.NO_USABLE_DATA.value, "its data cannot be used; see the site's log"),
+        # As sites of earlier versions say it.
+        ("its data cannot be used; see the site's log", "its data cannot be used; see the site's log"),
+        # A code that is no site's to report.
+        (RefusalCode.TEXT.value, ReturnCode.EXECUTION_EXCEPTION),
         (None, ReturnCode.EXECUTION_EXCEPTION),
         # What a site writes by itself is not repeated, whatever its length.
         ("all is well\x1b[2J" * 10_000, ReturnCode.EXECUTION_EXCEPTION),
@@ -230,7 +236,7 @@ def test_a_site_that_fails_is_refused_with_its_reason_and_has_not_run_out_of_tim
 
     federation.controller.get_num_standing_tasks = fails_at_once
     federation.give()
-    assert federation.refused == {"site-2": reason}
+    assert in_words(federation.refused) == {"site-2": reason}
     assert [reply.site for reply in federation.replies] == ["site-1"]
     assert clock.now < 10
 
@@ -239,12 +245,12 @@ def test_a_site_that_fails_is_refused_with_its_reason_and_has_not_run_out_of_tim
 def test_an_odd_return_code_refuses_its_site_alone(clock: Clock, code: Any) -> None:
     """NVFlare asks whether it is true, which a tensor answers with an error that ends the task for all."""
     federation = Federation(clock, at(0))
-    said: dict[str, str] = {}
+    said: dict[str, RefusalReason] = {}
     federation.controller._refuse = said.__setitem__
     reply = make_reply(ReturnCode.OK)
     reply.set_return_code(code)
     assert not federation.controller._accept_train_result("site-1", reply, federation.controller.fl_ctx)
-    assert said == {"site-1": "its answer has no known reason"}
+    assert in_words(said) == {"site-1": "its answer has no known reason"}
 
 
 def test_a_late_answer_to_an_unknown_task_refuses_nobody(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,7 +362,7 @@ def test_a_persistor_without_a_model_is_named(clock: Clock, monkeypatch: pytest.
 # --- when a round stops waiting
 
 
-def ask(clock: Clock, seconds: tuple[float, ...], **settings: Any) -> tuple[dict[str, str], float]:
+def ask(clock: Clock, seconds: tuple[float, ...], **settings: Any) -> tuple[dict[str, RefusalReason], float]:
     federation = Federation(clock, at(*seconds), **settings).give()
     return federation.refused, clock.now
 
@@ -364,7 +370,7 @@ def ask(clock: Clock, seconds: tuple[float, ...], **settings: Any) -> tuple[dict
 def test_a_round_closes_after_k_usable_answers_and_the_grace_period(clock: Clock) -> None:
     refused, took = ask(clock, (10, 20, 1000), min_sites=2, grace_period=30)
     assert took == pytest.approx(50, abs=1)
-    assert refused == {"site-3": "no answer to 'train' within 30 s after enough others had answered"}
+    assert in_words(refused) == {"site-3": "no answer to 'train' within 30 s after enough others had answered"}
 
 
 def test_an_answer_that_cannot_be_used_does_not_count(clock: Clock) -> None:
@@ -404,7 +410,7 @@ def test_tasks_may_stand_beside_others(clock: Clock) -> None:
 def test_without_a_grace_period_the_tasks_time_bounds_the_wait(clock: Clock) -> None:
     refused, took = ask(clock, (10, 20, 1000), min_sites=2)
     assert took == pytest.approx(500, abs=1)
-    assert refused == {"site-3": "no answer to 'train' within 500 s"}
+    assert in_words(refused) == {"site-3": "no answer to 'train' within 500 s"}
 
 
 # --- construction

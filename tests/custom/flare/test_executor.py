@@ -28,24 +28,18 @@ from fedannot.custom.data.store_location import CACHE_VARIABLE
 from fedannot.custom.flare.at_hand import registry_at_hand, task_at_hand
 from fedannot.custom.flare.executor import FederatedExecutor
 from fedannot.custom.flare.messages import (
-    DATA_DO_NOT_FIT,
     FIELDS_WITHOUT_MODEL,
     METHOD_TASK,
-    MODEL_DOES_NOT_FIT,
-    NO_USABLE_DATA,
-    PROCESS_DIED,
     RECEIVED_MODEL,
     REFUSAL_HEADER,
     SAMPLE_VALUES,
     TASK,
-    TASK_NOT_KNOWN,
-    TOO_FEW_SAMPLES,
-    TRAINING_FAILED,
 )
 from fedannot.custom.flare.outbound_filter import check_reply
 from fedannot.custom.flare.task_process import SiteContext, TaskProcessError, TaskStopped
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.refusals import RefusalCode
 from fedannot.custom.run.round_loop import CONTINUED_JOB, CONTINUED_ROUND
 from fedannot.custom.run.site_tasks import Note, UnknownTaskError
 from fedannot.custom.run.threads import THREADS_VARIABLE
@@ -134,7 +128,7 @@ def test_one_full_step_is_the_sites_gradient_and_does_not_leave_a_kit_with_few_s
         torch.testing.assert_close((received[name] - sent[name]) / 0.5, expected, atol=1e-5, rtol=1e-3)
     (tmp_path / "local" / "limits.json").write_text("{}")
     reply, _ = ask(FederatedExecutor(SETTINGS | {"training": FULL_BATCH}), tmp_path, "train", params=received)
-    assert reply.get_header(REFUSAL_HEADER) == TOO_FEW_SAMPLES
+    assert reply.get_header(REFUSAL_HEADER) == RefusalCode.TOO_FEW_SAMPLES
     assert set(reply) == {ReservedHeaderKey.HEADERS}, "nothing but the reason"
     check_reply(reply, "train", OutboundRegistry())
 
@@ -157,7 +151,7 @@ def test_a_site_decides_of_how_few_samples_an_update_may_be(
     (tmp_path / "local").mkdir()
     (tmp_path / "local" / file).write_text(json.dumps(content))
     reply, _ = ask(FederatedExecutor(SETTINGS | {"training": FULL_BATCH}), tmp_path, "train")
-    assert reply.get_header(REFUSAL_HEADER) == (TOO_FEW_SAMPLES if refused else None)
+    assert reply.get_header(REFUSAL_HEADER) == (RefusalCode.TOO_FEW_SAMPLES if refused else None)
 
 
 @pytest.mark.usefixtures("phantom")
@@ -165,7 +159,7 @@ def test_limits_that_cannot_be_read_let_no_update_leave(tmp_path: Path) -> None:
     (tmp_path / "local").mkdir()
     (tmp_path / "local" / "limits.json").write_text('{"smallest": {"patient": 1}}')
     reply, _ = ask(FederatedExecutor(SETTINGS), tmp_path, "train")
-    assert reply.get_header(REFUSAL_HEADER) == NO_USABLE_DATA
+    assert reply.get_header(REFUSAL_HEADER) == RefusalCode.NO_USABLE_DATA
 
 
 @pytest.mark.usefixtures("phantom")
@@ -187,7 +181,7 @@ def test_filters_find_what_an_answer_holds_whatever_training_does(
     expected = {"num_samples": 3, "num_excluded": 0, "embedded_data": False, "num_threads": 1}
     monkeypatch.setattr("fedannot.custom.methods.fedavg.site.train", raising(FloatingPointError("not finite")))
     reply, fl_ctx = ask(FederatedExecutor(SETTINGS | {"threads": 1}), tmp_path, "train")
-    assert reply.get_header(REFUSAL_HEADER) == TRAINING_FAILED
+    assert reply.get_header(REFUSAL_HEADER) == RefusalCode.TASK_FAILED
     assert reply.get_header(AppConstants.CURRENT_ROUND) == 1
     assert fl_ctx.get_prop(FIELDS_WITHOUT_MODEL) == expected
     monkeypatch.undo()
@@ -202,7 +196,7 @@ def test_a_number_in_place_of_a_scalar_does_not_fit(tmp_path: Path) -> None:
     params = params_of(executor)
     name = next(name for name in params if name.endswith("num_batches_tracked"))
     reply, _ = ask(executor, tmp_path, "train", params=params | {name: params[name].reshape(1)})
-    assert reply.get_header(REFUSAL_HEADER) == MODEL_DOES_NOT_FIT
+    assert reply.get_header(REFUSAL_HEADER) == RefusalCode.MODEL_DOES_NOT_FIT
 
 
 @pytest.mark.usefixtures("phantom")
@@ -240,12 +234,12 @@ def test_filters_find_the_received_model_and_no_samples_of_an_earlier_task(tmp_p
 @pytest.mark.parametrize(
     ("task", "meta", "fits", "expected"),
     [
-        ("dance", {}, True, TASK_NOT_KNOWN),
+        ("dance", {}, True, RefusalCode.TASK_NOT_KNOWN),
         # Another method's, one that is named by itself, and none at all.
-        (METHOD_TASK, {TASK: ESTIMATE_QUALITY}, True, TASK_NOT_KNOWN),
-        (METHOD_TASK, {}, True, TASK_NOT_KNOWN),
-        ("validate_classes", {}, True, TASK_NOT_KNOWN),
-        ("train", {}, False, MODEL_DOES_NOT_FIT),
+        (METHOD_TASK, {TASK: ESTIMATE_QUALITY}, True, RefusalCode.TASK_NOT_KNOWN),
+        (METHOD_TASK, {}, True, RefusalCode.TASK_NOT_KNOWN),
+        ("validate_classes", {}, True, RefusalCode.TASK_NOT_KNOWN),
+        ("train", {}, False, RefusalCode.MODEL_DOES_NOT_FIT),
     ],
 )
 def test_what_it_cannot_do_is_a_refusal_with_a_reason(
@@ -263,11 +257,11 @@ def test_what_it_cannot_do_is_a_refusal_with_a_reason(
 @pytest.mark.parametrize(
     ("error", "code", "reason"),
     [
-        (DataError("case 7 is broken"), ReturnCode.EXECUTION_EXCEPTION, NO_USABLE_DATA),
-        (DataMismatchError("other classes"), ReturnCode.EXECUTION_EXCEPTION, DATA_DO_NOT_FIT),
-        (SettingsError("threads"), ReturnCode.EXECUTION_EXCEPTION, TRAINING_FAILED),
-        (UnknownTaskError("dance"), ReturnCode.EXECUTION_EXCEPTION, TASK_NOT_KNOWN),
-        (RuntimeError("out of memory at case 7"), ReturnCode.EXECUTION_EXCEPTION, TRAINING_FAILED),
+        (DataError("case 7 is broken"), ReturnCode.EXECUTION_EXCEPTION, RefusalCode.NO_USABLE_DATA),
+        (DataMismatchError("other classes"), ReturnCode.EXECUTION_EXCEPTION, RefusalCode.DATA_DO_NOT_FIT),
+        (SettingsError("threads"), ReturnCode.EXECUTION_EXCEPTION, RefusalCode.TASK_FAILED),
+        (UnknownTaskError("dance"), ReturnCode.EXECUTION_EXCEPTION, RefusalCode.TASK_NOT_KNOWN),
+        (RuntimeError("out of memory at case 7"), ReturnCode.EXECUTION_EXCEPTION, RefusalCode.TASK_FAILED),
         (TrainingStopped("stop"), ReturnCode.TASK_ABORTED, None),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
@@ -406,7 +400,7 @@ def test_one_process_does_all_tasks_with_the_same_settings_and_ends_with_the_run
 @pytest.mark.parametrize(
     ("error", "code", "reason"),
     [
-        (TaskProcessError("its process died"), ReturnCode.EXECUTION_EXCEPTION, PROCESS_DIED),
+        (TaskProcessError("its process died"), ReturnCode.EXECUTION_EXCEPTION, RefusalCode.PROCESS_DIED),
         (TaskStopped(), ReturnCode.TASK_ABORTED, None),
     ],
 )

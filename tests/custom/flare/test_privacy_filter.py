@@ -22,13 +22,7 @@ from nvflare.private.privacy_manager import Scope
 
 from fedannot.custom.annotation_bias.noisy_fields import OFFSET_DIFFERENCE, OFFSET_MEAN, noise_of
 from fedannot.custom.flare.at_hand import note_fields, note_task
-from fedannot.custom.flare.messages import (
-    METHOD_TASK,
-    RECEIVED_MODEL,
-    REFUSAL_HEADER,
-    SAMPLE_VALUES,
-    TRAINING_FAILED,
-)
+from fedannot.custom.flare.messages import METHOD_TASK, RECEIVED_MODEL, REFUSAL_HEADER, SAMPLE_VALUES
 from fedannot.custom.flare.outbound_filter import OutboundFilter
 from fedannot.custom.flare.privacy_filter import PrivacyFilter, StatisticsPrivacyFilter
 from fedannot.custom.flare.privacy_ledger import LEDGER_FILE
@@ -38,6 +32,7 @@ from fedannot.custom.methods.lookup import find_method, read_job_settings
 from fedannot.custom.outbound.private_statistics import SampleValues
 from fedannot.custom.outbound.private_updates import spent_epsilon
 from fedannot.custom.outbound.registry import OutboundError, OutboundRegistry
+from fedannot.custom.refusals import RefusalCode
 from fedannot.custom.task_names import (
     CORRECT_ANNOTATIONS,
     ESTIMATE_ANNOTATION_BIAS,
@@ -374,7 +369,7 @@ def test_an_update_that_is_not_finite_leaves_as_zero_with_noise_and_is_paid_for(
 
 def failure(code: str = ReturnCode.EXECUTION_EXCEPTION) -> Shareable:
     reply = make_reply(code)
-    reply.set_header(REFUSAL_HEADER, TRAINING_FAILED)
+    reply.set_header(REFUSAL_HEADER, RefusalCode.TASK_FAILED)
     reply.set_header(AppConstants.CURRENT_ROUND, 4)
     return reply
 
@@ -435,7 +430,7 @@ def test_a_task_that_was_stopped_or_failed_before_the_data_were_loaded_is_refuse
 def test_without_private_updates_a_failed_training_is_a_refusal(tmp_path: Path) -> None:
     made = context(tmp_path, TRAIN)
     note_fields(COUNTS, made)
-    assert statistics().process(failure(), made).get_header(REFUSAL_HEADER) == TRAINING_FAILED
+    assert statistics().process(failure(), made).get_header(REFUSAL_HEADER) == RefusalCode.TASK_FAILED
 
 
 @pytest.mark.parametrize("trained", [RECEIVED, TRAINED])

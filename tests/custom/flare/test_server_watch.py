@@ -10,7 +10,7 @@ from nvflare.apis.fl_constant import FLContextKey, SystemComponents
 from nvflare.apis.job_def import RunStatus
 
 from fedannot.custom.flare.live_progress import PROGRESS_GROUP
-from fedannot.custom.flare.server_watch import ServerWatch, SignsOfLife
+from fedannot.custom.flare.server_watch import ServerWatch, Sign, SignsOfLife
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.run.run_progress import PROGRESS_FILE, ProgressTracker
 
@@ -29,12 +29,12 @@ def test_a_silent_site_is_named_once_and_once_when_it_is_back() -> None:
     signs = SignsOfLife(30.0, clock)
     assert signs.look({"a": 95.0, "b": 70.0}) == []
     clock.now = 101.0
-    assert signs.look({"a": 95.0, "b": 70.0}) == ["Nothing heard from b for 31 s: is its machine up, and the network?"]
+    assert signs.look({"a": 95.0, "b": 70.0}) == [Sign("b", 31.0)]
     assert signs.look({"a": 95.0, "b": 70.0}) == []
     clock.now = 125.0
     assert signs.silent(50.0) == ["b"]
     assert signs.silent(60.0) == []
-    assert signs.look({"a": 120.0, "b": 124.0}) == ["b is heard from again."]
+    assert signs.look({"a": 120.0, "b": 124.0}) == [Sign("b", None)]
     assert signs.silent(0.0) == []
 
 
@@ -45,7 +45,7 @@ def test_a_silent_site_that_nvflare_forgets_stays_silent_and_one_that_leaves_doe
     clock.now = 700.0
     assert signs.look({}) == []
     assert signs.silent(600.0) == ["a"]
-    assert signs.look({"a": 699.0}) == ["a is heard from again."]
+    assert signs.look({"a": 699.0}) == [Sign("a", None)]
 
 
 class Jobs:

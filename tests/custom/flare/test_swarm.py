@@ -20,12 +20,13 @@ from nvflare.private.privacy_manager import Scope
 from fedannot.custom.aggregation.streaming_average import StreamingAverage
 from fedannot.custom.flare.at_hand import note_task
 from fedannot.custom.flare.executor import FederatedExecutor
-from fedannot.custom.flare.messages import HELD_BACK, NO_USABLE_DATA, REFUSAL_HEADER, SWARM_SITES
+from fedannot.custom.flare.messages import REFUSAL_HEADER, SWARM_SITES
 from fedannot.custom.flare.swarm import SwarmController, SwarmNotPossibleError, SwarmSiteController
 from fedannot.custom.flare.swarm_aggregator import SwarmAggregator
 from fedannot.custom.flare.swarm_executor import SwarmExecutor
 from fedannot.custom.flare.swarm_state import note_beginning, seconds_in_round
 from fedannot.custom.networks.described import described_network
+from fedannot.custom.refusals import RefusalCode, RefusalReason
 from fedannot.custom.run.reading import read_metrics_file
 from fedannot.custom.run.state import METRICS_FILE, STATE_FILE, RunState
 from fedannot.custom.settings import SettingsError
@@ -103,7 +104,7 @@ def test_rounds_that_this_site_averages_are_kept_with_reports_refusals_and_weigh
         aggregator.aggregate(at_site)
     first, last = read_metrics_file(metrics)
     assert (first.round, last.round) == (1, 3)
-    assert first.refused == last.refused == {"site-3": NO_USABLE_DATA}
+    assert first.refused == last.refused == {"site-3": RefusalReason.of(RefusalCode.NO_USABLE_DATA)}
     assert {site: (report.num_samples, report.num_threads) for site, report in first.sites.items()} == {
         "site-1": (90, 4),
         "site-2": (10, 4),
@@ -119,9 +120,9 @@ def broken(params, name="head.0.weight"):
     return params | {name: torch.full_like(params[name], torch.nan)}
 
 
-def refusal():
+def refusal(code=RefusalCode.NO_USABLE_DATA.value):
     reply = DXO(DataKind.METRICS, data={"refused": True}).to_shareable()
-    reply.set_header(REFUSAL_HEADER, NO_USABLE_DATA)
+    reply.set_header(REFUSAL_HEADER, code)
     return reply
 
 
@@ -129,11 +130,13 @@ def refusal():
     ("bad", "reason"),
     [
         (lambda params: result(broken(params)), "head.0.weight"),
-        (lambda params: result(params, round_number=1), "it is of round 1, expected 2"),
-        (lambda params: result(params, num_samples=0), "number of samples is 0"),
+        (lambda params: result(params, round_number=1), "other round (round 1, expected 2)"),
+        (lambda params: result(params, num_samples=0), "samples 0, largest"),
         (lambda params: result({"weight": torch.zeros(1)}), "head.0.bias"),
-        (lambda params: refusal(), NO_USABLE_DATA),
-        (lambda params: DXO(DataKind.METRICS, data={"dice": 1.0}).to_shareable(), "it has no model"),
+        (lambda params: refusal(), "Refused site-9: no usable data."),
+        (lambda params: refusal("patient 0815"), "Refused site-9: no known reason."),
+        (lambda params: refusal(7), "Refused site-9: no known reason."),
+        (lambda params: DXO(DataKind.METRICS, data={"dice": 1.0}).to_shareable(), "Refused site-9: no model."),
     ],
 )
 def test_a_result_that_cannot_be_used_is_refused_by_name_and_the_others_count(bad, reason, caplog):
@@ -171,7 +174,7 @@ def test_a_round_that_would_be_nearly_one_sites_ends_the_run(tmp_path):
     averaged()
     (tmp_path / "local").mkdir()
     (tmp_path / "local" / "limits.json").write_text("{}")
-    with pytest.raises(RuntimeError, match=r"refused site-1: it would be 0\.90 of a layer block.*at most 0\.5"):
+    with pytest.raises(RuntimeError, match=r"refused site-1: weight too large \(weight 0\.9, largest 0\.5\)"):
         averaged()
     (tmp_path / "local" / "limits.json").write_text('{"largest_share": 0.9}')
     averaged()
@@ -218,7 +221,7 @@ def test_nothing_unregistered_goes_to_another_site(monkeypatch):
     """NVFlare's filters do not see what sites send each other."""
     executor = executor_that_answers(result({}, file_names=["a.png"]), monkeypatch)
     reply = executor.execute("train", Shareable(), FLContext(), Signal())
-    assert reply.get_header(REFUSAL_HEADER) == HELD_BACK
+    assert reply.get_header(REFUSAL_HEADER) == RefusalCode.HELD_BACK
     assert from_shareable(reply).data == {"refused": True}
     assert not SwarmAggregator(SETTINGS).accept(reply, context("site-1", reference=network_params(0)))
 
@@ -226,7 +229,7 @@ def test_nothing_unregistered_goes_to_another_site(monkeypatch):
 def test_what_another_method_sends_does_not_go_to_another_site(monkeypatch):
     executor = executor_that_answers(result({}, has_corrected=True), monkeypatch)
     reply = executor.execute("train", Shareable(), FLContext(), Signal())
-    assert reply.get_header(REFUSAL_HEADER) == HELD_BACK
+    assert reply.get_header(REFUSAL_HEADER) == RefusalCode.HELD_BACK
 
 
 def test_the_sites_own_filters_apply_to_what_goes_to_another_site(monkeypatch):
@@ -252,7 +255,7 @@ def test_a_failed_training_is_answered_with_its_reason(monkeypatch):
     """With its return code NVFlare would end the run of all sites."""
     failed = Shareable()
     failed.set_return_code(ReturnCode.EXECUTION_EXCEPTION)
-    failed.set_header(REFUSAL_HEADER, NO_USABLE_DATA)
+    failed.set_header(REFUSAL_HEADER, RefusalCode.NO_USABLE_DATA)
     reply = executor_that_answers(failed, monkeypatch).execute("train", Shareable(), FLContext(), Signal())
     assert reply.get_return_code() == ReturnCode.OK
     assert not SwarmAggregator(SETTINGS).accept(reply, context("site-1", reference=network_params(0)))

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from plain_records import in_words
 
 from fedannot.custom.methods import METHODS
 from fedannot.custom.outbound.fields import MINIMUM_CASES, OutboundField
@@ -371,18 +372,18 @@ def test_the_server_does_without_the_means_that_small_sites_hold_back(task, held
 @pytest.mark.parametrize("missing", sorted(set(VALIDATE_RESULT) - {"num_samples"}))
 def test_what_a_site_may_hold_back_belongs_together(missing):
     report = {name: value for name, value in VALIDATE_RESULT.items() if name != missing}
-    assert REGISTRY.refusal(VALIDATE, report, 2) == f"its result lacks {missing!r}"
+    assert in_words(REGISTRY.refusal(VALIDATE, report, 2)) == f"its result lacks {missing!r}"
 
 
 @pytest.mark.parametrize("missing", ["dice_loss", "num_dice_patients"])
 def test_each_group_of_what_a_site_may_hold_back_belongs_together(missing):
     report = {name: value for name, value in TRAIN_RESULT.items() if name != missing}
-    assert REGISTRY.refusal(TRAIN, report, 2) == f"its result lacks {missing!r}"
+    assert in_words(REGISTRY.refusal(TRAIN, report, 2)) == f"its result lacks {missing!r}"
 
 
 @pytest.mark.parametrize(("value", "refused"), [(-0.01, True), (0.0, False), (1.0, False), (1.01, True), (NAN, False)])
 def test_a_value_out_of_its_range_is_refused_with_the_range(value, refused):
-    reason = REGISTRY.refusal(TRAIN, TRAIN_RESULT | {"dice_loss": value}, 2)
+    reason = in_words(REGISTRY.refusal(TRAIN, TRAIN_RESULT | {"dice_loss": value}, 2))
     assert reason == (f"its 'dice_loss' is {value}, expected 0.0 to 1.0" if refused else None)
 
 
@@ -400,7 +401,7 @@ def test_a_value_out_of_its_range_is_refused_with_the_range(value, refused):
 )
 def test_the_server_names_what_a_result_lacks(task, missing):
     report = {name: value for name, value in COMPLETE[task].items() if name != missing}
-    assert REGISTRY.refusal(task, report, 2) == f"its result lacks {missing!r}"
+    assert in_words(REGISTRY.refusal(task, report, 2)) == f"its result lacks {missing!r}"
 
 
 @pytest.mark.parametrize(
@@ -416,4 +417,4 @@ def test_the_server_names_what_a_result_lacks(task, missing):
     ],
 )
 def test_the_server_names_the_field_that_it_cannot_use(task, field, value, reason):
-    assert REGISTRY.refusal(task, COMPLETE[task] | {field: value}, 2) == reason
+    assert in_words(REGISTRY.refusal(task, COMPLETE[task] | {field: value}, 2)) == reason

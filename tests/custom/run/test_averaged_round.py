@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 from plain_records import site_report
 
+from fedannot.custom.refusals import RefusalCode, RefusalReason
 from fedannot.custom.run.averaged_round import AveragedRound
 
 
 def averaged(**num_samples: int) -> AveragedRound:
     reports = {site: site_report(num_samples=count) for site, count in num_samples.items()}
-    return AveragedRound(2, reports, {"d": "it has no model"})
+    return AveragedRound(2, reports, {"d": RefusalReason.of(RefusalCode.NO_MODEL)})
 
 
 def test_it_is_said_whose_models_how_many_sites_in_effect_and_how_long_the_rest_takes() -> None:
@@ -27,7 +28,7 @@ def test_the_record_has_sites_refusals_and_weights_and_no_score(task: str, score
     assert (record["round"], record["stage"], record["seconds"]) == (2, "swarm", 20.0)
     assert (record["evaluated_on"], record[score]) == (None, None)
     assert {site: report["num_samples"] for site, report in record["sites"].items()} == {"a": 90, "b": 10}
-    assert record["refused"] == {"d": "it has no model"}
+    assert record["refused"] == {"d": {"code": "no_model"}}
     assert record["effective_sites"] == pytest.approx(1.2195122)
     assert record["weights"] == {"a": pytest.approx(0.9), "b": pytest.approx(0.1)}
     assert record["dominant"] == {"site": "a", "weight": 0.9}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from plain_records import in_words
 from support.memory_link import MemoryLink, StepSite, link_of, names_of
 from torch import nn
 
@@ -22,6 +23,7 @@ from fedannot.custom.interface.views import Round, WaitingModels, WeightsRule
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.outbound.fields import OutboundField
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.refusals import RefusalCode, RefusalReason
 from fedannot.custom.run.round_loop import CONTINUED_JOB, CONTINUED_ROUND, RoundLoop
 from fedannot.custom.run.run_progress import Phase, RunProgress
 from fedannot.custom.run.state import (
@@ -278,6 +280,9 @@ def missing(name: str) -> Callable[[Request], Reply]:
     return answer
 
 
+NOT_FETCHED = RefusalReason.of(RefusalCode.MODEL_NOT_FETCHED)
+
+
 def of_value(value: float) -> Callable[[Request], Reply]:
     return StepSite("b", value)
 
@@ -285,8 +290,11 @@ def of_value(value: float) -> Callable[[Request], Reply]:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (lambda request: "its task failed", "its task failed"),
-        (lambda request: StepSite("b").trained(request, problem="it never came"), "it never came"),
+        (lambda request: RefusalReason.of(RefusalCode.TASK_FAILED), "its task failed"),
+        (
+            lambda request: StepSite("b").trained(request, problem=NOT_FETCHED),
+            "its model could not",
+        ),
         (lambda request: StepSite("b").trained(request, round_number=1), "it is of round 1, expected 2"),
         (lambda request: StepSite("b").trained(request, round_number=None), "it is of round None, expected 2"),
         (lambda request: StepSite("b").trained(request, params=None), "it has no model"),
@@ -311,11 +319,11 @@ def test_a_site_that_fails_is_refused_by_name_and_the_others_count(
     )
     run = Run(tmp_path, link, rounds=3).begin()
     assert [list(record["sites"]) for record in run.records] == [["a", "b"], ["a"], ["a", "b"]]
-    assert run.records[1]["refused"]["b"].startswith(reason)
+    assert in_words(run.records[1]["refused"]["b"]).startswith(reason)
     assert [record["refused"] for record in run.records[::2]] == [{}, {}]
     assert run.stem == pytest.approx(1.5 + 1.0 + 1.5)
     (warning,) = link.sentences("warning")
-    assert warning.startswith(f"Refused b: {reason}")
+    assert warning == f"Refused b: {RefusalReason.model_validate(run.records[1]['refused']['b'])}."
     assert run.summary["refusals"] == [{"round": 2, "site": "b", "reason": run.records[1]["refused"]["b"]}]
 
 
@@ -328,7 +336,7 @@ def test_a_second_answer_is_refused_and_the_first_counts(tmp_path: Path) -> None
     )
     run = Run(tmp_path, link, rounds=1).begin()
     assert run.stem == 1.5
-    assert run.records[0]["refused"] == {"b": "it is a second result for this round"}
+    assert in_words(run.records[0]["refused"]) == {"b": "it is a second result for this round"}
     assert link.usable[:3] == [("a", True), ("b", True), ("b", False)]
 
 
@@ -340,7 +348,7 @@ def test_the_first_reason_is_the_one_that_is_kept(tmp_path: Path) -> None:
         else StepSite("b")(request)
     )
     run = Run(tmp_path, link, rounds=1).begin()
-    assert run.records[0]["refused"] == {"b": "'stem.weight' has values that are not finite"}
+    assert in_words(run.records[0]["refused"]) == {"b": "'stem.weight' has values that are not finite"}
     assert len(link.sentences("warning")) == 2
 
 
@@ -354,7 +362,7 @@ def test_a_site_that_was_not_asked_waits_for_the_next_round(tmp_path: Path) -> N
     )
     run = Run(tmp_path, link, rounds=1)
     run.begin()
-    assert run.records[0]["refused"] == {
+    assert in_words(run.records[0]["refused"]) == {
         "late": "the site was not asked in this round; it counts from the next round on"
     }
     assert run.stem == 1.0
@@ -419,7 +427,7 @@ def test_a_claim_of_all_that_may_be_had_is_refused_and_takes_nothing_from_the_ot
     link = link_of(StepSite("a"), StepSite("b"), StepSite("liar", 900.0, 2**24))
     run = Run(tmp_path, link, rounds=1).begin()
     assert run.stem == 1.0
-    assert run.records[0]["refused"] == {"liar": f"its number of samples is {2**24}, expected 1 to 5592405"}
+    assert in_words(run.records[0]["refused"]) == {"liar": f"its number of samples is {2**24}, expected 1 to 5592405"}
     assert run.course.state.method_state["num_samples"] == {"a": 10, "b": 10}
 
 
@@ -521,8 +529,11 @@ def test_a_message_of_a_sites_own_goes_to_it_alone(tmp_path: Path) -> None:
         (measured("b", contrast=0.5), "its 'contrast' is float, expected a list of numbers"),
         (measured("b", contrast=[0.5, 0.5]), "its 'contrast' has 2 entries, expected 1"),
         (lambda request: Reply("b", 7, {"num_samples": 1}), "its answer to 'measure' is of round 7, expected 1"),
-        (lambda request: Reply("b", 1, {}, problem="it never came"), "it never came"),
-        (lambda request: "it failed", "it failed"),
+        (
+            lambda request: Reply("b", 1, {}, problem=NOT_FETCHED),
+            "its model could not",
+        ),
+        (lambda request: RefusalReason.of(RefusalCode.TASK_FAILED), "its task failed"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -533,7 +544,7 @@ def test_an_answer_that_cannot_be_used_is_refused_by_name(
     link.there["b"] = lambda request: bad(request) if request.task == MEASURE else StepSite("b")(request)
     run, result = answers_of(tmp_path, link)
     assert list(result) == ["a"]
-    assert run.records[0]["refused"] == {"b": reason}
+    assert in_words(run.records[0]["refused"]["b"]).startswith(reason)
     assert list(run.records[0]["sites"]) == ["a", "b"], "it may train all the same"
 
 
@@ -546,7 +557,7 @@ def test_a_second_answer_to_a_question_is_refused_and_the_first_counts(tmp_path:
     )
     run, result = answers_of(tmp_path, link)
     assert result["a"]["contrast"] == [0.5]
-    assert run.records[0]["refused"] == {"a": "it is a second answer to 'measure'"}
+    assert in_words(run.records[0]["refused"]) == {"a": "it is a second answer to 'measure'"}
 
 
 def test_an_answer_without_a_number_of_samples_stays_as_it_is(tmp_path: Path) -> None:
@@ -612,7 +623,9 @@ def test_a_site_without_a_known_weight_waits_and_counts_with_its_samples_from_th
     run = Run(tmp_path, link_of(StepSite("a"), StepSite("late", 5.0, 30)))
     run.method.given = lambda this_round: weights_of(a=[1.0, 1.0]) if this_round.number == 1 else None
     run.begin()
-    assert run.records[0]["refused"]["late"].startswith("the site joined after this round's weights were made")
+    assert in_words(run.records[0]["refused"]["late"]).startswith(
+        "the site joined after this round's weights were made"
+    )
     assert run.method.seen[2] == {"a": 10, "late": 30}
     assert run.stem == pytest.approx(1.0 + (10 * 1.0 + 30 * 5.0) / 40)
 
@@ -667,7 +680,7 @@ def test_a_model_that_is_nearly_one_sites_does_not_count(tmp_path: Path) -> None
         else weights_of(a=[0.2, 0.1], b=[0.3, 0.4], c=[0.5, 0.5])
     )
     run.begin(largest_share=0.5)
-    assert "it would be 0.80 of a layer block" in run.records[0]["refused"]["c"]
+    assert "it would be 0.80 of a layer block" in in_words(run.records[0]["refused"]["c"])
     assert run.records[1]["refused"] == {}
     assert run.method.calls.count("trained 1 by ['a', 'b', 'c']") == 0
     # From zero, as if the first round had not been: 0.2 · 1 + 0.3 · 3 + 0.5 · 5
@@ -676,7 +689,7 @@ def test_a_model_that_is_nearly_one_sites_does_not_count(tmp_path: Path) -> None
 
 def test_a_run_in_which_one_site_is_the_model_fails(tmp_path: Path) -> None:
     run = Run(tmp_path, link_of(StepSite("large", 1.0, 98), StepSite("b", 3.0, 1), StepSite("c", 5.0, 1)), rounds=9)
-    with pytest.raises(RunFailedError, match=r"large: it would be 0\.98 of a layer block.*at most 0\.5"):
+    with pytest.raises(RunFailedError, match=r"large: weight too large \(weight 0\.98, largest 0\.5\)"):
         run.begin(largest_share=0.5)
     assert run.stem == 0.0
 
@@ -1019,8 +1032,9 @@ def test_how_far_the_run_is_can_be_seen_while_a_site_works(tmp_path: Path) -> No
         seen.setdefault(request.round_number, run.course.progress.current)
         return StepSite("site-10")(request)
 
-    def failing(request: Request) -> Reply | str:
-        return "its task failed" if request.round_number == 2 else StepSite("site-2")(request)
+    def failing(request: Request) -> Reply | RefusalReason:
+        failed = RefusalReason.of(RefusalCode.TASK_FAILED)
+        return failed if request.round_number == 2 else StepSite("site-2")(request)
 
     run = Run(tmp_path, MemoryLink({"site-1": StepSite("site-1"), "site-2": failing, "site-10": watched}))
     run.begin(absent=("site-11",))
@@ -1030,7 +1044,7 @@ def test_how_far_the_run_is_can_be_seen_while_a_site_works(tmp_path: Path) -> No
     assert second.request is not None
     assert second.request.sites == ("site-1", "site-2", "site-10")
     assert second.request.answered == ("site-1",)
-    assert (second.refused, second.missing) == ({"site-2": "its task failed"}, ("site-10",))
+    assert (second.refused, second.missing) == ({"site-2": RefusalReason.of(RefusalCode.TASK_FAILED)}, ("site-10",))
     assert second.finished_rounds == 1
     assert second.round_seconds == second.seconds_left == run.records[0]["seconds"]
     assert second.score == run.records[0]["dice"]

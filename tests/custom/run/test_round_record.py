@@ -8,10 +8,10 @@ from plain_records import record, report
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.evaluation.scoring import Scoring
 from fedannot.custom.run.round_record import (
-    dominance_sentence,
     dominant_site,
     progress_sentence,
     round_scalars,
+    warn_of_dominance,
 )
 
 
@@ -40,9 +40,12 @@ def test_only_weights_of_fewer_than_one_and_a_half_sites_are_nearly_one_sites(
 
 
 def test_it_is_said_by_name_and_numbers() -> None:
-    assert dominance_sentence(weights_of(0.02, 0.98)) == (
+    lines: list[str] = []
+    warn_of_dominance(weights_of(0.02, 0.98), lines.append)
+    warn_of_dominance(weights_of(0.22, 0.78), lines.append)
+    assert lines == [
         "site-1 nearly decides alone: it has 0.98 of the weight in a layer block, 1.04 effective sites of 2."
-    )
+    ]
 
 
 RECORD: dict[str, Any] = {

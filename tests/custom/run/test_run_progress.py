@@ -7,6 +7,7 @@ from plain_records import record
 
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.records.round_records import RoundRecord
+from fedannot.custom.refusals import RefusalCode, RefusalReason
 from fedannot.custom.run.run_progress import Failure, Phase, ProgressTracker, RunProgress
 
 
@@ -59,15 +60,15 @@ def test_who_has_answered_and_who_is_missing(tracker: ProgressTracker, clock: Cl
     tracker.ask("train", ["a", "b", "c", "d"])
     tracker.answer("b")
     tracker.answer("b")
-    tracker.refuse("c", "its task failed")
-    tracker.refuse("c", "a second reason")
+    tracker.refuse("c", RefusalReason.of(RefusalCode.TASK_FAILED))
+    tracker.refuse("c", RefusalReason.of(RefusalCode.NO_MODEL))
     clock.now = 1022.0
     progress = tracker.current
     assert progress.phase is Phase.WAITING
     assert progress.request is not None
     assert (progress.request.since, progress.written) == (1010.0, 1022.0)
     assert progress.request.answered == ("b",)
-    assert progress.refused == {"c": "its task failed"}
+    assert progress.refused == {"c": RefusalReason(code=RefusalCode.TASK_FAILED)}
     assert progress.missing == ("a", "d")
     tracker.compute()
     assert tracker.current.missing == ()
@@ -113,6 +114,15 @@ def test_answers_from_many_threads_are_all_there(tracker: ProgressTracker) -> No
 
 def test_it_comes_back_from_json_as_it_was(tracker: ProgressTracker) -> None:
     tracker.ask("train", ["a"])
-    tracker.refuse("a", "no answer")
+    tracker.refuse("a", RefusalReason.of(RefusalCode.NO_ANSWER, task="train", seconds=30))
     progress = tracker.current
     assert RunProgress.model_validate_json(progress.model_dump_json()) == progress
+
+
+def test_progress_of_an_earlier_version_has_texts(tracker: ProgressTracker) -> None:
+    texts = {"a": "its task failed; see the site's log", "b": "no answer to 'train' within 30 s"}
+    values = tracker.current.model_dump(mode="json") | {"version": 1, "refused": texts}
+    assert RunProgress.model_validate(values).refused == {
+        "a": RefusalReason.of(RefusalCode.TASK_FAILED),
+        "b": RefusalReason.of(RefusalCode.TEXT, text="no answer to 'train' within 30 s"),
+    }

@@ -4,6 +4,7 @@ import json
 
 import plain_records
 import pytest
+from plain_records import in_words
 
 from fedannot.custom.run.state import RunState
 from fedannot.custom.run.summary import LAST_ROUNDS, mean_of_last, write_summary
@@ -104,7 +105,7 @@ def test_every_site_is_listed_with_its_latest_report():
 
 def test_every_refusal_is_listed_with_round_and_reason():
     refusals = summarize(make_state(HISTORY), {})["refusals"]
-    assert sorted((entry["round"], entry["site"], entry["reason"]) for entry in refusals) == [
+    assert sorted((entry["round"], entry["site"], in_words(entry["reason"])) for entry in refusals) == [
         (1, "site-1", "it has no model"),
         (3, "site-2", "late"),
         (3, "site-3", "late"),
