@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import compress
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -9,7 +10,7 @@ from torch import nn
 
 from ...corrections.kinds import BoundaryShift, Correction, MissedObjectsIgnored, ObjectsRelabelled, in_order, of_kind
 from ...corrections.model import Corrections
-from ...corrections.targets import with_relabelled_objects
+from ...corrections.targets import case_files, with_relabelled_objects
 from ...data.datalist import TRAINING
 from ...data.site_data import LoadedCase, SiteData
 from ...evaluation.inference import Inference
@@ -81,18 +82,31 @@ class AutoSite(FedAvgSite):
             raise ValueError(f"Expected missed and ignored fractions of the same classes, but got {missed}.")
         from .site_corrections import site_corrections  # noqa: PLC0415
 
+        data = site.load(TRAINING)
         corrections, pixels = site_corrections(
             network,
-            site.load(TRAINING),
+            data,
             asked,
             data_folder=site.locate().folder,
             method=self.settings.method,
             round_number=site.round_number,
             inference=Inference.of(self.settings),
-            reverted=site.corrections.reverted,
+            reverted=site.corrections.reverted | self._reviewed(data, site),
         )
         site.corrections.write(corrections, pixels)
         site.info(f"Corrected before round {site.round_number}: {_in_words(corrections)}.")
+
+    def _reviewed(self, data: SiteData, site: SiteView) -> frozenset[str]:
+        """The annotations that a review has settled, and that stay as they are: all that nobody has restored since."""
+        from ...annotation_bias.given_annotations import GivenAnnotations  # noqa: PLC0415
+
+        reviewed, stored = reviewed_cases(site), site.corrections.latest()
+        if reviewed is None:
+            return frozenset()
+        restored = set() if stored is None else {case.name for case in stored.corrections.cases if case.is_active}
+        settled = GivenAnnotations.of(data.cases, reviewed.cases).settled
+        names = (case_files(case, site.locate().folder)[0] for case in compress(data.cases, settled))
+        return frozenset(names) - restored
 
 
 def _in_words(corrections: Corrections) -> str:

@@ -123,7 +123,7 @@ def test_values_that_are_no_path_are_refused_with_key_and_value(folder, key, val
         ({"image": "a.png", "label": None}, "has 'label' = None; expected a path"),
         ({"image": "a.png", "label": "b.png", "group": ["p"]}, r"has 'group' = \['p'\]; expected a text or a number"),
         ({"image": "a.png", "label": "b.png", "source": {}}, r"has 'source' = {}; expected a text or a number"),
-        ("a.png", "is 'a.png'; expected the keys image, label, clean_label, group, source, annotator"),
+        ("a.png", "is 'a.png'; expected the keys image, label, given_label, clean_label, group, source, annotator"),
         (None, "is None; expected the keys"),
         ([], r"is \[\]; expected the keys"),
         (5, "is 5; expected the keys"),
