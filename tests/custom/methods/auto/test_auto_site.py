@@ -9,6 +9,7 @@ import pytest
 import torch
 import yaml
 from PIL import Image
+from support.recalling import Recalls
 from support.site_views import HandmadeSite
 from torch import nn
 
@@ -41,22 +42,6 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("federation") / "data"
     write_phantom_federation(folder, LesionImages(), num_sites=1, seed=0, images_per_site=NUM_CASES, test_images=1)
     return folder / "site-1"
-
-
-class Recalls(nn.Module):
-    """Predicts given masks, each for the image that it belongs to, moved outward by a distance."""
-
-    def __init__(self, images: torch.Tensor, masks: torch.Tensor, outward: float = 0.0) -> None:
-        super().__init__()
-        move = MoveContour(outward)
-        self.images = images
-        self.masks = torch.stack([torch.from_numpy(np.asarray(move(mask.numpy()))) for mask in masks])
-        self.certainty = nn.Parameter(torch.tensor(6.0))
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        result = [int((self.images - image).abs().flatten(1).sum(1).argmin()) for image in images]
-        signs = self.masks[result].float()[:, None] * 2 - 1
-        return torch.cat((-self.certainty * signs, self.certainty * signs), dim=1)
 
 
 def method_of(**settings: object) -> AutoSite:
