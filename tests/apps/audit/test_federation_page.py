@@ -122,7 +122,7 @@ def test_the_page_escapes_what_it_is_given_and_asks_for_nothing(tmp_path: Path):
     assert "default-src &#39;none&#39;; style-src &#39;sha256-" in page
 
 
-def test_sites_that_differ_are_reported_so_although_zero_is_unknown():
+def test_sites_that_differ_are_reported_so_although_the_reference_level_is_unknown():
     unsure = {
         site: parameter(value, value, "unknown", "reference_unsure")
         for site, value in {"a": -3.0, "b": 0.2, "c": 4.5}.items()

@@ -103,7 +103,7 @@ def test_revert_changes_the_record_alone(run, tmp_path):
     assert changed == [CORRECTIONS_FILE]
 
 
-def test_a_revert_can_be_rolled_back(run, tmp_path):
+def test_corrections_can_be_restored(run, tmp_path):
     """The record is as before, bit by bit: model, round, rule and files are those of the correction."""
     copy = shutil.copytree(run / "run", tmp_path / "run")
     record = next(copy.rglob(CORRECTIONS_FILE))
