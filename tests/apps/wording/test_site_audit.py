@@ -15,7 +15,7 @@ from fedannot.apps.wording.site_audit import (
 from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode
 from fedannot.custom.audit.findings import REFERENCE, KindResult
 
-TOO_LARGE = "Contours of lesion are 0.3 px too large (0.2 to 0.8 px), sure."
+TOO_LARGE = "Contours of lesion are 0.3 px too large (0.2 to 0.8 px), confirmed."
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_what_cannot_be_determined_of_several_classes_is_one_phrase_for_each_par
 def test_what_needs_something_done_comes_first():
     statuses = ("not_significant", "small", "unknown", "confirmed")
     shown = shown_conclusions(audit(*map(conclusion, statuses)))
-    assert [item.words for item in shown] == ["Sure", "Cannot tell", "Too small to act on", "About right"]
+    assert [item.words for item in shown] == ["Confirmed", "Cannot tell", "Too small to act on", "About right"]
 
 
 def test_figures_have_sign_unit_interval_patients_and_where_the_reference_level_is():
@@ -114,7 +114,7 @@ def test_few_patients_are_named():
 def test_the_sentence_of_detection_has_all_kinds():
     kinds = (kind(0.8, "misaligned"), kind(0.97), kind(None, "wrong_label"))
     assert detection_sentence(audit(kinds=kinds)) == (
-        "On these data it finds objects left out very well; annotations shifted or mirrored fairly well. "
+        "On these data it finds missed objects very well; annotations shifted or mirrored fairly well. "
         "How well it finds wrong labels is not known."
     )
 
@@ -152,7 +152,7 @@ def test_what_the_cases_of_the_site_show_is_reported_as_likely_after_what_is_con
     shows = Evidence(EvidenceCode.OBJECTS_LEFT_OUT, numbers, {"class": "lesion"})
     kinds = (kind(0.9).model_copy(update={"shows": (shows,)}),)
     shown = shown_conclusions(audit(conclusion("not_significant"), conclusion("confirmed"), kinds=kinds))
-    assert [item.words for item in shown] == ["Sure", "Likely", "About right"]
+    assert [item.words for item in shown] == ["Confirmed", "Likely", "About right"]
     assert shown[1].sentence == "Lesion: at least about 1 in 5 (10 to 30 %) may have been missed."
 
 
@@ -169,7 +169,7 @@ def test_a_site_unlike_the_others_is_reported_so_although_the_reference_level_is
 
 def test_where_the_model_is_unfit_nothing_is_reported():
     unfit = conclusion("unknown", EvidenceCode.MODEL_UNFIT)
-    assert leading(audit(unfit, unfit))[0] is Leading.UNJUDGED
+    assert leading(audit(unfit, unfit))[0] is Leading.UNFIT
     assert leading(audit(unfit, conclusion("unknown")))[0] is Leading.UNKNOWN
 
 
