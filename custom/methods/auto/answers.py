@@ -32,7 +32,7 @@ def unit_of(pixel_size: float) -> Unit:
 
 @dataclass(frozen=True)
 class BiasReport:
-    """A site's answer to ``estimate_channel``; estimates are by class.
+    """A site's answer to ``estimate_annotation_bias``; estimates are by class.
 
     Attributes:
         num_samples: as far as the site's claim counts.

@@ -15,7 +15,7 @@ from ...task_names import CORRECT_ANNOTATION_BIAS, ESTIMATE_ANNOTATION_BIAS
 from ..fedavg.server import FedAvgServer
 from .answers import BiasReport
 from .bias_record import bias_record
-from .decisions import decide, predicted_share
+from .decisions import decide, detected_fraction
 from .records import BiasFindings, BiasRecord, RollbackFindings
 from .rollback_check import RollbackCheck, RollbackState
 from .server_reference import ServerReference
@@ -38,9 +38,9 @@ class AutoState(TypedDict):
 class AutoServer(FedAvgServer):
     """Measures how each site annotates, and lets sites correct what is confirmed.
 
-    Rounds 1..T are federated averaging. Then every site reports its annotation bias (task ``estimate_channel``;
+    Rounds 1..T are federated averaging. Then every site reports its annotation bias (task ``estimate_annotation_bias``;
     nothing per case), the server finds zero and tests all sites, each kind of parameter by itself. It tells each site
-    for which a deviation is confirmed to correct it (task ``correct_annotations``); no other site learns of that.
+    for which a deviation is confirmed to correct it (task ``correct_annotation_bias``); no other site learns of that.
     The rest is federated averaging, of all data. Where nothing is confirmed it is federated averaging bit for bit.
 
     The estimate is made again, in equal steps through the remaining rounds; what is corrected follows it. What was
@@ -83,7 +83,7 @@ class AutoServer(FedAvgServer):
         if not self.channels:
             return "warm-up"
         if self._asked:
-            return "undone"
+            return "corrected"
         return "federated averaging" if self.weights(this_round) is None else "weighted"
 
     def before_round(self, this_round: Round) -> None:
@@ -177,7 +177,7 @@ class AutoServer(FedAvgServer):
         )
 
     def _is_too_early(self, this_round: Round, answers: Mapping[str, BiasReport]) -> bool:
-        share = predicted_share(answers)
+        share = detected_fraction(answers)
         extra_rounds = this_round.number - 1 - self.settings.warmup_rounds
         is_fit = share >= self.settings.min_predicted_fraction
         if self.channels or is_fit or extra_rounds >= self.settings.max_extra_warmup_rounds:

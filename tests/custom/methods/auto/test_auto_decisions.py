@@ -16,7 +16,7 @@ from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode, Sta
 from fedannot.custom.corrections.kinds import ObjectsRelabelled
 from fedannot.custom.methods.auto.answers import BiasReport
 from fedannot.custom.methods.auto.bias_record import bias_record
-from fedannot.custom.methods.auto.decisions import decide, predicted_share
+from fedannot.custom.methods.auto.decisions import decide, detected_fraction
 from fedannot.custom.methods.auto.records import Outcome
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.site_reference_levels import middle
@@ -90,7 +90,7 @@ def test_one_site_that_differs_is_reported_and_left_as_federated_averaging_does_
     assert result.findings["site-4"][OFFSET].is_confirmed
     assert not any(result.corrections.values())
     # Zero is the median site's 0.1; the second and the third of five offsets are its 40 and 60 % quantiles.
-    assert result.harmless[1] == FedAvgBoundary(pytest.approx(-0.1), pytest.approx(0.0))
+    assert result.tolerated[1] == FedAvgBoundary(pytest.approx(-0.1), pytest.approx(0.0))
     decision = bias_record(result, 4).decision
     assert (decision.outcome, decision.confirmed, decision.corrected) == (Outcome.TOLERATED, ("site-4",), ())
     assert decision.tolerated == {1: (pytest.approx(-0.1), pytest.approx(0.0))}
@@ -101,7 +101,7 @@ def test_one_site_that_differs_corrects_alone_where_it_has_most_of_the_images():
     result = decide(answers, SETTINGS, seed=100)
     assert [site for site, asked in result.corrections.items() if asked] == ["large"]
     assert bias_of(result.corrections["large"])[1] == pytest.approx(2.9)
-    assert not result.harmless
+    assert not result.tolerated
 
 
 def test_a_site_whose_images_are_of_another_kind_is_no_minority_of_the_others():
@@ -316,7 +316,7 @@ def test_contours_that_were_moved_are_not_left_for_federated_averagings_sake():
     answers = sites(0.1, -0.1, 0.2, 0.0) | {"large": replace(answer(3.0), num_samples=100)}
     first = decide(answers, SETTINGS, seed=100)
     later = answers | {"large": answer(3.0)}
-    assert decide(later, SETTINGS, seed=100).harmless
+    assert decide(later, SETTINGS, seed=100).tolerated
     result = decide(later, SETTINGS, seed=100, before=bias_record(first, 5))
     assert bias_of(result.corrections["large"]) == {1: pytest.approx(2.9)}
     contradicted = later | {"large": answer(0.3)}
@@ -501,8 +501,8 @@ def test_a_site_with_pixels_of_a_kilometre_changes_nobodys_floor():
 
 def test_a_model_is_fit_as_a_reference_for_what_it_finds():
     half = replace(answer(0.0), offset=known(0.0, patients=3))
-    assert predicted_share({"a": half, "b": half}) == 0.25
-    assert predicted_share({}) == 0.0
+    assert detected_fraction({"a": half, "b": half}) == 0.25
+    assert detected_fraction({}) == 0.0
 
 
 def test_a_model_that_finds_little_establishes_nothing_but_what_was_reviewed():

@@ -133,7 +133,7 @@ def test_each_site_gets_its_own_instruction_and_nothing_goes_with_training():
         site: pytest.approx(offset - zero) for site, offset in OFFSETS.items()
     }
     assert server.message(sites.round) == {}
-    assert server.stage(sites.round) == "undone"
+    assert server.stage(sites.round) == "corrected"
     assert server.weights(sites.round) is None
 
 
@@ -360,7 +360,7 @@ def test_a_model_of_before_that_is_better_takes_everything_back_for_good():
         (number, COMPARE_SCORES) for number in (4, 5, 6)
     ]
     assert {json.dumps(message) for *_, message in sites.messages} == {'{"kept_round": 4}'}
-    assert [seen[number][2] for number in (3, 6, 7)] == ["warm-up", "undone", "federated averaging"]
+    assert [seen[number][2] for number in (3, 6, 7)] == ["warm-up", "corrected", "federated averaging"]
     assert {site: instructions for site, instructions in sites.instructions.items() if instructions["offsets"]} == {}
     assert set(sites.instructions) == correcting
     described = server.describe(sites.round)
@@ -383,7 +383,7 @@ def test_a_veto_ends_estimates_and_survives_a_restart():
 
 def test_a_shadow_that_is_no_better_changes_nothing():
     server, sites, seen, _ = run_checked(-0.001)
-    assert seen[8][2] == "undone"
+    assert seen[8][2] == "corrected"
     assert all(instructions["offsets"] for instructions in sites.instructions.values())
     assert not server.describe(sites.round)["rollback"]["has_vetoed"]
 
@@ -392,7 +392,7 @@ def test_without_rounds_to_check_nobody_is_asked():
     server, sites, seen, _ = run_checked(-0.05, rollback_rounds=0)
     assert not sites.messages
     assert all(left_out is None for left_out, *_ in seen.values())
-    assert seen[8][2] == "undone"
+    assert seen[8][2] == "corrected"
     assert server.describe(sites.round)["rollback"] is None
 
 
