@@ -1,4 +1,4 @@
-"""What the server concludes from the sites' channels: zero, what deviates from it, and each site's corrections."""
+"""What the server concludes from the sites' reports: reference levels, confirmed effects, and corrections."""
 
 import math
 import statistics
@@ -11,11 +11,11 @@ from ...annotation_bias.estimate import Estimate
 from ...annotation_bias.fedavg_boundary import FedAvgBoundary, fedavg_boundary
 from ...annotation_bias.hysteresis import standing
 from ...annotation_bias.parameters import ALL_CLASSES, CONFUSED_OBJECTS, ParameterKey, ParameterKind
-from ...annotation_bias.significance import Criterion, confirmed
+from ...annotation_bias.significance import Criterion, effect_tests
 from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel, TestResult, Unit
 from ...corrections.kinds import BoundaryShift, Correction, server_corrections
 from .answers import BiasReport, unit_of
-from .criteria import confused_criterion, missing_criterion, most_complete, most_sensitive, offset_criterion
+from .criteria import best_estimate, confused_criterion, largest_recall, missing_criterion, offset_criterion
 from .mislabelled import looks_mislabelled, without_mislabelled
 from .records import BiasRecord
 from .server_reference import ServerReference
@@ -88,7 +88,7 @@ def decide(
     """
     domain_checks = _domain_checks(answers, settings)
     alike = {site: answer for site, answer in answers.items() if not domain_checks[site].out_of_domain}
-    least = most_sensitive([answer.confused for answer in alike.values()], lambda one: -one.value)
+    least = best_estimate([answer.confused for answer in alike.values()], lambda one: -one.value)
     in_domain = {site: answer for site, answer in alike.items() if not looks_mislabelled(answer.confused, least)}
     unfit = _unfit(detected_fraction(answers), settings)
     doubts = {site: unfit or _other_images(check) for site, check in domain_checks.items()}
@@ -96,8 +96,8 @@ def decide(
     tests_of = partial(_tests_of_offsets, doubts=doubts, settings=settings, seed=seed, before=before)
     reference_levels, tested, criteria = tests_of(answers, in_domain, server=server)
     for label in labels:
-        # Completeness of all objects and that of sure ones are no one quantity.
-        complete = {hides: most_complete(in_domain, label, hides_patients=hides) for hides in (False, True)}
+        # The recall of all objects and that of confident ones are two quantities.
+        complete = {hides: largest_recall(in_domain, label, hides_patients=hides) for hides in (False, True)}
         for site, answer in answers.items():
             key = ParameterKey(ParameterKind.MISSING, label)
             tested[site][key], criteria[site][key] = missing_criterion(
@@ -107,11 +107,13 @@ def decide(
         for site, answer in answers.items():
             tested[site][CONFUSED_OBJECTS] = answer.confused
             criteria[site][CONFUSED_OBJECTS] = confused_criterion(answer, least, settings, doubts[site])
-    findings = confirmed(tested, criteria, level=settings.level)
+    findings = effect_tests(tested, criteria, level=settings.level)
     if server is not None or any(answer.has_reviewed for answer in answers.values()):
         unreviewed = {site: answer.without_reviewed() for site, answer in answers.items()}
-        _, of_others, neutral = tests_of(unreviewed, {site: unreviewed[site] for site in in_domain}, server=None)
-        for site, found in confirmed(of_others, neutral, level=settings.level).items():
+        _, without_reviewed, references = tests_of(
+            unreviewed, {site: unreviewed[site] for site in in_domain}, server=None
+        )
+        for site, found in effect_tests(without_reviewed, references, level=settings.level).items():
             findings[site] |= _standing(found, criteria[site], findings[site], EvidenceCode.REVIEWED_AGREE)
     for site, record in {} if before is None else before.sites.items():
         if site in findings:
@@ -171,7 +173,7 @@ def _standing(
         key: standing(
             findings[key],
             one.effect,
-            criteria[key].floor,
+            criteria[key].minimum_effect,
             standard_error=one.standard_error,
             p_value=one.p_value,
             code=code,

@@ -114,7 +114,7 @@ class AutoClassificationServer(FedAvgServer):
             return self._rollback.message
         return {**other.message(this_round), TREATMENT: self.settings.treatment}
 
-    def rollback_without(self, this_round: Round) -> Collection[str] | None:
+    def second_average_without(self, this_round: Round) -> Collection[str] | None:
         """Let scores of the model be kept before the first round with corrected labels; no second average is made."""
         self._rollback.begin(this_round, corrects=bool(self._corrected), weighs=False)
         return None

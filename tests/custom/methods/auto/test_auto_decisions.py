@@ -39,7 +39,7 @@ def images(mean=0.0):
 
 
 def answer(offset, *, edges=0.0, reference=None, reviewed=None, completeness=None, pixel_size=1.0, image=0.0):
-    optional = {"reference": reference, "reviewed": reviewed, "completeness": completeness}
+    optional = {"reviewed_from_model": reference, "given_from_reviewed": reviewed, "completeness": completeness}
     return BiasReport(
         num_samples=12,
         pixel_size=pixel_size,
@@ -134,8 +134,8 @@ def test_reviewed_cases_of_some_are_zero_for_all():
 def reviewed_site(offset, *, half, reviewed=None, reference=None):
     """A site with 14 cases, and what three reviewed ones say."""
     of_three = {
-        "reviewed": UNKNOWN if reviewed is None else known(reviewed, 1.9, 3),
-        "reference": UNKNOWN if reference is None else known(reference, 1.0, 3),
+        "given_from_reviewed": UNKNOWN if reviewed is None else known(reviewed, 1.9, 3),
+        "reviewed_from_model": UNKNOWN if reference is None else known(reference, 1.0, 3),
     }
     return replace(answer(offset, edges=0.0), offset=known(offset, half, 14), annotated_patients=(14,), **of_three)
 
@@ -178,7 +178,7 @@ def test_reviewed_cases_that_were_left_as_they_are_acquit_no_site():
     """Two groups err by 4.5 px; at one site three cases were reviewed, and nothing was changed."""
     answers = sites(*TWO_GROUPS)
     confirmed = decide(answers, SETTINGS, seed=100).findings["site-7"][OFFSET].effect
-    answers["site-7"] = replace(answers["site-7"], reviewed=known(0.0, 0.0, 3))
+    answers["site-7"] = replace(answers["site-7"], given_from_reviewed=known(0.0, 0.0, 3))
     result = decide(answers, SETTINGS, seed=100)
     stays = result.findings["site-7"][OFFSET]
     assert stays.evidence[-1].code is EvidenceCode.REVIEWED_AGREE
@@ -207,8 +207,8 @@ def test_reviewed_cases_that_agree_remove_no_correction(seed):
         effect = answers[site].offset[0].value - level
         answers[site] = replace(
             answers[site],
-            reference=agreeing(generator, level, 1.0),
-            reviewed=agreeing(generator, effect, 1.5) if generator.random() < 0.5 else UNKNOWN,
+            reviewed_from_model=agreeing(generator, level, 1.0),
+            given_from_reviewed=agreeing(generator, effect, 1.5) if generator.random() < 0.5 else UNKNOWN,
         )
     result = decide(answers, SETTINGS, seed=100)
     for site, asked in without.corrections.items():
@@ -487,8 +487,8 @@ def test_several_sites_zero_is_the_middle_one():
 @pytest.mark.parametrize("lie", [1e6, -1e6, 30.0, -30.0])
 def test_a_site_that_lies_moves_no_honest_one(lie):
     honest = sites(0.1, -0.2, 0.0, 0.3, -0.1)
-    claims = replace(answer(lie), edges=known(lie, patients=10**6), reference=known(lie, patients=10**6))
-    for liar in (claims, replace(claims, reference=UNKNOWN)):
+    claims = replace(answer(lie), edges=known(lie, patients=10**6), reviewed_from_model=known(lie, patients=10**6))
+    for liar in (claims, replace(claims, reviewed_from_model=UNKNOWN)):
         result = decide(honest | {"liar": liar}, SETTINGS, seed=100)
         assert not any(result.corrections[site] for site in honest)
 
@@ -532,7 +532,7 @@ TWO_CLASSES = AutoSettings(rounds=9, warmup_rounds=3, network={"num_classes": 2}
 
 
 def of_two_classes(confused, half=0.05, auroc=0.9, image=0.0):
-    estimates = dict.fromkeys(("reference", "reviewed", "completeness"), 2 * UNKNOWN)
+    estimates = dict.fromkeys(("reviewed_from_model", "given_from_reviewed", "completeness"), 2 * UNKNOWN)
     share = Estimate(12, confused, confused - half, confused + half, slope=1.0, auroc=auroc)
     one = answer(0.0, image=image)
     return replace(

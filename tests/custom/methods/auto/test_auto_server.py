@@ -212,7 +212,7 @@ def test_where_the_model_draws_changes_no_instruction():
         assert sites.instructions == {
             site: {**asked, "offsets": {"1": pytest.approx(asked["offsets"]["1"])}} for site, asked in first.items()
         }
-    assert len(server.channels) == 3
+    assert len(server.estimates) == 3
 
 
 def test_a_state_in_which_the_model_itself_was_moved_is_read_without_that():
@@ -271,7 +271,7 @@ def test_a_model_that_finds_little_is_not_believed():
     server, said = run(sites, range(1, 7), max_extra_warmup_rounds=2)
     assert [number for number, task in tasks(sites) if task == ESTIMATE_ANNOTATION_BIAS] == [4, 5, 6]
     assert "33%" in said[0]
-    assert len(server.channels) == 1
+    assert len(server.estimates) == 1
 
 
 def test_state_and_summary_are_plain_and_come_back():
@@ -331,14 +331,14 @@ def run_checked(gain, **settings):
     for number in range(1, 9):
         sites.round = round_of(number, history=history, ask=sites, num_samples=samples, said=said)
         server.before_round(sites.round)
-        left_out = server.rollback_without(sites.round)
+        left_out = server.second_average_without(sites.round)
         seen[number] = left_out, server.message(sites.round), server.stage(sites.round), server.weights(sites.round)
         reports = {
             site: {"num_samples": samples[site]} | ({"has_undone": True} if site in sites.instructions else {})
             for site in MANY
         }
         made = round_of(number, reports=reports)
-        sites.round.reports, sites.round.rollback = made.reports, "the shadow" if left_out is not None else None
+        sites.round.reports, sites.round.second_average = made.reports, "the shadow" if left_out is not None else None
         server.after_training(sites.round)
         history.append({"round": number, "sites": reports})
     return server, sites, seen, said
@@ -373,7 +373,7 @@ def test_a_model_of_before_that_is_better_takes_everything_back_for_good():
 
 def test_a_veto_ends_estimates_and_survives_a_restart():
     server, sites, *_ = run_checked(-0.05, estimates=4, rounds=9)
-    assert len(server.channels) == 2
+    assert len(server.estimates) == 2
     other = AutoServer(server.settings)
     other.restore(json.loads(json.dumps(server.state())), [])
     assert other.message(sites.round) == server.message(sites.round)
@@ -399,7 +399,7 @@ def test_without_rounds_to_check_nobody_is_asked():
 def test_where_nothing_is_corrected_there_is_nothing_to_check():
     sites = Sites(CLEAN)
     server, _ = run(sites, num_samples=dict.fromkeys(CLEAN, 9))
-    assert server.rollback_without(sites.round) is None
+    assert server.second_average_without(sites.round) is None
     assert server.describe(sites.round)["rollback"] is None
 
 
@@ -416,9 +416,9 @@ def test_other_weights_are_checked_against_those_by_quantity_and_rolled_back():
     samples = dict.fromkeys(CLEAN, 10)
     server, _ = run(sites, range(1, 5), num_samples=samples, rollback_rounds=1, **missing)
     assert server.weights(sites.round) is not None
-    assert server.rollback_without(sites.round) == frozenset()
+    assert server.second_average_without(sites.round) == frozenset()
     sites.round.reports = round_of(4, reports={site: {"num_samples": 10} for site in CLEAN}).reports
-    sites.round.rollback, sites.round.weighed = "the shadow", different_weights(CLEAN)
+    sites.round.second_average, sites.round.weighed = "the shadow", different_weights(CLEAN)
     server.after_training(sites.round)
     sites.round.number = 5
     server.before_round(sites.round)

@@ -190,7 +190,7 @@ def checked(gain: float, rounds: int = 6, **changes: Any) -> tuple[Run, dict[int
     for number in range(3, 3 + rounds):
         asked = run.before(number, set(run.server.state()["undone"]))
         this_round = round_of(number, ask=sites, said=run.said, num_samples=dict.fromkeys(sites.levels, 9))
-        assert run.server.rollback_without(this_round) is None
+        assert run.server.second_average_without(this_round) is None
         run.server.after_training(this_round)
         tasks[number] = [task for task, _ in (asked + sites.asked[len(asked) :])]
     return run, tasks
