@@ -43,7 +43,7 @@ def federation(*groups, count=12, seed=0):
     return {f"site-{i}": site(cases(count, seed=1000 * seed + i, shift=shift)) for i, shift in enumerate(shifts)}
 
 
-def test_two_sites_are_reported_apart_as_by_t_tests_of_their_cases():
+def test_two_sites_are_distinguished_as_by_t_tests_of_their_cases():
     verdicts = set()
     for seed in range(60):
         first, second = cases(9, seed=seed), cases(14, seed=seed + 500, shift=1.5)
@@ -62,7 +62,7 @@ def test_student_by_hand():
     assert check_domains({"a": exact(10, 0.0), "b": exact(10, 3.19 * 0.4472)})["a"].out_of_domain
 
 
-def test_the_score_is_the_fraction_of_pairs_of_cases_reported_apart():
+def test_the_score_is_the_fraction_of_distinguished_pairs_of_cases():
     first, second = cases(2000, seed=1), cases(2000, seed=2, shift=1.5)
     brute_force = (first[:, NOISE, None] < second[None, :, NOISE]).mean()
     assert check_domains({"a": site(first), "b": site(second)})["a"].score == pytest.approx(brute_force, abs=0.01)

@@ -85,7 +85,7 @@ def test_equal_sites_correct_nothing():
     assert set(result.corrections) == {f"site-{index}" for index in range(5)}
 
 
-def test_one_site_that_differs_is_reported_and_left_as_federated_averaging_does_not_follow_it():
+def test_one_site_that_differs_is_confirmed_and_left_as_federated_averaging_does_not_follow_it():
     result = decide(sites(0.1, -0.1, 0.2, 0.0, 3.0), SETTINGS, seed=100)
     assert result.findings["site-4"][OFFSET].is_confirmed
     assert not any(result.corrections.values())
@@ -111,7 +111,7 @@ def test_a_site_whose_images_are_of_another_kind_is_no_minority_of_the_others():
     assert [site for site, asked in result.corrections.items() if asked] == ["other"]
 
 
-def test_all_sites_that_err_alike_cannot_be_reported_from_their_images_edges():
+def test_an_error_common_to_all_sites_cannot_be_determined_by_the_image_boundary():
     result = decide(sites(4.8, 5.2, 5.0, 5.0, 7.4, edges=0.0), SETTINGS, seed=100)
     assert not any(result.corrections.values())
     assert result.findings["site-4"][OFFSET].status is Status.UNKNOWN
@@ -323,7 +323,7 @@ def test_contours_that_were_moved_are_not_left_for_federated_averagings_sake():
     assert not any(decide(contradicted, SETTINGS, seed=100, before=bias_record(first, 5)).corrections.values())
 
 
-def test_a_share_that_cannot_be_reported_is_no_measure_for_others():
+def test_a_share_that_cannot_be_determined_is_no_reference_for_others():
     answers = with_completeness({"a": 0.7, "b": 0.7, "c": 1.0}, c={"slope": math.nan})
     assert not any(decide(answers, SETTINGS, seed=100).corrections.values())
 
@@ -371,9 +371,7 @@ def test_a_zero_that_was_reviewed_before_is_no_other_estimate():
 @pytest.mark.parametrize(
     ("later", "edges", "kind", "zero"),
     [
-        pytest.param(
-            (-1.0, -3.2, 0.6, 4.8), 0.4, "balanced", 1.8, id="groups that are no longer reported by themselves"
-        ),
+        pytest.param((-1.0, -3.2, 0.6, 4.8), 0.4, "balanced", 1.8, id="groups that are no longer found by themselves"),
         pytest.param((-1.0, -3.2, 0.6, 4.8), -0.15, "median", -1.0, id="edges that lie near the median"),
         pytest.param((-1.0, -3.2, 0.6, 0.8), 0.4, "median", -1.0, id="groups on one side of the edges"),
     ],
@@ -578,7 +576,7 @@ def test_a_model_that_mixes_classes_up_at_all_sites_establishes_nothing(share):
     assert result.reference_levels[0] is not None
 
 
-def test_confused_classes_are_not_reported_by_a_model_that_does_not_see_them_or_on_other_images():
+def test_confused_classes_cannot_be_determined_by_a_model_that_does_not_see_them_or_on_other_images():
     right = {f"site-{i}": of_two_classes(0.0) for i in range(1, 5)}
     blind = decide(right | {"site-5": of_two_classes(0.9, auroc=0.6)}, TWO_CLASSES, seed=100)
     assert blind.findings["site-5"][CONFUSED_OBJECTS].evidence == (Evidence(EvidenceCode.AUROC_LOW, {"auroc": 0.6}),)
@@ -596,7 +594,7 @@ def test_confused_classes_stay_where_the_settings_ask_and_nothing_is_said_of_a_s
     assert CONFUSED_OBJECTS not in decide(sites(0.0, 0.1, -0.1), SETTINGS, seed=100).findings["site-1"]
 
 
-def test_nothing_else_is_reported_of_a_site_most_of_whose_objects_have_another_class():
+def test_nothing_else_is_determined_of_a_site_most_of_whose_objects_have_another_class():
     def too_large(share):
         return replace(of_two_classes(share), offset=2 * known(4.0))
 
@@ -609,7 +607,7 @@ def test_nothing_else_is_reported_of_a_site_most_of_whose_objects_have_another_c
     assert relabelled_of(most.corrections["site-6"]) == pytest.approx(0.9)
 
 
-def test_contours_are_reported_where_objects_were_given_another_class_before():
+def test_contours_are_tested_where_objects_were_relabelled_before():
     offsets = TWO_GROUPS[:-1]
     typical = {
         f"site-{index}": replace(of_two_classes(0.0), offset=2 * known(offset)) for index, offset in enumerate(offsets)
@@ -646,7 +644,7 @@ def test_a_site_most_of_whose_objects_have_another_class_is_no_measure_for_other
     assert result.reference_levels[0] == decide(typical, TWO_CLASSES, seed=100).reference_levels[0]
 
 
-def test_a_site_of_which_classes_cannot_be_reported_is_a_measure_for_others():
+def test_a_site_whose_confused_fraction_cannot_be_determined_is_a_reference_for_others():
     """Else a site could take itself out of everybody's zero by an estimate that says nothing."""
     typical = {f"site-{i}": of_two_classes(0.0) for i in range(1, 6)}
     blind = of_two_classes(0.9, auroc=0.5)

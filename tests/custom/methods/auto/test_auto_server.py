@@ -66,7 +66,7 @@ def heard_as(message):
 
 
 class Sites:
-    """Answer the server's questions, and note what each is reported; the model draws outward by a distance."""
+    """Answer the server's questions, and note what each is asked; the model draws outward by a distance."""
 
     def __init__(self, offsets, found=12, deaf=(), completeness=(), num_samples=()):
         self.offsets, self.found, self.deaf, self.completeness = offsets, found, set(deaf), dict(completeness)
@@ -253,12 +253,12 @@ def test_a_site_that_misses_an_estimate_goes_on_with_what_it_was_instructed():
     record = server.describe(sites.round)["channels"][-1]["sites"][absent]
     assert heard_as(record) == instructions[absent]
     assert record["corrected_before_round"] == 4
-    # When everything is rolled back it is reported, too.
+    # When everything is rolled back it is instructed, too.
     server._roll_back()
     assert absent in server._pending
 
 
-def test_a_site_that_was_not_reached_or_lost_what_it_corrected_is_reported_again():
+def test_a_site_that_was_not_reached_or_lost_its_corrections_is_instructed_again():
     sites = Sites(OFFSETS, deaf=["site-2"])
     _, said = run(sites, range(1, 7), lost={(4, "site-1")}, estimates=2)
     asked = {number: names for number, task, names in sites.asked if task == CORRECT_ANNOTATION_BIAS}

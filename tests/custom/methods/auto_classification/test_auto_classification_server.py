@@ -30,7 +30,7 @@ def settings(**changes: Any) -> AutoClassificationSettings:
 
 
 class Sites:
-    """Answer with noise levels, and do what they are reported unless they are deaf."""
+    """Answer with noise levels, and do what they are instructed to unless they are deaf."""
 
     def __init__(self, **levels: float) -> None:
         self.levels, self.deaf, self.half = levels, set[str](), 0.03
