@@ -1,4 +1,4 @@
-"""Reviewed cases as a datalist's list ``reference``, whose annotations are the zero of others."""
+"""Reviewed cases as a datalist's list ``reference``, whose annotations give the reference level."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def write_reference(folder: Path, out: Path, reader: CaseReader, annotations: Se
     """Write the reviewed cases as the part of a datalist that has them; None where there are none.
 
     Paths are relative to the folder of the site's datalist. Where the new files lie elsewhere, the list counts once
-    their folder is put there, by its own name.
+    their folder is put there, by its own name. Each case names the mask that the site had given, as far as it is known.
 
     Args:
         folder: where to write.
@@ -30,7 +30,8 @@ def write_reference(folder: Path, out: Path, reader: CaseReader, annotations: Se
         reader: of the audit.
         annotations: those that somebody has decided about.
     """
-    items = _reference_items(out, reader, annotations)
+    content = read_json(reader.datalist, "a datalist", any_number=True)
+    items = _reference_items(out, reader, annotations, content)
     if not items:
         return None
     file = folder / REFERENCE_FILE
@@ -42,7 +43,8 @@ def write_updated_datalist(out: Path, reader: CaseReader, annotations: Sequence[
     """Write a copy of the site's datalist beside it: with the new annotations, and the reviewed cases as a reference.
 
     The datalist itself stays as it is; ``data.yaml`` names the one that counts. Cases that are in the reference
-    already, and were not reviewed again, stay there. All other keys stay as they are.
+    already, and were not reviewed again, stay there. All other keys stay as they are. The key ``given_label`` of a case
+    with a new mask names the mask that the site had given: it goes on to say how the site annotates.
 
     Args:
         out: the folder of the new annotations, in the folder of the datalist.
@@ -56,16 +58,17 @@ def write_updated_datalist(out: Path, reader: CaseReader, annotations: Sequence[
         DataError: if the datalist cannot be read.
     """
     content = read_json(reader.datalist, "a datalist", any_number=True)
+    items = _reference_items(out, reader, annotations, content)
     changed = {
         _key(annotation, reader): _new_label(annotation, out, reader)
         for annotation in annotations
         if has_new_label(annotation)
     }
+    given = {key: _given_mask(key, content) for key in changed}
     for section in (TRAINING, VALIDATION):
         for item in content.get(section, []):
             if isinstance(item, dict) and (key := _key_of_item(item)) in changed:
-                item["label"] = changed[key]
-    items = _reference_items(out, reader, annotations)
+                item.update({"label": changed[key]} | given[key])
     images = {item["image"] for item in items}
     earlier = [one for one in content.get(REFERENCE, []) if not isinstance(one, dict) or one.get("image") not in images]
     file = _updated_file(reader)
@@ -94,19 +97,37 @@ def _updated_file(reader: CaseReader) -> Path:
 
 
 def _reference_items(
-    out: Path, reader: CaseReader, annotations: Sequence[CaseCorrection]
+    out: Path, reader: CaseReader, annotations: Sequence[CaseCorrection], before: Mapping[str, Any]
 ) -> list[dict[str, str | int]]:
     cases = {(case.image, case.label): case for case in reader.audit.cases}
     items = []
     for item in annotations:
         if item.review is None or not item.review.is_reviewed:
             continue
-        files = reader.files(cases[(item.image, _given(item))])
-        label = _new_label(item, out, reader) if has_new_label(item) else _key(item, reader)[1]
+        files, key = reader.files(cases[(item.image, _given(item))]), _key(item, reader)
+        label = _new_label(item, out, reader) if has_new_label(item) else key[1]
         texts = {"group": files.group, "source": files.source, "annotator": files.annotator}
         image = relative_name(files.image, reader.datalist.parent)
-        items.append({"image": image, "label": label} | {key: text for key, text in texts.items() if text is not None})
+        labels = {"image": image, "label": label} | _given_mask(key, before)
+        items.append(labels | {name: text for name, text in texts.items() if text is not None})
     return items
+
+
+def _given_mask(key: tuple[str, str | int], content: Mapping[str, Any]) -> dict[str, str]:
+    """The mask that the site had given of a case, as an item of a datalist names it.
+
+    Empty of a class, and where an earlier review may have replaced the mask and nothing says what was there before.
+    """
+    items = [
+        (section, item)
+        for section in (TRAINING, VALIDATION, REFERENCE)
+        for item in content.get(section, [])
+        if isinstance(item, dict) and _key_of_item(item) == key
+    ]
+    known = next((item["given_label"] for _, item in items if isinstance(item.get("given_label"), str)), None)
+    if known is None and isinstance(key[1], str) and all(section != REFERENCE for section, _ in items):
+        known = key[1]
+    return {} if known is None else {"given_label": known}
 
 
 def has_new_label(one: CaseCorrection) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -49,6 +49,11 @@ MISSING, IMAGE, MASK, GEOMETRY, VALUES, CLASS = (
     "label-values",
     "class-index",
 )
+# By the key of a label that is not trained on: how its problems are called, and what follows until one is mended.
+_CONSEQUENCES = {
+    "clean_label": ("clean", "Until then the clean labels of this list are not used at all."),
+    "given_label": ("given", "Until then this case does not say how the site annotates."),
+}
 # What to do where the reader's own text gives no advice.
 _MENDING = {
     MISSING: "Put the file there, or take the case out of the datalist.",
@@ -110,11 +115,11 @@ class CaseReader:
         assert isinstance(self._description, ClassificationDescription)
         pixels = self._pixels(case.image, self._description.channels, problems)
         allowed = range(len(self._description.classes))
-        for value, is_clean in ((case.label, False), (case.clean_label, True)):
+        for value, key in ((case.label, "label"), (case.clean_label, "clean_label")):
             if value is not None and (not isinstance(value, int) or value not in allowed):
-                which = "clean class" if is_clean else "class"
+                which = "class" if key == "label" else "clean class"
                 result = f"found the {which} {str(value)!r}; expected a whole number from 0 to {allowed[-1]}."
-                problems.append(_finding(CLASS, self._name(case.image), result, _MENDING[CLASS], excludes=not is_clean))
+                problems.append(_finding(CLASS, self._name(case.image), result, _MENDING[CLASS], key))
         annotation = None
         if isinstance(case.label, int) and case.label in allowed:
             annotation = AnnotationFacts({case.label: 1}, str(case.label))
@@ -167,17 +172,16 @@ class CaseReader:
         read: Callable[[Path, "_Attempt"], Classes | None],
         problems: list[Finding],
     ) -> Classes | None:
-        """Read the label and, only to see whether it can be used, the clean label; return the label's classes."""
+        """Read the label and, only to see whether they can be used, its other versions; return the label's classes."""
         classes = None
-        for value, is_clean in ((case.label, False), (case.clean_label, True)):
+        for key, value in (("label", case.label), *_other_versions(case)):
             if isinstance(value, Path):
-                result = read(value, _Attempt(value, self._name(value), problems, excludes=not is_clean))
-                classes = classes if is_clean else result
-            elif value is not None:
-                key = "clean_label" if is_clean else "label"
+                result = read(value, _Attempt(value, self._name(value), problems, key))
+                classes = result if key == "label" else classes
+            else:
                 found = f"found {key!r} = {value} in the datalist; expected the path of a mask."
                 remedy = "Name the mask in the datalist; for whole images with a class set pipeline: classification."
-                problems.append(_finding(MASK, self._name(case.image), found, remedy, excludes=not is_clean))
+                problems.append(_finding(MASK, self._name(case.image), found, remedy, key))
         return classes
 
     def _name(self, file: Path) -> str:
@@ -187,11 +191,11 @@ class CaseReader:
 class _Attempt:
     """Does what may go wrong with a file; an error becomes a problem."""
 
-    def __init__(self, file: Path, name: str, problems: list[Finding], *, excludes: bool = True) -> None:
+    def __init__(self, file: Path, name: str, problems: list[Finding], key: str = "label") -> None:
         self._file = file
         self._name = name
         self._problems = problems
-        self._excludes = excludes
+        self._key = key
 
     def __call__(self, kind: str, action: Callable[[], Result]) -> Result | None:
         try:
@@ -201,18 +205,24 @@ class _Attempt:
             kind = MISSING if isinstance(error, MissingFileError) else kind
         # The readers say what was found and expected first, what to do after it.
         result, _, advice = text.partition(". ")
-        self._problems.append(
-            _finding(kind, self._name, result.rstrip(".") + ".", advice or _MENDING[kind], excludes=self._excludes)
-        )
+        self._problems.append(_finding(kind, self._name, result.rstrip(".") + ".", advice or _MENDING[kind], self._key))
         return None
 
 
-def _finding(kind: str, file: str, found: str, remedy: str, *, excludes: bool) -> Finding:
-    """What is wrong with a file that keeps its case from training, or else with its clean label alone."""
-    if excludes:
+def _other_versions(case: Case) -> Iterator[tuple[str, Path | int]]:
+    """The annotations of a case beside that in use, by their keys; one that a review has kept is the same file."""
+    if case.clean_label is not None:
+        yield "clean_label", case.clean_label
+    if case.given_label is not None and case.given_label != case.label:
+        yield "given_label", case.given_label
+
+
+def _finding(kind: str, file: str, found: str, remedy: str, key: str) -> Finding:
+    """What is wrong with a file that keeps its case from training, or else with another version of its label alone."""
+    if key == "label":
         return Finding(Severity.ERROR, kind, (file,), found, remedy)
-    remedy = f"{remedy} Until then the clean labels of this list are not used at all."
-    return Finding(Severity.WARNING, f"clean-{kind}", (file,), found, remedy)
+    prefix, consequence = _CONSEQUENCES[key]
+    return Finding(Severity.WARNING, f"{prefix}-{kind}", (file,), found, f"{remedy} {consequence}")
 
 
 def _picture_facts(pixels: SingleFloats, file: Path) -> ImageFacts:

@@ -1,20 +1,28 @@
 """What `auto`, and an audit for it, has decided of all sites, in words."""
 
 from ...custom.annotation_bias.parameters import WRONG_LABELS
-from ...custom.corrections.kinds import BoundaryShift
-from ...custom.methods.auto.records import BiasRecord, NotCompared, Outcome, RollbackOf, RollbackRecord
+from ...custom.methods.auto.records import (
+    BiasRecord,
+    NotCompared,
+    Outcome,
+    RollbackOf,
+    RollbackRecord,
+    RollbackScore,
+)
 from ...custom.methods.auto.rollback_gains import mean_of_rounds
 
 _NOT_COMPARED = {
     NotCompared.NO_PATIENTS: "no site has reviewed or held-out patients to score models on",
     NotCompared.TOO_FEW_PATIENTS: (
-        "no site has enough reviewed patients, or held-out ones whose annotations may be asked"
+        "no site has enough reviewed patients, or enough held-out ones without a confirmed effect"
     ),
     NotCompared.SINGLE_SITES: (
-        "so few sites have other weights that one which gets both averages would learn the updates of single sites"
+        "so few sites have other weights that a site with both averages could compute the updates of single sites"
     ),
     NotCompared.NO_ROUND: "no round was compared",
 }
+
+_SCORES = {RollbackScore.DICE: "Dice", RollbackScore.BALANCED_ACCURACY: "balanced accuracy"}
 
 
 def decision_in_words(record: BiasRecord) -> str:
@@ -26,7 +34,7 @@ def decision_in_words(record: BiasRecord) -> str:
         return _would(record)
     if decision.outcome is Outcome.CORRECTED:
         listed, count = ", ".join(decision.corrected), len(decision.corrected)
-        return " ".join([f"Corrected at {count} of {num_sites} sites: {listed}.", *_model_boundary_biases(record)])
+        return f"Corrected at {count} of {num_sites} sites: {listed}."
     if decision.outcome is Outcome.TOLERATED:
         return _tolerated(record)
     if decision.outcome is Outcome.MEASURED:
@@ -57,28 +65,14 @@ def _would(record: BiasRecord) -> str:
 
 
 def _tolerated(record: BiasRecord) -> str:
-    """Why confirmed offsets stay."""
+    """Why a confirmed boundary bias stays."""
     where = "; ".join(
         f"class {label}: {low:+.2f} to {high:+.2f}" for label, (low, high) in record.decision.tolerated.items()
     )
     return (
-        f"Confirmed at {', '.join(record.decision.confirmed)} and left as it is: federated averaging follows the "
-        f"middle of all sites, which lies near zero ({where})."
+        f"Confirmed at {', '.join(record.decision.confirmed)} and tolerated: federated averaging has its "
+        f"boundary near the reference level anyway ({where})."
     )
-
-
-def _model_boundary_biases(record: BiasRecord) -> list[str]:
-    """How much further contours move in training, by class."""
-    own: dict[int, float] = {}
-    for site in record.sites.values():
-        shift = site.of(BoundaryShift)
-        own |= {} if shift is None else shift.model_bias
-    unit = record.decision.unit or "px"
-    return [
-        f"In training contours of class {label} move by another {-value:+.2f} {unit}, as the model draws that far "
-        f"{'outside' if value > 0 else 'inside'} of zero otherwise."
-        for label, value in sorted(own.items())
-    ]
 
 
 def rollback_in_words(rollback: RollbackRecord) -> str:
@@ -89,10 +83,10 @@ def rollback_in_words(rollback: RollbackRecord) -> str:
         return f"No rollback check: {_NOT_COMPARED[rollback.not_compared or NotCompared.NO_ROUND]}."
     mean, rounds = mean_of_rounds(rollback.rounds), [item.round for item in rollback.rounds]
     when = f"round {rounds[0]}" if len(rounds) == 1 else f"rounds {rounds[0]} to {rounds[-1]}"
+    score = f"the {_SCORES[rollback.score]} of {mean.patients} patients"
     evidence = (
-        f"Rollback check of {when}: with {_rollback_of(rollback)} the Dice of {mean.patients} patients differs by "
-        f"{_points(mean.value)} points (90 % interval {_points(mean.low)} to {_points(mean.high)}). Threshold: all "
-        "of the interval above 0."
+        f"Rollback check of {when}: with {_rollback_of(rollback)} {score} differs by {_points(mean.value)} points "
+        f"(90 % interval {_points(mean.low)} to {_points(mean.high)}). Threshold: all of the interval above 0."
     )
     if len(rounds) < (rollback.wanted_rounds or 0):
         return f"{evidence} Not decided: {len(rounds)} of {rollback.wanted_rounds} rounds are compared."
@@ -102,7 +96,7 @@ def rollback_in_words(rollback: RollbackRecord) -> str:
             f"{evidence} Decision: everything is rolled back, and the rest is federated averaging. A difference "
             f"lower by {away} points would have left it."
         )
-    return f"{evidence} Decision: it stays. A difference higher by {away} points would have taken it back."
+    return f"{evidence} Decision: it stays. A difference higher by {away} points would have rolled it back."
 
 
 def _rollback_of(rollback: RollbackRecord) -> str:

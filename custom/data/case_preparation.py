@@ -20,7 +20,7 @@ from ...transforms.printable import printable_logger
 from .datalist import Case
 from .description import OF_TRAINING, SiteDescription
 from .file_digests import FileContent, FileDigests
-from .preparation import KINDS, PREPARATION_VERSION, Preparation, build_preparation
+from .preparation import GIVEN_LABEL, KINDS, LABEL, PREPARATION_VERSION, Preparation, build_preparation
 from .prepared_pack import PreparedCase, StoredCase, WantedCase
 from .prepared_store import Loaded, PreparedStore
 
@@ -92,7 +92,7 @@ def _load(of_site: SiteCases, store: PreparedStore) -> Loaded:
 
 
 def _paths(case: Case) -> list[str]:
-    return [str(value) for value in (case.image, case.label, case.clean_label) if isinstance(value, Path)]
+    return [str(file) for file in case.files]
 
 
 def _pipeline(description: SiteDescription) -> str:
@@ -103,7 +103,8 @@ def _pipeline(description: SiteDescription) -> str:
 
 
 def _key(start: str, case: Case, contents: Mapping[str, FileContent]) -> str:
-    values = (case.image, case.label, case.clean_label)
+    given = () if case.given_label is None else (case.given_label,)
+    values = (case.image, case.label, case.clean_label, *given)
     parts = (contents[str(value)].text if isinstance(value, Path) else repr(value) for value in values)
     return hashlib.sha256("\0".join((start, *parts)).encode(errors="surrogateescape")).hexdigest()[:32]
 
@@ -138,7 +139,7 @@ def _prepare(
 
 
 def decode(preparation: Preparation, case: Case, site: str) -> PreparedCase | str:
-    """Decode a case with its clean label, or without where only that cannot be used; else return the reason.
+    """Decode a case with its other labels, or without where only these cannot be used; else return the reason.
 
     A case fails twice before it counts as unusable: a disk that failed for a moment must not exclude it for ever.
     """
@@ -149,15 +150,27 @@ def decode(preparation: Preparation, case: Case, site: str) -> PreparedCase | st
 def _attempt(preparation: Preparation, case: Case, site: str) -> PreparedCase | str:
     try:
         try:
-            return preparation(case)
+            prepared = preparation(case)
         except DataError as error:
             if case.clean_label is None:
                 raise
             prepared = preparation(replace(case, clean_label=None))
             _LOGGER.warning("Site %s: its clean labels are not used, one cannot be read: %s", site, error)
-            return prepared
     except DataError as error:
         return str(error)
+    return _with_given_label(preparation, case, prepared, site)
+
+
+def _with_given_label(preparation: Preparation, case: Case, prepared: PreparedCase, site: str) -> PreparedCase:
+    """A case with the mask that it had before its review, if that can be used."""
+    if case.given_label is None:
+        return prepared
+    try:
+        given = preparation(replace(case, label=case.given_label, clean_label=None)).tensors[LABEL]
+    except DataError as error:
+        _LOGGER.warning("Site %s: the mask before a review is not used, it cannot be read: %s", site, error)
+        return prepared
+    return replace(prepared, tensors=prepared.tensors | {GIVEN_LABEL: given})
 
 
 def _log_what_is_left_out(of_site: SiteCases, stored: Sequence[StoredCase]) -> None:

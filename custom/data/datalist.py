@@ -18,7 +18,9 @@ REFERENCE = "reference"
 SECTIONS = (TRAINING, VALIDATION, TESTING, REFERENCE)
 
 _TEXTS = ("group", "source", "annotator")
-_KEYS = ("image", "label", "clean_label", *_TEXTS)
+# Keys whose value is always the path of a file; a label may be the index of a class instead.
+_FILES = ("image", "given_label")
+_KEYS = ("image", "label", "given_label", "clean_label", *_TEXTS)
 _SHOWN_CHARACTERS = 200
 
 
@@ -33,6 +35,8 @@ class Case:
         group: volume or patient that the case belongs to.
         source: where the case comes from.
         annotator: who annotated it.
+        given_label: the mask that the site had given before `label` took its place in a review. The same file as
+            `label` if the review has kept it; None if no review is known.
     """
 
     image: Path
@@ -41,11 +45,13 @@ class Case:
     group: str | None = None
     source: str | None = None
     annotator: str | None = None
+    given_label: Path | None = None
 
     @property
     def files(self) -> tuple[Path, ...]:
         """All files of the case."""
-        return tuple(file for file in (self.image, self.label, self.clean_label) if isinstance(file, Path))
+        labels = (self.label, self.clean_label, self.given_label)
+        return tuple(file for file in (self.image, *labels) if isinstance(file, Path))
 
     @property
     def unit(self) -> str:
@@ -134,20 +140,18 @@ def _read_case(item: Any, file: Path, paths: ContainedPaths, place: str) -> Case
     for key in ("image", "label"):
         if key not in item:
             raise DataError(f"{file}: {place} has no {key!r}; expected {_expected(file, key)}.")
-    image = _path_or_class("image", item["image"], file, paths, place)
-    if not isinstance(image, Path):
-        raise _wrong_value("image", image, file, place)
     for key in _TEXTS:
         if not isinstance(item.get(key), str | int | None):
             raise _wrong_value(key, item[key], file, place)
-    clean = item.get("clean_label")
+    clean, given = item.get("clean_label"), item.get("given_label")
     return Case(
-        image=image,
+        image=_path("image", item["image"], file, paths, place),
         label=_path_or_class("label", item["label"], file, paths, place),
         clean_label=None if clean is None else _path_or_class("clean_label", clean, file, paths, place),
         group=_text(item.get("group")),
         source=_text(item.get("source")),
         annotator=_text(item.get("annotator")),
+        given_label=None if given is None else _path("given_label", given, file, paths, place),
     )
 
 
@@ -156,6 +160,13 @@ def _name_of(item: Any) -> str | None:
     image = item.get("image") if isinstance(item, dict) else None
     usable = isinstance(image, str) and image.isprintable() and len(image) <= _SHOWN_CHARACTERS
     return image if usable else None
+
+
+def _path(key: str, value: Any, file: Path, paths: ContainedPaths, place: str) -> Path:
+    path = _path_or_class(key, value, file, paths, place)
+    if not isinstance(path, Path):
+        raise _wrong_value(key, path, file, place)
+    return path
 
 
 def _path_or_class(key: str, value: Any, file: Path, paths: ContainedPaths, place: str) -> Path | int:
@@ -193,11 +204,16 @@ def _wrong_value(key: str, value: Any, file: Path, place: str) -> DataError:
 def _expected(file: Path, key: str) -> str:
     if key in _TEXTS:
         return "a text or a number"
-    return f"a path relative to {file.parent}{'' if key == 'image' else ' or, for classification, a class index'}"
+    return f"a path relative to {file.parent}{'' if key in _FILES else ' or, for classification, a class index'}"
 
 
 def _as_item(case: Case, folder: Path) -> dict[str, str | int]:
-    files = {"image": case.image, "label": case.label, "clean_label": case.clean_label}
+    files = {
+        "image": case.image,
+        "label": case.label,
+        "given_label": case.given_label,
+        "clean_label": case.clean_label,
+    }
     item: dict[str, str | int] = {
         key: value.relative_to(folder).as_posix() if isinstance(value, Path) else value
         for key, value in files.items()

@@ -13,7 +13,7 @@ from ...transforms.printable import printable_logger
 from .case_preparation import SiteCases, prepared_cases
 from .datalist import TRAINING, Case, ExcludedCase, read_datalist
 from .description import SiteDescription, read_site_description
-from .preparation import CLEAN_LABEL, IMAGE, LABEL
+from .preparation import CLEAN_LABEL, GIVEN_LABEL, IMAGE, LABEL
 from .prepared_pack import StoredCase, case_tensors
 from .prepared_store import PreparedStore
 
@@ -28,11 +28,12 @@ class LoadedCase:
         name: the image's file name, for messages at the site.
         unit: the patient or volume; see :attr:`Case.unit`.
         image: float32 ``(S, C, H, W[, D])``.
-        label: the given annotation, uint8 ``(S, H, W[, D])``, 0 for background; ``(S,)`` for classification.
+        label: the annotation in use, uint8 ``(S, H, W[, D])``, 0 for background; ``(S,)`` for classification.
         clean_label: the annotation without noise, as above, where it is known; for evaluation only.
         spacing: size of a voxel along the spatial axes of a sample in millimetres, None in pixels.
         slice_spacing: distance of neighbouring slices in millimetres; None where there are none or it is not known.
         files: where the tensors come from, None if not from files.
+        given_label: the mask that the site had given before a review replaced it, as `label`, where it is known.
     """
 
     name: str
@@ -43,6 +44,7 @@ class LoadedCase:
     spacing: tuple[float, ...] | None
     slice_spacing: float | None = None
     files: Case | None = None
+    given_label: torch.Tensor | None = None
 
     def image_name(self, data_folder: Path) -> str:
         """Return the image's file relative to the folder of the site's data, for records; the name without files."""
@@ -209,6 +211,7 @@ def _loaded(case: Case, entry: StoredCase, flat: dict[str, torch.Tensor]) -> Loa
         spacing=entry.spacing,
         slice_spacing=entry.slice_spacing,
         files=case,
+        given_label=tensors.get(GIVEN_LABEL),
     )
 
 

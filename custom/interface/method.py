@@ -23,8 +23,8 @@ class ServerMethod:
         settings: the job's settings.
 
     Attributes:
-        site_scalars: numbers of sites' training reports that are drawn over the rounds.
-        round_scalars: numbers of :meth:`record` that are.
+        site_scalars: numbers of sites' training reports that are plotted over the rounds.
+        round_scalars: numbers of :meth:`record` that are plotted over the rounds.
 
     Example:
         >>> from fedannot.custom import FedAvgSettings
@@ -71,7 +71,7 @@ class ServerMethod:
         """Do what comes before a round's training, e.g. an estimate at the sites."""
 
     def message(self, this_round: Round) -> Mapping[str, object]:
-        """Return what goes to the sites with every task beside the model, as plain values; it is public to them."""
+        """Return what goes to the sites with every task beside the model, as plain values; every site can read it."""
         del this_round
         return {}
 
@@ -88,10 +88,10 @@ class ServerMethod:
         del this_round
         return None
 
-    def rollback_without(self, this_round: Round) -> Collection[str] | None:
+    def second_average_without(self, this_round: Round) -> Collection[str] | None:
         """Return the sites that are left out of a second average of the round's models, by numbers of samples.
 
-        It changes nothing of the round, and is :attr:`Round.rollback` after its training. None for no second average.
+        It changes nothing of the round, and is :attr:`Round.second_average` after its training. None for none.
         """
         del this_round
         return None

@@ -178,7 +178,7 @@ class RoundLoop:
         params: Params | None = None,
         own_messages: Messages | None = None,
     ) -> dict[str, dict[str, Any]]:
-        """Send a model, by default the global one, with a task that is answered without; return usable answers."""
+        """Send a model, by default the global one, with a task whose answers carry no model; return usable answers."""
         claims = self._claims[_VALIDATION if task in (VALIDATE, VALIDATE_CLASSES) else _TRAINING]
         answers = Answers(task, number, self._registry, self.settings.network.num_classes, self.refuse)
         request = Request(task, number, params or self.state.params, self._message, sites, own_messages or {})
@@ -215,9 +215,9 @@ class RoundLoop:
         if (refused := share_refusal(averaged.weights, self._beginning.largest_share)) is not None:
             self.refuse(*refused)
             return False
-        self.state.params, this_round.rollback, this_round.weighed = (
+        self.state.params, this_round.second_average, this_round.weighed = (
             averaged.params,
-            averaged.rollback,
+            averaged.second_average,
             averaged.weights,
         )
         self._method.after_training(this_round)

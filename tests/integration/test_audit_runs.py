@@ -10,19 +10,23 @@ from conftest import JOBS, SMALL
 from plain_records import collect_output, read_summary, simulate
 from support.audit_runs import assert_no_case_at_the_server, findings
 from test_simulator import run_simulator
+from typer.testing import CliRunner
 
 from fedannot.apps.audit import running
 from fedannot.apps.audit.found import find_audits
 from fedannot.apps.audit.running import run_audit
+from fedannot.apps.commands.audit import audit_app
 from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.progress import progress_of
 from fedannot.apps.wording.site_audit import headline
 from fedannot.apps.wording.steps import next_steps
 from fedannot.custom.audit.decisions import Decision, Decisions, read_decisions, write_decisions
+from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.run.state import STATE_FILE
 from fedannot.custom.run.summary_record import Summary
+from fedannot.transforms.move_contour import MoveContour
 
 # A model that has hardly learnt anything finds nothing; here it is about what goes where.
 QUICK = {"rounds": 4, "folds": 2, "min_predicted_fraction": 0.0}
@@ -89,7 +93,7 @@ def test_simulator_and_in_process_find_the_same(whole: Path, tmp_path: Path) -> 
     assert findings(tmp_path / "workspace") == findings(whole / "whole")
 
 
-def test_one_site_alone_is_audited_and_its_zero_cannot_be_reported(whole: Path, tmp_path: Path) -> None:
+def test_one_site_alone_is_audited_and_its_reference_level_cannot_be_determined(whole: Path, tmp_path: Path) -> None:
     settings = {key: value for key, value in SMALL.items() if not key.startswith("embedded")}
     run_audit(
         tmp_path / "out", jobs=JOBS, data=whole / "data" / "site-2", overrides=settings | {"rounds": 2, "folds": 1}
@@ -159,3 +163,49 @@ def test_rounds_that_are_asked_for_stay(tmp_path: Path) -> None:
     data = federation(tmp_path / "data")
     asked = SMALL | {"min_predicted_fraction": 1.0, "rounds": 1}
     assert run_audit(tmp_path / "out", jobs=JOBS, data=data, overrides=asked).rounds_finished == 1
+
+
+def test_a_review_of_a_part_of_the_cases_does_not_acquit_the_site(tmp_path: Path) -> None:
+    """All commands: masks that are 5 px too large, five of twelve redrawn, the updated datalist, a second audit."""
+    write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=1, seed=0, images_per_site=12, test_images=1)
+    data, redrawn = tmp_path / "data" / "site-1", tmp_path / "redrawn"
+    redrawn.mkdir()
+    for index, case in enumerate(read_datalist(data / "datalist.json").section("training")):
+        assert isinstance(case.label, Path)
+        assert isinstance(case.clean_label, Path)
+        if index < 5:
+            shutil.copyfile(case.clean_label, redrawn / case.label.name)
+        _draw_larger(case.clean_label, case.label, 5.0)
+    settings = {key: value for key, value in SMALL.items() if not key.startswith("embedded")} | {
+        "rounds": 2,
+        "folds": 1,
+    }
+    changes = [text for key, value in settings.items() for text in ("--set", f"{key}={json.dumps(value)}")]
+
+    def command(*arguments: object) -> str:
+        result = CliRunner().invoke(audit_app, [str(argument) for argument in arguments])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    audit = ("--data", data, "--jobs", JOBS, *changes, "--out")
+    command(*audit, tmp_path / "first")
+    options = ("--edited", redrawn, "--update-datalist", "--out", data / "reviewed")
+    assert "5 new annotations" in command("apply", tmp_path / "first", *options)
+    description = (data / "data.yaml").read_text(encoding="utf-8")
+    (data / "data.yaml").write_text(description.replace("datalist.json", "datalist.reviewed.json"), encoding="utf-8")
+    command(*audit, tmp_path / "second")
+    (before,) = findings(tmp_path / "first").values()
+    (after,) = findings(tmp_path / "second").values()
+    offsets = [item for found in (before, after) for item in found["conclusions"] if item["parameter"] == "offset 1"]
+    assert [item["status"] for item in offsets] == ["unknown", "confirmed"]
+    assert offsets[1]["effect"] == pytest.approx(5.0, abs=0.3)
+    assert after["num_cases"] == before["num_cases"] == 12
+
+
+def _draw_larger(source: Path, target: Path, distance: float) -> None:
+    import numpy as np
+    from PIL import Image
+
+    with Image.open(source) as image:
+        mask = (np.asarray(image) > 0).astype(np.uint8)
+    Image.fromarray((np.asarray(MoveContour(distance)(mask)) * 255).astype(np.uint8)).save(target)

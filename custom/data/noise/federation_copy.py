@@ -15,7 +15,7 @@ from ..whole_files import new_folder, private_file, private_folder
 
 _LOGGER = printable_logger(__name__)
 
-IMAGES, LABELS, CLEAN_LABELS = "images", "labels", "clean_labels"
+IMAGES, LABELS, CLEAN_LABELS, GIVEN_LABELS = "images", "labels", "clean_labels", "given_labels"
 
 
 class SiteCopy:
@@ -65,6 +65,7 @@ class SiteCopy:
                     clean_label=None if case.clean_label is None else self.copied(case.clean_label, CLEAN_LABELS),
                     group=case.group,
                     source=case.source,
+                    given_label=None if case.given_label is None else self.copy(case.given_label, GIVEN_LABELS),
                 )
                 for case in cases
             ]

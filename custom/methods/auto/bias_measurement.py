@@ -5,12 +5,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ....transforms.printable import printable_logger
 from ...annotation_bias.bootstrap import median_interval
 from ...annotation_bias.boundary_bias import mask_offset
 from ...annotation_bias.cases import PredictedCase
 from ...annotation_bias.confusion import are_of_known_classes, class_samples, confused_share, exchanged_part
 from ...annotation_bias.error_injection import calibrate_completeness, calibrate_confusion, calibrate_offset
 from ...annotation_bias.estimate import Estimate, sent, three_digits
+from ...annotation_bias.given_annotations import GivenAnnotations
 from ...annotation_bias.image_boundary import estimate_edges
 from ...annotation_bias.image_features import image_statistics
 from ...annotation_bias.noisy_estimates import object_samples, offset_samples
@@ -42,6 +44,8 @@ from .outbound import (
 )
 from .thresholds import THRESHOLDS
 
+_LOGGER = printable_logger(__name__)
+
 _MICROMETRES = 1000
 
 
@@ -54,22 +58,25 @@ def measure_bias(
     seed: int,
     relabelled: Sequence[LoadedCase] | None = None,
 ) -> Answer:
-    """Return a site's estimates of its channel (:mod:`fedannot.custom.annotation_bias`), class by class; they leave the
-    site.
+    """Return a site's estimates of its annotation bias (:mod:`fedannot.custom.annotation_bias`), class by class; they
+    leave the site.
 
-    With them goes what offset and completeness are made of, for a site whose statistics are private.
+    With them go the sums behind boundary bias and recall, for a site whose statistics are private.
 
     Args:
         predict: says what a model makes of cases.
-        data: the training cases with their given annotations.
+        data: the training cases with their annotations in use; :class:`GivenAnnotations` tells which of them, and of
+            those before a review, are the site's own.
         reviewed: cases whose annotations somebody has reviewed, None where there are none.
         settings: the job's.
         seed: decides intervals and injected errors.
-        relabelled: the same cases with objects that were given another class, where there are any. All but the fraction
-            of these objects is of them, unless most objects look like another class with these, too.
+        relabelled: the same cases with relabelled objects, where there are any. All parameters but the confused
+            fraction are estimated on these, unless most objects still look like another class.
     """
     labels = range(1, settings.network.num_classes + 1)
-    given, after_relabelling = _predicted_twice(predict, data.cases, relabelled)
+    annotations = _given_annotations(data, reviewed)
+    other = None if relabelled is None else annotations.own(relabelled)
+    given, after_relabelling = _predicted_twice(predict, annotations.own(), other)
     cases, counted = given, data.cases
     if relabelled is not None and _share_of_others(after_relabelling) <= THRESHOLDS.most_objects:
         cases, counted = after_relabelling, tuple(relabelled)
@@ -101,7 +108,7 @@ def measure_bias(
     report[EXCHANGED_PART] = [three_digits(exchanged) if confused.patients >= MINIMUM_CASES else math.nan]
     report |= sent(EDGES, [estimate_edges(cases, label, seed=seed) for label in labels], calibrated=False)
     report |= sent(REFERENCE, [estimate_offset(known, label, seed=seed) for label in labels], calibrated=False)
-    pairs = [] if reviewed is None else _pairs(counted, reviewed.cases)
+    pairs = annotations.compared(counted)
     report |= sent(REVIEWED, [_offset_of_pairs(pairs, label, seed=seed) for label in labels], calibrated=False)
     if (resampled := data.description.resampled_pixel) is not None:
         report[RESAMPLED] = round(_MICROMETRES * resampled)
@@ -173,11 +180,17 @@ def _predicted(predict: Predictor, cases: Sequence[LoadedCase]) -> list[Predicte
     return [case for case in cut if case is not None]
 
 
-def _pairs(given: Sequence[LoadedCase], reviewed: Sequence[LoadedCase]) -> list[tuple[LoadedCase, LoadedCase]]:
-    """Cases that are annotated and reviewed: those of the same image file."""
-    by_image = {case.files.image.resolve(): case for case in given if case.files is not None}
-    result = [(by_image.get(case.files.image.resolve()), case) for case in reviewed if case.files is not None]
-    return [(one, other) for one, other in result if one is not None and one.label.shape == other.label.shape]
+def _given_annotations(data: SiteData, reviewed: SiteData | None) -> GivenAnnotations:
+    """The site's own annotations; its log says how many reviewed cases are not compared with them."""
+    result = GivenAnnotations.of(data.cases, () if reviewed is None else reviewed.cases)
+    if result.not_compared:
+        _LOGGER.info(
+            "Site %s: %d reviewed cases are not compared with given annotations, which are not known of them; they "
+            "count for the reference level.",
+            data.site,
+            result.not_compared,
+        )
+    return result
 
 
 def _offset_of_pairs(pairs: Sequence[tuple[LoadedCase, LoadedCase]], label: int, *, seed: int) -> Estimate:

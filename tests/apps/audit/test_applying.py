@@ -1,5 +1,6 @@
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import nibabel
@@ -154,6 +155,55 @@ def test_kept_and_accepted_cases_become_the_reference_that_a_site_loads(audit_of
         (changed,) = (case for case in data.cases if case.image_name(reader.data) == worst.image)
         assert not np.array_equal(changed.label, reader.read(worst).given)
         np.testing.assert_array_equal(changed.label, reader.read(worst).prediction)
+
+
+def updated(result, choose, name="reviewed"):
+    """Apply decisions; the site's datalist is the updated one from then on, returned by lists and images."""
+    reader = CaseReader(result)
+    applied = apply_decisions(reader, decided(result, choose), reader.data / name, update_datalist=True)
+    applied.datalist.replace(reader.datalist)
+    content = json.loads(reader.datalist.read_text())
+    return {key: {item["image"]: item for item in content[key]} for key in (TRAINING, REFERENCE)}
+
+
+def audited_again(result):
+    """The audit as it would be of the masks that count now."""
+    data = Path(result.audit.data)
+    in_use = {
+        case.image.relative_to(data).as_posix(): case.label.relative_to(data).as_posix()
+        for case in read_datalist(CaseReader(result).datalist).section(TRAINING)
+    }
+    cases = tuple(case.model_copy(update={"label": in_use[case.image]}) for case in result.audit.cases)
+    return replace(result, audit=result.audit.model_copy(update={"cases": cases}))
+
+
+def test_the_datalist_names_the_mask_before_a_review_also_after_another_one(audit_of):
+    result = audit_of("images")
+    worst, kept, *_ = result.audit.cases
+    first = updated(result, lambda case, _: {worst.image: "accept", kept.image: "keep"}.get(case.image))
+    assert first[TRAINING][worst.image]["given_label"] == worst.label != first[TRAINING][worst.image]["label"]
+    assert first[REFERENCE][worst.image]["given_label"] == worst.label
+    # What is kept is said to be so; nothing else names another mask.
+    assert first[REFERENCE][kept.image]["given_label"] == first[REFERENCE][kept.image]["label"] == kept.label
+    assert [image for image, item in first[TRAINING].items() if "given_label" in item] == [worst.image]
+    second = updated(audited_again(result), lambda *_: "keep", "reviewed_again")
+    assert second[REFERENCE][worst.image] == first[REFERENCE][worst.image]
+    assert second[TRAINING] == first[TRAINING]
+
+
+def test_what_was_before_a_review_of_an_earlier_version_is_not_made_up(audit_of):
+    """The reviewed mask is in both lists, and nothing names the one before it."""
+    result = audit_of("images")
+    worst, other, *_ = result.audit.cases
+    reader = CaseReader(result)
+    content = json.loads(reader.datalist.read_text())
+    content[REFERENCE] = [{"image": worst.image, "label": worst.label}]
+    reader.datalist.write_text(json.dumps(content))
+    lists = updated(result, lambda case, _: "accept" if case.image in (worst.image, other.image) else None)
+    for key in (TRAINING, REFERENCE):
+        assert lists[key][worst.image]["label"].startswith("reviewed/")
+        assert "given_label" not in lists[key][worst.image]
+        assert lists[key][other.image]["given_label"] == other.label
 
 
 def test_a_case_with_an_open_finding_is_no_reference(audit_of):

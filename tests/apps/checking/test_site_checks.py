@@ -116,6 +116,17 @@ def test_an_unusable_clean_label_is_a_warning_and_the_case_stays(tmp_path):
     assert report.lists == {"training": (3, 3)}
 
 
+def test_an_unusable_mask_before_a_review_is_a_warning_and_one_that_was_kept_is_read_once(tmp_path):
+    items = picture_site(tmp_path)
+    items[0]["given_label"] = items[0]["label"]
+    items[1]["given_label"] = "labels/none.png"
+    write_site(tmp_path, PICTURES, {"training": items})
+    report = check(tmp_path)
+    assert summary(report) == [("warning", "given-missing-file", ("labels/none.png",))]
+    assert report.findings[0].remedy.endswith("Until then this case does not say how the site annotates.")
+    assert report.lists == {"training": (3, 3)}
+
+
 def test_a_class_in_place_of_a_mask_is_an_error(tmp_path):
     items = picture_site(tmp_path)
     items[2]["label"] = 1

@@ -61,14 +61,14 @@ def test_a_group_stands_for_the_patient_and_else_the_image_with_its_folder(folde
     assert len(set(units)) == 3
 
 
-@pytest.mark.parametrize("key", ["image", "label", "clean_label"])
+@pytest.mark.parametrize("key", ["image", "label", "clean_label", "given_label"])
 @pytest.mark.parametrize(
     "path", ["../outside.png", "i/../../outside.png", "/etc/hostname", "link", "link/x.png", "file_link.png", ".."]
 )
 def test_a_path_that_leads_out_of_the_folder_is_refused(folder, key, path):
     (folder / "link").symlink_to(folder.parent)
     (folder / "file_link.png").symlink_to(folder.parent / "outside.png")
-    item = {"image": "good.png", "label": "good.png", "clean_label": "good.png"} | {key: path}
+    item = dict.fromkeys(("image", "label", "clean_label", "given_label"), "good.png") | {key: path}
     refused = refusal(folder, item)
     assert refused.name == (path if key == "image" else "good.png")
     assert refused.reason.startswith(f"{folder}/datalist.json: training[1] has {key!r} = {path!r}, which leads out of")
@@ -87,7 +87,7 @@ def test_links_and_dots_that_stay_inside_are_used(folder):
         assert datalist.section("training") == [Case(place / "transport.png", place / "i/../i/a.png")]
 
 
-@pytest.mark.parametrize("key", ["image", "label", "clean_label"])
+@pytest.mark.parametrize("key", ["image", "label", "clean_label", "given_label"])
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -121,9 +121,13 @@ def test_values_that_are_no_path_are_refused_with_key_and_value(folder, key, val
         ({"image": None, "label": "a.png"}, "has 'image' = None; expected a path"),
         ({"image": 3, "label": "a.png"}, "has 'image' = 3; expected a path relative to [^,]*$"),
         ({"image": "a.png", "label": None}, "has 'label' = None; expected a path"),
+        (
+            {"image": "a.png", "label": "b.png", "given_label": 1},
+            "has 'given_label' = 1; expected a path relative to [^,]*$",
+        ),
         ({"image": "a.png", "label": "b.png", "group": ["p"]}, r"has 'group' = \['p'\]; expected a text or a number"),
         ({"image": "a.png", "label": "b.png", "source": {}}, r"has 'source' = {}; expected a text or a number"),
-        ("a.png", "is 'a.png'; expected the keys image, label, clean_label, group, source, annotator"),
+        ("a.png", "is 'a.png'; expected the keys image, label, given_label, clean_label, group, source, annotator"),
         (None, "is None; expected the keys"),
         ([], r"is \[\]; expected the keys"),
         (5, "is 5; expected the keys"),
@@ -179,7 +183,7 @@ def test_what_is_no_datalist_file_is_not_opened(folder):
 def test_a_datalist_reads_back_as_written(folder):
     cases = {
         "training": [
-            Case(folder / "i" / "a.png", folder / "b.png", folder / "c.png", "p", "s"),
+            Case(folder / "i" / "a.png", folder / "b.png", folder / "c.png", "p", "s", given_label=folder / "d.png"),
             Case(folder / "ä.png", 2),
         ],
         "validation": [],

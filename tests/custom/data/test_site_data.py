@@ -484,6 +484,25 @@ def test_a_wrong_key_names_site_file_key_and_the_nearest(site):
         load(site)
 
 
+def test_the_mask_before_a_review_comes_with_the_one_in_use(site, caplog):
+    """Images that are prepared already are not decoded again for cases without it."""
+    before = load(site)
+    content = json.loads((site / "datalist.json").read_text(encoding="utf-8"))
+    first, second = content["training"][:2]
+    first |= {"label": content["training"][3]["label"], "given_label": first["label"]}
+    second["given_label"] = "labels/none.png"
+    (site / "datalist.json").write_text(json.dumps(content))
+    for _ in range(2):
+        data = load(site)
+        assert [case.given_label is None for case in data.cases] == [False, True, True, True]
+        assert torch.equal(data.cases[0].given_label, before.cases[0].label)
+        assert torch.equal(data.cases[0].label, before.cases[3].label)
+        assert torch.equal(data.labels[1:], before.labels[1:])
+        assert torch.equal(data.images, before.images)
+    assert "the mask before a review is not used, it cannot be read" in caplog.text
+    assert "labels/none.png" in caplog.text
+
+
 def test_clean_labels_are_known_for_all_cases_or_not_at_all(site, caplog):
     content = json.loads((site / "datalist.json").read_text(encoding="utf-8"))
     for item in content["training"]:

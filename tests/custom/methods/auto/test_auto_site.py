@@ -9,11 +9,11 @@ import pytest
 import torch
 import yaml
 from PIL import Image
+from support.recalling import Recalls
 from support.site_views import HandmadeSite
 from torch import nn
 
 from fedannot.custom.annotation_bias.noisy_fields import MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN
-from fedannot.custom.corrections.kinds import BoundaryShift
 from fedannot.custom.corrections.model import CORRECTIONS_FOLDER
 from fedannot.custom.corrections.store import CorrectionStore, revert
 from fedannot.custom.corrections.targets import active_targets
@@ -44,22 +44,6 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site-1"
 
 
-class Recalls(nn.Module):
-    """Predicts given masks, each for the image that it belongs to, moved outward by a distance."""
-
-    def __init__(self, images: torch.Tensor, masks: torch.Tensor, outward: float = 0.0) -> None:
-        super().__init__()
-        move = MoveContour(outward)
-        self.images = images
-        self.masks = torch.stack([torch.from_numpy(np.asarray(move(mask.numpy()))) for mask in masks])
-        self.certainty = nn.Parameter(torch.tensor(6.0))
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        result = [int((self.images - image).abs().flatten(1).sum(1).argmin()) for image in images]
-        signs = self.masks[result].float()[:, None] * 2 - 1
-        return torch.cat((-self.certainty * signs, self.certainty * signs), dim=1)
-
-
 def method_of(**settings: object) -> AutoSite:
     values = {"rounds": 9, "warmup_rounds": 1, "network": {"features": (4, 4, 8, 8, 8, 4)}}
     values["training"] = {"batch_size": 3, "local_epochs": 1}
@@ -71,13 +55,13 @@ def recalling(site: HandmadeSite, method: AutoSite, outward: float = 0.0) -> Rec
     return Recalls(data.images, data.labels, outward)
 
 
-def instruction(offsets=None, missing=None, confused=0.0, model_boundary_bias=None, unannotated=None):
+def instruction(offsets=None, missing=None, confused=0.0, unannotated=None):
     """The plain values that the server sends; not checked, as nobody checks them on the way."""
     asked = []
     if confused:
         asked.append({"kind": "objects_relabelled", "fraction": confused})
     if offsets:
-        asked.append({"kind": "boundary_shift", "bias": offsets, "model_bias": model_boundary_bias or {}})
+        asked.append({"kind": "boundary_shift", "bias": offsets})
     if missing or unannotated:
         ignored = (missing or {}) if unannotated is None else unannotated
         asked.append({"kind": "missed_objects_ignored", "missed": missing or {}, "ignored": ignored})
@@ -143,22 +127,6 @@ def test_what_is_corrected_is_trained_on_and_given_files_stay(tmp_path: Path, da
     method.train_on(batches, other, site.view(method, 2))
     assert all(torch.equal(one, two) for one, two in zip(network.parameters(), other.parameters(), strict=True))
     assert "contours of class 1 moved by -2.00." in site.said[0]
-
-
-def test_the_models_own_model_boundary_bias_is_corrected_in_training_alone(tmp_path: Path, data_folder: Path) -> None:
-    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
-    view = site.view(method, 2, instruction({"1": 2.0}, model_boundary_bias={"1": 0.75}))
-    method.answer(CORRECT_ANNOTATION_BIAS, recalling(site, method), view)
-    stored = latest(site, 2)
-    shift = stored.corrections.of(BoundaryShift)
-    assert shift is not None
-    assert shift.moves == {1: -2.0}
-    assert shift.moves_in_training == {1: -2.75}
-    data = view.load("training")
-    expected = [torch.from_numpy(np.asarray(MoveContour(-2.75)(mask.numpy()))) for mask in data.labels]
-    result = labels_of(stored, data, data_folder)
-    assert all(torch.equal(one, two) for one, two in zip(result, expected, strict=True))
-    assert "moved by -2.00 (in training by -2.75)" in site.said[0]
 
 
 def test_without_an_instruction_training_is_federated_averaging(tmp_path: Path, data_folder: Path) -> None:
@@ -304,7 +272,7 @@ def test_contours_are_assessed_by_the_classes_that_objects_were_given(tmp_path: 
 def test_most_objects_have_to_be_of_their_class_when_contours_are_assessed_by_it(
     tmp_path: Path, two_classes: Path
 ) -> None:
-    """Codes are exchanged in all pictures; the site was reported of a tenth of the objects alone."""
+    """Codes are exchanged in all pictures; the site is instructed to correct a tenth of the objects alone."""
     for file in (two_classes / "labels").glob("p[024].png"):
         mask = np.asarray(Image.open(file))
         Image.fromarray(np.where(mask > 0, 3 - mask, 0).astype(np.uint8)).save(file)
@@ -390,7 +358,7 @@ def test_what_is_reverted_counts_as_given_in_the_next_training(tmp_path: Path, d
     assert all(torch.equal(one, two) for one, two in zip(network.parameters(), fresh.parameters(), strict=True))
 
 
-def test_what_was_reverted_stays_so_when_the_site_is_reported_again(tmp_path: Path, data_folder: Path) -> None:
+def test_what_was_reverted_stays_so_when_the_site_is_instructed_again(tmp_path: Path, data_folder: Path) -> None:
     """A second estimate knows nothing of what the site's data manager has decided."""
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
     method.answer(CORRECT_ANNOTATION_BIAS, recalling(site, method), site.view(method, 2, instruction({"1": 2.0})))
@@ -437,9 +405,6 @@ def test_nothing_to_correct_takes_back_what_was_corrected(tmp_path: Path, data_f
         instruction(unannotated={"1": float("nan")}),
         instruction(missing={"1": 0.5}, unannotated={}),
         instruction(unannotated={"1": 0.5}),
-        instruction({"1": 1.0}, model_boundary_bias={"1": float("nan")}),
-        instruction({"1": 1e308}, model_boundary_bias={"1": 1e308}),
-        instruction({"1": 1.0}, model_boundary_bias={"2": 1.0}),
     ],
 )
 def test_what_cannot_be_corrected_is_refused(tmp_path: Path, data_folder: Path, message: dict[str, object]) -> None:
