@@ -80,7 +80,7 @@ def lies() -> list[np.ndarray]:
     """Curves that a site may send to move others: peaks where no boundary is, steps, noise, nothing."""
     generator = np.random.default_rng(0)
     peaks = [np.where(np.abs(LEVELS - place) < 1.1, 5.1, 0.55) for place in (-9, -6, -3, 3, 6, 9)]
-    steps = [np.where(LEVELS < place, low, high) for place in (-6, 0, 6) for low, high in ((1.8, 0.2), (0.2, 1.8))]
+    steps = [np.where(place > LEVELS, low, high) for place in (-6, 0, 6) for low, high in ((1.8, 0.2), (0.2, 1.8))]
     noise = [generator.uniform(0, 2, len(LEVELS)) for _ in range(4)]
     return [*peaks, *steps, *noise, np.zeros(len(LEVELS)), np.full(len(LEVELS), 5.1), np.full(len(LEVELS), np.nan)]
 
