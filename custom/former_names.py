@@ -24,6 +24,11 @@ FORMER_VALUES: dict[str, dict[str, str]] = {
     "unknown_images": {"distinct": "out_of_domain", "usual": "in_domain"},
 }
 
+# Setting, by its new name → values of its list that do nothing any more: they are left out.
+REMOVED_VALUES: dict[str, tuple[str, ...]] = {
+    "correct": ("overshoot",),
+}
+
 # Former name of a field in a record, a summary or a state → its name. A table of words alone: a field counts as
 # renamed where the record has no field of the former name and one of the new name.
 OLD_FIELD_NAMES: dict[str, str] = {
@@ -37,7 +42,6 @@ OLD_FIELD_NAMES: dict[str, str] = {
     "shadow_is": "rollback_is",
     "shadow_of": "rollback_of",
     "swapped": "confused",
-    "overshoot": "model_boundary_bias",
     "undoes": "corrects",
 }
 
@@ -86,7 +90,7 @@ def with_current_settings(values: Any, fields: Collection[str]) -> Any:
     renamed = _renamed(values, fields, FORMER_SETTINGS, warn=True)
     if not isinstance(renamed, Mapping):
         return renamed
-    former = [key for key in FORMER_VALUES if key in renamed and key in fields]
+    former = [key for key in {**FORMER_VALUES, **REMOVED_VALUES} if key in renamed and key in fields]
     return {**renamed, **{key: _current_value(key, renamed[key]) for key in former}} if former else renamed
 
 
@@ -137,7 +141,10 @@ def _renamed(values: Any, fields: Collection[str], names: Mapping[str, str], *, 
 def _current_value(key: str, value: Any, *, warn: bool = True) -> Any:
     """The value of a setting; of a list each."""
     if isinstance(value, list | tuple):
-        return type(value)(_current_value(key, one, warn=warn) for one in value)
+        removed = [one for one in value if one in REMOVED_VALUES.get(key, ())]
+        if removed and warn:
+            _warn_of_removed(f"{key} = {', '.join(removed)}")
+        return type(value)(_current_value(key, one, warn=warn) for one in value if one not in removed)
     current = FORMER_VALUES.get(key, {}).get(value) if isinstance(value, str) else None
     if current is None:
         return value
@@ -155,3 +162,10 @@ def _warn(former: str, name: str) -> None:
             FutureWarning,
             stacklevel=3,
         )
+
+
+def _warn_of_removed(value: str) -> None:
+    """Warn once in a process."""
+    if value not in _WARNED:
+        _WARNED.add(value)
+        warnings.warn(f"The value {value!r} does nothing any more. Leave it out.", FutureWarning, stacklevel=4)

@@ -197,13 +197,10 @@ def _moves_in_words(
         names, unit = [str(label) for label in shift.moves], ""
     else:
         names, unit = [repr(name) for name in named_moves(corrections, description)], f" {unit_of(description)}"
-    words = []
-    for name, (label, distance) in zip(names, shift.moves.items(), strict=True):
-        model_bias, in_training = shift.model_bias.get(label, 0.0), shift.moves_in_training[label]
-        side = "too large" if model_bias > 0 else "too small"
-        also = f" (in training by {in_training:+.1f}, as the model segments {side})" if round(model_bias, 1) else ""
-        words.append(f"contours of class {name} moved by {distance:+.1f}{unit}{also}")
-    return words
+    return [
+        f"contours of class {name} moved by {distance:+.1f}{unit}"
+        for name, distance in zip(names, shift.moves.values(), strict=True)
+    ]
 
 
 def _in_annotations(objects: Sequence[int], corrections: Corrections) -> str:

@@ -1,8 +1,14 @@
 """What `auto`, and an audit for it, has decided of all sites, in words."""
 
 from ...custom.annotation_bias.parameters import WRONG_LABELS
-from ...custom.corrections.kinds import BoundaryShift
-from ...custom.methods.auto.records import BiasRecord, NotCompared, Outcome, RollbackOf, RollbackRecord
+from ...custom.methods.auto.records import (
+    BiasRecord,
+    NotCompared,
+    Outcome,
+    RollbackOf,
+    RollbackRecord,
+    RollbackScore,
+)
 from ...custom.methods.auto.rollback_gains import mean_of_rounds
 
 _NOT_COMPARED = {
@@ -16,6 +22,8 @@ _NOT_COMPARED = {
     NotCompared.NO_ROUND: "no round was compared",
 }
 
+_SCORES = {RollbackScore.DICE: "Dice", RollbackScore.BALANCED_ACCURACY: "balanced accuracy"}
+
 
 def decision_in_words(record: BiasRecord) -> str:
     """Return what follows from one estimate of all sites; of an audit what `auto` would do."""
@@ -26,7 +34,7 @@ def decision_in_words(record: BiasRecord) -> str:
         return _would(record)
     if decision.outcome is Outcome.CORRECTED:
         listed, count = ", ".join(decision.corrected), len(decision.corrected)
-        return " ".join([f"Corrected at {count} of {num_sites} sites: {listed}.", *_model_boundary_biases(record)])
+        return f"Corrected at {count} of {num_sites} sites: {listed}."
     if decision.outcome is Outcome.TOLERATED:
         return _tolerated(record)
     if decision.outcome is Outcome.MEASURED:
@@ -67,20 +75,6 @@ def _tolerated(record: BiasRecord) -> str:
     )
 
 
-def _model_boundary_biases(record: BiasRecord) -> list[str]:
-    """How much further contours move in training, by class."""
-    own: dict[int, float] = {}
-    for site in record.sites.values():
-        shift = site.of(BoundaryShift)
-        own |= {} if shift is None else shift.model_bias
-    unit = record.decision.unit or "px"
-    return [
-        f"In training contours of class {label} move by another {-value:+.2f} {unit}, as the model draws that far "
-        f"{'outside' if value > 0 else 'inside'} of zero otherwise."
-        for label, value in sorted(own.items())
-    ]
-
-
 def rollback_in_words(rollback: RollbackRecord) -> str:
     """Return evidence, threshold and decision of a rollback check, and what would have changed it."""
     if rollback.text:
@@ -89,10 +83,10 @@ def rollback_in_words(rollback: RollbackRecord) -> str:
         return f"No rollback check: {_NOT_COMPARED[rollback.not_compared or NotCompared.NO_ROUND]}."
     mean, rounds = mean_of_rounds(rollback.rounds), [item.round for item in rollback.rounds]
     when = f"round {rounds[0]}" if len(rounds) == 1 else f"rounds {rounds[0]} to {rounds[-1]}"
+    score = f"the {_SCORES[rollback.score]} of {mean.patients} patients"
     evidence = (
-        f"Rollback check of {when}: with {_rollback_of(rollback)} the Dice of {mean.patients} patients differs by "
-        f"{_points(mean.value)} points (90 % interval {_points(mean.low)} to {_points(mean.high)}). Threshold: all "
-        "of the interval above 0."
+        f"Rollback check of {when}: with {_rollback_of(rollback)} {score} differs by {_points(mean.value)} points "
+        f"(90 % interval {_points(mean.low)} to {_points(mean.high)}). Threshold: all of the interval above 0."
     )
     if len(rounds) < (rollback.wanted_rounds or 0):
         return f"{evidence} Not decided: {len(rounds)} of {rollback.wanted_rounds} rounds are compared."

@@ -38,7 +38,12 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
     ),
     EvidenceCode.MISLABELLED: "most of the site's objects have the label of another class",
     EvidenceCode.NO_SUPPORT: "the site's other samples do not side with the model, which may not know its images",
-    EvidenceCode.EARLIER_AGREES: "What was confirmed before agrees, and stays ({effect:+.2f}).",
+    EvidenceCode.EARLIER_AGREES: (
+        "What was confirmed before stays ({effect:+.2f}): this estimate does not contradict it."
+    ),
+    EvidenceCode.REVIEWED_AGREE: (
+        "Without the reviewed cases it is confirmed, and stays ({effect:+.2f}): they do not contradict it."
+    ),
     EvidenceCode.REVIEWED: "Zero is the reviewed annotations of {patients:.0f} patients{where}.",
     EvidenceCode.REVIEWED_ABSENT: "Zero is to be the reviewed annotations, but there are none.",
     EvidenceCode.REVIEWED_DIFFER: (
@@ -86,6 +91,8 @@ _STATUSES = {
     Status.NOT_SIGNIFICANT: ("Not confirmed", "above {level:g}"),
     Status.UNKNOWN: ("Cannot tell", ""),
 }
+# For these an effect stays that another estimate has confirmed.
+_KEPT = (EvidenceCode.EARLIER_AGREES, EvidenceCode.REVIEWED_AGREE)
 # Of these an effect beside them would say nothing.
 _WITHOUT_EFFECT = (EvidenceCode.MISLABELLED, EvidenceCode.NO_SUPPORT)
 
@@ -116,10 +123,13 @@ def reason_in_words(record: ParameterRecord) -> str:
     if (text := _text_of(record.evidence)) is not None:
         return text
     begin, threshold = _STATUSES[record.status]
-    kept = [evidence_in_words(item) for item in record.evidence if item.code is EvidenceCode.EARLIER_AGREES]
-    why = next((item for item in record.evidence if item.code is not EvidenceCode.EARLIER_AGREES), None)
+    kept = [evidence_in_words(item) for item in record.evidence if item.code in _KEPT]
+    why = next((item for item in record.evidence if item.code not in _KEPT), None)
     if why is None:
         sentence = f"{begin}."
+    elif kept and why.code is EvidenceCode.THRESHOLDS:
+        alone = f"corrected p = {record.p_value or 0.0:.3f}, {evidence_in_words(why)}"
+        sentence = f"Not confirmed by this estimate alone: {alone}."
     elif why.code is EvidenceCode.THRESHOLDS:
         shown = f"{record.effect or 0.0:+.2f} from neutral, corrected p = {record.p_value or 0.0:.3f}"
         sentence = f"{begin}: {shown}, {filled(threshold, why.numbers)}."

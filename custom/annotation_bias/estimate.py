@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     # Settings declare what leaves, and load no numpy.
     from .bootstrap import Interval
 
+# A normal distribution has the 90 % of an interval within so many standard deviations.
+INTERVAL_DEVIATIONS = 1.6449
+
 
 @dataclass(frozen=True)
 class Estimate:

@@ -45,7 +45,7 @@ class ParameterRecord(EstimateRecord):
     Attributes:
         effect: the estimate less the reference level.
         standard_error: of the effect; None where nothing was tested, or in a record of version 1.
-        p_value: corrected for all sites and parameters.
+        p_value: corrected for all sites and classes.
         status: what follows from the test.
         evidence: what the status rests on.
     """
@@ -66,6 +66,12 @@ class ParameterRecord(EstimateRecord):
         """Put an estimate and what a test says of it together."""
         numbers = {name: getattr(result, name) for name in ("effect", "standard_error", "p_value")}
         return cls(**plain_estimate(estimate), **finite(numbers), status=result.status, evidence=result.evidence)
+
+    def as_result(self) -> TestResult:
+        """Return what the test says, NaN for what is None."""
+        numbers = (self.effect, self.standard_error, self.p_value)
+        effect, error, p_value = (math.nan if number is None else number for number in numbers)
+        return TestResult(effect, error, p_value, self.status, self.evidence)
 
     @property
     def is_confirmed(self) -> bool:

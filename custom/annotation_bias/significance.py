@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 
 from .estimate import Estimate
-from .parameters import ParameterKey
+from .parameters import ParameterKey, ParameterKind
 from .reference_level import standard_error_of
 from .statuses import Evidence, EvidenceCode, ReferenceLevel, Status, TestResult
 from .thresholds import THRESHOLDS
@@ -24,7 +24,7 @@ class Criterion:
         neutral: its value where nothing is wrong, such as the reference level of the offsets.
         floor: smaller deviations are not acted on: 0.5 px of the network's resolution for an offset.
         standard_error: of the neutral value.
-        smallest_auroc: a error injection below this cannot tell.
+        smallest_auroc: an error injection below this cannot tell; 0 asks for no sensitivity to errors of single cases.
         slopes: nor can one whose slope is outside of these.
         doubted: why nothing can be tested whatever the estimate is; None where it can.
     """
@@ -40,7 +40,18 @@ class Criterion:
     def of_reference_level(cls, level: ReferenceLevel, floor: float) -> "Criterion":
         """Return the criterion of offsets: neutral is the reference level."""
         doubted = None if level.is_confident else Evidence(EvidenceCode.REFERENCE_UNSURE)
-        return cls(level.value, floor, level.standard_error, doubted=doubted)
+        return cls.of_offsets(level.value, floor, level.standard_error, doubted)
+
+    @classmethod
+    def of_offsets(
+        cls, neutral: float, floor: float, standard_error: float = 0.0, doubted: Evidence | None = None
+    ) -> "Criterion":
+        """Return the criterion of offsets, whose test asks for no AUROC.
+
+        That says how far cases spread, in which an error of a pixel or two is lost. The spread is in the standard error
+        already, and an offset of all cases may be many times that.
+        """
+        return cls(neutral, floor, standard_error, 0.0, doubted=doubted)
 
     def doubt(self, estimate: Estimate) -> Evidence | None:
         """Return why nothing can be tested; None where it can. What was not calibrated cannot be."""
@@ -63,7 +74,10 @@ def confirmed(
     *,
     level: float = THRESHOLDS.test_level,
 ) -> dict[str, dict[ParameterKey, TestResult]]:
-    """Test which parameters of which sites differ from neutral (Holm over all of them).
+    """Test which parameters of which sites differ from neutral.
+
+    Each kind of parameter is a family of its own (Holm over its sites and classes): tests of missed objects make no
+    boundary bias harder to prove.
 
     An effect is confirmed if its corrected p-value is at most the level, it exceeds the floor, and the site's
     error injection says that such an error would be seen there. The p-value is that of a t-test with the estimate's
@@ -72,7 +86,7 @@ def confirmed(
     Args:
         estimates: by site and parameter.
         criteria: as above, as a site may have a zero of its own; what has none is not assessed.
-        level: of the whole family of tests.
+        level: of each family of tests.
     """
     keys = [
         (site, name)
@@ -83,8 +97,11 @@ def confirmed(
         # What cannot be decided is not tested, and makes nothing else harder to prove.
         and criteria[site][name].doubt(estimates[site][name]) is None
     ]
-    p_values = [_p_value(estimates[site][name], criteria[site][name]) for site, name in keys]
-    corrected = dict(zip(keys, holm(p_values), strict=True))
+    corrected: dict[tuple[str, ParameterKey], float] = {}
+    for kind in ParameterKind:
+        family = [(site, name) for site, name in keys if name.kind is kind]
+        p_values = [_p_value(estimates[site][name], criteria[site][name]) for site, name in family]
+        corrected |= zip(family, holm(p_values), strict=True)
     return {
         site: {
             name: _result(estimates[site][name], criteria[site][name], corrected.get((site, name)), level)

@@ -44,7 +44,9 @@ class EvidenceCode(StrEnum):
         MODEL_UNFIT: the model finds too few of the annotated patients: ``found``, ``expected``.
         MISLABELLED: most objects of the site have the label of another class.
         NO_SUPPORT: the site's other samples do not agree with the model.
-        EARLIER_AGREES: an earlier confirmed effect still holds: ``effect``.
+        EARLIER_AGREES: an effect that was confirmed before stays, as this estimate does not contradict it: ``effect``.
+        REVIEWED_AGREE: an effect that is confirmed without the reviewed cases stays, as they do not contradict it:
+            ``effect``.
         REVIEWED: the reference level is that of reviewed annotations: ``patients``, ``at_server`` (0 or 1).
         REVIEWED_ABSENT: it was to be, and there are none.
         REVIEWED_DIFFER: the server's reviewed images are out of the sites' domain.
@@ -83,6 +85,7 @@ class EvidenceCode(StrEnum):
     MISLABELLED = "mislabelled"
     NO_SUPPORT = "no_support"
     EARLIER_AGREES = "earlier_agrees"
+    REVIEWED_AGREE = "reviewed_agree"
     REVIEWED = "reviewed"
     REVIEWED_ABSENT = "reviewed_absent"
     REVIEWED_DIFFER = "reviewed_differ"
@@ -126,7 +129,7 @@ class TestResult:
     Attributes:
         effect: the estimate less the reference; NaN where there is none.
         standard_error: of the effect, that of the reference in it; NaN as above.
-        p_value: corrected for all sites and parameters (Holm); NaN where it was not tested.
+        p_value: corrected for all sites and classes (Holm); NaN where it was not tested.
         status: what follows.
         evidence: what it rests on, why nothing could be tested first.
     """
@@ -182,6 +185,11 @@ class ReferenceLevel:
     def is_inferred(self) -> bool:
         """Whether it follows from the sites' offsets alone, and nobody said or reviewed where it is."""
         return self.kind in (ReferenceKind.BALANCED, ReferenceKind.MEDIAN)
+
+    @property
+    def is_of_server(self) -> bool:
+        """Whether it is that of reviewed cases at the server."""
+        return any(one.code is EvidenceCode.REVIEWED and one.numbers.get("at_server") for one in self.reasons)
 
     def because(self, code: EvidenceCode, **numbers: float) -> "ReferenceLevel":
         """Return the same level with one reason more."""

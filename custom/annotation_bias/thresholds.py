@@ -23,6 +23,16 @@ class BiasThresholds(SettingsModel):
         default=3,
         description="A median of fewer sites is no evidence. Chosen by hand; not measured.",
     )
+    max_claim_of_reviewed: float = Field(
+        default=3.0,
+        description="So many times the patients of the median site count at most of one site's reviewed ones. "
+        "Chosen by hand; not measured.",
+    )
+    reviewed_resolution: float = Field(
+        default=0.2,
+        description="Reviewed contours are no more precise than this, in pixels, however alike few are. Chosen "
+        "by hand; not measured.",
+    )
     median_draws: int = Field(
         default=999,
         description="Draws for the standard deviation of a median. Chosen by hand; not measured.",
@@ -68,13 +78,13 @@ class BiasThresholds(SettingsModel):
     )
     test_level: float = Field(
         default=0.05,
-        description="Of all tests of sites and parameters together, where a job sets none. Chosen by hand; "
-        "not measured.",
+        description="Of the tests of all sites and classes, for each kind of parameter, where a job sets none. Chosen "
+        "by hand; not measured.",
     )
     min_auroc: float = Field(
         default=0.7,
-        description="An estimate cannot tell where injected errors are distinguished with a smaller AUROC. "
-        "Chosen on seeds 100 and 101 of the generated lesions and BUSI.",
+        description="An estimate of missed objects or confused classes cannot tell where injected errors are "
+        "distinguished with a smaller AUROC. Chosen on seeds 100 and 101 of the generated lesions and BUSI.",
     )
     slopes: tuple[float, float] = Field(
         default=(0.6, 1.4),

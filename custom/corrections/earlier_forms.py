@@ -244,7 +244,6 @@ def _of_objects(earlier: _Objects) -> Corrections:
         provenance=earlier.provenance,
         corrections=server_corrections(
             bias=earlier.offsets,
-            model_bias=earlier.overshoot,
             missed=earlier.missing,
             relabelled=earlier.swapped,
         ),

@@ -87,41 +87,37 @@ class BoundaryShift(CorrectionBase):
 
     Args:
         bias: boundary bias by class, in millimetres (pixels without spacing); positive: annotated too large.
-        model_bias: boundary bias of the model itself, by class of `bias`. In training alone contours move by that,
-            too: it says nothing of the annotations.
     """
 
     kind: Literal[CorrectionKind.BOUNDARY_SHIFT] = CorrectionKind.BOUNDARY_SHIFT
     bias: ByClass
-    model_bias: ByClass = Field(default_factory=dict)
 
     @property
     def moves(self) -> ByClass:
         """Distance by which contours of each class move, positive outward."""
         return {label: -bias for label, bias in self.bias.items()}
 
-    @property
-    def moves_in_training(self) -> ByClass:
-        """The same with the boundary bias of the model."""
-        return {label: move - self.model_bias.get(label, 0.0) for label, move in self.moves.items()}
-
     @model_validator(mode="after")
     def _is_finite(self) -> Self:
-        if not all(map(math.isfinite, [*self.bias.values(), *self.moves_in_training.values()])):
-            raise ValueError(f"expected finite distances, found {self.bias} and {self.model_bias}")
-        if not set(self.model_bias) <= set(self.bias):
-            raise ValueError(
-                f"expected classes of {sorted(self.bias)}, found a model bias of {sorted(self.model_bias)}"
-            )
+        if not all(map(math.isfinite, self.bias.values())):
+            raise ValueError(f"expected finite distances, found {self.bias}")
         return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_earlier_form(cls, values: Any) -> Any:
+        """Read records of versions that moved contours further in training, by a bias of the model."""
+        if not isinstance(values, Mapping):
+            return values
+        return {key: value for key, value in values.items() if key != "model_bias"}
 
     def apply(self, sample: Sample, purpose: Purpose) -> tuple[Classes, int]:
         """Move the contours."""
+        del purpose
         # It needs MONAI, whose import takes 2 s that only sites pay that move contours.
         from ...transforms.move_contour import MoveContour  # noqa: PLC0415
 
-        moves = self.moves_in_training if purpose is Purpose.TRAINING else self.moves
-        return np.asarray(MoveContour(moves)(sample.classes, sample.spacing)), 0
+        return np.asarray(MoveContour(self.moves)(sample.classes, sample.spacing)), 0
 
 
 class MissedObjectsIgnored(CorrectionBase):
@@ -239,7 +235,6 @@ def in_order(corrections: Iterable[Correction]) -> tuple[Correction, ...]:
 def server_corrections(
     *,
     bias: Mapping[int, float] | None = None,
-    model_bias: Mapping[int, float] | None = None,
     missed: Mapping[int, float] | None = None,
     ignored: Mapping[int, float] | None = None,
     relabelled: float = 0.0,
@@ -248,7 +243,6 @@ def server_corrections(
 
     Args:
         bias: see :class:`BoundaryShift`.
-        model_bias: as above.
         missed: see :class:`MissedObjectsIgnored`.
         ignored: as above.
         relabelled: fraction of the objects, see :class:`ObjectsRelabelled`.
@@ -257,7 +251,7 @@ def server_corrections(
     if relabelled:
         corrections.append(ObjectsRelabelled(fraction=relabelled))
     if bias:
-        corrections.append(BoundaryShift(bias=dict(bias), model_bias=dict(model_bias or {})))
+        corrections.append(BoundaryShift(bias=dict(bias)))
     if missed:
         corrections.append(MissedObjectsIgnored(missed=dict(missed), ignored=dict(ignored or {})))
     return tuple(corrections)

@@ -49,6 +49,19 @@ def test_settings_of_a_finished_run_are_read_without_a_warning() -> None:
     assert (settings.unknown_images, settings.min_boundary_bias) == ("in_domain", 0.75)
 
 
+def test_a_value_that_does_nothing_any_more_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(former_names, "_WARNED", set())
+    values = {"network": {}, "training": {}, "method": "auto", "undo": ["offset", "overshoot"]}
+    with pytest.warns(FutureWarning, match="'correct = overshoot' does nothing any more"):
+        settings = read_job_settings(values)
+    assert isinstance(settings, AutoSettings)
+    assert settings.correct == ("offset",)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_job_settings(values, of_finished_run=True) == settings
+    assert with_current_keys({"undo": ["offset", "overshoot"]}) == {"correct": ["offset"]}
+
+
 @pytest.fixture
 def renamed(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"limit": "limit_now", "kinds": "kinds_now", "level": "level_now"}

@@ -1,5 +1,6 @@
 """Whole runs of `auto` for classification: clean labels, wrong ones, and runs that are killed and go on."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from conftest import JOBS
 from plain_records import simulate
 
 from fedannot.apps.runs.job import Job
+from fedannot.custom.annotation_bias.estimate import Estimate
 from fedannot.custom.methods.auto_classification.site import AutoClassificationSite
 from fedannot.custom.run.state import STATE_FILE, kept_state_file
 
@@ -108,6 +110,33 @@ def test_a_run_that_dies_in_a_round_in_which_labels_are_corrected_goes_on_to_the
     resumed = simulate(job, tmp_path / "killed", data=tmp_path / "whole" / "data", resume=True)
     assert_same_model(tmp_path / "whole", tmp_path / "killed")
     assert resumed["corrected_from_round"] == {"site-1": 3, "site-2": 3}
+
+
+def test_the_rollback_check_changes_no_bit_before_it_takes_everything_back(
+    small_job: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everybody_is_noisy(monkeypatch)
+    changes: dict[str, Any] = {"embedded__label_noise": "S50", "second_estimate": None}
+    alone = simulate(small_job(rollback_rounds=0, **changes), tmp_path / "alone")
+    assert alone["rollback"] is None
+    data = tmp_path / "alone" / "data"
+    for file in data.glob("site-*/datalist.json"):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        file.write_text(json.dumps(content | {"reference": content["training"][:12]}))
+    # Too few rounds to decide anything.
+    checked = simulate(small_job(rollback_rounds=4, **changes), tmp_path / "checked", data=data)
+    assert [(item["round"], item["sites"]) for item in checked["rollback"]["rounds"]] == [(3, 2), (4, 2), (5, 2)]
+    assert_same_model(tmp_path / "checked", tmp_path / "alone")
+    worse = Estimate(24, -0.1, -0.15, -0.05)
+    monkeypatch.setattr("fedannot.custom.methods.auto.rollback_check.pooled_gains", lambda *_: worse)
+    vetoed = simulate(small_job(rollback_rounds=1, **changes), tmp_path / "vetoed", data=data)
+    assert vetoed["rollback"]["has_vetoed"]
+    assert [record["stage"] for record in vetoed["rounds"]][2:] == [
+        "undone",
+        "federated averaging",
+        "federated averaging",
+    ]
+    assert vetoed["corrected_from_round"] == {}
 
 
 def test_fedgsca_treats_all_sites_from_the_estimate_on_with_the_bits_of_its_own_job(

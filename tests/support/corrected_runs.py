@@ -20,7 +20,7 @@ from fedannot.custom.corrections.pixels import CasePixels
 from fedannot.custom.corrections.store import CorrectionStore, StoredCorrections
 from fedannot.custom.data.datalist import TRAINING, read_datalist
 
-ASKED = ("bias", "model_bias", "missed", "ignored", "relabelled")
+ASKED = ("bias", "missed", "ignored", "relabelled")
 
 
 def made_corrections(data: Path | str, cases: Iterable[CaseCorrection], **changes: Any) -> Corrections:
@@ -81,12 +81,6 @@ def bias_of(asked: Iterable[CorrectionBase]) -> dict[int, float]:
     """Return the boundary bias that a site corrects, by class."""
     shift = of_kind(asked, BoundaryShift)
     return {} if shift is None else shift.bias
-
-
-def model_bias_of(asked: Iterable[CorrectionBase]) -> dict[int, float]:
-    """Return the boundary bias of the model that it corrects, by class."""
-    shift = of_kind(asked, BoundaryShift)
-    return {} if shift is None else shift.model_bias
 
 
 def missed_of(asked: Iterable[CorrectionBase]) -> dict[int, float]:

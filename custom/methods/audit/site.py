@@ -9,7 +9,7 @@ from ...data.datalist import TRAINING
 from ...interface.views import Answer, SiteView
 from ...seeding import derive_seed
 from ...task_names import AUDIT_CASES, CONCLUDE, ESTIMATE_ANNOTATION_BIAS
-from ..auto.site import reviewed_cases
+from ..auto.scored_cases import reviewed_cases
 from .folds_site import FoldsSite
 from .settings import AuditSettings
 

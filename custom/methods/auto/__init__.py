@@ -11,8 +11,7 @@ Equations, by what they define:
     slope and AUROC                      fedannot.custom.annotation_bias.error_injection.calibrate_offset
     a, zero of the offsets               fedannot.custom.annotation_bias.reference_level.choose_reference_level
     what is confirmed                    fedannot.custom.annotation_bias.significance.confirmed
-    o, boundary bias of the model        model_boundary_bias.model_boundary_biases
-    M' = {x : d_M(x) ≤ −(β − a + o)}     fedannot.transforms.move_contour.MoveContour
+    M' = {x : d_M(x) ≤ −(β − a)}         fedannot.transforms.move_contour.MoveContour
 """
 
 from ...interface.declaration import Method

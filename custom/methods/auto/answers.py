@@ -65,6 +65,16 @@ class BiasReport:
     exchanged_part: float = 1.0
     is_relabelled: bool = False
 
+    @property
+    def has_reviewed(self) -> bool:
+        """Whether any of it is of reviewed cases."""
+        return any(one.is_known for one in (*self.reference, *self.reviewed))
+
+    def without_reviewed(self) -> "BiasReport":
+        """Return what it would be if the site had no reviewed case."""
+        unknown = tuple(Estimate.unknown() for _ in self.offset)
+        return replace(self, reference=unknown, reviewed=unknown)
+
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "BiasReport":
         """Read the registered fields, which the guard has checked."""

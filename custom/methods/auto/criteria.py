@@ -1,12 +1,15 @@
 """What is tested of a site's channel, and against what."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ...annotation_bias.estimate import Estimate
+from ...annotation_bias.estimate import INTERVAL_DEVIATIONS, Estimate
 from ...annotation_bias.reference_level import standard_error_of
+from ...annotation_bias.reviewed_cases import refined
 from ...annotation_bias.significance import Criterion
-from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel
+from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel
+from ...annotation_bias.thresholds import THRESHOLDS as BIAS_THRESHOLDS
 from .answers import BiasReport
 from .settings import BiasSettings
 from .thresholds import THRESHOLDS
@@ -19,19 +22,71 @@ def offset_criterion(
     settings: BiasSettings,
     doubt: Evidence | None,
 ) -> tuple[Estimate, Criterion]:
-    """Return what is tested of a site's offset of a class, and against which zero."""
-    offset, reference, reviewed = (item[label - 1] for item in (answer.offset, answer.reference, answer.reviewed))
+    """Return what is tested of a site's offset of a class, and against which zero.
+
+    Reviewed versions of training cases refine the estimate of all cases
+    (:func:`fedannot.custom.annotation_bias.reviewed_cases.refined`), and are all there is where that cannot be tested.
+    """
+    reviewed, floor = answer.reviewed[label - 1], settings.min_boundary_bias * answer.pixel_size
+    offset, criterion = _by_model(answer, label, reference_level, settings, doubt)
+    if not reviewed.is_known:
+        return offset, criterion
+    if offset.is_known and criterion.doubt(offset) is None:
+        # The floor of a level that is inferred is by how much that may be wrong.
+        of_level = criterion.floor / INTERVAL_DEVIATIONS if criterion.floor > floor else 0.0
+        half = INTERVAL_DEVIATIONS * math.hypot(standard_error_of(offset), criterion.standard_error, of_level)
+        effect = offset.value - criterion.neutral
+        of_all = replace(offset, value=effect, low=effect - half, high=effect + half)
+        reviewed = refined(of_all, reviewed, pixel_size=answer.pixel_size)
+    return reviewed, Criterion.of_offsets(0.0, floor)
+
+
+def _by_model(
+    answer: BiasReport,
+    label: int,
+    reference_level: ReferenceLevel | None,
+    settings: BiasSettings,
+    doubt: Evidence | None,
+) -> tuple[Estimate, Criterion]:
+    """What is tested of the offset from the model of all cases.
+
+    Zero is that of the reviewed cases of all sites; that of the server's is refined by the site's own. Where there is
+    none, or the model cannot predict the site's images as it does others', it is that of the site's own alone.
+
+    The site need not distinguish small errors of single cases. But where it does not, and the model finds too few of
+    its annotated patients, the median over those that it finds is not of the site.
+    """
+    offset, reference = answer.offset[label - 1], answer.reference[label - 1]
     floor = settings.min_boundary_bias * answer.pixel_size
-    if reviewed.is_known:
-        return reviewed, Criterion(0.0, floor)
-    if reference.is_known:
-        return offset, Criterion(reference.value, floor, standard_error_of(reference))
+    if reference.is_known and (doubt is not None or not _is_reviewed(reference_level)):
+        return offset, Criterion.of_offsets(reference.value, floor, standard_error_of(reference))
+    doubt = doubt or _too_few_found(answer, label, settings)
     if reference_level is None:
-        return offset, Criterion(0.0, floor, doubted=Evidence(EvidenceCode.NO_REFERENCE_LEVEL))
+        return offset, Criterion.of_offsets(0.0, floor, doubted=Evidence(EvidenceCode.NO_REFERENCE_LEVEL))
     if reference_level.is_inferred:
         # Zero may be wrong by so much; correcting less than that would follow its error.
         floor = max(floor, settings.image_boundary_error * answer.pixel_size)
+    if reference.is_known and reference_level.is_of_server:
+        half = INTERVAL_DEVIATIONS * reference_level.standard_error
+        at_server = Estimate(2, reference_level.value, reference_level.value - half, reference_level.value + half)
+        zero = refined(at_server, reference, pixel_size=answer.pixel_size)
+        return offset, _doubted(Criterion.of_offsets(zero.value, floor, standard_error_of(zero)), doubt)
     return offset, _doubted(Criterion.of_reference_level(reference_level, floor), doubt)
+
+
+def _is_reviewed(level: ReferenceLevel | None) -> bool:
+    return level is not None and level.kind is ReferenceKind.REFERENCE and level.is_confident
+
+
+def _too_few_found(answer: BiasReport, label: int, settings: BiasSettings) -> Evidence | None:
+    """Why an offset that is not sensitive to errors of single cases is not the site's."""
+    offset, annotated = answer.offset[label - 1], answer.annotated_patients[label - 1]
+    if not annotated or not offset.auroc < BIAS_THRESHOLDS.min_auroc:
+        return None
+    share = offset.patients / annotated
+    if share >= settings.min_predicted_fraction:
+        return None
+    return Evidence(EvidenceCode.MODEL_UNFIT, {"found": share, "expected": settings.min_predicted_fraction})
 
 
 def most_complete(answers: Mapping[str, BiasReport], label: int, *, hides_patients: bool) -> Estimate | None:

@@ -4,25 +4,23 @@ import math
 import statistics
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ...annotation_bias.domain_check import DomainCheck, check_domains
 from ...annotation_bias.estimate import Estimate
 from ...annotation_bias.fedavg_boundary import FedAvgBoundary, fedavg_boundary
+from ...annotation_bias.hysteresis import standing
 from ...annotation_bias.parameters import ALL_CLASSES, CONFUSED_OBJECTS, ParameterKey, ParameterKind
 from ...annotation_bias.significance import Criterion, confirmed
-from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel, Status, TestResult, Unit
-from ...corrections.kinds import Correction, server_corrections
+from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel, TestResult, Unit
+from ...corrections.kinds import BoundaryShift, Correction, server_corrections
 from .answers import BiasReport, unit_of
 from .criteria import confused_criterion, missing_criterion, most_complete, most_sensitive, offset_criterion
 from .mislabelled import looks_mislabelled, without_mislabelled
-from .model_boundary_bias import model_boundary_biases, with_model_bias
-from .records import BiasRecord, SiteBiasRecord
+from .records import BiasRecord
 from .server_reference import ServerReference
 from .settings import BiasSettings
-from .site_reference_levels import middle, reference_level_of
-
-# What sites correct with their offsets, where the settings ask: how far the model draws outside the reference level.
-_MODEL_BOUNDARY_BIAS = "overshoot"
+from .site_reference_levels import reference_level_of
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,6 @@ class Decisions:
         tolerated: by class where federated averaging's contours lie, where that is so near zero that confirmed offsets
             are left as they are.
         unfit: why the model predicts nobody; None where it does.
-        model_boundary_biases: by class, how far the model itself draws outside zero; see :func:`model_boundary_biases`.
         unit: of the sites' offsets, that of most sites.
     """
 
@@ -47,7 +44,6 @@ class Decisions:
     corrections: dict[str, tuple[Correction, ...]]
     harmless: dict[int, FedAvgBoundary] = field(default_factory=dict)
     unfit: Evidence | None = None
-    model_boundary_biases: dict[int, float] = field(default_factory=dict)
     unit: Unit = "px"
 
     @property
@@ -66,18 +62,20 @@ def decide(
 ) -> Decisions:
     """Decide what each site is asked to correct.
 
-    An offset counts from the site's own reviewed cases where it has some, else from the reference level of all sites; a
-    fraction of missing objects from the most complete site, one of confused classes from the site with the least: a
-    model that takes one class for another does so everywhere. Sites whose images are of another kind are predicted by
-    their own reviewed cases alone, and move no zero; so are all sites by a model that finds too little of what is
-    annotated. Of a site most of whose objects have confused classes nothing else is tested, and it is no measure for
-    others.
+    An offset counts from the reference level of all sites; the site's own reviewed cases refine it
+    (:func:`fedannot.custom.methods.auto.criteria.offset_criterion`). What is confirmed without any reviewed case stays
+    unless they contradict it: more evidence never means fewer corrections. A fraction of missing objects counts from
+    the most complete site, one of confused classes from the site with the least: a model that takes one class for
+    another does so everywhere. Sites whose images are of another kind are predicted by their own reviewed cases alone,
+    and move no zero; so are all sites by a model that finds too little of what is annotated. Of a site most of whose
+    objects have confused classes nothing else is tested, and it is no measure for others.
 
     Offsets of sites whose images are alike are corrected where they move federated averaging's contours, which follow
     the weighted median of the sites: a minority that errs does no harm, and moving contours has an error of its own.
 
-    Missing objects that an earlier estimate has confirmed stay corrected where this one agrees, and only would not be
-    sure to see such an error: among few objects that is a matter of chance.
+    What an earlier estimate has confirmed stays where this one does not contradict it
+    (:func:`fedannot.custom.annotation_bias.hysteresis.contradicts`), and contours of a class that were moved are not
+    left where they are given for federated averaging's sake.
 
     Args:
         answers: by site.
@@ -92,79 +90,105 @@ def decide(
     in_domain = {site: answer for site, answer in alike.items() if not looks_mislabelled(answer.confused, least)}
     unfit = _unfit(predicted_share(answers), settings)
     doubts = {site: unfit or _other_images(gate) for site, gate in gates.items()}
-    predicted: dict[str, dict[ParameterKey, Estimate]] = {site: {} for site in sorted(answers)}
-    criteria: dict[str, dict[ParameterKey, Criterion]] = {site: {} for site in predicted}
     labels = range(1, settings.network.num_classes + 1)
-    reference_levels = [
-        reference_level_of(in_domain, label, settings, seed=seed, server=server, before=before) for label in labels
-    ]
-    for label, reference_level in zip(labels, reference_levels, strict=True):
+    tests_of = partial(_tests_of_offsets, doubts=doubts, settings=settings, seed=seed, before=before)
+    reference_levels, predicted, criteria = tests_of(answers, in_domain, server=server)
+    for label in labels:
         # Completeness of all objects and that of sure ones are no one quantity.
         complete = {hides: most_complete(in_domain, label, hides_patients=hides) for hides in (False, True)}
         for site, answer in answers.items():
-            doubt, key = doubts[site], ParameterKey(ParameterKind.OFFSET, label)
-            predicted[site][key], criteria[site][key] = offset_criterion(
-                answer, label, reference_level, settings, doubt
-            )
             key = ParameterKey(ParameterKind.MISSING, label)
             predicted[site][key], criteria[site][key] = missing_criterion(
-                answer, label, complete[answer.hides_patients], settings, doubt
+                answer, label, complete[answer.hides_patients], settings, doubts[site]
             )
     if settings.network.num_classes > 1:
         for site, answer in answers.items():
             predicted[site][CONFUSED_OBJECTS] = answer.confused
             criteria[site][CONFUSED_OBJECTS] = confused_criterion(answer, least, settings, doubts[site])
     findings = confirmed(predicted, criteria, level=settings.level)
+    if server is not None or any(answer.has_reviewed for answer in answers.values()):
+        unreviewed = {site: answer.without_reviewed() for site, answer in answers.items()}
+        _, of_others, neutral = tests_of(unreviewed, {site: unreviewed[site] for site in in_domain}, server=None)
+        for site, found in confirmed(of_others, neutral, level=settings.level).items():
+            findings[site] |= _standing(found, criteria[site], findings[site], EvidenceCode.REVIEWED_AGREE)
     for site, record in {} if before is None else before.sites.items():
         if site in findings:
-            findings[site] |= _standing(record, predicted[site], criteria[site], findings[site])
+            earlier = {key: one.as_result() for key, one in record.parameters.items()}
+            findings[site] |= _standing(earlier, criteria[site], findings[site], EvidenceCode.EARLIER_AGREES)
     relabelled = {site for site, answer in alike.items() if answer.is_relabelled}
     findings = without_mislabelled(findings, relabelled)
     harmless = {
         label: averaged
         for label, reference_level in zip(labels, reference_levels, strict=True)
-        if (averaged := _harmless_average(in_domain, findings, label, reference_level, settings)) is not None
+        if not _stays_moved(before, findings, label)
+        and (averaged := _harmless_average(in_domain, findings, label, reference_level, settings)) is not None
     }
     of_one_kind = in_domain.keys() | relabelled
     corrections = {
         site: _corrections(answers[site], found, settings, spared=harmless if site in of_one_kind else ())
         for site, found in findings.items()
     }
-    own: dict[int, float] = {}
     pixel_size = statistics.median(answer.pixel_size for answer in (in_domain or answers).values()) if answers else 1.0
-    if _MODEL_BOUNDARY_BIAS in settings.corrected_kinds and in_domain and unfit is None:
-        edges = [middle([answer.edges[label - 1] for answer in in_domain.values()]) for label in labels]
-        own = model_boundary_biases(reference_levels, edges, before, limit=settings.image_boundary_error * pixel_size)
-        corrections |= {site: with_model_bias(corrections[site], own) for site in of_one_kind}
-    return Decisions(
-        tuple(reference_levels), predicted, findings, corrections, harmless, unfit, own, unit_of(pixel_size)
-    )
+    return Decisions(tuple(reference_levels), predicted, findings, corrections, harmless, unfit, unit_of(pixel_size))
+
+
+def _tests_of_offsets(
+    answers: Mapping[str, BiasReport],
+    in_domain: Mapping[str, BiasReport],
+    *,
+    doubts: Mapping[str, Evidence | None],
+    settings: BiasSettings,
+    seed: int,
+    server: ServerReference | None,
+    before: BiasRecord | None,
+) -> tuple[
+    list[ReferenceLevel | None], dict[str, dict[ParameterKey, Estimate]], dict[str, dict[ParameterKey, Criterion]]
+]:
+    """The reference level of each class, and by site and class what is tested of the offset against what."""
+    labels = range(1, settings.network.num_classes + 1)
+    levels = [
+        reference_level_of(in_domain, label, settings, seed=seed, server=server, before=before) for label in labels
+    ]
+    predicted: dict[str, dict[ParameterKey, Estimate]] = {site: {} for site in sorted(answers)}
+    criteria: dict[str, dict[ParameterKey, Criterion]] = {site: {} for site in predicted}
+    for label, level in zip(labels, levels, strict=True):
+        key = ParameterKey(ParameterKind.OFFSET, label)
+        for site, answer in answers.items():
+            predicted[site][key], criteria[site][key] = offset_criterion(answer, label, level, settings, doubts[site])
+    return levels, predicted, criteria
 
 
 def _standing(
-    earlier: SiteBiasRecord,
-    later: Mapping[ParameterKey, Estimate],
+    other: Mapping[ParameterKey, TestResult],
     criteria: Mapping[ParameterKey, Criterion],
     findings: Mapping[ParameterKey, TestResult],
+    code: EvidenceCode,
 ) -> dict[ParameterKey, TestResult]:
-    """What was confirmed before of a site's missing objects, where a later estimate agrees and is not sure of itself.
+    """What is known of a site's parameters of which another estimate, or the same with less evidence, confirms one."""
+    return {
+        key: standing(
+            findings[key],
+            one.effect,
+            criteria[key].floor,
+            standard_error=one.standard_error,
+            p_value=one.p_value,
+            code=code,
+        )
+        for key, one in other.items()
+        if key in findings and one.is_confirmed
+    }
 
-    It is not sure because its error injection is no good. Where anything else is in doubt, or where its interval does
-    not hold what was confirmed, nothing stands.
-    """
-    result = {}
-    for key, record in earlier.parameters.items():
-        finding = findings.get(key)
-        if finding is None or record.effect is None or record.p_value is None:
-            continue
-        is_open = math.isnan(finding.p_value) and criteria[key].doubted is None
-        agrees = later[key].is_known and later[key].low <= record.effect <= later[key].high
-        if record.is_confirmed and key.kind is ParameterKind.MISSING and is_open and agrees:
-            stays = Evidence(EvidenceCode.EARLIER_AGREES, {"effect": record.effect})
-            error = math.nan if record.standard_error is None else record.standard_error
-            evidence = (*finding.evidence, stays)
-            result[key] = TestResult(record.effect, error, record.p_value, Status.CONFIRMED, evidence)
-    return result
+
+def _stays_moved(
+    before: BiasRecord | None, findings: Mapping[str, Mapping[ParameterKey, TestResult]], label: int
+) -> bool:
+    """Whether a site was asked to move contours of a class, and that is still confirmed."""
+    key = ParameterKey(ParameterKind.OFFSET, label)
+    asked = {} if before is None else {site: record.of(BoundaryShift) for site, record in before.sites.items()}
+    return any(
+        shift is not None and label in shift.bias and site in findings and findings[site][key].is_confirmed
+        for site, shift in asked.items()
+    )
 
 
 def _gates(answers: Mapping[str, BiasReport], settings: BiasSettings) -> dict[str, DomainCheck]:

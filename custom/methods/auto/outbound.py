@@ -55,3 +55,6 @@ OUTBOUND_FIELDS = (
         for field in estimate_fields(name, COMPARE_SCORES, calibrated=False, length=1, limits=(-1.0, 1.0))
     ),
 )
+
+# What the rollback check needs, here and for classes.
+ROLLBACK_FIELDS = tuple(item for item in OUTBOUND_FIELDS if {KEEP_SCORES, COMPARE_SCORES} & {*item.tasks})

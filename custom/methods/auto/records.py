@@ -34,11 +34,12 @@ class SiteBiasRecord(Record):
         if not isinstance(values, Mapping) or "undone_before_round" not in values:
             return values
         earlier = dict(values)
-        kinds = {key: earlier.pop(key, {}) for key in ("offsets", "overshoot", "missing", "unannotated")}
-        offsets, model_boundary_bias, missing, unannotated = (_by_label(numbers) for numbers in kinds.values())
+        # How far the model itself was to be moved, which no version does any more.
+        earlier.pop("overshoot", None)
+        kinds = {key: earlier.pop(key, {}) for key in ("offsets", "missing", "unannotated")}
+        offsets, missing, unannotated = (_by_label(numbers) for numbers in kinds.values())
         corrections = server_corrections(
             bias=offsets,
-            model_bias=model_boundary_bias,
             missed=missing,
             ignored={**missing, **unannotated},
             relabelled=earlier.pop("swapped", 0.0),
@@ -138,7 +139,7 @@ class BiasFindings(Record):
 
 
 class RollbackRoundRecord(EstimateRecord):
-    """By how much the shadow scores better than the model in use after one round, in Dice from 0 to 1.
+    """By how much the shadow scores better than the model in use after one round, of scores from 0 to 1.
 
     Attributes:
         round: the round.
@@ -154,6 +155,13 @@ class RollbackOf(StrEnum):
 
     WEIGHTS_BY_SAMPLES = "weights_by_samples"
     MODEL_BEFORE = "model_before"
+
+
+class RollbackScore(StrEnum):
+    """What models are compared by: the mean Dice of a patient, or its part in the mean recall of all classes."""
+
+    DICE = "dice"
+    BALANCED_ACCURACY = "balanced_accuracy"
 
 
 class NotCompared(StrEnum):
@@ -179,6 +187,7 @@ class RollbackRecord(Record):
 
     Attributes:
         rollback_of: what the second model is.
+        score: by what they are compared.
         before_round: of the model of before, the round before whose training it was made.
         wanted_rounds: number of rounds to compare before it is decided; None in a record of version 1.
         rounds: that were compared.
@@ -188,6 +197,7 @@ class RollbackRecord(Record):
     """
 
     rollback_of: RollbackOf
+    score: RollbackScore = RollbackScore.DICE
     before_round: int | None = None
     wanted_rounds: int | None
     rounds: tuple[RollbackRoundRecord, ...]

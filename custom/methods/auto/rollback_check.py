@@ -1,5 +1,5 @@
-"""The rollback check of `auto` at the server: the model in use beside one without what was done, on patients not
-learnt.
+"""The rollback check of `auto`, for masks and for classes, at the server: the model in use beside one without what was
+done, on patients not learnt.
 
 Where weights are others than numbers of samples, the other model is the average of the same updates by these numbers.
 Where sites correct something no average of the same updates is what federated averaging would have made; the other
@@ -13,10 +13,12 @@ from collections.abc import Collection, Mapping
 from typing import Any, TypedDict
 
 import torch
+from torch import nn
 
 from ....transforms.strict_files import JsonObject
 from ...annotation_bias.estimate import Estimate, received
 from ...annotation_bias.estimate_record import plain_estimate
+from ...data.site_data import SiteData
 from ...evaluation.inference import Inference
 from ...interface.views import Round
 from ...outbound.fields import MINIMUM_CASES
@@ -24,9 +26,10 @@ from ...seeding import derive_seed
 from ...settings import RunSettings
 from ...task_names import COMPARE_SCORES, KEEP_SCORES
 from .outbound import HELD_OUT_GAIN, REVIEWED_GAIN
-from .records import NotCompared, RollbackOf, RollbackRecord, RollbackRoundRecord
+from .records import NotCompared, RollbackOf, RollbackRecord, RollbackRoundRecord, RollbackScore
 from .rollback_gains import fewest_found, mean_of_rounds, negative, pooled_gains
 from .rollback_scores import paired_gain, patient_dice
+from .scored_cases import PatientScores
 from .thresholds import THRESHOLDS
 from .version_1 import state_of_version_1
 
@@ -50,10 +53,19 @@ class RollbackCheck:
     Args:
         settings: the job's.
         rounds: number of rounds that are compared; 0 for no check.
+        scores: of each of the server's reviewed patients by a model; None for Dice.
+        score: what all scores are.
     """
 
-    def __init__(self, settings: RunSettings, rounds: int) -> None:
+    def __init__(
+        self,
+        settings: RunSettings,
+        rounds: int,
+        scores: PatientScores | None = None,
+        score: RollbackScore = RollbackScore.DICE,
+    ) -> None:
         self._settings, self._wanted = settings, rounds
+        self._scores, self._score = scores or self._dice, score
         self._rounds: list[RollbackRoundRecord] = []
         self._rollback_of: RollbackOf | None = None
         self._before_round: int | None = None
@@ -129,7 +141,7 @@ class RollbackCheck:
             if not any(answer["has_scored"] for answer in answers.values()):
                 self._asks_sites, self._not_compared = False, NotCompared.NO_PATIENTS
         if (reviewed := this_round.reviewed()) is not None:
-            self._of_server = self._dice(reviewed)
+            self._of_server = self._scores(*reviewed)
 
     def _of_sites(
         self, this_round: Round, other: Mapping[str, torch.Tensor] | None, may_be_asked: Collection[str]
@@ -147,11 +159,10 @@ class RollbackCheck:
         """As above on the server's reviewed patients; None without enough of them."""
         if (reviewed := this_round.reviewed(other)) is None:
             return None
-        gain = paired_gain(self._of_server, self._dice(reviewed), seed=derive_seed(self._settings.seed, "shadow"))
+        gain = paired_gain(self._of_server, self._scores(*reviewed), seed=derive_seed(self._settings.seed, "shadow"))
         return gain if gain.patients >= MINIMUM_CASES else None
 
-    def _dice(self, reviewed: Any) -> dict[str, float]:
-        network, data = reviewed
+    def _dice(self, network: nn.Module, data: SiteData) -> dict[str, float]:
         return patient_dice(network, data, self._settings.network.num_classes, Inference.of(self._settings))
 
     def _may_ask(self, this_round: Round) -> bool:
@@ -198,6 +209,7 @@ class RollbackCheck:
             return None
         return RollbackRecord(
             rollback_of=self._rollback_of,
+            score=self._score,
             before_round=self._before_round,
             wanted_rounds=self._wanted,
             rounds=tuple(self._rounds),

@@ -39,14 +39,13 @@ class AutoServer(FedAvgServer):
     """Measures how each site annotates, and lets sites correct what is confirmed.
 
     Rounds 1..T are federated averaging. Then every site reports its annotation bias (task ``estimate_channel``;
-    nothing per case), the server finds zero and tests all sites and parameters together, and tells each site for which
-    a deviation is confirmed to correct it (task ``correct_annotations``); no other site learns a site's instructions.
+    nothing per case), the server finds zero and tests all sites, each kind of parameter by itself. It tells each site
+    for which a deviation is confirmed to correct it (task ``correct_annotations``); no other site learns of that.
     The rest is federated averaging, of all data. Where nothing is confirmed it is federated averaging bit for bit.
 
-    The estimate is made again, in equal steps through the remaining rounds; what is corrected follows it. It then shows
-    where the model draws since offsets are corrected, too, and sites that move contours move them further by as much as
-    it draws outside zero. If the warm-up model does not find what is annotated, its prediction would be noise: the
-    warm-up goes on, a bounded number of times.
+    The estimate is made again, in equal steps through the remaining rounds; what is corrected follows it. What was
+    confirmed stays unless it contradicts (:mod:`fedannot.custom.annotation_bias.hysteresis`). If the warm-up model does
+    not find what is annotated, its prediction would be noise: the warm-up goes on, a bounded number of times.
 
     For some rounds after something was done the sites compare the model in use with one without it
     (:class:`RollbackCheck`). Where that is better beyond doubt, everything is rolled back at all sites for good.

@@ -19,12 +19,11 @@ class BiasSettings(FedAvgSettings):
     Args:
         correct: what is corrected where it is confirmed: ``offset`` of contours; ``missing`` objects, of which the most
             confident are ignored in training, while the loss asks for the share that is annotated only; ``confused``
-            classes of objects, of which the most confident get the class that they look like; with offsets
-            ``model_boundary_bias``, by which the model itself draws outside zero, at most by `image_boundary_error`.
+            classes of objects, of which the most confident get the class that they look like.
         reference_level: where the reference level is on the scale of offsets: ``auto``, ``reference``, ``balanced``,
             ``median``, ``edges`` or ``site:<name>``; see
             :func:`fedannot.custom.annotation_bias.reference_level.choose_reference_level`.
-        level: of the test of all sites and parameters together.
+        level: of the tests of all sites and classes, for each kind of parameter.
         group_level: fraction of federations that annotate alike and may pass for two groups.
         image_boundary_error: right annotations may lie so far from the edges of the images, in pixels; so far zero may
             be wrong where no case is reviewed, and smaller offsets are not corrected there.
@@ -40,12 +39,7 @@ class BiasSettings(FedAvgSettings):
             patients.
     """
 
-    correct: tuple[Literal["offset", "missing", "swapped", "overshoot"], ...] = (
-        "offset",
-        "missing",
-        "swapped",
-        "overshoot",
-    )
+    correct: tuple[Literal["offset", "missing", "swapped"], ...] = ("offset", "missing", "swapped")
     reference_level: str = "auto"
     level: Level = 0.05
     group_level: Level = 0.05

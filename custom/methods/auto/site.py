@@ -7,20 +7,17 @@ from typing import Any
 from pydantic import TypeAdapter
 from torch import nn
 
-from ....transforms.errors import DataError
-from ...annotation_bias.estimate import sent
 from ...corrections.kinds import BoundaryShift, Correction, MissedObjectsIgnored, ObjectsRelabelled, in_order, of_kind
 from ...corrections.model import Corrections
 from ...corrections.targets import with_relabelled_objects
-from ...data.datalist import REFERENCE, TRAINING, VALIDATION
-from ...data.site_data import LoadedCase, SiteData, count_cases
+from ...data.datalist import TRAINING
+from ...data.site_data import LoadedCase, SiteData
 from ...evaluation.inference import Inference
 from ...interface.views import Answer, SiteView, Trained
-from ...outbound.fields import MINIMUM_CASES
 from ...seeding import derive_seed
 from ...task_names import COMPARE_SCORES, CORRECT_ANNOTATION_BIAS, ESTIMATE_ANNOTATION_BIAS, KEEP_SCORES
 from ..fedavg.site import FedAvgSite
-from .outbound import HELD_OUT_GAIN, REVIEWED_GAIN
+from .scored_cases import reviewed_cases, rollback_answer, without_held_out
 from .settings import AutoSettings
 
 _ASKED: TypeAdapter[tuple[Correction, ...]] = TypeAdapter(tuple[Correction, ...])
@@ -37,26 +34,11 @@ class AutoSite(FedAvgSite):
 
     def train(self, network: nn.Module, site: SiteView) -> Trained:
         """Train on corrected annotations; without a correction this is federated averaging."""
-        learnt = self._without_held_out(site)
+        learnt = without_held_out(site, self.settings.held_out)
         trained = super().train(network, learnt)
         if learnt is not site and trained.trained_on is None:
             return replace(trained, trained_on=learnt.load(TRAINING).units)
         return trained
-
-    def _without_held_out(self, site: SiteView) -> SiteView:
-        """The site without the training patients that it keeps to score models on; itself where it keeps none."""
-        if not self.settings.held_out:
-            return site
-        # Who is never scored on held-out patients starts without scores; also below.
-        from .rollback_scores import held_out_patients, only  # noqa: PLC0415
-
-        def load(section: str) -> SiteData:
-            data = site.load(section)
-            if section != TRAINING:
-                return data
-            return only(data, held_out_patients(data.units, self.settings.held_out, site), inside=False)
-
-        return replace(site, load=load)
 
     def training_flags(self, site: SiteView) -> Mapping[str, Any]:
         """Say whether the corrections that were asked for are made."""
@@ -65,8 +47,8 @@ class AutoSite(FedAvgSite):
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Answer ``estimate_channel``, ``correct_annotations`` or what the rollback check asks."""
         if task in _OF_ROLLBACK:
-            return self._scored(task, network, site)
-        site = self._without_held_out(site)
+            return rollback_answer(task, network, site, self.settings.held_out, self._dice)
+        site = without_held_out(site, self.settings.held_out)
         if task == CORRECT_ANNOTATION_BIAS:
             self._correct(network, site)
             return Answer({"has_undone": True})
@@ -87,37 +69,10 @@ class AutoSite(FedAvgSite):
             return None
         return with_relabelled_objects(stored, data.cases, len(data.classes), site.locate().folder)
 
-    def _scored(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Keep how a model scores, or say by how much this one is better than that whose scores are kept."""
-        from .rollback_scores import HELD_OUT, REVIEWED, keep_scores, kept_scores, paired_gain, patient_dice  # noqa: PLC0415
+    def _dice(self, network: nn.Module, data: SiteData) -> dict[str, float]:
+        from .rollback_scores import patient_dice  # noqa: PLC0415
 
-        sections = {REVIEWED: reviewed_cases(site), HELD_OUT: self._held_out(site)}
-        classes, inference = self.settings.network.num_classes, Inference.of(self.settings)
-        dice = {
-            name: patient_dice(network, data, classes, inference)
-            for name, data in sections.items()
-            if data is not None and len(set(data.units)) >= MINIMUM_CASES
-        }
-        if task == KEEP_SCORES:
-            keep_scores(site.run_folder, site.round_number, dice)
-            return Answer({"has_scored": bool(dice)})
-        folders = (site.run_folder, *site.earlier_folders)
-        before = kept_scores(folders, site.message.get("kept_round", site.round_number))
-        seed = derive_seed(site.seed, site.name, "shadow")
-        gains = {name: paired_gain(before.get(name, {}), dice.get(name, {}), seed=seed) for name in sections}
-        return Answer(
-            sent(REVIEWED_GAIN, [gains[REVIEWED]], calibrated=False)
-            | sent(HELD_OUT_GAIN, [gains[HELD_OUT]], calibrated=False)
-        )
-
-    def _held_out(self, site: SiteView) -> SiteData | None:
-        """The site's validation cases, else the training patients that it has kept; None without any."""
-        from .rollback_scores import held_out_patients, only  # noqa: PLC0415
-
-        if count_cases(site.locate().folder, VALIDATION):
-            return _loaded(site, VALIDATION)
-        data = site.load(TRAINING)
-        return only(data, held_out_patients(data.units, self.settings.held_out, site), inside=True)
+        return patient_dice(network, data, self.settings.network.num_classes, Inference.of(self.settings))
 
     def _correct(self, network: nn.Module, site: SiteView) -> None:
         asked = in_order(_ASKED.validate_python(site.message["corrections"]))
@@ -140,30 +95,12 @@ class AutoSite(FedAvgSite):
         site.info(f"Corrected before round {site.round_number}: {_in_words(corrections)}.")
 
 
-def reviewed_cases(site: SiteView) -> SiteData | None:
-    """Return a site's reviewed cases, None where there are none that can be used: the rest of an estimate goes on."""
-    return _loaded(site, REFERENCE) if count_cases(site.locate().folder, REFERENCE) else None
-
-
-def _loaded(site: SiteView, section: str) -> SiteData | None:
-    try:
-        return site.load(section)
-    except DataError as error:
-        site.warning(f"The {'reviewed' if section == REFERENCE else section} cases do not count: {error}")
-        return None
-
-
 def _in_words(corrections: Corrections) -> str:
     """For the site's log."""
     words = []
     for correction in corrections.corrections:
         if isinstance(correction, BoundaryShift):
-            in_training = correction.moves_in_training
-            words += [
-                f"contours of class {label} moved by {move:+.2f}"
-                + (f" (in training by {in_training[label]:+.2f})" if in_training[label] != move else "")
-                for label, move in correction.moves.items()
-            ]
+            words += [f"contours of class {label} moved by {move:+.2f}" for label, move in correction.moves.items()]
         if isinstance(correction, MissedObjectsIgnored):
             words.append(f"{sum(case.ignored_objects for case in corrections.cases)} unannotated objects ignored")
         if isinstance(correction, ObjectsRelabelled):

@@ -9,6 +9,7 @@ from ...annotation_bias.estimate import Estimate
 from ...annotation_bias.estimate_record import ParameterRecord
 from ...annotation_bias.parameters import ParameterKey, ParameterKind
 from ...annotation_bias.reference_level import beside_edges, choose_reference_level, half_way
+from ...annotation_bias.reviewed_cases import pooled_reference
 from ...annotation_bias.statuses import EvidenceCode, ReferenceKind, ReferenceLevel
 from .answers import BiasReport
 from .records import BiasRecord
@@ -29,9 +30,9 @@ def reference_level_of(
 ) -> ReferenceLevel | None:
     """Return the reference level of a class, None without any estimate.
 
-    Reviewed cases at the server count before those of sites, if their images are like the sites'. Where zero is
-    inferred from the sites, as it was by an earlier estimate, and lies elsewhere, it is that of the means of both
-    estimates: one of them may have taken a site into the wrong group. If those tell no sure zero, none is.
+    Reviewed cases at the server count before those of all sites together, if their images are like the sites'. Where
+    zero is inferred from the sites, as it was by an earlier estimate, and lies elsewhere, it is that of the means of
+    both estimates: one of them may have taken a site into the wrong group. If those tell no sure zero, none is.
 
     Two groups that an earlier estimate has believed stay two where this one has the median alone, which is where the
     reference level is if nothing else is known: as long as the images' edges lie clearly between them, and are not
@@ -48,7 +49,8 @@ def reference_level_of(
     if not answers:
         return None
     offsets = {site: answer.offset[label - 1] for site, answer in answers.items()}
-    reference, at_server, is_other = middle([answer.reference[label - 1] for answer in answers.values()]), False, False
+    reference = pooled_reference([answer.reference[label - 1] for answer in answers.values()])
+    at_server, is_other = False, False
     if server is not None and server.offsets[label - 1].is_known:
         images = {site: answer.images for site, answer in answers.items()}
         is_other = not server.is_like(images, unknown_is_like=settings.unknown_images == "in_domain")
@@ -97,14 +99,21 @@ def middle(estimates: Collection[Estimate]) -> Estimate | None:
 
 
 def _earlier(before: BiasRecord, label: int) -> dict[str, ParameterRecord]:
-    """By site the earlier offsets of a class that lay at a known distance from an inferred zero."""
+    """By site the earlier offsets of a class that lay at a known distance from an inferred zero.
+
+    Not those whose effect is of an estimate still earlier.
+    """
     level = before.reference_levels.get(label)
     if level is None or not level.is_inferred:
         return {}
     result = {
         site: record.parameters.get(ParameterKey(ParameterKind.OFFSET, label)) for site, record in before.sites.items()
     }
-    return {site: one for site, one in result.items() if one is not None and one.p_value is not None}
+    return {
+        site: one
+        for site, one in result.items()
+        if one is not None and one.p_value is not None and not one.has(EvidenceCode.EARLIER_AGREES)
+    }
 
 
 def _of_both_estimates(

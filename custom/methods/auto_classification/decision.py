@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ...annotation_bias.estimate import Estimate
+from ...annotation_bias.hysteresis import standing
 from ...annotation_bias.parameters import WRONG_LABELS
 from ...annotation_bias.reference_level import standard_error_of
 from ...annotation_bias.significance import Criterion, confirmed
@@ -65,9 +66,17 @@ class Decision:
 
 
 def decide(
-    estimates: Mapping[str, Estimate], supports: Mapping[str, Estimate], neutral: Neutral, floor: float
+    estimates: Mapping[str, Estimate],
+    supports: Mapping[str, Estimate],
+    neutral: Neutral,
+    floor: float,
+    *,
+    before: Decision | None = None,
 ) -> Decision:
     """Decide which sites have wrong labels to correct (Holm over the sites).
+
+    What an earlier estimate has confirmed stays where this one does not contradict it
+    (:func:`fedannot.custom.annotation_bias.hysteresis.contradicts`): a model that has learnt wrong labels finds fewer.
 
     Where the noise level is confirmed, samples that look alike have to side with the model in most of the doubted
     labels, by the lower end of the interval: else the model may not know the site's images, and nothing can be tested.
@@ -77,16 +86,22 @@ def decide(
         supports: of the fractions of doubted labels in which other samples side with the model, by site.
         neutral: see :class:`fedannot.custom.methods.auto_classification.settings.AutoClassificationSettings`.
         floor: as above.
+        before: what was concluded of the earlier estimate.
     """
     criterion, right_labels = _criterion(estimates, neutral, floor)
     findings = confirmed(
         {site: {WRONG_LABELS: estimate} for site, estimate in estimates.items()},
         {site: {WRONG_LABELS: criterion} for site in estimates},
     )
-    sites = {
-        site: SiteDecision(estimates[site], supports[site], _supported(of_site[WRONG_LABELS], supports[site]))
-        for site, of_site in findings.items()
-    }
+    sites = {}
+    for site, of_site in findings.items():
+        result = _supported(of_site[WRONG_LABELS], supports[site])
+        if before is not None and site in before.noisy:
+            earlier = before.sites[site].result
+            result = standing(
+                result, earlier.effect, floor, standard_error=earlier.standard_error, p_value=earlier.p_value
+            )
+        sites[site] = SiteDecision(estimates[site], supports[site], result)
     return Decision(sites, criterion.neutral, right_labels)
 
 

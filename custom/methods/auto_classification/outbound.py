@@ -3,6 +3,7 @@
 from ...annotation_bias.estimate import estimate_fields
 from ...outbound.fields import OutboundField
 from ...task_names import CORRECT_LABELS, ESTIMATE_CONFUSION, TRAIN, USE_GIVEN_LABELS
+from ..auto.outbound import ROLLBACK_FIELDS
 
 NOISE_LEVEL = "noise_level"
 SUPPORT = "support"
@@ -15,5 +16,6 @@ CONFUSION_FIELDS = (
 
 OUTBOUND_FIELDS = (
     *CONFUSION_FIELDS,
+    *ROLLBACK_FIELDS,
     OutboundField(CORRECTS_LABELS, (TRAIN, CORRECT_LABELS, USE_GIVEN_LABELS), "flag"),
 )

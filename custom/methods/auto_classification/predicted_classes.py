@@ -55,6 +55,27 @@ def balanced(probabilities: Floats, labels: Labels) -> Floats:
     return np.asarray(divided / divided.sum(axis=1, keepdims=True))
 
 
+def patient_accuracy(network: nn.Module, data: SiteData, inference: Inference) -> dict[str, float]:
+    """Return every patient's part in the balanced accuracy: their mean over patients of one sample is the mean recall.
+
+    A sample whose class is predicted right counts N / (C n), where n of N samples are of its class, one of C in the
+    data; a patient's score is the mean over its samples. So a rare class has as much weight as any.
+
+    Args:
+        network: the model; it is run in evaluation mode.
+        data: the cases.
+        inference: how the model is run.
+    """
+    labels = data.labels.numpy().astype(np.int64)
+    counts = np.bincount(labels)
+    weights = len(labels) / (np.count_nonzero(counts) * counts[labels])
+    right = inference.class_probabilities(network, data.cases).argmax(dim=1).numpy() == labels
+    result: dict[str, list[float]] = {}
+    for unit, score in zip(data.units, weights * right, strict=True):
+        result.setdefault(unit, []).append(float(score))
+    return {unit: float(np.mean(scores)) for unit, scores in sorted(result.items())}
+
+
 def views_of(images: torch.Tensor) -> list[torch.Tensor]:
     """Return images ``(B, C, H, W)`` turned by multiples of 90°, of 180° where sides differ, and mirrored."""
     step = 1 if images.shape[-1] == images.shape[-2] else 2

@@ -1,18 +1,24 @@
 """`auto` for classification at the server: noise levels of all sites, and who corrects wrong labels."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple
 from typing import Any, ClassVar, TypedDict
+
+from torch import nn
 
 from ....transforms.natural_order import natural_order
 from ....transforms.strict_files import JsonObject
 from ...annotation_bias.estimate import Estimate, received
 from ...annotation_bias.estimate_record import ParameterRecord
+from ...data.site_data import SiteData
+from ...evaluation.inference import Inference
 from ...interface.method import ServerMethod
 from ...interface.views import Round
 from ...records.plain_values import finite
 from ...records.round_records import RoundRecord
 from ...task_names import CORRECT_LABELS, ESTIMATE_CONFUSION, USE_GIVEN_LABELS
+from ..auto.records import RollbackFindings, RollbackScore
+from ..auto.rollback_check import RollbackCheck, RollbackState
 from ..fedavg.server import FedAvgServer
 from .decision import Decision, SiteDecision, decide
 from .outbound import CORRECTS_LABELS, NOISE_LEVEL, SUPPORT
@@ -23,13 +29,16 @@ from .treatments import TREATMENT, treatment_of
 
 class AutoClassificationState(TypedDict):
     """What is kept over a restart: estimates by their rounds, the task that is due at sites, and since when others
-    correct; the state of the method that treats, None without one.
+    correct; the rollback check, and whether everything was rolled back; the state of the method that treats, None
+    without one.
     """
 
     estimates: list[Any]
     supports: list[Any]
     due: dict[str, str]
     undone: dict[str, int]
+    rollback: RollbackState
+    has_taken_back: bool
     treatment: Mapping[str, object] | None
 
 
@@ -42,9 +51,13 @@ class AutoClassificationServer(FedAvgServer):
     correct it (``correct_confusion``): it decides by itself which labels to change, and how to correct its loss. What
     one site is asked no other learns. All else is federated averaging; where nothing is confirmed, bit for bit.
 
-    A second estimate comes later in the run. A site that is confirmed again corrects again with the better model; one
-    that no longer is uses its labels as they are given (``use_given_labels``); where nothing can be tested it goes on
-    as before. A site that does not answer, or has lost what it corrects, is asked before the next round again.
+    A second estimate comes later in the run. A site that is confirmed again, or not contradicted, corrects again with
+    the better model; one that is contradicted uses its labels as they are given (``use_given_labels``). A site that
+    does not answer, or has lost what it corrects, is asked before the next round again.
+
+    For some rounds after labels were corrected the sites compare the model with that of before
+    (:class:`fedannot.custom.methods.auto.rollback_check.RollbackCheck`). Where that is better beyond doubt, all sites
+    use their labels as they are given from then on.
 
     With the treatment `fedgsca` no site corrects anything: from the first estimate on that establishes something all
     sites are treated by that method.
@@ -59,6 +72,10 @@ class AutoClassificationServer(FedAvgServer):
         self.supports: dict[int, dict[str, Estimate]] = {}
         self._pending: dict[str, str] = {}
         self._corrected: dict[str, int] = {}
+        self._rollback = RollbackCheck(
+            settings, settings.rollback_rounds, self._accuracy, RollbackScore.BALANCED_ACCURACY
+        )
+        self._is_rolled_back = False
         treatment = treatment_of(settings)
         self._other = None if treatment is None else treatment[0].server_part(treatment[1])
 
@@ -81,8 +98,11 @@ class AutoClassificationServer(FedAvgServer):
         """Estimate noise levels when it is time, and tell sites what follows."""
         if this_round.number <= self.settings.warmup_rounds:
             return
+        if self._rollback.has_vetoed and not self._is_rolled_back:
+            self._pending = dict.fromkeys({*self._corrected, *self._pending}, USE_GIVEN_LABELS)
+            self._is_rolled_back = True
         self._note_lost(this_round)
-        if this_round.number in self.settings.estimate_rounds:
+        if this_round.number in self.settings.estimate_rounds and not self._is_rolled_back:
             self._estimate(this_round)
         for task in (CORRECT_LABELS, USE_GIVEN_LABELS):
             self._tell(this_round, task)
@@ -90,12 +110,22 @@ class AutoClassificationServer(FedAvgServer):
     def message(self, this_round: Round) -> Mapping[str, object]:
         """Return what the method that treats has to say to all sites, and that it does; else nothing."""
         other = self._treating
-        return {} if other is None else {**other.message(this_round), TREATMENT: self.settings.treatment}
+        if other is None:
+            return self._rollback.message
+        return {**other.message(this_round), TREATMENT: self.settings.treatment}
+
+    def rollback_without(self, this_round: Round) -> Collection[str] | None:
+        """Let scores of the model be kept before the first round with corrected labels; no second average is made."""
+        self._rollback.begin(this_round, corrects=bool(self._corrected), weighs=False)
+        return None
 
     def after_training(self, this_round: Round) -> None:
-        """Let the method that treats take note of reports."""
+        """Let sites compare the models, and the method that treats take note of reports."""
         if (other := self._treating) is not None:
             other.after_training(this_round)
+        if self.estimates:
+            last = self.decision(max(self.estimates))
+            self._rollback.compare(this_round, set(last.sites) - last.noisy)
 
     def record(self, this_round: Round) -> Mapping[str, object]:
         """Return what the method that treats adds to the record of a round."""
@@ -110,9 +140,14 @@ class AutoClassificationServer(FedAvgServer):
         return self._other
 
     def decision(self, before_round: int) -> Decision:
-        """Return what was concluded before a round that had an estimate."""
+        """Return what was concluded before a round that had an estimate; what an earlier one has confirmed is in it."""
+        earlier = max((number for number in self.estimates if number < before_round), default=None)
         return decide(
-            self.estimates[before_round], self.supports[before_round], self.settings.neutral, self.settings.floor
+            self.estimates[before_round],
+            self.supports[before_round],
+            self.settings.neutral,
+            self.settings.floor,
+            before=None if earlier is None else self.decision(earlier),
         )
 
     # --- estimate and what follows
@@ -168,7 +203,7 @@ class AutoClassificationServer(FedAvgServer):
         """Ask a site again that was asked to correct wrong labels and trained on the given ones all the same."""
         last = this_round.history[-1].sites if this_round.history else {}
         for site, report in last.items():
-            if site in self._corrected and not report.extra.get(CORRECTS_LABELS, False):
+            if site in self._corrected and site not in self._pending and not report.extra.get(CORRECTS_LABELS, False):
                 this_round.warning(f"{site} no longer has what it corrects; it is asked again.")
                 del self._corrected[site]
                 self._pending[site] = CORRECT_LABELS
@@ -182,6 +217,8 @@ class AutoClassificationServer(FedAvgServer):
             "supports": _plain(self.supports),
             "due": dict(self._pending),
             "undone": dict(self._corrected),
+            "rollback": self._rollback.state(),
+            "has_taken_back": self._is_rolled_back,
             "treatment": None if self._other is None else self._other.state(),
         }
 
@@ -191,14 +228,24 @@ class AutoClassificationServer(FedAvgServer):
             self._other.restore(state["treatment"], history)
         self.estimates, self.supports = (_estimates(state.get(name, [])) for name in ("estimates", "supports"))
         self._pending, self._corrected = dict(state.get("due", {})), dict(state.get("undone", {}))
+        # A state of an earlier version has no check.
+        if "rollback" in state:
+            self._rollback.restore(state["rollback"])
+        self._is_rolled_back = state.get("has_taken_back", False)
 
     def describe(self, this_round: Round) -> JsonObject:
         """Return each site's estimate, interval, threshold, decision and reason, and who corrects wrong labels."""
         del this_round
-        return ConfusionFindings(
+        found = ConfusionFindings(
             noise_levels=tuple(self._described(number) for number in sorted(self.estimates)),
             corrected_from_round=dict(sorted(self._corrected.items())),
-        ).plain()
+        )
+        return found.plain() | RollbackFindings(rollback=self._rollback.record).plain()
+
+    def _accuracy(self, network: nn.Module, data: SiteData) -> dict[str, float]:
+        from .predicted_classes import patient_accuracy  # noqa: PLC0415
+
+        return patient_accuracy(network, data, Inference.of(self.settings))
 
     def _described(self, number: int) -> NoiseLevelEstimate:
         decided, floor = self.decision(number), self.settings.floor

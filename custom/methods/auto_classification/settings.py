@@ -28,6 +28,9 @@ class AutoClassificationSettings(ClassificationSettings):
             confirmed.
         margin: by how much more probable than its label another class is where a label is surely wrong, as a fraction
             of how probable that class typically is where it is the most probable one.
+        rollback_rounds: number of rounds in which sites compare the model with that of before labels were corrected, on
+            reviewed and held-out patients. Where that is better beyond doubt everything is rolled back. 0 for no check.
+        held_out: fraction of its training patients that a site without validation cases keeps out of training for that.
     """
 
     method: str = "auto_classification"
@@ -38,6 +41,8 @@ class AutoClassificationSettings(ClassificationSettings):
     floor: Annotated[float, Field(ge=0, lt=1)] = 0.05
     treatment: Treatment = "both"
     margin: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    rollback_rounds: Annotated[int, Field(ge=0)] = 3
+    held_out: Annotated[float, Field(ge=0, le=0.5)] = 0.0
 
     @property
     def estimate_rounds(self) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """`auto` for classification at a site: how many of its labels are wrong, and their correction."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,8 @@ from ...interface.views import Answer, SiteView, Trained
 from ...networks.hashing import model_hash
 from ...records.record_lines import append_record
 from ...seeding import derive_seed
-from ...task_names import CORRECT_LABELS, ESTIMATE_CONFUSION
+from ...task_names import COMPARE_SCORES, CORRECT_LABELS, ESTIMATE_CONFUSION, KEEP_SCORES
+from ..auto.scored_cases import rollback_answer, without_held_out
 from ..fedavg.site import FedAvgSite
 from ..fedgsca.records import SELECTION_FILE
 from .outbound import CORRECTS_LABELS, NOISE_LEVEL, SUPPORT
@@ -48,6 +50,13 @@ class AutoClassificationSite(FedAvgSite):
 
         Where a published method treats, it trains in its own way.
         """
+        learnt = without_held_out(site, self.settings.held_out)
+        trained = self._train(network, learnt)
+        if learnt is not site and trained.trained_on is None:
+            return replace(trained, trained_on=learnt.load(TRAINING).units)
+        return trained
+
+    def _train(self, network: nn.Module, site: SiteView) -> Trained:
         if self._other is not None and TREATMENT in site.message:
             return self._other.train(network, site)
         stored = site.corrections.latest()
@@ -64,7 +73,10 @@ class AutoClassificationSite(FedAvgSite):
         return {CORRECTS_LABELS: stored is not None and stored.corrections.of(CasesRelabelled) is not None}
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``estimate_confusion``, ``correct_confusion`` or ``use_given_labels``."""
+        """Answer ``estimate_confusion``, ``correct_labels``, ``use_given_labels`` or what the rollback check asks."""
+        if task in (KEEP_SCORES, COMPARE_SCORES):
+            return rollback_answer(task, network, site, self.settings.held_out, self._accuracy)
+        site = without_held_out(site, self.settings.held_out)
         if task == CORRECT_LABELS:
             self._relabel(network, site)
             return Answer({CORRECTS_LABELS: True})
@@ -95,6 +107,11 @@ class AutoClassificationSite(FedAvgSite):
         said = predicted_probabilities(network, data, Inference.of(self.settings), self.settings.training)
         labels = data.labels.numpy().astype(np.int64)
         return balanced(said.numpy(), labels), labels
+
+    def _accuracy(self, network: nn.Module, data: SiteData) -> dict[str, float]:
+        from .predicted_classes import patient_accuracy  # noqa: PLC0415
+
+        return patient_accuracy(network, data, Inference.of(self.settings))
 
     def _provenance(self, network: nn.Module, site: SiteView) -> Provenance:
         return Provenance(

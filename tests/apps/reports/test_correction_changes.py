@@ -321,10 +321,5 @@ def test_words_are_for_people(made: Path) -> None:
         "0 of 4 annotations: 0 objects are ignored as missed objects",
     ]
     assert in_words(corrections, None)[1] == "contours of class 1 moved by -3.0"
-    of_model = corrections_of(made / "data", bias={2: -0.55, 1: 3.0}, model_bias={2: 1.25})
-    assert in_words(of_model, description) == [
-        "contours of class 'b' moved by +0.6 px (in training by -0.7, as the model segments too large)",
-        "contours of class 'a' moved by -3.0 px",
-    ]
-    assert in_words(of_model.only(BoundaryShift), None) == in_words(of_model, None)
+    assert in_words(corrections.only(BoundaryShift), None) == in_words(corrections, None)[:2]
     assert [count(number, "object") for number in (0, 1, 2)] == ["0 objects", "1 object", "2 objects"]

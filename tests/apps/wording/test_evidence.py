@@ -45,7 +45,21 @@ def parameter(status, *evidence, effect=0.3, p_value=0.021):
                 effect=0.5,
             ),
             "Cannot tell: of an injected error the estimate shows 0.50 times as much (+0.50). What was confirmed "
-            "before agrees, and stays (+0.50).",
+            "before stays (+0.50): this estimate does not contradict it.",
+        ),
+        (
+            parameter(
+                Status.CONFIRMED, THRESHOLDS, Evidence(EvidenceCode.EARLIER_AGREES, {"effect": 0.5}), p_value=0.08
+            ),
+            "Not confirmed by this estimate alone: corrected p = 0.080, level 0.05, minimum effect 0.5. What was "
+            "confirmed before stays (+0.50): this estimate does not contradict it.",
+        ),
+        (
+            parameter(
+                Status.CONFIRMED, THRESHOLDS, Evidence(EvidenceCode.REVIEWED_AGREE, {"effect": 4.5}), p_value=0.08
+            ),
+            "Not confirmed by this estimate alone: corrected p = 0.080, level 0.05, minimum effect 0.5. Without the "
+            "reviewed cases it is confirmed, and stays (+4.50): they do not contradict it.",
         ),
         (
             parameter(Status.UNKNOWN, Evidence(EvidenceCode.MISLABELLED), p_value=None),

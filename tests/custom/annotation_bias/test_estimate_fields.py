@@ -3,6 +3,8 @@
 import dataclasses
 import math
 
+from plain_records import in_words
+
 from fedannot.custom.annotation_bias.estimate import Estimate, estimate_fields, received, sent
 from fedannot.custom.outbound.registry import OutboundRegistry
 
@@ -38,6 +40,6 @@ def test_an_estimate_beyond_its_limits_is_refused():
     registry = OutboundRegistry(estimate_fields("share", "ask", calibrated=True, limits=(0.0, 1.0)))
     fields = sent("share", [dataclasses.replace(KNOWN, value=0.9, low=0.8, high=1.0)], calibrated=True)
     assert registry.refusal("ask", fields, 1) is None
-    assert "expected 0.0 to 1.0" in registry.refusal("ask", fields | {"share": [100.0]}, 1)
+    assert "expected 0.0 to 1.0" in in_words(registry.refusal("ask", fields | {"share": [100.0]}, 1))
     # The slope is on no such scale.
     assert registry.refusal("ask", fields | {"share_slope": [1.3]}, 1) is None

@@ -60,6 +60,20 @@ def test_more_sites_ask_for_more():
     assert not result_of(unsure, others=[replace(unsure, value=0.1, low=-1.5, high=1.7)] * 9).is_confirmed
 
 
+def test_tests_of_missed_objects_make_no_boundary_bias_harder_to_prove():
+    """p of the offset is 0.02 by hand: alone of its kind it is confirmed, as one of nine tests (0.18) it were not."""
+    half = 1.6449 * 3.0 / 2.7181  # t of 11 degrees of freedom with p = 0.02
+    undecided = Estimate(12, 0.1, -0.1, 0.3, slope=1.0, auroc=0.9)
+    estimates = {"site": {OFFSET: replace(CONFIDENT, low=3 - half, high=3 + half)}}
+    estimates |= {f"other-{index}": {MISSING: undecided} for index in range(8)}
+    criteria = {site: dict.fromkeys(of_site, CRITERION) for site, of_site in estimates.items()}
+    result = confirmed(estimates, criteria)
+    assert result["site"][OFFSET].p_value == pytest.approx(0.02, abs=1e-4)
+    assert result["site"][OFFSET].is_confirmed
+    # The others are a family of eight: none of them, at p = 0.42 each, is below 1.
+    assert {result[site][MISSING].p_value for site in result if site != "site"} == {1.0}
+
+
 def test_below_the_floor_nothing_is_done():
     result = result_of(Estimate(50, 0.4, 0.39, 0.41, slope=1.0, auroc=0.9))
     assert result.status is Status.SMALL

@@ -28,7 +28,7 @@ from fedannot.transforms.ignored_label import IGNORED_LABEL
 ALL = (
     CasesRelabelled(noise_level=0.2, threshold=0.5, transition=((1.0, 0.0), (0.5, 0.5))),
     ObjectsRelabelled(fraction=0.5),
-    BoundaryShift(bias={1: 2.0, 2: -0.5}, model_bias={1: 0.75}),
+    BoundaryShift(bias={1: 2.0, 2: -0.5}),
     MissedObjectsIgnored(missed={1: 0.25}, ignored={1: 0.4}),
     LesionsAdded(threshold=0.8, smallest_lesion=5),
     MasksReplaced(source="/audit", audited="2026-01-01T00:00:00+00:00"),
@@ -47,8 +47,7 @@ def test_every_kind_comes_back_from_json_with_whole_numbers_as_classes() -> None
     "wrong",
     [
         {"kind": "boundary_shift", "bias": {"1": float("nan")}},
-        {"kind": "boundary_shift", "bias": {"1": 1e308}, "model_bias": {"1": 1e308}},
-        {"kind": "boundary_shift", "bias": {"1": 1.0}, "model_bias": {"2": 1.0}},
+        {"kind": "boundary_shift", "bias": {"1": 1.0}, "other_bias": {"1": 1.0}},
         {"kind": "boundary_shift", "bias": {"one": 1.0}},
         {"kind": "missed_objects_ignored", "missed": {"1": 1.5}},
         {"kind": "objects_relabelled", "fraction": -0.1},
@@ -62,6 +61,11 @@ def test_what_is_none_of_them_is_refused(wrong: dict[str, object]) -> None:
         ADAPTER.validate_python([wrong])
 
 
+def test_the_models_bias_of_earlier_versions_is_read_and_does_not_count() -> None:
+    earlier = {"kind": "boundary_shift", "bias": {"1": 2.0}, "model_bias": {"1": 0.75}}
+    assert ADAPTER.validate_python([earlier]) == (BoundaryShift(bias={1: 2.0}),)
+
+
 def test_a_record_has_at_most_one_of_a_kind_in_the_order_of_kinds() -> None:
     assert in_order(reversed(ALL)) == ALL
     with pytest.raises(ValueError, match="expected one correction of a kind"):
@@ -72,24 +76,24 @@ def test_a_record_has_at_most_one_of_a_kind_in_the_order_of_kinds() -> None:
 
 def test_a_server_asks_for_nothing_that_changes_nothing() -> None:
     assert server_corrections() == ()
-    assert server_corrections(bias={}, model_bias={1: 1.0}, missed={}, ignored={1: 0.5}, relabelled=0.0) == ()
+    assert server_corrections(bias={}, missed={}, ignored={1: 0.5}, relabelled=0.0) == ()
 
 
 @pytest.mark.parametrize(
-    ("purpose", "first", "ignored"),
-    [(Purpose.TRAINING, 5, True), (Purpose.REVIEW, 4, True), (Purpose.EXPORT, 4, False)],
+    ("purpose", "ignored"),
+    [(Purpose.TRAINING, True), (Purpose.REVIEW, True), (Purpose.EXPORT, False)],
 )
-def test_the_purpose_decides_what_of_a_correction_counts(purpose: Purpose, first: int, ignored: bool) -> None:
-    """A square of class 1 from 3 to 12 becomes class 2, then shrinks by 1, in training by 2; a corner is ignored."""
+def test_the_purpose_decides_what_of_a_correction_counts(purpose: Purpose, ignored: bool) -> None:
+    """A square of class 1 from 3 to 12 becomes class 2, then shrinks by 1; a corner is ignored, but not in files."""
     classes = np.zeros((16, 16), np.uint8)
     classes[3:13, 3:13] = 1
     corner = np.zeros((16, 16), bool)
     corner[0, :2] = True
     pixels = CasePixels(corner, OtherClasses(classes, 2 * classes))
-    corrections = made_corrections("/data", (), bias={2: 1.0}, model_bias={2: 1.0}, missed={2: 0.5}, relabelled=0.5)
+    corrections = made_corrections("/data", (), bias={2: 1.0}, missed={2: 0.5}, relabelled=0.5)
     result, relabelled = corrected_sample(corrections, Sample(classes, None, pixels), purpose)
     expected = np.zeros_like(classes)
-    expected[first : 16 - first, first : 16 - first] = 2
+    expected[4:12, 4:12] = 2
     expected[0, :2] = IGNORED_LABEL if ignored else 0
     np.testing.assert_array_equal(result, expected)
     assert relabelled == 1

@@ -97,7 +97,7 @@ def test_a_second_record_of_a_round_takes_the_place_of_the_first(tmp_path: Path)
     stored = CorrectionStore(tmp_path, 5).latest()
     assert stored is not None
     folder, result = stored.folder, stored.corrections
-    assert result.of(BoundaryShift) == BoundaryShift(bias={1: -1.0}, model_bias={})
+    assert result.of(BoundaryShift) == BoundaryShift(bias={1: -1.0})
     assert np.array_equal(pixels_of(folder, 2)[LABELS[1]].ignored, ~PIXELS)
     assert sorted(file.name for file in folder.iterdir()) == [CORRECTIONS_FILE, result.ignored_file]
 

@@ -3,8 +3,9 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from support.corrected_runs import bias_of, missed_of, model_bias_of, relabelled_of
+from support.corrected_runs import bias_of, missed_of, relabelled_of
 
 from fedannot.custom.annotation_bias.estimate import Estimate
 from fedannot.custom.annotation_bias.feature_names import FEATURES
@@ -84,24 +85,6 @@ def test_equal_sites_correct_nothing():
     assert set(result.corrections) == {f"site-{index}" for index in range(5)}
 
 
-@pytest.mark.parametrize(("found_patients", "model_boundary_biases"), [(12, {1: 1.0}), (2, {})])
-def test_the_models_own_contours_are_reported_by_a_model_that_is_fit_as_a_reference(
-    found_patients, model_boundary_biases
-):
-    """Sites that correct what their own reviewed cases say; the model draws 1 px outside of these."""
-    answers = sites(*TWO_GROUPS, reviewed=3.0, reference=-1.0)
-    first = bias_record(decide(answers, SETTINGS, seed=100), 4)
-    done = {site: one.model_copy(update={"corrected_before_round": 4}) for site, one in first.sites.items()}
-    predicted = {
-        site: replace(one, offset=known(one.offset[0].value, patients=found_patients)) for site, one in answers.items()
-    }
-    result = decide(predicted, SETTINGS, seed=100, before=first.model_copy(update={"sites": done}))
-    assert all(bias_of(asked) == {1: pytest.approx(3.0)} for asked in result.corrections.values())
-    assert [model_bias_of(asked) for asked in result.corrections.values()] == len(TWO_GROUPS) * [
-        pytest.approx(model_boundary_biases)
-    ]
-
-
 def test_one_site_that_differs_is_reported_and_left_as_federated_averaging_does_not_follow_it():
     result = decide(sites(0.1, -0.1, 0.2, 0.0, 3.0), SETTINGS, seed=100)
     assert result.findings["site-4"][OFFSET].is_confirmed
@@ -148,6 +131,92 @@ def test_reviewed_cases_of_some_are_zero_for_all():
     assert bias_of(result.corrections["known"])[1] == pytest.approx(5.2)
 
 
+def reviewed_site(offset, *, half, reviewed=None, reference=None):
+    """A site with 14 cases, and what three reviewed ones say."""
+    of_three = {
+        "reviewed": UNKNOWN if reviewed is None else known(reviewed, 1.9, 3),
+        "reference": UNKNOWN if reference is None else known(reference, 1.0, 3),
+    }
+    return replace(answer(offset, edges=0.0), offset=known(offset, half, 14), annotated_patients=(14,), **of_three)
+
+
+BIASES = (5.98, 5.2, 4.6, 6.3, 5.5, 4.9)
+
+
+def test_three_reviewed_cases_at_every_site_refine_what_its_fourteen_say():
+    """A t-test of three patients refuses 5.98: t = 5.98 / 1.155 = 5.18 with two degrees of freedom, 6 p = 0.21.
+
+    By hand: the level of 18 patients has a standard error of 1 / 1.6449 · 2.92 / 1.6449 · √(π / 12) = 0.552, the offset
+    one of 0.730, together 0.915; three patients have one of √((1.155 · 1.775)² + 0.2²) = 2.06. That is 0.836 of both.
+    """
+    answers = {
+        f"site-{index}": reviewed_site(bias, half=1.2, reviewed=bias, reference=0.0)
+        for index, bias in enumerate(BIASES)
+    }
+    result = decide(answers, SETTINGS, seed=100)
+    assert {site: bias_of(asked) for site, asked in result.corrections.items()} == {
+        f"site-{index}": {1: pytest.approx(bias)} for index, bias in enumerate(BIASES)
+    }
+    assert result.findings["site-0"][OFFSET].standard_error == pytest.approx(0.836, abs=0.002)
+    assert result.reference_levels[0].standard_error == pytest.approx(0.552, abs=0.001)
+    (reason, _) = result.reference_levels[0].reasons
+    assert reason == Evidence(EvidenceCode.REVIEWED, {"patients": 18, "at_server": 0})
+
+
+def test_reviewed_cases_of_other_sites_set_the_level_of_a_site_as_its_own_do():
+    """The reviewed cases of each site alone lie 0.8 px to one side or the other of those of all."""
+    levels = (0.8, -0.8, 0.0, 0.8, -0.8, 0.0)
+    answers = {
+        f"site-{index}": reviewed_site(bias, half=0.3, reference=level)
+        for index, (bias, level) in enumerate(zip(BIASES, levels, strict=True))
+    }
+    result = decide(answers, SETTINGS, seed=100)
+    assert [bias_of(asked)[1] for asked in result.corrections.values()] == [pytest.approx(bias) for bias in BIASES]
+
+
+def test_reviewed_cases_that_were_left_as_they_are_acquit_no_site():
+    """Two groups err by 4.5 px; at one site three cases were reviewed, and nothing was changed."""
+    answers = sites(*TWO_GROUPS)
+    confirmed = decide(answers, SETTINGS, seed=100).findings["site-7"][OFFSET].effect
+    answers["site-7"] = replace(answers["site-7"], reviewed=known(0.0, 0.0, 3))
+    result = decide(answers, SETTINGS, seed=100)
+    stays = result.findings["site-7"][OFFSET]
+    assert stays.evidence[-1].code is EvidenceCode.REVIEWED_AGREE
+    assert 0.5 < stays.effect < confirmed
+
+
+def agreeing(generator, value, half):
+    """An estimate of three to nine patients whose interval holds a value."""
+    own = half * generator.uniform(0.5, 3.0)
+    return known(value + own * generator.uniform(-0.9, 0.9), own, int(generator.integers(3, 10)))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_reviewed_cases_that_agree_remove_no_correction(seed):
+    """Federations at two levels; any site may have reviewed cases, and all of these agree with what is estimated."""
+    generator = np.random.default_rng(seed)
+    values = [*generator.normal(-4.5, 0.7, 5), *generator.normal(3.5, 0.7, 4)]
+    edges = float(np.mean(values[:5]) + np.mean(values[5:])) / 2
+    answers = {
+        site: replace(one, offset=known(one.offset[0].value, 1.5)) for site, one in sites(*values, edges=edges).items()
+    }
+    without = decide(answers, SETTINGS, seed=100)
+    assert any(without.corrections.values())
+    level = without.reference_levels[0].value
+    for site in generator.choice(sorted(answers), generator.integers(1, 10), replace=False):
+        effect = answers[site].offset[0].value - level
+        answers[site] = replace(
+            answers[site],
+            reference=agreeing(generator, level, 1.0),
+            reviewed=agreeing(generator, effect, 1.5) if generator.random() < 0.5 else UNKNOWN,
+        )
+    result = decide(answers, SETTINGS, seed=100)
+    for site, asked in without.corrections.items():
+        before, after = bias_of(asked), bias_of(result.corrections[site])
+        assert set(before) <= set(after)
+        assert all(before[label] * after[label] > 0 for label in before)
+
+
 def test_a_site_with_other_images_is_not_assessed_and_moves_no_zero():
     answers = sites(*TWO_GROUPS) | {"other": answer(-9.0, image=9.0)}
     result = decide(answers, SETTINGS, seed=100)
@@ -186,11 +255,12 @@ def with_completeness(given, **changes):
         ({"slope": math.nan}, True),
         ({"auroc": 0.6}, True),
         ({}, True),  # by itself
-        ({"slope": 0.5, "value": 0.75, "low": 0.7, "high": 0.8}, False),  # it says another thing
-        ({"value": math.nan}, False),  # it says nothing
+        ({"slope": 0.5, "value": 0.75, "low": 0.7, "high": 0.8}, True),  # what it says cannot be believed
+        ({"value": 0.79, "low": 0.77, "high": 0.81}, False),  # it contradicts: 0.04 is missing at most
+        ({"value": math.nan}, True),  # it says nothing
     ],
 )
-def test_what_was_confirmed_missing_stays_where_a_later_estimate_agrees(later, stands):
+def test_what_was_confirmed_missing_stays_where_a_later_estimate_does_not_contradict(later, stands):
     shares = {"a": 0.8, "b": 0.4, "c": 0.79}
     before = bias_record(decide(with_completeness(shares), SETTINGS, seed=100), 5)
     result = decide(with_completeness(shares, b=later), SETTINGS, seed=100, before=before)
@@ -204,14 +274,53 @@ def test_what_was_confirmed_missing_stays_where_a_later_estimate_agrees(later, s
         assert not decide(with_completeness(shares, b=later), SETTINGS, seed=100).corrections["b"]
 
 
-def test_what_was_confirmed_missing_does_not_stay_where_the_model_is_unfit():
+def test_what_was_confirmed_stays_where_a_later_model_is_unfit():
     shares = {"a": 0.8, "b": 0.4, "c": 0.79}
     before = bias_record(decide(with_completeness(shares), SETTINGS, seed=100), 5)
     later = {
         site: replace(one, annotated_patients=(1000,))
         for site, one in with_completeness(shares, b={"slope": 0.5}).items()
     }
-    assert not any(decide(later, SETTINGS, seed=100, before=before).corrections.values())
+    result = decide(later, SETTINGS, seed=100, before=before)
+    assert missed_of(result.corrections["b"]) == {1: pytest.approx(0.5)}
+    assert codes(result.findings["b"][MISSING]) == [EvidenceCode.MODEL_UNFIT, EvidenceCode.EARLIER_AGREES]
+
+
+def with_small_bias(small, **changes):
+    """Three sites at 3.0, one with reviewed cases at 0, and one with a small bias: the minimum effect is 0.5."""
+    own = replace(known(small, 0.1)[0], **changes)
+    return sites(3.0, 3.0) | {"known": answer(3.0, reference=0.0), "small": replace(answer(0.0), offset=(own,))}
+
+
+# Half the interval is 0.1, with the error of the reference level 0.11.
+@pytest.mark.parametrize(
+    ("later", "size"),
+    [
+        pytest.param({"small": 0.7, "auroc": 0.68}, 0.7, id="an AUROC that falls from 0.9"),
+        pytest.param({"small": 0.7, "slope": 0.55}, 0.7, id="a slope that leaves its range"),
+        pytest.param({"small": 0.48, "low": 0.28, "high": 0.68}, 0.687, id="a value just below the minimum effect"),
+        pytest.param({"small": 0.3}, None, id="an interval below the minimum effect"),
+        pytest.param({"small": -0.7}, -0.7, id="the other sign, which is confirmed by itself"),
+        pytest.param({"small": -0.3}, None, id="the other sign"),
+    ],
+)
+def test_a_boundary_bias_stays_unless_its_interval_contradicts(later, size):
+    first = decide(with_small_bias(0.7), SETTINGS, seed=100)
+    assert bias_of(first.corrections["small"]) == {1: pytest.approx(0.7)}
+    result = decide(with_small_bias(**later), SETTINGS, seed=100, before=bias_record(first, 5))
+    assert bias_of(result.corrections["small"]) == ({} if size is None else {1: pytest.approx(size, abs=0.001)})
+
+
+def test_contours_that_were_moved_are_not_left_for_federated_averagings_sake():
+    """The large site has most of the images at first; later others have, and the average lies near zero."""
+    answers = sites(0.1, -0.1, 0.2, 0.0) | {"large": replace(answer(3.0), num_samples=100)}
+    first = decide(answers, SETTINGS, seed=100)
+    later = answers | {"large": answer(3.0)}
+    assert decide(later, SETTINGS, seed=100).harmless
+    result = decide(later, SETTINGS, seed=100, before=bias_record(first, 5))
+    assert bias_of(result.corrections["large"]) == {1: pytest.approx(2.9)}
+    contradicted = later | {"large": answer(0.3)}
+    assert not any(decide(contradicted, SETTINGS, seed=100, before=bias_record(first, 5)).corrections.values())
 
 
 def test_a_share_that_cannot_be_reported_is_no_measure_for_others():
@@ -235,6 +344,19 @@ def test_a_second_zero_that_contradicts_the_first_is_of_both_estimates():
     upper, lower = (1.3 + 6.95 - 5.4) / 2, (-7.5625 - 2.0375 - 5.4) / 2
     assert both.value == pytest.approx((upper + lower) / 2)
     assert EvidenceCode.MEAN_OF_ESTIMATES in [reason.code for reason in both.reasons]
+
+
+def test_an_estimate_beside_which_an_earlier_effect_stays_tells_no_zero():
+    """As above, but the first estimate of site-0 could not be believed, and what was confirmed still earlier stayed."""
+    first = bias_record(decide(sites(*FIRST, edges=1.6), SETTINGS, seed=100), 5)
+    stays = (Evidence(EvidenceCode.SLOPE_OFF, {"slope": 0.1}), Evidence(EvidenceCode.EARLIER_AGREES, {"effect": -5.0}))
+    found = first.sites["site-0"].parameters
+    found[OFFSET] = found[OFFSET].model_copy(update={"estimate": -40.0, "effect": -5.0, "evidence": stays})
+    both = decide(sites(*SECOND, edges=-2.5), SETTINGS, seed=100, before=first).reference_levels[0]
+    assert both.groups[0] == ("site-1", "site-3")
+    # The scale of the other nine is 5.3 lower by their median; site-0 counts with its second estimate alone.
+    upper, lower = (1.3 + 6.95 - 5.3) / 2, ((-51.7 - 13.8 - 7 * 5.3) / 2 - 8.8) / 8
+    assert both.value == pytest.approx((upper + lower) / 2)
 
 
 def test_a_zero_that_was_reviewed_before_is_no_other_estimate():
@@ -288,6 +410,42 @@ def test_a_second_zero_that_agrees_with_the_first_stands_by_itself():
         decide(later, SETTINGS, seed=100, before=first).reference_levels
         == decide(later, SETTINGS, seed=100).reference_levels
     )
+
+
+def with_auroc(offset, auroc, *, half=0.3, found=12):
+    return replace(answer(offset), offset=(replace(known(offset, half, found)[0], auroc=auroc),))
+
+
+def test_a_systematic_bias_is_confirmed_where_errors_of_single_cases_are_not_distinguished():
+    """Six of ten sites draw 4.5 to 6.3 px too large, two to three half-widths off zero; an AUROC of 0.55 each.
+
+    One site has cases that were reviewed at 0 ± 0.05. By hand for the first: its standard error is 2.1 / 1.6449, so
+    that t = 4.5 / 1.277 = 3.52 with 11 degrees of freedom: p = 0.0048, times ten tests at most 0.048.
+    """
+    biases = {f"large-{i}": with_auroc(value, 0.55, half=2.1) for i, value in enumerate((4.5, 4.9, 5.4, 5.8, 6.1, 6.3))}
+    answers = biases | sites(0.1, -0.1, 0.0) | {"known": answer(0.0, reference=0.0)}
+    result = decide(answers, SETTINGS, seed=100)
+    assert {site for site, asked in result.corrections.items() if asked} == set(biases)
+    assert result.findings["large-0"][OFFSET].p_value < 0.048
+    assert bias_of(result.corrections["large-5"]) == {1: pytest.approx(6.3)}
+
+
+@pytest.mark.parametrize(
+    ("found", "auroc", "confirmed"), [(5, 0.55, False), (6, 0.55, True), (5, 0.9, True), (5, 0.7, True)]
+)
+def test_where_they_are_not_the_model_finds_half_of_the_sites_patients(found, auroc, confirmed):
+    answers = sites(*TWO_GROUPS[:7]) | {"few": with_auroc(5.0, auroc, found=found)}
+    result = decide(answers, SETTINGS, seed=100).findings["few"][OFFSET]
+    assert result.is_confirmed == confirmed
+    if not confirmed:
+        (why,) = result.evidence
+        assert why == Evidence(EvidenceCode.MODEL_UNFIT, {"found": pytest.approx(5 / 12), "expected": 0.5})
+
+
+def test_the_slope_of_an_injected_shift_stays_a_condition():
+    answers = sites(*TWO_GROUPS[:7])
+    answers["off"] = replace(answer(5.0), offset=(replace(known(5.0)[0], slope=0.55, auroc=0.95),))
+    assert codes(decide(answers, SETTINGS, seed=100).findings["off"][OFFSET]) == [EvidenceCode.SLOPE_OFF]
 
 
 def test_what_the_settings_leave_out_is_measured_and_not_corrected():

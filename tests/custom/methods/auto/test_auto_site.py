@@ -13,7 +13,6 @@ from support.site_views import HandmadeSite
 from torch import nn
 
 from fedannot.custom.annotation_bias.noisy_fields import MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN
-from fedannot.custom.corrections.kinds import BoundaryShift
 from fedannot.custom.corrections.model import CORRECTIONS_FOLDER
 from fedannot.custom.corrections.store import CorrectionStore, revert
 from fedannot.custom.corrections.targets import active_targets
@@ -71,13 +70,13 @@ def recalling(site: HandmadeSite, method: AutoSite, outward: float = 0.0) -> Rec
     return Recalls(data.images, data.labels, outward)
 
 
-def instruction(offsets=None, missing=None, confused=0.0, model_boundary_bias=None, unannotated=None):
+def instruction(offsets=None, missing=None, confused=0.0, unannotated=None):
     """The plain values that the server sends; not checked, as nobody checks them on the way."""
     asked = []
     if confused:
         asked.append({"kind": "objects_relabelled", "fraction": confused})
     if offsets:
-        asked.append({"kind": "boundary_shift", "bias": offsets, "model_bias": model_boundary_bias or {}})
+        asked.append({"kind": "boundary_shift", "bias": offsets})
     if missing or unannotated:
         ignored = (missing or {}) if unannotated is None else unannotated
         asked.append({"kind": "missed_objects_ignored", "missed": missing or {}, "ignored": ignored})
@@ -143,22 +142,6 @@ def test_what_is_corrected_is_trained_on_and_given_files_stay(tmp_path: Path, da
     method.train_on(batches, other, site.view(method, 2))
     assert all(torch.equal(one, two) for one, two in zip(network.parameters(), other.parameters(), strict=True))
     assert "contours of class 1 moved by -2.00." in site.said[0]
-
-
-def test_the_models_own_model_boundary_bias_is_corrected_in_training_alone(tmp_path: Path, data_folder: Path) -> None:
-    method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
-    view = site.view(method, 2, instruction({"1": 2.0}, model_boundary_bias={"1": 0.75}))
-    method.answer(CORRECT_ANNOTATION_BIAS, recalling(site, method), view)
-    stored = latest(site, 2)
-    shift = stored.corrections.of(BoundaryShift)
-    assert shift is not None
-    assert shift.moves == {1: -2.0}
-    assert shift.moves_in_training == {1: -2.75}
-    data = view.load("training")
-    expected = [torch.from_numpy(np.asarray(MoveContour(-2.75)(mask.numpy()))) for mask in data.labels]
-    result = labels_of(stored, data, data_folder)
-    assert all(torch.equal(one, two) for one, two in zip(result, expected, strict=True))
-    assert "moved by -2.00 (in training by -2.75)" in site.said[0]
 
 
 def test_without_an_instruction_training_is_federated_averaging(tmp_path: Path, data_folder: Path) -> None:
@@ -437,9 +420,6 @@ def test_nothing_to_correct_takes_back_what_was_corrected(tmp_path: Path, data_f
         instruction(unannotated={"1": float("nan")}),
         instruction(missing={"1": 0.5}, unannotated={}),
         instruction(unannotated={"1": 0.5}),
-        instruction({"1": 1.0}, model_boundary_bias={"1": float("nan")}),
-        instruction({"1": 1e308}, model_boundary_bias={"1": 1e308}),
-        instruction({"1": 1.0}, model_boundary_bias={"2": 1.0}),
     ],
 )
 def test_what_cannot_be_corrected_is_refused(tmp_path: Path, data_folder: Path, message: dict[str, object]) -> None:

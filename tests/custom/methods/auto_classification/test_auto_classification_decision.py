@@ -1,5 +1,7 @@
 """What noise levels prove: thresholds, doubts, and where the reference level is."""
 
+import pytest
+
 from fedannot.custom.annotation_bias.estimate import Estimate
 from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode
 from fedannot.custom.methods.auto_classification.decision import decide
@@ -51,6 +53,30 @@ def test_support_does_not_matter_where_nothing_is_doubted() -> None:
 def test_with_the_least_noisy_site_as_neutral_only_differences_count() -> None:
     assert noisy({"a": level(0.4), "b": level(0.4)}, neutral="least_noisy") == set()
     assert noisy({"a": level(0.4), "b": level(0.1)}, neutral="least_noisy") == {"a"}
+
+
+# Of a site with a level of 0.49 ± 0.04; the minimum effect is 0.05.
+@pytest.mark.parametrize(
+    ("later", "support", "size"),
+    [
+        pytest.param(level(0.12, width=0.13), GOOD, 0.25, id="not significant: the end of the interval"),
+        pytest.param(level(0.04, width=0.02), GOOD, 0.06, id="below the minimum effect, its interval is not"),
+        pytest.param(level(0.03, width=0.01), GOOD, None, id="contradicted"),
+        pytest.param(level(0.12), GOOD, 0.12, id="confirmed again"),
+        pytest.param(level(0.03, width=0.01, auroc=0.55), GOOD, 0.49, id="cannot tell"),
+        pytest.param(level(0.12), Estimate(40, 0.1, 0.05, 0.2), 0.49, id="no support"),
+        pytest.param(Estimate.unknown(), GOOD, 0.49, id="no estimate"),
+    ],
+)
+def test_what_was_confirmed_stays_unless_it_is_contradicted(
+    later: Estimate, support: Estimate, size: float | None
+) -> None:
+    before = decide({"a": level(0.49), "b": level(0.0)}, {"a": GOOD, "b": GOOD}, "zero", 0.05)
+    result = decide({"a": later, "b": level(0.04)}, {"a": support, "b": GOOD}, "zero", 0.05, before=before)
+    assert result.noisy == (set() if size is None else {"a"})
+    assert "b" in result.not_noisy
+    if size is not None:
+        assert result.sites["a"].result.effect == pytest.approx(size)
 
 
 def test_a_site_without_an_estimate_is_reported_so() -> None:

@@ -10,14 +10,23 @@ from support.site_views import HandmadeSite
 
 from fedannot.custom.corrections.store import CorrectionStore, StoredCorrections, revert
 from fedannot.custom.corrections.targets import active_targets
+from fedannot.custom.evaluation.inference import Inference
+from fedannot.custom.methods.auto import rollback_scores, scored_cases
 from fedannot.custom.methods.auto_classification import OUTBOUND_FIELDS
 from fedannot.custom.methods.auto_classification.outbound import CORRECTS_LABELS
+from fedannot.custom.methods.auto_classification.predicted_classes import patient_accuracy
 from fedannot.custom.methods.auto_classification.settings import AutoClassificationSettings
 from fedannot.custom.methods.auto_classification.site import AutoClassificationSite
 from fedannot.custom.methods.fedavg.settings import ClassificationSettings
 from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.outbound.registry import OutboundRegistry
-from fedannot.custom.task_names import CORRECT_LABELS, ESTIMATE_CONFUSION, USE_GIVEN_LABELS
+from fedannot.custom.task_names import (
+    COMPARE_SCORES,
+    CORRECT_LABELS,
+    ESTIMATE_CONFUSION,
+    KEEP_SCORES,
+    USE_GIVEN_LABELS,
+)
 
 # Brightness is the class; every fifth label is the next class.
 TRUE = [index % 3 for index in range(30)]
@@ -164,3 +173,53 @@ def test_a_case_whose_given_label_has_changed_since_keeps_it(tmp_path: Path) -> 
     other = [2, *GIVEN[1:]]
     targets = active_targets(latest(site, 3), make_data(other, BRIGHTNESS), tmp_path)
     assert targets.labels.tolist() == [2, *TRUE[1:]]  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def without_sections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sites have training cases alone."""
+    for module in (scored_cases, rollback_scores):
+        monkeypatch.setattr(module, "count_cases", lambda *_: 0)
+
+
+def test_a_patients_part_in_the_balanced_accuracy_by_hand() -> None:
+    """Four samples of class 0, one of class 1, which is of patient a; class 2 has none. 5 / (2 · 4) and 5 / (2 · 1)."""
+    data = make_data([0, 0, 0, 0, 1], [0.0, 0.0, 1.0, 0.0, 1.0], units=["a", "b", "b", "c", "a"])
+    scores = patient_accuracy(network_of(), data, Inference(4))
+    assert scores == {"a": (0.625 + 2.5) / 2, "b": 0.625 / 2, "c": 0.625}
+    one_each = make_data([0, 0, 0, 0, 1], [0.0, 0.0, 1.0, 0.0, 1.0])
+    # Recalls of ¾ and 1.
+    assert np.mean(list(patient_accuracy(network_of(), one_each, Inference(4)).values())) == 0.875
+
+
+@pytest.mark.usefixtures("without_sections")
+def test_patients_that_are_held_out_are_not_learnt_and_models_are_scored_on_them(tmp_path: Path) -> None:
+    method, site = method_of(held_out=0.4), HandmadeSite(tmp_path, DATA)
+    trained = method.train(network_of(), site.view(method, 3))
+    assert trained.trained_on is not None
+    held_out = [index for index in range(30) if str(index) not in trained.trained_on]
+    assert len(held_out) == 12
+    method.answer(CORRECT_LABELS, network_of(), site.view(method, 3))
+    assert {case.image for case in latest(site, 3).corrections.cases} <= WRONG - {f"{index}.png" for index in held_out}
+    # The first model takes the farthest class, the second the right one.
+    assert method.answer(KEEP_SCORES, network_of(-4.0), site.view(method, 3)).fields == {"has_scored": True}
+    answer = method.answer(COMPARE_SCORES, network_of(), site.view(method, 5, {"kept_round": 3})).fields
+    registry = OutboundRegistry(OUTBOUND_FIELDS)
+    registry.check(COMPARE_SCORES, answer)
+    assert registry.refusal(COMPARE_SCORES, answer, 5) is None
+    given, brightness = np.array(GIVEN)[held_out], np.array(BRIGHTNESS)[held_out]
+    nearest = np.abs(brightness[:, None] - np.arange(3)).argmin(axis=1)
+    farthest = np.abs(brightness[:, None] - np.arange(3)).argmax(axis=1)
+    recalls = [
+        np.mean([(said == label)[given == label].mean() for label in np.unique(given)]) for said in (farthest, nearest)
+    ]
+    assert answer["held_out_gain_patients"] == [12]
+    assert answer["held_out_gain"] == [pytest.approx(recalls[1] - recalls[0], rel=0.01)]
+    assert np.isnan(answer["reviewed_gain"]).all()
+
+
+@pytest.mark.usefixtures("without_sections")
+def test_a_site_that_holds_nobody_out_scores_nothing_and_learns_from_all(tmp_path: Path) -> None:
+    method, site = method_of(), HandmadeSite(tmp_path, DATA)
+    assert method.answer(KEEP_SCORES, network_of(), site.view(method, 3)).fields == {"has_scored": False}
+    assert method.train(network_of(), site.view(method, 3)).trained_on is None
