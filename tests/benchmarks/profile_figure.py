@@ -53,7 +53,7 @@ def _draw_case(axes, case, clean, bias: float) -> None:
     axes.contour(distance, levels=[-8, -6, -4, -2, 2, 4], colors="tab:blue", linewidths=0.6)
     axes.contour(distance, levels=[0], colors="tab:red", linewidths=1.8)
     axes.contour(clean, levels=[0.5], colors="tab:green", linewidths=1.8)
-    axes.set_title(f"annotated (red), correct (green), level sets; β = {bias:+.1f} px")
+    axes.set_title(f"annotated (red), correct (green); β = {bias:+.1f} px")
     axes.set_axis_off()
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from lying_curves import lies
 from profiles import disc_sites
 
 from fedannot.custom.annotation_bias.profile.alignment import Template, Windows, align, boundary_of
@@ -74,15 +75,6 @@ def test_the_boundary_is_a_step_not_the_plateau_beside_it():
 
     assert texture.argmax() == 0
     assert LEVELS[index] + 0.25 * fraction == pytest.approx(1.0, abs=0.4)
-
-
-def lies() -> list[np.ndarray]:
-    """Curves that a site may send to move others: peaks where no boundary is, steps, noise, nothing."""
-    generator = np.random.default_rng(0)
-    peaks = [np.where(np.abs(LEVELS - place) < 1.1, 5.1, 0.55) for place in (-9, -6, -3, 3, 6, 9)]
-    steps = [np.where(place > LEVELS, low, high) for place in (-6, 0, 6) for low, high in ((1.8, 0.2), (0.2, 1.8))]
-    noise = [generator.uniform(0, 2, len(LEVELS)) for _ in range(4)]
-    return [*peaks, *steps, *noise, np.zeros(len(LEVELS)), np.full(len(LEVELS), 5.1), np.full(len(LEVELS), np.nan)]
 
 
 @pytest.mark.parametrize("number", range(len(lies())))
