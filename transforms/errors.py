@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 _SHOWN_CHARACTERS = 200
-# Names that may have been meant: how many are reported at most, and how like they are, from 0 to 1.
+# Names that may have been meant: how many are listed at most, and their minimum similarity, from 0 to 1.
 _NEAREST = 3
 _LEAST_LIKENESS = 0.6
 _ABOUT_EQUAL = 0.05

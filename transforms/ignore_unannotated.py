@@ -46,7 +46,7 @@ class IgnoreUnannotatedParams:
 class IgnoreUnannotated(Transform):  # type: ignore[misc]
     """Mark the most confident of the proposed objects that an annotation does not have as :data:`IGNORED_LABEL`.
 
-    Proposals are maps of sureness ``(H, W[, D])``: above 0 in objects that a model finds and the annotator may have
+    Proposals are maps of confidence ``(H, W[, D])``: above 0 in objects that a model finds and the annotator may have
     missed. Objects are the connected components of what is above 0; one that touches an annotated pixel is none that is
     missing and is left out. The most confident ones by their largest value are taken first. Annotated pixels never
     change. Masks are numpy or torch; type and dtype are kept. Nothing is random and nothing leaves the site.
@@ -70,8 +70,8 @@ class IgnoreUnannotated(Transform):  # type: ignore[misc]
     def __init__(self, most: int, confidence: float = 0.8, margin: int = 0) -> None:
         if most < 0 or margin < 0 or not 0 < confidence <= 1:
             raise ValueError(
-                f"Expected most and margin from 0 and a sureness above 0 and up to 1, but got {most=}, {confidence=}, "
-                f"{margin=}."
+                f"Expected most and margin from 0 and a confidence above 0 and up to 1, but got {most=}, "
+                f"{confidence=}, {margin=}."
             )
         self.most = most
         self.confidence = confidence
@@ -117,7 +117,7 @@ class IgnoreUnannotatedd(MapTransform):  # type: ignore[misc]
 
     Args:
         keys: keys of the masks.
-        proposals_key: key of the map of sureness.
+        proposals_key: key of the map of confidence.
         most: see :class:`IgnoreUnannotated`.
         confidence: as above.
         margin: as above.

@@ -49,12 +49,12 @@ def write_federation_page(summary: Summary, file: Path) -> Path:
 
 
 def bias_chart(table: ParameterTable) -> Markup | None:
-    """Draw every site's deviation from zero with its interval; None where there is none.
+    """Draw every site's effect with its interval; None where there is none.
 
     Args:
         table: of one parameter.
     """
-    rows = [row for row in table.rows if row.deviation is not None]
+    rows = [row for row in table.rows if row.effect is not None]
     if not rows:
         return None
     ends = [value for row in rows for value in (row.low, row.high) if value is not None and math.isfinite(value)]
@@ -71,13 +71,13 @@ def bias_chart(table: ParameterTable) -> Markup | None:
     for index, row in enumerate(table.rows):
         y = _TOP + _ROW_HEIGHT * (index + 0.5)
         parts.append(Markup('<text x="0" y="{}">{}</text>').format(y + 4, printable(row.site)))
-        if row.deviation is None or row.low is None or row.high is None:
+        if row.effect is None or row.low is None or row.high is None:
             continue
         style = row.style
         parts.append(
             Markup(
                 '<line class="{0}" x1="{1}" x2="{2}" y1="{3}" y2="{3}"/><circle class="{0}" cx="{4}" cy="{3}" r="5"/>'
-            ).format(style, x(row.low), x(row.high), y, x(row.deviation))
+            ).format(style, x(row.low), x(row.high), y, x(row.effect))
         )
     title = escape(f"{table.title}, by site with 90 % intervals; the table below has the figures")
     return Markup('<svg viewBox="0 0 {} {}" role="img"><title>{}</title>{}</svg>').format(

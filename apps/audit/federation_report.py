@@ -27,10 +27,10 @@ from ..wording.federation import (
     interval_in_words,
     lead_in_words,
     length_in_words,
+    reference_of_fractions,
     share_in_words,
     table_title,
     would_in_words,
-    zero_of_shares,
 )
 from ..wording.findings import kind_title
 from ..wording.parameters import STATUS_WORDS, is_apart
@@ -43,7 +43,7 @@ class SiteParameter:
 
     Attributes:
         site: the site.
-        deviation: from zero, of a share in percent; None where it is not known.
+        effect: relative to the reference level, a fraction in percent; None where it is not known.
         low: lower end of its interval, as above.
         high: upper end.
         unit: ``px``, ``mm`` or ``%``.
@@ -54,7 +54,7 @@ class SiteParameter:
     """
 
     site: str
-    deviation: float | None
+    effect: float | None
     low: float | None
     high: float | None
     unit: str
@@ -75,8 +75,8 @@ class SiteParameter:
 
     @property
     def shown(self) -> str:
-        """The deviation with its unit."""
-        return length_in_words(self.deviation, self.unit)
+        """The effect with its unit."""
+        return length_in_words(self.effect, self.unit)
 
     @property
     def interval(self) -> str:
@@ -90,12 +90,12 @@ class ParameterTable:
 
     Attributes:
         title: what it is.
-        zero: where the reference level is, and what that assumes; empty for shares.
+        reference: where the reference level is, and what that assumes; of fractions, which site they are relative to.
         rows: by site, in their order.
     """
 
     title: str
-    zero: str
+    reference: str
     rows: tuple[SiteParameter, ...]
 
 
@@ -167,7 +167,7 @@ def parameter_tables(channel: BiasRecord, units: Mapping[str, Unit]) -> tuple[Pa
 
     Args:
         channel: an estimate of all sites.
-        units: of offsets, by site, ``px`` or ``mm``; pixels where a site is not in it.
+        units: of boundary biases, by site, ``px`` or ``mm``; pixels where a site is not in it.
     """
     sites = sorted(channel.sites, key=natural_order)
     keys = dict.fromkeys(key for site in sites for key in channel.sites[site].parameters)
@@ -196,15 +196,15 @@ def noise_level_tables(estimate: NoiseLevelEstimate) -> tuple[ParameterTable, ..
         estimate: of all sites.
     """
     levels = {
-        # The effect is the difference from neutral, which version 1 says of all sites together.
-        site: one if one.effect is not None or one.estimate is None else _from_neutral(one, estimate.neutral)
+        # The effect is the difference from the reference level, which version 1 says of all sites together.
+        site: one if one.effect is not None or one.estimate is None else _from_reference_level(one, estimate.neutral)
         for site, one in estimate.sites.items()
     }
     return parameter_tables(_labels_as_channel(levels, estimate.right_labels, estimate.before_round), {})
 
 
-def _from_neutral(one: ParameterRecord, neutral: float) -> ParameterRecord:
-    return one.model_copy(update={"effect": (one.estimate or 0.0) - neutral})
+def _from_reference_level(one: ParameterRecord, level: float) -> ParameterRecord:
+    return one.model_copy(update={"effect": (one.estimate or 0.0) - level})
 
 
 def _labels_as_channel(
@@ -275,12 +275,12 @@ def _is_found(parameters: Mapping[ParameterKey, ParameterRecord], kind: Paramete
 
 
 def _largest_difference(parameters: Mapping[str, Mapping[ParameterKey, ParameterRecord]]) -> float | None:
-    """By how much offsets differ between sites of which only the reference level is unsure; None if by little."""
+    """By how much boundary biases differ between sites where only the reference level is unknown; None if by little."""
     result: dict[ParameterKey, list[tuple[float, float, float]]] = {}
     for of_site in parameters.values():
         for key, one in of_site.items():
-            is_unsure = key.kind is ParameterKind.OFFSET and one.has(EvidenceCode.REFERENCE_UNSURE)
-            if is_unsure and one.from_reference is not None:
+            is_untested = key.kind is ParameterKind.OFFSET and one.has(EvidenceCode.REFERENCE_UNSURE)
+            if is_untested and one.from_reference is not None:
                 result.setdefault(key, []).append(one.from_reference)
     extents = [
         max(middle for middle, _, _ in of_class) - min(middle for middle, _, _ in of_class)
@@ -297,20 +297,20 @@ def _table(channel: BiasRecord, units: Mapping[str, Unit], key: ParameterKey) ->
         if key in channel.sites[site].parameters
     )
     is_only = len(channel.reference_levels) == 1 or key.is_of_all_classes
-    if (zero := zero_of_shares(key.kind)) is None:
+    if (reference := reference_of_fractions(key.kind)) is None:
         known = key.label in channel.reference_levels
-        zero = reference_level_in_words(channel.reference_levels[key.label]) if known else ""
-    return ParameterTable(table_title(key, is_only=is_only), zero, rows)
+        reference = reference_level_in_words(channel.reference_levels[key.label]) if known else ""
+    return ParameterTable(table_title(key, is_only=is_only), reference, rows)
 
 
 def _row(site: str, key: ParameterKey, record: SiteBiasRecord, unit: Unit) -> SiteParameter:
     parameter, is_length = record.parameters[key], key.kind is ParameterKind.OFFSET
     scale = 1.0 if is_length else 100.0
     from_reference = parameter.from_reference
-    deviation, low, high = (None,) * 3 if from_reference is None else (scale * value for value in from_reference)
+    effect, low, high = (None,) * 3 if from_reference is None else (scale * value for value in from_reference)
     return SiteParameter(
         site=site,
-        deviation=deviation,
+        effect=effect,
         low=low,
         high=high,
         unit=unit if is_length else "%",

@@ -1,4 +1,4 @@
-"""Reviewed cases as a datalist's list ``reference``, whose annotations are the zero of others."""
+"""Reviewed cases as a datalist's list ``reference``, whose annotations give the reference level."""
 
 import json
 import os

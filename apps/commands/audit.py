@@ -63,7 +63,7 @@ def audit(
         Path | None, typer.Option(help="A folder that holds the jobs; default: those that are installed.")
     ] = None,
 ) -> None:
-    """Audit annotations: what looks wrong in which case, how sure that is, and what to do now.
+    """Audit annotations: what looks wrong in which case, with which probability, and what to do now.
 
     A short federation trains reference models the annotations. Every site gets a page, which shows patients' images
     and stays there; the federation gets one without any case. Given files are never changed. The commands below work on

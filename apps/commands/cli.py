@@ -66,7 +66,7 @@ def show(
             "downloaded job result."
         ),
     ],
-    data: Annotated[Path | None, typer.Option(help="The federation's folder, for pictures of cases.")] = None,
+    data: Annotated[Path | None, typer.Option(help="The federation's folder, for figures of cases.")] = None,
     against: Annotated[
         Path | None, typer.Option(help="Output folder of a run of another method on the same data.")
     ] = None,
@@ -80,7 +80,7 @@ def show(
 ) -> None:
     """Show a run or a comparison: scores, what was concluded of the sites, and the report.
 
-    Of a run that NVFlare made the model, the summary and the pictures are collected first. Of a swarm, and at a site,
+    Of a run that NVFlare made the model, the summary and the figures are collected first. Of a swarm, and at a site,
     there is no server's summary: what the sites stored is collected.
     """
     with reported_errors():
@@ -95,7 +95,7 @@ def show(
             report = show_comparison(folder, Terminal())
         else:
             report = show_run(folder, Terminal(), data=data, against=against, out=out)
-            say(f"Model, summary and pictures: {report.parent}")
+            say(f"Model, summary and figures: {report.parent}")
         say(f"Report: {report}")
         if open_:
             typer.launch(str(report))
@@ -174,7 +174,7 @@ def suspects(
     site: Annotated[str | None, typer.Option(help="Only this site.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Cases of each site, the most confident predictions first.")] = 24,
     pictures: Annotated[
-        Path | None, typer.Option(help="Folder for a picture of each site's cases; shows patients' images.")
+        Path | None, typer.Option(help="Folder for a figure of each site's cases; shows patients' images.")
     ] = None,
 ) -> None:
     """List the cases that look like another class than their label, for the site's data manager; nothing is changed.
@@ -197,7 +197,7 @@ def suspects(
             print_suspects(record, limit, console)
             if pictures is not None and (cases := other_class(record)):
                 file = draw_suspects(record, cases[:limit], pictures / f"{record.site}.png")
-                say(f"Picture: {file}")
+                say(f"Figure: {file}")
 
 
 def main() -> None:

@@ -61,7 +61,9 @@ def show(
     folder: FolderArgument,
     case: CaseOption = None,
     site: SiteOption = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the pictures; default: beside the corrections.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the figures; default: in the folder of the corrections.")
+    ] = None,
 ) -> None:
     """Draw annotations before and after; those that change most first."""
     with reported_errors():
@@ -70,7 +72,7 @@ def show(
         for result in _chosen(folder, site):
             target = result.folder / PICTURE_FOLDER if out is None else out / result.site
             files = draw_record(result, target, case)
-            say(f"{result.site}: {len(files)} pictures in {target}")
+            say(f"{result.site}: {len(files)} figures in {target}")
 
 
 @corrections_app.command("revert", epilog="Example: fedannot corrections revert runs/simulation --site site-1")

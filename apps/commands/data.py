@@ -46,7 +46,7 @@ def phantom(
     task: Annotated[
         PhantomTask,
         typer.Option(
-            help="Pictures with one lesion, volumes with several, volumes of a heart chamber, or cells in classes."
+            help="2D images with one lesion, volumes with several, volumes of a heart chamber, or cells in classes."
         ),
     ] = PhantomTask.LESIONS_2D,
     sites: Annotated[int | None, typer.Option(help="Number of sites; default: 10, 4, 4, 4.")] = None,
@@ -65,7 +65,8 @@ def phantom(
     completeness: Annotated[
         str | None,
         typer.Option(
-            metavar="SHARE,…", help="lesions3d: share of its lesions that each site annotates; default: all of them."
+            metavar="FRACTION,…",
+            help="lesions3d: fraction of its lesions that each site annotates; default: all of them.",
         ),
     ] = None,
     protocols: Annotated[
@@ -134,7 +135,7 @@ def noise(
     ] = None,
     completeness: Annotated[
         str | None,
-        typer.Option(metavar="SHARE,…", help="Share of each case's lesions that a site annotates, one per site."),
+        typer.Option(metavar="FRACTION,…", help="Fraction of each case's lesions that a site annotates, one per site."),
     ] = None,
     protocols: Annotated[
         str | None,

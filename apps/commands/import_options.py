@@ -29,7 +29,7 @@ class CropName(StrEnum):
     FOREGROUND = "foreground"
 
 
-Images = Annotated[Path | None, typer.Option(help="Folder of images: pictures, volumes or DICOM folders.")]
+Images = Annotated[Path | None, typer.Option(help="Folder of images: 2D images, volumes or DICOM folders.")]
 Labels = Annotated[
     Path | None,
     typer.Option(help="Folder of masks with the names of their images; the same folder where names tell them apart."),
@@ -40,14 +40,14 @@ LabelInclude = Annotated[
     list[str] | None, typer.Option(metavar="PATTERN", help="Masks are files of such names, '*_mask*'; may repeat.")
 ]
 ClassFolders = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Folder with a folder of pictures for every class.")
+    Path | None, typer.Option(metavar="DIR", help="Folder with a folder of images for every class.")
 ]
 ClassesCsv = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Table with a row for every picture; the pictures are in --images."),
+    typer.Option(metavar="FILE", help="Table with a row for every image; the images are in --images."),
 ]
 ImageColumn = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Its column of pictures: paths or names, with suffix or without.")
+    str | None, typer.Option(metavar="NAME", help="Its column of images: paths or names, with suffix or without.")
 ]
 ClassColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Its column of classes.")]
 GroupColumn = Annotated[str | None, typer.Option(metavar="NAME", help="Its column of patients.")]
@@ -65,9 +65,9 @@ Sites = Annotated[
     ),
 ]
 Test = Annotated[
-    float | None, typer.Option(help="Share of the cases for the common test set; default: as published, or 0.2.")
+    float | None, typer.Option(help="Fraction of the cases for the common test set; default: as published, or 0.2.")
 ]
-Validation = Annotated[float, typer.Option(help="Share of each site's cases for its validation.")]
+Validation = Annotated[float, typer.Option(help="Fraction of each site's cases for its validation.")]
 Group = Annotated[
     str | None, typer.Option(metavar="REGEX", help="Finds the patient in an image's name; patients stay together.")
 ]
@@ -88,11 +88,11 @@ TrustVoxels = Annotated[
     typer.Option("--trust-voxels", help="Masks lie where their images lie, whatever their headers say of it."),
 ]
 Classes = Annotated[str | None, typer.Option(metavar="NAME,…", help="Names of the classes; default: as found.")]
-Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for RGB; pictures are converted.")]
+Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for RGB; images are converted.")]
 Pipeline = Annotated[VolumePipelineName | None, typer.Option(help="Volumes whole or as slices; default: whole.")]
 Size = Annotated[
     str | None,
-    typer.Option(metavar="ROWS,COLUMNS", help="Size of pictures and slices; of volumes three extents or none."),
+    typer.Option(metavar="ROWS,COLUMNS", help="Size of 2D images and slices; of volumes three extents or none."),
 ]
 Spacing = Annotated[
     str | None,
@@ -102,12 +102,12 @@ Orientation = Annotated[str | None, typer.Option(metavar="RAS", help="Directions
 Fit = Annotated[
     FitName | None,
     typer.Option(
-        help="How the size is reached: stretched, cut around the centre, or scaled and padded; default: pictures "
+        help="How the size is reached: stretched, cut around the centre, or scaled and padded; default: 2D images "
         "resize, volumes crop."
     ),
 ]
 AllowCut = Annotated[
-    float, typer.Option(metavar="SHARE", help="Share of the annotated voxels that a crop may cut off.")
+    float, typer.Option(metavar="FRACTION", help="Fraction of the annotated voxels that a crop may cut off.")
 ]
 Crop = Annotated[CropName | None, typer.Option(help="Where volumes are cropped to the size.")]
 Window = Annotated[str | None, typer.Option(metavar="LOW,HIGH", help="CT window; default: z-score of each volume.")]
@@ -115,5 +115,5 @@ SliceAxis = Annotated[int | None, typer.Option(help="Axis that volumes are cut a
 Stride = Annotated[int | None, typer.Option(help="Train on one of so many slices; default: on all.")]
 EmptySlices = Annotated[
     float | None,
-    typer.Option(metavar="SHARE", help="Of the slices without annotation, train on this share; default: on all."),
+    typer.Option(metavar="FRACTION", help="Of the slices without annotation, train on this fraction; default: on all."),
 ]

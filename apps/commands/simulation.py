@@ -29,7 +29,7 @@ SettingsOption = Annotated[
 TrackOption = Annotated[
     str | None,
     typer.Option(
-        metavar="mlflow=URI|wandb=PROJECT", help="Give numbers, settings and pictures to a tracking server, too."
+        metavar="mlflow=URI|wandb=PROJECT", help="Give numbers, settings and figures to a tracking server, too."
     ),
 ]
 
@@ -80,7 +80,7 @@ def simulate(
                 on_progress=progress,
             )
         print_summary(made.summary, Terminal())
-        say(f"Model, summary and pictures: {out}")
+        say(f"Model, summary and figures: {out}")
         say(f"Report: {made.report}")
         if made.uses_generated_images:
             say(GENERATED)

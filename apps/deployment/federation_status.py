@@ -204,8 +204,7 @@ class Observer:
 
 
 def _without_answer(waited: float, age: float) -> Process:
-    """What a job's process does that has not answered: that one is not there is reported at once, that one hangs is
-    not.
+    """What a job's process does that has not answered. A missing process is known at once, a hanging one is not.
 
     Args:
         waited: seconds that NVFlare has waited for the answer.

@@ -61,11 +61,11 @@ class Audit:
     def _repr_html_(self) -> str:
         report = self.report
         tables = [
-            html_paragraphs(table.title, table.zero)
+            html_paragraphs(table.title, table.reference)
             + html_table(
                 {
                     "site": [row.site for row in table.rows],
-                    "from zero": [row.shown for row in table.rows],
+                    "from reference level": [row.shown for row in table.rows],
                     "90 % interval": [row.interval for row in table.rows],
                     "known": [row.words for row in table.rows],
                     "auto would": [row.would for row in table.rows],

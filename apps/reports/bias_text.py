@@ -10,10 +10,9 @@ from ..wording.decisions import decision_in_words, rollback_in_words
 from ..wording.evidence import reason_in_words, reference_level_in_words
 
 LEGEND = (
-    "contours: by how far they lie outside (+) or inside (-) of zero; missing: fraction of the objects that is left "
-    "out; "
-    "confused: fraction of those that look like another class; in brackets: not confirmed; ?: cannot tell; "
-    "corrected before: the rounds before whose training it was corrected"
+    "contours: boundary bias from the reference level, too large (+) or too small (-); missing: fraction of missed "
+    "objects; confused: fraction of the annotated ones that look like another class; in brackets: not "
+    "confirmed; ?: cannot tell; corrected before: the rounds before whose training it was corrected"
 )
 
 

@@ -20,7 +20,7 @@ _CAPTIONS = {
     ),
     "cases": (
         "Cases of some sites, and of the test set. Yellow: the clean contour, where it is known; orange-red: the "
-        "site's annotation; blue: the model. Purple areas were left out by the site."
+        "site's annotation; blue: the model. Purple: objects that the site missed."
     ),
     "confusion": "Test cases by true and predicted class; the darker, the larger the fraction of the true class.",
     "own_cases": "Dice of the global model and of each site's own on that site's validation cases.",

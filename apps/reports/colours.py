@@ -17,7 +17,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def curve_style(index: int) -> tuple[str, str, str]:
-    """Return colour, style of line and marker of one of several curves; no two are reported by colour alone.
+    """Return colour, style of line and marker of one of several curves; no two differ by colour alone.
 
     Args:
         index: of the curve, from 0; the first 28 differ.

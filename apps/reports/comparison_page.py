@@ -1,4 +1,4 @@
-"""The report of a comparison as a page: which method is better, how sure that is, and everything that was run."""
+"""The report of a comparison as a page: which method is better, with which confidence, and everything that was run."""
 
 import math
 import shlex

@@ -53,7 +53,7 @@ def left_out_lesions(case: LoadedCase) -> LeftOut | None:
 
 def lacks_lesions(case: LoadedCase) -> bool:
     """Return whether the annotation of a case has nothing of some lesion of the clean one."""
-    # Most complete cases are reported by their pixels alone, without a search for lesions.
+    # Most complete cases are recognised by their pixels alone, without a search for lesions.
     if case.clean_label is None or not bool(((case.label == 0) & (case.clean_label != 0)).any()):
         return False
     result = left_out_lesions(case)

@@ -8,7 +8,7 @@ from ..wording.evidence import evidence_in_words, reason_in_words
 
 LEGEND = (
     "wrong: fraction of the labels that are; in brackets: not confirmed; ?: cannot tell; corrected from: the round "
-    "from which on the site trains without what is surely wrong"
+    "from which on the site corrects wrong labels"
 )
 
 

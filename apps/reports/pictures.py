@@ -44,7 +44,7 @@ mpl.use("Agg")
 PICTURE_FOLDER = "pictures"
 # Name, colour and width, in the order in which they are drawn: clean contours show on both sides of equal annotations.
 _CONTOURS = (("clean contour", CLEAN, 3.6), ("annotation", ANNOTATION, 1.6), ("prediction", PREDICTION, 1.2))
-_LEFT_OUT = ("left out by the site", LEFT_OUT)
+_LEFT_OUT = ("missed by the site", LEFT_OUT)
 _LEGEND_COLUMNS = 2
 _CASES_PER_SITE = 2
 _SITES_SHOWN = 4
@@ -140,7 +140,7 @@ def _draw_masks(axes: Any, shown: ShownCase, prediction: torch.Tensor, *, is_tes
 
 def _left_out_text(shown: ShownCase) -> str:
     """How many lesions the site left out of the whole case, as a second line of a title."""
-    return f"\n{shown.num_left_out} of {shown.num_lesions} lesions left out" if shown.num_left_out else ""
+    return f"\n{shown.num_left_out} of {shown.num_lesions} lesions missed" if shown.num_left_out else ""
 
 
 def _legend(classes: Sequence[str], *, some_left_out: bool) -> list[Any]:

@@ -123,9 +123,10 @@ def weight_beside_noise(summary: Summary) -> str | None:
     group = predicted[site][2]
     members = [weight for _, weight, of_group in predicted.values() if of_group == group]
     return (
-        f"Large weight beside large noise: {site}, with noise {strength:.2f}, has {predicted[site][1]:.2f} of the last "
-        f"block's weight. Those that draw {group} ({len(members)} of {len(predicted)} sites) share {sum(members):.2f} "
-        "of it, however noisy the others are; only within the group a noisier site weighs less."
+        f"Large weight despite large noise: {site}, with noise {strength:.2f}, has {predicted[site][1]:.2f} of the "
+        f"last block's weight. Sites that annotate {group} ({len(members)} of {len(predicted)}) have "
+        f"{sum(members):.2f} of it in total, however noisy the others are; within the group a noisier "
+        "site weighs less."
     )
 
 

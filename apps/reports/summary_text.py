@@ -192,7 +192,7 @@ def _print_bounds(bounded: Sequence[BoundedInRound], console: Terminal) -> None:
             factor, group = min(factors, key=lambda pair: pair[0])
             where = "" if group is None else f" in {group}"
             said = [f"updates scaled down in {len(factors)} rounds, to {factor:.3g} at least{where}"]
-        said += [f"share bounded in {shares} rounds"] if shares else []
+        said += [f"weight bounded in {shares} rounds"] if shares else []
         console.print(f"{site}: {'; '.join(said)}")
 
 

@@ -48,7 +48,7 @@ class Progress:
     The line has a bar and the time left where it is known how much there is to do.
 
     Args:
-        console: where it is reported, by default the standard error.
+        console: where progress is printed, by default the standard error.
         clock: gives seconds.
         states_in_log: whether a state is a line now and then where there is no terminal.
     """
@@ -148,7 +148,7 @@ def progress_of(on_progress: "Progress | OnProgress | None") -> Progress:
 
 @dataclass(frozen=True)
 class _Beginning:
-    """Where a work was when it was first reported of."""
+    """How far a job was when it was first reported."""
 
     done: int
     total: int

@@ -1,4 +1,4 @@
-"""One run of a job in one process, from the job folder to the output folder with model, summary and pictures."""
+"""One run of a job in one process, from the job folder to the output folder with model, summary and figures."""
 
 import os
 import resource
@@ -75,7 +75,7 @@ def simulate(
         overrides: single settings to change after that, ``{"training.batch_size": 8}``.
         resume: go on after the last finished round of an earlier run in ``out``, from the beginning if there is none.
             What was stopped after its last round is collected; of a finished run the summary is returned.
-        track: where the run's numbers go as well; its settings are reported there, its pictures are not.
+        track: where the run's numbers go as well; its settings are sent there, its figures are not.
         progress: tells how far the run is; by default on the standard error.
 
     Raises:

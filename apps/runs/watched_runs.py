@@ -56,7 +56,7 @@ class RunsProgress:
 
     Args:
         runs: all runs of the comparison, those that are finished already among them.
-        progress: where it is reported.
+        progress: where progress is printed.
         clock: gives seconds.
     """
 

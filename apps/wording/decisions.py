@@ -14,10 +14,10 @@ from ...custom.methods.auto.rollback_gains import mean_of_rounds
 _NOT_COMPARED = {
     NotCompared.NO_PATIENTS: "no site has reviewed or held-out patients to score models on",
     NotCompared.TOO_FEW_PATIENTS: (
-        "no site has enough reviewed patients, or held-out ones whose annotations may be asked"
+        "no site has enough reviewed patients, or enough held-out ones without a confirmed effect"
     ),
     NotCompared.SINGLE_SITES: (
-        "so few sites have other weights that one which gets both averages would learn the updates of single sites"
+        "so few sites have other weights that a site with both averages could compute the updates of single sites"
     ),
     NotCompared.NO_ROUND: "no round was compared",
 }
@@ -65,13 +65,13 @@ def _would(record: BiasRecord) -> str:
 
 
 def _tolerated(record: BiasRecord) -> str:
-    """Why confirmed offsets stay."""
+    """Why a confirmed boundary bias stays."""
     where = "; ".join(
         f"class {label}: {low:+.2f} to {high:+.2f}" for label, (low, high) in record.decision.tolerated.items()
     )
     return (
-        f"Confirmed at {', '.join(record.decision.confirmed)} and left as it is: federated averaging follows the "
-        f"middle of all sites, which lies near zero ({where})."
+        f"Confirmed at {', '.join(record.decision.confirmed)} and tolerated: federated averaging has its "
+        f"boundary near the reference level anyway ({where})."
     )
 
 
@@ -96,7 +96,7 @@ def rollback_in_words(rollback: RollbackRecord) -> str:
             f"{evidence} Decision: everything is rolled back, and the rest is federated averaging. A difference "
             f"lower by {away} points would have left it."
         )
-    return f"{evidence} Decision: it stays. A difference higher by {away} points would have taken it back."
+    return f"{evidence} Decision: it stays. A difference higher by {away} points would have rolled it back."
 
 
 def _rollback_of(rollback: RollbackRecord) -> str:

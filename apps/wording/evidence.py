@@ -7,25 +7,23 @@ from ...custom.annotation_bias.statuses import Evidence, EvidenceCode, Status
 from ...transforms.natural_order import natural_order
 from .phrases import begun, filled, one_in, percent
 
-_OTHER_IMAGES = (
-    "its images are of another kind than the other sites', so that the model may err there; review some cases"
-)
+_OTHER_IMAGES = "it counts as out of domain, where the model may err; review some cases"
 _IMAGES = "Cannot tell whether its images are like those of others"
-_MEDIAN = "Zero is the median of {sites:.0f} {sites_word}, with which {agreeing:.0f} agree: "
+_MEDIAN = "The reference level is the median of {sites:.0f} {sites_word}, with which {agreeing:.0f} agree: "
 _ALIKE = "whether all err alike cannot be known without reviewed cases."
 
 _CLAUSES: Mapping[EvidenceCode, str] = {
     EvidenceCode.TEXT: "{text}",
     EvidenceCode.THRESHOLDS: "level {level:g}, minimum effect {minimum_effect:g}",
     EvidenceCode.NO_ESTIMATE: "there is no estimate",
-    EvidenceCode.NO_REFERENCE_LEVEL: "no site has an estimate that could be zero",
-    EvidenceCode.REFERENCE_UNSURE: "it is not known where neutral lies",
+    EvidenceCode.NO_REFERENCE_LEVEL: "no site has an estimate that could be the reference level",
+    EvidenceCode.REFERENCE_UNSURE: "it is not known where the reference level is",
     EvidenceCode.INJECTED_ERRORS_UNTRIED: "injected errors could not be tried",
     EvidenceCode.AUROC_LOW: "an injected error is distinguished from none with an AUROC of {auroc:.2f} only",
-    EvidenceCode.SLOPE_OFF: "of an injected error the estimate shows {slope:.2f} times as much",
+    EvidenceCode.SLOPE_OFF: "the estimate shows {slope:.2f} times the injected error",
     EvidenceCode.IMAGES_DIFFER: (
         "Its images differ from those of {unlike:.0f} of {others:.0f} other sites, most in {feature} "
-        f"(AUROC {{auroc:.2f}}): a model that learnt from others cannot predict its contours alone; {_OTHER_IMAGES}"
+        f"(AUROC {{auroc:.2f}}): {_OTHER_IMAGES}"
     ),
     EvidenceCode.IMAGES_ALIKE: "Its images are like those of {alike:.0f} of {others:.0f} other sites",
     EvidenceCode.IMAGES_UNKNOWN: (
@@ -37,39 +35,42 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
         "expected {expected:.0%}"
     ),
     EvidenceCode.MISLABELLED: "most of the site's objects have the label of another class",
-    EvidenceCode.NO_SUPPORT: "the site's other samples do not side with the model, which may not know its images",
+    EvidenceCode.NO_SUPPORT: "similar samples of the site do not agree with the model, which may not know its images",
     EvidenceCode.EARLIER_AGREES: (
         "What was confirmed before stays ({effect:+.2f}): this estimate does not contradict it."
     ),
     EvidenceCode.REVIEWED_AGREE: (
         "Without the reviewed cases it is confirmed, and stays ({effect:+.2f}): they do not contradict it."
     ),
-    EvidenceCode.REVIEWED: "Zero is the reviewed annotations of {patients:.0f} patients{where}.",
-    EvidenceCode.REVIEWED_ABSENT: "Zero is to be the reviewed annotations, but there are none.",
+    EvidenceCode.REVIEWED: (
+        "The reference level is that of the reviewed annotations of {patients:.0f} patients{where}."
+    ),
+    EvidenceCode.REVIEWED_ABSENT: "The reference level is to be that of reviewed annotations, but there are none.",
     EvidenceCode.REVIEWED_DIFFER: (
-        "The reviewed images at the server are of another kind than the sites', and say nothing of zero."
+        "The reviewed images at the server are not of the sites' domain, and do not give the reference level."
     ),
-    EvidenceCode.SITE: "Zero is the way in which {site} annotates.",
-    EvidenceCode.SITE_ABSENT: "Zero is to be the way of {site}, of which there is no estimate.",
-    EvidenceCode.EDGES: "Zero is where the images have their edges: it assumes that right annotations follow them.",
-    EvidenceCode.EDGES_ABSENT: "Zero is to be the edges of the images, of which there is no estimate.",
+    EvidenceCode.SITE: "The reference level is the boundary bias of {site}.",
+    EvidenceCode.SITE_ABSENT: "The reference level is to be the boundary bias of {site}, which has no estimate.",
+    EvidenceCode.EDGES: "The reference level is the image boundary: this assumes that correct annotations follow it.",
+    EvidenceCode.EDGES_ABSENT: "The reference level is to be the image boundary, of which there is no estimate.",
     EvidenceCode.HALF_WAY: (
-        "Zero is half-way between two groups of sites: it assumes that they err equally far in the two directions."
+        "The reference level is half-way between two groups of sites: this assumes that they err equally far in the "
+        "two directions."
     ),
-    EvidenceCode.MOVED_TO_EDGES: "It is moved to {distance:g} {unit} from the edges of the images.",
-    EvidenceCode.EDGES_NEAR: "The images have their edges {difference:+.2f} {unit} from it.",
-    EvidenceCode.EDGES_FAR: "But the images have their edges {difference:+.2f} {unit} from it.",
+    EvidenceCode.MOVED_TO_EDGES: "It is moved to {distance:g} {unit} from the image boundary.",
+    EvidenceCode.EDGES_NEAR: "The image boundary is {difference:+.2f} {unit} from it.",
+    EvidenceCode.EDGES_FAR: "But the image boundary is {difference:+.2f} {unit} from it.",
     EvidenceCode.MEDIAN: f"{_MEDIAN}they count as right; {_ALIKE}",
     EvidenceCode.MEDIAN_UNSURE: f"{_MEDIAN}too few to count as right; {_ALIKE}",
     EvidenceCode.GROUPS_OF_EARLIER: "They are the groups of the estimate before.",
     EvidenceCode.MEAN_OF_ESTIMATES: (
-        "It is of the means of two estimates: by the last one alone it would be {difference:+.2f} {unit} from where it "
-        "was before."
+        "It is from the means of two estimates: by the last one alone it would be {difference:+.2f} {unit} from where "
+        "it was before."
     ),
-    EvidenceCode.OBJECTS_LEFT_OUT: "{class}{under}: at least about {amount} may have been left out{rest}.",
+    EvidenceCode.OBJECTS_LEFT_OUT: "{class}{under}: at least about {amount} may have been missed{rest}.",
     EvidenceCode.RIGHT_LABELS_ZERO: (
-        "Right labels have a noise level of 0: it is assumed that the model is right of the samples of which it is "
-        "surest."
+        "Right labels have a noise level of 0: it is assumed that the model is right about the samples of which "
+        "it is most confident."
     ),
     EvidenceCode.RIGHT_LABELS_LEAST: (
         "Right labels have the noise level of {site}, the least of all sites: what is wrong at all sites alike cannot "
@@ -87,13 +88,13 @@ _FEATURES = {
 # What has no threshold stands for a status without further words.
 _STATUSES = {
     Status.CONFIRMED: ("Confirmed", "at least {minimum_effect:g}"),
-    Status.SMALL: ("Too small to act on", "below the floor {minimum_effect:g}"),
+    Status.SMALL: ("Too small to act on", "below the minimum effect {minimum_effect:g}"),
     Status.NOT_SIGNIFICANT: ("Not confirmed", "above {level:g}"),
     Status.UNKNOWN: ("Cannot tell", ""),
 }
 # For these an effect stays that another estimate has confirmed.
 _KEPT = (EvidenceCode.EARLIER_AGREES, EvidenceCode.REVIEWED_AGREE)
-# Of these an effect beside them would say nothing.
+# With these an effect would say nothing.
 _WITHOUT_EFFECT = (EvidenceCode.MISLABELLED, EvidenceCode.NO_SUPPORT)
 
 
@@ -110,7 +111,7 @@ def evidence_in_words(evidence: Evidence, unit: str | None = None) -> str:
 def reference_level_in_words(level: ReferenceLevelRecord | None) -> str:
     """Return where the reference level is and what that assumes, with the groups of sites where it names them."""
     if level is None:
-        return "No site has an estimate that tells where zero is."
+        return "No site has an estimate that could be the reference level."
     sentence = " ".join(evidence_in_words(reason, level.unit) for reason in level.reasons)
     if not level.groups:
         return sentence
@@ -131,7 +132,7 @@ def reason_in_words(record: ParameterRecord) -> str:
         alone = f"corrected p = {record.p_value or 0.0:.3f}, {evidence_in_words(why)}"
         sentence = f"Not confirmed by this estimate alone: {alone}."
     elif why.code is EvidenceCode.THRESHOLDS:
-        shown = f"{record.effect or 0.0:+.2f} from neutral, corrected p = {record.p_value or 0.0:.3f}"
+        shown = f"{record.effect or 0.0:+.2f} from the reference level, corrected p = {record.p_value or 0.0:.3f}"
         sentence = f"{begin}: {shown}, {filled(threshold, why.numbers)}."
     else:
         is_shown = record.effect is not None and why.code not in _WITHOUT_EFFECT

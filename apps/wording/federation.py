@@ -13,13 +13,13 @@ from .phrases import begun, continued
 
 _TITLES = {
     ParameterKind.OFFSET: "Contours too large (+) or too small (−)",
-    ParameterKind.MISSING: "Objects left out, %",
+    ParameterKind.MISSING: "Missed objects, %",
     ParameterKind.CONFUSED: "Objects of another class, %",
     ParameterKind.LABELS: "Wrong labels, %",
 }
-_ZERO_OF_SHARES = {
-    ParameterKind.MISSING: "A share counts from the most complete site.",
-    ParameterKind.CONFUSED: "A share counts from the site with the least.",
+_REFERENCES_OF_FRACTIONS = {
+    ParameterKind.MISSING: "Fractions are relative to the most complete site.",
+    ParameterKind.CONFUSED: "Fractions are relative to the site with the least.",
 }
 
 
@@ -36,7 +36,7 @@ class Problem(StrEnum):
 _PROBLEMS = {
     Problem.TOO_SMALL: "contours too small",
     Problem.TOO_LARGE: "contours too large",
-    Problem.LEFT_OUT: "objects left out",
+    Problem.LEFT_OUT: "missed objects",
     Problem.ANOTHER_CLASS: "objects of another class",
     Problem.WRONG_LABELS: "wrong labels",
 }
@@ -50,7 +50,7 @@ class FederationLead:
         is_unfit: whether the model found too few annotated patients, so that nothing was tested.
         num_sites: of which anything is known.
         counts: at how many sites a problem is confirmed, of the problems that are at any.
-        largest_difference: of offsets between sites where only the reference level is unsure; None if it is small.
+        largest_difference: of boundary biases between sites if only the reference level is unknown; None if small.
         unit: of that; None where sites differ in it.
         is_any_unknown: whether something could not be tested.
     """
@@ -92,9 +92,9 @@ def table_title(key: ParameterKey, *, is_only: bool) -> str:
     return what if is_only else f"Class {key.label}: {continued(what)}"
 
 
-def zero_of_shares(kind: ParameterKind) -> str | None:
-    """Return what a share counts from; None where that is the reference level."""
-    return _ZERO_OF_SHARES.get(kind)
+def reference_of_fractions(kind: ParameterKind) -> str | None:
+    """Return what a fraction is relative to; None where that is the reference level."""
+    return _REFERENCES_OF_FRACTIONS.get(kind)
 
 
 def would_in_words(key: ParameterKey, record: SiteBiasRecord, unit: Unit) -> str:
@@ -105,7 +105,7 @@ def would_in_words(key: ParameterKey, record: SiteBiasRecord, unit: Unit) -> str
     if kind is ParameterKind.MISSING and missed is not None and key.label in missed.missed:
         return "ignore objects that are probably missing"
     if kind is ParameterKind.CONFUSED and record.of(ObjectsRelabelled) is not None:
-        return "give objects the class that they look like, the most confident ones"
+        return "relabel the most doubtful objects"
     if kind is ParameterKind.LABELS and record.parameters[key].is_confirmed:
         return "correct wrong labels"
     return "nothing"
@@ -120,12 +120,12 @@ def share_in_words(found: KindShare | None) -> str:
 
 
 def length_in_words(value: float | None, unit: str) -> str:
-    """Return a length, or a share in percent, with its sign."""
+    """Return a length, or a fraction in percent, with its sign."""
     return "–" if value is None else f"{_signed(value, unit)} {unit}"
 
 
 def interval_in_words(low: float | None, high: float | None, unit: str) -> str:
-    """Return an interval of lengths, or of shares in percent."""
+    """Return an interval of lengths, or of fractions in percent."""
     return "–" if low is None or high is None else f"{_signed(low, unit)} to {_signed(high, unit)}"
 
 

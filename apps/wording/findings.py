@@ -9,8 +9,8 @@ KIND_TITLES = {
     "empty": "Empty annotations",
     "equal_images": "Equal images with different annotations",
     "misaligned": "Annotations shifted or mirrored",
-    "missing": "Objects left out",
-    "missing_slice": "Slices left out inside an object",
+    "missing": "Missed objects",
+    "missing_slice": "Missed slices inside an object",
     "specks": "Specks",
     "spurious": "Objects where none is",
     "swapped": "Objects of another class",
@@ -18,7 +18,7 @@ KIND_TITLES = {
     "wrong_label": "Wrong labels",
 }
 _QUESTION = (
-    "Nothing was found here. The case was drawn at random as a reference: keep the annotation if it is as it should "
+    "Nothing was found here. The case was sampled at random as a reference: keep the annotation if it is as it should "
     "be, leave it for later if not, and correct it in a tool for masks."
 )
 
@@ -61,7 +61,7 @@ def finding_in_words(finding: Finding) -> str:
             f"Case {figures.get('other_case', 0):.0f} of the list has the same image and another annotation."
         ),
         "missing": (
-            f"Here {given} may have been left out: the model sees it with a probability of {probability}, and nothing "
+            f"Here {given} may have been missed: the model sees it with a probability of {probability}, and nothing "
             "is annotated."
         ),
         "missing_slice": f"In the slices on both sides {given} is annotated, and in this one it is not.",

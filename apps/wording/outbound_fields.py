@@ -7,7 +7,7 @@ from ...custom.outbound.fields import OutboundField
 REASONS = {
     # Training and validation.
     "params": "the locally trained model, to be averaged",
-    "num_samples": "the size of the site's data: pictures, volumes or slices",
+    "num_samples": "the size of the site's data: images, volumes or slices",
     "num_excluded": "how many cases could not be used; which ones stays at the site",
     "embedded_data": "whether the site runs on the embedded phantom, which has a test set",
     "num_threads": "threads that the site trains with: bits are the same for the same number",
@@ -22,9 +22,9 @@ REASONS = {
         "cases in which each class is annotated, the weight of its Dice; the others are the weight of left_empty"
     ),
     "left_empty": (
-        "fraction of the validation cases without each class in which it is found nowhere: false findings in them"
+        "fraction of the validation cases without each class in which it is predicted nowhere: false findings in them"
     ),
-    "num_empty_patients": "patients or volumes with a case without each class, behind that share",
+    "num_empty_patients": "patients or volumes with a case without each class, behind that fraction",
     "num_class_patients": (
         "patients or volumes with each class, in segmentation in an annotation: behind Dice and counts of classes"
     ),
@@ -50,28 +50,28 @@ REASONS = {
     "statistics_delta": "the delta for which that is",
     # Annotation bias.
     "pixel_size": (
-        "size of a pixel in millimetres, 1 where it is not known: offsets below half a pixel are not corrected"
+        "size of a pixel in millimetres, 1 where it is not known: a boundary bias below half a pixel is not corrected"
     ),
     "resampled_micrometres": (
-        "size of a pixel to which the site resamples all of its images, whoever they are of: the unit of its offsets"
+        "size of a pixel to which the site resamples all of its images, of whichever patient: the unit of boundary bias"
     ),
     "image_means": (
-        "means over patients of what images are like, as noise and sharpness: can the model predict contours in them?"
+        "means over patients of image features, such as noise and sharpness: are the images in the model's domain?"
     ),
-    "image_deviations": "standard deviations of the same between patients",
+    "image_deviations": "standard deviations of these features between patients",
     "annotated_patients": "patients in whom each class is annotated: is the model fit as a reference for annotations?",
-    "offset": "how far contours lie outside of the predicted ones",
+    "offset": "distance of annotated contours from the predicted ones, outward",
     "edge_offset": (
-        "how far outside of the predicted contours images have their edges: evidence of where the reference level is"
+        "distance of the image boundary from the predicted contours, outward: evidence of the reference level"
     ),
-    "reference_offset": "the same of annotations that were reviewed: where the reference level is",
-    "reviewed_offset": "how far given contours lie outside of reviewed ones",
-    "completeness": "fraction of the objects that are annotated, by what the model is as sure of as of annotated ones",
+    "reference_offset": "distance of reviewed contours from the predicted ones, outward: the reference level",
+    "reviewed_offset": "distance of given contours from reviewed ones, outward",
+    "completeness": "annotation recall: annotated fraction of the objects that the model predicts with confidence",
     "swapped": "fraction of the annotated objects of all classes that look like another class than theirs",
-    "exchanged_part": "fraction of these objects that are given a class whose code is exchanged; 1 where none is",
-    "offset_mean": "mean offset of patients in pixels, for their median, by a site that hides single patients",
+    "exchanged_part": "fraction of these objects whose given class is permuted; 1 without a permutation",
+    "offset_mean": "mean boundary bias of patients in pixels, for their median, by a site that hides single patients",
     "offset_difference": (
-        "mean difference of two patients' offsets, for its spread, by a site that hides single patients"
+        "mean difference of two patients' boundary biases, for its spread, by a site that hides single patients"
     ),
     "objects_matched": (
         "predicted objects that are annotated, for the fraction of them, by a site that hides single patients"
@@ -80,11 +80,8 @@ REASONS = {
     "objects_annotated": (
         "annotated objects: does the model see such objects there?, by a site that hides single patients"
     ),
-    "has_undone": "whether the site follows its instruction; else it gets that again",
-    "classes_given_anew": (
-        "whether all but the fraction of confused objects is of annotations in which the site gave objects another "
-        "class"
-    ),
+    "has_undone": "whether the site follows its instruction; if not, it receives the instruction again",
+    "classes_given_anew": ("whether all but the confused fraction is of annotations whose objects the site relabelled"),
     "has_scored": (
         "whether the site has patients on which models can be compared, and keeps how this one scores on them"
     ),
@@ -99,43 +96,43 @@ REASONS = {
         "fraction of the site's labels that are wrong, as far as the model can tell: whether to correct it"
     ),
     "support": (
-        "fraction of the doubted labels in which other samples side with the model: whether it knows the site's images"
+        "fraction of the doubted labels in which similar samples agree with the model: does it know the site's images?"
     ),
-    "undoes_confusion": "whether the site corrects wrong labels, so that one that lost its instruction gets it again",
+    "undoes_confusion": "whether the site corrects wrong labels; if not, it receives the instruction again",
     "selector_means": (
         "means of the mixture over the site's losses, FedGSCA's μ (Eq. 2), for the global sample selector"
     ),
     "selector_variances": "its variances, σ²",
     "selector_priors": "its weights, π",
     "selector_patients": (
-        "patients with a sample that is more probably of each component: a component of few tells their losses"
+        "patients with a sample that is more probably of each component: few would reveal their losses"
     ),
     # Audits.
     "has_kept": "whether the site has kept the reference model a part of it",
-    "has_concluded": "whether the site has what the federation concludes of it",
-    "flagged_shares": "fraction of the patients with a finding, by kind of problem: what the federation's page shows",
+    "has_concluded": "whether the site has received the conclusions about it",
+    "flagged_shares": "fraction of the patients with a finding, by issue type: what the federation's page shows",
     "kind_aurocs": (
-        "how well injected errors of each kind are distinguished from none at the site: what its findings are worth"
+        "how well injected errors of each issue type are distinguished from none at the site: the value of its findings"
     ),
     # FedA³I, FedIA and personal layers.
     "inner_difficulty": "FedA³I's q_in (Eq. 3)",
     "outer_difficulty": "FedA³I's q_out (Eq. 4)",
     "num_estimated": "patients or volumes behind the difficulties",
     "predicted_share": (
-        "fraction of annotated samples in which the warm-up model finds anything: is it fit as a reference for "
+        "fraction of annotated samples in which the warm-up model detects anything: is it fit as a reference for "
         "annotations?"
     ),
-    "num_annotated": "patients or volumes with any annotated object, behind that share",
+    "num_annotated": "patients or volumes with any annotated object, behind that fraction",
     "num_annotated_lesions": "connected lesions in all annotations of the site together, FedIA's Σ c^n (Eq. 3)",
     "num_predicted_lesions": "connected lesions in all predictions of the site together, FedIA's Σ c^p (Eq. 3)",
-    "num_matched_lesions": "predicted lesions that touch an annotated one, for the other estimate of completeness",
-    "lesion_recall": "fraction of the annotated lesions that the model finds: is it fit as a reference?",
+    "num_matched_lesions": "predicted lesions that touch an annotated one, for the other estimate of annotation recall",
+    "lesion_recall": "fraction of the annotated lesions that the model detects: is it fit as a reference?",
     "lesion_precision": "fraction of their predicted voxels that are annotated: as above",
     "has_corrected": "whether the site trains on corrected annotations: FedIA ends its second stage when all do",
     "has_model": "whether the site has stored the last shared model with its personal layers, which stay there",
 }
 
-_WEIGHTS = "weights of means: pictures, volumes or slices; for validation, pictures or volumes"
+_WEIGHTS = "weights of means: images, volumes or slices; for validation, images or volumes"
 _AUDITED = "patients or volumes that were audited"
 
 # What a field is for in the answer to one task: (task, field).
@@ -144,7 +141,7 @@ REASONS_OF_TASK = {
     (tasks.VALIDATE, "num_samples"): _WEIGHTS,
     (tasks.VALIDATE_CLASSES, "num_samples"): _WEIGHTS,
     (tasks.TRAIN, "noise_level"): (
-        "fraction of the samples whose label does not look right, FedGSCA's δ (Eq. 8): to tell a site that it has many"
+        "fraction of the samples whose label does not look right, FedGSCA's δ (Eq. 8): shows sites with many"
     ),
     (tasks.AUDIT_CASES, "num_patients"): _AUDITED,
     (tasks.AUDIT_LABELS, "num_patients"): _AUDITED,

@@ -6,7 +6,7 @@ from ...custom.audit.findings import Conclusion
 from .phrases import one_in, percent, signed
 
 STATUS_WORDS = {
-    Status.CONFIRMED: "Sure",
+    Status.CONFIRMED: "Confirmed",
     Status.UNKNOWN: "Cannot tell",
     Status.SMALL: "Too small to act on",
     Status.NOT_SIGNIFICANT: "About right",
@@ -17,8 +17,8 @@ _APART = 0.5
 _ANOTHER_CLASS = "Objects look like another class than the one that they are given"
 # Between one in three and one in two "one in n" is too coarse.
 _THIRD, _NEARLY_HALF, _HALF = 0.367, 0.45, 0.5
-# What an audit of version 1 says nothing of: the share below which labels count as right.
-_FLOOR_OF_LABELS = 0.05
+# The minimum effect of wrong labels, which an audit of version 1 does not name.
+_MINIMUM_OF_LABELS = 0.05
 _FromReference = tuple[float, float, float]
 
 
@@ -41,7 +41,7 @@ def conclusion_in_words(one: Conclusion) -> str:
     if one.from_reference is None or one.status is Status.UNKNOWN:
         return _unknown_sentence(one)
     if kind is ParameterKind.OFFSET:
-        return _offset_sentence(one, one.from_reference)
+        return _boundary_sentence(one, one.from_reference)
     if kind is ParameterKind.CONFUSED:
         return _confused_sentence(one, one.from_reference)
     return _missing_sentence(one, one.from_reference)
@@ -68,17 +68,17 @@ def _unlike_others(class_name: str, from_reference: _FromReference, unit: Unit |
     )
 
 
-def _offset_sentence(one: Conclusion, from_reference: _FromReference) -> str:
+def _boundary_sentence(one: Conclusion, from_reference: _FromReference) -> str:
     effect, low, high = from_reference
     unit, what, size = one.unit, f"Contours of {one.class_name}", "large" if effect > 0 else "small"
     if one.is_confirmed:
         least, most = sorted((abs(low), abs(high)))
-        return f"{what} are {abs(effect):.1f} {unit} too {size} ({least:.1f} to {most:.1f} {unit}), sure."
+        return f"{what} are {abs(effect):.1f} {unit} too {size} ({least:.1f} to {most:.1f} {unit}), confirmed."
     shown = f"{signed(effect)} {unit} ({signed(low)} to {signed(high)} {unit})"
     if one.status is Status.SMALL:
         return f"{what} are about right: {shown} is too little to act on."
     if low > 0 or high < 0:
-        return f"{what} may be too {size}, {shown}; not sure."
+        return f"{what} may be too {size}, {shown}; not confirmed."
     return f"{what} are about right: {shown}."
 
 
@@ -86,20 +86,20 @@ def _missing_sentence(one: Conclusion, from_reference: _FromReference) -> str:
     share, low, ends = _share(from_reference)
     name = one.class_name
     if one.is_confirmed:
-        return f"About {one_in(share)} of {name} is missing ({ends}), sure."
+        return f"About {one_in(share)} of {name} is missing ({ends}), confirmed."
     if low > 0 and one.status is Status.NOT_SIGNIFICANT:
-        return f"Some of {name} may be missing, {percent(share)} ({ends}); not sure."
+        return f"Some of {name} may be missing, {percent(share)} ({ends}); not confirmed."
     return f"{name.capitalize()} is about as complete as at the most complete site."
 
 
 def _confused_sentence(one: Conclusion, from_reference: _FromReference) -> str:
     share, low, ends = _share(from_reference)
     if one.is_confirmed:
-        return f"{_ANOTHER_CLASS}: about {one_in(share)} ({ends}), sure."
+        return f"{_ANOTHER_CLASS}: about {one_in(share)} ({ends}), confirmed."
     if low > 0 and one.status is Status.SMALL:
         return f"{_ANOTHER_CLASS}: about {one_in(share)} ({ends}). The model may be what errs; training leaves them."
     if low > 0 and one.status is Status.NOT_SIGNIFICANT:
-        return f"Some objects may have the wrong class, {percent(share)} ({ends}); not sure."
+        return f"Some objects may have the wrong class, {percent(share)} ({ends}); not confirmed."
     return "Classes of objects are about as right as at the site where they agree best."
 
 
@@ -110,19 +110,19 @@ def _labels_sentence(one: Conclusion) -> str:
     low, high = (share if end is None else max(end, 0.0) for end in (one.low, one.high))
     ends = f"{100 * low:.0f} to {100 * high:.0f} %"
     if one.is_confirmed:
-        return f"About {_amount_of_labels(share)} wrong ({ends}), sure."
+        return f"About {_amount_of_labels(share)} wrong ({ends}), confirmed."
     shown = f"{percent(share)} look wrong ({ends})"
     if one.status is Status.SMALL:
         return f"Labels are about right: {shown}, which is too little to act on."
     if low > 0 and share >= _minimum_effect(one):
-        return f"Some labels may be wrong, {percent(share)} ({ends}); not sure."
+        return f"Some labels may be wrong, {percent(share)} ({ends}); not confirmed."
     return f"Labels are about right: {shown}."
 
 
 def _minimum_effect(one: Conclusion) -> float:
     """From which fraction of wrong labels on something would follow."""
     thresholds = (item.numbers for item in one.evidence if item.code is EvidenceCode.THRESHOLDS)
-    return next(thresholds, {}).get("minimum_effect", _FLOOR_OF_LABELS)
+    return next(thresholds, {}).get("minimum_effect", _MINIMUM_OF_LABELS)
 
 
 def _amount_of_labels(share: float) -> str:

@@ -1,4 +1,4 @@
-"""The words of the site page: how sure something is, how well errors are found."""
+"""The words of the site page: what is confirmed, how well errors are found."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _WHY_LIKELY = (
 )
 _PARAMETERS = {
     ParameterKind.OFFSET: "Contours",
-    ParameterKind.MISSING: "Objects left out",
+    ParameterKind.MISSING: "Missed objects",
     ParameterKind.CONFUSED: "Classes of objects",
     ParameterKind.LABELS: "Labels",
 }
@@ -46,11 +46,11 @@ _DETECTION = (
 
 @dataclass(frozen=True)
 class ShownConclusion:
-    """A conclusion as the page tells it.
+    """A conclusion as the page shows it.
 
     Attributes:
         style: its status, or ``likely``, as the style sheet names it.
-        words: how sure it is.
+        words: its status.
         sentence: what is concluded.
         figures: estimate, interval and patients; empty where there is no estimate.
         reason: evidence, threshold and decision.
@@ -111,7 +111,7 @@ class Leading(StrEnum):
     Attributes:
         NOTHING_CONCLUDED: the federation has concluded nothing.
         CONFIRMED: something is confirmed.
-        UNJUDGED: the model has not learnt enough.
+        UNFIT: the model has not learnt enough.
         UNLIKE_OTHERS: contours are unlike the others', though nobody knows who is right.
         CLASSES_LEFT: objects look like another class, less than is acted on.
         UNKNOWN: something could not be tested.
@@ -120,7 +120,7 @@ class Leading(StrEnum):
 
     NOTHING_CONCLUDED = "nothing_concluded"
     CONFIRMED = "confirmed"
-    UNJUDGED = "unjudged"
+    UNFIT = "unfit"
     UNLIKE_OTHERS = "unlike_others"
     CLASSES_LEFT = "classes_left"
     UNKNOWN = "unknown"
@@ -134,8 +134,8 @@ def leading(audit: SiteAudit) -> tuple[Leading, tuple[Conclusion, ...]]:
         return Leading.NOTHING_CONCLUDED, ()
     if confirmed := tuple(conclusion for conclusion in conclusions if conclusion.is_confirmed):
         return Leading.CONFIRMED, confirmed
-    if is_unjudged(audit):
-        return Leading.UNJUDGED, ()
+    if is_unfit(audit):
+        return Leading.UNFIT, ()
     unknown = tuple(conclusion for conclusion in conclusions if conclusion.status is Status.UNKNOWN)
     if unlike := tuple(item for item in unknown if is_unlike_others(item)):
         return Leading.UNLIKE_OTHERS, unlike
@@ -157,7 +157,7 @@ def headline(audit: SiteAudit) -> str:
     if kind is Leading.CONFIRMED:
         first, more = conclusion_in_words(of[0]), len(of) - 1
         return f"{first} {number_in_words(more)} more below." if more else first
-    if kind is Leading.UNJUDGED:
+    if kind is Leading.UNFIT:
         return f"The model of this audit found too few of the annotated objects to be a reference; {suspected}."
     if kind in (Leading.UNLIKE_OTHERS, Leading.CLASSES_LEFT):
         return conclusion_in_words(of[0])
@@ -207,7 +207,7 @@ def detection_sentence(audit: SiteAudit) -> str:
 def kinds_in_words(audit: SiteAudit) -> list[tuple[KindResult, str]]:
     """Return the kinds that can occur in these data, each with how well its problems are found.
 
-    What could not be tried and was found nowhere, such as slices left out of images, is none of them.
+    What could not be tried and was found nowhere, such as slices missed in images, is none of them.
     """
     shown = [kind for kind in audit.kinds if kind.auroc is not None or kind.num_findings or kind.kind in _RULES]
     return [(kind, detection_in_words(kind)) for kind in shown]
@@ -233,14 +233,14 @@ def finding_facts(finding: Finding) -> list[tuple[str, str]]:
 
 
 def _figures(one: Conclusion, audit: SiteAudit) -> str:
-    """How far from zero a parameter lies, on the scale of the sentence beside it."""
+    """The effect of a parameter, on the scale of its sentence."""
     if one.from_reference is None:
         return ""
-    deviation, low, high = one.from_reference
+    effect, low, high = one.from_reference
     interval = f"90 % interval {_number_of(low, one)} to {_value(high, one)}"
-    # Of what is absolute, such as a share, there is no zero to be found.
+    # What is absolute, such as a fraction, needs no reference level.
     level = audit.reference_levels.get(one.class_name) if one.parameter.kind is ParameterKind.OFFSET else None
-    shown = f"{_value(deviation, one)} ({interval}), {plural(one.patients, 'patient')}"
+    shown = f"{_value(effect, one)} ({interval}), {plural(one.patients, 'patient')}"
     return f"{shown}{f'. {reference_level_in_words(level)}' if level else ''}"
 
 
@@ -253,7 +253,7 @@ def _number_of(value: float, one: Conclusion) -> str:
     return f"{100 * max(value, 0.0):.0f}" if one.unit is None else signed(value)
 
 
-def is_unjudged(audit: SiteAudit) -> bool:
+def is_unfit(audit: SiteAudit) -> bool:
     """Return whether nothing is reported because the model has not learnt enough."""
     return bool(audit.conclusions) and all(conclusion.has(EvidenceCode.MODEL_UNFIT) for conclusion in audit.conclusions)
 

@@ -10,7 +10,7 @@ from ..checking.finding import Severity, plural
 from ..checking.report import SiteReport
 from .findings import REFERENCE_TITLE, kind_title
 from .phrases import listed
-from .site_audit import FEW_PATIENTS, is_unjudged
+from .site_audit import FEW_PATIENTS, is_unfit
 
 # A case that more likely than not needs a change.
 _LIKELY = 0.5
@@ -29,7 +29,7 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
     """Return what to do now, the first thing first.
 
     Where most objects have the wrong class, none is reviewed before the codes are right: who accepts the suggested
-    classes and then corrects the codes has exchanged them twice.
+    classes and then corrects the codes has permuted them twice.
 
     Args:
         audit: of the site.
@@ -46,7 +46,7 @@ def next_steps(audit: SiteAudit, files: SiteReport | None) -> list[str]:
 
 
 def _are_most_of_another_class(one: Conclusion) -> bool:
-    """Whether a conclusion says that most objects have the wrong class, or was not drawn because of that."""
+    """Whether a conclusion says that most objects have the wrong class, or could not be drawn because of that."""
     return are_most_confused(one) or one.has(EvidenceCode.MISLABELLED)
 
 
@@ -84,14 +84,14 @@ def _first(count: int) -> str:
 
 def _find_out(audit: SiteAudit) -> list[str]:
     """How to learn what this audit cannot tell: reviewed cases show it where contours lie, and nothing else."""
-    if is_unjudged(audit):
+    if is_unfit(audit):
         return ["Ask for another audit whose model trains longer: rounds, or training.local_epochs, twice as many."]
     unknown = [conclusion for conclusion in audit.conclusions if conclusion.status is Status.UNKNOWN]
     steps = []
     if any(item.parameter.kind is ParameterKind.OFFSET for item in unknown):
         steps.append(_ask_for_reference(audit))
     elif any(item.parameter.kind is ParameterKind.MISSING for item in unknown):
-        steps.append("Look for objects left out in some cases: this audit cannot tell whether any is.")
+        steps.append("Look for missed objects in some cases: this audit cannot tell whether there are any.")
     if any(_is_of_classes(audit, item) for item in unknown):
         classes = "classes of some cases" if audit.task == "classification" else "classes of objects in some cases"
         steps.append(f"Review the {classes}: this audit cannot tell whether they are right.")

@@ -1,1 +1,1 @@
-"""The annotation audit at a site: what looks wrong in which case, how sure that is, and what a reviewer decides."""
+"""The annotation audit at a site: what looks wrong in which case, how probably, and what a reviewer decides."""

@@ -113,7 +113,7 @@ def _area_under_weighted_curve(wrong: Floats, right: Floats, weights: Floats) ->
 
 
 def logit_of(scores: Floats, smallest: float = SMALLEST_SCORE) -> Floats:
-    """Return the logits of scores, of which none is taken for sure.
+    """Return the logits of scores, of which none is taken for certain.
 
     Args:
         scores: from 0 to 1.

@@ -61,7 +61,7 @@ class Finding(JsonRecord):
         probability: that a reviewer would change the annotation, as far as injected errors at this site tell; None
             where nothing tells.
         disagreement: from 0 to 1, how far annotation and prediction differ there.
-        uncertainty: from 0 to 1, how unsure the model is there.
+        uncertainty: from 0 to 1, how uncertain the model is there.
         amount: signed, what the kind measures: of a contour by how far it lies too far outside; None where there is
             no such number.
         amount_unit: ``mm`` or ``px`` of a length; None of everything else.
@@ -142,7 +142,7 @@ class KindResult(JsonRecord):
         patients: of how many patients that is.
         num_cases: cases with such a finding.
         num_findings: findings.
-        shows: what all cases show together, likely and not sure; empty where that is nothing.
+        shows: what all cases show together, likely and not confirmed; empty where that is nothing.
     """
 
     kind: str

@@ -15,7 +15,7 @@ def watched(items: Sequence[Item], what: str, watch: Watch | None) -> Iterator[I
     Args:
         items: what is worked on.
         what: what is being done, in words.
-        watch: is reported; None tells nobody.
+        watch: is called with the progress; None for no calls.
 
     >>> list(watched(["a", "b"], "Reading", lambda *said: print(*said)))
     Reading 0 2

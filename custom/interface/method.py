@@ -23,8 +23,8 @@ class ServerMethod:
         settings: the job's settings.
 
     Attributes:
-        site_scalars: numbers of sites' training reports that are drawn over the rounds.
-        round_scalars: numbers of :meth:`record` that are.
+        site_scalars: numbers of sites' training reports that are plotted over the rounds.
+        round_scalars: numbers of :meth:`record` that are plotted over the rounds.
 
     Example:
         >>> from fedannot.custom import FedAvgSettings
@@ -71,7 +71,7 @@ class ServerMethod:
         """Do what comes before a round's training, e.g. an estimate at the sites."""
 
     def message(self, this_round: Round) -> Mapping[str, object]:
-        """Return what goes to the sites with every task beside the model, as plain values; it is public to them."""
+        """Return what goes to the sites with every task beside the model, as plain values; every site can read it."""
         del this_round
         return {}
 

@@ -82,7 +82,7 @@ class OutboundRegistry:
         """Return a site's result without what is computed over patients, so that the server can still use the rest.
 
         Of fields that a site need not send the whole group is left out. Numbers that it has to send become NaN. Counts
-        of patients become 0 where the model decides who counts, and nothing stays that they count.
+        of patients become 0 where the model decides who counts, and none of the values that they count remains.
 
         Args:
             task: the task that the result answers.
@@ -101,7 +101,7 @@ class OutboundRegistry:
         }
 
     def without_small(self, task: str, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a site's result without single numbers over fewer patients than the minimum count, as above.
+        """Return a site's result without single numbers over fewer patients than the minimum count; the others stay.
 
         Args:
             task: the task that the result answers.

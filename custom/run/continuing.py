@@ -1,4 +1,4 @@
-"""What a run begins with, or goes on with: whether a state fits the job is reported with the file that it is in."""
+"""What a run begins with, or goes on with: a state that does not fit the job is refused with the name of its file."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -178,7 +178,7 @@ class RoundLoop:
         params: Params | None = None,
         own_messages: Messages | None = None,
     ) -> dict[str, dict[str, Any]]:
-        """Send a model, by default the global one, with a task that is answered without; return usable answers."""
+        """Send a model, by default the global one, with a task whose answers carry no model; return usable answers."""
         claims = self._claims[_VALIDATION if task in (VALIDATE, VALIDATE_CLASSES) else _TRAINING]
         answers = Answers(task, number, self._registry, self.settings.network.num_classes, self.refuse)
         request = Request(task, number, params or self.state.params, self._message, sites, own_messages or {})

@@ -87,7 +87,8 @@ class RoundTraining:
     Attributes:
         reports: by site the registered fields beside the model.
         drifts: ‖θ_k − θ‖² of every model over the trained parameters, where updates are bounded or the method asks.
-        update_norms: as above ‖θ_k − θ‖ of every model in each group of parameters, see :class:`NetworkLayout`.
+        update_norms: ‖θ_k − θ‖ of every model in each group of parameters, under the same conditions; see
+            :class:`NetworkLayout`.
         statistics: each model's running statistics of normalisation, where updates are bounded.
         num_samples: of every site with a usable report, also of one that joined too late for this round.
     """

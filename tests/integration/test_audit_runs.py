@@ -89,7 +89,7 @@ def test_simulator_and_in_process_find_the_same(whole: Path, tmp_path: Path) -> 
     assert findings(tmp_path / "workspace") == findings(whole / "whole")
 
 
-def test_one_site_alone_is_audited_and_its_zero_cannot_be_reported(whole: Path, tmp_path: Path) -> None:
+def test_one_site_alone_is_audited_and_its_reference_level_cannot_be_determined(whole: Path, tmp_path: Path) -> None:
     settings = {key: value for key, value in SMALL.items() if not key.startswith("embedded")}
     run_audit(
         tmp_path / "out", jobs=JOBS, data=whole / "data" / "site-2", overrides=settings | {"rounds": 2, "folds": 1}

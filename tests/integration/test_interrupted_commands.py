@@ -173,7 +173,7 @@ def stopped_with_a_queue(
     return said
 
 
-def test_of_a_queue_nothing_starts_when_the_command_alone_is_reported(
+def test_of_a_queue_nothing_starts_when_the_command_alone_is_signalled(
     start: Start, small_job: Callable[..., Path], tmp_path: Path
 ) -> None:
     jobs = [small_job(name, **FEW, rounds=240) for name in ("fedavg", "fedaaai")]

@@ -65,7 +65,7 @@ def test_wrong_labels_come_first_at_every_site(whole: Path) -> None:
         assert np.mean(named) > 0.5
 
 
-def test_every_site_is_reported_what_the_server_concludes_of_it(whole: Path) -> None:
+def test_every_site_receives_what_the_server_concludes_of_it(whole: Path) -> None:
     summary, result = read_summary(whole / "whole"), findings(whole / "whole")
     assert summary["audit"]["informed"] == list(SITES)
     for site in SITES:

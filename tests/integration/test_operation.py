@@ -123,7 +123,7 @@ def test_a_run_is_reported_and_silent_sites_are_named_within_a_minute(hospitals:
     hospitals.wait_for_sites(*SITES)
 
 
-def test_a_job_whose_process_hangs_or_dies_is_reported_apart(hospitals: Hospitals, observer: Observer) -> None:
+def test_a_job_whose_process_hangs_or_dies_is_distinguished(hospitals: Hospitals, observer: Observer) -> None:
     job_id = long_job(hospitals, 200)
     (process,) = [process for process, words in hospitals.processes("localhost") if job_id in words]
     process.send_signal(signal.SIGSTOP)

@@ -155,7 +155,7 @@ def test_the_quick_start_runs_outside_the_repository(installed: Run) -> None:
     assert "fedaaai" in installed("fedannot", "jobs")
     changes = [word for item in SMALL for word in ("--set", item)]
     said = installed("fedannot", "simulate", "fedaaai", *changes, "--out", "run")
-    assert "Model, summary and pictures: run" in said
+    assert "Model, summary and figures: run" in said
     read = "import json; print(json.load(open('run/summary.json'))['method'])"
     assert installed("python", "-c", read).strip() == "feda3i"
     installed("fedannot", "bundle", "export", "run", "--out", "bundle")

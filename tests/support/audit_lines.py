@@ -37,7 +37,7 @@ def lines_of_summary(summary: Summary) -> list[str]:
 
 def _rows(tables: tuple[ParameterTable, ...]) -> Iterator[str]:
     for table in tables:
-        yield f"{table.title}: {table.zero}"
+        yield f"{table.title}: {table.reference}"
         for row in table.rows:
             yield f"{row.site}: {row.shown}, {row.interval}. {row.words}; {row.would}. {row.reason} {row.patients}"
 

@@ -86,8 +86,8 @@ function fillRow(index) {
   const first = one.findings[0];
   const done = one.findings.filter((finding) => choiceOf(finding)).length;
   const more = one.findings.length > 1 ? ` and ${one.findings.length - 1} more` : "";
-  const sure = first.probability === null ? "" : `, ${Math.round(100 * first.probability)}\u00a0%`;
-  const parts = [element("span", { text: `${first.title}${sure}${more}` })];
+  const probability = first.probability === null ? "" : `, ${Math.round(100 * first.probability)}\u00a0%`;
+  const parts = [element("span", { text: `${first.title}${probability}${more}` })];
   if (done) parts.push(element("span", { class: "done", text: ` · ${done} of ${one.findings.length} decided` }));
   rows[index].what.replaceChildren(...parts);
 }
@@ -110,10 +110,10 @@ function fillFilters() {
   const classes = [...new Set(allFindings.flatMap((finding) => finding.classes))];
   byId("filter-class").append(option("", "all"), ...classes.map((name) => option(name, name)));
   const unit = (allFindings.find((finding) => finding.size !== null) || {}).sizeUnit;
-  const told = (size) => `${size >= 100 ? size.toFixed(0) : Number(size.toPrecision(3))} ${unit || ""}`;
+  const shown = (size) => `${size >= 100 ? size.toFixed(0) : Number(size.toPrecision(3))} ${unit || ""}`;
   byId("filter-size").append(option("", "all"));
-  if (sizes.length) byId("filter-size").append(option("small", `under ${told(lower)}`),
-    option("medium", `${told(lower)} to ${told(upper)}`), option("large", `over ${told(upper)}`));
+  if (sizes.length) byId("filter-size").append(option("small", `under ${shown(lower)}`),
+    option("medium", `${shown(lower)} to ${shown(upper)}`), option("large", `over ${shown(upper)}`));
   byId("filters").addEventListener("change", () => filterCases());
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
 }

@@ -23,7 +23,7 @@ class Confused(Kind[None]):
     """
 
     name = "swapped"
-    # Early models are unsure of classes before they are of places.
+    # Early models are uncertain of classes rather than of places.
     threshold = 0.25
     error = ClassTakenForAnother()
     explains = ("missing", "spurious", "boundary")

@@ -28,7 +28,7 @@ class Suspicion:
         labels: classes concerned.
         pixels: size of the object; None where it is none.
         disagreement: from 0 to 1, how far annotation and prediction differ there.
-        uncertainty: from 0 to 1, how unsure the model is there.
+        uncertainty: from 0 to 1, how uncertain the model is there.
     """
 
     case: int

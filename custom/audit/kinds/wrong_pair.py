@@ -23,7 +23,7 @@ class PairFeatures:
 
 
 class WrongPair(Kind[dict[int, SingleFloats]]):
-    """Annotations of other images: another case of the site fits better, or nothing fits although the model is sure.
+    """Annotations of other images: another case of the site fits better, or nothing fits a confident model.
 
     Annotation and prediction are compared as small pictures, so that all pairs of a site's cases can be. What is
     typical are the predictions of the site's cases.

@@ -1,5 +1,5 @@
 """`audit`: a short federation whose reference models predict annotations that they have not learnt, and what each site
-is reported.
+is told.
 
 Sites split their patients into parts. For every part a model is trained by federated averaging on the other parts, and
 predicts this one. The sites report their annotation bias as in `auto`; the server finds zero, tests all sites and

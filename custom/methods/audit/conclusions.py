@@ -29,8 +29,8 @@ def with_conclusions(audit: SiteAudit, sent: Mapping[str, Any]) -> SiteAudit:
         key = ParameterKey.parse(text)
         if key != CONFUSED_OBJECTS and (key.kind not in _KINDS or key.label not in names):
             raise ValueError(
-                "Expected conclusions of offsets and missing objects by class, and of confused ones, but was reported "
-                f"of {text!r}."
+                "Expected conclusions of offsets and missing objects by class, and of confused ones, but received "
+                f"{text!r}."
             )
         record = ParameterRecord.model_validate(plain)
         unit = audit.unit if key.kind is ParameterKind.OFFSET else None

@@ -12,7 +12,7 @@ from .weights import noise_strength, quality_weights
 
 # A difficulty is at most 16.1, and noise that hides patients is not many times that.
 _REACH = 1e3
-# In logarithms smaller difficulties count as this: of a model that is that sure of contours no factor says anything.
+# In logarithms smaller difficulties count as this: for a model that is so confident at contours a factor says nothing.
 _SMALLEST = 1e-2
 
 

@@ -35,7 +35,7 @@ def doubted_cases(
         provenance: where the corrections come from.
         reverted: images whose given class the data manager lets count.
     """
-    # Of those that are surely not clean, the one first of which the model is most confident what else it is.
+    # Of those that are certainly not clean, the one first of which the model is most confident what else it is.
     order = np.lexsort((-probabilities.max(axis=1), selection.clean_probability))
     return Corrections(
         site=data.site,

@@ -95,7 +95,7 @@ def sample_losses(probabilities: Floats, labels: Labels, kind: SampleLoss) -> Fl
         labels: the given ones, ``(N,)``.
         kind: ``ce``, the cross entropy ℓ (FedGSCA, Sec. 3.2), at most that of a probability of 10⁻¹²; or ``mae``, one
             minus the probability of the label, half the mean absolute error: from 0 to 1, so that labels that the model
-            is sure to be wrong do not widen the other component.
+            is certainly wrong do not widen the other component.
     """
     given = probabilities[np.arange(len(labels)), labels]
     losses: Floats = -np.log(np.maximum(given, SMALLEST_PROBABILITY)) if kind == "ce" else 1 - given
@@ -107,7 +107,8 @@ def looks_like_another(probabilities: Floats, labels: Labels) -> Booleans:
 
     Another class is that where it is more probable than the label and at least as probable as it is, on average, for
     the samples labelled as it: what the confident joint of Northcutt et al., *Confident Learning*, JAIR 70, 2021,
-    counts as mislabelled. A rare class that the model is never sure of is so not doubted for low probabilities alone.
+    counts as mislabelled. A rare class that the model never predicts with confidence is so not doubted for low
+    probabilities alone.
 
     Args:
         probabilities: what a model says of the samples, ``(N, C)``.
@@ -129,7 +130,8 @@ def class_thresholds(clean_probabilities: Floats, initial: float) -> Floats:
     """Return the threshold of each class, ζ_c = ζ_0 Avg_c / max Avg (FedGSCA, Eq. 9 and 10), ``(C,)``.
 
     Avg_c is the sum of the confidences with which clean samples are predicted as the class, over the number of clean
-    samples: lower for classes that are rare or that the model is not sure of, and 0 for one that it never predicts.
+    samples: lower for classes that are rare or that the model predicts without confidence, and 0 for one that it never
+    predicts.
 
     Args:
         clean_probabilities: what the model says of the clean samples, ``(M, C)``.

@@ -18,8 +18,8 @@ class FedGSCASettings(ClassificationSettings):
         selector_losses: whose losses the selector is fitted to. ``trained``, those of the site's trained model, is the
             paper's form (Eq. 1); ``received``, those of the model that it predicts by, needs no second pass.
         sample_loss: ``ce`` is the paper's cross entropy; ``mae``, one minus the probability of the label, is bounded.
-        confident_doubts: whether a label is doubted only where the received model is as sure of another class as it is
-            of that class's samples; in the paper's form the loss alone decides.
+        confident_doubts: whether a label is doubted only where the received model is as confident in another class as
+            it is of that class's samples; in the paper's form the loss alone decides.
         pseudo_labels: ``adaptive`` is Eq. 10; ``fixed``, the paper's ablation, has one threshold for all classes.
         initial_threshold: ζ_0 of the adaptive thresholds.
         fixed_threshold: the one threshold, 0.7 in the paper's ablation.

@@ -2,7 +2,8 @@
 
 Xiang et al., *FedIA: Federated Medical Image Segmentation with Heterogeneous Annotation Completeness*, MICCAI 2024.
 After a warm-up by federated averaging the server compares how many lesions a site annotates with how many the model
-finds there. More complete sites weigh more, until every site has added the lesions that the model is sure of.
+finds there. More complete sites weigh more, until every site has added the lesions that the model predicts with
+confidence.
 
 Equations:
     Eq. 1   fedannot.custom.aggregation.weighting.quantity_weights

@@ -1,4 +1,4 @@
-"""A site corrects its annotations: what a model is sure of and nobody has annotated becomes foreground (FedIA)."""
+"""A site corrects its annotations: confident predictions without an annotation become foreground (FedIA)."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -40,7 +40,7 @@ def correct_annotations(
     smallest_lesion: int | None = None,
     is_proposed: bool = False,
 ) -> Corrections:
-    """Add what the model is sure of to every annotation, and write those that change as new files.
+    """Add what the model predicts with confidence to every annotation, and write those that change as new files.
 
     A background voxel becomes foreground where the model's probability of a foreground class is above the threshold, in
     evaluation mode; nothing that is annotated changes (FedIA, Sec. 2.4). Where a smallest lesion is given, whole

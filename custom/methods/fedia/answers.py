@@ -18,7 +18,7 @@ class LesionCounts:
         annotated: Σ c^n (Eq. 3).
         predicted: Σ c^p.
         matched: predicted lesions that touch an annotated one.
-        assessment: how sure the completeness is, None where the site does not say it.
+        assessment: the interval of the completeness, None where the site does not send it.
     """
 
     annotated: int

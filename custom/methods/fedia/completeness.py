@@ -13,10 +13,11 @@ _SMALLEST_LOSS = 1e-6
 
 @dataclass(frozen=True)
 class Assessment:
-    """How sure a site's completeness is, by a model that may be fit as a reference or not.
+    """A site's completeness with its interval, by a model that may be fit as a reference or not.
 
     Attributes:
-        value: fraction of the lesions that the site annotates, counted among those of which the model is sure.
+        value: fraction of the lesions that the site annotates, counted among those that the model predicts with
+            confidence.
         low: lower end of its 90 % interval over patients.
         high: upper end.
         recall: fraction of the annotated lesions that the model finds.
@@ -38,7 +39,7 @@ class Completeness:
         value: the estimate, from 0 to 1; 1 where it cannot be made.
         num_annotated: connected lesions in the site's annotations, Σ c^n.
         num_predicted: connected lesions in the warm-up model's predictions, Σ c^p.
-        assessment: how sure it is; None where nobody says it.
+        assessment: its interval; None where the site does not send it.
     """
 
     value: float

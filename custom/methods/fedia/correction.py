@@ -1,4 +1,4 @@
-"""Missing lesions that a model is sure of (FedIA, Sec. 2.4)."""
+"""Missed lesions that a model predicts with confidence (FedIA, Sec. 2.4)."""
 
 from collections.abc import Callable
 

@@ -1,8 +1,8 @@
-"""A site's annotated and predicted lesions side by side: how sure the model is, what is new, what it is fit as a
-reference.
+"""A site's annotated and predicted lesions: how confident the model is, what is new, and whether it can be a reference.
 
-A missing lesion is as sure as an annotated one: the model learnt to find lesions, not which of them are annotated. What
-it finds by mistake mostly is less sure. So missing lesions are counted among those that are as sure as annotated ones.
+The model predicts a missed lesion as confidently as an annotated one: it learnt to detect lesions, not which of them
+are annotated. False detections mostly have less confidence. So missed lesions are counted among those that are
+predicted as confidently as annotated ones.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from ...data.site_data import LoadedCase
 from ...evaluation.inference import Inference
 from .lesion_counts import LesionCounts, count_lesions
 
-# Nine in ten are at least so sure; what is less so is no lesion.
+# Nine in ten annotated lesions have at least this confidence; what has less is no lesion.
 LEAST_QUANTILE = 0.1
 
 Box = tuple[slice, ...]
@@ -125,8 +125,8 @@ def case_lesions(case: PredictedCase, smallest: int) -> CaseLesions:
 def confident_completeness(lesions: Sequence[CaseLesions], num_classes: int, *, seed: int) -> Interval:
     """Return the fraction of the lesions that is annotated, with its 90 % interval over patients.
 
-    Of every class it is m / (m + u / 0.75), where m predicted lesions are annotated and u are new and at least as sure
-    as three in four of those; NaN where the model finds no lesion.
+    Of every class it is m / (m + u / 0.75), where m predicted lesions are annotated. u are new and have at least the
+    confidence of three in four of those. NaN where the model finds no lesion.
 
     Args:
         lesions: of the site's cases.
@@ -143,8 +143,9 @@ def confident_completeness(lesions: Sequence[CaseLesions], num_classes: int, *, 
 def missing_lesions(lesions: Sequence[CaseLesions], num_classes: int) -> list[list[PredictedLesion]]:
     """Choose the new lesions that are to be annotated, case by case; the most confident first, of all cases together.
 
-    Of every class as many as are missing by :func:`confident_completeness` at most, each as sure as nine in ten of the
-    annotated ones at least. Without annotated lesions of a class there is nothing to go by, and none is chosen.
+    Of every class as many as are missing by :func:`confident_completeness` at most, each with at least the confidence
+    of nine in ten of the annotated ones. Without annotated lesions of a class there is nothing to go by, and none is
+    chosen.
 
     Args:
         lesions: of the site's cases.
@@ -208,11 +209,11 @@ def _predicted(
 
 
 def _confidence(lesions: Sequence[CaseLesions], label: int, quantile: float) -> float:
-    """A quantile of the sureness of a class's annotated lesions; 0 without any, so that every new one counts."""
+    """A quantile of the confidence in a class's annotated lesions; 0 without any, so that every new one counts."""
     known = [lesion.confidence for case in lesions for lesion in case.known(label)]
     return float(np.quantile(known, quantile)) if known else 0.0
 
 
 def _num_missing(new: Sequence[PredictedLesion], bound: float) -> float:
-    # Three in four missing lesions are as sure.
+    # Three in four missed lesions have as much confidence.
     return sum(lesion.confidence >= bound for lesion in new) / (1 - THRESHOLDS.confident_quantile)

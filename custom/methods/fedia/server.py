@@ -51,12 +51,12 @@ class FedIAServer(FedAvgServer):
     If the warm-up model finds no lesion at most sites, the estimate would say nothing: the warm-up goes on and the
     estimate is made again, a bounded number of times.
 
-    The job's own form acts on what is confirmed alone. Sites say how sure their completeness is, and whether the
+    The job's own form acts on what is confirmed alone. Sites send the interval of their completeness, and whether the
     model is fit as a reference for it. Where its interval ends below one, a site weighs less
     (:func:`confirmed_weights`, never fewer than half of the sites in effect), and corrects at once if the model is fit.
     Half-way through the remaining rounds the others are assessed again. A site that has corrected weighs by its given
-    annotations: what no model is sure of it still lacks. Where nothing is confirmed it is federated averaging bit for
-    bit.
+    annotations: what no model predicts with confidence it still lacks. Where nothing is confirmed it is federated
+    averaging bit for bit.
     """
 
     settings: FedIASettings

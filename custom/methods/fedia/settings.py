@@ -16,13 +16,13 @@ class FedIASettings(WarmupSettings):
     The defaults are the paper's form; the job has a form of its own in its ``settings.conf``.
 
     Args:
-        weighting: ``completeness`` is Eq. 4 and 5; ``confirmed`` weighs by completeness where that is confirmed
+        weighting: ``completeness`` is Eq. 4 and 5; ``established`` weighs by completeness where that is confirmed
             below one, with ``least_effective_share`` of the sites in effect; ``quantity`` is the ablation without.
         estimator: ``counts`` is Eq. 3; ``matched`` counts among the predicted lesions those that are annotated;
-            ``confident`` counts only predicted lesions of which the model is as sure as of annotated ones.
-        smallest_lesion: voxels of the smallest predicted lesions that ``confident`` counts and ``lesions`` adds.
+            ``sure`` counts only predicted lesions with as much confidence as annotated ones.
+        smallest_lesion: voxels of the smallest predicted lesions that ``sure`` counts and ``lesions`` adds.
         completeness_scale: by how much the completeness of two sites differs whose weights differ by the factor e, of
-            ``confirmed`` weights; it grows where too few sites would be left in effect.
+            ``established`` weights; it grows where too few sites would be left in effect.
         least_effective_share: fraction of the sites that stays in effect (1/Σw², beside that of weights by quantity).
         completeness_floor: completeness is confirmed below one where its interval ends so far below.
         estimates: how often the completeness is estimated where it has to be confirmed: after the warm-up, then in
@@ -34,8 +34,8 @@ class FedIASettings(WarmupSettings):
             one, predicted by a model that is fit as a reference.
         least_recall: fraction of the annotated lesions that such a model finds.
         least_precision: fraction of their predicted voxels that are annotated.
-        additions: what is added: ``voxels`` of which the model is sure, or ``lesions`` as a whole of which nothing is
-            annotated, never more than are missing by the estimate.
+        additions: what is added: ``voxels`` that the model predicts with confidence, or ``lesions`` as a whole of which
+            nothing is annotated, never more than are missing by the estimate.
         correction_margin: λ of Eq. 7.
         correction_threshold: τ, the probability from which a background voxel becomes foreground.
     """
@@ -64,14 +64,14 @@ class FedIASettings(WarmupSettings):
 
     @property
     def establishes_completeness(self) -> bool:
-        """Whether sites say how sure their completeness is, and whether the model is fit as a reference for it."""
+        """Whether sites send the interval of their completeness, and whether the model is fit as a reference for it."""
         return self.weighting == "established" or (self.correction and self.trigger == "estimate")
 
     @model_validator(mode="after")
     def _can_be_confirmed(self) -> "FedIASettings":
         if self.establishes_completeness and self.estimator != "sure":
             raise ValueError(
-                f"key 'estimator' is {self.estimator!r}: weighting = confirmed and trigger = estimate need "
+                f"key 'estimator' is {self.estimator!r}: weighting = established and trigger = estimate need "
                 "estimator = sure, the one whose intervals are known; or take the published form, --settings published"
             )
         return self

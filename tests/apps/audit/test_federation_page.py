@@ -74,12 +74,12 @@ def test_the_headline_counts_sites_by_what_is_wrong():
     one = {"a": SITES["site-3"]}
     assert federation_report(audited(one)).headline == "All sites annotate alike, as far as this audit can tell."
     left_out = federation_report(audited(one, {"a": parameter(0.3, 0.3)}))
-    assert left_out.headline == "Objects left out at 1 of 1 sites."
+    assert left_out.headline == "Missed objects at 1 of 1 sites."
     unknown = {"a": SITES[HOSTILE]}
     assert "not all could be tested" in federation_report(audited(unknown)).headline
 
 
-def test_figures_count_from_zero_and_say_what_auto_would_do():
+def test_figures_are_effects_and_say_what_auto_would_do():
     report = federation_report(audited(SITES))
     offsets, missing = report.tables
     rows = {row.site: row for row in offsets.rows}
@@ -101,13 +101,13 @@ def test_confused_classes_have_a_table_of_all_classes_at_last():
     sites["b"]["swapped"] = 0.9
     report = federation_report(record)
     confused = report.tables[-1]
-    assert (confused.title, confused.zero) == (
+    assert (confused.title, confused.reference) == (
         "Objects of another class, %",
-        "A share counts from the site with the least.",
+        "Fractions are relative to the site with the least.",
     )
     assert [row.would for row in confused.rows] == [
         "nothing",
-        "give objects the class that they look like, the most confident ones",
+        "relabel the most doubtful objects",
     ]
     assert confused.rows[1].shown == "+90 %"
     assert report.headline == "Objects of another class at 1 of 2 sites."
@@ -122,7 +122,7 @@ def test_the_page_escapes_what_it_is_given_and_asks_for_nothing(tmp_path: Path):
     assert "default-src &#39;none&#39;; style-src &#39;sha256-" in page
 
 
-def test_sites_that_differ_are_reported_so_although_zero_is_unknown():
+def test_sites_that_differ_are_reported_so_although_the_reference_level_is_unknown():
     unsure = {
         site: parameter(value, value, "unknown", "reference_unsure")
         for site, value in {"a": -3.0, "b": 0.2, "c": 4.5}.items()

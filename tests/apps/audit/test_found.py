@@ -28,7 +28,7 @@ def test_of_several_sites_one_must_be_named(audit_of):
         find_audit(run, "site-3")
 
 
-def test_two_audits_of_one_site_must_be_reported_apart_by_their_folders(audit_of):
+def test_two_audits_of_one_site_must_be_distinguished_by_their_folders(audit_of):
     made = audit_of("classes")
     shutil.copytree(made.folder, made.folder.parents[1] / "again" / "audit")
     with pytest.raises(DataError, match="found 2 audits of site-1; name the folder of one"):

@@ -35,7 +35,7 @@ def test_only_what_is_asked_for(audit_of):
     result = audit_of("images")
     text = printed(lambda console: print_audit(result, console, limit=1))
     assert "and " + str(sum(len(case.findings) for case in result.audit.cases) - 1) + " more" in text
-    assert "no finding of Objects left out" in printed(lambda console: print_audit(result, console, kinds=["missing"]))
+    assert "no finding of Missed objects" in printed(lambda console: print_audit(result, console, kinds=["missing"]))
     with pytest.raises(DataError, match=r"found no kind 'mising'; expected one of: boundary, missing, wrong_label"):
         print_audit(result, Terminal(file=io.StringIO()), kinds=["mising"])
 

@@ -258,6 +258,6 @@ def test_a_copy_without_images_shows_its_findings(audit_of, tmp_path):
         wait_for(lambda: text_of(browser, "case-title") == "Case 1")
         assert browser.execute_script("return document.getElementById('views').hidden")
         press(browser, "n")
-        assert "Objects left out" in text_of(browser, "findings")
+        assert "Missed objects" in text_of(browser, "findings")
         assert browser.execute_script("return document.querySelectorAll('img').length") == 0
         assert browser.get_log("browser") == []

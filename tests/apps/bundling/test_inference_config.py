@@ -160,7 +160,7 @@ def test_a_missing_folder_ends_the_run(tmp_path: Path) -> None:
         parser.get_parsed_content("run::0")
 
 
-def test_names_with_full_stops_are_reported_apart(tmp_path: Path) -> None:
+def test_names_with_full_stops_are_distinguished(tmp_path: Path) -> None:
     for name in ("scan.1.nii.gz", "scan.2.nii.gz", "scan.nii"):
         (tmp_path / name).touch()
     parser = parser_for(VOLUMES["whole"], tmp_path, (16, 16, 16))

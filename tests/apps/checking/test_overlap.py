@@ -78,7 +78,7 @@ def test_another_salt_gives_other_fingerprints_and_is_refused(hospitals):
     assert not set(other.lists["training"].images) & set(same.lists["training"].images)
 
 
-def test_sites_of_one_name_are_reported_apart_by_their_files(hospitals):
+def test_sites_of_one_name_are_distinguished_by_their_files(hospitals):
     first, second = written(hospitals, "a"), written(hospitals, "b")
     second.write_text(second.read_text(encoding="utf-8").replace('"site": "b"', '"site": "a"'))
     sites, overlaps = find_overlaps([first, second])

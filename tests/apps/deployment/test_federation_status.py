@@ -172,7 +172,7 @@ def test_what_has_no_finished_round_is_not_resumed() -> None:
     assert said[-1].endswith("Get the sites back, or abort the job and submit it again later.")
 
 
-def test_a_dead_process_is_reported_apart_with_what_to_do() -> None:
+def test_a_dead_process_is_distinguished_with_what_to_do() -> None:
     kept = progress(refused={"b": "no answer"}).model_dump(mode="json")
     result = Server(a=1).add(status="FINISHED:ABNORMAL", fedannot_progress=kept).look(JOB)
     assert result.is_trouble
@@ -201,7 +201,7 @@ def test_each_kind_of_failure_has_a_text_and_a_remedy(failure: Failure) -> None:
     assert sum("ended by itself in round 5 of 12: " in line.text for line in lines) == 1
 
 
-def test_a_process_that_hangs_is_reported_from_one_that_starts_and_one_that_ends(
+def test_a_process_that_hangs_is_distinguished_from_one_that_starts_and_one_that_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By how long NVFlare waits for it, and how old the job is; NVFlare calls all of them unknown jobs."""

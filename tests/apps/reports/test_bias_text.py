@@ -65,7 +65,7 @@ def channel(number, corrected, **parameters):
         (parameter(None), "-"),
     ],
 )
-def test_contours_are_shown_by_how_sure_they_are(offset, shown):
+def test_contours_are_shown_by_their_status(offset, shown):
     result = BiasFindings(channels=(channel(6, None, **{"offset 1": offset}),))
     assert bias_entries(result, "site-1")["contours"] == shown
 
@@ -84,14 +84,14 @@ def test_who_is_not_there_has_no_entries():
     assert bias_entries(BiasFindings(channels=(channel(6, None),)), "elsewhere") == empty
 
 
-def test_zero_decision_and_what_cannot_be_reported_are_said():
+def test_reference_level_decision_and_what_cannot_be_determined_are_said():
     doubted = parameter(1.0, Status.UNKNOWN, Evidence(EvidenceCode.SLOPE_OFF, {"slope": 3.0}))
     out = StringIO()
     result = BiasFindings(channels=(channel(6, None, **{"offset 1": doubted}),))
     print_channels(result, 8, Console(file=out, width=300))
     said = out.getvalue()
-    why = "site-1: offset 1: Cannot tell: of an injected error the estimate shows 3.00 times as much (+1.00)."
-    for part in ("Zero is where the images have their edges", "before round 6. Nothing is confirmed", why):
+    why = "site-1: offset 1: Cannot tell: the estimate shows 3.00 times the injected error (+1.00)."
+    for part in ("The reference level is the image boundary", "before round 6. Nothing is confirmed", why):
         assert part in said
 
 

@@ -254,7 +254,7 @@ def test_nothing_is_written_where_a_site_s_data_are_gone(made: Path, tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-def test_records_of_several_runs_of_a_site_are_reported_apart(made: Path, tmp_path: Path) -> None:
+def test_records_of_several_runs_of_a_site_are_distinguished(made: Path, tmp_path: Path) -> None:
     """As in a site's workspace after two jobs."""
     workspace = shutil.copytree(made / "run", tmp_path / "workspace")
     later = write_corrected_run(workspace, corrections_of(made / "data", bias={1: 1.0}), job="job-2")

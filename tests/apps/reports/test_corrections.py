@@ -81,7 +81,7 @@ def test_list_says_so_where_whole_lesions_were_added(run, tmp_path):
 
 def test_show_draws_a_picture_for_each_case(run, tmp_path):
     text = invoke("show", run / "run", "--out", tmp_path / "pictures")
-    assert f"site-1: 2 pictures in {tmp_path / 'pictures' / 'site-1'}" in text
+    assert f"site-1: 2 figures in {tmp_path / 'pictures' / 'site-1'}" in text
     for name in ("0001_volume_001.png", "0002_volume_002.png"):
         pixels = np.asarray(Image.open(tmp_path / "pictures" / "site-1" / name).convert("RGB")).astype(int)
         # The added voxels are drawn in red over the grey picture.
@@ -103,7 +103,7 @@ def test_revert_changes_the_record_alone(run, tmp_path):
     assert changed == [CORRECTIONS_FILE]
 
 
-def test_a_revert_can_be_rolled_back(run, tmp_path):
+def test_corrections_can_be_restored(run, tmp_path):
     """The record is as before, bit by bit: model, round, rule and files are those of the correction."""
     copy = shutil.copytree(run / "run", tmp_path / "run")
     record = next(copy.rglob(CORRECTIONS_FILE))

@@ -78,7 +78,7 @@ def test_what_counts_as_right_who_corrects_and_who_cannot_be_assessed_is_printed
         "Right labels have the noise level of site-1, the least of all sites: what is wrong at all sites alike "
         "cannot be known.",
         "Estimated before rounds 4, 8. Corrected at 2 of 3 sites: site-2, site-10.",
-        "odd: Cannot tell: the site's other samples do not side with the model, which may not know its images.",
+        "odd: Cannot tell: similar samples of the site do not agree with the model, which may not know its images.",
     ]
     said = StringIO()
     print_noise_levels(result.model_copy(update={"corrected_from_round": {}}), Console(file=said, width=200))

@@ -310,9 +310,9 @@ def test_a_large_weight_beside_large_noise_is_explained():
     weights = {"sites": list(predicted), "blocks": ["x"], "values": [[0.45], [0.05], [0.45], [0.05]]}
     summary = summary_of(method="feda3i", estimate={"sites": sites, "reason": "", "p_value": 0.01}, weights=weights)
     assert weight_beside_noise(summary) == (
-        "Large weight beside large noise: c, with noise 0.70, has 0.45 of the last block's weight. Those that draw "
-        "smaller (2 of 4 sites) share 0.50 of it, however noisy the others are; only within the group a noisier site "
-        "weighs less."
+        "Large weight despite large noise: c, with noise 0.70, has 0.45 of the last block's weight. Sites that "
+        "annotate smaller (2 of 4) have 0.50 of it in total, however noisy the others are; within the group a "
+        "noisier site weighs less."
     )
     # Where the noisier half has less than an equal share there is nothing to explain.
     weights["values"] = [[0.4], [0.4], [0.1], [0.1]]

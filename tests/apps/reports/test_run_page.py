@@ -102,7 +102,7 @@ def test_channels_are_shown_with_their_intervals(tmp_path):
         "+2.5 to +3.5",
         "move contours by −3.0 mm",
         "−0.2 mm",
-        "Zero is where the images have",
+        "The reference level is the image boundary",
         "<svg",
     ):
         assert said in page

@@ -19,15 +19,15 @@ def parameter(status, *evidence, effect=0.3, p_value=0.021):
     [
         (
             parameter(Status.CONFIRMED, THRESHOLDS, effect=3.0),
-            "Confirmed: +3.00 from neutral, corrected p = 0.021, at least 0.5.",
+            "Confirmed: +3.00 from the reference level, corrected p = 0.021, at least 0.5.",
         ),
         (
             parameter(Status.SMALL, THRESHOLDS),
-            "Too small to act on: +0.30 from neutral, corrected p = 0.021, below the floor 0.5.",
+            "Too small to act on: +0.30 from the reference level, corrected p = 0.021, below the minimum effect 0.5.",
         ),
         (
             parameter(Status.NOT_SIGNIFICANT, THRESHOLDS, p_value=0.3),
-            "Not confirmed: +0.30 from neutral, corrected p = 0.300, above 0.05.",
+            "Not confirmed: +0.30 from the reference level, corrected p = 0.300, above 0.05.",
         ),
         (
             parameter(Status.UNKNOWN, Evidence(EvidenceCode.AUROC_LOW, {"auroc": 0.6}), p_value=None),
@@ -44,7 +44,7 @@ def parameter(status, *evidence, effect=0.3, p_value=0.021):
                 Evidence(EvidenceCode.EARLIER_AGREES, {"effect": 0.5}),
                 effect=0.5,
             ),
-            "Cannot tell: of an injected error the estimate shows 0.50 times as much (+0.50). What was confirmed "
+            "Cannot tell: the estimate shows 0.50 times the injected error (+0.50). What was confirmed "
             "before stays (+0.50): this estimate does not contradict it.",
         ),
         (
@@ -86,12 +86,12 @@ def test_a_reference_level_says_how_it_came_about_and_names_its_groups_by_number
         groups=(("site-10", "site-2"), ("site-1",)),
     )
     assert reference_level_in_words(level) == (
-        "Zero is half-way between two groups of sites: it assumes that they err equally far in the two directions. It "
-        "is moved to 2 mm from the edges of the images. The images have their edges -1.00 mm from it. The groups: "
-        "site-2, site-10; site-1."
+        "The reference level is half-way between two groups of sites: this assumes that they err equally far in the "
+        "two directions. It is moved to 2 mm from the image boundary. The image boundary is -1.00 mm from it. The "
+        "groups: site-2, site-10; site-1."
     )
     assert "site" not in reference_level_in_words(level.without_names()).replace("groups of sites", "")
-    assert reference_level_in_words(None) == "No site has an estimate that tells where zero is."
+    assert reference_level_in_words(None) == "No site has an estimate that could be the reference level."
 
 
 @pytest.mark.parametrize("code", EvidenceCode)
@@ -103,11 +103,11 @@ def test_objects_left_out_are_reported_with_their_size():
     numbers = {"share": 0.2, "low": 0.1, "high": 0.34, "limit": 0.123, "larger": 0.05}
     left_out = Evidence(EvidenceCode.OBJECTS_LEFT_OUT, numbers, {"class": "lesion", "unit": "ml"})
     assert evidence_in_words(left_out) == (
-        "Lesion under 0.12 ml: at least about 1 in 5 (10 to 34 %) may have been left out, of larger ones 5 %."
+        "Lesion under 0.12 ml: at least about 1 in 5 (10 to 34 %) may have been missed, of larger ones 5 %."
     )
 
 
 def test_a_name_is_no_template():
     assert evidence_in_words(Evidence(EvidenceCode.SITE, names={"site": "{0.x} %s"})) == (
-        "Zero is the way in which {0.x} %s annotates."
+        "The reference level is the boundary bias of {0.x} %s."
     )

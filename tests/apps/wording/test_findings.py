@@ -17,7 +17,7 @@ def finding(kind, *classes, **values):
     [
         (
             finding("missing", "mRNA spot", figures={"probability": 0.774}),
-            "Here mRNA spot may have been left out: the model sees it with a probability of 77 %, and nothing is "
+            "Here mRNA spot may have been missed: the model sees it with a probability of 77 %, and nothing is "
             "annotated.",
         ),
         (

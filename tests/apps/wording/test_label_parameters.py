@@ -20,16 +20,16 @@ def conclusion(share: float | None, status: Status, half: float = 0.09, floor: f
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
-        (conclusion(0.2, Status.CONFIRMED), "About 1 in 5 labels is wrong (11 to 29 %), sure."),
-        (conclusion(0.62, Status.CONFIRMED), "About 62 % of the labels are wrong (53 to 71 %), sure."),
-        (conclusion(0.4, Status.CONFIRMED), "About 2 in 5 labels are wrong (31 to 49 %), sure."),
+        (conclusion(0.2, Status.CONFIRMED), "About 1 in 5 labels is wrong (11 to 29 %), confirmed."),
+        (conclusion(0.62, Status.CONFIRMED), "About 62 % of the labels are wrong (53 to 71 %), confirmed."),
+        (conclusion(0.4, Status.CONFIRMED), "About 2 in 5 labels are wrong (31 to 49 %), confirmed."),
         (
             conclusion(0.04, Status.SMALL),
             "Labels are about right: 4 % look wrong (0 to 13 %), which is too little to act on.",
         ),
         (conclusion(0.02, Status.NOT_SIGNIFICANT), "Labels are about right: 2 % look wrong (0 to 11 %)."),
         (conclusion(0.04, Status.NOT_SIGNIFICANT, 0.03), "Labels are about right: 4 % look wrong (1 to 7 %)."),
-        (conclusion(0.2, Status.NOT_SIGNIFICANT), "Some labels may be wrong, 20 % (11 to 29 %); not sure."),
+        (conclusion(0.2, Status.NOT_SIGNIFICANT), "Some labels may be wrong, 20 % (11 to 29 %); not confirmed."),
         # The floor of the test counts, which is 5 % where an earlier version says nothing of it.
         (conclusion(0.2, Status.NOT_SIGNIFICANT, floor=0.3), "Labels are about right: 20 % look wrong (11 to 29 %)."),
         (conclusion(0.2, Status.UNKNOWN), "It is unknown how many labels are wrong."),

@@ -33,13 +33,13 @@ def test_no_reason_is_left_over() -> None:
     ("name", "task", "reason"),
     [
         ("params", TRAIN, "the locally trained model, to be averaged"),
-        ("num_samples", VALIDATE, "weights of means: pictures, volumes or slices; for validation, pictures or volumes"),
-        ("num_samples", "estimate_quality", "the size of the site's data: pictures, volumes or slices"),
+        ("num_samples", VALIDATE, "weights of means: images, volumes or slices; for validation, images or volumes"),
+        ("num_samples", "estimate_quality", "the size of the site's data: images, volumes or slices"),
         ("offset_patients", "estimate_annotation_bias", "patients or volumes behind offset"),
         (
             "reviewed_offset_low",
             "estimate_annotation_bias",
-            "how far given contours lie outside of reviewed ones, lower end of its 90 % interval",
+            "distance of given contours from reviewed ones, outward, lower end of its 90 % interval",
         ),
         ("completeness_low", ESTIMATE_COMPLETENESS, "lower end of its 90 % interval over patients"),
         (

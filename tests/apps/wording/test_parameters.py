@@ -24,10 +24,12 @@ def conclusion(name, estimate, effect, status, half=0.5, evidence=()):
     ("values", "sentence"),
     [
         pytest.param(
-            (3.1, 2.1, CONFIRMED), "Contours of lesion are 2.1 mm too large (1.6 to 2.6 mm), sure.", id="too large"
+            (3.1, 2.1, CONFIRMED), "Contours of lesion are 2.1 mm too large (1.6 to 2.6 mm), confirmed.", id="too large"
         ),
         pytest.param(
-            (-3.0, -4.0, CONFIRMED), "Contours of lesion are 4.0 mm too small (3.5 to 4.5 mm), sure.", id="too small"
+            (-3.0, -4.0, CONFIRMED),
+            "Contours of lesion are 4.0 mm too small (3.5 to 4.5 mm), confirmed.",
+            id="too small",
         ),
         pytest.param(
             (0.3, 0.3, SMALL, 0.1),
@@ -37,8 +39,8 @@ def conclusion(name, estimate, effect, status, half=0.5, evidence=()):
         pytest.param((0.1, 0.1, NONE), "Contours of lesion are about right: +0.1 mm (−0.4 to +0.6 mm).", id="right"),
         pytest.param(
             (1.0, 0.9, NONE),
-            "Contours of lesion may be too large, +0.9 mm (+0.4 to +1.4 mm); not sure.",
-            id="not sure",
+            "Contours of lesion may be too large, +0.9 mm (+0.4 to +1.4 mm); not confirmed.",
+            id="not confirmed",
         ),
         pytest.param(
             (1.0, 1.0, UNKNOWN),
@@ -70,9 +72,9 @@ def test_contours(values, sentence):
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ((0.2, 0.2, CONFIRMED, 0.1), "About 1 in 5 of organ is missing (10 to 30 %), sure."),
-        ((0.75, 0.75, CONFIRMED, 0.1), "About 75 % of organ is missing (65 to 85 %), sure."),
-        ((0.2, 0.2, NONE, 0.1), "Some of organ may be missing, 20 % (10 to 30 %); not sure."),
+        ((0.2, 0.2, CONFIRMED, 0.1), "About 1 in 5 of organ is missing (10 to 30 %), confirmed."),
+        ((0.75, 0.75, CONFIRMED, 0.1), "About 75 % of organ is missing (65 to 85 %), confirmed."),
+        ((0.2, 0.2, NONE, 0.1), "Some of organ may be missing, 20 % (10 to 30 %); not confirmed."),
         ((0.1, 0.1, NONE, 0.2), "Organ is about as complete as at the most complete site."),
         ((0.1, 0.1, UNKNOWN), "It is unknown whether any organ is missing."),
     ],
@@ -87,9 +89,9 @@ OTHER = "Objects look like another class than the one that they are given: about
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ((0.25, 0.25, CONFIRMED, 0.1), f"{OTHER} 1 in 4 (15 to 35 %), sure."),
-        ((0.9, 0.9, CONFIRMED, 0.1), f"{OTHER} 90 % (80 to 100 %), sure."),
-        ((0.2, 0.2, NONE, 0.1), "Some objects may have the wrong class, 20 % (10 to 30 %); not sure."),
+        ((0.25, 0.25, CONFIRMED, 0.1), f"{OTHER} 1 in 4 (15 to 35 %), confirmed."),
+        ((0.9, 0.9, CONFIRMED, 0.1), f"{OTHER} 90 % (80 to 100 %), confirmed."),
+        ((0.2, 0.2, NONE, 0.1), "Some objects may have the wrong class, 20 % (10 to 30 %); not confirmed."),
         ((0.1, 0.1, NONE, 0.2), "Classes of objects are about as right as at the site where they agree best."),
         (
             (0.3, 0.3, SMALL, 0.1),

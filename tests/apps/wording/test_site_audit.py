@@ -15,7 +15,7 @@ from fedannot.apps.wording.site_audit import (
 from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode
 from fedannot.custom.audit.findings import REFERENCE, KindResult
 
-TOO_LARGE = "Contours of lesion are 0.3 px too large (0.2 to 0.8 px), sure."
+TOO_LARGE = "Contours of lesion are 0.3 px too large (0.2 to 0.8 px), confirmed."
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_fraction_of_other_classes_that_is_left_is_no_site_like_the_others():
     assert headline(audit(conclusion("unknown"), small)).startswith(shown)
 
 
-def test_what_cannot_be_reported_of_several_classes_is_one_phrase_for_each_parameter():
+def test_what_cannot_be_determined_of_several_classes_is_one_phrase_for_each_parameter():
     unknown = [
         conclusion("unknown", parameter="missing 1", class_name="head", unit=None),
         conclusion("unknown", parameter="missing 2", class_name="tail", unit=None),
@@ -62,20 +62,20 @@ def test_what_cannot_be_reported_of_several_classes_is_one_phrase_for_each_param
 def test_what_needs_something_done_comes_first():
     statuses = ("not_significant", "small", "unknown", "confirmed")
     shown = shown_conclusions(audit(*map(conclusion, statuses)))
-    assert [item.words for item in shown] == ["Sure", "Cannot tell", "Too small to act on", "About right"]
+    assert [item.words for item in shown] == ["Confirmed", "Cannot tell", "Too small to act on", "About right"]
 
 
 def test_figures_have_sign_unit_interval_patients_and_where_the_reference_level_is():
-    # Zero is at +0.9 on the model's scale.
+    # The reference level is at +0.9 on the model's scale.
     values = {"estimate": -1.2, "low": -1.7, "high": -0.7, "effect": -2.1, "unit": "mm"}
     (shown,) = shown_conclusions(audit(conclusion("confirmed", **values)))
     assert shown.figures == (
-        "−2.1 mm (90 % interval −2.6 to −1.6 mm), 34 patients. Zero is where the images have their edges: it assumes "
-        "that right annotations follow them."
+        "−2.1 mm (90 % interval −2.6 to −1.6 mm), 34 patients. The reference level is the image boundary: this "
+        "assumes that correct annotations follow it."
     )
 
 
-def test_a_share_has_no_zero():
+def test_a_fraction_has_no_reference_level():
     (shown,) = shown_conclusions(
         audit(conclusion("small", parameter="missing 1", estimate=0.8, low=0.7, high=0.9, effect=0.8, unit=None))
     )
@@ -114,7 +114,7 @@ def test_few_patients_are_named():
 def test_the_sentence_of_detection_has_all_kinds():
     kinds = (kind(0.8, "misaligned"), kind(0.97), kind(None, "wrong_label"))
     assert detection_sentence(audit(kinds=kinds)) == (
-        "On these data it finds objects left out very well; annotations shifted or mirrored fairly well. "
+        "On these data it finds missed objects very well; annotations shifted or mirrored fairly well. "
         "How well it finds wrong labels is not known."
     )
 
@@ -147,16 +147,16 @@ def test_kinds_that_cannot_occur_are_not_listed_and_rules_need_no_trial():
     assert shown[1][1].startswith("Not known")
 
 
-def test_what_the_cases_of_the_site_show_is_reported_as_likely_after_what_is_sure():
+def test_what_the_cases_of_the_site_show_is_reported_as_likely_after_what_is_confirmed():
     numbers = {"share": 0.2, "low": 0.1, "high": 0.3}
     shows = Evidence(EvidenceCode.OBJECTS_LEFT_OUT, numbers, {"class": "lesion"})
     kinds = (kind(0.9).model_copy(update={"shows": (shows,)}),)
     shown = shown_conclusions(audit(conclusion("not_significant"), conclusion("confirmed"), kinds=kinds))
-    assert [item.words for item in shown] == ["Sure", "Likely", "About right"]
-    assert shown[1].sentence == "Lesion: at least about 1 in 5 (10 to 30 %) may have been left out."
+    assert [item.words for item in shown] == ["Confirmed", "Likely", "About right"]
+    assert shown[1].sentence == "Lesion: at least about 1 in 5 (10 to 30 %) may have been missed."
 
 
-def test_a_site_unlike_the_others_is_reported_so_although_zero_is_unknown():
+def test_a_site_unlike_the_others_is_reported_so_although_the_reference_level_is_unknown():
     values = {"estimate": 3.0, "low": 2.5, "high": 3.5, "effect": 3.0}
     apart = conclusion("unknown", EvidenceCode.REFERENCE_UNSURE, **values)
     assert headline(audit(apart)).startswith(
@@ -169,7 +169,7 @@ def test_a_site_unlike_the_others_is_reported_so_although_zero_is_unknown():
 
 def test_where_the_model_is_unfit_nothing_is_reported():
     unfit = conclusion("unknown", EvidenceCode.MODEL_UNFIT)
-    assert leading(audit(unfit, unfit))[0] is Leading.UNJUDGED
+    assert leading(audit(unfit, unfit))[0] is Leading.UNFIT
     assert leading(audit(unfit, conclusion("unknown")))[0] is Leading.UNKNOWN
 
 

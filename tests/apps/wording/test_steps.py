@@ -109,7 +109,7 @@ def test_reviewed_cases_are_not_asked_for_where_only_missing_objects_are_unknown
     """Those are counted by the model alone; whoever reviews cases for their contours looks at the rest, too."""
     missing = conclusion("unknown", parameter="missing 1", unit=None)
     (look,) = next_steps(audit(missing), None)
-    assert look == "Look for objects left out in some cases: this audit cannot tell whether any is."
+    assert look == "Look for missed objects in some cases: this audit cannot tell whether there are any."
     (review,) = next_steps(audit(missing, conclusion("unknown")), None)
     assert ASKED in review
 

@@ -141,7 +141,7 @@ def test_embedded_site_is_the_one_of_the_settings_and_made_once(tmp_path, config
 
 
 @pytest.mark.parametrize("site", ["site-3", "site-0", "hospital"])
-def test_site_outside_the_embedded_names_is_reported_where_to_name_its_data(config, run_folder, site):
+def test_site_outside_the_embedded_names_is_refused_with_where_to_name_its_data(config, run_folder, site):
     with pytest.raises(DataError) as caught:
         locate_site_data(site, "", EMBEDDED, config, run_folder)
     assert str(caught.value) == (

@@ -99,7 +99,7 @@ def test_perfect_prediction_has_dice_one_and_no_distance():
     assert scores.hd95 == (0.0, 0.0)
 
 
-def test_empty_masks_are_reported_from_annotated_ones_and_never_read_as_perfect():
+def test_empty_masks_are_distinguished_from_annotated_ones_and_never_read_as_perfect():
     square, empty = canvas((1, 4, 4, 8, 8)), canvas()
     predicted = torch.stack([canvas((1, 4, 8, 8, 8)), empty, square, empty, empty])
     truth = torch.stack([square, square, empty, empty, empty])

@@ -392,7 +392,7 @@ def test_of_fewer_sites_than_a_round_needs_all_are_enough(clock: Clock) -> None:
     assert (federation.refused, clock.now) == ({}, pytest.approx(20, abs=1))
 
 
-def test_what_each_site_is_reported_alone_has_no_grace_period(clock: Clock) -> None:
+def test_private_instructions_have_no_grace_period(clock: Clock) -> None:
     own = {site: {"secret": 1} for site in ("site-1", "site-2", "site-3")}
     federation = Federation(clock, at(10, 20, 400), min_sites=2, grace_period=30).give(own_messages=own)
     assert (federation.refused, clock.now) == ({}, pytest.approx(400, abs=1))

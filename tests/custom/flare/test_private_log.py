@@ -104,7 +104,7 @@ def test_the_parent_process_has_a_private_log_too(tmp_path: Path, role: str) -> 
     assert texts(folder / "private")[f"fedannot_{role}.log"].count(NAME) == 6
 
 
-def test_logs_that_nvflare_is_reported_to_put_elsewhere_do_not_take_the_private_one_along(tmp_path: Path) -> None:
+def test_logs_that_nvflare_is_instructed_to_put_elsewhere_do_not_take_the_private_one_along(tmp_path: Path) -> None:
     folder = kit(tmp_path / "kit", "server")
     assert run(folder, JOB, NVFL_LOG_ROOT=str(tmp_path / "logs")).returncode == 0
     (log,) = (tmp_path / "logs").rglob("log.txt")
@@ -165,7 +165,7 @@ def test_another_participants_folder_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ["server", "site"])
-def test_log_rules_that_let_names_out_are_reported_from_ours(role: str) -> None:
+def test_log_rules_that_let_names_out_are_distinguished_from_ours(role: str) -> None:
     rules = yaml.safe_load((CONFIGS / f"{role}.yaml").read_text(encoding="utf-8"))["log_config.json"]
     assert keeps_names_private(rules)
 

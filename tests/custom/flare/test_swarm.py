@@ -280,7 +280,7 @@ def started(processes, sites):
     return SimpleNamespace(get_engine=lambda: engine)
 
 
-def test_a_simulator_with_fewer_processes_than_sites_is_reported_what_to_type():
+def test_a_simulator_with_fewer_processes_than_sites_is_refused_with_the_command_to_type():
     with pytest.raises(SwarmNotPossibleError, match=r"the 4 sites talk to each other.* found 1\. Type: .* -t 4"):
         SwarmController(SETTINGS).start_controller(started(1, 4))
 

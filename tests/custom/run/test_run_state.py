@@ -244,7 +244,7 @@ def test_a_state_that_names_a_setting_that_has_gone_goes_on_where_it_had_no_effe
         RunState("auto", settings | {"judge": "without_own"}, 3, {}).check_continues("auto", settings)
 
 
-def test_a_state_of_another_form_is_reported_from_a_file_that_is_none(tmp_path):
+def test_a_state_of_another_form_is_distinguished_from_a_file_that_is_none(tmp_path):
     """Earlier versions wrote none, and kept what a method remembers beside the numbers of samples."""
     values = {"method": "fedavg", "settings": {}, "round_number": 1, "params": {}, "method_state": {}, "history": []}
     torch.save(values, tmp_path / "state.pt")

@@ -27,7 +27,7 @@ def test_the_share_is_that_of_what_is_expected_among_all():
     assert missing_share([]) is None
 
 
-def test_small_lesions_are_reported_apart():
+def test_small_lesions_are_reported_separately():
     result = left_out(site(0.25, 0.01), "lesion")
     assert result.numbers == {
         "share": pytest.approx(0.2),

@@ -175,7 +175,7 @@ def test_it_says_evidence_threshold_decision_and_what_would_have_changed_it() ->
     assert check.record is not None
     assert check.record.rollback_of is RollbackOf.WEIGHTS_BY_SAMPLES
     assert rollback_in_words(check.record).endswith(
-        "Decision: it stays. A difference higher by 0.5 points would have taken it back."
+        "Decision: it stays. A difference higher by 0.5 points would have rolled it back."
     )
 
 

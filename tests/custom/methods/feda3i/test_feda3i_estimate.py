@@ -158,7 +158,7 @@ def test_logarithms_of_what_has_none_are_those_of_a_hundredth(value):
     )
 
 
-def test_sites_that_draw_larger_and_smaller_are_reported_apart():
+def test_sites_that_draw_larger_and_smaller_are_distinguished():
     answers = answers_of_two_groups()
     estimate = estimated(answers, seed=0, level=0.05)
     assert estimate.has_groups

@@ -42,7 +42,7 @@ def test_the_selector_stays_where_a_component_has_few_patients(units, outbound_f
     assert report["noise_level"] == 0.0
 
 
-def test_two_patients_of_24_who_stand_apart_cannot_be_reported_from_the_selector():
+def test_two_patients_of_24_who_stand_apart_cannot_be_determined_from_the_selector():
     """Mean μ and variance σ² of a component of two are their losses, μ ± σ; such a selector stays at the site."""
     losses = np.concatenate((np.random.default_rng(0).uniform(0.1, 0.3, 22), [4.0, 5.0]))
     fitted = SampleSelector.start(losses).fitted(losses)
