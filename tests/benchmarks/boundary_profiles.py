@@ -111,14 +111,19 @@ def sites_of(make: Callable[[Path, int], None], seed: int) -> Iterator[dict[str,
         }
 
 
-def estimate_row(name: str, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield what is estimated of every site and class of a row, beside the truth."""
+def estimate_row(name: str, seed: int, *, alone: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield what is estimated of every site and class of a row, beside the truth; each site alone, or all together."""
     row = ROWS[name]
     for sites in sites_of(row.make, seed):
         cases = {site: profile_cases(data) for site, data in sites.items()}
         for label in row.labels:
             start = time.process_time()
-            estimates = estimate_from_images(cases, label, seed=seed)
+            groups = [{site: cases[site]} for site in cases] if alone else [cases]
+            estimates = {
+                site: estimate
+                for group in groups
+                for site, estimate in estimate_from_images(group, label, seed=seed).items()
+            }
             seconds = time.process_time() - start
             level = profile_reference_level(estimates)
             for site, estimate in estimates.items():
@@ -176,12 +181,13 @@ def main() -> None:
     parser.add_argument("--rows", default=",".join(ROWS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=100)
+    parser.add_argument("--alone", action="store_true", help="each site by itself, as one hospital would be")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     found = []
     for name in asked.rows.split(","):
         for seed in range(asked.first_seed, asked.first_seed + asked.seeds):
-            found += list(estimate_row(name, seed))
+            found += list(estimate_row(name, seed, alone=asked.alone))
         print(_line(name, [item for item in found if item["row"] == name]), flush=True)
     print(table(found))
     if asked.out:

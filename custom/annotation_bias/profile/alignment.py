@@ -158,7 +158,7 @@ def boundary_of(values: Floats, positions: Floats, mean_shift: float = 0.0) -> t
 def _alike(curves: Floats) -> Indices:
     """The sites whose curve fits the template of the others; all where that is hardly half of them."""
     everyone = np.arange(len(curves))
-    likeness = np.array([_likeness(curves, site, np.delete(everyone, site)) for site in everyone])
+    likeness = np.array([_likeness(curves, site, np.delete(everyone, site)) for site in everyone.tolist()])
     members = np.flatnonzero(likeness >= PROFILE_THRESHOLDS.min_likeness)
     return members if 2 * len(members) > len(curves) else everyone
 
@@ -180,7 +180,7 @@ class _Aligner:
     def __init__(self, curves: Floats, members: Indices) -> None:
         self.curves = curves
         self.members = members
-        self.sites = np.arange(len(curves))
+        self.sites: Indices = np.arange(len(curves))
         self.windows = Windows.of(curves, WINDOW)
         self.wide = Windows.of(curves, _TEMPLATE_WINDOW)
         half = self.wide.values.shape[2] // 2
@@ -190,7 +190,7 @@ class _Aligner:
     def best(self) -> Alignment:
         """Return the better one of two starts."""
         results = [self.from_start(start) for start in (self.unmoved(), self.at_own_boundaries())]
-        return max(results, key=lambda result: self._objective(result))
+        return max(results, key=self._objective)
 
     def _objective(self, alignment: Alignment) -> float:
         return float(alignment.correlations[self.members].mean()) * max(alignment.prominence, 0.0)
@@ -202,13 +202,14 @@ class _Aligner:
     def at_own_boundaries(self) -> Indices:
         """The start with every site at the boundary of its own curve."""
         own = [boundary_of(curve, LEVELS)[0] - _CENTRE for curve in self.curves]
-        return np.clip(_NO_SHIFT + np.array(own), 0, len(SHIFTS) - 1)
+        starts: Indices = np.clip(_NO_SHIFT + np.array(own), 0, len(SHIFTS) - 1)
+        return starts
 
     def from_start(self, shifts: Indices) -> Alignment:
         """Sweep until nothing moves; the fractions of steps come last."""
         for _ in range(_SWEEPS):
             before = shifts.copy()
-            for site in self.sites if len(self.sites) > 1 else ():
+            for site in self.sites.tolist() if len(self.sites) > 1 else ():
                 shifts[site] = int(np.argmax(self._correlations(site, shifts)))
             index, _ = boundary_of(self._template(shifts), self.positions, self._mean_shift(shifts))
             shifts = np.clip(shifts + index - self.middle, 0, len(SHIFTS) - 1)
@@ -216,13 +217,13 @@ class _Aligner:
                 break
         template = self._template(shifts)
         _, beyond = boundary_of(template, self.positions, self._mean_shift(shifts))
-        correlations = np.array([self._correlations(site, shifts) for site in self.sites])
+        correlations = np.array([self._correlations(site, shifts) for site in self.sites.tolist()])
         fine = SHIFTS[shifts] + STEP * np.array(list(self._fractions(correlations, shifts)))
         return Alignment(
             biases=-(fine + beyond * STEP),
             correlations=correlations[self.sites, shifts],
             prominence=self._prominence(template),
-            templates=tuple(self._others(site, shifts) for site in self.sites),
+            templates=tuple(self._others(site, shifts) for site in self.sites.tolist()),
         )
 
     def _mean_shift(self, shifts: Indices) -> float:

@@ -11,8 +11,6 @@ from ....transforms.surfaces import bounding_box, checked_spacing, grown_box
 REACH = 12.0
 STEP = 0.25
 LEVELS = np.arange(-REACH, REACH + STEP / 2, STEP)
-# A case's curve has mean 1 over at least a fifth of the levels, and stays below this.
-MAX_HEIGHT = 5.1
 
 _COARSE = 1.5
 _IMAGE_SMOOTHING, _DISTANCE_SMOOTHING = 0.7, 1.0

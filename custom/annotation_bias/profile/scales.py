@@ -46,7 +46,7 @@ def scale_factors(cases: Sequence[ProfileCase]) -> tuple[int, ...]:
     """
     if not cases:
         raise ValueError("Expected at least one case, but there is none.")
-    sides = [max(_sides(case)) / case.unit for case in cases]
+    sides = [_longest_side(case) / case.unit for case in cases]
     steps = max(0, math.floor(math.log2(max(float(np.median(sides)) / _MIN_SIDE, 1.0))))
     return tuple(2**step for step in range(steps, -1, -1))
 
@@ -87,8 +87,9 @@ def moved_mask(mask: Booleans, bias: float, spacing: Sequence[float] | None = No
     return inside
 
 
-def _sides(case: ProfileCase) -> Floats:
-    return np.array(case.annotation.shape) * np.asarray(checked_spacing(case.annotation.shape, case.spacing))
+def _longest_side(case: ProfileCase) -> float:
+    lengths = checked_spacing(case.annotation.shape, case.spacing)
+    return float(max(pixels * length for pixels, length in zip(case.annotation.shape, lengths, strict=True)))
 
 
 def _steps(case: ProfileCase, factor: int) -> tuple[int, ...]:
