@@ -44,13 +44,13 @@ class Alignment:
         biases: β_k in pixels, positive where a site annotates outside the image boundary, ``(K,)``.
         correlations: r_k of each site's curve with the template of the others, ``(K,)``; 1 for one site alone.
         prominence: by how much the mean curve is higher at the boundary than beside it, as a fraction of its mean.
-        templates: of the others, for each site; of itself for one site alone.
+        templates: of the others, for each site; None for one site alone.
     """
 
     biases: Floats
     correlations: Floats
     prominence: float
-    templates: tuple[Template, ...]
+    templates: tuple[Template | None, ...]
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,9 @@ class _Aligner:
             biases=-(fine + beyond * STEP),
             correlations=correlations[self.sites, shifts],
             prominence=self._prominence(template),
-            templates=tuple(self._others(site, shifts) for site in self.sites.tolist()),
+            templates=tuple(
+                self._others(site, shifts) if len(self.sites) > 1 else None for site in self.sites.tolist()
+            ),
         )
 
     def _mean_shift(self, shifts: Indices) -> float:

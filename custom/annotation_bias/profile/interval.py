@@ -8,7 +8,8 @@ from scipy import stats
 
 from ....transforms.array_types import Floats
 from ..thresholds import THRESHOLDS
-from .alignment import SHIFTS, WINDOW, Template, Windows
+from .alignment import SHIFTS, WINDOW, Template, Windows, boundary_of
+from .curves import LEVELS
 from .thresholds import PROFILE_THRESHOLDS
 
 
@@ -26,16 +27,17 @@ class ProfileInterval:
 
 
 def profile_interval(
-    curves: Sequence[Floats] | Floats, patients: Sequence[str], template: Template, *, seed: int
+    curves: Sequence[Floats] | Floats, patients: Sequence[str], template: Template | None, *, seed: int
 ) -> ProfileInterval:
     """Return the interval of a site's bias: patients are drawn with replacement and aligned with the template.
 
-    t_{0.95, n−1} √(SE² + 0.2²), SE being that of the draws times √(n / (n − 1)).
+    t_{0.95, n−1} √(SE² + 0.2²), SE being that of the draws times √(n / (n − 1)). Of one site alone each draw has the
+    boundary of its own curve, and 0.6 stands in place of 0.2: nobody else confirms that boundary.
 
     Args:
         curves: of the site's cases ``(N, 97)``.
         patients: of each case, ``N``.
-        template: of the other sites.
+        template: of the other sites; None of one site alone.
         seed: decides the draws.
 
     Raises:
@@ -54,7 +56,20 @@ def profile_interval(
     drawn = np.random.default_rng(seed).multinomial(num, np.full(num, 1 / num), draws).astype(np.float64)
     total = drawn @ counts
     means = np.where(total > 0, drawn @ sums / np.maximum(total, 1e-9), np.nan)
-    best = Windows.of(means, WINDOW).correlations(template).argmax(axis=1)
-    error = float(SHIFTS[best].std() * np.sqrt(num / (num - 1)))
+    places = _own_boundaries(means) if template is None else _best_shifts(means, template)
+    error = float(places.std() * np.sqrt(num / (num - 1)))
+    limits = PROFILE_THRESHOLDS
+    least = limits.min_standard_error_alone if template is None else limits.min_standard_error
     quantile = stats.t.ppf(0.5 + THRESHOLDS.interval_level / 2, num - 1)
-    return ProfileInterval(error, float(quantile * np.hypot(error, PROFILE_THRESHOLDS.min_standard_error)))
+    return ProfileInterval(error, float(quantile * np.hypot(error, least)))
+
+
+def _best_shifts(means: Floats, template: Template) -> Floats:
+    """The shift of each draw's curve that fits the template best, in pixels."""
+    shifts: Floats = SHIFTS[Windows.of(means, WINDOW).correlations(template).argmax(axis=1)]
+    return shifts
+
+
+def _own_boundaries(means: Floats) -> Floats:
+    """Where each draw's curve has its boundary, in pixels."""
+    return np.array([LEVELS[boundary_of(curve, LEVELS)[0]] for curve in means])

@@ -25,6 +25,11 @@ class ProfileThresholds(SettingsModel):
         default=0.2,
         description="Error that patients drawn again do not show, added in squares, in pixels. Chosen as above.",
     )
+    min_standard_error_alone: float = Field(
+        default=0.6,
+        description="The same of one site alone, whose boundary no other site confirms. Chosen on generated lesions, "
+        "BUSI, hippocampus and cells, seeds 100 and 101.",
+    )
     bootstrap_draws: int = Field(default=200, description="Draws of patients. Chosen by hand; not measured.")
     min_likeness: float = Field(
         default=0.85,
