@@ -22,12 +22,17 @@ FORMER_SETTINGS: dict[str, str] = {
 # Setting, by its new name → former values → values.
 FORMER_VALUES: dict[str, dict[str, str]] = {
     "unknown_images": {"distinct": "out_of_domain", "usual": "in_domain"},
+    "correct": {"swapped": "confused"},
+    "treatment": {"undo": "correct"},
 }
 
 # Setting, by its new name → values of its list that do nothing any more: they are left out.
 REMOVED_VALUES: dict[str, tuple[str, ...]] = {
     "correct": ("overshoot",),
 }
+
+# Former name of a stage, in records of rounds → its name.
+FORMER_STAGES = {"undone": "corrected"}
 
 # Former name of a field in a record, a summary or a state → its name. A table of words alone: a field counts as
 # renamed where the record has no field of the former name and one of the new name.
@@ -92,6 +97,11 @@ def with_current_settings(values: Any, fields: Collection[str]) -> Any:
         return renamed
     former = [key for key in {**FORMER_VALUES, **REMOVED_VALUES} if key in renamed and key in fields]
     return {**renamed, **{key: _current_value(key, renamed[key]) for key in former}} if former else renamed
+
+
+def current_stage(name: Any) -> Any:
+    """Return the name of a stage by a name that it has or had; what is no text stays as it is."""
+    return FORMER_STAGES.get(name, name) if isinstance(name, str) else name
 
 
 def current_setting(key: str, known: Collection[str]) -> str:

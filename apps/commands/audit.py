@@ -1,5 +1,6 @@
 """`fedannot audit`: what an audit found at a site; look, review, take suggestions over, hand them to other tools."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +21,7 @@ audit_app = typer.Typer(invoke_without_command=True, no_args_is_help=True)
 class Profile(StrEnum):
     """How much an audit does."""
 
+    IMAGE = "image"
     QUICK = "quick"
     THOROUGH = "thorough"
 
@@ -37,6 +39,7 @@ FilesOption = Annotated[
 
 @audit_app.callback(
     epilog="Example: fedannot audit --data runs/mine --out runs/audit\n\n"
+    "Example: fedannot audit --data runs/mine/site-1 --profile image\n\n"
     "Example: fedannot audit --data runs/mine/site-1 --profile thorough --out runs/audit"
 )
 def audit(
@@ -47,7 +50,8 @@ def audit(
     profile: Annotated[
         Profile,
         typer.Option(
-            help="quick: an early model predicts all cases. thorough: of contours, models that have not learnt them, "
+            help="image: contours against the image boundary, in seconds and without training; one site suffices. "
+            "quick: an early model predicts all cases. thorough: of contours, models that have not learnt them, "
             "in twice the rounds; of labels, a model of more rounds."
         ),
     ] = Profile.QUICK,
@@ -67,6 +71,9 @@ def audit(
     """
     if context.invoked_subcommand is not None:
         return
+    if profile is Profile.IMAGE:
+        _audit_images(data, out, seed, unused={"--set": set_, "--resume": resume, "--jobs": jobs})
+        return
     with reported_errors(lambda: f"Go on with: {given_command(context, resume=out.is_dir())}"):
         from ..runs.progress import Progress
 
@@ -79,7 +86,7 @@ def audit(
             made = run(
                 data,
                 out,
-                profile=profile.value,
+                profile="thorough" if profile is Profile.THOROUGH else "quick",
                 changes=dict(parse_override(text) for text in set_ or []),
                 seed=seed,
                 resume=resume,
@@ -93,6 +100,21 @@ def audit(
         say(f"Review a site's cases with: fedannot audit review {out} --site NAME")
         if data is None:
             say(GENERATED)
+
+
+def _audit_images(data: Path | None, out: Path, seed: int | None, *, unused: Mapping[str, object]) -> None:
+    if given := [name for name, value in unused.items() if value]:
+        raise typer.BadParameter("expected it without --profile image, which trains nothing", param_hint=given)
+    if data is None:
+        raise typer.BadParameter("expected a folder with --profile image", param_hint="'--data'")
+    with reported_errors():
+        from ..audit.image_audit import audit_images, write_image_audit
+        from ..wording.image_audit import image_audit_in_words
+
+        result = audit_images(data, seed=seed or 0)
+        for line in image_audit_in_words(result):
+            say(line)
+        say(f"As numbers: {write_image_audit(result, out)}")
 
 
 @audit_app.command("federation", epilog="Example: fedannot audit federation simulator_workspace --out runs/audit.html")

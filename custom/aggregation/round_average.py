@@ -50,7 +50,7 @@ class AveragingPlan:
         weights: the (site × block) matrix, or None for quantity weights from the reported numbers of samples.
         wait_in: folder where results wait for their weights, which :meth:`RoundAverage.weigh` then gives; made again.
             Weights that are given here only say which sites count.
-        rollback_without: sites whose results do not count in a second average of the same results, by numbers of
+        second_average_without: sites whose results do not count in a second average of the same results, by numbers of
             samples; None for no second average. There is none by median and by multi-Krum.
         rule: the rule of aggregation.
 
@@ -61,11 +61,11 @@ class AveragingPlan:
     num_sites: int
     weights: LayerWeights | None = None
     wait_in: Path | None = None
-    rollback_without: Collection[str] | None = None
+    second_average_without: Collection[str] | None = None
     rule: AggregationSettings = MEAN
 
     def __post_init__(self) -> None:
-        if self.rule.waits and (self.wait_in is None or self.rollback_without is not None):
+        if self.rule.waits and (self.wait_in is None or self.second_average_without is not None):
             raise ValueError(f"Expected results that wait, and no second average, for the rule {self.rule.rule!r}.")
 
 
@@ -90,7 +90,7 @@ class RoundAverage:
     def __init__(self, sent: SentModel, plan: AveragingPlan) -> None:
         self._lock = threading.Lock()
         self._round = sent.round_number
-        self._reference = dict(sent.params)
+        self._global_model = dict(sent.params)
         self._weights = plan.weights
         self._block_of = dict(sent.block_of)
         self._blocks = tuple(dict.fromkeys(sent.block_of.values()))
@@ -103,9 +103,9 @@ class RoundAverage:
         self._limits = value_limits(sent.params)
         self._waiting = None if plan.wait_in is None else ModelSpool(plan.wait_in)
         self._average = self._empty_average() if self._waiting is None else None
-        self._not_in_rollback = frozenset(plan.rollback_without or ())
+        self._not_in_second = frozenset(plan.second_average_without or ())
         self._median: dict[str, torch.Tensor] | None = None
-        self._rollback = None if plan.rollback_without is None else self._average_by_samples()
+        self._second = None if plan.second_average_without is None else self._average_by_samples()
         self._claim_limit = claim_limit(plan.num_sites)
         self._sites_to_come = plan.num_sites
 
@@ -136,7 +136,7 @@ class RoundAverage:
             if reason is None and params is not None:
                 if self._average is not None:
                     self._average.add(site, params, self._group_weights(site, num_samples), num_samples)
-                    self._add_to_rollback(site, params, num_samples)
+                    self._add_to_second(site, params, num_samples)
                 elif self._waiting is not None:
                     self._waiting.put(site, params, num_samples)
                 self._sites_to_come -= 1
@@ -163,13 +163,13 @@ class RoundAverage:
             waiting = self.waiting
             self._weights = weights
             factors = {site: self._of_all_groups(of_site) for site, of_site in (update_factors or {}).items()}
-            models = CountedModels(waiting, self._reference, self._group_of, factors, ranges or {})
+            models = CountedModels(waiting, self._global_model, self._group_of, factors, ranges or {})
             if self._rule.rule == "median":
                 of_sites = {site: self._site_weights(site, models.num_samples(site)) for site in models.sites}
-                self._median = median_model(models, self._reference, self._block_of, of_sites)
+                self._median = median_model(models, self._global_model, self._block_of, of_sites)
             elif self._rule.rule == "multi_krum":
                 # As they came: bounds would let one that lies far off look like the others.
-                as_sent = CountedModels(waiting, self._reference, self._group_of, {}, {})
+                as_sent = CountedModels(waiting, self._global_model, self._group_of, {}, {})
                 self.kept = chosen_models(as_sent, self._trained, byzantine=self._rule.byzantine, kept=self._rule.kept)
                 self._weights = None if weights is None else weights.only(self.kept)
                 self._add_all(models, self.kept)
@@ -186,13 +186,13 @@ class RoundAverage:
         for site in sites:
             params, num_samples = models.params(site), models.num_samples(site)
             self._average.add(site, params, self._group_weights(site, num_samples), num_samples)
-            self._add_to_rollback(site, params, num_samples)
+            self._add_to_second(site, params, num_samples)
 
     def _add_scaled(self, waiting: ModelSpool, factors: Mapping[str, Mapping[str, float]], ranges: Ranges) -> None:
         """Add models with their weights times their factors, exactly; what they lose is the global model's."""
         self._average = self._empty_average()
         held_back = dict.fromkeys(self._block_of_group, 0.0)
-        of_rollback = dict.fromkeys(self._block_of_group, 0.0)
+        of_second = dict.fromkeys(self._block_of_group, 0.0)
         for site, params, num_samples in waiting.models():
             of_site = factors.get(site, {})
             within = {**params, **{name: params[name].clamp(*limits) for name, limits in ranges.items()}}
@@ -201,13 +201,13 @@ class RoundAverage:
             self._average.add(site, within, counted, num_samples)
             for group, weight in weights.items():
                 held_back[group] += (1.0 - of_site.get(group, 1.0)) * weight
-            if self._add_to_rollback(site, within, num_samples, of_site):
-                for group in of_rollback:
-                    of_rollback[group] += (1.0 - of_site.get(group, 1.0)) * num_samples
+            if self._add_to_second(site, within, num_samples, of_site):
+                for group in of_second:
+                    of_second[group] += (1.0 - of_site.get(group, 1.0)) * num_samples
         if any(held_back.values()):
-            self._average.add_reference(held_back)
-        if self._rollback is not None and any(of_rollback.values()):
-            self._rollback.add_reference(of_rollback)
+            self._average.add_global_model(held_back)
+        if self._second is not None and any(of_second.values()):
+            self._second.add_global_model(of_second)
 
     def _of_all_groups(self, factors: Mapping[str, float]) -> dict[str, float]:
         smallest: dict[str, float] = {}
@@ -221,7 +221,7 @@ class RoundAverage:
         with self._lock:
             if self._waiting is not None:
                 self._waiting.remove()
-            self._waiting = self._average = self._rollback = self._median = None
+            self._waiting = self._average = self._second = self._median = None
 
     def result(self) -> dict[str, torch.Tensor]:
         """Return the weighted average of the accepted results; once, then the round is closed."""
@@ -233,13 +233,13 @@ class RoundAverage:
         self._average = None
         return params
 
-    def rollback(self) -> dict[str, torch.Tensor] | None:
+    def second_average(self) -> dict[str, torch.Tensor] | None:
         """Return the second average of the accepted results; once. None without one, or where it has too few sites.
 
         The bounds of influence that :meth:`weigh` was given hold in it, too.
         """
-        rollback, self._rollback = self._rollback, None
-        return rollback.result() if rollback is not None and len(rollback.sites) >= self._rule.fewest_results else None
+        second, self._second = self._second, None
+        return second.result() if second is not None and len(second.sites) >= self._rule.fewest_results else None
 
     def _refusal(
         self, site: str, params: Mapping[str, torch.Tensor] | None, num_samples: int, round_number: int | None
@@ -259,7 +259,7 @@ class RoundAverage:
             return RefusalReason.of(RefusalCode.JOINED_LATE)
         if not params:
             return RefusalReason.of(RefusalCode.NO_MODEL)
-        return refusal_reason(params, self._reference, self._limits)
+        return refusal_reason(params, self._global_model, self._limits)
 
     def _empty_average(self) -> StreamingAverage:
         return self._average_by_samples() if self._weights is None else self._average_of(1.0)
@@ -269,10 +269,10 @@ class RoundAverage:
 
     def _average_of(self, total_weight: float) -> StreamingAverage:
         if self._rule.rule == "trimmed_mean":
-            return TrimmedMean(self._reference, self._group_of, total_weight, trim=self._rule.trim)
-        return StreamingAverage(self._reference, self._group_of, total_weight)
+            return TrimmedMean(self._global_model, self._group_of, total_weight, trim=self._rule.trim)
+        return StreamingAverage(self._global_model, self._group_of, total_weight)
 
-    def _add_to_rollback(
+    def _add_to_second(
         self,
         site: str,
         params: Mapping[str, torch.Tensor],
@@ -280,10 +280,10 @@ class RoundAverage:
         factors: Mapping[str, float] | None = None,
     ) -> bool:
         """Add a result to the second average; False where it is not in it."""
-        if self._rollback is None or site in self._not_in_rollback:
+        if self._second is None or site in self._not_in_second:
             return False
         weights = {group: (factors or {}).get(group, 1.0) * num_samples for group in self._block_of_group}
-        self._rollback.add(site, params, weights, num_samples)
+        self._second.add(site, params, weights, num_samples)
         return True
 
     def _group_weights(self, site: str, num_samples: int) -> dict[str, float]:

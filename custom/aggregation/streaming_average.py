@@ -15,12 +15,12 @@ _HEADROOM_BITS = 12
 # Products are made in pieces that stay in the processor's cache: half the time of whole entries.
 PIECE = 2**16
 # What the global model is called among the sites; none of them can have no name.
-_REFERENCE = ""
+_GLOBAL_MODEL = ""
 
 
 def refusal_reason(
     params: Mapping[str, torch.Tensor],
-    reference: Mapping[str, torch.Tensor],
+    global_model: Mapping[str, torch.Tensor],
     limits: Mapping[str, float] | None = None,
 ) -> RefusalReason | None:
     """Return why a site's model cannot be aggregated, or None if it can.
@@ -31,15 +31,15 @@ def refusal_reason(
 
     Args:
         params: the site's state dict.
-        reference: the global model.
-        limits: :func:`value_limits` of the reference, where they are known.
+        global_model: the state dict that the sites started from.
+        limits: :func:`value_limits` of the global model, where they are known.
     """
-    limits = value_limits(reference) if limits is None else limits
-    if missing := sorted(set(reference) - set(params)):
+    limits = value_limits(global_model) if limits is None else limits
+    if missing := sorted(set(global_model) - set(params)):
         return RefusalReason.of(RefusalCode.ENTRIES_MISSING, number=len(missing), entry=missing[0])
-    if unexpected := sorted(set(params) - set(reference)):
+    if unexpected := sorted(set(params) - set(global_model)):
         return RefusalReason.of(RefusalCode.ENTRIES_UNEXPECTED, number=len(unexpected), entry=unexpected[0])
-    for name, expected in reference.items():
+    for name, expected in global_model.items():
         tensor = params[name]
         if not isinstance(tensor, torch.Tensor):
             return RefusalReason.of(RefusalCode.NO_TENSOR, entry=name, type=type(tensor).__name__)
@@ -60,10 +60,10 @@ def refusal_reason(
     return None
 
 
-def value_limits(reference: Mapping[str, torch.Tensor]) -> dict[str, float]:
+def value_limits(global_model: Mapping[str, torch.Tensor]) -> dict[str, float]:
     """Return the power of two up to which values of each floating entry count: 2^12 times its range, at least 2^12."""
     limits = {}
-    for name, tensor in reference.items():
+    for name, tensor in global_model.items():
         if tensor.is_floating_point():
             largest = _largest(tensor) if tensor.numel() else 0.0
             limits[name] = 2.0 ** (math.ceil(math.log2(max(largest, 1.0))) + _HEADROOM_BITS)
@@ -88,7 +88,7 @@ class StreamingAverage:
     Memory beyond the global model: two float32 models (the sum), which go while the result is made.
 
     Args:
-        reference: the global model that the sites started from; a block without any weight keeps its values.
+        global_model: the global model that the sites started from; a block without any weight keeps its values.
         block_of: layer block of every entry.
         total_weight_bound: upper bound of the sum of weights in a block, 1 for weights that sum to one.
 
@@ -96,8 +96,8 @@ class StreamingAverage:
         limits: the largest values that can be added, see :func:`value_limits`.
 
     Example:
-        >>> reference = {"w": torch.zeros(2)}
-        >>> average = StreamingAverage(reference, {"w": "block"})
+        >>> global_model = {"w": torch.zeros(2)}
+        >>> average = StreamingAverage(global_model, {"w": "block"})
         >>> average.add("site-1", {"w": torch.tensor([1.0, 0.0])}, {"block": 0.75}, num_samples=3)
         >>> average.add("site-2", {"w": torch.tensor([0.0, 1.0])}, {"block": 0.25}, num_samples=1)
         >>> average.result()["w"].tolist()
@@ -105,23 +105,23 @@ class StreamingAverage:
     """
 
     def __init__(
-        self, reference: Mapping[str, torch.Tensor], block_of: Mapping[str, str], total_weight_bound: float = 1.0
+        self, global_model: Mapping[str, torch.Tensor], block_of: Mapping[str, str], total_weight_bound: float = 1.0
     ) -> None:
-        self._reference = dict(reference)
+        self._global_model = dict(global_model)
         self._block_of = dict(block_of)
         self._weights: dict[str, dict[str, float]] = {}
         self._bound = total_weight_bound
         weight_bits = math.ceil(math.log2(total_weight_bound))
-        self.limits = value_limits(reference)
+        self.limits = value_limits(global_model)
         self._exponent = {
             name: _ACCUMULATOR_BITS - weight_bits - math.ceil(math.log2(limit)) for name, limit in self.limits.items()
         }
         self._sums = {
             name: torch.zeros(tensor.shape, dtype=torch.int64)
-            for name, tensor in reference.items()
+            for name, tensor in global_model.items()
             if tensor.is_floating_point()
         }
-        self._counters = {name: tensor for name, tensor in reference.items() if not tensor.is_floating_point()}
+        self._counters = {name: tensor for name, tensor in global_model.items() if not tensor.is_floating_point()}
         self._largest_site: tuple[int, str] | None = None
         self._is_over = False
         self._totals = dict.fromkeys(self._block_of.values(), 0.0)
@@ -133,7 +133,7 @@ class StreamingAverage:
     @property
     def sites(self) -> tuple[str, ...]:
         """The sites that have been added, sorted."""
-        return tuple(sorted(set(self._weights) - {_REFERENCE}))
+        return tuple(sorted(set(self._weights) - {_GLOBAL_MODEL}))
 
     def add(
         self, site: str, params: Mapping[str, torch.Tensor], weights: Mapping[str, float], num_samples: int
@@ -158,7 +158,7 @@ class StreamingAverage:
             self._largest_site = (-num_samples, site)
             self._counters = {name: params[name].detach().to("cpu").clone() for name in self._counters}
 
-    def add_reference(self, weights: Mapping[str, float]) -> None:
+    def add_global_model(self, weights: Mapping[str, float]) -> None:
         """Let the global model itself count, as where updates are scaled down: θ + f(θ_k − θ) = f θ_k + (1 − f) θ.
 
         Args:
@@ -168,7 +168,7 @@ class StreamingAverage:
             ValueError: as :meth:`add` does.
         """
         self._check_open()
-        self._add_weighted(_REFERENCE, self._reference, weights)
+        self._add_weighted(_GLOBAL_MODEL, self._global_model, weights)
 
     def _add_weighted(self, source: str, params: Mapping[str, torch.Tensor], weights: Mapping[str, float]) -> None:
         self._check_weights(source, weights)
@@ -181,7 +181,7 @@ class StreamingAverage:
                 _add_product(accumulator.numpy(), as_array(params[name]), scale)
 
     def result(self) -> dict[str, torch.Tensor]:
-        """Return the average of the added models as a state dict with the reference's types; once, then it is gone.
+        """Return the average of the added models as a state dict with the global model's types; once, then it is gone.
 
         Raises:
             ValueError: if no model was added, or the result was given before.
@@ -195,19 +195,19 @@ class StreamingAverage:
             block: sum(self._weights[source][block] for source in sorted(self._weights)) for block in self._totals
         }
         averaged: dict[str, torch.Tensor] = {}
-        for name, reference in self._reference.items():
+        for name, entry in self._global_model.items():
             if name in self._counters:
                 averaged[name] = self._counters[name]
                 continue
             total_weight = of_block[self._block_of[name]]
-            averaged[name] = reference.clone() if total_weight == 0.0 else self._averaged(name, total_weight)
+            averaged[name] = entry.clone() if total_weight == 0.0 else self._averaged(name, total_weight)
         self._sums.clear()
         return averaged
 
     def _averaged(self, name: str, total_weight: float) -> torch.Tensor:
         """Return the average of an entry, whose sum then is gone."""
         factor = math.ldexp(1.0, -self._exponent[name]) / total_weight
-        return _scaled(self._sums.pop(name), factor, self._reference[name].dtype)
+        return _scaled(self._sums.pop(name), factor, self._global_model[name].dtype)
 
     def _check_open(self) -> None:
         if self._is_over:

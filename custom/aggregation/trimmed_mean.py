@@ -81,7 +81,7 @@ class TrimmedMean(StreamingAverage):
         return super().result()
 
     def _averaged(self, name: str, total_weight: float) -> torch.Tensor:
-        sums, reference, block = self._sums.pop(name), self._reference[name], self._block_of[name]
+        sums, reference, block = self._sums.pop(name), self._global_model[name], self._block_of[name]
         of_sites = np.array([self._weights[site][block] for site in self._arrived])
         scales = np.array([math.ldexp(weight, self._exponent[name]) for weight in of_sites])
         result = torch.empty(reference.shape, dtype=reference.dtype)

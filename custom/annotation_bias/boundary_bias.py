@@ -76,8 +76,8 @@ def mask_offset(mask: Booleans, reference: Booleans, spacing: Sequence[float] | 
     """
     matched = match_objects(mask, reference)
     pairs = [
-        ContourPair.of(_contour(matched.annotated == given, spacing), _contour(matched.predicted == found, spacing))
-        for given, found in matched.pairs
+        ContourPair.of(_contour(matched.annotated == number, spacing), _contour(matched.predicted == other, spacing))
+        for number, other in matched.pairs
     ]
     return _offset_of(pairs)
 
@@ -97,16 +97,17 @@ def object_offsets(case: PredictedCase, label: int, matched: MatchedObjects) -> 
         label: the class.
         matched: its objects of that class.
     """
-    for (given, result), pair in zip(matched.pairs, _pairs(case, label, matched), strict=True):
+    for (annotated_number, predicted_number), pair in zip(matched.pairs, _pairs(case, label, matched), strict=True):
         offset = _offset_of([pair])
         if offset is not None:
-            yield given, result, offset
+            yield annotated_number, predicted_number, offset
 
 
 def _pairs(case: PredictedCase, label: int, matched: MatchedObjects) -> Iterator[ContourPair]:
-    for given, result in matched.pairs:
-        annotated, predicted = matched.annotated == given, matched.predicted == result
-        yield ContourPair.of(_contour(annotated, case.spacing), case.predicted_surface(label, result, predicted))
+    for annotated_number, predicted_number in matched.pairs:
+        annotated = _contour(matched.annotated == annotated_number, case.spacing)
+        predicted = matched.predicted == predicted_number
+        yield ContourPair.of(annotated, case.predicted_surface(label, predicted_number, predicted))
 
 
 def _contour(inside: Booleans, spacing: Sequence[float] | None) -> Surface:

@@ -45,12 +45,12 @@ def case_detections(case: PredictedCase, label: int) -> CaseDetections:
         case: the case.
         label: the class.
     """
-    matched, confidence, result, left_out = _predicted_objects(case, label)
+    matched, confidence, is_annotated, is_missed = _predicted_objects(case, label)
     return CaseDetections(
         matched.num_annotated,
         _num_spurious(matched, case.probabilities[label]),
-        confidence[result],
-        confidence[left_out],
+        confidence[is_annotated],
+        confidence[is_missed],
     )
 
 

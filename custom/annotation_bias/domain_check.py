@@ -25,14 +25,14 @@ class DomainCheck:
     """What a site's images say of whether a model of all sites can predict it.
 
     Attributes:
-        distinct: whether they are of another kind than those of half of the sites or more, or unknown.
+        out_of_domain: whether they are of another kind than those of half of the sites or more, or unknown.
         score: how well a case of the site is distinguished from one of another site by the most telling feature, 0.5
             where by none: what half of the sites reach (AUROC of normal distributions); NaN where unknown.
         alike: the other sites with images like its own, sorted.
         evidence: what that rests on.
     """
 
-    distinct: bool
+    out_of_domain: bool
     score: float
     alike: tuple[str, ...]
     evidence: Evidence
@@ -49,12 +49,12 @@ def check_domains(
     """Decide of every site whether its images are of another kind than most sites'.
 
     Two sites are distinguished if a t-test of the means of any feature, corrected for their number (Bonferroni), is at
-    most the level, and the feature tells their cases apart with an AUROC of 0.7 or more. A site is distinct unless it
-    and those like it are more than half of the sites with statistics. So where there are two kinds of equal number, or
-    many kinds, every site is distinct.
+    most the level, and the feature tells their cases apart with an AUROC of 0.7 or more. A site is out of domain unless
+    it and those like it are more than half of the sites with statistics. So where there are two kinds of equal number,
+    or many kinds, every site is out of domain.
 
     Args:
-        statistics: of every site; those without are distinct and do not count.
+        statistics: of every site; those without are out of domain and do not count.
         level: of the comparison of two sites.
 
     Raises:
@@ -64,7 +64,7 @@ def check_domains(
         >>> many = len(FEATURES)
         >>> means = {"a": 0.0, "b": 0.1, "c": 5.0}
         >>> sites = {site: ImageStatistics(12, (mean,) * many, (1.0,) * many) for site, mean in means.items()}
-        >>> {site: gate.distinct for site, gate in check_domains(sites).items()}
+        >>> {site: check.out_of_domain for site, check in check_domains(sites).items()}
         {'a': False, 'b': False, 'c': True}
     """
     if not 0 < level < 1:
@@ -100,12 +100,12 @@ def _verdict(sites: list[str], index: int, aurocs: Floats) -> DomainCheck:
     best = aurocs.max(axis=1)
     unlike = best > 0.5
     alike = tuple(site for other, site in enumerate(sites) if not unlike[other] and other != index)
-    # The site is unlike at least so many where it is distinct, and the score is above 0.5 just then.
+    # The site is unlike at least so many where it is out of domain, and the score is above 0.5 just then.
     half = (len(sites) + 1) // 2
-    distinct = bool(np.count_nonzero(unlike) >= half)
+    out_of_domain = bool(np.count_nonzero(unlike) >= half)
     score = float(np.sort(best)[-half])
     others = len(sites) - 1
-    if not distinct:
+    if not out_of_domain:
         like = Evidence(EvidenceCode.IMAGES_ALIKE, {"alike": len(alike), "others": others})
         return DomainCheck(False, score, alike, like)
     feature = Counter(FEATURES[index] for index in aurocs[unlike].argmax(axis=1)).most_common(1)[0][0]

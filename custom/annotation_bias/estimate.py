@@ -1,4 +1,4 @@
-"""An estimate of one parameter of a site's channel, and the fields in which it leaves the site."""
+"""An estimate of one parameter of a site's annotation bias, and the fields in which it leaves the site."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ class Estimate:
         value: the estimate; NaN where it is not defined or withheld.
         low: lower end of its 90 % interval.
         high: upper end.
-        slope: what the site's own estimate makes of an injected error, as a fraction of it; NaN where it was not tried.
+        slope: estimated divided by injected error; NaN where no error was injected.
         auroc: how well cases with an injected error are distinguished from others, 0.5 for not at all; NaN as above.
     """
 

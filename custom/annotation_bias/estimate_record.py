@@ -20,7 +20,7 @@ class EstimateRecord(Record):
         low: lower end of its 90 % interval.
         high: upper end.
         patients: patients or volumes behind it.
-        slope: what the site's estimate makes of an injected error, as a fraction of it.
+        slope: estimated divided by injected error.
         auroc: how well cases or labels with an injected error are distinguished from others there.
     """
 

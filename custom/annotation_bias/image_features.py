@@ -17,7 +17,7 @@ from .feature_names import FEATURES
 
 # Logarithms of what may be 0 start here, in units of the image's own contrast.
 _SMALLEST = 1e-3
-# SingleFloats that differ less from their surroundings are flat, in the same units.
+# Pixels that differ less from their surroundings are flat, in the same units.
 _FLAT = 1e-2
 _BORDER_SHARE = 8
 

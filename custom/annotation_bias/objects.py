@@ -55,14 +55,15 @@ def match_objects(
     """
     if annotated.shape != predicted.shape:
         raise ValueError(f"Expected masks of one shape, but got {annotated.shape} and {predicted.shape}.")
-    given, num_given = label_lesions(annotated)
-    result, num_found = label_lesions(predicted)
-    both = (given > 0) & (result > 0)
+    annotated_objects, num_annotated = label_lesions(annotated)
+    predicted_objects, num_predicted = label_lesions(predicted)
+    both = (annotated_objects > 0) & (predicted_objects > 0)
     # A pair is one number: numpy sorts these ten times as fast as rows.
-    codes, shared = np.unique(given[both].astype(np.int64) * (num_found + 1) + result[both], return_counts=True)
-    pairs = np.stack(np.divmod(codes, num_found + 1), axis=1)
-    size_given, size_found = np.bincount(given.ravel()), np.bincount(result.ravel())
-    union = size_given[pairs[:, 0]] + size_found[pairs[:, 1]] - shared
+    all_codes = annotated_objects[both].astype(np.int64) * (num_predicted + 1) + predicted_objects[both]
+    codes, shared = np.unique(all_codes, return_counts=True)
+    pairs = np.stack(np.divmod(codes, num_predicted + 1), axis=1)
+    sizes = np.bincount(annotated_objects.ravel()), np.bincount(predicted_objects.ravel())
+    union = sizes[0][pairs[:, 0]] + sizes[1][pairs[:, 1]] - shared
     overlap = shared / union
     chosen: dict[int, int] = {}
     taken: set[int] = set()
@@ -71,4 +72,4 @@ def match_objects(
         if overlap[index] >= smallest_iou and number not in chosen and other not in taken:
             chosen[number] = other
             taken.add(other)
-    return MatchedObjects(given, result, num_given, num_found, tuple(chosen.items()))
+    return MatchedObjects(annotated_objects, predicted_objects, num_annotated, num_predicted, tuple(chosen.items()))

@@ -1,4 +1,4 @@
-"""The reference level of the sites' offsets: the model's own bias is common to all sites and cannot be known."""
+"""The reference level: the model's own bias is common to all sites and cannot be told from a bias of all sites."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,11 +28,10 @@ def choose_reference_level(
 ) -> ReferenceLevel | None:
     """Choose the reference level for the offsets of a class.
 
-    Where the images have their edges is evidence of where the reference level is, but annotators need not draw along
-    edges. So edges are no zero by themselves: two groups that lie clearly on both sides of them need less proof that
-    they are two, and those that do not are no two directions; half-way between them is a zero near the edges alone, and
-    none where the median is nearer, as where a single site errs far and the others little; and a median or a reference
-    far from them is not sure. So a site that lies about its offset moves nobody's zero far.
+    The image boundary is a control, not a reference level: annotators need not follow it. Two groups are accepted only
+    if it lies clearly between them, and then on less proof that they are two. The level between them is clipped to it,
+    and must be at least as near to it as the median. A median or reviewed level far from it is not sure. So a site that
+    lies about its boundary bias moves the reference level of the others only little.
 
     Args:
         estimates: of every site; unknown ones do not count.

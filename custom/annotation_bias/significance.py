@@ -18,45 +18,49 @@ _UNTRIED = Evidence(EvidenceCode.INJECTED_ERRORS_UNTRIED)
 
 @dataclass(frozen=True)
 class Criterion:
-    """When a parameter of a site deviates.
+    """When the effect of a parameter is confirmed.
 
     Attributes:
-        neutral: its value where nothing is wrong, such as the reference level of the offsets.
-        floor: smaller deviations are not acted on: 0.5 px of the network's resolution for an offset.
-        standard_error: of the neutral value.
-        smallest_auroc: an error injection below this cannot tell; 0 asks for no sensitivity to errors of single cases.
-        slopes: nor can one whose slope is outside of these.
-        doubted: why nothing can be tested whatever the estimate is; None where it can.
+        reference: its value where nothing is wrong, such as the reference level of the boundary bias.
+        minimum_effect: smaller effects are not corrected: 0.5 px of the network's resolution for a boundary bias.
+        standard_error: of the reference.
+        smallest_auroc: an error injection with a smaller AUROC cannot tell; 0 asks for none.
+        slopes: an error injection with a slope outside of these cannot tell either.
+        untestable_because: why nothing can be tested whatever the estimate is; None where it can.
     """
 
-    neutral: float
-    floor: float
+    reference: float
+    minimum_effect: float
     standard_error: float = 0.0
     smallest_auroc: float = THRESHOLDS.min_auroc
     slopes: tuple[float, float] = THRESHOLDS.slopes
-    doubted: Evidence | None = None
+    untestable_because: Evidence | None = None
 
     @classmethod
-    def of_reference_level(cls, level: ReferenceLevel, floor: float) -> "Criterion":
-        """Return the criterion of offsets: neutral is the reference level."""
-        doubted = None if level.is_confident else Evidence(EvidenceCode.REFERENCE_UNSURE)
-        return cls.of_offsets(level.value, floor, level.standard_error, doubted)
+    def of_reference_level(cls, level: ReferenceLevel, minimum_effect: float) -> "Criterion":
+        """Return the criterion of a boundary bias against a reference level."""
+        doubt = None if level.is_confident else Evidence(EvidenceCode.REFERENCE_UNSURE)
+        return cls.of_offsets(level.value, minimum_effect, level.standard_error, doubt)
 
     @classmethod
     def of_offsets(
-        cls, neutral: float, floor: float, standard_error: float = 0.0, doubted: Evidence | None = None
+        cls,
+        reference: float,
+        minimum_effect: float,
+        standard_error: float = 0.0,
+        untestable_because: Evidence | None = None,
     ) -> "Criterion":
         """Return the criterion of offsets, whose test asks for no AUROC.
 
         That says how far cases spread, in which an error of a pixel or two is lost. The spread is in the standard error
         already, and an offset of all cases may be many times that.
         """
-        return cls(neutral, floor, standard_error, 0.0, doubted=doubted)
+        return cls(reference, minimum_effect, standard_error, 0.0, untestable_because=untestable_because)
 
     def doubt(self, estimate: Estimate) -> Evidence | None:
         """Return why nothing can be tested; None where it can. What was not calibrated cannot be."""
-        if self.doubted is not None:
-            return self.doubted
+        if self.untestable_because is not None:
+            return self.untestable_because
         if not estimate.auroc >= self.smallest_auroc:
             if math.isnan(estimate.auroc):
                 return _UNTRIED
@@ -68,24 +72,25 @@ class Criterion:
         return None
 
 
-def confirmed(
+def effect_tests(
     estimates: Mapping[str, Mapping[ParameterKey, Estimate]],
     criteria: Mapping[str, Mapping[ParameterKey, Criterion]],
     *,
     level: float = THRESHOLDS.test_level,
 ) -> dict[str, dict[ParameterKey, TestResult]]:
-    """Test which parameters of which sites differ from neutral.
+    """Test which parameters of which sites differ from their reference.
 
     Each kind of parameter is a family of its own (Holm over its sites and classes): tests of missed objects make no
     boundary bias harder to prove.
 
-    An effect is confirmed if its corrected p-value is at most the level, it exceeds the floor, and the site's
-    error injection says that such an error would be seen there. The p-value is that of a t-test with the estimate's
-    interval as its standard error, on one patient less than there are.
+    An effect is confirmed if its corrected p-value is at most the level, it is at least the minimum effect, and the
+    site's error injection says that such an error would be seen there. The p-value is that of a two-sided t-test, with
+    the standard error from the interval, and n − 1 degrees of freedom for n patients.
 
     Args:
         estimates: by site and parameter.
-        criteria: as above, as a site may have a zero of its own; what has none is not assessed.
+        criteria: by site and parameter, since a site may have its own reference level. A parameter without one is not
+            tested.
         level: of each family of tests.
     """
     keys = [
@@ -135,7 +140,7 @@ def _standard_error(estimate: Estimate, criterion: Criterion) -> float:
 
 
 def _p_value(estimate: Estimate, criterion: Criterion) -> float:
-    effect, error = abs(estimate.value - criterion.neutral), _standard_error(estimate, criterion)
+    effect, error = abs(estimate.value - criterion.reference), _standard_error(estimate, criterion)
     if error == 0 or estimate.patients < 2:
         # An interval without width says nothing of how sure it is where there is one patient, and everything else.
         return 1.0 if effect == 0 or estimate.patients < 2 else 0.0
@@ -144,15 +149,15 @@ def _p_value(estimate: Estimate, criterion: Criterion) -> float:
 
 def _result(estimate: Estimate, criterion: Criterion, p_value: float | None, level: float) -> TestResult:
     if not estimate.is_known:
-        why = criterion.doubted or Evidence(EvidenceCode.NO_ESTIMATE)
+        why = criterion.untestable_because or Evidence(EvidenceCode.NO_ESTIMATE)
         return TestResult(math.nan, math.nan, math.nan, Status.UNKNOWN, (why,))
-    effect, error = estimate.value - criterion.neutral, _standard_error(estimate, criterion)
+    effect, error = estimate.value - criterion.reference, _standard_error(estimate, criterion)
     if p_value is None:
         doubt = criterion.doubt(estimate)
         return TestResult(effect, error, math.nan, Status.UNKNOWN, () if doubt is None else (doubt,))
     if p_value > level:
         status = Status.NOT_SIGNIFICANT
     else:
-        status = Status.SMALL if abs(effect) < criterion.floor else Status.CONFIRMED
-    thresholds = Evidence(EvidenceCode.THRESHOLDS, {"level": level, "minimum_effect": criterion.floor})
+        status = Status.SMALL if abs(effect) < criterion.minimum_effect else Status.CONFIRMED
+    thresholds = Evidence(EvidenceCode.THRESHOLDS, {"level": level, "minimum_effect": criterion.minimum_effect})
     return TestResult(effect, error, p_value, status, (thresholds,))

@@ -13,7 +13,10 @@ class Status(StrEnum):
     """What a test says of one parameter of one site.
 
     Attributes:
-        CONFIRMED: significant, and at least the minimum effect: it is acted on.
+        CONFIRMED: significant after the correction for all sites and classes, at least the minimum effect, and of an
+            estimate that could be tested: with a reference level that is sure, at a site in domain with enough
+            sensitivity to injected errors, by a model that detects enough. Or it was confirmed before, and this
+            estimate does not contradict it.
         SMALL: significant, and below the minimum effect.
         NOT_SIGNIFICANT: the test was made and does not reject.
         UNKNOWN: nothing could be tested.
@@ -48,22 +51,23 @@ class EvidenceCode(StrEnum):
         REVIEWED_AGREE: an effect that is confirmed without the reviewed cases stays, as they do not contradict it:
             ``effect``.
         REVIEWED: the reference level is that of reviewed annotations: ``patients``, ``at_server`` (0 or 1).
-        REVIEWED_ABSENT: it was to be, and there are none.
+        REVIEWED_ABSENT: the setting asks for it, and there are none.
         REVIEWED_DIFFER: the server's reviewed images are out of the sites' domain.
         SITE: it is the way in which one site annotates: ``site``.
-        SITE_ABSENT: it was to be, and there is no estimate: ``site``.
+        SITE_ABSENT: the setting asks for it, and there is no estimate: ``site``.
         EDGES: it is the image boundary.
-        EDGES_ABSENT: it was to be, and there is no estimate.
+        EDGES_ABSENT: the setting asks for it, and there is no estimate.
         HALF_WAY: it is half-way between two groups of sites.
         MOVED_TO_EDGES: it was moved to ``distance`` from the image boundary.
         EDGES_NEAR: the image boundary is at ``difference`` from it, near enough.
-        EDGES_FAR: as above, too far.
+        EDGES_FAR: the image boundary is at ``difference`` from it, too far.
         MEDIAN: it is the median of ``sites``, with which ``agreeing`` agree.
-        MEDIAN_UNSURE: as above, too few.
+        MEDIAN_UNSURE: it is the median of ``sites``, with which too few (``agreeing``) agree.
         GROUPS_OF_EARLIER: the two groups are those of the estimate before.
         MEAN_OF_ESTIMATES: it is of the means of two estimates; the last one alone differs by ``difference``.
         OBJECTS_LEFT_OUT: the fraction of a ``class`` that seems to be left out: ``share``, ``low``, ``high``; where it
             is of objects below the size ``limit`` in ``unit`` alone, the fraction of the ``larger`` ones, too.
+        CONVENTION: the known biases of ``sites`` are alike, ``distance`` outside the image boundary.
         RIGHT_LABELS_ZERO: right labels have a noise level of 0.
         RIGHT_LABELS_LEAST: right labels have the noise level of the site with the least: ``site``.
     """
@@ -101,6 +105,7 @@ class EvidenceCode(StrEnum):
     GROUPS_OF_EARLIER = "groups_of_earlier"
     MEAN_OF_ESTIMATES = "mean_of_estimates"
     OBJECTS_LEFT_OUT = "objects_left_out"
+    CONVENTION = "convention"
     RIGHT_LABELS_ZERO = "right_labels_zero"
     RIGHT_LABELS_LEAST = "right_labels_least"
 
@@ -126,7 +131,7 @@ class TestResult:
 
     Attributes:
         effect: the estimate less the reference; NaN where there is none.
-        standard_error: of the effect, that of the reference in it; NaN as above.
+        standard_error: of the effect, including that of the reference level; NaN without an effect.
         p_value: corrected for all sites and classes (Holm); NaN where it was not tested.
         status: what follows.
         evidence: what it rests on, why nothing could be tested first.
@@ -155,6 +160,7 @@ class ReferenceKind(StrEnum):
     MEDIAN = "median"
     EDGES = "edges"
     SITE = "site"
+    CONVENTION = "convention"
 
 
 @dataclass(frozen=True)
@@ -163,7 +169,7 @@ class ReferenceLevel:
 
     Attributes:
         kind: how it was chosen.
-        value: a, what is subtracted from the sites' estimates.
+        value: r, what is subtracted from the sites' estimates.
         standard_error: of the value, as far as it follows from those of the estimates.
         reasons: how it came about and what it assumes; they name no site that the choice does not.
         is_confident: whether anything may be done on its strength; a median is not where most sites disagree with it,

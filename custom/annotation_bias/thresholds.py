@@ -15,7 +15,7 @@ class BiasThresholds(SettingsModel):
     )
     single_site_margin: float = Field(
         default=0.1,
-        description="By this fraction of `edge_error` half-way to a single site has to be nearer to the "
+        description="By this fraction of `image_boundary_error` half-way to a single site has to be nearer to the "
         "images' edges than the median is. Set by four federations of seeds 100 and 101, two of "
         "BUSI and two with one bad site; it just divides these.",
     )

@@ -88,10 +88,10 @@ class ServerMethod:
         del this_round
         return None
 
-    def rollback_without(self, this_round: Round) -> Collection[str] | None:
+    def second_average_without(self, this_round: Round) -> Collection[str] | None:
         """Return the sites that are left out of a second average of the round's models, by numbers of samples.
 
-        It changes nothing of the round, and is :attr:`Round.rollback` after its training. None for no second average.
+        It changes nothing of the round, and is :attr:`Round.second_average` after its training. None for none.
         """
         del this_round
         return None

@@ -57,7 +57,7 @@ class Round:
         reports: what sites reported with the models of this round, once they are there.
         drifts: how far sites moved the model in this round, ‖θ_k − θ‖² over trained parameters, where it is measured.
         weighed: what the sites counted in the round's average, once it is there.
-        rollback: the second average of the round's models, where the method asked for one.
+        second_average: the second average of the round's models, where the method asked for one.
         reviewed: gives a network with the global model, or with another one, beside the server's own reviewed cases;
             None where it has none.
     """
@@ -76,7 +76,7 @@ class Round:
     reports: Mapping[str, SiteReport] = field(default_factory=dict)
     drifts: Mapping[str, float] = field(default_factory=dict)
     weighed: LayerWeights | None = None
-    rollback: Mapping[str, torch.Tensor] | None = None
+    second_average: Mapping[str, torch.Tensor] | None = None
     reviewed: "Reviewing" = field(default=lambda params=None: None)  # noqa: ARG005
 
     @property

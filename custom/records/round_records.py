@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import ConfigDict, Discriminator, Field, JsonValue, Tag, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, ValidationError
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ...transforms.strict_files import JsonObject
 from ..evaluation.score_records import ClassificationRoundScores, SegmentationRoundScores
-from ..former_names import with_current_fields
+from ..former_names import current_stage, with_current_fields
 from ..refusals import RefusalReason
 from ..strict_model import StrictModel
+
+# The name of a stage; a former one is read as the present one.
+Stage = Annotated[str, BeforeValidator(current_stage)]
 
 # Of the lines of the metrics file; a later one says something that this one does not.
 VERSION = 1
@@ -188,7 +191,7 @@ class RoundRecord(OpenRecord):
 
     version: Literal[1]
     round: int
-    stage: str
+    stage: Stage
     evaluated_on: Literal["test", "sites"] | None
     num_cases: int | None = None
     sites: dict[str, SiteReport]

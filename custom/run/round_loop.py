@@ -215,9 +215,9 @@ class RoundLoop:
         if (refused := share_refusal(averaged.weights, self._beginning.largest_share)) is not None:
             self.refuse(*refused)
             return False
-        self.state.params, this_round.rollback, this_round.weighed = (
+        self.state.params, this_round.second_average, this_round.weighed = (
             averaged.params,
-            averaged.rollback,
+            averaged.second_average,
             averaged.weights,
         )
         self._method.after_training(this_round)

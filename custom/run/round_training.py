@@ -37,13 +37,13 @@ class Averaged:
         params: the average.
         weights: what the sites counted in it, within the bounds of influence.
         kept: the sites whose models multi-Krum kept, and of which alone the weights then are; None with other rules.
-        rollback: the second average of the same results; None where the method asked for none.
+        second_average: the second average of the same results; None where the method asked for none.
     """
 
     params: dict[str, torch.Tensor]
     weights: LayerWeights
     kept: tuple[str, ...] | None = None
-    rollback: dict[str, torch.Tensor] | None = None
+    second_average: dict[str, torch.Tensor] | None = None
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class RoundTraining:
                 num_sites=max(num_sites, 1),
                 weights=self._known,
                 wait_in=run.waiting_folder if self._waits else None,
-                rollback_without=method.rollback_without(this_round),
+                second_average_without=method.second_average_without(this_round),
                 rule=settings.aggregation,
             ),
         )
@@ -169,7 +169,7 @@ class RoundTraining:
             )
         kept = self._average.kept
         weighed = bounded if kept is None else bounded.only(kept)
-        return Averaged(self._average.result(), weighed, kept, self._average.rollback())
+        return Averaged(self._average.result(), weighed, kept, self._average.second_average())
 
     def _quantity(self, num_samples: Mapping[str, int]) -> LayerWeights:
         return LayerWeights.same_in_all_blocks(quantity_weights(num_samples), self._run.layout.blocks)

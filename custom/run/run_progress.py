@@ -10,7 +10,7 @@ from pydantic import Field
 
 from ...transforms.natural_order import natural_order
 from ..evaluation.scoring import Scoring
-from ..records.round_records import Record, RoundRecord
+from ..records.round_records import Record, RoundRecord, Stage
 from ..refusals import RefusalReason
 from ..settings import RunSettings
 from .time_left import latest_round_seconds, time_left
@@ -97,7 +97,7 @@ class RunProgress(Record):
     rounds: int
     round_number: int = 0
     finished_rounds: int = 0
-    stage: str | None = None
+    stage: Stage | None = None
     score: float | None = None
     score_label: str
     min_sites: int

@@ -14,7 +14,7 @@ from ..evaluation.score_records import (
     SegmentationDetails,
     SegmentationMeans,
 )
-from ..records.round_records import Bounded, Dominant, OpenRecord, Record, Refusal, SiteReport
+from ..records.round_records import Bounded, Dominant, OpenRecord, Record, Refusal, SiteReport, Stage
 from .versions import SourceCommit
 
 # Of the summary; version 1 held sentences where this one holds codes and numbers, and is read as well.
@@ -38,7 +38,7 @@ class RoundSummary(MeanScores, Record):
     """What the summary keeps of a round; see :class:`fedannot.custom.records.round_records.RoundRecord`."""
 
     round: int
-    stage: str
+    stage: Stage
     seconds: float
     effective_sites: float | None = None
     weights: dict[str, float] | None = None

@@ -29,7 +29,7 @@ from fedannot.custom.annotation_bias.error_injection import calibrate_offset
 from fedannot.custom.annotation_bias.estimate import Estimate
 from fedannot.custom.annotation_bias.parameters import ParameterKey, ParameterKind
 from fedannot.custom.annotation_bias.reference_level import choose_reference_level
-from fedannot.custom.annotation_bias.significance import Criterion, confirmed
+from fedannot.custom.annotation_bias.significance import Criterion, effect_tests
 from fedannot.custom.annotation_bias.site_estimates import estimate_offset
 from fedannot.custom.annotation_bias.statuses import TestResult
 from fedannot.custom.annotation_bias.thresholds import THRESHOLDS
@@ -125,7 +125,7 @@ def print_seed(rows: dict[str, SiteRow], seed: int, level: float) -> dict[str, f
     corrected = {site: row.estimate.corrected() for site, row in rows.items()}
     reference_level = choose_reference_level(corrected, seed=seed, floor=FLOOR, level=level)
     criteria = {site: {OFFSET: Criterion.of_reference_level(reference_level, FLOOR)} for site in corrected}
-    findings = confirmed({site: {OFFSET: one} for site, one in corrected.items()}, criteria)
+    findings = effect_tests({site: {OFFSET: one} for site, one in corrected.items()}, criteria)
     shared = statistics.median(one.value - rows[site].true for site, one in corrected.items())
     reasons = ", ".join(reason.code for reason in reference_level.reasons)
     print(f"\nseed {seed}: {reasons}; a = {reference_level.value:+.2f}, shared by all {shared:+.2f}")

@@ -98,8 +98,8 @@ def by_distance(sites: Sequence[ImageStatistics]) -> Array:
 
 def by_pairs(sites: Sequence[ImageStatistics]) -> Array:
     """The project's rule."""
-    gates = check_domains({f"{index:04d}": one for index, one in enumerate(sites)})
-    return np.array([gates[site].distinct for site in sorted(gates)])
+    checks = check_domains({f"{index:04d}": one for index, one in enumerate(sites)})
+    return np.array([checks[site].out_of_domain for site in sorted(checks)])
 
 
 RULES: Mapping[str, Rule] = {"pool": by_pool, "median": by_median, "distance": by_distance, "pairs": by_pairs}
@@ -270,10 +270,10 @@ def print_sources(count: int) -> None:
         print_mixture("cells, one site of each of five sources", [(cell, 1) for cell in cells], cases, count)
     for cases in (6, 12, 20):
         print_mixture("cells, sources mixed in 10 sites (one kind)", [(together, 10)], cases, count)
-    gates = check_domains({source: site_of(one) for source, one in zip(CELL_SOURCES, cells, strict=True)})
+    checks = check_domains({source: site_of(one) for source, one in zip(CELL_SOURCES, cells, strict=True)})
     print("\ncells, every case of each source:")
-    for source, gate in gates.items():
-        print(f"{source}: {evidence_in_words(gate.evidence)}")
+    for source, check in checks.items():
+        print(f"{source}: {evidence_in_words(check.evidence)}")
 
 
 def main() -> None:

@@ -69,8 +69,8 @@ def answer(offset: float, patients: int, noise: float, generator: np.random.Gene
         annotated_patients=(patients,),
         offset=(noisy_offset(patients, *columns, pixel=1.0),),
         edges=UNKNOWN,
-        reference=UNKNOWN,
-        reviewed=UNKNOWN,
+        reviewed_from_model=UNKNOWN,
+        given_from_reviewed=UNKNOWN,
         completeness=UNKNOWN,
     )
 

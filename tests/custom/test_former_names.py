@@ -6,10 +6,11 @@ import pytest
 from pydantic import Field, ValidationError
 
 from fedannot.custom import former_names
+from fedannot.custom.annotation_bias.parameters import ParameterKind
 from fedannot.custom.former_names import current_setting, with_current_keys
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.lookup import read_job_settings
-from fedannot.custom.records.round_records import OpenRecord, Record
+from fedannot.custom.records.round_records import OpenRecord, Record, RoundRecord
 from fedannot.custom.settings import RunSettings, SettingsError, read_settings
 from fedannot.custom.strict_model import SettingsModel
 
@@ -60,6 +61,30 @@ def test_a_value_that_does_nothing_any_more_is_left_out(monkeypatch: pytest.Monk
         warnings.simplefilter("error")
         assert read_job_settings(values, of_finished_run=True) == settings
     assert with_current_keys({"undo": ["offset", "overshoot"]}) == {"correct": ["offset"]}
+
+
+def test_former_values_of_what_is_corrected_are_read_and_warn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(former_names, "_WARNED", set())
+    values = {"network": {}, "training": {}, "method": "auto", "treatment": "undo", "undo": ["swapped", "missing"]}
+    with pytest.warns(FutureWarning) as warned:
+        settings = read_job_settings(values)
+    assert isinstance(settings, AutoSettings)
+    assert (settings.treatment, settings.correct) == ("correct", ("confused", "missing"))
+    assert settings.corrected_kinds == (ParameterKind.CONFUSED, ParameterKind.MISSING)
+    texts = [str(warning.message) for warning in warned]
+    assert [part for part in ("'undo' is", "treatment = undo", "correct = swapped") for t in texts if part in t] == [
+        "'undo' is",
+        "treatment = undo",
+        "correct = swapped",
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_job_settings(values) == settings
+
+
+def test_the_former_name_of_a_stage_is_read_as_the_present_one() -> None:
+    record = {"version": 1, "round": 3, "stage": "undone", "evaluated_on": None, "sites": {}, "refused": {}}
+    assert RoundRecord.model_validate(record | {"seconds": 1.0}).stage == "corrected"
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def test_confirmed_sites_correct_and_a_run_resumed_gives_the_same_bits(
     whole = tmp_path / "whole"
     summary = simulate(small_job(keep_rounds=[3], embedded__label_noise="S50"), whole)
     assert summary["corrected_from_round"] == {"site-1": 3, "site-2": 3}
-    assert [record["stage"] for record in summary["rounds"]][2:] == ["undone"] * 3
+    assert [record["stage"] for record in summary["rounds"]][2:] == ["corrected"] * 3
     again = shutil.copytree(whole, tmp_path / "again")
     state = again / "run" / "server" / "simulate_job" / STATE_FILE
     shutil.copyfile(state.with_name(kept_state_file(3)), state)

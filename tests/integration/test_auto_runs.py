@@ -77,7 +77,7 @@ def test_sites_correct_what_reviewed_cases_establish(whole: Path) -> None:
         assert bias_of(SiteBiasRecord.model_validate(site).corrections)[1] == pytest.approx(
             manifests[name]["noise"]["mean"] / 4, abs=0.6
         )
-    assert summary["rounds"][-1]["stage"] == "undone"
+    assert summary["rounds"][-1]["stage"] == "corrected"
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def test_a_veto_takes_everything_back_at_the_sites(
     summary = simulate(job, tmp_path / "vetoed", data=data)
     assert summary["rollback"]["has_vetoed"]
     assert [record["stage"] for record in summary["rounds"]] == [
-        "warm-up", "undone", "undone", "federated averaging"
+        "warm-up", "corrected", "corrected", "federated averaging"
     ]  # fmt: skip
     records = [file for file in sorted((tmp_path / "vetoed").rglob("corrections.json")) if "site-1" in file.parts]
     by_round = {file.parent.name: json.loads(file.read_text())["corrections"] for file in records}

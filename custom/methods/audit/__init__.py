@@ -7,10 +7,10 @@ parameters together, and tells each site alone what is concluded of it. What is 
 
 Equations, by what they define:
     parts of the patients                fedannot.custom.methods.audit.folds.parts
-    β, offset of a site                  fedannot.custom.annotation_bias.site_estimates.estimate_offset
-    completeness                         fedannot.custom.annotation_bias.site_estimates.estimate_completeness
-    a, zero of the offsets               fedannot.custom.annotation_bias.reference_level.choose_reference_level
-    what is confirmed                  fedannot.custom.annotation_bias.significance.confirmed
+    β, boundary bias of a site           fedannot.custom.annotation_bias.site_estimates.estimate_offset
+    annotation recall                    fedannot.custom.annotation_bias.site_estimates.estimate_completeness
+    r, reference level                   fedannot.custom.annotation_bias.reference_level.choose_reference_level
+    what is confirmed                    fedannot.custom.annotation_bias.significance.effect_tests
     scores of cases                      fedannot.custom.audit.auditing.audit_site
 """
 

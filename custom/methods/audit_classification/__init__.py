@@ -9,7 +9,7 @@ Equations, by what they define:
     parts of the patients                fedannot.custom.methods.audit.folds.parts
     noise level and interval          fedannot.custom.methods.auto_classification.confident_samples.estimate_noise_level
     doubted labels that are wrong        fedannot.custom.methods.auto_classification.confident_samples.estimate_support
-    what is confirmed (Holm)             fedannot.custom.annotation_bias.significance.confirmed
+    what is confirmed (Holm)             fedannot.custom.annotation_bias.significance.effect_tests
     what look-alikes say                 label_scores.with_look_alikes
     score of a label                     label_scores.score_labels
     probability that a label is wrong    label_calibration.calibrate_scores

@@ -32,23 +32,23 @@ def unit_of(pixel_size: float) -> Unit:
 
 @dataclass(frozen=True)
 class BiasReport:
-    """A site's answer to ``estimate_channel``; estimates are by class.
+    """A site's answer to ``estimate_annotation_bias``; estimates are by class.
 
     Attributes:
-        num_samples: as far as the site's claim counts.
+        num_samples: as far as the site's reported count counts.
         pixel_size: in millimetres, 1 where it is not known.
-        images: what its images are like.
+        images: statistics of its image features.
         annotated_patients: patients in whom the class is annotated.
-        offset: of the contours from what the model predicts, corrected by the slope of error injection.
-        edges: how far outside of the predicted contours images have their edges.
-        reference: as the offset, of reviewed annotations.
-        reviewed: of given contours from reviewed ones, without a model.
-        completeness: fraction of the objects that are annotated; of all predicted ones where the site hides its
+        offset: boundary bias of the given annotations from the model, divided by the slope of the error injection.
+        edges: distance of the image boundary from the predicted one, positive outside.
+        reviewed_from_model: boundary bias of the reviewed annotations from the model, divided by the same slope.
+        given_from_reviewed: boundary bias of the given annotations from the reviewed ones, without a model.
+        completeness: annotation recall; of all predicted objects, not of the confident ones, if the site hides its
             patients.
-        hides_patients: whether it is that of all predicted ones.
+        hides_patients: whether it is that of all predicted objects.
         confused: fraction of the annotated objects of all classes that look like another class.
-        exchanged_part: fraction of these objects that are given a class whose code is exchanged; 1 where none is.
-        is_relabelled: whether all but these two are of annotations in which objects were given another class.
+        exchanged_part: fraction of these objects that have the label of a permuted class; 1 where none is permuted.
+        is_relabelled: whether all but these two are estimated on annotations with relabelled objects.
     """
 
     num_samples: int
@@ -57,8 +57,8 @@ class BiasReport:
     annotated_patients: tuple[int, ...]
     offset: tuple[Estimate, ...]
     edges: tuple[Estimate, ...]
-    reference: tuple[Estimate, ...]
-    reviewed: tuple[Estimate, ...]
+    reviewed_from_model: tuple[Estimate, ...]
+    given_from_reviewed: tuple[Estimate, ...]
     completeness: tuple[Estimate, ...]
     hides_patients: bool = False
     confused: Estimate = field(default_factory=Estimate.unknown)
@@ -68,12 +68,12 @@ class BiasReport:
     @property
     def has_reviewed(self) -> bool:
         """Whether any of it is of reviewed cases."""
-        return any(one.is_known for one in (*self.reference, *self.reviewed))
+        return any(one.is_known for one in (*self.reviewed_from_model, *self.given_from_reviewed))
 
     def without_reviewed(self) -> "BiasReport":
         """Return what it would be if the site had no reviewed case."""
         unknown = tuple(Estimate.unknown() for _ in self.offset)
-        return replace(self, reference=unknown, reviewed=unknown)
+        return replace(self, reviewed_from_model=unknown, given_from_reviewed=unknown)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "BiasReport":
@@ -81,7 +81,7 @@ class BiasReport:
         pixel = _pixel_size(fields)
         offset = _offsets(fields, pixel)
         # Both are on the model's scale.
-        reference = (
+        reviewed = (
             replace(one, slope=given.slope).corrected()
             for one, given in zip(received(REFERENCE, fields), offset, strict=True)
         )
@@ -92,9 +92,9 @@ class BiasReport:
             annotated_patients=tuple(fields["annotated_patients"]),
             offset=tuple(item.corrected() for item in offset),
             edges=received(EDGES, fields),
-            reference=tuple(reference),
+            reviewed_from_model=tuple(reviewed),
             # Between masks nothing has to be calibrated.
-            reviewed=tuple(replace(item, slope=1.0, auroc=1.0) for item in received(REVIEWED, fields)),
+            given_from_reviewed=tuple(replace(item, slope=1.0, auroc=1.0) for item in received(REVIEWED, fields)),
             completeness=_completeness(fields),
             hides_patients=MATCHED in fields,
             confused=received(CONFUSED_SHARE, fields)[0],

@@ -58,10 +58,10 @@ def measure_bias(
     seed: int,
     relabelled: Sequence[LoadedCase] | None = None,
 ) -> Answer:
-    """Return a site's estimates of its channel (:mod:`fedannot.custom.annotation_bias`), class by class; they leave the
-    site.
+    """Return a site's estimates of its annotation bias (:mod:`fedannot.custom.annotation_bias`), class by class; they
+    leave the site.
 
-    With them goes what offset and completeness are made of, for a site whose statistics are private.
+    With them go the sums behind boundary bias and recall, for a site whose statistics are private.
 
     Args:
         predict: says what a model makes of cases.
@@ -70,8 +70,8 @@ def measure_bias(
         reviewed: cases whose annotations somebody has reviewed, None where there are none.
         settings: the job's.
         seed: decides intervals and injected errors.
-        relabelled: the same cases with objects that were given another class, where there are any. All but the fraction
-            of these objects is of them, unless most objects look like another class with these, too.
+        relabelled: the same cases with relabelled objects, where there are any. All parameters but the confused
+            fraction are estimated on these, unless most objects still look like another class.
     """
     labels = range(1, settings.network.num_classes + 1)
     annotations = _given_annotations(data, reviewed)

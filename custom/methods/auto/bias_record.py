@@ -17,7 +17,7 @@ def bias_record(decisions: Decisions, number: int, *, is_applied: bool = True) -
     sites = {
         site: SiteBiasRecord(
             parameters={
-                key: ParameterRecord.of(decisions.predicted[site][key], result)
+                key: ParameterRecord.of(decisions.tested[site][key], result)
                 for key, result in decisions.findings[site].items()
             },
             corrections=corrections,
@@ -46,7 +46,7 @@ def _decision(decisions: Decisions, *, is_applied: bool) -> DecisionRecord:
         is_applied=is_applied,
         corrected=tuple(sorted((site for site, asked in decisions.corrections.items() if asked), key=natural_order)),
         confirmed=tuple(sorted(confirmed, key=natural_order)),
-        tolerated={label: (averaged.low, averaged.high) for label, averaged in decisions.harmless.items()},
+        tolerated={label: (averaged.low, averaged.high) for label, averaged in decisions.tolerated.items()},
         found_share=numbers.get("found"),
         expected_share=numbers.get("expected"),
         unit=decisions.unit,
@@ -58,7 +58,7 @@ def _outcome(decisions: Decisions, *, is_applied: bool) -> Outcome:
         return Outcome.UNFIT
     if any(decisions.corrections.values()):
         return Outcome.CORRECTED
-    if decisions.harmless:
+    if decisions.tolerated:
         return Outcome.TOLERATED
     # Offsets that are treated otherwise, or kinds that are not corrected.
     return Outcome.MEASURED if is_applied and decisions.anything_confirmed else Outcome.NOTHING

@@ -1,4 +1,4 @@
-"""What is tested of a site's channel, and against what."""
+"""What is tested of a site's annotation bias, and against what."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -27,18 +27,18 @@ def offset_criterion(
     Reviewed versions of training cases refine the estimate of all cases
     (:func:`fedannot.custom.annotation_bias.reviewed_cases.refined`), and are all there is where that cannot be tested.
     """
-    reviewed, floor = answer.reviewed[label - 1], settings.min_boundary_bias * answer.pixel_size
+    reviewed, minimum_effect = answer.given_from_reviewed[label - 1], settings.min_boundary_bias * answer.pixel_size
     offset, criterion = _by_model(answer, label, reference_level, settings, doubt)
     if not reviewed.is_known:
         return offset, criterion
     if offset.is_known and criterion.doubt(offset) is None:
-        # The floor of a level that is inferred is by how much that may be wrong.
-        of_level = criterion.floor / INTERVAL_DEVIATIONS if criterion.floor > floor else 0.0
+        # The minimum effect with an inferred level is by how much that may be wrong.
+        of_level = criterion.minimum_effect / INTERVAL_DEVIATIONS if criterion.minimum_effect > minimum_effect else 0.0
         half = INTERVAL_DEVIATIONS * math.hypot(standard_error_of(offset), criterion.standard_error, of_level)
-        effect = offset.value - criterion.neutral
+        effect = offset.value - criterion.reference
         of_all = replace(offset, value=effect, low=effect - half, high=effect + half)
         reviewed = refined(of_all, reviewed, pixel_size=answer.pixel_size)
-    return reviewed, Criterion.of_offsets(0.0, floor)
+    return reviewed, Criterion.of_offsets(0.0, minimum_effect)
 
 
 def _by_model(
@@ -56,22 +56,24 @@ def _by_model(
     The site need not distinguish small errors of single cases. But where it does not, and the model finds too few of
     its annotated patients, the median over those that it finds is not of the site.
     """
-    offset, reference = answer.offset[label - 1], answer.reference[label - 1]
-    floor = settings.min_boundary_bias * answer.pixel_size
+    offset, reference = answer.offset[label - 1], answer.reviewed_from_model[label - 1]
+    minimum_effect = settings.min_boundary_bias * answer.pixel_size
     if reference.is_known and (doubt is not None or not _is_reviewed(reference_level)):
-        return offset, Criterion.of_offsets(reference.value, floor, standard_error_of(reference))
+        return offset, Criterion.of_offsets(reference.value, minimum_effect, standard_error_of(reference))
     doubt = doubt or _too_few_found(answer, label, settings)
     if reference_level is None:
-        return offset, Criterion.of_offsets(0.0, floor, doubted=Evidence(EvidenceCode.NO_REFERENCE_LEVEL))
+        return offset, Criterion.of_offsets(
+            0.0, minimum_effect, untestable_because=Evidence(EvidenceCode.NO_REFERENCE_LEVEL)
+        )
     if reference_level.is_inferred:
         # Zero may be wrong by so much; correcting less than that would follow its error.
-        floor = max(floor, settings.image_boundary_error * answer.pixel_size)
+        minimum_effect = max(minimum_effect, settings.image_boundary_error * answer.pixel_size)
     if reference.is_known and reference_level.is_of_server:
         half = INTERVAL_DEVIATIONS * reference_level.standard_error
         at_server = Estimate(2, reference_level.value, reference_level.value - half, reference_level.value + half)
         zero = refined(at_server, reference, pixel_size=answer.pixel_size)
-        return offset, _doubted(Criterion.of_offsets(zero.value, floor, standard_error_of(zero)), doubt)
-    return offset, _doubted(Criterion.of_reference_level(reference_level, floor), doubt)
+        return offset, _doubted(Criterion.of_offsets(zero.value, minimum_effect, standard_error_of(zero)), doubt)
+    return offset, _doubted(Criterion.of_reference_level(reference_level, minimum_effect), doubt)
 
 
 def _is_reviewed(level: ReferenceLevel | None) -> bool:
@@ -89,16 +91,16 @@ def _too_few_found(answer: BiasReport, label: int, settings: BiasSettings) -> Ev
     return Evidence(EvidenceCode.MODEL_UNFIT, {"found": share, "expected": settings.min_predicted_fraction})
 
 
-def most_complete(answers: Mapping[str, BiasReport], label: int, *, hides_patients: bool) -> Estimate | None:
-    """Return the completeness of the site that leaves fewest objects out, of those that tell it in the same way."""
+def largest_recall(answers: Mapping[str, BiasReport], label: int, *, hides_patients: bool) -> Estimate | None:
+    """Return the largest annotation recall of a site, of those that report it in the same way."""
     alike = [answer for answer in answers.values() if answer.hides_patients == hides_patients]
-    return most_sensitive([answer.completeness[label - 1] for answer in alike], lambda one: one.value)
+    return best_estimate([answer.completeness[label - 1] for answer in alike], lambda one: one.value)
 
 
-def most_sensitive(estimates: Sequence[Estimate], quality: Callable[[Estimate], float]) -> Estimate | None:
-    """Return the estimate of the site that annotates best, which is neutral for the others; None without any."""
+def best_estimate(estimates: Sequence[Estimate], quality: Callable[[Estimate], float]) -> Estimate | None:
+    """Return the estimate of the best site, which is the reference for the others; None without any."""
     known = [estimate for estimate in estimates if estimate.is_known]
-    # What cannot be known of a site is no measure for those of which it can.
+    # A site whose error injection fails is no reference for the others.
     sensitive = [item for item in known if Criterion(0.0, 0.0).doubt(item) is None]
     return max(sensitive or known, key=lambda one: (quality(one), one.patients), default=None)
 
@@ -123,12 +125,12 @@ def missing_criterion(
 def confused_criterion(
     answer: BiasReport, least: Estimate | None, settings: BiasSettings, doubt: Evidence | None
 ) -> Criterion:
-    """Return what is tested of the fraction of objects that look like another class: the floor is of those that can."""
-    floor = settings.min_confused_fraction * max(answer.exchanged_part, THRESHOLDS.min_exchanged_part)
+    """Return how the confused fraction is tested; the minimum effect is a fraction of objects in permuted classes."""
+    minimum_effect = settings.min_confused_fraction * max(answer.exchanged_part, THRESHOLDS.min_exchanged_part)
     if least is None or not answer.confused.is_known:
-        return _doubted(Criterion(0.0, floor), doubt)
-    return _doubted(Criterion(least.value, floor, standard_error_of(least)), doubt)
+        return _doubted(Criterion(0.0, minimum_effect), doubt)
+    return _doubted(Criterion(least.value, minimum_effect, standard_error_of(least)), doubt)
 
 
 def _doubted(criterion: Criterion, doubt: Evidence | None) -> Criterion:
-    return criterion if doubt is None else replace(criterion, doubted=doubt)
+    return criterion if doubt is None else replace(criterion, untestable_because=doubt)

@@ -1,4 +1,4 @@
-"""What the server concludes from the sites' channels: zero, what deviates from it, and each site's corrections."""
+"""What the server concludes from the sites' reports: reference levels, confirmed effects, and corrections."""
 
 import math
 import statistics
@@ -11,11 +11,11 @@ from ...annotation_bias.estimate import Estimate
 from ...annotation_bias.fedavg_boundary import FedAvgBoundary, fedavg_boundary
 from ...annotation_bias.hysteresis import standing
 from ...annotation_bias.parameters import ALL_CLASSES, CONFUSED_OBJECTS, ParameterKey, ParameterKind
-from ...annotation_bias.significance import Criterion, confirmed
+from ...annotation_bias.significance import Criterion, effect_tests
 from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel, TestResult, Unit
 from ...corrections.kinds import BoundaryShift, Correction, server_corrections
 from .answers import BiasReport, unit_of
-from .criteria import confused_criterion, missing_criterion, most_complete, most_sensitive, offset_criterion
+from .criteria import best_estimate, confused_criterion, largest_recall, missing_criterion, offset_criterion
 from .mislabelled import looks_mislabelled, without_mislabelled
 from .records import BiasRecord
 from .server_reference import ServerReference
@@ -29,20 +29,20 @@ class Decisions:
 
     Attributes:
         reference_levels: reference level of the offsets, by class; None where there is no estimate.
-        predicted: by site and parameter (kind and class) the estimate that was tested.
-        findings: what the test says of it, in the same way.
+        tested: by site and parameter (kind and class) the tested estimate.
+        findings: the results of the tests, in the same way.
         corrections: what each site is asked to correct; sites that correct nothing are there, too.
-        tolerated: by class where federated averaging's contours lie, where that is so near zero that confirmed offsets
-            are left as they are.
-        unfit: why the model predicts nobody; None where it does.
+        tolerated: by class the FedAvg boundary, where it is so near the reference level that confirmed boundary biases
+            are not corrected.
+        unfit: why the model is no reference for any site; None if it is one.
         unit: of the sites' offsets, that of most sites.
     """
 
     reference_levels: tuple[ReferenceLevel | None, ...]
-    predicted: dict[str, dict[ParameterKey, Estimate]]
+    tested: dict[str, dict[ParameterKey, Estimate]]
     findings: dict[str, dict[ParameterKey, TestResult]]
     corrections: dict[str, tuple[Correction, ...]]
-    harmless: dict[int, FedAvgBoundary] = field(default_factory=dict)
+    tolerated: dict[int, FedAvgBoundary] = field(default_factory=dict)
     unfit: Evidence | None = None
     unit: Unit = "px"
 
@@ -66,12 +66,14 @@ def decide(
     (:func:`fedannot.custom.methods.auto.criteria.offset_criterion`). What is confirmed without any reviewed case stays
     unless they contradict it: more evidence never means fewer corrections. A fraction of missing objects counts from
     the most complete site, one of confused classes from the site with the least: a model that takes one class for
-    another does so everywhere. Sites whose images are of another kind are predicted by their own reviewed cases alone,
-    and move no zero; so are all sites by a model that finds too little of what is annotated. Of a site most of whose
-    objects have confused classes nothing else is tested, and it is no measure for others.
+    another does so everywhere. If most objects of a site have confused classes, nothing else of it is tested, and it is
+    no reference for others.
 
-    Offsets of sites whose images are alike are corrected where they move federated averaging's contours, which follow
-    the weighted median of the sites: a minority that errs does no harm, and moving contours has an error of its own.
+    Sites out of domain are tested against their own reviewed cases only, and do not count for the reference level. The
+    same holds for all sites if the model detects too few of the annotated patients.
+
+    Boundary biases of sites in domain are corrected if they move the FedAvg boundary, which follows the weighted median
+    of the sites. A minority that errs does no harm, and moving contours has an error of its own.
 
     What an earlier estimate has confirmed stays where this one does not contradict it
     (:func:`fedannot.custom.annotation_bias.hysteresis.contradicts`), and contours of a class that were moved are not
@@ -84,32 +86,34 @@ def decide(
         server: what is known of the server's reviewed cases, which count before those of sites in the reference level.
         before: the earlier estimate with what was done since.
     """
-    gates = _gates(answers, settings)
-    alike = {site: answer for site, answer in answers.items() if not gates[site].distinct}
-    least = most_sensitive([answer.confused for answer in alike.values()], lambda one: -one.value)
+    domain_checks = _domain_checks(answers, settings)
+    alike = {site: answer for site, answer in answers.items() if not domain_checks[site].out_of_domain}
+    least = best_estimate([answer.confused for answer in alike.values()], lambda one: -one.value)
     in_domain = {site: answer for site, answer in alike.items() if not looks_mislabelled(answer.confused, least)}
-    unfit = _unfit(predicted_share(answers), settings)
-    doubts = {site: unfit or _other_images(gate) for site, gate in gates.items()}
+    unfit = _unfit(detected_fraction(answers), settings)
+    doubts = {site: unfit or _other_images(check) for site, check in domain_checks.items()}
     labels = range(1, settings.network.num_classes + 1)
     tests_of = partial(_tests_of_offsets, doubts=doubts, settings=settings, seed=seed, before=before)
-    reference_levels, predicted, criteria = tests_of(answers, in_domain, server=server)
+    reference_levels, tested, criteria = tests_of(answers, in_domain, server=server)
     for label in labels:
-        # Completeness of all objects and that of sure ones are no one quantity.
-        complete = {hides: most_complete(in_domain, label, hides_patients=hides) for hides in (False, True)}
+        # The recall of all objects and that of confident ones are two quantities.
+        complete = {hides: largest_recall(in_domain, label, hides_patients=hides) for hides in (False, True)}
         for site, answer in answers.items():
             key = ParameterKey(ParameterKind.MISSING, label)
-            predicted[site][key], criteria[site][key] = missing_criterion(
+            tested[site][key], criteria[site][key] = missing_criterion(
                 answer, label, complete[answer.hides_patients], settings, doubts[site]
             )
     if settings.network.num_classes > 1:
         for site, answer in answers.items():
-            predicted[site][CONFUSED_OBJECTS] = answer.confused
+            tested[site][CONFUSED_OBJECTS] = answer.confused
             criteria[site][CONFUSED_OBJECTS] = confused_criterion(answer, least, settings, doubts[site])
-    findings = confirmed(predicted, criteria, level=settings.level)
+    findings = effect_tests(tested, criteria, level=settings.level)
     if server is not None or any(answer.has_reviewed for answer in answers.values()):
         unreviewed = {site: answer.without_reviewed() for site, answer in answers.items()}
-        _, of_others, neutral = tests_of(unreviewed, {site: unreviewed[site] for site in in_domain}, server=None)
-        for site, found in confirmed(of_others, neutral, level=settings.level).items():
+        _, without_reviewed, references = tests_of(
+            unreviewed, {site: unreviewed[site] for site in in_domain}, server=None
+        )
+        for site, found in effect_tests(without_reviewed, references, level=settings.level).items():
             findings[site] |= _standing(found, criteria[site], findings[site], EvidenceCode.REVIEWED_AGREE)
     for site, record in {} if before is None else before.sites.items():
         if site in findings:
@@ -117,19 +121,19 @@ def decide(
             findings[site] |= _standing(earlier, criteria[site], findings[site], EvidenceCode.EARLIER_AGREES)
     relabelled = {site for site, answer in alike.items() if answer.is_relabelled}
     findings = without_mislabelled(findings, relabelled)
-    harmless = {
+    tolerated = {
         label: averaged
         for label, reference_level in zip(labels, reference_levels, strict=True)
         if not _stays_moved(before, findings, label)
-        and (averaged := _harmless_average(in_domain, findings, label, reference_level, settings)) is not None
+        and (averaged := _tolerated_boundary(in_domain, findings, label, reference_level, settings)) is not None
     }
     of_one_kind = in_domain.keys() | relabelled
     corrections = {
-        site: _corrections(answers[site], found, settings, spared=harmless if site in of_one_kind else ())
+        site: _corrections(answers[site], found, settings, spared=tolerated if site in of_one_kind else ())
         for site, found in findings.items()
     }
     pixel_size = statistics.median(answer.pixel_size for answer in (in_domain or answers).values()) if answers else 1.0
-    return Decisions(tuple(reference_levels), predicted, findings, corrections, harmless, unfit, unit_of(pixel_size))
+    return Decisions(tuple(reference_levels), tested, findings, corrections, tolerated, unfit, unit_of(pixel_size))
 
 
 def _tests_of_offsets(
@@ -149,13 +153,13 @@ def _tests_of_offsets(
     levels = [
         reference_level_of(in_domain, label, settings, seed=seed, server=server, before=before) for label in labels
     ]
-    predicted: dict[str, dict[ParameterKey, Estimate]] = {site: {} for site in sorted(answers)}
-    criteria: dict[str, dict[ParameterKey, Criterion]] = {site: {} for site in predicted}
+    tested: dict[str, dict[ParameterKey, Estimate]] = {site: {} for site in sorted(answers)}
+    criteria: dict[str, dict[ParameterKey, Criterion]] = {site: {} for site in tested}
     for label, level in zip(labels, levels, strict=True):
         key = ParameterKey(ParameterKind.OFFSET, label)
         for site, answer in answers.items():
-            predicted[site][key], criteria[site][key] = offset_criterion(answer, label, level, settings, doubts[site])
-    return levels, predicted, criteria
+            tested[site][key], criteria[site][key] = offset_criterion(answer, label, level, settings, doubts[site])
+    return levels, tested, criteria
 
 
 def _standing(
@@ -169,7 +173,7 @@ def _standing(
         key: standing(
             findings[key],
             one.effect,
-            criteria[key].floor,
+            criteria[key].minimum_effect,
             standard_error=one.standard_error,
             p_value=one.p_value,
             code=code,
@@ -191,24 +195,27 @@ def _stays_moved(
     )
 
 
-def _gates(answers: Mapping[str, BiasReport], settings: BiasSettings) -> dict[str, DomainCheck]:
+def _domain_checks(answers: Mapping[str, BiasReport], settings: BiasSettings) -> dict[str, DomainCheck]:
     """What images say of every site; where nothing is known of them, what the settings say."""
-    gates = check_domains({site: answer.images for site, answer in answers.items()})
+    domain_checks = check_domains({site: answer.images for site, answer in answers.items()})
     if settings.unknown_images == "out_of_domain":
-        return gates
-    return {site: replace(gate, distinct=gate.distinct and gate.is_known) for site, gate in gates.items()}
+        return domain_checks
+    return {
+        site: replace(check, out_of_domain=check.out_of_domain and check.is_known)
+        for site, check in domain_checks.items()
+    }
 
 
-def predicted_share(answers: Mapping[str, BiasReport]) -> float:
+def detected_fraction(answers: Mapping[str, BiasReport]) -> float:
     """Return the fraction of the annotated patients in whom the model finds an annotated object; 0 without any."""
     annotated = sum(sum(answer.annotated_patients) for answer in answers.values())
     result = sum(item.patients for answer in answers.values() for item in answer.offset)
     return min(result / annotated, 1.0) if annotated else 0.0
 
 
-def _other_images(gate: DomainCheck) -> Evidence | None:
+def _other_images(check: DomainCheck) -> Evidence | None:
     """Where images are out of the domain, the model cannot predict."""
-    return gate.evidence if gate.distinct else None
+    return check.evidence if check.out_of_domain else None
 
 
 def _unfit(share: float, settings: BiasSettings) -> Evidence | None:
@@ -217,14 +224,14 @@ def _unfit(share: float, settings: BiasSettings) -> Evidence | None:
     return Evidence(EvidenceCode.MODEL_UNFIT, {"found": share, "expected": settings.min_predicted_fraction})
 
 
-def _harmless_average(
+def _tolerated_boundary(
     in_domain: Mapping[str, BiasReport],
     findings: Mapping[str, Mapping[ParameterKey, TestResult]],
     label: int,
     reference_level: ReferenceLevel | None,
     settings: BiasSettings,
 ) -> FedAvgBoundary | None:
-    """Where federated averaging's contours lie, where offsets are confirmed and it is as near zero as can be known."""
+    """The FedAvg boundary, if a boundary bias is confirmed, and it is as near the reference level as is known."""
     key = ParameterKey(ParameterKind.OFFSET, label)
     result = {site: findings[site][key] for site in in_domain}
     if (
@@ -260,12 +267,12 @@ def _corrections(
     return server_corrections(
         bias=amounts[ParameterKind.OFFSET],
         missed=amounts[ParameterKind.MISSING],
-        ignored=unannotated_shares(answer, amounts[ParameterKind.MISSING]),
+        ignored=unannotated_fractions(answer, amounts[ParameterKind.MISSING]),
         relabelled=max(amounts[ParameterKind.CONFUSED].get(ALL_CLASSES, 0.0), 0.0),
     )
 
 
-def unannotated_shares(answer: BiasReport, missing: Mapping[int, float]) -> dict[int, float]:
+def unannotated_fractions(answer: BiasReport, missing: Mapping[int, float]) -> dict[int, float]:
     """Return by class the fraction of its objects that a site does not annotate, of which the most confident are
     ignored.
 

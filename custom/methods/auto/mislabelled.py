@@ -1,6 +1,4 @@
-"""Sites most of whose objects have the label of another class: what else can be known of them, and of others by
-them.
-"""
+"""Sites most of whose objects have the label of another class: what else can be known of them and of others."""
 
 import math
 from collections.abc import Collection
@@ -16,7 +14,7 @@ from .thresholds import THRESHOLDS
 def without_mislabelled(
     findings: dict[str, dict[ParameterKey, TestResult]], relabelled_sites: Collection[str]
 ) -> dict[str, dict[ParameterKey, TestResult]]:
-    """Tell nothing of contours and of missing objects where most objects are confirmed to be of another class.
+    """Set boundary bias and missed fraction to “cannot tell” where most objects are confirmed to have a wrong class.
 
     What is left of a class by its labels are then the objects that the model takes for the wrong one.
 
@@ -43,7 +41,9 @@ def _untested(result: TestResult) -> TestResult:
 
 
 def looks_mislabelled(own: Estimate, least: Estimate | None) -> bool:
-    """Return whether so much more than at the best site looks like another class that a site is no measure for others.
+    """Return whether most of a site's objects look mislabelled, so that it is no reference for others.
+
+    Counted is what exceeds the confused fraction of the best site.
 
     Args:
         own: the site's fraction of objects that look like another class.

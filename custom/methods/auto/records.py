@@ -139,7 +139,7 @@ class BiasFindings(Record):
 
 
 class RollbackRoundRecord(EstimateRecord):
-    """By how much the shadow scores better than the model in use after one round, of scores from 0 to 1.
+    """Difference in score between the other model and the model in use after one round, of scores from 0 to 1.
 
     Attributes:
         round: the round.

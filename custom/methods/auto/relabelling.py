@@ -61,10 +61,8 @@ class ConfusedObjects:
         labels = np.array([one.label - 1 for _, one in self._objects])
         known = are_of_known_classes(probabilities, labels)
         doubt = np.where(known, doubt_of_labels(probabilities, labels) / typical_confidence(probabilities), -np.inf)
-        confident_fraction = np.argsort(-doubt, kind="stable")[: round(self._share * np.count_nonzero(known))]
+        most_doubtful = np.argsort(-doubt, kind="stable")[: round(self._share * np.count_nonzero(known))]
         seems = probabilities.argmax(axis=1) + 1
         return [
-            (*self._objects[at], int(seems[at]))
-            for at in confident_fraction
-            if doubt[at] > THRESHOLDS.relabelling_margin
+            (*self._objects[at], int(seems[at])) for at in most_doubtful if doubt[at] > THRESHOLDS.relabelling_margin
         ]

@@ -117,10 +117,10 @@ class RollbackCheck:
             return
         is_before = self._rollback_of is RollbackOf.MODEL_BEFORE
         if not is_before:
-            if this_round.rollback is None:
+            if this_round.second_average is None:
                 return
             self._keep(this_round)
-        other = None if is_before else this_round.rollback
+        other = None if is_before else this_round.second_average
         gains, of_server = self._of_sites(this_round, other, may_be_asked), self._at_server(this_round, other)
         if this_round.is_stopped():
             return

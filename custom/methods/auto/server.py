@@ -15,7 +15,7 @@ from ...task_names import CORRECT_ANNOTATION_BIAS, ESTIMATE_ANNOTATION_BIAS
 from ..fedavg.server import FedAvgServer
 from .answers import BiasReport
 from .bias_record import bias_record
-from .decisions import decide, predicted_share
+from .decisions import decide, detected_fraction
 from .records import BiasFindings, BiasRecord, RollbackFindings
 from .rollback_check import RollbackCheck, RollbackState
 from .server_reference import ServerReference
@@ -38,10 +38,11 @@ class AutoState(TypedDict):
 class AutoServer(FedAvgServer):
     """Measures how each site annotates, and lets sites correct what is confirmed.
 
-    Rounds 1..T are federated averaging. Then every site reports its annotation bias (task ``estimate_channel``;
-    nothing per case), the server finds zero and tests all sites, each kind of parameter by itself. It tells each site
-    for which a deviation is confirmed to correct it (task ``correct_annotations``); no other site learns of that.
-    The rest is federated averaging, of all data. Where nothing is confirmed it is federated averaging bit for bit.
+    Rounds 1..T are federated averaging. Then every site reports its annotation bias (task ``estimate_annotation_bias``;
+    nothing per case). The server chooses the reference level and tests all sites, each kind of parameter by itself. It
+    instructs each site with a confirmed effect to correct it (task ``correct_annotation_bias``); no other site learns
+    of that. The rest is federated averaging, of all data. If nothing is confirmed, it is federated averaging bit for
+    bit.
 
     The estimate is made again, in equal steps through the remaining rounds; what is corrected follows it. What was
     confirmed stays unless it contradicts (:mod:`fedannot.custom.annotation_bias.hysteresis`). If the warm-up model does
@@ -65,7 +66,7 @@ class AutoServer(FedAvgServer):
                 "'trimmed_mean' where 'rollback_rounds' is above 0: two such averages together would tell sites the "
                 "updates of single ones. Set 'rollback_rounds' to 0, or another rule."
             )
-        self.channels: list[BiasRecord] = []
+        self.estimates: list[BiasRecord] = []
         self._pending: dict[str, tuple[Correction, ...]] = {}
         self._corrected: dict[str, int] = {}
         self._rollback = RollbackCheck(settings, settings.rollback_rounds)
@@ -80,10 +81,10 @@ class AutoServer(FedAvgServer):
 
     def stage(self, this_round: Round) -> str:
         """Return ``warm-up``, ``federated averaging``, ``weighted`` or ``corrected``."""
-        if not self.channels:
+        if not self.estimates:
             return "warm-up"
         if self._asked:
-            return "undone"
+            return "corrected"
         return "federated averaging" if self.weights(this_round) is None else "weighted"
 
     def before_round(self, this_round: Round) -> None:
@@ -92,17 +93,17 @@ class AutoServer(FedAvgServer):
             self._roll_back()
         if self._is_time_to_estimate(this_round.number):
             self._estimate(this_round)
-        elif self.channels:
+        elif self.estimates:
             self._note_lost(this_round)
         self._ask_to_correct(this_round)
 
     def weights(self, this_round: Round) -> LayerWeights | None:
         """Return weights by completeness, where the settings ask for them and a site is confirmed to miss objects."""
-        if not self.channels or self.settings.treatment == "none" or self.settings.weighting == "quantity":
+        if not self.estimates or self.settings.treatment == "none" or self.settings.weighting == "quantity":
             return None
         if self._is_rolled_back:
             return None
-        missing = _missing_shares(self.channels[-1], self.settings.network.num_classes)
+        missing = _missing_shares(self.estimates[-1], self.settings.network.num_classes)
         if not missing:
             return None
         return completeness_weights(this_round.num_samples, missing, this_round.blocks)
@@ -115,16 +116,16 @@ class AutoServer(FedAvgServer):
     @property
     def _asked(self) -> dict[str, tuple[Correction, ...]]:
         """The corrections of each site by the last estimate, without the sites that have none."""
-        if not self.channels or self._is_rolled_back:
+        if not self.estimates or self._is_rolled_back:
             return {}
-        return {site: record.corrections for site, record in self.channels[-1].sites.items() if record.corrections}
+        return {site: record.corrections for site, record in self.estimates[-1].sites.items() if record.corrections}
 
     # --- the rollback check
 
-    def rollback_without(self, this_round: Round) -> Collection[str] | None:
-        """Return nobody where a second average is to be made, by numbers of samples, since weights are others.
+    def second_average_without(self, this_round: Round) -> Collection[str] | None:
+        """Return an empty set if a second average by sample counts is needed, because the weights differ; else None.
 
-        It costs nothing where nothing was done, and nothing any more when it is over.
+        It costs nothing before anything is corrected, and nothing when the rollback check is over.
         """
         weighs = self.weights(this_round) is not None
         corrects = bool(set(self._asked) & set(self._corrected))
@@ -132,13 +133,13 @@ class AutoServer(FedAvgServer):
 
     def after_training(self, this_round: Round) -> None:
         """Let sites compare the models; what follows is done before the next round."""
-        if self.channels:
-            may_be_asked = [site for site, of in self.channels[-1].sites.items() if not of.deviates]
+        if self.estimates:
+            may_be_asked = [site for site, of in self.estimates[-1].sites.items() if not of.deviates]
             self._rollback.compare(this_round, may_be_asked)
 
     def _roll_back(self) -> None:
         """Ask every site that has corrected something to correct nothing."""
-        self.channels[-1] = self._with_rounds(self.channels[-1])
+        self.estimates[-1] = self._with_rounds(self.estimates[-1])
         self._pending = dict.fromkeys({*self._corrected, *self._pending}, ())
         self._corrected, self._is_rolled_back = {}, True
 
@@ -147,11 +148,11 @@ class AutoServer(FedAvgServer):
     def _is_time_to_estimate(self, number: int) -> bool:
         if self._is_rolled_back:
             return False
-        if not self.channels:
+        if not self.estimates:
             return number > self.settings.warmup_rounds
-        first, made = self.channels[0].before_round, len(self.channels)
+        first, made = self.estimates[0].before_round, len(self.estimates)
         due = first + made * (self.settings.rounds + 1 - first) // self.settings.estimates
-        return made < self.settings.estimates and number >= max(due, self.channels[-1].before_round + 1)
+        return made < self.settings.estimates and number >= max(due, self.estimates[-1].before_round + 1)
 
     def _estimate(self, this_round: Round) -> None:
         answers = {site: BiasReport.of(fields) for site, fields in this_round.ask(ESTIMATE_ANNOTATION_BIAS).items()}
@@ -160,27 +161,27 @@ class AutoServer(FedAvgServer):
         seed = derive_seed(self.settings.seed, this_round.number, "anchor")
         reviewed = this_round.reviewed()
         server = None if reviewed is None else ServerReference.of(*reviewed, self.settings, seed=seed)
-        last = self._with_rounds(self.channels[-1]) if self.channels else None
+        last = self._with_rounds(self.estimates[-1]) if self.estimates else None
         decisions = decide(answers, self.settings, seed=seed, server=server, before=last)
         before, record = self._asked, bias_record(decisions, this_round.number)
         absent = {} if last is None else {site: of for site, of in last.sites.items() if site not in record.sites}
-        if self.channels:
-            self.channels[-1] = self._with_rounds(self.channels[-1])
+        if self.estimates:
+            self.estimates[-1] = self._with_rounds(self.estimates[-1])
         # Who has not answered goes on with what it was asked.
         self._corrected = {site: number for site, number in self._corrected.items() if site in absent}
         self._pending = {site: asked for site, asked in self._pending.items() if site in absent}
         self._pending |= {site: asked for site, asked in decisions.corrections.items() if asked or site in before}
-        self.channels.append(record.model_copy(update={"sites": absent | record.sites}))
+        self.estimates.append(record.model_copy(update={"sites": absent | record.sites}))
         corrected = len(record.decision.corrected)
         this_round.info(
             f"Annotation bias: {record.decision.outcome}; {corrected} of {len(record.sites)} sites correct."
         )
 
     def _is_too_early(self, this_round: Round, answers: Mapping[str, BiasReport]) -> bool:
-        share = predicted_share(answers)
+        share = detected_fraction(answers)
         extra_rounds = this_round.number - 1 - self.settings.warmup_rounds
         is_fit = share >= self.settings.min_predicted_fraction
-        if self.channels or is_fit or extra_rounds >= self.settings.max_extra_warmup_rounds:
+        if self.estimates or is_fit or extra_rounds >= self.settings.max_extra_warmup_rounds:
             return False
         this_round.warning(
             f"The warm-up model finds what is annotated in only {share:.0%} of the annotated patients (expected at "
@@ -217,7 +218,7 @@ class AutoServer(FedAvgServer):
     def state(self) -> AutoState:
         """Return estimates and what was asked as plain values."""
         return {
-            "channels": [record.plain() for record in self.channels],
+            "channels": [record.plain() for record in self.estimates],
             "due": sorted(self._pending),
             "undone": dict(self._corrected),
             "shadow": self._rollback.state(),
@@ -230,7 +231,7 @@ class AutoServer(FedAvgServer):
         if "shadow" in state:
             self._rollback.restore(state["shadow"])
         self._is_rolled_back = state.get("has_taken_back", False)
-        self.channels = [BiasRecord.model_validate(record) for record in state.get("channels", [])]
+        self.estimates = [BiasRecord.model_validate(record) for record in state.get("channels", [])]
         asked = self._asked
         self._pending = {site: asked.get(site, ()) for site in state.get("due", [])}
         self._corrected = dict(state.get("undone", {}))
@@ -239,11 +240,11 @@ class AutoServer(FedAvgServer):
         """Return every estimate with evidence, thresholds and decisions, and what each site has corrected."""
         del this_round
         added = RollbackFindings(rollback=self._rollback.record).plain()
-        if not self.channels:
+        if not self.estimates:
             return added | BiasFindings(channels=()).plain()
-        last = self.channels[-1] if self._is_rolled_back else self._with_rounds(self.channels[-1])
-        channels = (*self.channels[:-1], last)
-        return added | BiasFindings(channels=channels).plain()
+        last = self.estimates[-1] if self._is_rolled_back else self._with_rounds(self.estimates[-1])
+        estimates = (*self.estimates[:-1], last)
+        return added | BiasFindings(channels=estimates).plain()
 
     def _with_rounds(self, last: BiasRecord) -> BiasRecord:
         """The last estimate, with the rounds before which sites have made its corrections."""

@@ -68,5 +68,5 @@ class ServerReference:
             sites: what the sites' images are like.
             unknown_is_like: what counts where that cannot be known.
         """
-        gate = check_domains({**sites, _SERVER: self.images})[_SERVER]
-        return not gate.distinct if gate.is_known else unknown_is_like
+        check = check_domains({**sites, _SERVER: self.images})[_SERVER]
+        return not check.out_of_domain if check.is_known else unknown_is_like

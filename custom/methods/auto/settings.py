@@ -5,10 +5,18 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
+from ...annotation_bias.parameters import ParameterKind
 from ...settings import Positive, RemovedSetting
 from ..fedavg.settings import FedAvgSettings, WarmupSettings
 
 _REFERENCE_LEVELS = ("auto", "reference", "balanced", "median", "edges")
+
+# What the setting `correct` lists → the parameter.
+_KINDS = {
+    "offset": ParameterKind.OFFSET,
+    "missing": ParameterKind.MISSING,
+    "confused": ParameterKind.CONFUSED,
+}
 
 Level = Annotated[float, Field(gt=0, lt=1)]
 
@@ -29,9 +37,8 @@ class BiasSettings(FedAvgSettings):
             be wrong where no case is reviewed, and smaller offsets are not corrected there.
         min_boundary_bias: smaller offsets are not corrected anywhere, in pixels of the network's images.
         min_missed_fraction: smaller fractions of missing objects are not.
-        min_confused_fraction: smaller fractions of objects of another class are not; by half of them codes are
-            exchanged, while a model that errs in one class shows less at honest sites with many objects of it. Where
-            codes of some classes are exchanged it is of the objects of these.
+        min_confused_fraction: smaller confused fractions are not corrected. Half means permuted labels; a model that
+            errs in one class shows less. If only some classes are permuted, the fraction is of their objects.
         unknown_images: how a site counts that says nothing of its images, as one whose statistics are private:
             ``out_of_domain``, so that the model predicts none of its cases, or ``in_domain``, where somebody knows that
             the sites' images are alike.
@@ -39,7 +46,7 @@ class BiasSettings(FedAvgSettings):
             patients.
     """
 
-    correct: tuple[Literal["offset", "missing", "swapped"], ...] = ("offset", "missing", "swapped")
+    correct: tuple[Literal["offset", "missing", "confused"], ...] = ("offset", "missing", "confused")
     reference_level: str = "auto"
     level: Level = 0.05
     group_level: Level = 0.05
@@ -51,13 +58,13 @@ class BiasSettings(FedAvgSettings):
     min_predicted_fraction: Annotated[float, Field(ge=0, le=1)] = 0.5
 
     @property
-    def corrected_kinds(self) -> tuple[str, ...]:
-        """What a site is instructed to correct where it is confirmed."""
-        return self.correct
+    def corrected_kinds(self) -> tuple[ParameterKind, ...]:
+        """The parameters that a site corrects where they are confirmed."""
+        return tuple(_KINDS[value] for value in self.correct)
 
     @field_validator("reference_level")
     @classmethod
-    def _is_an_reference_level(cls, reference_level: str) -> str:
+    def _is_a_reference_level(cls, reference_level: str) -> str:
         if reference_level not in _REFERENCE_LEVELS and not (
             reference_level.startswith("site:") and reference_level != "site:"
         ):
@@ -91,13 +98,13 @@ class AutoSettings(BiasSettings, WarmupSettings):
 
     method: str = "auto"
     warmup_rounds: Positive = 5
-    treatment: Literal["undo", "none"] = "undo"
+    treatment: Literal["correct", "none"] = "correct"
     weighting: Literal["quantity", "completeness"] = "quantity"
     estimates: Positive = 3
     rollback_rounds: Annotated[int, Field(ge=0)] = 3
     held_out: Annotated[float, Field(ge=0, le=0.5)] = 0.0
 
     @property
-    def corrected_kinds(self) -> tuple[str, ...]:
+    def corrected_kinds(self) -> tuple[ParameterKind, ...]:
         """Nothing where estimates are all that is asked for."""
-        return self.correct if self.treatment == "undo" else ()
+        return super().corrected_kinds if self.treatment == "correct" else ()

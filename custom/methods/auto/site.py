@@ -46,7 +46,7 @@ class AutoSite(FedAvgSite):
         return {} if site.corrections.latest() is None else {"has_undone": True}
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``estimate_channel``, ``correct_annotations`` or what the rollback check asks."""
+        """Answer ``estimate_annotation_bias``, ``correct_annotation_bias`` or what the rollback check asks."""
         if task in _OF_ROLLBACK:
             return rollback_answer(task, network, site, self.settings.held_out, self._dice)
         site = without_held_out(site, self.settings.held_out)

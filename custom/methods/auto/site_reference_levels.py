@@ -1,4 +1,4 @@
-"""Where the zero of all sites' offsets of a class lies."""
+"""The reference level of all sites for a class, from this estimate and the one before."""
 
 import statistics
 from collections.abc import Callable, Collection, Mapping
@@ -30,13 +30,13 @@ def reference_level_of(
 ) -> ReferenceLevel | None:
     """Return the reference level of a class, None without any estimate.
 
-    Reviewed cases at the server count before those of all sites together, if their images are like the sites'. Where
-    zero is inferred from the sites, as it was by an earlier estimate, and lies elsewhere, it is that of the means of
-    both estimates: one of them may have taken a site into the wrong group. If those tell no sure zero, none is.
+    Reviewed cases at the server count before those of all sites together, if their images are in the sites' domain. If
+    the sites alone give the level, as in an earlier estimate, and it moves by more than the minimum effect, it is
+    chosen again from the sites' means of both estimates: one of them may have taken a site into the wrong group. If
+    these give no sure level, there is none.
 
-    Two groups that an earlier estimate has believed stay two where this one has the median alone, which is where the
-    reference level is if nothing else is known: as long as the images' edges lie clearly between them, and are not
-    nearer to the median by more than half of `image_boundary_error`.
+    Two groups of an earlier estimate are kept if this one has only the median, the image boundary lies clearly between
+    them, and it is not nearer to the median by more than half of `image_boundary_error`.
 
     Args:
         answers: of the sites whose images are alike.
@@ -49,7 +49,7 @@ def reference_level_of(
     if not answers:
         return None
     offsets = {site: answer.offset[label - 1] for site, answer in answers.items()}
-    reference = pooled_reference([answer.reference[label - 1] for answer in answers.values()])
+    reference = pooled_reference([answer.reviewed_from_model[label - 1] for answer in answers.values()])
     at_server, is_other = False, False
     if server is not None and server.offsets[label - 1].is_known:
         images = {site: answer.images for site, answer in answers.items()}

@@ -10,7 +10,7 @@ Equations, by what they define:
     Q, counts of given and seeming classes   confident_samples.confident_confusion
     noise level, 1 − Σ_c Q_cc, and interval  confident_samples.estimate_noise_level
     doubted labels that are wrong            confident_samples.estimate_support
-    what is confirmed (Holm)                 fedannot.custom.annotation_bias.significance.confirmed
+    what is confirmed (Holm)                 fedannot.custom.annotation_bias.significance.effect_tests
     labels that are changed                  relabelling.relabel
     classes that the model may mix up        relabelling.mixed_up
     T of what is left of the noise           relabelling.residual_transition

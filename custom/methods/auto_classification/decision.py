@@ -8,7 +8,7 @@ from ...annotation_bias.estimate import Estimate
 from ...annotation_bias.hysteresis import standing
 from ...annotation_bias.parameters import WRONG_LABELS
 from ...annotation_bias.reference_level import standard_error_of
-from ...annotation_bias.significance import Criterion, confirmed
+from ...annotation_bias.significance import Criterion, effect_tests
 from ...annotation_bias.statuses import Evidence, EvidenceCode, Status, TestResult
 from .thresholds import THRESHOLDS
 
@@ -89,7 +89,7 @@ def decide(
         before: what was concluded of the earlier estimate.
     """
     criterion, right_labels = _criterion(estimates, neutral, floor)
-    findings = confirmed(
+    findings = effect_tests(
         {site: {WRONG_LABELS: estimate} for site, estimate in estimates.items()},
         {site: {WRONG_LABELS: criterion} for site in estimates},
     )
@@ -102,7 +102,7 @@ def decide(
                 result, earlier.effect, floor, standard_error=earlier.standard_error, p_value=earlier.p_value
             )
         sites[site] = SiteDecision(estimates[site], supports[site], result)
-    return Decision(sites, criterion.neutral, right_labels)
+    return Decision(sites, criterion.reference, right_labels)
 
 
 def _supported(result: TestResult, support: Estimate) -> TestResult:

@@ -48,7 +48,7 @@ class AutoClassificationServer(FedAvgServer):
     Rounds 1..T are federated averaging. Then every site predicts its labels with the received model (task
     ``estimate_confusion``) and reports the fraction of wrong ones among the samples of which the model is most
     confident, with interval and error injection, never a case. A site whose noise level is confirmed is asked to
-    correct it (``correct_confusion``): it decides by itself which labels to change, and how to correct its loss. What
+    correct it (``correct_labels``): it decides by itself which labels to change, and how to correct its loss. What
     one site is asked no other learns. All else is federated averaging; where nothing is confirmed, bit for bit.
 
     A second estimate comes later in the run. A site that is confirmed again, or not contradicted, corrects again with
@@ -92,7 +92,7 @@ class AutoClassificationServer(FedAvgServer):
             return "warm-up"
         if (other := self._treating) is not None:
             return other.stage(this_round)
-        return "undone" if self._corrected else "federated averaging"
+        return "corrected" if self._corrected else "federated averaging"
 
     def before_round(self, this_round: Round) -> None:
         """Estimate noise levels when it is time, and tell sites what follows."""
@@ -114,7 +114,7 @@ class AutoClassificationServer(FedAvgServer):
             return self._rollback.message
         return {**other.message(this_round), TREATMENT: self.settings.treatment}
 
-    def rollback_without(self, this_round: Round) -> Collection[str] | None:
+    def second_average_without(self, this_round: Round) -> Collection[str] | None:
         """Let scores of the model be kept before the first round with corrected labels; no second average is made."""
         self._rollback.begin(this_round, corrects=bool(self._corrected), weighs=False)
         return None

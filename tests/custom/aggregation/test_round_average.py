@@ -79,34 +79,34 @@ def test_a_second_average_is_of_the_same_results_by_samples_and_changes_nothing_
             accept(average, *given)
             if waits:
                 average.weigh(matrix)
-        first, same, rollback = alone.result(), beside.result(), beside.rollback()
+        first, same, second = alone.result(), beside.result(), beside.second_average()
         assert all(torch.equal(first[name], same[name]) for name in first)
-        assert alone.rollback() is None
-        assert rollback is not None
+        assert alone.second_average() is None
+        assert second is not None
         # (10·1 + 20·6) / 30
-        torch.testing.assert_close(rollback["stem.weight"], torch.full((2, 2), 130 / 30), rtol=1e-7, atol=0)
-        assert rollback["head.counter"].item() == 20
-        assert beside.rollback() is None
+        torch.testing.assert_close(second["stem.weight"], torch.full((2, 2), 130 / 30), rtol=1e-7, atol=0)
+        assert second["head.counter"].item() == 20
+        assert beside.second_average() is None
 
 
 def test_bounds_of_influence_hold_in_the_second_average(tmp_path: Path) -> None:
     sent = SentModel(2, state(1.0), BLOCK_OF)
-    average = RoundAverage(sent, AveragingPlan(2, wait_in=tmp_path / "waiting", rollback_without=set()))
+    average = RoundAverage(sent, AveragingPlan(2, wait_in=tmp_path / "waiting", second_average_without=set()))
     accept(average, result("a", 3.0, 10), result("b", 101.0, 10))
     average.weigh(None, {"b": {"stem": 0.01, "head": 0.01}}, {"head.weight": (torch.zeros(3), torch.full((3,), 20.0))})
-    rollback = average.rollback()
-    assert rollback is not None
+    second = average.second_average()
+    assert second is not None
     # a: 3; b: 1 + 0.01 (101 − 1)
-    torch.testing.assert_close(rollback["stem.weight"], torch.full((2, 2), 2.5))
+    torch.testing.assert_close(second["stem.weight"], torch.full((2, 2), 2.5))
     # Values up to 20 count: a 20; b: 10 + 0.01 (20 − 10)
-    torch.testing.assert_close(rollback["head.weight"], torch.full((3,), 15.05))
+    torch.testing.assert_close(second["head.weight"], torch.full((3,), 15.05))
 
 
 def test_a_second_average_without_any_site_is_none() -> None:
-    average = RoundAverage(SENT, AveragingPlan(2, rollback_without={"a"}))
+    average = RoundAverage(SENT, AveragingPlan(2, second_average_without={"a"}))
     accept(average, result("a", 3.0))
     average.result()
-    assert average.rollback() is None
+    assert average.second_average() is None
 
 
 def test_a_matrix_weighs_every_block_by_itself_whatever_the_numbers_of_samples() -> None:

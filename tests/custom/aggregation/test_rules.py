@@ -236,18 +236,18 @@ def test_too_few_models_are_no_trimmed_mean() -> None:
 def test_rules_on_models_that_wait_have_no_streaming_pass_and_no_second_average(tmp_path: Path) -> None:
     for folder, without in ((None, None), (tmp_path, {"a"})):
         with pytest.raises(ValueError, match="for the rule 'median'"):
-            AveragingPlan(3, wait_in=folder, rollback_without=without, rule=RULES["median"])
+            AveragingPlan(3, wait_in=folder, second_average_without=without, rule=RULES["median"])
 
 
 def test_a_second_average_is_by_the_same_rule_and_none_of_too_few_sites() -> None:
     for without, expected in ((frozenset(), [3.0, 16 / 3]), (frozenset("a"), [3.5, 3.0]), (frozenset("abc"), None)):
-        plan = AveragingPlan(5, rollback_without=without, rule=RULES["trimmed_mean"])
+        plan = AveragingPlan(5, second_average_without=without, rule=RULES["trimmed_mean"])
         average = RoundAverage(SentModel(1, state([0.0, 0.0]), BLOCK_OF), plan)
         for site, params in of_yin().items():
             assert average.refuse_or_accept(site, params, 7, 1) is None
         average.result()
-        rollback = average.rollback()
-        assert (rollback and rollback["w"].tolist()) == (expected and pytest.approx(expected))
+        second = average.second_average()
+        assert (second and second["w"].tolist()) == (expected and pytest.approx(expected))
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)

@@ -43,14 +43,14 @@ def federation(*groups, count=12, seed=0):
     return {f"site-{i}": site(cases(count, seed=1000 * seed + i, shift=shift)) for i, shift in enumerate(shifts)}
 
 
-def test_two_sites_are_reported_apart_as_by_t_tests_of_their_cases():
+def test_two_sites_are_distinguished_as_by_t_tests_of_their_cases():
     verdicts = set()
     for seed in range(60):
         first, second = cases(9, seed=seed), cases(14, seed=seed + 500, shift=1.5)
         smallest = min(stats.ttest_ind(first[:, i], second[:, i]).pvalue for i in range(MANY))
-        gates = check_domains({"a": site(first), "b": site(second)})
-        assert gates["a"].distinct == gates["b"].distinct == (smallest <= THRESHOLDS.domain_level / MANY)
-        verdicts.add(gates["a"].distinct)
+        checks = check_domains({"a": site(first), "b": site(second)})
+        assert checks["a"].out_of_domain == checks["b"].out_of_domain == (smallest <= THRESHOLDS.domain_level / MANY)
+        verdicts.add(checks["a"].out_of_domain)
     assert verdicts == {True, False}
 
 
@@ -58,11 +58,11 @@ def test_student_by_hand():
     # Of 10 and 10 cases t is the difference over √(1/10 + 1/10) = 0.4472; with 18 degrees of freedom p = 0.1 / 19 is at
     # t = 3.173.
     assert stats.t.sf(3.173, 18) * 2 * 19 == pytest.approx(0.1, rel=2e-3)
-    assert not check_domains({"a": exact(10, 0.0), "b": exact(10, 3.16 * 0.4472)})["a"].distinct
-    assert check_domains({"a": exact(10, 0.0), "b": exact(10, 3.19 * 0.4472)})["a"].distinct
+    assert not check_domains({"a": exact(10, 0.0), "b": exact(10, 3.16 * 0.4472)})["a"].out_of_domain
+    assert check_domains({"a": exact(10, 0.0), "b": exact(10, 3.19 * 0.4472)})["a"].out_of_domain
 
 
-def test_the_score_is_the_fraction_of_pairs_of_cases_reported_apart():
+def test_the_score_is_the_fraction_of_distinguished_pairs_of_cases():
     first, second = cases(2000, seed=1), cases(2000, seed=2, shift=1.5)
     brute_force = (first[:, NOISE, None] < second[None, :, NOISE]).mean()
     assert check_domains({"a": site(first), "b": site(second)})["a"].score == pytest.approx(brute_force, abs=0.01)
@@ -71,79 +71,79 @@ def test_the_score_is_the_fraction_of_pairs_of_cases_reported_apart():
 def test_a_small_difference_is_no_other_kind_however_sure():
     # Φ(d / √2) = 0.7 at d = 0.7416.
     assert pytest.approx(THRESHOLDS.min_domain_auroc, abs=1e-4) == stats.norm.cdf(0.7416 / math.sqrt(2))
-    assert not check_domains({"a": exact(10000, 0.0), "b": exact(10000, 0.74)})["a"].distinct
-    assert check_domains({"a": exact(10000, 0.0), "b": exact(10000, 0.745)})["a"].distinct
+    assert not check_domains({"a": exact(10000, 0.0), "b": exact(10000, 0.74)})["a"].out_of_domain
+    assert check_domains({"a": exact(10000, 0.0), "b": exact(10000, 0.745)})["a"].out_of_domain
 
 
 def test_sites_of_one_kind_are_rarely_distinct():
-    gates = [check_domains(federation((8, 0.0), count=10, seed=seed)) for seed in range(100)]
-    share = np.mean([gate.distinct for item in gates for gate in item.values()])
+    checks = [check_domains(federation((8, 0.0), count=10, seed=seed)) for seed in range(100)]
+    share = np.mean([check.out_of_domain for item in checks for check in item.values()])
     assert share <= 0.015
 
 
 @pytest.mark.parametrize("count", [6, 12, 20])
 def test_a_strong_shift_is_always_found_and_it_alone(count):
     for seed in range(20):
-        gates = check_domains(federation((1, 9.0), (7, 0.0), count=count, seed=seed), level=1e-3)
-        assert gates["site-0"].distinct
-        assert sum(gate.distinct for gate in gates.values()) == 1
-        evidence = gates["site-0"].evidence
+        checks = check_domains(federation((1, 9.0), (7, 0.0), count=count, seed=seed), level=1e-3)
+        assert checks["site-0"].out_of_domain
+        assert sum(check.out_of_domain for check in checks.values()) == 1
+        evidence = checks["site-0"].evidence
         assert (evidence.code, evidence.numbers["unlike"], evidence.numbers["others"]) == ("images_differ", 7, 7)
         assert evidence.names == {"feature": "noise"}
-        assert gates["site-1"].evidence.code == "images_alike"
+        assert checks["site-1"].evidence.code == "images_alike"
 
 
 def test_a_minority_is_distinct_and_the_majority_is_not():
-    gates = check_domains(federation((6, 0.0), (4, 9.0)), level=1e-3)
-    assert [gates[f"site-{i}"].distinct for i in range(10)] == [False] * 6 + [True] * 4
-    assert gates["site-9"].alike == ("site-6", "site-7", "site-8")
+    checks = check_domains(federation((6, 0.0), (4, 9.0)), level=1e-3)
+    assert [checks[f"site-{i}"].out_of_domain for i in range(10)] == [False] * 6 + [True] * 4
+    assert checks["site-9"].alike == ("site-6", "site-7", "site-8")
 
 
 @pytest.mark.parametrize(
     "groups", [((5, 0.0), (5, 6.0)), ((4, 0.0), (3, 6.0), (3, -6.0)), tuple((1, 6.0 * i) for i in range(5))]
 )
 def test_without_a_majority_of_one_kind_all_are_distinct(groups):
-    gates = check_domains(federation(*groups))
-    assert all(gate.distinct for gate in gates.values())
+    checks = check_domains(federation(*groups))
+    assert all(check.out_of_domain for check in checks.values())
 
 
 def test_the_score_is_above_one_half_just_for_distinct_sites():
     for seed in range(20):
-        for gate in check_domains(federation((3, 0.0), (2, 1.5), (1, 2.0), seed=seed)).values():
-            assert gate.distinct == (gate.score > 0.5)
+        for check in check_domains(federation((3, 0.0), (2, 1.5), (1, 2.0), seed=seed)).values():
+            assert check.out_of_domain == (check.score > 0.5)
 
 
 def test_order_and_names_of_sites_decide_nothing():
     sites = federation((4, 0.0), (3, 1.8))
-    gates = check_domains(sites)
+    checks = check_domains(sites)
     renamed = {f"clinic {9 - index}": one for index, one in enumerate(sites.values())}
     others = check_domains(dict(reversed(renamed.items())))
     for index in range(7):
-        one, other = gates[f"site-{index}"], others[f"clinic {9 - index}"]
-        assert (one.distinct, one.score, one.evidence) == (other.distinct, other.score, other.evidence)
+        one, other = checks[f"site-{index}"], others[f"clinic {9 - index}"]
+        assert (one.out_of_domain, one.score, one.evidence) == (other.out_of_domain, other.score, other.evidence)
         assert {f"clinic {9 - int(name[5:])}" for name in one.alike} == set(other.alike)
 
 
 def test_a_site_that_withholds_is_distinct_and_does_not_count():
     sites = federation((3, 0.0), (2, 6.0))
-    gates = check_domains(sites | {f"small-{i}": ImageStatistics.unknown() for i in range(4)})
-    for name, gate in check_domains(sites).items():
-        assert gates[name] == gate
-    assert gates["small-0"].distinct
-    assert math.isnan(gates["small-0"].score)
-    assert gates["small-0"].evidence.code == "images_unknown"
+    checks = check_domains(sites | {f"small-{i}": ImageStatistics.unknown() for i in range(4)})
+    for name, check in check_domains(sites).items():
+        assert checks[name] == check
+    assert checks["small-0"].out_of_domain
+    assert math.isnan(checks["small-0"].score)
+    assert checks["small-0"].evidence.code == "images_unknown"
 
 
 def test_nobody_to_compare_with():
-    gates = check_domains({"a": exact(10, 0.0), "b": ImageStatistics.unknown()})
-    assert gates["a"].distinct
-    assert gates["a"].evidence.code == "images_alone"
+    checks = check_domains({"a": exact(10, 0.0), "b": ImageStatistics.unknown()})
+    assert checks["a"].out_of_domain
+    assert checks["a"].evidence.code == "images_alone"
     assert check_domains({}) == {}
 
 
 def test_equal_sites_without_any_spread_are_alike():
-    gates = check_domains({"a": exact(5, 0.3, 0.0), "b": exact(5, 0.3, 0.0), "c": exact(5, 0.9, 0.0)})
-    assert [gates[name].distinct for name in "abc"] == [False, False, True]
+    checks = check_domains({"a": exact(5, 0.3, 0.0), "b": exact(5, 0.3, 0.0), "c": exact(5, 0.9, 0.0)})
+    assert [checks[name].out_of_domain for name in "abc"] == [False, False, True]
 
 
 def test_a_level_out_of_range_is_refused():
@@ -162,7 +162,7 @@ def test_of_images_a_blurred_site_is_found_and_it_alone():
 
     def verdicts():
         found = {name: image_statistics(some, list("abcdef")).outbound() for name, some in images.items()}
-        return {name for name, gate in check_domains(found).items() if gate.distinct}
+        return {name for name, check in check_domains(found).items() if check.out_of_domain}
 
     assert verdicts() == set()
     images["site-3"] = [ndimage.gaussian_filter(image, (0, 0, 1, 1)) for image in images["site-3"]]

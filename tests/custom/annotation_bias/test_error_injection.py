@@ -28,7 +28,7 @@ def test_a_model_that_knows_the_contours_sees_every_offset():
     assert result.auroc > 0.95
 
 
-def test_where_cases_differ_more_than_the_error_it_is_not_reported():
+def test_an_error_smaller_than_the_spread_of_cases_is_not_distinguished():
     assert calibrate_offset(site(0.0, spread=6.0), 1, seed=100).auroc < 0.7
 
 

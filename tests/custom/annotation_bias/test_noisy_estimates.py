@@ -66,7 +66,7 @@ def test_without_noise_it_is_the_mean_with_its_standard_error():
     assert (result.patients, result.slope) == (16, 1.0)
 
 
-def test_injected_errors_are_reported_as_often_as_normal_offsets_can_be():
+def test_the_auroc_of_injected_errors_is_that_of_normal_offsets():
     """AUROC of the same offsets with and without 1 or 2 pixels more, by brute force."""
     drawn = np.random.default_rng(0).standard_normal((2, 3000))
     drawn = 1.3 * (drawn - drawn.mean(axis=1, keepdims=True)) / drawn.std(axis=1, keepdims=True)

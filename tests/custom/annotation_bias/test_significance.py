@@ -7,18 +7,18 @@ import pytest
 
 from fedannot.custom.annotation_bias.estimate import Estimate, three_digits
 from fedannot.custom.annotation_bias.parameters import ParameterKey, ParameterKind
-from fedannot.custom.annotation_bias.significance import Criterion, confirmed, holm
+from fedannot.custom.annotation_bias.significance import Criterion, effect_tests, holm
 from fedannot.custom.annotation_bias.statuses import EvidenceCode, ReferenceKind, ReferenceLevel, Status
 
 CONFIDENT = Estimate(12, 3.0, 2.5, 3.5, slope=1.0, auroc=0.9)
-CRITERION = Criterion(neutral=0.0, floor=0.5)
+CRITERION = Criterion(reference=0.0, minimum_effect=0.5)
 OFFSET, MISSING = ParameterKey(ParameterKind.OFFSET, 1), ParameterKey(ParameterKind.MISSING, 1)
 
 
 def result_of(estimate, criterion=CRITERION, others=()):
     sites = {f"other-{index}": {OFFSET: one} for index, one in enumerate(others)}
     estimates = {"site": {OFFSET: estimate}, **sites}
-    return confirmed(estimates, {site: {OFFSET: criterion} for site in estimates})["site"][OFFSET]
+    return effect_tests(estimates, {site: {OFFSET: criterion} for site in estimates})["site"][OFFSET]
 
 
 def test_holm_by_hand():
@@ -49,8 +49,8 @@ def test_the_p_value_is_that_of_a_t_test():
 
 
 def test_zero_is_the_reference_level_and_its_own_error_counts():
-    assert not result_of(CONFIDENT, Criterion(neutral=2.9, floor=0.0)).is_confirmed
-    assert not result_of(CONFIDENT, Criterion(neutral=0.0, floor=0.5, standard_error=3.0)).is_confirmed
+    assert not result_of(CONFIDENT, Criterion(reference=2.9, minimum_effect=0.0)).is_confirmed
+    assert not result_of(CONFIDENT, Criterion(reference=0.0, minimum_effect=0.5, standard_error=3.0)).is_confirmed
 
 
 def test_more_sites_ask_for_more():
@@ -67,7 +67,7 @@ def test_tests_of_missed_objects_make_no_boundary_bias_harder_to_prove():
     estimates = {"site": {OFFSET: replace(CONFIDENT, low=3 - half, high=3 + half)}}
     estimates |= {f"other-{index}": {MISSING: undecided} for index in range(8)}
     criteria = {site: dict.fromkeys(of_site, CRITERION) for site, of_site in estimates.items()}
-    result = confirmed(estimates, criteria)
+    result = effect_tests(estimates, criteria)
     assert result["site"][OFFSET].p_value == pytest.approx(0.02, abs=1e-4)
     assert result["site"][OFFSET].is_confirmed
     # The others are a family of eight: none of them, at p = 0.42 each, is below 1.
@@ -113,7 +113,7 @@ def test_no_estimate_and_one_patient_prove_nothing():
 
 
 def test_parameters_without_criterion_are_not_assessed():
-    assert confirmed({"site": {MISSING: CONFIDENT}}, {"site": {OFFSET: CRITERION}}) == {"site": {}}
+    assert effect_tests({"site": {MISSING: CONFIDENT}}, {"site": {OFFSET: CRITERION}}) == {"site": {}}
 
 
 def test_what_leaves_has_three_digits_and_enough_patients():

@@ -106,7 +106,7 @@ class Recorded(ServerMethod):
         rule = self.rule
         return None if rule is None else (lambda models: rule(this_round, models))
 
-    def rollback_without(self, this_round: Round) -> frozenset[str] | None:
+    def second_average_without(self, this_round: Round) -> frozenset[str] | None:
         return self.left_out
 
     def after_training(self, this_round: Round) -> None:
@@ -595,9 +595,9 @@ def test_a_second_average_of_the_same_models_is_there_after_training_and_can_be_
     shadows = []
 
     def ask(this_round: Round) -> None:
-        shadows.append(this_round.rollback)
+        shadows.append(this_round.second_average)
         this_round.ask(MEASURE)
-        this_round.ask(MEASURE, ["site-1"], this_round.rollback)
+        this_round.ask(MEASURE, ["site-1"], this_round.second_average)
 
     run.method.trained = ask
     run.begin()

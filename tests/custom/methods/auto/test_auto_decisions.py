@@ -16,7 +16,7 @@ from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode, Sta
 from fedannot.custom.corrections.kinds import ObjectsRelabelled
 from fedannot.custom.methods.auto.answers import BiasReport
 from fedannot.custom.methods.auto.bias_record import bias_record
-from fedannot.custom.methods.auto.decisions import decide, predicted_share
+from fedannot.custom.methods.auto.decisions import decide, detected_fraction
 from fedannot.custom.methods.auto.records import Outcome
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.site_reference_levels import middle
@@ -39,7 +39,7 @@ def images(mean=0.0):
 
 
 def answer(offset, *, edges=0.0, reference=None, reviewed=None, completeness=None, pixel_size=1.0, image=0.0):
-    optional = {"reference": reference, "reviewed": reviewed, "completeness": completeness}
+    optional = {"reviewed_from_model": reference, "given_from_reviewed": reviewed, "completeness": completeness}
     return BiasReport(
         num_samples=12,
         pixel_size=pixel_size,
@@ -85,12 +85,12 @@ def test_equal_sites_correct_nothing():
     assert set(result.corrections) == {f"site-{index}" for index in range(5)}
 
 
-def test_one_site_that_differs_is_reported_and_left_as_federated_averaging_does_not_follow_it():
+def test_one_site_that_differs_is_confirmed_and_left_as_federated_averaging_does_not_follow_it():
     result = decide(sites(0.1, -0.1, 0.2, 0.0, 3.0), SETTINGS, seed=100)
     assert result.findings["site-4"][OFFSET].is_confirmed
     assert not any(result.corrections.values())
     # Zero is the median site's 0.1; the second and the third of five offsets are its 40 and 60 % quantiles.
-    assert result.harmless[1] == FedAvgBoundary(pytest.approx(-0.1), pytest.approx(0.0))
+    assert result.tolerated[1] == FedAvgBoundary(pytest.approx(-0.1), pytest.approx(0.0))
     decision = bias_record(result, 4).decision
     assert (decision.outcome, decision.confirmed, decision.corrected) == (Outcome.TOLERATED, ("site-4",), ())
     assert decision.tolerated == {1: (pytest.approx(-0.1), pytest.approx(0.0))}
@@ -101,7 +101,7 @@ def test_one_site_that_differs_corrects_alone_where_it_has_most_of_the_images():
     result = decide(answers, SETTINGS, seed=100)
     assert [site for site, asked in result.corrections.items() if asked] == ["large"]
     assert bias_of(result.corrections["large"])[1] == pytest.approx(2.9)
-    assert not result.harmless
+    assert not result.tolerated
 
 
 def test_a_site_whose_images_are_of_another_kind_is_no_minority_of_the_others():
@@ -111,7 +111,7 @@ def test_a_site_whose_images_are_of_another_kind_is_no_minority_of_the_others():
     assert [site for site, asked in result.corrections.items() if asked] == ["other"]
 
 
-def test_all_sites_that_err_alike_cannot_be_reported_from_their_images_edges():
+def test_an_error_common_to_all_sites_cannot_be_determined_by_the_image_boundary():
     result = decide(sites(4.8, 5.2, 5.0, 5.0, 7.4, edges=0.0), SETTINGS, seed=100)
     assert not any(result.corrections.values())
     assert result.findings["site-4"][OFFSET].status is Status.UNKNOWN
@@ -134,8 +134,8 @@ def test_reviewed_cases_of_some_are_zero_for_all():
 def reviewed_site(offset, *, half, reviewed=None, reference=None):
     """A site with 14 cases, and what three reviewed ones say."""
     of_three = {
-        "reviewed": UNKNOWN if reviewed is None else known(reviewed, 1.9, 3),
-        "reference": UNKNOWN if reference is None else known(reference, 1.0, 3),
+        "given_from_reviewed": UNKNOWN if reviewed is None else known(reviewed, 1.9, 3),
+        "reviewed_from_model": UNKNOWN if reference is None else known(reference, 1.0, 3),
     }
     return replace(answer(offset, edges=0.0), offset=known(offset, half, 14), annotated_patients=(14,), **of_three)
 
@@ -178,7 +178,7 @@ def test_reviewed_cases_that_were_left_as_they_are_acquit_no_site():
     """Two groups err by 4.5 px; at one site three cases were reviewed, and nothing was changed."""
     answers = sites(*TWO_GROUPS)
     confirmed = decide(answers, SETTINGS, seed=100).findings["site-7"][OFFSET].effect
-    answers["site-7"] = replace(answers["site-7"], reviewed=known(0.0, 0.0, 3))
+    answers["site-7"] = replace(answers["site-7"], given_from_reviewed=known(0.0, 0.0, 3))
     result = decide(answers, SETTINGS, seed=100)
     stays = result.findings["site-7"][OFFSET]
     assert stays.evidence[-1].code is EvidenceCode.REVIEWED_AGREE
@@ -207,8 +207,8 @@ def test_reviewed_cases_that_agree_remove_no_correction(seed):
         effect = answers[site].offset[0].value - level
         answers[site] = replace(
             answers[site],
-            reference=agreeing(generator, level, 1.0),
-            reviewed=agreeing(generator, effect, 1.5) if generator.random() < 0.5 else UNKNOWN,
+            reviewed_from_model=agreeing(generator, level, 1.0),
+            given_from_reviewed=agreeing(generator, effect, 1.5) if generator.random() < 0.5 else UNKNOWN,
         )
     result = decide(answers, SETTINGS, seed=100)
     for site, asked in without.corrections.items():
@@ -316,14 +316,14 @@ def test_contours_that_were_moved_are_not_left_for_federated_averagings_sake():
     answers = sites(0.1, -0.1, 0.2, 0.0) | {"large": replace(answer(3.0), num_samples=100)}
     first = decide(answers, SETTINGS, seed=100)
     later = answers | {"large": answer(3.0)}
-    assert decide(later, SETTINGS, seed=100).harmless
+    assert decide(later, SETTINGS, seed=100).tolerated
     result = decide(later, SETTINGS, seed=100, before=bias_record(first, 5))
     assert bias_of(result.corrections["large"]) == {1: pytest.approx(2.9)}
     contradicted = later | {"large": answer(0.3)}
     assert not any(decide(contradicted, SETTINGS, seed=100, before=bias_record(first, 5)).corrections.values())
 
 
-def test_a_share_that_cannot_be_reported_is_no_measure_for_others():
+def test_a_share_that_cannot_be_determined_is_no_reference_for_others():
     answers = with_completeness({"a": 0.7, "b": 0.7, "c": 1.0}, c={"slope": math.nan})
     assert not any(decide(answers, SETTINGS, seed=100).corrections.values())
 
@@ -371,9 +371,7 @@ def test_a_zero_that_was_reviewed_before_is_no_other_estimate():
 @pytest.mark.parametrize(
     ("later", "edges", "kind", "zero"),
     [
-        pytest.param(
-            (-1.0, -3.2, 0.6, 4.8), 0.4, "balanced", 1.8, id="groups that are no longer reported by themselves"
-        ),
+        pytest.param((-1.0, -3.2, 0.6, 4.8), 0.4, "balanced", 1.8, id="groups that are no longer found by themselves"),
         pytest.param((-1.0, -3.2, 0.6, 4.8), -0.15, "median", -1.0, id="edges that lie near the median"),
         pytest.param((-1.0, -3.2, 0.6, 0.8), 0.4, "median", -1.0, id="groups on one side of the edges"),
     ],
@@ -487,8 +485,8 @@ def test_several_sites_zero_is_the_middle_one():
 @pytest.mark.parametrize("lie", [1e6, -1e6, 30.0, -30.0])
 def test_a_site_that_lies_moves_no_honest_one(lie):
     honest = sites(0.1, -0.2, 0.0, 0.3, -0.1)
-    claims = replace(answer(lie), edges=known(lie, patients=10**6), reference=known(lie, patients=10**6))
-    for liar in (claims, replace(claims, reference=UNKNOWN)):
+    claims = replace(answer(lie), edges=known(lie, patients=10**6), reviewed_from_model=known(lie, patients=10**6))
+    for liar in (claims, replace(claims, reviewed_from_model=UNKNOWN)):
         result = decide(honest | {"liar": liar}, SETTINGS, seed=100)
         assert not any(result.corrections[site] for site in honest)
 
@@ -501,8 +499,8 @@ def test_a_site_with_pixels_of_a_kilometre_changes_nobodys_floor():
 
 def test_a_model_is_fit_as_a_reference_for_what_it_finds():
     half = replace(answer(0.0), offset=known(0.0, patients=3))
-    assert predicted_share({"a": half, "b": half}) == 0.25
-    assert predicted_share({}) == 0.0
+    assert detected_fraction({"a": half, "b": half}) == 0.25
+    assert detected_fraction({}) == 0.0
 
 
 def test_a_model_that_finds_little_establishes_nothing_but_what_was_reviewed():
@@ -532,7 +530,7 @@ TWO_CLASSES = AutoSettings(rounds=9, warmup_rounds=3, network={"num_classes": 2}
 
 
 def of_two_classes(confused, half=0.05, auroc=0.9, image=0.0):
-    estimates = dict.fromkeys(("reference", "reviewed", "completeness"), 2 * UNKNOWN)
+    estimates = dict.fromkeys(("reviewed_from_model", "given_from_reviewed", "completeness"), 2 * UNKNOWN)
     share = Estimate(12, confused, confused - half, confused + half, slope=1.0, auroc=auroc)
     one = answer(0.0, image=image)
     return replace(
@@ -578,7 +576,7 @@ def test_a_model_that_mixes_classes_up_at_all_sites_establishes_nothing(share):
     assert result.reference_levels[0] is not None
 
 
-def test_confused_classes_are_not_reported_by_a_model_that_does_not_see_them_or_on_other_images():
+def test_confused_classes_cannot_be_determined_by_a_model_that_does_not_see_them_or_on_other_images():
     right = {f"site-{i}": of_two_classes(0.0) for i in range(1, 5)}
     blind = decide(right | {"site-5": of_two_classes(0.9, auroc=0.6)}, TWO_CLASSES, seed=100)
     assert blind.findings["site-5"][CONFUSED_OBJECTS].evidence == (Evidence(EvidenceCode.AUROC_LOW, {"auroc": 0.6}),)
@@ -596,7 +594,7 @@ def test_confused_classes_stay_where_the_settings_ask_and_nothing_is_said_of_a_s
     assert CONFUSED_OBJECTS not in decide(sites(0.0, 0.1, -0.1), SETTINGS, seed=100).findings["site-1"]
 
 
-def test_nothing_else_is_reported_of_a_site_most_of_whose_objects_have_another_class():
+def test_nothing_else_is_determined_of_a_site_most_of_whose_objects_have_another_class():
     def too_large(share):
         return replace(of_two_classes(share), offset=2 * known(4.0))
 
@@ -609,7 +607,7 @@ def test_nothing_else_is_reported_of_a_site_most_of_whose_objects_have_another_c
     assert relabelled_of(most.corrections["site-6"]) == pytest.approx(0.9)
 
 
-def test_contours_are_reported_where_objects_were_given_another_class_before():
+def test_contours_are_tested_where_objects_were_relabelled_before():
     offsets = TWO_GROUPS[:-1]
     typical = {
         f"site-{index}": replace(of_two_classes(0.0), offset=2 * known(offset)) for index, offset in enumerate(offsets)
@@ -646,7 +644,7 @@ def test_a_site_most_of_whose_objects_have_another_class_is_no_measure_for_other
     assert result.reference_levels[0] == decide(typical, TWO_CLASSES, seed=100).reference_levels[0]
 
 
-def test_a_site_of_which_classes_cannot_be_reported_is_a_measure_for_others():
+def test_a_site_whose_confused_fraction_cannot_be_determined_is_a_reference_for_others():
     """Else a site could take itself out of everybody's zero by an estimate that says nothing."""
     typical = {f"site-{i}": of_two_classes(0.0) for i in range(1, 6)}
     blind = of_two_classes(0.9, auroc=0.5)

@@ -66,7 +66,7 @@ def heard_as(message):
 
 
 class Sites:
-    """Answer the server's questions, and note what each is reported; the model draws outward by a distance."""
+    """Answer the server's questions, and note what each is asked; the model draws outward by a distance."""
 
     def __init__(self, offsets, found=12, deaf=(), completeness=(), num_samples=()):
         self.offsets, self.found, self.deaf, self.completeness = offsets, found, set(deaf), dict(completeness)
@@ -133,7 +133,7 @@ def test_each_site_gets_its_own_instruction_and_nothing_goes_with_training():
         site: pytest.approx(offset - zero) for site, offset in OFFSETS.items()
     }
     assert server.message(sites.round) == {}
-    assert server.stage(sites.round) == "undone"
+    assert server.stage(sites.round) == "corrected"
     assert server.weights(sites.round) is None
 
 
@@ -212,7 +212,7 @@ def test_where_the_model_draws_changes_no_instruction():
         assert sites.instructions == {
             site: {**asked, "offsets": {"1": pytest.approx(asked["offsets"]["1"])}} for site, asked in first.items()
         }
-    assert len(server.channels) == 3
+    assert len(server.estimates) == 3
 
 
 def test_a_state_in_which_the_model_itself_was_moved_is_read_without_that():
@@ -253,12 +253,12 @@ def test_a_site_that_misses_an_estimate_goes_on_with_what_it_was_instructed():
     record = server.describe(sites.round)["channels"][-1]["sites"][absent]
     assert heard_as(record) == instructions[absent]
     assert record["corrected_before_round"] == 4
-    # When everything is rolled back it is reported, too.
+    # When everything is rolled back it is instructed, too.
     server._roll_back()
     assert absent in server._pending
 
 
-def test_a_site_that_was_not_reached_or_lost_what_it_corrected_is_reported_again():
+def test_a_site_that_was_not_reached_or_lost_its_corrections_is_instructed_again():
     sites = Sites(OFFSETS, deaf=["site-2"])
     _, said = run(sites, range(1, 7), lost={(4, "site-1")}, estimates=2)
     asked = {number: names for number, task, names in sites.asked if task == CORRECT_ANNOTATION_BIAS}
@@ -271,7 +271,7 @@ def test_a_model_that_finds_little_is_not_believed():
     server, said = run(sites, range(1, 7), max_extra_warmup_rounds=2)
     assert [number for number, task in tasks(sites) if task == ESTIMATE_ANNOTATION_BIAS] == [4, 5, 6]
     assert "33%" in said[0]
-    assert len(server.channels) == 1
+    assert len(server.estimates) == 1
 
 
 def test_state_and_summary_are_plain_and_come_back():
@@ -331,14 +331,14 @@ def run_checked(gain, **settings):
     for number in range(1, 9):
         sites.round = round_of(number, history=history, ask=sites, num_samples=samples, said=said)
         server.before_round(sites.round)
-        left_out = server.rollback_without(sites.round)
+        left_out = server.second_average_without(sites.round)
         seen[number] = left_out, server.message(sites.round), server.stage(sites.round), server.weights(sites.round)
         reports = {
             site: {"num_samples": samples[site]} | ({"has_undone": True} if site in sites.instructions else {})
             for site in MANY
         }
         made = round_of(number, reports=reports)
-        sites.round.reports, sites.round.rollback = made.reports, "the shadow" if left_out is not None else None
+        sites.round.reports, sites.round.second_average = made.reports, "the shadow" if left_out is not None else None
         server.after_training(sites.round)
         history.append({"round": number, "sites": reports})
     return server, sites, seen, said
@@ -360,7 +360,7 @@ def test_a_model_of_before_that_is_better_takes_everything_back_for_good():
         (number, COMPARE_SCORES) for number in (4, 5, 6)
     ]
     assert {json.dumps(message) for *_, message in sites.messages} == {'{"kept_round": 4}'}
-    assert [seen[number][2] for number in (3, 6, 7)] == ["warm-up", "undone", "federated averaging"]
+    assert [seen[number][2] for number in (3, 6, 7)] == ["warm-up", "corrected", "federated averaging"]
     assert {site: instructions for site, instructions in sites.instructions.items() if instructions["offsets"]} == {}
     assert set(sites.instructions) == correcting
     described = server.describe(sites.round)
@@ -373,7 +373,7 @@ def test_a_model_of_before_that_is_better_takes_everything_back_for_good():
 
 def test_a_veto_ends_estimates_and_survives_a_restart():
     server, sites, *_ = run_checked(-0.05, estimates=4, rounds=9)
-    assert len(server.channels) == 2
+    assert len(server.estimates) == 2
     other = AutoServer(server.settings)
     other.restore(json.loads(json.dumps(server.state())), [])
     assert other.message(sites.round) == server.message(sites.round)
@@ -383,7 +383,7 @@ def test_a_veto_ends_estimates_and_survives_a_restart():
 
 def test_a_shadow_that_is_no_better_changes_nothing():
     server, sites, seen, _ = run_checked(-0.001)
-    assert seen[8][2] == "undone"
+    assert seen[8][2] == "corrected"
     assert all(instructions["offsets"] for instructions in sites.instructions.values())
     assert not server.describe(sites.round)["rollback"]["has_vetoed"]
 
@@ -392,14 +392,14 @@ def test_without_rounds_to_check_nobody_is_asked():
     server, sites, seen, _ = run_checked(-0.05, rollback_rounds=0)
     assert not sites.messages
     assert all(left_out is None for left_out, *_ in seen.values())
-    assert seen[8][2] == "undone"
+    assert seen[8][2] == "corrected"
     assert server.describe(sites.round)["rollback"] is None
 
 
 def test_where_nothing_is_corrected_there_is_nothing_to_check():
     sites = Sites(CLEAN)
     server, _ = run(sites, num_samples=dict.fromkeys(CLEAN, 9))
-    assert server.rollback_without(sites.round) is None
+    assert server.second_average_without(sites.round) is None
     assert server.describe(sites.round)["rollback"] is None
 
 
@@ -416,9 +416,9 @@ def test_other_weights_are_checked_against_those_by_quantity_and_rolled_back():
     samples = dict.fromkeys(CLEAN, 10)
     server, _ = run(sites, range(1, 5), num_samples=samples, rollback_rounds=1, **missing)
     assert server.weights(sites.round) is not None
-    assert server.rollback_without(sites.round) == frozenset()
+    assert server.second_average_without(sites.round) == frozenset()
     sites.round.reports = round_of(4, reports={site: {"num_samples": 10} for site in CLEAN}).reports
-    sites.round.rollback, sites.round.weighed = "the shadow", different_weights(CLEAN)
+    sites.round.second_average, sites.round.weighed = "the shadow", different_weights(CLEAN)
     server.after_training(sites.round)
     sites.round.number = 5
     server.before_round(sites.round)

@@ -272,7 +272,7 @@ def test_contours_are_assessed_by_the_classes_that_objects_were_given(tmp_path: 
 def test_most_objects_have_to_be_of_their_class_when_contours_are_assessed_by_it(
     tmp_path: Path, two_classes: Path
 ) -> None:
-    """Codes are exchanged in all pictures; the site was reported of a tenth of the objects alone."""
+    """Codes are exchanged in all pictures; the site is instructed to correct a tenth of the objects alone."""
     for file in (two_classes / "labels").glob("p[024].png"):
         mask = np.asarray(Image.open(file))
         Image.fromarray(np.where(mask > 0, 3 - mask, 0).astype(np.uint8)).save(file)
@@ -358,7 +358,7 @@ def test_what_is_reverted_counts_as_given_in_the_next_training(tmp_path: Path, d
     assert all(torch.equal(one, two) for one, two in zip(network.parameters(), fresh.parameters(), strict=True))
 
 
-def test_what_was_reverted_stays_so_when_the_site_is_reported_again(tmp_path: Path, data_folder: Path) -> None:
+def test_what_was_reverted_stays_so_when_the_site_is_instructed_again(tmp_path: Path, data_folder: Path) -> None:
     """A second estimate knows nothing of what the site's data manager has decided."""
     method, site = method_of(), HandmadeSite(tmp_path, data_folder=data_folder)
     method.answer(CORRECT_ANNOTATION_BIAS, recalling(site, method), site.view(method, 2, instruction({"1": 2.0})))

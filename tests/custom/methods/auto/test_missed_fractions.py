@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from fedannot.custom.annotation_bias.estimate import Estimate
-from fedannot.custom.methods.auto.decisions import unannotated_shares
+from fedannot.custom.methods.auto.decisions import unannotated_fractions
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,15 @@ def says(*values, hides_patients=False):
 
 def test_as_many_as_the_site_leaves_out_itself_and_of_confirmed_classes_alone():
     """It annotates 0.21, the most complete site 0.7: missing are 1 − 0.21 / 0.7 = 0.7 of what that one has."""
-    assert unannotated_shares(says(0.21, 0.5), {1: 0.7}) == {1: pytest.approx(0.79)}
-    assert unannotated_shares(says(0.21, 0.5), {}) == {}
+    assert unannotated_fractions(says(0.21, 0.5), {1: 0.7}) == {1: pytest.approx(0.79)}
+    assert unannotated_fractions(says(0.21, 0.5), {}) == {}
 
 
 def test_no_less_than_what_is_confirmed():
-    assert unannotated_shares(says(0.8), {1: 0.25}) == {1: 0.25}
-    assert unannotated_shares(says(math.nan), {1: 0.5}) == {1: 0.5}
+    assert unannotated_fractions(says(0.8), {1: 0.25}) == {1: 0.25}
+    assert unannotated_fractions(says(math.nan), {1: 0.5}) == {1: 0.5}
 
 
 def test_a_site_that_hides_its_patients_ignores_what_is_confirmed():
     """It tells the completeness of all that the model predicts, of which false objects are a part."""
-    assert unannotated_shares(says(0.5, hides_patients=True), {1: 0.4}) == {1: 0.4}
+    assert unannotated_fractions(says(0.5, hides_patients=True), {1: 0.4}) == {1: 0.4}

@@ -86,7 +86,7 @@ def checked(
     for number in range(6, 6 + rounds):
         this_round = round_at(number, sites)
         check.begin(this_round, corrects=not weighs, weighs=weighs)
-        this_round.rollback = ROLLBACK if weighs else None
+        this_round.second_average = ROLLBACK if weighs else None
         check.compare(this_round, may_be_asked)
     return check, sites
 
@@ -218,7 +218,7 @@ def test_weights_that_single_out_a_site_are_not_compared_at_sites() -> None:
     check = RollbackCheck(SETTINGS, 1)
     sites = Sites(check, of_all(0.1))
     this_round = round_at(6, sites)
-    this_round.weighed, this_round.rollback = (
+    this_round.weighed, this_round.second_average = (
         weights_of({site: 2.0 if site == "a" else 1.0 for site in SITES}),
         ROLLBACK,
     )
@@ -237,7 +237,7 @@ def test_of_two_trimmed_means_those_that_differ_may_be_the_ones_that_are_dropped
     sites = Sites(check, of_all(0.1))
     this_round = round_at(6, sites)
     other = dict(zip(SITES[:3], (2.0, 3.0, 4.0), strict=True))
-    this_round.weighed, this_round.rollback = weights_of(dict.fromkeys(SITES, 1.0) | other), ROLLBACK
+    this_round.weighed, this_round.second_average = weights_of(dict.fromkeys(SITES, 1.0) | other), ROLLBACK
     check.begin(this_round, corrects=False, weighs=True)
     check.compare(this_round, HONEST)
     assert bool(sites.asked) is asks
@@ -274,7 +274,7 @@ def test_the_server_scores_its_reviewed_cases_itself_and_needs_no_site(monkeypat
 def test_patients_of_sites_and_of_the_server_count_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     check = RollbackCheck(SETTINGS, 1)
     this_round = round_at(6, Sites(check, of_all(-0.01)))
-    this_round.reviewed, this_round.rollback = at_server(monkeypatch, 0.5, 0.59, patients=10), ROLLBACK
+    this_round.reviewed, this_round.second_average = at_server(monkeypatch, 0.5, 0.59, patients=10), ROLLBACK
     check.begin(this_round, corrects=False, weighs=True)
     check.compare(this_round, HONEST)
     assert check.record is not None

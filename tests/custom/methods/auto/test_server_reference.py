@@ -56,7 +56,7 @@ def test_where_all_sites_draw_larger_the_servers_reviewed_cases_are_zero() -> No
 
 def test_they_count_before_those_of_sites_and_a_site_has_its_own_first() -> None:
     given = answers(*LARGER)
-    given["site-0"] = replace(given["site-0"], reference=known(4.0))
+    given["site-0"] = replace(given["site-0"], reviewed_from_model=known(4.0))
     result = decide(given, SETTINGS, seed=0, server=server_of(0.0))
     assert not result.corrections["site-0"]
     assert bias_of(result.corrections["site-1"])[1] == pytest.approx(4.4)

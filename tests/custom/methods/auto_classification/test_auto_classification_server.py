@@ -30,7 +30,7 @@ def settings(**changes: Any) -> AutoClassificationSettings:
 
 
 class Sites:
-    """Answer with noise levels, and do what they are reported unless they are deaf."""
+    """Answer with noise levels, and do what they are instructed to unless they are deaf."""
 
     def __init__(self, **levels: float) -> None:
         self.levels, self.deaf, self.half = levels, set[str](), 0.03
@@ -190,7 +190,7 @@ def checked(gain: float, rounds: int = 6, **changes: Any) -> tuple[Run, dict[int
     for number in range(3, 3 + rounds):
         asked = run.before(number, set(run.server.state()["undone"]))
         this_round = round_of(number, ask=sites, said=run.said, num_samples=dict.fromkeys(sites.levels, 9))
-        assert run.server.rollback_without(this_round) is None
+        assert run.server.second_average_without(this_round) is None
         run.server.after_training(this_round)
         tasks[number] = [task for task, _ in (asked + sites.asked[len(asked) :])]
     return run, tasks

@@ -61,7 +61,7 @@ def test_it_begins_with_the_first_estimate_that_establishes_something_and_stays(
     assert other.message(round_of(8)) == message
 
 
-def test_without_it_nobody_is_reported_of_a_treatment() -> None:
+def test_without_it_nobody_is_instructed_to_treat() -> None:
     run = Run(Sites(a=0.4, b=0.0))
     run.before(3)
     run.server.after_training(round_of(3, reports={"a": SELECTOR}))

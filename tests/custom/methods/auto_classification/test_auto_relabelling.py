@@ -83,7 +83,7 @@ def test_labels_that_are_wrong_at_random_are_changed_beside_such_a_class() -> No
 
 
 @pytest.mark.parametrize(("given_as_other", "is_mixed_up"), [(2, False), (4, False), (5, True)])
-def test_a_third_of_wrong_labels_is_the_most_that_can_be_reported_from_a_mix_up(
+def test_a_third_of_wrong_labels_is_the_most_that_can_be_distinguished_from_a_mix_up(
     given_as_other: int, is_mixed_up: bool
 ) -> None:
     seems = np.eye(2)[np.repeat([0, 1], [9 + given_as_other, 10])]

@@ -1,0 +1,180 @@
+"""The boundary bias of each site from its images and annotations alone: seconds, no model, one site suffices."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from ...custom.annotation_bias.profile.decision import ProfileEstimate, is_to_correct, profile_reference_level
+from ...custom.annotation_bias.profile.estimation import estimate_from_images
+from ...custom.annotation_bias.profile.scales import ProfileCase
+from ...custom.annotation_bias.statuses import ReferenceKind, ReferenceLevel, Unit
+from ...custom.data.datalist import TRAINING
+from ...custom.data.description import DESCRIPTION_FILE, SegmentationDescription, read_site_description
+from ...custom.data.federation import FEDERATION_FILE, read_federation
+from ...custom.data.json_record import JsonRecord, write_record
+from ...custom.data.site_data import SiteData, load_site_data
+from ...custom.data.store_location import participant_store
+from ...custom.data.whole_files import private_folder
+from ...transforms.errors import DataError
+
+IMAGE_AUDIT_FILE = "image_audit.json"
+
+
+class ImageBias(JsonRecord):
+    """What the images of a site say of its annotations of one class.
+
+    Args:
+        patients: behind it.
+        bias: by how far contours lie outside the image boundary; None where the site has too few objects.
+        low: lower end of the 90 % interval; None as above, and for one patient.
+        high: upper end.
+        is_known: whether images say it; else bias and interval are no evidence.
+        is_to_correct: whether it is at least the minimum effect from the reference level.
+        standard_error: over patients, in pixels; None as the interval.
+        prominence: of the boundary in the sites' mean curve; None as the bias.
+        correlation: of the site's curve with the others'; None as the bias.
+    """
+
+    patients: int
+    bias: float | None
+    low: float | None
+    high: float | None
+    is_known: bool
+    is_to_correct: bool
+    standard_error: float | None
+    prominence: float | None
+    correlation: float | None
+
+    @classmethod
+    def of(cls, estimate: ProfileEstimate, level: ReferenceLevel | None) -> "ImageBias":
+        """Take over an estimate."""
+        return cls(
+            patients=estimate.patients,
+            bias=_finite(estimate.bias),
+            low=_finite(estimate.bias - estimate.half_width),
+            high=_finite(estimate.bias + estimate.half_width),
+            is_known=estimate.is_known,
+            is_to_correct=is_to_correct(estimate, level),
+            standard_error=_finite(estimate.standard_error),
+            prominence=_finite(estimate.prominence),
+            correlation=_finite(estimate.correlation),
+        )
+
+
+class ImageReference(JsonRecord):
+    """What counts as zero for one class.
+
+    Args:
+        kind: the image boundary, or a convention that all sites have.
+        value: by how far it lies outside the image boundary.
+        is_confident: whether anything may be corrected by it.
+    """
+
+    kind: ReferenceKind
+    value: float
+    is_confident: bool
+
+
+class ImageAudit(JsonRecord):
+    """The boundary biases of sites from their images.
+
+    Args:
+        version: of the record.
+        unit: of all lengths but standard errors.
+        excluded: cases of each site that could not be used.
+        reference_levels: by class name; None where no site's bias is known.
+        biases: by class name and site.
+    """
+
+    version: Literal[1] = 1
+    unit: Unit
+    excluded: dict[str, int]
+    reference_levels: dict[str, ImageReference | None]
+    biases: dict[str, dict[str, ImageBias]]
+
+
+def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
+    """Estimate the boundary bias of each class at each site from the images; no file is changed.
+
+    Args:
+        data: a federation's folder, or one site's.
+        seed: decides the draws of patients.
+
+    Raises:
+        DataError: if the data are neither, are labelled images, or a site cannot be used.
+    """
+    sites = {site: _load(folder, site) for site, folder in _folders(data).items()}
+    classes = {site: loaded.classes for site, loaded in sites.items()}
+    names = next(iter(classes.values()))
+    if other := [site for site, found in classes.items() if found != names]:
+        raise DataError(
+            f"{data}: found other classes at {', '.join(other)}; expected {', '.join(names)} at every site."
+        )
+    cases = {site: _profile_cases(loaded) for site, loaded in sites.items()}
+    levels: dict[str, ImageReference | None] = {}
+    biases: dict[str, dict[str, ImageBias]] = {}
+    for label, name in enumerate(names, start=1):
+        estimates = estimate_from_images(cases, label, seed=seed)
+        level = profile_reference_level(estimates)
+        levels[name] = _reference(level)
+        biases[name] = {site: ImageBias.of(estimate, level) for site, estimate in estimates.items()}
+    return ImageAudit(
+        unit=_unit(cases),
+        excluded={site: len(loaded.excluded) for site, loaded in sites.items()},
+        reference_levels=levels,
+        biases=biases,
+    )
+
+
+def write_image_audit(audit: ImageAudit, out: Path) -> Path:
+    """Write the record into an output folder, made if need be; it stays at its owner's."""
+    private_folder(out)
+    write_record(out / IMAGE_AUDIT_FILE, audit)
+    return out / IMAGE_AUDIT_FILE
+
+
+def _folders(data: Path) -> dict[str, Path]:
+    if (data / FEDERATION_FILE).is_file():
+        return {site: data / site for site in read_federation(data).sites}
+    if (data / DESCRIPTION_FILE).is_file():
+        return {data.resolve().name: data}
+    raise DataError(
+        f"{data}: found neither {FEDERATION_FILE} nor {DESCRIPTION_FILE}; expected a federation's folder or a site's."
+    )
+
+
+def _load(folder: Path, site: str) -> SiteData:
+    if not isinstance(read_site_description(folder), SegmentationDescription):
+        raise DataError(f"Site {site}: found labelled images; expected masks, since images show the bias of contours.")
+    return load_site_data(folder, participant_store(), section=TRAINING, site=site)
+
+
+def _profile_cases(data: SiteData) -> list[ProfileCase]:
+    return [
+        ProfileCase(case.unit, image, annotation, case.spacing)
+        for case in data.cases
+        for image, annotation in zip(case.image.numpy(), case.label.numpy(), strict=True)
+    ]
+
+
+def _unit(cases: Mapping[str, list[ProfileCase]]) -> Unit:
+    """Millimetres where all images have a spacing.
+
+    Raises:
+        DataError: if some have one and some have none.
+    """
+    have = {case.spacing is not None for some in cases.values() for case in some}
+    if len(have) > 1:
+        raise DataError("Found images with and without a spacing; expected millimetres for all or for none.")
+    return "mm" if True in have else "px"
+
+
+def _reference(level: ReferenceLevel | None) -> ImageReference | None:
+    if level is None:
+        return None
+    return ImageReference(kind=level.kind, value=level.value, is_confident=level.is_confident)
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

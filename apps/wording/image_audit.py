@@ -1,0 +1,66 @@
+"""What the images say of a site's contours, in words."""
+
+from collections.abc import Iterator
+
+from ...custom.annotation_bias.profile.thresholds import PROFILE_THRESHOLDS
+from ...custom.annotation_bias.statuses import ReferenceKind
+from ..audit.image_audit import ImageAudit, ImageBias, ImageReference
+from ..checking.finding import plural
+from .phrases import signed
+
+
+def image_audit_in_words(audit: ImageAudit) -> Iterator[str]:
+    """Yield a line for each class and site, after what counts as zero."""
+    for name, biases in audit.biases.items():
+        yield f"{name}: {reference_in_words(audit.reference_levels[name], len(biases), audit.unit)}"
+        for site, bias in biases.items():
+            yield f"  {site}: {bias_in_words(bias, audit.reference_levels[name], audit.unit)}"
+    for site, count in audit.excluded.items():
+        if count:
+            yield f"{site}: {plural(count, 'case')} could not be used; see fedannot data check."
+
+
+def reference_in_words(level: ImageReference | None, num_sites: int, unit: str) -> str:
+    """Return what counts as zero, and why."""
+    if level is None:
+        return "the images do not show the boundary clearly; nothing can be told from them."
+    if level.kind is not ReferenceKind.CONVENTION:
+        return f"zero is the image boundary{'' if num_sites > 1 else ', as seen at this site alone'}."
+    distance = f"{abs(level.value):.1f} {unit} {'outside' if level.value > 0 else 'inside'} the image boundary"
+    if level.is_confident:
+        return f"the sites annotate alike, {distance}: a common convention, nothing is corrected."
+    return f"all sites annotate {distance}: convention or error? Ten reviewed cases decide."
+
+
+def bias_in_words(bias: ImageBias, level: ImageReference | None, unit: str) -> str:
+    """Return what is known of a site's contours of a class."""
+    if bias.bias is None:
+        return "too few objects to tell."
+    patients = plural(bias.patients, "patient")
+    if not bias.is_known or level is None:
+        return f"cannot tell from the images: {_why_unknown(bias)} ({patients})."
+    figures = f"{signed(bias.bias)} {unit} against the image boundary"
+    if bias.low is not None and bias.high is not None:
+        figures += f", 90 % interval {signed(bias.low)} to {signed(bias.high)}, {patients}"
+    return f"{_verdict(bias, bias.bias - level.value, level)}: {figures}."
+
+
+def _verdict(bias: ImageBias, distance: float, level: ImageReference) -> str:
+    direction = "large" if distance > 0 else "small"
+    if bias.is_to_correct:
+        return f"annotated too {direction}"
+    if not level.is_confident:
+        return "as the other sites"
+    if bias.low is None or bias.high is None or bias.low <= level.value <= bias.high:
+        return "about right"
+    return f"a little too {direction}, less than is corrected"
+
+
+def _why_unknown(bias: ImageBias) -> str:
+    if bias.standard_error is None:
+        return "one patient has no interval"
+    if bias.prominence is None or bias.prominence < PROFILE_THRESHOLDS.min_prominence:
+        return "images change hardly more at the boundary than beside it"
+    if bias.correlation is None or bias.correlation < PROFILE_THRESHOLDS.min_correlation:
+        return "images change in another way than those of other sites"
+    return "cases differ too much"

@@ -1,0 +1,88 @@
+"""What is known of a site's boundary bias from its images, and what counts as zero."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..estimate import Estimate
+from ..statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel
+from .thresholds import PROFILE_THRESHOLDS
+
+
+@dataclass(frozen=True)
+class ProfileEstimate:
+    """The boundary bias of one class at one site against the image boundary, from its images.
+
+    Attributes:
+        patients: behind it.
+        bias: β in millimetres, pixels without spacing, positive where the site annotates too large; NaN without curves.
+        standard_error: over patients, in pixels of the finest scale.
+        half_width: of the 90 % interval, as the bias.
+        unit: size of a pixel of the finest scale, as the bias.
+        prominence: of the template.
+        correlation: of the site's curve with the template of the others; 1 for one site alone.
+    """
+
+    patients: int
+    bias: float
+    standard_error: float
+    half_width: float
+    unit: float
+    prominence: float
+    correlation: float
+
+    @classmethod
+    def absent(cls, patients: int = 0) -> "ProfileEstimate":
+        """Return what stands for a class of which the site has too little."""
+        nan = math.nan
+        return cls(patients, nan, math.inf, math.inf, 1.0, nan, nan)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the image says it: P ≥ 0.3, r ≥ 0.9 and SE ≤ 0.5 pixels."""
+        return (
+            math.isfinite(self.bias)
+            and self.prominence >= PROFILE_THRESHOLDS.min_prominence
+            and self.correlation >= PROFILE_THRESHOLDS.min_correlation
+            and self.standard_error <= PROFILE_THRESHOLDS.max_standard_error
+        )
+
+    def as_estimate(self) -> Estimate:
+        """Return the bias with its 90 % interval; unknown where the image does not say it."""
+        if not self.is_known:
+            return Estimate.unknown(self.patients)
+        return Estimate(self.patients, self.bias, self.bias - self.half_width, self.bias + self.half_width)
+
+
+def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> ReferenceLevel | None:
+    """Choose the reference level of boundary biases that images say.
+
+    If the known biases lie within 1.5 pixels, the sites have one convention: the level is their median, so that
+    nothing is corrected. It is confident if it is within 2 pixels of the image boundary; farther away it may be a
+    convention or an error of all. Otherwise the level is the image boundary.
+
+    Args:
+        estimates: of every site; a single site has no convention with others, and its level is the image boundary.
+
+    Returns:
+        None where no site has a known bias.
+    """
+    known = [estimates[site] for site in sorted(estimates) if estimates[site].is_known]
+    if not known:
+        return None
+    in_pixels = np.array([estimate.bias / estimate.unit for estimate in known])
+    if len(known) == 1 or np.ptp(in_pixels) > PROFILE_THRESHOLDS.max_range_of_convention:
+        return ReferenceLevel(ReferenceKind.EDGES, 0.0, 0.0, (Evidence(EvidenceCode.EDGES),))
+    median = float(np.median([estimate.bias for estimate in known]))
+    is_near = abs(float(np.median(in_pixels))) <= PROFILE_THRESHOLDS.max_distance_of_convention
+    reason = Evidence(EvidenceCode.CONVENTION, {"sites": len(known), "distance": median})
+    return ReferenceLevel(ReferenceKind.CONVENTION, median, 0.0, (reason,), is_confident=is_near)
+
+
+def is_to_correct(estimate: ProfileEstimate, level: ReferenceLevel | None) -> bool:
+    """Return whether a site's contours are to be moved: its bias is known, and at least 1.5 pixels from the level."""
+    if level is None or not (level.is_confident and estimate.is_known):
+        return False
+    return abs(estimate.bias - level.value) >= PROFILE_THRESHOLDS.min_bias * estimate.unit

@@ -1,0 +1,71 @@
+"""Thresholds of the boundary profile, in one place, with the data on which they were chosen."""
+
+from pydantic import Field
+
+from ...strict_model import SettingsModel
+
+
+class ProfileThresholds(SettingsModel):
+    """Thresholds of the boundary profile; each description says on which data it was chosen."""
+
+    min_prominence: float = Field(
+        default=0.3,
+        description="The template has an image boundary if the curve is higher there by this fraction of its mean. "
+        "Chosen on generated lesions, BUSI, hippocampus and cells, seeds from 100.",
+    )
+    min_correlation: float = Field(
+        default=0.9,
+        description="A site's curve fits the template of the others from this Pearson correlation on. Chosen as above.",
+    )
+    max_standard_error: float = Field(
+        default=0.5,
+        description="Largest standard error of a known boundary bias, in pixels of the scale. Chosen as above.",
+    )
+    min_standard_error: float = Field(
+        default=0.2,
+        description="Error that patients drawn again do not show, added in squares, in pixels. Chosen as above.",
+    )
+    bootstrap_draws: int = Field(default=200, description="Draws of patients. Chosen by hand; not measured.")
+    min_likeness: float = Field(
+        default=0.85,
+        description="A site counts in the template if its curve correlates so well with the template of the others. "
+        "Chosen as above: of 336 honest sites none is below 0.89, of random and peaked curves none above 0.88.",
+    )
+    max_site_departure: float = Field(
+        default=1.0,
+        description="A site's curve counts in the template no farther from the median of the sites. Chosen on BUSI, "
+        "hippocampus and cells, seeds from 100.",
+    )
+    max_range_of_convention: float = Field(
+        default=1.5,
+        description="Known biases within this range, in pixels, are one convention, and nothing is corrected. Chosen "
+        "on the cells of a crowd, seeds from 100.",
+    )
+    max_distance_of_convention: float = Field(
+        default=2.0,
+        description="A convention is no farther from the image boundary, in pixels. Chosen as above.",
+    )
+    min_bias: float = Field(
+        default=1.5, description="Minimum effect of a correction before the first round, in pixels. Chosen as above."
+    )
+    min_shift_prominence: float = Field(
+        default=0.25,
+        description="A shift of all masks is known if contours fit there better than elsewhere by this fraction of the "
+        "mean. Chosen on BUSI, generated lesions, cells and hippocampus slices, seeds 100 and 101.",
+    )
+    min_shift_agreement: float = Field(
+        default=0.9,
+        description="It is known if so many draws of patients have their best place near the site's. Chosen as above.",
+    )
+    max_shift_half_width: float = Field(
+        default=0.8,
+        description="Largest half-width of the 90 % interval of a known shift along an axis, in pixels: 12 patients "
+        "need a standard error below 0.4, three below 0.19. Chosen as above: at 1.0 hippocampus slices are wrong.",
+    )
+    min_shift: float = Field(
+        default=1.0,
+        description="Minimum effect of a shift of all masks along an axis, in pixels. Chosen by hand; not measured.",
+    )
+
+
+PROFILE_THRESHOLDS = ProfileThresholds()

@@ -1,0 +1,136 @@
+"""An audit of contours by images alone: of a federation and of one hospital, by the command."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from fedannot.apps.audit.image_audit import ImageAudit, audit_images
+from fedannot.apps.commands.cli import app
+from fedannot.custom.annotation_bias.profile.decision import ProfileEstimate
+from fedannot.custom.data.federation import FederationDescription, write_federation
+from fedannot.transforms.errors import DataError
+
+BIASES = {"north": 4.0, "south": -3.0, "west": 0.0}
+
+
+def write_site(folder: Path, bias: float, *, cases: int = 8, description: str = "") -> None:
+    """A site of bright discs, annotated too large by a bias."""
+    generator = np.random.default_rng(abs(hash_of(folder.name)))
+    for part in ("images", "labels"):
+        (folder / part).mkdir(parents=True)
+    entries = []
+    for number in range(cases):
+        away = np.hypot(*(np.indices((64, 64)) - 32 - generator.uniform(-2, 2, (2, 1, 1)))) - 10
+        image = 40 + 150 / (1 + np.exp(away)) + generator.normal(scale=8, size=away.shape)
+        Image.fromarray(image.clip(0, 255).astype(np.uint8)).save(folder / "images" / f"{number}.png")
+        Image.fromarray((away <= bias).astype(np.uint8)).save(folder / "labels" / f"{number}.png")
+        entries.append({"image": f"images/{number}.png", "label": f"labels/{number}.png", "patient": f"p{number}"})
+    (folder / "datalist.json").write_text(json.dumps({"training": entries}))
+    (folder / "data.yaml").write_text(
+        description or "channels: 1\nclasses: [lesion]\nsize: [64, 64]\nlabels: {0: 0, 1: 1}\n"
+    )
+
+
+def hash_of(name: str) -> int:
+    return sum(name.encode())
+
+
+@pytest.fixture(scope="module")
+def federation(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("federation")
+    for site, bias in BIASES.items():
+        write_site(folder / site, bias)
+    write_federation(
+        folder, FederationDescription.model_validate({"name": "f", "task": "segmentation", "sites": tuple(BIASES)})
+    )
+    return folder
+
+
+def test_each_site_of_a_federation_has_its_bias(federation):
+    audit = audit_images(federation)
+
+    assert {site: bias.bias for site, bias in audit.biases["lesion"].items()} == pytest.approx(BIASES, abs=0.4)
+    assert [bias.is_to_correct for bias in audit.biases["lesion"].values()] == [True, True, False]
+    assert audit.unit == "px"
+
+
+def test_one_hospital_alone_has_its_bias(federation):
+    audit = audit_images(federation / "north")
+
+    bias = audit.biases["lesion"]["north"]
+    assert bias.bias == pytest.approx(4.0, abs=0.6)
+    assert bias.low < 4.0 < bias.high
+    assert bias.is_to_correct
+
+
+def test_the_command_says_it_and_writes_it(federation, tmp_path):
+    result = CliRunner().invoke(
+        app, ["audit", "--data", str(federation), "--profile", "image", "--out", str(tmp_path / "out")]
+    )
+
+    assert result.exit_code == 0, result.output
+    assert "north: annotated too large" in result.output
+    assert "south: annotated too small" in result.output
+    assert "west: about right" in result.output
+    written = ImageAudit.model_validate_json((tmp_path / "out" / "image_audit.json").read_text())
+    assert written == audit_images(federation)
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
+
+
+def test_nothing_of_the_data_is_changed(federation):
+    before = {file: file.read_bytes() for file in federation.rglob("*") if file.is_file()}
+
+    audit_images(federation)
+
+    assert {file: file.read_bytes() for file in federation.rglob("*") if file.is_file()} == before
+
+
+def test_an_unreadable_case_is_left_out_and_counted(tmp_path):
+    write_site(tmp_path / "north", 3.0)
+    (tmp_path / "north" / "images" / "0.png").write_bytes(b"no image")
+
+    audit = audit_images(tmp_path / "north")
+
+    assert audit.excluded == {"north": 1}
+    assert audit.biases["lesion"]["north"].patients == 7
+
+
+@pytest.mark.parametrize("options", [["--resume"], ["--set", "rounds=2"], ["--jobs", "."]])
+def test_options_of_training_are_refused(federation, options):
+    result = CliRunner().invoke(app, ["audit", "--data", str(federation), "--profile", "image", *options])
+
+    assert result.exit_code == 2
+    assert options[0] in result.output
+
+
+def test_data_have_to_be_named():
+    result = CliRunner().invoke(app, ["audit", "--profile", "image"])
+
+    assert result.exit_code == 2
+    assert "--data" in result.output
+
+
+def test_a_folder_without_data_is_refused(tmp_path):
+    with pytest.raises(DataError, match="neither"):
+        audit_images(tmp_path)
+
+
+def test_labelled_images_are_refused(tmp_path):
+    site = tmp_path / "north"
+    write_site(site, 0.0, description="channels: 1\nclasses: [a, b]\nsize: [64, 64]\npipeline: classification\n")
+
+    with pytest.raises(DataError, match="labelled images"):
+        audit_images(site)
+
+
+def test_an_absent_estimate_is_written_without_numbers():
+    from fedannot.apps.audit.image_audit import ImageBias
+
+    bias = ImageBias.of(ProfileEstimate.absent(), None)
+
+    assert (bias.bias, bias.low, bias.high, bias.is_known, bias.is_to_correct) == (None, None, None, False, False)
+    assert json.loads(bias.model_dump_json())["standard_error"] is None

@@ -1,0 +1,62 @@
+"""What the images say, in words."""
+
+import pytest
+
+from fedannot.apps.audit.image_audit import ImageBias, ImageReference
+from fedannot.apps.wording.image_audit import bias_in_words, reference_in_words
+from fedannot.custom.annotation_bias.statuses import ReferenceKind
+
+BOUNDARY = ImageReference(kind=ReferenceKind.EDGES, value=0.0, is_confident=True)
+FAR = ImageReference(kind=ReferenceKind.CONVENTION, value=4.0, is_confident=False)
+NEAR = ImageReference(kind=ReferenceKind.CONVENTION, value=-1.0, is_confident=True)
+
+
+def bias(value: float | None = 3.0, **changes) -> ImageBias:
+    values = {
+        "patients": 9,
+        "low": None if value is None else value - 0.5,
+        "high": None if value is None else value + 0.5,
+        "is_known": True,
+        "is_to_correct": False,
+        "standard_error": 0.2,
+        "prominence": 0.6,
+        "correlation": 0.97,
+    }
+    return ImageBias(bias=value, **{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("record", "level", "begins"),
+    [
+        (bias(3.0, is_to_correct=True), BOUNDARY, "annotated too large: +3.0 px"),
+        (bias(-3.0, is_to_correct=True), BOUNDARY, "annotated too small: −3.0 px"),
+        (bias(0.2), BOUNDARY, "about right: +0.2 px"),
+        (bias(1.2), BOUNDARY, "a little too large, less than is corrected: +1.2 px"),
+        (bias(4.1), FAR, "as the other sites: +4.1 px"),
+        (bias(None), BOUNDARY, "too few objects"),
+        (bias(3.0, is_known=False, prominence=0.1), BOUNDARY, "cannot tell from the images: images change hardly"),
+        (bias(3.0, is_known=False, correlation=0.5), BOUNDARY, "cannot tell from the images: images change in another"),
+        (bias(3.0, is_known=False), BOUNDARY, "cannot tell from the images: cases differ too much"),
+        (bias(3.0, is_known=False, standard_error=None), None, "cannot tell from the images: one patient"),
+    ],
+)
+def test_a_bias_is_said_by_its_verdict_first(record, level, begins):
+    assert bias_in_words(record, level, "px").startswith(begins)
+
+
+def test_the_interval_and_the_patients_are_said():
+    assert "90 % interval +2.5 to +3.5, 9 patients" in bias_in_words(bias(3.0, is_to_correct=True), BOUNDARY, "px")
+
+
+@pytest.mark.parametrize(
+    ("level", "sites", "says"),
+    [
+        (None, 3, "nothing can be told"),
+        (BOUNDARY, 3, "zero is the image boundary."),
+        (BOUNDARY, 1, "at this site alone"),
+        (NEAR, 3, "1.0 mm inside the image boundary: a common convention"),
+        (FAR, 3, "all sites annotate 4.0 mm outside the image boundary: convention or error?"),
+    ],
+)
+def test_what_counts_as_zero_is_said(level, sites, says):
+    assert says in reference_in_words(level, sites, "mm")

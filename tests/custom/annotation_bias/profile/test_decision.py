@@ -1,0 +1,86 @@
+"""What is known of a bias from images, and what counts as zero."""
+
+import math
+
+import pytest
+
+from fedannot.custom.annotation_bias.profile.decision import (
+    ProfileEstimate,
+    is_to_correct,
+    profile_reference_level,
+)
+from fedannot.custom.annotation_bias.statuses import ReferenceKind
+
+
+def known(bias: float, **changes) -> ProfileEstimate:
+    values = {"standard_error": 0.2, "half_width": 0.5, "unit": 1.0, "prominence": 0.6, "correlation": 0.97}
+    return ProfileEstimate(patients=10, bias=bias, **{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_known"),
+    [
+        ({}, True),
+        ({"prominence": 0.29}, False),
+        ({"correlation": 0.89}, False),
+        ({"standard_error": 0.51}, False),
+        ({"standard_error": math.inf}, False),
+        ({"prominence": math.nan}, False),
+    ],
+)
+def test_a_bias_is_known_by_prominence_correlation_and_error(changes, is_known):
+    estimate = known(3.0, **changes)
+
+    assert estimate.is_known is is_known
+    assert estimate.as_estimate().is_known is is_known
+
+
+def test_its_estimate_has_the_interval():
+    estimate = known(3.0).as_estimate()
+
+    assert (estimate.patients, estimate.value, estimate.low, estimate.high) == (10, 3.0, 2.5, 3.5)
+
+
+@pytest.mark.parametrize(
+    ("biases", "kind", "value", "is_confident"),
+    [
+        # Alike and near the boundary: a convention.
+        ([0.5, 1.0, 1.9], ReferenceKind.CONVENTION, 1.0, True),
+        # Alike and far: of all sites a convention or an error.
+        ([2.5, 3.0, 3.5], ReferenceKind.CONVENTION, 3.0, False),
+        # Not alike: the image boundary.
+        ([0.0, 1.0, 1.6], ReferenceKind.EDGES, 0.0, True),
+        # One site has nobody to be like.
+        ([4.0], ReferenceKind.EDGES, 0.0, True),
+    ],
+)
+def test_the_level_is_a_convention_or_the_image_boundary(biases, kind, value, is_confident):
+    level = profile_reference_level({str(index): known(bias) for index, bias in enumerate(biases)})
+
+    assert (level.kind, level.value, level.is_confident) == (kind, value, is_confident)
+
+
+def test_lengths_of_the_rule_are_pixels():
+    sites = {"a": known(0.5, unit=0.25), "b": known(1.0, unit=0.25)}
+
+    assert profile_reference_level(sites).kind is ReferenceKind.EDGES
+
+
+def test_there_is_no_level_without_a_known_site():
+    assert profile_reference_level({"a": known(1.0, prominence=0.1), "b": ProfileEstimate.absent()}) is None
+
+
+def test_contours_are_moved_from_the_minimum_effect_on():
+    level = profile_reference_level({"a": known(0.0), "b": known(4.0)})
+
+    assert is_to_correct(known(1.5), level)
+    assert is_to_correct(known(-1.5), level)
+    assert not is_to_correct(known(1.4), level)
+    assert not is_to_correct(known(4.0, correlation=0.5), level)
+    assert not is_to_correct(known(4.0), None)
+
+
+def test_nothing_is_moved_where_all_sites_are_alike_and_far():
+    sites = {"a": known(4.0), "b": known(4.5)}
+
+    assert not any(is_to_correct(site, profile_reference_level(sites)) for site in sites.values())
