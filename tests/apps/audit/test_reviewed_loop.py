@@ -140,7 +140,7 @@ def test_masks_that_a_review_has_kept_count_beside_those_that_it_has_replaced(re
 def test_a_site_that_is_reviewed_as_a_whole_is_right(reviewed, tmp_path):
     data = reviewed(CASES)
     report = BiasReport.of(estimated(data, tmp_path / "site", methods()[0]))
-    assert not report.reviewed[0].is_known
+    assert not report.given_from_reviewed[0].is_known
     result = decide({SITE: report}, AutoSettings.model_validate(SMALL), seed=0)
     finding = result.findings[SITE][OFFSET]
     assert not finding.is_confirmed

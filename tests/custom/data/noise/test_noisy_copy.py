@@ -182,3 +182,16 @@ def test_protocols_that_do_not_fit_the_federation_are_refused(source, tmp_path):
     with pytest.raises(DataError, match="Protocols C-D-0: found 3 entries for 2 sites; expected 1 or all"):
         follow_protocols(source, tmp_path / "out", "C-D-0")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_test_set_is_copied_with_its_masks_before_a_review(source, tmp_path):
+    file = source / "test" / "datalist.json"
+    content = json.loads(file.read_text())
+    (case,) = content["testing"]
+    case["given_label"] = "before.png"
+    Image.fromarray(np.zeros((64, 64), dtype=np.uint8)).save(source / "test" / "before.png")
+    file.write_text(json.dumps(content))
+    add_contour_noise(source, tmp_path / "noisy", CHOICE, seed=1)
+    (copied,) = read_datalist(tmp_path / "noisy" / "test" / "datalist.json").section("testing")
+    assert copied.given_label == tmp_path / "noisy" / "test" / "given_labels" / "before.png"
+    assert copied.given_label.read_bytes() == (source / "test" / "before.png").read_bytes()
