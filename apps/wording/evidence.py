@@ -69,7 +69,8 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
     ),
     EvidenceCode.OBJECTS_LEFT_OUT: "{class}{under}: at least about {amount} may have been missed{rest}.",
     EvidenceCode.CONVENTION: (
-        "{sites:.0f} sites annotate alike, {distance:+.2f} {unit} from the image boundary: a convention, or an error of all."
+        "{sites:.0f} sites annotate alike, {distance:+.2f} {unit} from the image boundary: a convention, or an "
+        "error of all."
     ),
     EvidenceCode.RIGHT_LABELS_ZERO: (
         "Right labels have a noise level of 0: it is assumed that the model is right about the samples of which "
