@@ -4,4 +4,6 @@ A site measures how strongly its images change across its annotated contours, mo
 coarse scale first (`scales`). The server aligns the curves of all sites and finds the image boundary on their mean
 (`alignment`). Each site draws its patients again for an interval (`interval`). `decision` says what is known and what
 counts as zero, `estimation` goes through all steps for sites in one process.
+
+A translation of all annotations is another error of a site, estimated at the site alone (`site_shift`).
 """
