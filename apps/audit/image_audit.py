@@ -1,13 +1,15 @@
-"""The boundary bias of each site from its images and annotations alone: seconds, no model, one site suffices."""
+"""Boundary bias and shift of each site's masks, from its images alone: seconds, no model, one site suffices."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from ...custom.annotation_bias.profile.decision import ProfileEstimate, is_to_correct, profile_reference_level
 from ...custom.annotation_bias.profile.estimation import estimate_from_images
 from ...custom.annotation_bias.profile.scales import ProfileCase
+from ...custom.annotation_bias.profile.site_shift import SiteShift, estimate_site_shift, shifted_mask
 from ...custom.annotation_bias.statuses import ReferenceKind, ReferenceLevel, Unit
 from ...custom.data.datalist import TRAINING
 from ...custom.data.description import DESCRIPTION_FILE, SegmentationDescription, read_site_description
@@ -62,6 +64,37 @@ class ImageBias(JsonRecord):
         )
 
 
+class ImageShift(JsonRecord):
+    """By how far all masks of a class at a site are translated, as its images show.
+
+    Args:
+        patients: behind it.
+        vector: along each axis, where masks are, less where they belong; empty where the site has too few objects.
+        half_width: of the 90 % interval along each axis; None along an axis of which nothing is said.
+        is_known: whether images say it; else the vector is no evidence.
+        is_significant: whether it is beyond its interval and the minimum effect. The boundary bias is then that of
+            masks moved back.
+    """
+
+    patients: int
+    vector: tuple[float, ...]
+    half_width: tuple[float | None, ...]
+    is_known: bool
+    is_significant: bool
+
+    @classmethod
+    def of(cls, shift: SiteShift) -> "ImageShift":
+        """Take over an estimate."""
+        is_there = all(math.isfinite(length) for length in shift.vector)
+        return cls(
+            patients=shift.patients,
+            vector=shift.vector if is_there else (),
+            half_width=tuple(_finite(width) for width in shift.half_width) if is_there else (),
+            is_known=shift.is_known,
+            is_significant=shift.is_significant,
+        )
+
+
 class ImageReference(JsonRecord):
     """What counts as zero for one class.
 
@@ -85,6 +118,7 @@ class ImageAudit(JsonRecord):
         excluded: cases of each site that could not be used.
         reference_levels: by class name; None where no site's bias is known.
         biases: by class name and site.
+        shifts: of all masks, as above.
     """
 
     version: Literal[1] = 1
@@ -92,10 +126,13 @@ class ImageAudit(JsonRecord):
     excluded: dict[str, int]
     reference_levels: dict[str, ImageReference | None]
     biases: dict[str, dict[str, ImageBias]]
+    shifts: dict[str, dict[str, ImageShift]]
 
 
 def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
-    """Estimate the boundary bias of each class at each site from the images; no file is changed.
+    """Estimate boundary bias and shift of each class at each site from the images; no file is changed.
+
+    The shift of all masks comes first: where it is significant, the boundary bias is that of the masks moved back.
 
     Args:
         data: a federation's folder, or one site's.
@@ -114,16 +151,21 @@ def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
     cases = {site: _profile_cases(loaded) for site, loaded in sites.items()}
     levels: dict[str, ImageReference | None] = {}
     biases: dict[str, dict[str, ImageBias]] = {}
+    shifts: dict[str, dict[str, ImageShift]] = {}
     for label, name in enumerate(names, start=1):
-        estimates = estimate_from_images(cases, label, seed=seed)
+        moved = {site: estimate_site_shift(some, label, seed=seed) for site, some in cases.items() if some}
+        placed = {site: _moved_back(some, moved.get(site)) for site, some in cases.items()}
+        estimates = estimate_from_images(placed, label, seed=seed)
         level = profile_reference_level(estimates)
         levels[name] = _reference(level)
         biases[name] = {site: ImageBias.of(estimate, level) for site, estimate in estimates.items()}
+        shifts[name] = {site: ImageShift.of(shift) for site, shift in moved.items()}
     return ImageAudit(
         unit=_unit(cases),
         excluded={site: len(loaded.excluded) for site, loaded in sites.items()},
         reference_levels=levels,
         biases=biases,
+        shifts=shifts,
     )
 
 
@@ -156,6 +198,14 @@ def _profile_cases(data: SiteData) -> list[ProfileCase]:
         for case in data.cases
         for image, annotation in zip(case.image.numpy(), case.label.numpy(), strict=True)
     ]
+
+
+def _moved_back(cases: Sequence[ProfileCase], shift: SiteShift | None) -> list[ProfileCase]:
+    """The cases with their masks where they belong, if the shift is significant."""
+    if shift is None or not shift.is_significant:
+        return list(cases)
+    back = [-length for length in shift.vector]
+    return [replace(case, annotation=shifted_mask(case.annotation, back, case.spacing)) for case in cases]
 
 
 def _unit(cases: Mapping[str, list[ProfileCase]]) -> Unit:

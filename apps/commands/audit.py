@@ -50,7 +50,7 @@ def audit(
     profile: Annotated[
         Profile,
         typer.Option(
-            help="image: contours against the image boundary, in seconds and without training; one site suffices. "
+            help="image: masks against the image boundary, in seconds and without training; one site suffices. "
             "quick: an early model predicts all cases. thorough: of contours, models that have not learnt them, "
             "in twice the rounds; of labels, a model of more rounds."
         ),

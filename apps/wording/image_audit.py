@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from ...custom.annotation_bias.profile.thresholds import PROFILE_THRESHOLDS
 from ...custom.annotation_bias.statuses import ReferenceKind
-from ..audit.image_audit import ImageAudit, ImageBias, ImageReference
+from ..audit.image_audit import ImageAudit, ImageBias, ImageReference, ImageShift
 from ..checking.finding import plural
-from .phrases import signed
+from .phrases import listed, signed
 
 
 def image_audit_in_words(audit: ImageAudit) -> Iterator[str]:
@@ -15,6 +15,9 @@ def image_audit_in_words(audit: ImageAudit) -> Iterator[str]:
         yield f"{name}: {reference_in_words(audit.reference_levels[name], len(biases), audit.unit)}"
         for site, bias in biases.items():
             yield f"  {site}: {bias_in_words(bias, audit.reference_levels[name], audit.unit)}"
+            shift = audit.shifts[name].get(site)
+            if shift is not None and shift.is_significant:
+                yield f"  {site}: {shift_in_words(shift, audit.unit)}"
     for site, count in audit.excluded.items():
         if count:
             yield f"{site}: {plural(count, 'case')} could not be used; see fedannot data check."
@@ -43,6 +46,14 @@ def bias_in_words(bias: ImageBias, level: ImageReference | None, unit: str) -> s
     if bias.low is not None and bias.high is not None:
         figures += f", 90 % interval {signed(bias.low)} to {signed(bias.high)}, {patients}"
     return f"{_verdict(bias, bias.bias - level.value, level)}: {figures}."
+
+
+def shift_in_words(shift: ImageShift, unit: str) -> str:
+    """Return by how far a site's masks are translated."""
+    lengths = listed(
+        [f"{signed(length)} {unit} along axis {axis}" for axis, length in enumerate(shift.vector, start=1)]
+    )
+    return f"all masks seem shifted by {lengths}; the boundary bias is that of masks moved back."
 
 
 def _verdict(bias: ImageBias, distance: float, level: ImageReference) -> str:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from fedannot.apps.audit.image_audit import ImageAudit, audit_images
 from fedannot.apps.commands.cli import app
+from fedannot.apps.wording.image_audit import image_audit_in_words
 from fedannot.custom.annotation_bias.profile.decision import ProfileEstimate
 from fedannot.custom.data.federation import FederationDescription, write_federation
 from fedannot.transforms.errors import DataError
@@ -65,6 +66,22 @@ def test_one_hospital_alone_has_its_bias(federation):
     assert bias.bias == pytest.approx(4.0, abs=0.6)
     assert bias.low < 4.0 < bias.high
     assert bias.is_to_correct
+
+
+def test_masks_that_are_all_shifted_are_said_and_moved_back_first(tmp_path):
+    write_site(tmp_path / "north", 0.0, cases=14)
+    for file in sorted((tmp_path / "north" / "labels").glob("*.png")):
+        moved = np.roll(np.asarray(Image.open(file)), (3, -2), axis=(0, 1))
+        Image.fromarray(moved).save(file)
+
+    audit = audit_images(tmp_path / "north")
+
+    shift = audit.shifts["lesion"]["north"]
+    assert shift.is_significant
+    # Axes of the network's images: columns come first, as MONAI reads images.
+    assert sorted(shift.vector) == pytest.approx([-2.0, 3.0], abs=0.4)
+    assert audit.biases["lesion"]["north"].bias == pytest.approx(0.0, abs=0.6)
+    assert any("all masks seem shifted by" in line for line in image_audit_in_words(audit))
 
 
 def test_the_command_says_it_and_writes_it(federation, tmp_path):
