@@ -22,7 +22,10 @@ from fedannot.apps.commands.cli import app
 from fedannot.custom.methods import METHODS
 
 PAGES = [read_page(path) for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])]
-CARDS = {f"docs/benchmarks/{name}.md" for name in ("auto", "audit", "feda3i", "fedia", "fedgsca", "decoupled", "speed")}
+CARDS = {
+    f"docs/benchmarks/{name}.md"
+    for name in ("auto", "audit", "boundary_profile", "feda3i", "fedia", "fedgsca", "decoupled", "speed")
+}
 MOST_LINES = {"README.md": 120, "docs/architecture.md": 150, "docs/annotation-bias.md": 150} | dict.fromkeys(CARDS, 100)
 MOST_WORDS_OF_SENTENCE, MOST_CHARACTERS_OF_LINE = 25, 120
 MOST_CHARACTERS_OF_CELL, MOST_WORDS_OF_PARAGRAPH = 80, 80
