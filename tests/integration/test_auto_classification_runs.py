@@ -132,7 +132,7 @@ def test_the_rollback_check_changes_no_bit_before_it_takes_everything_back(
     vetoed = simulate(small_job(rollback_rounds=1, **changes), tmp_path / "vetoed", data=data)
     assert vetoed["rollback"]["has_vetoed"]
     assert [record["stage"] for record in vetoed["rounds"]][2:] == [
-        "undone",
+        "corrected",
         "federated averaging",
         "federated averaging",
     ]

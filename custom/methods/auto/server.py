@@ -30,7 +30,7 @@ class AutoState(TypedDict):
 
     channels: list[JsonObject]
     due: list[str]
-    undone: dict[str, int]
+    corrected: dict[str, int]
     shadow: RollbackState
     has_taken_back: bool
 
@@ -220,7 +220,7 @@ class AutoServer(FedAvgServer):
         return {
             "channels": [record.plain() for record in self.estimates],
             "due": sorted(self._pending),
-            "undone": dict(self._corrected),
+            "corrected": dict(self._corrected),
             "shadow": self._rollback.state(),
             "has_taken_back": self._is_rolled_back,
         }
@@ -234,7 +234,7 @@ class AutoServer(FedAvgServer):
         self.estimates = [BiasRecord.model_validate(record) for record in state.get("channels", [])]
         asked = self._asked
         self._pending = {site: asked.get(site, ()) for site in state.get("due", [])}
-        self._corrected = dict(state.get("undone", {}))
+        self._corrected = dict(state.get("corrected", state.get("undone", {})))
 
     def describe(self, this_round: Round) -> JsonObject:
         """Return every estimate with evidence, thresholds and decisions, and what each site has corrected."""

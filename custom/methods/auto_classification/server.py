@@ -36,7 +36,7 @@ class AutoClassificationState(TypedDict):
     estimates: list[Any]
     supports: list[Any]
     due: dict[str, str]
-    undone: dict[str, int]
+    corrected: dict[str, int]
     rollback: RollbackState
     has_taken_back: bool
     treatment: Mapping[str, object] | None
@@ -216,7 +216,7 @@ class AutoClassificationServer(FedAvgServer):
             "estimates": _plain(self.estimates),
             "supports": _plain(self.supports),
             "due": dict(self._pending),
-            "undone": dict(self._corrected),
+            "corrected": dict(self._corrected),
             "rollback": self._rollback.state(),
             "has_taken_back": self._is_rolled_back,
             "treatment": None if self._other is None else self._other.state(),
@@ -227,7 +227,10 @@ class AutoClassificationServer(FedAvgServer):
         if self._other is not None and state.get("treatment") is not None:
             self._other.restore(state["treatment"], history)
         self.estimates, self.supports = (_estimates(state.get(name, [])) for name in ("estimates", "supports"))
-        self._pending, self._corrected = dict(state.get("due", {})), dict(state.get("undone", {}))
+        self._pending, self._corrected = (
+            dict(state.get("due", {})),
+            dict(state.get("corrected", state.get("undone", {}))),
+        )
         # A state of an earlier version has no check.
         if "rollback" in state:
             self._rollback.restore(state["rollback"])

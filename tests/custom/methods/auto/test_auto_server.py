@@ -219,6 +219,8 @@ def test_a_state_in_which_the_model_itself_was_moved_is_read_without_that():
     sites = Sites(OFFSETS)
     server, _ = run(sites, range(1, 5))
     state = json.loads(json.dumps(server.state()))
+    assert state["corrected"]
+    state["undone"] = state.pop("corrected")
     for record in state["channels"][0]["sites"].values():
         record["corrections"][0]["model_bias"] = {"1": 0.9}
     resumed = AutoServer(server.settings)

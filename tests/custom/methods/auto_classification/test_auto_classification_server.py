@@ -188,7 +188,7 @@ def checked(gain: float, rounds: int = 6, **changes: Any) -> tuple[Run, dict[int
     sites = ScoringSites(gain, a=0.4, b=0.0, c=0.01)
     run, tasks = Run(sites, **changes), {}
     for number in range(3, 3 + rounds):
-        asked = run.before(number, set(run.server.state()["undone"]))
+        asked = run.before(number, set(run.server.state()["corrected"]))
         this_round = round_of(number, ask=sites, said=run.said, num_samples=dict.fromkeys(sites.levels, 9))
         assert run.server.second_average_without(this_round) is None
         run.server.after_training(this_round)
