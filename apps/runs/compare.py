@@ -150,7 +150,9 @@ def _settings_for_data(
                     changes = of_set | dict(arm.overrides) | {"seed": seed}
                     result[arm.name] = arm.job.settings_with(settings_for_data(arm.job, changes, described[federation]))
             except (DataError, SettingsError) as error:
-                raise type(error)(f"{arm.name}: {error}") from error
+                # An error class need not be made from a text.
+                error.args = (f"{arm.name}: {error}",)
+                raise
     return result
 
 

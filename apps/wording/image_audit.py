@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from ...custom.annotation_bias.profile.thresholds import PROFILE_THRESHOLDS
+from ...custom.annotation_bias.profile.thresholds import THRESHOLDS
 from ...custom.annotation_bias.statuses import ReferenceKind
 from ..audit.image_audit import ImageAudit, ImageBias, ImageReference, ImageShift
 from ..checking.finding import plural
@@ -70,8 +70,8 @@ def _verdict(bias: ImageBias, distance: float, level: ImageReference) -> str:
 def _why_unknown(bias: ImageBias) -> str:
     if bias.standard_error is None:
         return "one patient has no interval"
-    if bias.prominence is None or bias.prominence < PROFILE_THRESHOLDS.min_prominence:
+    if bias.prominence is None or bias.prominence < THRESHOLDS.min_prominence:
         return "images change hardly more at the boundary than beside it"
-    if bias.correlation is None or bias.correlation < PROFILE_THRESHOLDS.min_correlation:
+    if bias.correlation is None or bias.correlation < THRESHOLDS.min_correlation:
         return "images change in another way than those of other sites"
     return "cases differ too much"

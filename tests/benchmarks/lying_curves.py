@@ -14,7 +14,7 @@ from boundary_profiles import ROWS, profile_cases, sites_of
 from fedannot.custom.annotation_bias.profile.alignment import align
 from fedannot.custom.annotation_bias.profile.curves import LEVELS, site_curve
 from fedannot.custom.annotation_bias.profile.estimation import measure_curves
-from fedannot.custom.annotation_bias.profile.thresholds import PROFILE_THRESHOLDS
+from fedannot.custom.annotation_bias.profile.thresholds import THRESHOLDS
 
 
 def lies() -> list[np.ndarray]:
@@ -31,8 +31,8 @@ def moves(curves: np.ndarray) -> Iterator[float]:
     honest = align(curves[1:])
     for lie in lies():
         together = align(np.vstack([lie[None], curves[1:]]))
-        known = (together.correlations[1:] >= PROFILE_THRESHOLDS.min_correlation) & (
-            together.prominence >= PROFILE_THRESHOLDS.min_prominence
+        known = (together.correlations[1:] >= THRESHOLDS.min_correlation) & (
+            together.prominence >= THRESHOLDS.min_prominence
         )
         yield float(np.abs(together.biases[1:] - honest.biases)[known].max(initial=0.0))
 

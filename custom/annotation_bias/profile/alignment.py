@@ -7,7 +7,7 @@ import numpy as np
 
 from ....transforms.array_types import Booleans, Floats, Indices
 from .curves import LEVELS, STEP
-from .thresholds import PROFILE_THRESHOLDS
+from .thresholds import THRESHOLDS
 
 # The largest bias that is looked for, in pixels.
 LARGEST_BIAS = 7.0
@@ -159,7 +159,7 @@ def _alike(curves: Floats) -> Indices:
     """The sites whose curve fits the template of the others; all where that is hardly half of them."""
     everyone = np.arange(len(curves))
     likeness = np.array([_likeness(curves, site, np.delete(everyone, site)) for site in everyone.tolist()])
-    members = np.flatnonzero(likeness >= PROFILE_THRESHOLDS.min_likeness)
+    members = np.flatnonzero(likeness >= THRESHOLDS.min_likeness)
     return members if 2 * len(members) > len(curves) else everyone
 
 
@@ -266,7 +266,7 @@ def _near_median(values: Floats, known: Floats) -> Floats:
     middle = np.zeros(values.shape[1])
     some = present.any(axis=0)
     middle[some] = np.nanmedian(np.where(present[:, some], values[:, some], np.nan), axis=0)
-    departure = PROFILE_THRESHOLDS.max_site_departure
+    departure = THRESHOLDS.max_site_departure
     return np.where(present, np.clip(values, middle - departure, middle + departure), 0.0)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..estimate import Estimate
 from ..statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel
-from .thresholds import PROFILE_THRESHOLDS
+from .thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class ProfileEstimate:
         """Whether the image says it: P ≥ 0.3, r ≥ 0.9 and SE ≤ 0.5 pixels."""
         return (
             math.isfinite(self.bias)
-            and self.prominence >= PROFILE_THRESHOLDS.min_prominence
-            and self.correlation >= PROFILE_THRESHOLDS.min_correlation
-            and self.standard_error <= PROFILE_THRESHOLDS.max_standard_error
+            and self.prominence >= THRESHOLDS.min_prominence
+            and self.correlation >= THRESHOLDS.min_correlation
+            and self.standard_error <= THRESHOLDS.max_standard_error
         )
 
     def as_estimate(self) -> Estimate:
@@ -73,10 +73,10 @@ def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> Referen
     if not known:
         return None
     in_pixels = np.array([estimate.bias / estimate.unit for estimate in known])
-    if len(known) == 1 or np.ptp(in_pixels) > PROFILE_THRESHOLDS.max_range_of_convention:
+    if len(known) == 1 or np.ptp(in_pixels) > THRESHOLDS.max_range_of_convention:
         return ReferenceLevel(ReferenceKind.EDGES, 0.0, 0.0, (Evidence(EvidenceCode.EDGES),))
     median = float(np.median([estimate.bias for estimate in known]))
-    is_near = abs(float(np.median(in_pixels))) <= PROFILE_THRESHOLDS.max_distance_of_convention
+    is_near = abs(float(np.median(in_pixels))) <= THRESHOLDS.max_distance_of_convention
     reason = Evidence(EvidenceCode.CONVENTION, {"sites": len(known), "distance": median})
     return ReferenceLevel(ReferenceKind.CONVENTION, median, 0.0, (reason,), is_confident=is_near)
 
@@ -85,4 +85,4 @@ def is_to_correct(estimate: ProfileEstimate, level: ReferenceLevel | None) -> bo
     """Return whether a site's contours are to be moved: its bias is known, and at least 1.5 pixels from the level."""
     if level is None or not (level.is_confident and estimate.is_known):
         return False
-    return abs(estimate.bias - level.value) >= PROFILE_THRESHOLDS.min_bias * estimate.unit
+    return abs(estimate.bias - level.value) >= THRESHOLDS.min_bias * estimate.unit

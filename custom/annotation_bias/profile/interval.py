@@ -7,10 +7,10 @@ import numpy as np
 from scipy import stats
 
 from ....transforms.array_types import Floats
-from ..thresholds import THRESHOLDS
+from ..thresholds import THRESHOLDS as OF_ESTIMATES
 from .alignment import SHIFTS, WINDOW, Template, Windows, boundary_of
 from .curves import LEVELS
-from .thresholds import PROFILE_THRESHOLDS
+from .thresholds import THRESHOLDS
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,14 @@ def profile_interval(
     of_patient = np.array([[patient == name for patient in patients] for name in names], dtype=np.float64)
     known = np.isfinite(table)
     sums, counts = of_patient @ np.where(known, table, 0.0), of_patient @ known.astype(np.float64)
-    num, draws = len(names), PROFILE_THRESHOLDS.bootstrap_draws
+    num, draws = len(names), THRESHOLDS.bootstrap_draws
     drawn = np.random.default_rng(seed).multinomial(num, np.full(num, 1 / num), draws).astype(np.float64)
     total = drawn @ counts
     means = np.where(total > 0, drawn @ sums / np.maximum(total, 1e-9), np.nan)
     places = _own_boundaries(means) if template is None else _best_shifts(means, template)
     error = float(places.std() * np.sqrt(num / (num - 1)))
-    limits = PROFILE_THRESHOLDS
-    least = limits.min_standard_error_alone if template is None else limits.min_standard_error
-    quantile = stats.t.ppf(0.5 + THRESHOLDS.interval_level / 2, num - 1)
+    least = THRESHOLDS.min_standard_error_alone if template is None else THRESHOLDS.min_standard_error
+    quantile = stats.t.ppf(0.5 + OF_ESTIMATES.interval_level / 2, num - 1)
     return ProfileInterval(error, float(quantile * np.hypot(error, least)))
 
 

@@ -16,10 +16,10 @@ from scipy import fft, ndimage, stats
 from ....transforms.array_types import AnyFloats, Array, Booleans, Classes, Floats
 from ....transforms.ignored_label import IGNORED_LABEL
 from ....transforms.surfaces import bounding_box, checked_spacing, grown_box
-from ..thresholds import THRESHOLDS
+from ..thresholds import THRESHOLDS as OF_ESTIMATES
 from .curves import signed_distance
 from .scales import ProfileCase
-from .thresholds import PROFILE_THRESHOLDS
+from .thresholds import THRESHOLDS
 
 # The longest translation that is looked for, in units of the finest spacing.
 LONGEST_SHIFT = 6.0
@@ -79,15 +79,15 @@ class SiteShift:
         ]
         return (
             bool(np.isfinite(self.vector).all() and said)
-            and self.prominence >= PROFILE_THRESHOLDS.min_shift_prominence
-            and self.agreement >= PROFILE_THRESHOLDS.min_shift_agreement
-            and max(said) <= PROFILE_THRESHOLDS.max_shift_half_width
+            and self.prominence >= THRESHOLDS.min_shift_prominence
+            and self.agreement >= THRESHOLDS.min_shift_agreement
+            and max(said) <= THRESHOLDS.max_shift_half_width
         )
 
     @property
     def is_significant(self) -> bool:
         """Whether it is known, and along an axis beyond its interval and the minimum effect."""
-        least = PROFILE_THRESHOLDS.min_shift
+        least = THRESHOLDS.min_shift
         return self.is_known and any(
             abs(length) > half_width and abs(length) >= least * pixel
             for length, half_width, pixel in zip(self.vector, self.half_width, self.pixel, strict=True)
@@ -334,7 +334,7 @@ def _divided_by_mean(scores: Floats, grid: _Grid) -> Floats | None:
 def _peaks(sums: Floats, counts: Floats, grid: _Grid, seed: int) -> Iterator[_Peak]:
     """The peak of all patients ``(P, levels, *grid)``, then of each draw of them."""
     num = len(sums)
-    draws = PROFILE_THRESHOLDS.bootstrap_draws if num > 1 else 0
+    draws = THRESHOLDS.bootstrap_draws if num > 1 else 0
     drawn = np.random.default_rng(seed).multinomial(num, np.full(num, 1 / num), draws).astype(np.float64)
     for weights in np.concatenate([np.ones((1, num)), drawn]):
         total = np.tensordot(weights, counts, 1)
@@ -407,8 +407,8 @@ def _standard_error(places: Floats, patients: int, grid: _Grid) -> Floats:
 
 def _shift(best: _Peak, error: Floats, agreement: float, patients: int, lengths: Floats) -> SiteShift:
     """The record of a site; contours that have to be moved back lie too far forth."""
-    quantile = stats.t.ppf(0.5 + THRESHOLDS.interval_level / 2, max(patients - 1, 1))
-    width = quantile * np.hypot(error, PROFILE_THRESHOLDS.min_standard_error) * lengths
+    quantile = stats.t.ppf(0.5 + OF_ESTIMATES.interval_level / 2, max(patients - 1, 1))
+    width = quantile * np.hypot(error, THRESHOLDS.min_standard_error) * lengths
     return SiteShift(
         patients,
         tuple((-best.place * lengths + 0.0).tolist()),

@@ -73,4 +73,4 @@ class ProfileThresholds(SettingsModel):
     )
 
 
-PROFILE_THRESHOLDS = ProfileThresholds()
+THRESHOLDS = ProfileThresholds()
