@@ -6,16 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from ...custom.annotation_bias.given_annotations import GivenAnnotations
 from ...custom.annotation_bias.profile.decision import ProfileEstimate, is_to_correct, profile_reference_level
 from ...custom.annotation_bias.profile.estimation import estimate_from_images
 from ...custom.annotation_bias.profile.scales import ProfileCase
 from ...custom.annotation_bias.profile.site_shift import SiteShift, estimate_site_shift, shifted_mask
 from ...custom.annotation_bias.statuses import ReferenceKind, ReferenceLevel, Unit
-from ...custom.data.datalist import TRAINING
+from ...custom.data.datalist import REFERENCE, TRAINING
 from ...custom.data.description import DESCRIPTION_FILE, SegmentationDescription, read_site_description
 from ...custom.data.federation import FEDERATION_FILE, read_federation
 from ...custom.data.json_record import JsonRecord, write_record
-from ...custom.data.site_data import SiteData, load_site_data
+from ...custom.data.site_data import LoadedCase, SiteData, count_cases, load_site_data
 from ...custom.data.store_location import participant_store
 from ...custom.data.whole_files import private_folder
 from ...transforms.errors import DataError
@@ -132,6 +133,8 @@ class ImageAudit(JsonRecord):
 def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
     """Estimate boundary bias and shift of each class at each site from the images; no file is changed.
 
+    Of a reviewed case the mask that the site gave counts, where the datalist has it; else the case does not.
+
     The shift of all masks comes first: where it is significant, the boundary bias is that of the masks moved back.
 
     Args:
@@ -148,7 +151,7 @@ def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
         raise DataError(
             f"{data}: found other classes at {', '.join(other)}; expected {', '.join(names)} at every site."
         )
-    cases = {site: _profile_cases(loaded) for site, loaded in sites.items()}
+    cases = {site: _profile_cases(_given(folder, site, sites[site])) for site, folder in _folders(data).items()}
     levels: dict[str, ImageReference | None] = {}
     biases: dict[str, dict[str, ImageBias]] = {}
     shifts: dict[str, dict[str, ImageShift]] = {}
@@ -192,10 +195,17 @@ def _load(folder: Path, site: str) -> SiteData:
     return load_site_data(folder, participant_store(), section=TRAINING, site=site)
 
 
-def _profile_cases(data: SiteData) -> list[ProfileCase]:
+def _given(folder: Path, site: str, training: SiteData) -> list[LoadedCase]:
+    """The cases as the site has annotated them: what a review has made of some is no annotation of the site's."""
+    has_reviewed = count_cases(folder, REFERENCE) > 0
+    reviewed = load_site_data(folder, participant_store(), section=REFERENCE, site=site).cases if has_reviewed else ()
+    return GivenAnnotations.of(training.cases, reviewed).own()
+
+
+def _profile_cases(cases: Sequence[LoadedCase]) -> list[ProfileCase]:
     return [
         ProfileCase(case.unit, image, annotation, case.spacing)
-        for case in data.cases
+        for case in cases
         for image, annotation in zip(case.image.numpy(), case.label.numpy(), strict=True)
     ]
 

@@ -84,6 +84,31 @@ def test_masks_that_are_all_shifted_are_said_and_moved_back_first(tmp_path):
     assert any("all masks seem shifted by" in line for line in image_audit_in_words(audit))
 
 
+@pytest.mark.parametrize("keeps_given", [True, False])
+def test_a_site_is_not_acquitted_by_what_a_review_has_corrected(tmp_path, keeps_given):
+    site = tmp_path / "north"
+    write_site(site, 5.0, cases=14)
+    write_site(tmp_path / "right" / "north", 0.0, cases=14)
+    datalist = json.loads((site / "datalist.json").read_text())
+    (site / "reviewed").mkdir()
+    for entry in datalist["training"][:9]:
+        given, name = entry["label"], Path(entry["label"]).name
+        (site / "reviewed" / name).write_bytes((tmp_path / "right" / "north" / given).read_bytes())
+        entry["label"] = f"reviewed/{name}"
+        if keeps_given:
+            entry["given_label"] = given
+    datalist["reference"] = [
+        {key: entry[key] for key in ("image", "label", "patient")} for entry in datalist["training"][:9]
+    ]
+    (site / "datalist.json").write_text(json.dumps(datalist))
+
+    bias = audit_images(site).biases["lesion"]["north"]
+
+    assert bias.bias == pytest.approx(5.0, abs=0.6)
+    assert bias.is_to_correct
+    assert bias.patients == (14 if keeps_given else 5)
+
+
 def test_the_command_says_it_and_writes_it(federation, tmp_path):
     result = CliRunner().invoke(
         app, ["audit", "--data", str(federation), "--profile", "image", "--out", str(tmp_path / "out")]
