@@ -295,3 +295,10 @@ def test_a_page_is_taken_apart(tmp_path: Path) -> None:
     assert links(page) == ["x.md#a-b-c", "https://x.org"]
     result = [sentences(part) for part in page.paragraphs]
     assert [[num_words(item) for item in part] for part in result] == [[4, 2], [1], [2], [2]]
+
+
+def test_every_page_and_card_is_in_the_menu_of_the_site():
+    menu = (ROOT / "docs" / "site" / "index.md").read_text(encoding="utf-8").splitlines()
+    pages = [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/benchmarks/*.md")]
+    names = {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in pages}
+    assert {name for name in names if f"../{name}" not in menu} == set()
