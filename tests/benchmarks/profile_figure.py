@@ -19,7 +19,8 @@ from benchmark_tables.feda3i import NOISE_SMALLER, phantom
 from boundary_profiles import profile_cases, sites_of
 
 from fedannot.custom.annotation_bias.profile.alignment import align
-from fedannot.custom.annotation_bias.profile.curves import LEVELS, signed_distance, site_curve
+from fedannot.custom.annotation_bias.profile.contours import signed_distance
+from fedannot.custom.annotation_bias.profile.curves import LEVELS, site_curve
 from fedannot.custom.annotation_bias.profile.estimation import measure_curves
 
 SEED = 100
