@@ -84,20 +84,24 @@ class ProfileRow:
     change: ChangeCases = _as_they_are
 
 
-def in_thick_slices(sites: Sites, seed: int) -> Sites:
-    """Return volumes in slabs of three slices: means of the image, the class of most voxels."""
+def in_thick_slices(sites: Sites, seed: int, *, axis: int = 2) -> Sites:
+    """Return volumes in slabs of three slices along an axis, which becomes the last one.
+
+    A slab has the mean of the image, and in each voxel the class of most of the three.
+    """
     del seed
-    return {site: [_in_slabs(known) for known in cases] for site, cases in sites.items()}
+    return {site: [_in_slabs(known, axis) for known in cases] for site, cases in sites.items()}
 
 
-def _in_slabs(known: KnownCase) -> KnownCase:
+def _in_slabs(known: KnownCase, axis: int) -> KnownCase:
     case, clean = known.case, known.clean
-    spacing = (*case.spacing[:2], _SLICES_OF_A_SLAB * case.spacing[2])
-    count = case.image.shape[-1] // _SLICES_OF_A_SLAB
+    in_plane = [length for other, length in enumerate(case.spacing) if other != axis]
+    spacing = (*in_plane, _SLICES_OF_A_SLAB * case.spacing[axis])
+    count = case.image.shape[1 + axis] // _SLICES_OF_A_SLAB
 
     def slabs(array: Array) -> Array:
-        whole = array[..., : count * _SLICES_OF_A_SLAB]
-        return whole.reshape(*array.shape[:-1], count, _SLICES_OF_A_SLAB).mean(axis=-1)
+        whole = np.moveaxis(array, axis - 3, -1)[..., : count * _SLICES_OF_A_SLAB]
+        return whole.reshape(*whole.shape[:-1], count, _SLICES_OF_A_SLAB).mean(axis=-1)
 
     def majority(classes: Array) -> Array:
         parts = np.stack([slabs(classes == label) for label in range(int(classes.max()) + 1)])
@@ -148,15 +152,17 @@ def _phantom_of(drawing: Drawing, *, num_sites: int, whole: bool = False) -> Mak
     return make
 
 
-def _hippocampi(noise: str | None, *, sliced: bool = False, together: bool = True, thick: bool = False) -> ProfileRow:
+def _hippocampi(
+    noise: str | None, *, sliced: bool = False, together: bool = True, thick: int | None = None
+) -> ProfileRow:
     options = hippocampus_dataset_options(sliced=sliced, together=together)
-    if thick:
+    if thick is not None:
         keys = {"spacing": (1.0, 1.0, 1.0)}
         options = ImportOptions("volume", keys, options.labels, options.classes)
     return ProfileRow(
         real(partial(write_hippocampi, options=options), noise),
         (1,) if together else (1, 2),
-        in_thick_slices if thick else _as_they_are,
+        _as_they_are if thick is None else partial(in_thick_slices, axis=thick),
     )
 
 
@@ -189,8 +195,10 @@ ROWS: dict[str, ProfileRow] = {
     "slices-two-ns": _hippocampi(REAL_SMALLER, sliced=True, together=False),
     "volumes-ns": _hippocampi(REAL_SMALLER),
     "volumes-two-ns": _hippocampi(REAL_SMALLER, together=False),
-    "thick-ns": _hippocampi(REAL_SMALLER, thick=True),
-    "thick-two-ns": _hippocampi(REAL_SMALLER, thick=True, together=False),
+    "thick-ns": _hippocampi(REAL_SMALLER, thick=2),
+    "thick-two-ns": _hippocampi(REAL_SMALLER, thick=2, together=False),
+    "coronal-ns": _hippocampi(REAL_SMALLER, thick=1),
+    "coronal-two-ns": _hippocampi(REAL_SMALLER, thick=1, together=False),
     "thick-lesions": ProfileRow(_noisy_volumes),
     "objects": ProfileRow(_phantom_of(ManyObjects(), num_sites=4), change=by_object),
     "objects-volumes": ProfileRow(_LESION_VOLUMES, change=by_object),

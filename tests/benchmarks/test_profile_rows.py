@@ -41,6 +41,9 @@ def test_three_slices_become_one():
     # Two slices of three have class 1 in the first slab; class 2 has one of three in both.
     assert np.argwhere(known.case.annotation).tolist() == [[1, 1, 0]]
     assert np.array_equal(known.clean, known.case.annotation)
+    (known,) = in_thick_slices(sites, 0, axis=1)["a"]
+    assert known.case.image.shape == (1, 4, 2, 1)
+    assert known.case.spacing == (1.0, 3.0, 3.0)
 
 
 @pytest.mark.parametrize("pixel", [1.0, 8.0])
