@@ -197,6 +197,8 @@ ROWS: dict[str, ProfileRow] = {
     "volumes-two-ns": _hippocampi(REAL_SMALLER, together=False),
     "thick-ns": _hippocampi(REAL_SMALLER, thick=2),
     "thick-two-ns": _hippocampi(REAL_SMALLER, thick=2, together=False),
+    "thick-clean": _hippocampi(None, thick=2),
+    "thick-two-clean": _hippocampi(None, thick=2, together=False),
     "coronal-ns": _hippocampi(REAL_SMALLER, thick=1),
     "coronal-two-ns": _hippocampi(REAL_SMALLER, thick=1, together=False),
     "thick-lesions": ProfileRow(_noisy_volumes),
@@ -205,6 +207,9 @@ ROWS: dict[str, ProfileRow] = {
     "cells-offsets": ProfileRow(real(write_majority_cells, NOISE_OF_CELLS)),
     "cells-crowd": ProfileRow(write_cells),
 }
+
+# They show where the image boundary lies, and are not in the table.
+OUTSIDE_TABLE = ("thick-clean", "thick-two-clean")
 
 
 def row_sites(name: str, seed: int) -> Iterator[Sites]:
@@ -253,7 +258,7 @@ def true_bias(cases: Sequence[KnownCase], label: int) -> float:
 def row_options(description: str, *, seeds: int) -> argparse.ArgumentParser:
     """Return what the commands on these rows take: the rows, the seeds and a file for the figures."""
     parser = argparse.ArgumentParser(description=description.partition("\n")[0])
-    parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("--rows", default=",".join(name for name in ROWS if name not in OUTSIDE_TABLE))
     parser.add_argument("--seeds", type=int, default=seeds)
     parser.add_argument("--first-seed", type=int, default=100)
     parser.add_argument("--out", type=Path, help="a line of JSON per figure")
