@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from profile_rows import ROWS, measured_rows, profile_cases, row_options, row_sites, true_bias
+from profile_rows import ROWS, measured_rows, row_options, row_sites, true_bias, without_truth
 
 from fedannot.custom.annotation_bias.profile.decision import is_to_correct, profile_reference_level
 from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images
@@ -22,7 +22,7 @@ from fedannot.custom.annotation_bias.profile.estimation import estimate_from_ima
 def estimate_row(name: str, seed: int, *, alone: bool = False) -> Iterator[dict[str, Any]]:
     """Yield what is estimated of every site and class of a row, beside the truth; each site alone, or all together."""
     for sites in row_sites(name, seed):
-        cases = {site: profile_cases(known) for site, known in sites.items()}
+        cases = {site: without_truth(known) for site, known in sites.items()}
         for label in ROWS[name].labels:
             start = time.process_time()
             groups = [{site: cases[site]} for site in cases] if alone else [cases]

@@ -8,7 +8,7 @@ One site's curve is replaced by each lie; others that are known count, compared 
 from collections.abc import Iterator
 
 import numpy as np
-from profile_rows import ROWS, Sites, asked_runs, profile_cases, row_options, row_sites
+from profile_rows import ROWS, Sites, asked_runs, row_options, row_sites, without_truth
 
 from fedannot.custom.annotation_bias.profile.alignment import align
 from fedannot.custom.annotation_bias.profile.curves import LEVELS, site_curve
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def _curves(sites: Sites, label: int) -> np.ndarray:
-    measured = [measure_curves(profile_cases(cases), label) for cases in sites.values()]
+    measured = [measure_curves(without_truth(cases), label) for cases in sites.values()]
     return np.stack([site_curve(curves.curves) for curves in measured if curves is not None])
 
 

@@ -14,7 +14,7 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
-from profile_rows import profile_cases, row_sites
+from profile_rows import row_sites, without_truth
 
 from fedannot.custom.annotation_bias.profile.alignment import align
 from fedannot.custom.annotation_bias.profile.contours import signed_distance
@@ -27,7 +27,7 @@ SEED = 100
 def draw(file: Path) -> None:
     """Draw the figure into a file."""
     for sites in row_sites("phantom-ns", SEED):
-        cases = {site: profile_cases(known) for site, known in sites.items()}
+        cases = {site: without_truth(known) for site, known in sites.items()}
         clean = {site: known[0].clean for site, known in sites.items()}
     curves = np.stack([site_curve(measure_curves(some, 1).curves) for some in cases.values()])
     biases = align(curves).biases

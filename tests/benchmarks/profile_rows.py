@@ -29,7 +29,7 @@ from simulated_scanners import with_scanners
 
 from fedannot.apps.importing.options import ImportOptions
 from fedannot.custom.annotation_bias.boundary_bias import mask_offset
-from fedannot.custom.annotation_bias.profile.scales import ProfileCase
+from fedannot.custom.annotation_bias.profile.scales import ProfileCase, profile_cases
 from fedannot.custom.data.description import VolumeDescription, write_site_description
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.noise.choice import NoiseChoice
@@ -228,16 +228,13 @@ def row_sites(name: str, seed: int) -> Iterator[Sites]:
 def known_cases(data: SiteData) -> list[KnownCase]:
     """Return the samples of a site beside their clean classes."""
     return [
-        KnownCase(
-            ProfileCase(case.unit, image, annotation, case.spacing),
-            None if case.clean_label is None else case.clean_label[index].numpy(),
-        )
+        KnownCase(profile, None if case.clean_label is None else case.clean_label[index].numpy())
         for case in data.cases
-        for index, (image, annotation) in enumerate(zip(case.image.numpy(), case.label.numpy(), strict=True))
+        for index, profile in enumerate(profile_cases([case]))
     ]
 
 
-def profile_cases(cases: Sequence[KnownCase]) -> list[ProfileCase]:
+def without_truth(cases: Sequence[KnownCase]) -> list[ProfileCase]:
     """Return cases as the profile takes them."""
     return [known.case for known in cases]
 

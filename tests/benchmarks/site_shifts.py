@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from profile_rows import ROWS, KnownCase, asked_runs, measured_rows, profile_cases, row_options, row_sites
+from profile_rows import ROWS, KnownCase, asked_runs, measured_rows, row_options, row_sites, without_truth
 from scipy import ndimage
 
 from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images
@@ -58,7 +58,7 @@ def estimate_row(name: str, seed: int, shifts: Sequence[int]) -> Iterator[dict[s
     for sites in row_sites(name, seed):
         for label in ROWS[name].labels:
             for site, known in sites.items():
-                cases = profile_cases(known)
+                cases = without_truth(known)
                 own = true_shift(known, label)
                 for steps in injected_shifts(len(own)):
                     if max(map(abs, steps)) not in shifts:
@@ -97,7 +97,7 @@ def other_images_row(name: str, seed: int) -> str:
     """Return how many sites are known although their masks are those of other images, one site at a time."""
     boundaries = shifts = count = 0
     for sites in row_sites(name, seed):
-        cases = {site: profile_cases(known) for site, known in sites.items()}
+        cases = {site: without_truth(known) for site, known in sites.items()}
         for label in ROWS[name].labels:
             for site, own in cases.items():
                 exchanged = {**cases, site: masks_of_other_images(own)}
