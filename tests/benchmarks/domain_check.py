@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 from real_federations import CELL_SOURCES, LARGEST_BLOOD_SOURCE, real_data
-from scipy import ndimage, stats
+from scipy import stats
+from simulated_scanners import another_scanner
 
 from fedannot.apps.importing.datalists import read_source_datalist
 from fedannot.apps.wording.evidence import evidence_in_words
@@ -148,27 +149,6 @@ def collections() -> Iterator[tuple[str, list[Array]]]:
     yield "hippocampus", [whole({"image": file}).image.numpy() for file in volumes]
     sliced = VolumePipeline(labels={1: 1}, size=(48, 64), slice_axis=2)
     yield "hippocampus, slices", [sliced({"image": file}).image.numpy() for file in volumes[:130]]
-
-
-def smoothed(image: Array, scale: float) -> Array:
-    """Blur the samples of a case."""
-    return ndimage.gaussian_filter(image, (0, 0) + (scale,) * (image.ndim - 2))
-
-
-def another_scanner(kind: str, image: Array, generator: np.random.Generator) -> Array:
-    """Return a case as another scanner might have made it, with the same mean and standard deviation."""
-    changed = {
-        "contrast 0.6": lambda: 0.6 * image,
-        "gamma 1.5": lambda: ((image - image.min()) / (np.ptp(image) + 1e-9)) ** 1.5,
-        "blur 0.5 px": lambda: smoothed(image, 0.5),
-        "blur 1 px": lambda: smoothed(image, 1.0),
-        "noise 0.1": lambda: image + 0.1 * generator.standard_normal(image.shape),
-        "noise 0.3": lambda: image + 0.3 * generator.standard_normal(image.shape),
-        "sharpened": lambda: 2 * image - smoothed(image, 1.0),
-        "inverted": lambda: -image,
-    }[kind]()
-    scale = image.std() / max(float(changed.std()), 1e-9)
-    return ((changed - changed.mean()) * scale + image.mean()).astype(np.float32)
 
 
 SHIFTS = (

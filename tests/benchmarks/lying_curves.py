@@ -5,11 +5,10 @@
 One site's curve is replaced by each lie; others that are known count, compared with their biases without that site.
 """
 
-import argparse
 from collections.abc import Iterator
 
 import numpy as np
-from boundary_profiles import ROWS, profile_cases, sites_of
+from profile_rows import ROWS, Sites, asked_runs, row_options, row_sites, without_truth
 
 from fedannot.custom.annotation_bias.profile.alignment import align
 from fedannot.custom.annotation_bias.profile.curves import LEVELS, site_curve
@@ -39,25 +38,21 @@ def moves(curves: np.ndarray) -> Iterator[float]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rows", default=",".join(ROWS))
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--first-seed", type=int, default=100)
-    asked = parser.parse_args()
+    asked = row_options(__doc__, seeds=2).parse_args()
     print("| data | median over lies | largest |\n|---|---|---|")
-    for name in asked.rows.split(","):
+    for name, seeds in asked_runs(asked).items():
         found = [
             move
-            for seed in range(asked.first_seed, asked.first_seed + asked.seeds)
-            for sites in sites_of(ROWS[name].make, seed)
+            for seed in seeds
+            for sites in row_sites(name, seed)
             for label in ROWS[name].labels
-            for move in moves(_curves({site: profile_cases(data) for site, data in sites.items()}, label))
+            for move in moves(_curves(sites, label))
         ]
         print(f"| {name} | {np.median(found):.2f} | {max(found):.2f} |", flush=True)
 
 
-def _curves(cases: dict, label: int) -> np.ndarray:
-    measured = [measure_curves(some, label) for some in cases.values()]
+def _curves(sites: Sites, label: int) -> np.ndarray:
+    measured = [measure_curves(without_truth(cases), label) for cases in sites.values()]
     return np.stack([site_curve(curves.curves) for curves in measured if curves is not None])
 
 

@@ -7,7 +7,6 @@ The federation is generated: ten sites of twelve phantoms each, N_S, seed 100.
 
 import argparse
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import matplotlib
 
@@ -15,11 +14,11 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
-from benchmark_tables.feda3i import NOISE_SMALLER, phantom
-from boundary_profiles import profile_cases, sites_of
+from profile_rows import row_sites, without_truth
 
 from fedannot.custom.annotation_bias.profile.alignment import align
-from fedannot.custom.annotation_bias.profile.curves import LEVELS, signed_distance, site_curve
+from fedannot.custom.annotation_bias.profile.contours import signed_distance
+from fedannot.custom.annotation_bias.profile.curves import LEVELS, site_curve
 from fedannot.custom.annotation_bias.profile.estimation import measure_curves
 
 SEED = 100
@@ -27,16 +26,15 @@ SEED = 100
 
 def draw(file: Path) -> None:
     """Draw the figure into a file."""
-    with TemporaryDirectory():
-        for data in sites_of(phantom(NOISE_SMALLER), SEED):
-            cases = {site: profile_cases(loaded) for site, loaded in data.items()}
-            clean = {site: loaded.cases[0].clean_label for site, loaded in data.items()}
+    for sites in row_sites("phantom-ns", SEED):
+        cases = {site: without_truth(known) for site, known in sites.items()}
+        clean = {site: known[0].clean for site, known in sites.items()}
     curves = np.stack([site_curve(measure_curves(some, 1).curves) for some in cases.values()])
     biases = align(curves).biases
     largest = int(np.argmax(biases))
     site = list(cases)[largest]
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.9), layout="constrained")
-    _draw_case(left, cases[site][0], clean[site][0].numpy(), float(biases[largest]))
+    _draw_case(left, cases[site][0], clean[site], float(biases[largest]))
     colours = plt.get_cmap("coolwarm")((biases - biases.min()) / np.ptp(biases))
     for curve, bias, colour in zip(curves, biases, colours, strict=True):
         middle.plot(LEVELS, curve, color=colour)

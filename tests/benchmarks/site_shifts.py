@@ -10,37 +10,32 @@ With --other-images every site in turn has its masks exchanged among its cases i
 boundary bias should be known.
 """
 
-import argparse
-import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
-from auto_estimates import samples
-from boundary_profiles import ROWS, profile_cases, sites_of
+from profile_rows import ROWS, KnownCase, asked_runs, measured_rows, row_options, row_sites, without_truth
 from scipy import ndimage
 
 from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images
 from fedannot.custom.annotation_bias.profile.scales import ProfileCase
 from fedannot.custom.annotation_bias.profile.site_shift import estimate_site_shift, shifted_mask
-from fedannot.custom.data.site_data import SiteData
 
 LENGTHS = (1, 2, 4)
 
 
-def true_shift(data: SiteData, label: int) -> np.ndarray:
+def true_shift(cases: Sequence[KnownCase], label: int) -> np.ndarray:
     """Return how far the centres of a site's masks of a class are from those of the clean ones, in pixels."""
-    pairs = [(given == label, clean == label) for _, given, clean in samples(data)]
+    pairs = [(known.case.annotation == label, known.clean == label) for known in cases if known.clean is not None]
     moves = [
         np.subtract(ndimage.center_of_mass(given), ndimage.center_of_mass(clean))
         for given, clean in pairs
         if given.any() and clean.any()
     ]
-    axes = data.cases[0].label.ndim - 1
-    return np.mean(moves, axis=0) if moves else np.zeros(axes)
+    return np.mean(moves, axis=0) if moves else np.zeros(cases[0].case.annotation.ndim)
 
 
 def injected_shifts(axes: int) -> list[tuple[int, ...]]:
@@ -60,11 +55,11 @@ def moved_cases(cases: Sequence[ProfileCase], steps: Sequence[int]) -> list[Prof
 
 def estimate_row(name: str, seed: int, shifts: Sequence[int]) -> Iterator[dict[str, Any]]:
     """Yield what is estimated of every site, class and shift of a row, beside the truth."""
-    for sites in sites_of(ROWS[name].make, seed):
+    for sites in row_sites(name, seed):
         for label in ROWS[name].labels:
-            for site, data in sites.items():
-                cases = profile_cases(data)
-                own = true_shift(data, label)
+            for site, known in sites.items():
+                cases = without_truth(known)
+                own = true_shift(known, label)
                 for steps in injected_shifts(len(own)):
                     if max(map(abs, steps)) not in shifts:
                         continue
@@ -101,8 +96,8 @@ def masks_of_other_images(cases: Sequence[ProfileCase]) -> list[ProfileCase]:
 def other_images_row(name: str, seed: int) -> str:
     """Return how many sites are known although their masks are those of other images, one site at a time."""
     boundaries = shifts = count = 0
-    for sites in sites_of(ROWS[name].make, seed):
-        cases = {site: profile_cases(data) for site, data in sites.items()}
+    for sites in row_sites(name, seed):
+        cases = {site: without_truth(known) for site, known in sites.items()}
         for label in ROWS[name].labels:
             for site, own in cases.items():
                 exchanged = {**cases, site: masks_of_other_images(own)}
@@ -112,7 +107,7 @@ def other_images_row(name: str, seed: int) -> str:
     return f"| {name} | {seed} | {count} | {boundaries} | {shifts} |"
 
 
-def table(found: Sequence[dict[str, Any]]) -> str:
+def table(found: Sequence[Mapping[str, Any]]) -> str:
     """Return the tables of rows, and of injected lengths, as Markdown."""
     head = "sites | known | error of known: mean / largest | > 1 px | covered, per axis | significant | ms per case |"
     lines = []
@@ -124,7 +119,7 @@ def table(found: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _line(name: str, group: Sequence[dict[str, Any]]) -> str:
+def _line(name: str, group: Sequence[Mapping[str, Any]]) -> str:
     known = [item for item in group if item["known"]]
     worst = np.array([max(item["error"]) for item in known] or [np.nan])
     covered = [error <= width for item in known for error, width in zip(item["error"], item["half_width"], strict=True)]
@@ -138,30 +133,18 @@ def _line(name: str, group: Sequence[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rows", default=",".join(ROWS))
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--first-seed", type=int, default=100)
+    parser = row_options(__doc__, seeds=2)
     parser.add_argument("--shifts", default="0,1,2,4", help="injected lengths in pixels")
     parser.add_argument("--other-images", action="store_true", help="exchange masks among the cases of a site")
-    parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
-    seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
     if asked.other_images:
         print("| data | seed | sites | boundary known | shift known |\n|---|---|---|---|---|")
-        for name in asked.rows.split(","):
+        for name, seeds in asked_runs(asked).items():
             for seed in seeds:
                 print(other_images_row(name, seed), flush=True)
         return
     shifts = [int(length) for length in asked.shifts.split(",")]
-    found = []
-    for name in asked.rows.split(","):
-        for seed in seeds:
-            found += list(estimate_row(name, seed, shifts))
-        print(_line(name, [item for item in found if item["row"] == name]), flush=True)
-    print(table(found))
-    if asked.out:
-        asked.out.write_text("".join(json.dumps(item) + "\n" for item in found))
+    print(table(measured_rows(asked, partial(estimate_row, shifts=shifts), _line)))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import numpy as np
 from ....transforms.array_types import AnyFloats, Array, Booleans, Classes, Floats
 from ....transforms.surfaces import checked_spacing
 from ...data.site_data import LoadedCase
-from .curves import case_curve, signed_distance
+from .contours import signed_distance
+from .curves import case_curve
 
 # A coarse image has at least so many pixels along its longest side.
 _MIN_SIDE = 64

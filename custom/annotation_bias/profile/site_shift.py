@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import fft, ndimage, stats
+from scipy import fft, stats
 
 from ....transforms.array_types import AnyFloats, Array, Booleans, Classes, Floats
 from ....transforms.ignored_label import IGNORED_LABEL
-from ....transforms.surfaces import bounding_box, checked_spacing, grown_box
+from ....transforms.surfaces import checked_spacing, grown_box
 from ..thresholds import THRESHOLDS as OF_ESTIMATES
-from .curves import signed_distance
+from .contours import ContourSurroundings, channel_slopes, fine_axes
 from .scales import ProfileCase
 from .thresholds import THRESHOLDS
 
@@ -28,9 +28,7 @@ CONTOUR_LEVELS = np.arange(-10.0, 10.5, 1.0)
 _FARTHEST_LEVEL, _CHORD_LEVELS = 6.0, 4
 _BAND = 1.0
 
-_COARSE = 1.5
-_IMAGE_SMOOTHING, _DISTANCE_SMOOTHING = 0.7, 1.0
-_MIN_PIXELS, _MIN_WEIGHT = 12, 6.0
+_MIN_WEIGHT = 6.0
 _MIN_VISIBLE = 0.25
 # Another place is so far from the best one, in units.
 _ELSEWHERE = 3.0
@@ -158,17 +156,10 @@ def case_scores(
     Raises:
         ValueError: when the image is not finite, or the shapes do not fit.
     """
-    lengths = np.asarray(checked_spacing(mask.shape, spacing))
-    if image.shape[1:] != mask.shape:
-        raise ValueError(f"Expected an image (C, *{mask.shape}) of the mask's size, but got {image.shape=}.")
-    if min(np.count_nonzero(mask), np.count_nonzero(~mask)) < _MIN_PIXELS:
+    around = ContourSurroundings.of(image, mask, other, spacing, reach=CONTOUR_LEVELS[-1] + _BAND)
+    if around is None:
         return None
-    grid = _Grid.of(lengths)
-    margins = np.ceil((CONTOUR_LEVELS[-1] + _BAND) / grid.steps).astype(int)
-    box = grown_box(bounding_box(mask), margins.tolist(), mask.shape)
-    if mask[box].all():
-        return None
-    others = other[box] if other is not None and other[box].any() else None
+    grid, box = _Grid.of(around.steps), around.box
     size = [
         fft.next_fast_len(side.stop - side.start + 2 * most, True) for side, most in zip(box, grid.reach, strict=True)
     ]
@@ -176,13 +167,13 @@ def case_scores(
     visible = fft.rfftn(_around(np.ones(mask.shape), box, grid), size)
     cut = tuple(slice(0, 2 * most + 1) for most in grid.reach)
     levels = []
-    for weight, normals in _bands(mask[box], others, grid.steps):
-        trace = weight * sum(normals[axis] ** 2 for axis in _fine(grid.steps))
+    for weight in _bands(around):
+        trace = weight * sum(around.normals[axis] ** 2 for axis in fine_axes(around.steps))
         total = float(trace.sum())
         if total <= _MIN_WEIGHT:
             levels.append(np.full([2 * most + 1 for most in grid.reach], np.nan))
             continue
-        energy = fft.irfftn(_product(weight, normals, tensor, size), size)[cut]
+        energy = fft.irfftn(_product(weight, around.normals, tensor, size), size)[cut]
         area = fft.irfftn(np.conj(fft.rfftn(trace, size)) * visible, size)[cut]
         mean = np.maximum(energy, 0.0) / np.maximum(area, 1e-9)
         levels.append(np.where(area >= _MIN_VISIBLE * total, np.sqrt(mean), np.nan))
@@ -269,10 +260,6 @@ def _scores_of(case: ProfileCase, label: int, lengths: Floats) -> Floats | None:
     return case_scores(case.image, case.annotation == label, other=other, spacing=case.spacing)
 
 
-def _fine(steps: Floats) -> list[int]:
-    return np.flatnonzero(steps < _COARSE).tolist()
-
-
 def _around(values: Floats, box: tuple[slice, ...], grid: _Grid) -> Floats:
     """Values of an image in a box and as far around it as contours are translated; 0 outside the image."""
     wide = grown_box(box, grid.reach, values.shape)
@@ -287,31 +274,19 @@ def _spectra_of_image(
     image: AnyFloats, box: tuple[slice, ...], grid: _Grid, size: Sequence[int]
 ) -> dict[tuple[int, int], Array]:
     """Spectra of Σ_channels ∇I ∇Iᵀ: three components in 2D, six in 3D, of the fine axes; channels as in curves."""
-    fine = _fine(grid.steps)
-    pairs = list(itertools.combinations_with_replacement(fine, 2))
+    pairs = list(itertools.combinations_with_replacement(fine_axes(grid.steps), 2))
     tensor = {pair: np.zeros(image.shape[1:]) for pair in pairs}
-    smoothing = [_IMAGE_SMOOTHING if axis in fine else 0.0 for axis in range(len(grid.reach))]
-    for channel in image:
-        scale = float(channel.std()) + 1e-6
-        if not np.isfinite(scale):
-            raise ValueError("Expected an image of finite values, but found NaN or infinite ones.")
-        smooth = ndimage.gaussian_filter(channel.astype(np.float64) / scale, smoothing)
-        slopes = {axis: np.gradient(smooth, axis=axis) for axis in fine}
+    for slopes in channel_slopes(image, None, grid.steps, np.float64):
         for first, second in pairs:
             tensor[first, second] += slopes[first] * slopes[second]
     return {pair: fft.rfftn(_around(values, box, grid), size) for pair, values in tensor.items()}
 
 
-def _bands(inside: Booleans, others: Booleans | None, steps: Floats) -> Iterator[tuple[Floats, Floats]]:
-    """The weight of pixels on the contour at each level, and the normals of all."""
-    distance = signed_distance(inside, steps)
-    smooth = ndimage.gaussian_filter(distance, _DISTANCE_SMOOTHING / steps)
-    normals = np.array([np.gradient(smooth, axis=axis) / step for axis, step in enumerate(steps)])
-    normals /= np.sqrt((normals**2).sum(axis=0)) + 1e-9
-    room = np.inf if others is None else ndimage.distance_transform_edt(~others, sampling=steps)
+def _bands(around: ContourSurroundings) -> Iterator[Floats]:
+    """The weight of pixels on the contour at each level."""
     for level in CONTOUR_LEVELS:
-        weight = np.clip(1 - np.abs(distance - level) / _BAND, 0.0, None)
-        yield np.where(room > np.abs(level) + _BAND + 0.5, weight, 0.0), normals
+        weight = np.clip(1 - np.abs(around.distance - level) / _BAND, 0.0, None)
+        yield np.where(around.is_clear_of_other(np.abs(level) + _BAND), weight, 0.0)
 
 
 def _product(weight: Floats, normals: Floats, tensor: _Spectra, size: Sequence[int]) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from fedannot.custom.annotation_bias.profile.curves import signed_distance
+from fedannot.custom.annotation_bias.profile.contours import signed_distance
 from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images
 from fedannot.custom.annotation_bias.profile.scales import ProfileCase
 from fedannot.custom.annotation_bias.profile.site_shift import (
