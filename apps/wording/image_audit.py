@@ -1,6 +1,6 @@
 """What the images say of a site's contours, in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ...custom.annotation_bias.profile.thresholds import THRESHOLDS
 from ...custom.annotation_bias.statuses import ReferenceKind
@@ -8,11 +8,18 @@ from ..audit.image_audit import ImageAudit, ImageBias, ImageReference, ImageShif
 from ..checking.finding import plural
 from .phrases import listed, signed
 
+ONE_SITE_ALONE = (
+    "One site alone learns the direction and a rough size of its bias; "
+    "other sites or ten reviewed cases would show it more exactly."
+)
+
 
 def image_audit_in_words(audit: ImageAudit) -> Iterator[str]:
-    """Yield a line for each class and site, after what counts as zero."""
+    """Yield a line for each class and site, after what counts as zero; first what one site alone cannot learn."""
+    if max(map(num_estimated, audit.biases.values()), default=0) == 1:
+        yield ONE_SITE_ALONE
     for name, biases in audit.biases.items():
-        yield f"{name}: {reference_in_words(audit.reference_levels[name], len(biases), audit.unit)}"
+        yield f"{name}: {reference_in_words(audit.reference_levels[name], num_estimated(biases), audit.unit)}"
         for site, bias in biases.items():
             yield f"  {site}: {bias_in_words(bias, audit.reference_levels[name], audit.unit)}"
             shift = audit.shifts[name].get(site)
@@ -21,6 +28,11 @@ def image_audit_in_words(audit: ImageAudit) -> Iterator[str]:
     for site, count in audit.excluded.items():
         if count:
             yield f"{site}: {plural(count, 'case')} could not be used; see fedannot data check."
+
+
+def num_estimated(biases: Mapping[str, ImageBias]) -> int:
+    """Return how many sites have an estimate of a class, known or not: so many are compared."""
+    return sum(bias.bias is not None for bias in biases.values())
 
 
 def reference_in_words(level: ImageReference | None, num_sites: int, unit: str) -> str:

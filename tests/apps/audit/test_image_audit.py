@@ -68,6 +68,31 @@ def test_one_hospital_alone_has_its_bias(federation):
     assert bias.is_to_correct
 
 
+def test_one_hospital_alone_is_told_first_how_rough_its_figures_are(federation):
+    alone = list(image_audit_in_words(audit_images(federation / "north")))
+    together = list(image_audit_in_words(audit_images(federation)))
+
+    assert alone[0].startswith("One site alone learns the direction and a rough size")
+    assert "ten reviewed cases" in alone[0]
+    assert len(alone[0].split()) <= 25
+    assert not any("One site alone" in line for line in [*alone[1:], *together])
+
+
+def test_a_federation_with_one_usable_site_is_one_site_alone(tmp_path):
+    """The other site has no object: nothing is compared."""
+    write_site(tmp_path / "north", 2.0)
+    write_site(tmp_path / "south", -30.0)
+    write_federation(
+        tmp_path,
+        FederationDescription.model_validate({"name": "f", "task": "segmentation", "sites": ("north", "south")}),
+    )
+
+    lines = list(image_audit_in_words(audit_images(tmp_path)))
+
+    assert lines[0].startswith("One site alone")
+    assert "as seen at this site alone" in lines[1]
+
+
 def test_masks_that_are_all_shifted_are_said_and_moved_back_first(tmp_path):
     write_site(tmp_path / "north", 0.0, cases=14)
     for file in sorted((tmp_path / "north" / "labels").glob("*.png")):
