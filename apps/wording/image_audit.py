@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
+from ...custom.annotation_bias.profile.mask_pairing import PairingStatus
 from ...custom.annotation_bias.profile.thresholds import THRESHOLDS
 from ...custom.annotation_bias.statuses import ReferenceKind
-from ..audit.image_audit import ImageAudit, ImageBias, ImageReference, ImageShift
+from ..audit.image_audit import ImageAudit, ImageBias, ImagePairing, ImageReference, ImageShift
 from ..checking.finding import plural
 from .phrases import listed, signed
 
@@ -22,6 +23,9 @@ def image_audit_in_words(audit: ImageAudit) -> Iterator[str]:
         yield f"{name}: {reference_in_words(audit.reference_levels[name], num_estimated(biases), audit.unit)}"
         for site, bias in biases.items():
             yield f"  {site}: {bias_in_words(bias, audit.reference_levels[name], audit.unit)}"
+            pairing = audit.pairings.get(name, {}).get(site)
+            if pairing is not None and (warning := pairing_in_words(pairing)):
+                yield f"  {site}: {warning}"
             shift = audit.shifts[name].get(site)
             if shift is not None and shift.is_significant:
                 yield f"  {site}: {shift_in_words(shift, audit.unit)}"
@@ -66,6 +70,19 @@ def shift_in_words(shift: ImageShift, unit: str) -> str:
         [f"{signed(length)} {unit} along axis {axis}" for axis, length in enumerate(shift.vector, start=1)]
     )
     return f"all masks seem shifted by {lengths}; the boundary bias is that of masks moved back."
+
+
+def pairing_in_words(pairing: ImagePairing) -> str:
+    """Return a warning that masks are those of other images; empty where nothing says so."""
+    if pairing.status is PairingStatus.OF_OTHER_IMAGES:
+        return "masks fit their images no better than masks of other patients: check which mask belongs to which image."
+    if pairing.status is PairingStatus.SOME_OF_OTHER_IMAGES:
+        count = round(pairing.misplaced * pairing.cases)
+        return (
+            f"about {count} of {plural(pairing.cases, 'mask')} fit the images of other patients better: "
+            "check which mask belongs to which image."
+        )
+    return ""
 
 
 def _verdict(bias: ImageBias, distance: float, level: ImageReference) -> str:

@@ -71,6 +71,48 @@ class ProfileThresholds(SettingsModel):
         default=1.0,
         description="Minimum effect of a shift of all masks along an axis, in pixels. Chosen by hand; not measured.",
     )
+    min_cases_of_pairing: int = Field(
+        default=8,
+        description="So few cases do not tell whether masks belong to their images. Chosen by hand; not measured.",
+    )
+    max_advantage: float = Field(
+        default=2.0,
+        description="All masks may be those of other images if their mean advantage over masks of other patients is "
+        "below so many standard errors. Chosen on BUSI, generated lesions, cells and hippocampus slices, seeds 100 and "
+        "101: sites as they are have at least 3.2, permuted ones at most 1.4.",
+    )
+    min_lost_advantage: float = Field(
+        default=0.9,
+        description="They are if masks lose this fraction of the advantage that the best masks have. Chosen as above: "
+        "sites as they are lose at most 0.81, permuted ones at least 0.92.",
+    )
+    clear_difference: float = Field(
+        default=0.3,
+        description="A mask of another patient fits clearly better by this much. Chosen as above: noise of four "
+        "standard deviations of the image has no such mask.",
+    )
+    min_clearly_better: float = Field(
+        default=0.2, description="Such a mask has to exist for this fraction of the cases. Chosen as above."
+    )
+    misplaced_difference: float = Field(
+        default=0.2,
+        description="A single mask is misplaced if another fits better by this much, and it has lost most of its "
+        "advantage. Chosen as above.",
+    )
+    max_relative_advantage: float = Field(
+        default=0.25,
+        description="A misplaced mask has at most this fraction of the best one's advantage. Chosen as above.",
+    )
+    min_misplaced: float = Field(
+        default=0.3,
+        description="Some masks are those of other images if this fraction is misplaced. Chosen as above, without "
+        "slices: sites as they are have at most 0.22, half permuted ones 0.14 to 0.50.",
+    )
+    min_explained: float = Field(
+        default=0.6,
+        description="Then this fraction is either misplaced or fits best. Chosen as above.",
+    )
+    min_fitting_best: float = Field(default=0.1, description="And this fraction fits best. Chosen as above.")
 
 
 THRESHOLDS = ProfileThresholds()

@@ -12,6 +12,7 @@ from fedannot.apps.audit.image_audit import ImageAudit, audit_images
 from fedannot.apps.commands.cli import app
 from fedannot.apps.wording.image_audit import image_audit_in_words
 from fedannot.custom.annotation_bias.profile.decision import ProfileEstimate
+from fedannot.custom.annotation_bias.profile.mask_pairing import PairingStatus
 from fedannot.custom.data.federation import FederationDescription, write_federation
 from fedannot.transforms.errors import DataError
 
@@ -107,6 +108,47 @@ def test_masks_that_are_all_shifted_are_said_and_moved_back_first(tmp_path):
     assert sorted(shift.vector) == pytest.approx([-2.0, 3.0], abs=0.4)
     assert audit.biases["lesion"]["north"].bias == pytest.approx(0.0, abs=0.6)
     assert any("all masks seem shifted by" in line for line in image_audit_in_words(audit))
+
+
+def write_scattered_site(folder: Path, *, listed_with_next: bool) -> None:
+    """A site of lesions at many places, whose masks may be listed with the next image."""
+    write_site(folder, 0.0, cases=12)
+    generator = np.random.default_rng(1)
+    entries = json.loads((folder / "datalist.json").read_text())["training"]
+    for entry in entries:
+        centre, radius = generator.uniform(20, 44, (2, 1, 1)), generator.uniform(6, 12)
+        away = np.hypot(*(np.indices((64, 64)) - centre)) - radius
+        image = 40 + 150 / (1 + np.exp(away)) + generator.normal(scale=8, size=away.shape)
+        Image.fromarray(image.clip(0, 255).astype(np.uint8)).save(folder / entry["image"])
+        Image.fromarray((away <= 0).astype(np.uint8)).save(folder / entry["label"])
+    if listed_with_next:
+        labels = [entry["label"] for entry in entries]
+        for entry, label in zip(entries, [*labels[1:], labels[0]], strict=True):
+            entry["label"] = label
+        (folder / "datalist.json").write_text(json.dumps({"training": entries}))
+
+
+@pytest.mark.parametrize("listed_with_next", [True, False])
+def test_masks_listed_with_the_next_image_are_said(tmp_path, listed_with_next):
+    write_scattered_site(tmp_path / "north", listed_with_next=listed_with_next)
+
+    audit = audit_images(tmp_path / "north")
+
+    expected = PairingStatus.OF_OTHER_IMAGES if listed_with_next else PairingStatus.OWN_IMAGES
+    assert audit.pairings["lesion"]["north"].status is expected
+    assert audit.biases["lesion"]["north"].is_known is not listed_with_next
+    warns = any("check which mask belongs to which image" in line for line in image_audit_in_words(audit))
+    assert warns is listed_with_next
+
+
+def test_a_record_without_pairings_is_still_read(federation):
+    written = audit_images(federation).model_dump(mode="json")
+    del written["pairings"]
+
+    assert any(
+        "north: annotated too large" in line for line in image_audit_in_words(ImageAudit.model_validate(written))
+    )
+    assert ImageAudit.model_validate(written).pairings == {}
 
 
 @pytest.mark.parametrize("keeps_given", [True, False])
