@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
 from ...custom.annotation_bias.given_annotations import GivenAnnotations
 from ...custom.annotation_bias.profile.decision import ProfileEstimate, is_to_correct, profile_reference_level
 from ...custom.annotation_bias.profile.estimation import estimate_from_images
@@ -168,7 +170,7 @@ class ImageAudit(JsonRecord):
     reference_levels: dict[str, ImageReference | None]
     biases: dict[str, dict[str, ImageBias]]
     shifts: dict[str, dict[str, ImageShift]]
-    pairings: dict[str, dict[str, ImagePairing]] = {}
+    pairings: dict[str, dict[str, ImagePairing]] = Field(default_factory=dict)
 
 
 def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
