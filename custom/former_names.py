@@ -23,6 +23,7 @@ FORMER_SETTINGS: dict[str, str] = {
 FORMER_VALUES: dict[str, dict[str, str]] = {
     "unknown_images": {"distinct": "out_of_domain", "usual": "in_domain"},
     "correct": {"swapped": "confused"},
+    "reference_level": {"edges": "image_boundary"},
     "treatment": {"undo": "correct"},
 }
 

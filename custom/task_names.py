@@ -13,6 +13,8 @@ ESTIMATE_COMPLETENESS = "estimate_completeness"
 CORRECT_ANNOTATIONS = "correct_annotations"
 
 # The own method, for segmentation and for classification.
+MEASURE_BOUNDARY_PROFILE = "measure_boundary_profile"
+MEASURE_PROFILE_ERROR = "measure_profile_error"
 ESTIMATE_ANNOTATION_BIAS = "estimate_annotation_bias"
 CORRECT_ANNOTATION_BIAS = "correct_annotation_bias"
 KEEP_SCORES = "keep_scores"

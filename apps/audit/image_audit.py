@@ -15,7 +15,7 @@ from ...custom.annotation_bias.given_annotations import GivenAnnotations
 from ...custom.annotation_bias.profile.decision import ProfileEstimate, is_to_correct, profile_reference_level
 from ...custom.annotation_bias.profile.estimation import estimate_from_images
 from ...custom.annotation_bias.profile.mask_pairing import MaskPairing, PairingStatus, compare_masks
-from ...custom.annotation_bias.profile.scales import ProfileCase
+from ...custom.annotation_bias.profile.scales import ProfileCase, profile_cases
 from ...custom.annotation_bias.profile.site_shift import SiteShift, estimate_site_shift, shifted_mask
 from ...custom.annotation_bias.statuses import ReferenceKind, ReferenceLevel, Unit
 from ...custom.data.datalist import REFERENCE, TRAINING
@@ -194,7 +194,7 @@ def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
         raise DataError(
             f"{data}: found other classes at {', '.join(other)}; expected {', '.join(names)} at every site."
         )
-    cases = {site: _profile_cases(_given(folder, site, sites[site])) for site, folder in _folders(data).items()}
+    cases = {site: profile_cases(_given(folder, site, sites[site])) for site, folder in _folders(data).items()}
     levels: dict[str, ImageReference | None] = {}
     biases: dict[str, dict[str, ImageBias]] = {}
     shifts: dict[str, dict[str, ImageShift]] = {}
@@ -246,14 +246,6 @@ def _given(folder: Path, site: str, training: SiteData) -> list[LoadedCase]:
     has_reviewed = count_cases(folder, REFERENCE) > 0
     reviewed = load_site_data(folder, participant_store(), section=REFERENCE, site=site).cases if has_reviewed else ()
     return GivenAnnotations.of(training.cases, reviewed).own()
-
-
-def _profile_cases(cases: Sequence[LoadedCase]) -> list[ProfileCase]:
-    return [
-        ProfileCase(case.unit, image, annotation, case.spacing)
-        for case in cases
-        for image, annotation in zip(case.image.numpy(), case.label.numpy(), strict=True)
-    ]
 
 
 def _moved_back(cases: Sequence[ProfileCase], shift: SiteShift | None) -> list[ProfileCase]:

@@ -68,6 +68,7 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
         "it was before."
     ),
     EvidenceCode.OBJECTS_LEFT_OUT: "{class}{under}: at least about {amount} may have been missed{rest}.",
+    EvidenceCode.BOUNDARY_NOT_SHOWN: "its images do not show the boundary clearly enough",
     EvidenceCode.CONVENTION: (
         "{sites:.0f} sites annotate alike, {distance:+.2f} {unit} from the image boundary: a convention, or an "
         "error of all."

@@ -91,6 +91,15 @@ REASONS = {
     "held_out_gain": (
         "how much better this model is on held-out patients than the one before it: whether the correction does harm"
     ),
+    "profile_curve": (
+        "how strongly images change across annotated contours, moved by each distance, mean over patients: boundary "
+        "bias without a model"
+    ),
+    "profile_patients": "patients or volumes behind the curve of each class",
+    "profile_unit": "size of a pixel in the images of that curve: the unit of the boundary bias",
+    "profile_halvings": "how much coarser than the site's images the first curve is: sites have to agree on it",
+    "profile_error": "standard error over patients of the boundary bias that images show",
+    "profile_error_patients": "patients or volumes behind that error",
     # Class labels.
     "noise_level": (
         "fraction of the site's labels that are wrong, as far as the model can tell: whether to correct it"
@@ -146,6 +155,7 @@ REASONS_OF_TASK = {
     (tasks.AUDIT_CASES, "num_patients"): _AUDITED,
     (tasks.AUDIT_LABELS, "num_patients"): _AUDITED,
     (tasks.ESTIMATE_ANNOTATION_BIAS, "num_patients"): "patients or volumes of the site",
+    (tasks.MEASURE_BOUNDARY_PROFILE, "num_patients"): "patients or volumes of the site",
     (tasks.ESTIMATE_COMPLETENESS, "num_patients"): "patients or volumes behind the numbers of lesions, never slices",
     (tasks.ESTIMATE_COMPLETENESS, "completeness"): (
         "fraction of the lesions that the site annotates: its weight, and whether it is to correct"

@@ -37,8 +37,8 @@ def choose_reference_level(
         estimates: of every site; unknown ones do not count.
         seed: decides the draws of the test of two levels.
         floor: sites that differ by less, beyond the error of their estimates, agree; what is not acted on.
-        choice: ``reference``, ``balanced``, ``median``, ``edges``, ``site:<name>``, or ``auto``: the reference where
-            there is one, else balanced where the sites lie at two levels, else the median.
+        choice: ``reference``, ``balanced``, ``median``, ``image_boundary``, ``site:<name>``, or ``auto``: the
+            reference where there is one, else balanced where the sites lie at two levels, else the median.
         reference: offset of reviewed annotations against the same model.
         at_server: whether these are the server's; else the sites'.
         edges: of the images' edges against the same model; None where they are not known.
@@ -58,13 +58,12 @@ def choose_reference_level(
         return _with_edges(_reference(reference, at_server=at_server), seen, 2 * image_boundary_error)
     if choice.startswith("site:"):
         return _site(choice.removeprefix("site:"), known)
-    if choice == "edges":
+    if choice == "image_boundary":
         return _edges(edges)
     if choice not in ("auto", "balanced", "median"):
         raise ValueError(
-            "Expected a reference level among 'auto', 'reference', 'balanced', 'median', 'edges' and 'site:<name>', "
-            "but got "
-            f"{choice=}."
+            "Expected a reference level among 'auto', 'reference', 'balanced', 'median', 'image_boundary' and "
+            f"'site:<name>', but got {choice=}."
         )
     if not known:
         return None

@@ -67,6 +67,7 @@ class EvidenceCode(StrEnum):
         MEAN_OF_ESTIMATES: it is of the means of two estimates; the last one alone differs by ``difference``.
         OBJECTS_LEFT_OUT: the fraction of a ``class`` that seems to be left out: ``share``, ``low``, ``high``; where it
             is of objects below the size ``limit`` in ``unit`` alone, the fraction of the ``larger`` ones, too.
+        BOUNDARY_NOT_SHOWN: the site's images do not show the boundary clearly enough.
         CONVENTION: the known biases of ``sites`` are alike, ``distance`` outside the image boundary.
         RIGHT_LABELS_ZERO: right labels have a noise level of 0.
         RIGHT_LABELS_LEAST: right labels have the noise level of the site with the least: ``site``.
@@ -105,6 +106,7 @@ class EvidenceCode(StrEnum):
     GROUPS_OF_EARLIER = "groups_of_earlier"
     MEAN_OF_ESTIMATES = "mean_of_estimates"
     OBJECTS_LEFT_OUT = "objects_left_out"
+    BOUNDARY_NOT_SHOWN = "boundary_not_shown"
     CONVENTION = "convention"
     RIGHT_LABELS_ZERO = "right_labels_zero"
     RIGHT_LABELS_LEAST = "right_labels_least"
@@ -188,6 +190,11 @@ class ReferenceLevel:
     def is_inferred(self) -> bool:
         """Whether it follows from the sites' offsets alone, and nobody said or reviewed where it is."""
         return self.kind in (ReferenceKind.BALANCED, ReferenceKind.MEDIAN)
+
+    @property
+    def is_of_images(self) -> bool:
+        """Whether images say where it is, and annotators need not follow them exactly."""
+        return self.kind in (ReferenceKind.EDGES, ReferenceKind.CONVENTION)
 
     @property
     def is_of_server(self) -> bool:

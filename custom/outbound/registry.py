@@ -147,7 +147,7 @@ class OutboundRegistry:
             if not _is_of_kind(value, field.kind):
                 kinds = type(value).__name__, _KIND_NAMES[field.kind]
                 return RefusalReason.of(RefusalCode.FIELD_TYPE, field=field.name, type=kinds[0], expected=kinds[1])
-            length = num_classes if field.length is None else field.length
+            length = num_classes * field.per_class if field.length is None else field.length
             if isinstance(value, list) and len(value) != length:
                 return RefusalReason.of(RefusalCode.FIELD_LENGTH, field=field.name, number=len(value), expected=length)
             if field.limits is not None and not _within(value, *field.limits):
@@ -184,7 +184,8 @@ def _is_bounded(value: Any, field: OutboundField) -> bool:
 
 def _check_minimum(task: str, field: OutboundField, value: Any, counts: Any) -> None:
     values = value if isinstance(value, list) else [value]
-    per_entry = counts if isinstance(counts, list) else [counts] * len(values)
+    of_classes = counts if isinstance(counts, list) else [counts] * (len(values) // field.per_class)
+    per_entry = [count for count in of_classes for _ in range(field.per_class)]
     if len(per_entry) != len(values):
         raise OutboundError(f"Task {task!r}: {field.name!r} has {len(values)} entries, its counts {len(per_entry)}.")
     for entry, count in zip(values, per_entry, strict=True):

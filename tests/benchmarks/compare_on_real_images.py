@@ -193,7 +193,7 @@ ROWS = {
 def with_auto(row: Row) -> Row:
     """The same data with `auto` beside both; where labels are as they are, it has the warm-up of the noisy rows."""
     warmup = row.settings.get("warmup_rounds") or row.settings["rounds"] // 2
-    auto = Arm("auto", Path("auto"), {"warmup_rounds": warmup}, warmup)
+    auto = Arm("auto", Path("auto"), {"warmup_rounds": warmup})
     return replace(row, arms=(*(PAIR if "warmup_rounds" in row.settings else [FEDAVG]), auto))
 
 

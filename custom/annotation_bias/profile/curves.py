@@ -11,6 +11,8 @@ from ....transforms.surfaces import bounding_box, checked_spacing, grown_box
 REACH = 12.0
 STEP = 0.25
 LEVELS = np.arange(-REACH, REACH + STEP / 2, STEP)
+# A case's curve is cut to this, so that one case moves a site's by a known bound. Real ones stay below 5.1.
+LARGEST_CHANGE = 6.0
 
 _COARSE = 1.5
 _IMAGE_SMOOTHING, _DISTANCE_SMOOTHING = 0.7, 1.0
@@ -130,4 +132,4 @@ def _on_levels(distance: Floats, energy: Floats, weight: Floats) -> Floats | Non
         return None
     curve = np.where(known, np.sqrt(np.maximum(weighted, 0.0) / np.maximum(total, 1e-9)), np.nan)
     mean = float(curve[known].mean())
-    return curve / mean if mean > 0 else None
+    return np.minimum(curve / mean, LARGEST_CHANGE) if mean > 0 else None

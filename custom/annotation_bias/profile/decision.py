@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from ..estimate import Estimate
+from ..estimate import INTERVAL_DEVIATIONS, Estimate
 from ..statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel
+from .interval import student_quantile
 from .thresholds import THRESHOLDS
 
 
@@ -49,11 +50,41 @@ class ProfileEstimate:
             and self.standard_error <= THRESHOLDS.max_standard_error
         )
 
+    def numbers(self) -> dict[str, float]:
+        """Return all but the patients by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "patients"}
+
+    @property
+    def whole_error(self) -> float:
+        """The standard error with what patients drawn again do not show, in millimetres, pixels without spacing."""
+        return self.half_width / student_quantile(self.patients)
+
     def as_estimate(self) -> Estimate:
-        """Return the bias with its 90 % interval; unknown where the image does not say it."""
+        """Return the bias for tests, with the interval of a normal distribution; unknown where images do not say it.
+
+        Injected errors say nothing: moving an annotation moves its curve exactly, so slope and AUROC are 1.
+        """
         if not self.is_known:
             return Estimate.unknown(self.patients)
-        return Estimate(self.patients, self.bias, self.bias - self.half_width, self.bias + self.half_width)
+        return estimate_of(self.patients, self.bias, self.whole_error)
+
+
+def estimate_of(patients: int, bias: float, error: float) -> Estimate:
+    """Return a boundary bias of which injected errors need not tell how well it is measured.
+
+    Args:
+        patients: behind it.
+        bias: in millimetres, pixels without spacing.
+        error: its standard error, likewise.
+    """
+    half = INTERVAL_DEVIATIONS * error
+    return Estimate(patients, bias, bias - half, bias + half, slope=1.0, auroc=1.0)
+
+
+def is_shown(estimates: Mapping[str, ProfileEstimate]) -> bool:
+    """Return whether images show the biases of a class: they are known at more than half of the sites with curves."""
+    with_curves = [one for one in estimates.values() if math.isfinite(one.bias)]
+    return 2 * sum(one.is_known for one in with_curves) > len(with_curves)
 
 
 def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> ReferenceLevel | None:

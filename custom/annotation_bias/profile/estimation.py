@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from ....transforms.array_types import Floats
-from .alignment import Alignment, align
-from .curves import site_curve
+from .alignment import Alignment, Template, align
+from .curves import LEVELS, site_curve
 from .decision import ProfileEstimate
-from .interval import ProfileInterval, profile_interval
-from .scales import ProfileCase, curve_at_scale, scale_factors
+from .interval import half_width, standard_error
+from .scales import ProfileCase, curve_at_scale, num_halvings
 
 
 @dataclass(frozen=True)
@@ -20,17 +21,114 @@ class MeasuredCurves:
     Attributes:
         curves: of each case that has one, ``(N, 97)``; they stay at the site.
         patients: of each of them, ``N``.
-        unit: size of a pixel of the scale in millimetres, in pixels without spacing.
     """
 
     curves: Floats
     patients: tuple[str, ...]
-    unit: float
 
     @property
     def num_patients(self) -> int:
         """Patients behind the curves."""
         return len(set(self.patients))
+
+
+@dataclass(frozen=True)
+class SiteCurves:
+    """What leaves a site of its curves at one scale.
+
+    Attributes:
+        curves: S_k of each class, ``(C, 97)``, NaN of a class without one.
+        patients: behind each of them, ``C``.
+        unit: size of a pixel of the scale in millimetres, in pixels without spacing.
+    """
+
+    curves: Floats
+    patients: tuple[int, ...]
+    unit: float
+
+    def has(self, index: int) -> bool:
+        """Return whether a class, counted from 0, has a curve."""
+        return self.patients[index] > 0 and bool(np.isfinite(self.curves[index]).any())
+
+
+class ProfileSites(Protocol):
+    """The sites of an estimate, here or far away: they measure curves, and how certain the biases are."""
+
+    def coarsest(self) -> int:
+        """Return how often the pixel size of the first scale is halved until it is the images' own."""
+
+    def curves(self, halvings: int, biases: Mapping[str, Sequence[float]]) -> Mapping[str, SiteCurves]:
+        """Return the curves of every site that answers.
+
+        Args:
+            halvings: of the scale.
+            biases: by site and class what was found so far, in millimetres, pixels without spacing; no site is missing
+                but those that have not answered before.
+        """
+
+    def standard_errors(
+        self, biases: Mapping[str, Sequence[float]], templates: Mapping[str, Sequence[Template | None]]
+    ) -> Mapping[str, Sequence[float]]:
+        """Return by site and class the standard error of the bias at the last scale, in pixels.
+
+        Args:
+            biases: as above, without those of the last scale.
+            templates: by site and class the template of the others, None of a site alone.
+        """
+
+
+def estimate_profiles(sites: ProfileSites, num_classes: int) -> tuple[dict[str, ProfileEstimate], ...]:
+    """Estimate the boundary bias of each class at each site, coarse scale first.
+
+    Each site's contours are moved by what is found so far before the next scale is measured. A site without curves at
+    the last scale has no estimate, and the others go on.
+
+    Args:
+        sites: measure.
+        num_classes: number of foreground classes C.
+
+    Returns:
+        Of each class by site the estimates of those that answered.
+    """
+    biases: dict[str, list[float]] = {}
+    for halvings in range(sites.coarsest(), 0, -1):
+        measured = sites.curves(halvings, biases)
+        biases = _moved(biases, measured, _alignments(measured, num_classes), num_classes)
+    measured = sites.curves(0, biases)
+    alignments = _alignments(measured, num_classes)
+    templates: dict[str, list[Template | None]] = {site: [None] * num_classes for site in measured}
+    for index, (names, alignment) in alignments.items():
+        for site, template in zip(names, alignment.templates, strict=True):
+            templates[site][index] = template
+    errors = sites.standard_errors(biases, templates)
+    biases = _moved(biases, measured, alignments, num_classes)
+    result = tuple({site: ProfileEstimate.absent() for site in measured} for _ in range(num_classes))
+    for index, (names, alignment) in alignments.items():
+        for place, site in enumerate(names):
+            error = errors[site][index] if site in errors else np.inf
+            result[index][site] = _combined(biases[site][index], measured[site], index, alignment, place, error)
+    return result
+
+
+def estimate_from_images(
+    sites: Mapping[str, Sequence[ProfileCase]], label: int, *, seed: int
+) -> dict[str, ProfileEstimate]:
+    """Estimate the boundary bias of a class at each site from cases that are here.
+
+    Args:
+        sites: the cases of each.
+        label: the class.
+        seed: decides the draws of patients.
+
+    Raises:
+        ValueError: when an image is not finite.
+    """
+    some = {site: sites[site] for site in sorted(sites) if sites[site]}
+    absent = {site: ProfileEstimate.absent() for site in sites}
+    if not some:
+        return absent
+    (estimates,) = estimate_profiles(_CasesHere(some, label, seed), 1)
+    return absent | estimates
 
 
 def measure_curves(
@@ -45,69 +143,117 @@ def measure_curves(
     known = [(case, curve) for case, curve in measured if curve is not None]
     if not known:
         return None
-    return MeasuredCurves(
-        np.stack([curve for _, curve in known]),
-        tuple(case.patient for case, _ in known),
-        factor * float(np.median([case.unit for case, _ in known])),
+    return MeasuredCurves(np.stack([curve for _, curve in known]), tuple(case.patient for case, _ in known))
+
+
+def measure_site(
+    cases: Sequence[ProfileCase], labels: Sequence[int], *, halvings: int, biases: Sequence[float]
+) -> SiteCurves:
+    """Measure what leaves a site of its curves at a scale.
+
+    Args:
+        cases: of the site, at least one.
+        labels: the classes.
+        halvings: of the pixel size until it is the images' own.
+        biases: of each class what was found so far.
+    """
+    factor = 2**halvings
+    measured = [
+        measure_curves(cases, label, factor=factor, bias=bias) for label, bias in zip(labels, biases, strict=True)
+    ]
+    absent = np.full(len(LEVELS), np.nan)
+    return SiteCurves(
+        np.stack([absent if one is None else site_curve(one.curves) for one in measured]),
+        tuple(0 if one is None else one.num_patients for one in measured),
+        factor * float(np.median([case.unit for case in cases])),
     )
 
 
-def estimate_from_images(
-    sites: Mapping[str, Sequence[ProfileCase]], label: int, *, seed: int
-) -> dict[str, ProfileEstimate]:
-    """Estimate the boundary bias of a class at each site, coarse scale first.
+def site_standard_error(
+    cases: Sequence[ProfileCase], label: int, template: Template | None, *, bias: float, seed: int
+) -> tuple[float, int]:
+    """Return the standard error of a site's bias at the last scale, in pixels, and the patients behind it.
 
-    Each site's contours are moved by what is found so far before the next scale is measured. A site without curves is
-    absent and the others go on.
+    It is infinite where the site has no curve.
 
     Args:
-        sites: the cases of each.
+        cases: of the site.
         label: the class.
+        template: of the other sites; None of a site alone.
+        bias: what was found at coarser scales.
         seed: decides the draws of patients.
-
-    Raises:
-        ValueError: when an image is not finite.
     """
-    some = {site: cases for site, cases in sites.items() if cases}
-    estimates = {site: ProfileEstimate.absent() for site in sites}
-    if not some:
-        return estimates
-    biases = dict.fromkeys(some, 0.0)
-    for factor in scale_factors([case for cases in some.values() for case in cases]):
-        measured = {
-            site: curves
-            for site in sorted(some)
-            if (curves := measure_curves(some[site], label, factor=factor, bias=biases[site])) is not None
+    measured = measure_curves(cases, label, bias=bias)
+    if measured is None:
+        return np.inf, 0
+    return standard_error(measured.curves, measured.patients, template, seed=seed), measured.num_patients
+
+
+@dataclass(frozen=True)
+class _CasesHere:
+    """Sites whose cases are here, and one class of them."""
+
+    sites: Mapping[str, Sequence[ProfileCase]]
+    label: int
+    seed: int
+
+    def coarsest(self) -> int:
+        return num_halvings([case for cases in self.sites.values() for case in cases])
+
+    def curves(self, halvings: int, biases: Mapping[str, Sequence[float]]) -> dict[str, SiteCurves]:
+        return {
+            site: measure_site(cases, [self.label], halvings=halvings, biases=biases.get(site, (0.0,)))
+            for site, cases in self.sites.items()
         }
-        if not measured:
-            return estimates
-        alignment = align(np.stack([site_curve(measured[site].curves) for site in measured]))
-        for index, (site, curves) in enumerate(measured.items()):
-            biases[site] += float(alignment.biases[index]) * curves.unit
-            interval = profile_interval(curves.curves, curves.patients, alignment.templates[index], seed=seed)
-            estimates[site] = combined(biases[site], curves.num_patients, curves.unit, interval, alignment, index)
-    return estimates
+
+    def standard_errors(
+        self, biases: Mapping[str, Sequence[float]], templates: Mapping[str, Sequence[Template | None]]
+    ) -> dict[str, list[float]]:
+        return {
+            site: [
+                site_standard_error(
+                    cases, self.label, templates[site][0], bias=biases.get(site, (0.0,))[0], seed=self.seed
+                )[0]
+            ]
+            for site, cases in self.sites.items()
+        }
 
 
-def combined(
-    bias: float, patients: int, unit: float, interval: ProfileInterval, alignment: Alignment, index: int
+def _alignments(measured: Mapping[str, SiteCurves], num_classes: int) -> dict[int, tuple[list[str], Alignment]]:
+    """By class the sites with a curve, and their alignment; classes without any are absent."""
+    result = {}
+    for index in range(num_classes):
+        if names := [site for site in sorted(measured) if measured[site].has(index)]:
+            result[index] = names, align(np.stack([measured[site].curves[index] for site in names]))
+    return result
+
+
+def _moved(
+    biases: Mapping[str, Sequence[float]],
+    measured: Mapping[str, SiteCurves],
+    alignments: Mapping[int, tuple[Sequence[str], Alignment]],
+    num_classes: int,
+) -> dict[str, list[float]]:
+    """The biases with what a scale adds."""
+    result = {site: list(biases.get(site, [0.0] * num_classes)) for site in {**biases, **measured}}
+    for index, (names, alignment) in alignments.items():
+        for place, site in enumerate(names):
+            result[site][index] += float(alignment.biases[place]) * measured[site].unit
+    return result
+
+
+def _combined(
+    bias: float, curves: SiteCurves, index: int, alignment: Alignment, place: int, standard_error: float
 ) -> ProfileEstimate:
-    """Return what the server knows of a site once it has sent its standard error.
-
-    Args:
-        bias: in millimetres, pixels without spacing, of all scales together.
-        patients: behind the site's curve.
-        unit: of the scale, as the bias.
-        interval: of the site.
-        alignment: of all sites.
-        index: of the site there.
-    """
+    """What the server knows of a class at a site once that has sent its standard error."""
+    patients, unit = curves.patients[index], curves.unit
+    is_alone = alignment.templates[place] is None
     return ProfileEstimate(
         patients,
         bias,
-        interval.standard_error,
-        interval.half_width * unit,
+        standard_error,
+        half_width(standard_error, patients, is_alone=is_alone) * unit,
         unit,
         alignment.prominence,
-        float(alignment.correlations[index]),
+        float(alignment.correlations[place]),
     )

@@ -1,7 +1,6 @@
 """The standard error of a site's boundary bias, from its patients drawn again; it is computed at the site."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
@@ -13,26 +12,13 @@ from .curves import LEVELS
 from .thresholds import THRESHOLDS
 
 
-@dataclass(frozen=True)
-class ProfileInterval:
-    """How certain a site's boundary bias is.
-
-    Attributes:
-        standard_error: over patients, in pixels; infinite for one patient.
-        half_width: of the 90 % interval, in pixels.
-    """
-
-    standard_error: float
-    half_width: float
-
-
-def profile_interval(
+def standard_error(
     curves: Sequence[Floats] | Floats, patients: Sequence[str], template: Template | None, *, seed: int
-) -> ProfileInterval:
-    """Return the interval of a site's bias: patients are drawn with replacement and aligned with the template.
+) -> float:
+    """Return the standard error of a site's bias, in pixels: patients are drawn again and aligned with the template.
 
-    t_{0.95, n−1} √(SE² + 0.2²), SE being that of the draws times √(n / (n − 1)). Of one site alone each draw has the
-    boundary of its own curve, and 0.6 stands in place of 0.2: nobody else confirms that boundary.
+    It is that of the draws times √(n / (n − 1)), infinite for one patient. Of one site alone each draw has the boundary
+    of its own curve.
 
     Args:
         curves: of the site's cases ``(N, 97)``.
@@ -48,7 +34,7 @@ def profile_interval(
         raise ValueError(f"Expected the patient of each of at least one case, but got {len(patients)} of {len(table)}.")
     names = sorted(set(patients))
     if len(names) < 2:
-        return ProfileInterval(np.inf, np.inf)
+        return np.inf
     of_patient = np.array([[patient == name for patient in patients] for name in names], dtype=np.float64)
     known = np.isfinite(table)
     sums, counts = of_patient @ np.where(known, table, 0.0), of_patient @ known.astype(np.float64)
@@ -57,10 +43,28 @@ def profile_interval(
     total = drawn @ counts
     means = np.where(total > 0, drawn @ sums / np.maximum(total, 1e-9), np.nan)
     places = _own_boundaries(means) if template is None else _best_shifts(means, template)
-    error = float(places.std() * np.sqrt(num / (num - 1)))
-    least = THRESHOLDS.min_standard_error_alone if template is None else THRESHOLDS.min_standard_error
-    quantile = stats.t.ppf(0.5 + OF_ESTIMATES.interval_level / 2, num - 1)
-    return ProfileInterval(error, float(quantile * np.hypot(error, least)))
+    return float(places.std() * np.sqrt(num / (num - 1)))
+
+
+def half_width(error: float, patients: int, *, is_alone: bool) -> float:
+    """Return half of the 90 % interval, t_{0.95, n−1} √(SE² + 0.2²), in pixels; infinite for one patient.
+
+    Of one site alone 0.6 stands in place of 0.2: nobody else confirms that boundary.
+
+    Args:
+        error: the standard error.
+        patients: n.
+        is_alone: whether there is no other site.
+    """
+    if patients < 2 or not np.isfinite(error):
+        return np.inf
+    least = THRESHOLDS.min_standard_error_alone if is_alone else THRESHOLDS.min_standard_error
+    return student_quantile(patients) * float(np.hypot(error, least))
+
+
+def student_quantile(patients: int) -> float:
+    """Return t_{0.95, n−1}, so many standard errors to either side hold 90 %; infinite for one patient."""
+    return float(stats.t.ppf(0.5 + OF_ESTIMATES.interval_level / 2, patients - 1)) if patients > 1 else np.inf
 
 
 def _best_shifts(means: Floats, template: Template) -> Floats:

@@ -14,7 +14,7 @@ from scipy import ndimage
 
 from ....transforms.array_types import Booleans, Floats
 from .curves import signed_distance
-from .scales import ProfileCase, ScaledCase, scale_factors, scaled_case
+from .scales import ProfileCase, ScaledCase, num_halvings, scaled_case
 from .thresholds import THRESHOLDS
 
 # Contours are moved so far inward and outward, in units of the finest spacing, to allow for a boundary bias.
@@ -175,7 +175,7 @@ def _comparable(cases: Sequence[ProfileCase], label: int) -> Iterator[tuple[str,
         return
     (form, _), *_ = Counter((case.image.shape, case.spacing) for case in have).most_common()
     alike = [case for case in have if (case.image.shape, case.spacing) == form]
-    factor = scale_factors(alike)[0]
+    factor = 2 ** num_halvings(alike)
     pixels = scaled_case(alike[0], label, factor=factor).mask.size
     for case in alike[: int(np.sqrt(_MOST_PRODUCTS / pixels))]:
         yield case.patient, scaled_case(case, label, factor=factor)

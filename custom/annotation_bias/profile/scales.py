@@ -8,6 +8,7 @@ import numpy as np
 
 from ....transforms.array_types import AnyFloats, Array, Booleans, Classes, Floats
 from ....transforms.surfaces import checked_spacing
+from ...data.site_data import LoadedCase
 from .curves import case_curve, signed_distance
 
 # A coarse image has at least so many pixels along its longest side.
@@ -36,8 +37,17 @@ class ProfileCase:
         return min(self.spacing) if self.spacing is not None else 1.0
 
 
-def scale_factors(cases: Sequence[ProfileCase]) -> tuple[int, ...]:
-    """Return by how much to coarsen the cases, one estimate after the other: powers of two down to 1.
+def profile_cases(cases: Sequence[LoadedCase]) -> list[ProfileCase]:
+    """Return the samples of loaded cases, each slice or volume by itself."""
+    return [
+        ProfileCase(case.unit, image, annotation, case.spacing)
+        for case in cases
+        for image, annotation in zip(case.image.numpy(), case.label.numpy(), strict=True)
+    ]
+
+
+def num_halvings(cases: Sequence[ProfileCase]) -> int:
+    """Return how often the pixel size of the first scale is halved until it is the images' own.
 
     Biases have to lie within ± 6 pixels of the first scale. So it has 64 to 127 pixels along the longest side.
 
@@ -47,8 +57,7 @@ def scale_factors(cases: Sequence[ProfileCase]) -> tuple[int, ...]:
     if not cases:
         raise ValueError("Expected at least one case, but there is none.")
     sides = [_longest_side(case) / case.unit for case in cases]
-    steps = max(0, math.floor(math.log2(max(float(np.median(sides)) / _MIN_SIDE, 1.0))))
-    return tuple(2**step for step in range(steps, -1, -1))
+    return max(0, math.floor(math.log2(max(float(np.median(sides)) / _MIN_SIDE, 1.0))))
 
 
 def curve_at_scale(case: ProfileCase, label: int, *, factor: int = 1, bias: float = 0.0) -> Floats | None:
@@ -57,7 +66,7 @@ def curve_at_scale(case: ProfileCase, label: int, *, factor: int = 1, bias: floa
     Args:
         case: the case.
         label: the class.
-        factor: see :func:`scale_factors`.
+        factor: pixels of the image along a pixel of the scale, a power of two.
         bias: by how much its contours are too large, in millimetres, pixels without spacing.
 
     Returns:

@@ -53,6 +53,24 @@ class ProfileThresholds(SettingsModel):
     min_bias: float = Field(
         default=1.5, description="Minimum effect of a correction before the first round, in pixels. Chosen as above."
     )
+    min_model_error: float = Field(
+        default=0.3,
+        description="Error of a boundary bias from the model beside its standard error, added in squares, in pixels. "
+        "From an earlier trial of 97 sites.",
+    )
+    max_model_spread: float = Field(
+        default=1.0,
+        description="Where biases from images and from the model differ by more (standard deviation over sites, in "
+        "pixels), the model is not used. From the same trial.",
+    )
+    max_chi_square: float = Field(
+        default=3.0,
+        description="The same, where the squared differences are so many times what their errors explain. As above.",
+    )
+    min_sites_of_fusion: int = Field(
+        default=3,
+        description="The model is used where so many sites have both biases. Chosen by hand; not measured.",
+    )
     min_shift_prominence: float = Field(
         default=0.25,
         description="A shift of all masks is known if contours fit there better than elsewhere by this fraction of the "

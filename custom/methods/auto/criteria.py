@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ...annotation_bias.estimate import INTERVAL_DEVIATIONS, Estimate
+from ...annotation_bias.profile.thresholds import THRESHOLDS as PROFILE_THRESHOLDS
 from ...annotation_bias.reference_level import standard_error_of
 from ...annotation_bias.reviewed_cases import refined
 from ...annotation_bias.significance import Criterion
@@ -65,15 +66,23 @@ def _by_model(
         return offset, Criterion.of_offsets(
             0.0, minimum_effect, untestable_because=Evidence(EvidenceCode.NO_REFERENCE_LEVEL)
         )
-    if reference_level.is_inferred:
-        # Zero may be wrong by so much; correcting less than that would follow its error.
-        minimum_effect = max(minimum_effect, settings.image_boundary_error * answer.pixel_size)
+    minimum_effect = minimum_effect_of(reference_level, settings) * answer.pixel_size
     if reference.is_known and reference_level.is_of_server:
         half = INTERVAL_DEVIATIONS * reference_level.standard_error
         at_server = Estimate(2, reference_level.value, reference_level.value - half, reference_level.value + half)
         zero = refined(at_server, reference, pixel_size=answer.pixel_size)
         return offset, _doubted(Criterion.of_offsets(zero.value, minimum_effect, standard_error_of(zero)), doubt)
     return offset, _doubted(Criterion.of_reference_level(reference_level, minimum_effect), doubt)
+
+
+def minimum_effect_of(level: ReferenceLevel, settings: BiasSettings) -> float:
+    """Return the minimum effect of a boundary bias from a level, in pixels.
+
+    Zero may be wrong by so much; correcting less than that would follow its error.
+    """
+    if level.is_inferred:
+        return max(settings.min_boundary_bias, settings.image_boundary_error)
+    return max(settings.min_boundary_bias, PROFILE_THRESHOLDS.min_bias if level.is_of_images else 0.0)
 
 
 def _is_reviewed(level: ReferenceLevel | None) -> bool:

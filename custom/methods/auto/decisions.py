@@ -11,11 +11,14 @@ from ...annotation_bias.estimate import Estimate
 from ...annotation_bias.fedavg_boundary import FedAvgBoundary, fedavg_boundary
 from ...annotation_bias.hysteresis import standing
 from ...annotation_bias.parameters import ALL_CLASSES, CONFUSED_OBJECTS, ParameterKey, ParameterKind
+from ...annotation_bias.profile.decision import is_shown
+from ...annotation_bias.profile.fusion import FusedBiases
 from ...annotation_bias.significance import Criterion, effect_tests
 from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel, TestResult, Unit
 from ...corrections.kinds import BoundaryShift, Correction, server_corrections
 from .answers import BiasReport, unit_of
 from .criteria import best_estimate, confused_criterion, largest_recall, missing_criterion, offset_criterion
+from .image_decisions import NOT_SHOWN, Profiles, image_level, with_images
 from .mislabelled import looks_mislabelled, without_mislabelled
 from .records import BiasRecord
 from .server_reference import ServerReference
@@ -36,6 +39,7 @@ class Decisions:
             are not corrected.
         unfit: why the model is no reference for any site; None if it is one.
         unit: of the sites' offsets, that of most sites.
+        fused: by class, boundary biases of images and model, where images show them.
     """
 
     reference_levels: tuple[ReferenceLevel | None, ...]
@@ -45,6 +49,7 @@ class Decisions:
     tolerated: dict[int, FedAvgBoundary] = field(default_factory=dict)
     unfit: Evidence | None = None
     unit: Unit = "px"
+    fused: Mapping[int, FusedBiases] = field(default_factory=dict)
 
     @property
     def anything_confirmed(self) -> bool:
@@ -59,6 +64,8 @@ def decide(
     seed: int,
     server: ServerReference | None = None,
     before: BiasRecord | None = None,
+    profiles: Profiles = (),
+    uses_model: bool = True,
 ) -> Decisions:
     """Decide what each site is asked to correct.
 
@@ -85,6 +92,8 @@ def decide(
         seed: decides the draws of the reference level.
         server: what is known of the server's reviewed cases, which count before those of sites in the reference level.
         before: the earlier estimate with what was done since.
+        profiles: of each class by site what images say of the boundary bias; empty for nothing.
+        uses_model: whether boundary biases of these classes are those of images and model together; else of images.
     """
     domain_checks = _domain_checks(answers, settings)
     alike = {site: answer for site, answer in answers.items() if not domain_checks[site].out_of_domain}
@@ -93,7 +102,11 @@ def decide(
     unfit = _unfit(detected_fraction(answers), settings)
     doubts = {site: unfit or _other_images(check) for site, check in domain_checks.items()}
     labels = range(1, settings.network.num_classes + 1)
-    tests_of = partial(_tests_of_offsets, doubts=doubts, settings=settings, seed=seed, before=before)
+    predictable = in_domain if unfit is None else {}
+    reports = with_images(answers, server, profiles, predictable, uses_model=uses_model)
+    answers, server = reports.answers, reports.server
+    in_domain = {site: answers[site] for site in in_domain}
+    tests_of = partial(_tests_of_offsets, doubts=doubts, settings=settings, seed=seed, before=before, profiles=profiles)
     reference_levels, tested, criteria = tests_of(answers, in_domain, server=server)
     for label in labels:
         # The recall of all objects and that of confident ones are two quantities.
@@ -133,7 +146,9 @@ def decide(
         for site, found in findings.items()
     }
     pixel_size = statistics.median(answer.pixel_size for answer in (in_domain or answers).values()) if answers else 1.0
-    return Decisions(tuple(reference_levels), tested, findings, corrections, tolerated, unfit, unit_of(pixel_size))
+    return Decisions(
+        tuple(reference_levels), tested, findings, corrections, tolerated, unfit, unit_of(pixel_size), reports.fused
+    )
 
 
 def _tests_of_offsets(
@@ -145,20 +160,30 @@ def _tests_of_offsets(
     seed: int,
     server: ServerReference | None,
     before: BiasRecord | None,
+    profiles: Profiles,
 ) -> tuple[
     list[ReferenceLevel | None], dict[str, dict[ParameterKey, Estimate]], dict[str, dict[ParameterKey, Criterion]]
 ]:
     """The reference level of each class, and by site and class what is tested of the offset against what."""
     labels = range(1, settings.network.num_classes + 1)
+    of_images = [image_level(profile, settings) for profile in profiles] or [None] * len(labels)
     levels = [
-        reference_level_of(in_domain, label, settings, seed=seed, server=server, before=before) for label in labels
+        reference_level_of(
+            in_domain, label, settings, seed=seed, server=server, before=before, of_images=of_images[label - 1]
+        )
+        for label in labels
     ]
     tested: dict[str, dict[ParameterKey, Estimate]] = {site: {} for site in sorted(answers)}
     criteria: dict[str, dict[ParameterKey, Criterion]] = {site: {} for site in tested}
     for label, level in zip(labels, levels, strict=True):
         key = ParameterKey(ParameterKind.OFFSET, label)
+        is_by_images = bool(profiles) and is_shown(profiles[label - 1])
         for site, answer in answers.items():
-            tested[site][key], criteria[site][key] = offset_criterion(answer, label, level, settings, doubts[site])
+            # Where images say it, it matters no more how well the model predicts the site's images.
+            doubt = doubts[site]
+            if is_by_images:
+                doubt = None if answer.offset[label - 1].is_known else NOT_SHOWN
+            tested[site][key], criteria[site][key] = offset_criterion(answer, label, level, settings, doubt)
     return levels, tested, criteria
 
 

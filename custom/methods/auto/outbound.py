@@ -4,7 +4,15 @@ from ...annotation_bias.estimate import estimate_fields
 from ...annotation_bias.feature_names import FEATURES
 from ...annotation_bias.noisy_fields import noisy_fields
 from ...outbound.fields import OutboundField
-from ...task_names import COMPARE_SCORES, CORRECT_ANNOTATION_BIAS, ESTIMATE_ANNOTATION_BIAS, KEEP_SCORES, TRAIN
+from ...task_names import (
+    COMPARE_SCORES,
+    CORRECT_ANNOTATION_BIAS,
+    ESTIMATE_ANNOTATION_BIAS,
+    KEEP_SCORES,
+    MEASURE_BOUNDARY_PROFILE,
+    MEASURE_PROFILE_ERROR,
+    TRAIN,
+)
 
 OFFSET, EDGES, REFERENCE, REVIEWED = "offset", "edge_offset", "reference_offset", "reviewed_offset"
 COMPLETENESS, CONFUSED_SHARE = "completeness", "swapped"
@@ -13,6 +21,12 @@ RESAMPLED = "resampled_micrometres"
 RELABELLED = "classes_given_anew"
 REVIEWED_GAIN, HELD_OUT_GAIN = "reviewed_gain", "held_out_gain"
 IMAGE_MEANS, IMAGE_DEVIATIONS = "image_means", "image_deviations"
+
+PROFILE_CURVE, PROFILE_PATIENTS = "profile_curve", "profile_patients"
+PROFILE_UNIT, PROFILE_HALVINGS = "profile_unit", "profile_halvings"
+PROFILE_ERROR, PROFILE_ERROR_PATIENTS = "profile_error", "profile_error_patients"
+# Levels of a curve, and the largest value of one; the settings of a method load no numpy.
+CURVE_LEVELS, LARGEST_CHANGE = 97, 6.0
 
 # What a site reports of its channel, here and in the audit.
 BIAS_FIELDS = (
@@ -44,8 +58,29 @@ BIAS_FIELDS = (
     ),
 )
 
+# What a site sends of its boundary profile, before the first round.
+PROFILE_FIELDS = (
+    OutboundField("num_patients", (MEASURE_BOUNDARY_PROFILE,), "count"),
+    OutboundField(PROFILE_HALVINGS, (MEASURE_BOUNDARY_PROFILE,), "count", limits=(0.0, 16.0)),
+    OutboundField(PROFILE_UNIT, (MEASURE_BOUNDARY_PROFILE,), "number", counted_by="num_patients", limits=(0.0, 1e4)),
+    OutboundField(
+        PROFILE_CURVE,
+        (MEASURE_BOUNDARY_PROFILE,),
+        "numbers",
+        counted_by=PROFILE_PATIENTS,
+        limits=(0.0, LARGEST_CHANGE),
+        per_class=CURVE_LEVELS,
+    ),
+    OutboundField(PROFILE_PATIENTS, (MEASURE_BOUNDARY_PROFILE,), "counts"),
+    OutboundField(
+        PROFILE_ERROR, (MEASURE_PROFILE_ERROR,), "numbers", counted_by=PROFILE_ERROR_PATIENTS, limits=(0.0, 16.0)
+    ),
+    OutboundField(PROFILE_ERROR_PATIENTS, (MEASURE_PROFILE_ERROR,), "counts"),
+)
+
 OUTBOUND_FIELDS = (
     *BIAS_FIELDS,
+    *PROFILE_FIELDS,
     OutboundField("has_undone", (TRAIN, CORRECT_ANNOTATION_BIAS), "flag", optional="undoing"),
     OutboundField(RELABELLED, (ESTIMATE_ANNOTATION_BIAS,), "flag", optional="undoing"),
     OutboundField("has_scored", (KEEP_SCORES,), "flag"),

@@ -1,8 +1,8 @@
 """What `auto` adds to a run's summary, as records."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,8 @@ from ...annotation_bias.statuses import Unit
 from ...corrections.kinds import Correction, Kind, of_kind, server_corrections
 from ...records.round_records import Record
 from .version_1 import bias_of_version_1, rollback_of_version_1
+
+T = TypeVar("T")
 
 
 class SiteBiasRecord(Record):
@@ -107,6 +109,42 @@ def _by_label(values: Mapping[Any, float]) -> dict[int, float]:
     return {int(label): value for label, value in values.items()}
 
 
+class ImageBiasRecord(EstimateRecord):
+    """The boundary bias of a class at a site as its images show it, from the image boundary.
+
+    Attributes:
+        is_known: whether images show it; else it is no evidence.
+        prominence: of the boundary in the sites' mean curve.
+        correlation: of the site's curve with the others'.
+        from_model: the bias from the model, from the contours that it predicts; None where there is none.
+    """
+
+    is_known: bool
+    prominence: float | None
+    correlation: float | None
+    from_model: EstimateRecord | None = None
+
+
+class WitnessRecord(Record):
+    """What images and model say of the boundary biases of a class, how they agree, and what was used.
+
+    Attributes:
+        is_shown: whether images show the biases of most sites; else only the model counts.
+        is_model_used: whether the model counts beside the images.
+        constant: by how far the model draws inside the image boundary; None where that is not known.
+        spread: standard deviation over sites of the difference of both, in pixels; None of fewer than three sites.
+        chi_square: squared differences by what both errors explain; None as above.
+        sites: by name.
+    """
+
+    is_shown: bool
+    is_model_used: bool = False
+    constant: float | None = None
+    spread: float | None = None
+    chi_square: float | None = None
+    sites: dict[str, ImageBiasRecord]
+
+
 class BiasRecord(Record):
     """One estimate of all sites; the form of version 1, with sentences, is read as well.
 
@@ -115,17 +153,41 @@ class BiasRecord(Record):
         reference_levels: by class, where the reference level of the offsets is; None where no site has an estimate.
         decision: what follows.
         sites: by name; of one that did not answer what was concluded before.
+        is_of_images: whether it is of images alone, before the first round.
+        witnesses: by class, what images and model say of the boundary biases; empty where images were not asked.
     """
 
     before_round: int
     reference_levels: dict[int, ReferenceLevelRecord | None]
     decision: DecisionRecord
     sites: dict[str, SiteBiasRecord]
+    is_of_images: bool = False
+    witnesses: dict[int, WitnessRecord] = Field(default_factory=dict)
+
+    def of_sites(self, names: Collection[str]) -> "BiasRecord":
+        """Return what it says of some sites."""
+        witnesses = {
+            label: witness.model_copy(update={"sites": _only(witness.sites, names)})
+            for label, witness in self.witnesses.items()
+        }
+        return self.model_copy(update={"sites": _only(self.sites, names), "witnesses": witnesses})
+
+    def with_sites(self, other: "BiasRecord") -> "BiasRecord":
+        """Return the same with the sites of another record, of which this one says nothing."""
+        witnesses = {
+            label: witness.model_copy(update={"sites": {**witness.sites, **other.witnesses[label].sites}})
+            for label, witness in self.witnesses.items()
+        }
+        return self.model_copy(update={"sites": {**self.sites, **other.sites}, "witnesses": witnesses})
 
     @model_validator(mode="before")
     @classmethod
     def _of_version_1(cls, values: Any) -> Any:
         return bias_of_version_1(values) if isinstance(values, Mapping) and "zero" in values else values
+
+
+def _only(of_sites: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
+    return {site: one for site, one in of_sites.items() if site in names}
 
 
 class BiasFindings(Record):

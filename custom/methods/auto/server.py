@@ -16,6 +16,7 @@ from ..fedavg.server import FedAvgServer
 from .answers import BiasReport
 from .bias_record import bias_record
 from .decisions import decide, detected_fraction
+from .image_estimates import ImageEstimates, ImageState
 from .records import BiasFindings, BiasRecord, RollbackFindings
 from .rollback_check import RollbackCheck, RollbackState
 from .server_reference import ServerReference
@@ -24,8 +25,8 @@ from .weights import completeness_weights
 
 
 class AutoState(TypedDict):
-    """What is kept over a restart: estimates as plain records, sites that are still to be asked, and since when others
-    correct.
+    """What is kept over a restart: estimates as plain records, sites that are still to be asked, since when others
+    correct, and what images say.
     """
 
     channels: list[JsonObject]
@@ -33,10 +34,15 @@ class AutoState(TypedDict):
     corrected: dict[str, int]
     shadow: RollbackState
     has_taken_back: bool
+    images: ImageState
 
 
 class AutoServer(FedAvgServer):
     """Measures how each site annotates, and lets sites correct what is confirmed.
+
+    Before the first round sites report their boundary profiles (tasks ``measure_boundary_profile`` and
+    ``measure_profile_error``), and correct the boundary biases that images show
+    (:func:`.image_decisions.decide_by_images`). A site that joins later is asked after its first round.
 
     Rounds 1..T are federated averaging. Then every site reports its annotation bias (task ``estimate_annotation_bias``;
     nothing per case). The server chooses the reference level and tests all sites, each kind of parameter by itself. It
@@ -71,26 +77,29 @@ class AutoServer(FedAvgServer):
         self._corrected: dict[str, int] = {}
         self._rollback = RollbackCheck(settings, settings.rollback_rounds)
         self._is_rolled_back = False
+        self._images = ImageEstimates(settings)
 
     # --- the course of a round
 
     @property
     def rounds_of_averaging(self) -> int:
-        """The warm-up."""
-        return self.settings.warmup_rounds
+        """The warm-up; none where sites may correct before it."""
+        return 0 if self.settings.asks_images else self.settings.warmup_rounds
 
     def stage(self, this_round: Round) -> str:
         """Return ``warm-up``, ``federated averaging``, ``weighted`` or ``corrected``."""
-        if not self.estimates:
-            return "warm-up"
         if self._asked:
             return "corrected"
+        if not self._of_model:
+            return "warm-up"
         return "federated averaging" if self.weights(this_round) is None else "weighted"
 
     def before_round(self, this_round: Round) -> None:
         """Estimate when it is time to, and ask sites to correct, or to revert what they corrected."""
         if self._rollback.has_vetoed and not self._is_rolled_back:
             self._roll_back()
+        if not self._is_rolled_back:
+            self._ask_images(this_round)
         if self._is_time_to_estimate(this_round.number):
             self._estimate(this_round)
         elif self.estimates:
@@ -128,7 +137,8 @@ class AutoServer(FedAvgServer):
         It costs nothing before anything is corrected, and nothing when the rollback check is over.
         """
         weighs = self.weights(this_round) is not None
-        corrects = bool(set(self._asked) & set(self._corrected))
+        # Before the first round there was no model to compare with.
+        corrects = bool(self._of_model) and bool(set(self._asked) & set(self._corrected))
         return frozenset() if self._rollback.begin(this_round, corrects=corrects, weighs=weighs) else None
 
     def after_training(self, this_round: Round) -> None:
@@ -145,12 +155,30 @@ class AutoServer(FedAvgServer):
 
     # --- estimates
 
+    @property
+    def _of_model(self) -> list[BiasRecord]:
+        """The estimates for which the model was asked, too."""
+        return [record for record in self.estimates if not record.is_of_images]
+
+    def _ask_images(self, this_round: Round) -> None:
+        """Estimate boundary biases from images, of all sites or of those that have joined."""
+        record = self._images.estimate(this_round)
+        if record is None:
+            return
+        if self.estimates:
+            self.estimates[-1] = self.estimates[-1].with_sites(record)
+        else:
+            self.estimates.append(record)
+        self._pending |= {site: of.corrections for site, of in record.sites.items() if of.corrections}
+        corrected = sum(bool(of.corrections) for of in record.sites.values())
+        this_round.info(f"Boundary profile: {corrected} of {len(record.sites)} sites correct.")
+
     def _is_time_to_estimate(self, number: int) -> bool:
         if self._is_rolled_back:
             return False
-        if not self.estimates:
+        if not self._of_model:
             return number > self.settings.warmup_rounds
-        first, made = self.estimates[0].before_round, len(self.estimates)
+        first, made = self._of_model[0].before_round, len(self._of_model)
         due = first + made * (self.settings.rounds + 1 - first) // self.settings.estimates
         return made < self.settings.estimates and number >= max(due, self.estimates[-1].before_round + 1)
 
@@ -162,8 +190,17 @@ class AutoServer(FedAvgServer):
         reviewed = this_round.reviewed()
         server = None if reviewed is None else ServerReference.of(*reviewed, self.settings, seed=seed)
         last = self._with_rounds(self.estimates[-1]) if self.estimates else None
-        decisions = decide(answers, self.settings, seed=seed, server=server, before=last)
-        before, record = self._asked, bias_record(decisions, this_round.number)
+        decisions = decide(
+            answers,
+            self.settings,
+            seed=seed,
+            server=server,
+            before=last,
+            profiles=self._images.profiles,
+            uses_model=self.settings.boundary_evidence == "both",
+        )
+        before = self._asked
+        record = bias_record(decisions, this_round.number, profiles=self._images.profiles)
         absent = {} if last is None else {site: of for site, of in last.sites.items() if site not in record.sites}
         if self.estimates:
             self.estimates[-1] = self._with_rounds(self.estimates[-1])
@@ -181,7 +218,7 @@ class AutoServer(FedAvgServer):
         share = detected_fraction(answers)
         extra_rounds = this_round.number - 1 - self.settings.warmup_rounds
         is_fit = share >= self.settings.min_predicted_fraction
-        if self.estimates or is_fit or extra_rounds >= self.settings.max_extra_warmup_rounds:
+        if self._of_model or is_fit or extra_rounds >= self.settings.max_extra_warmup_rounds:
             return False
         this_round.warning(
             f"The warm-up model finds what is annotated in only {share:.0%} of the annotated patients (expected at "
@@ -223,6 +260,7 @@ class AutoServer(FedAvgServer):
             "corrected": dict(self._corrected),
             "shadow": self._rollback.state(),
             "has_taken_back": self._is_rolled_back,
+            "images": self._images.state(),
         }
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
@@ -230,6 +268,8 @@ class AutoServer(FedAvgServer):
         del history
         if "shadow" in state:
             self._rollback.restore(state["shadow"])
+        if "images" in state:
+            self._images.restore(state["images"])
         self._is_rolled_back = state.get("has_taken_back", False)
         self.estimates = [BiasRecord.model_validate(record) for record in state.get("channels", [])]
         asked = self._asked

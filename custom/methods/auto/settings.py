@@ -9,7 +9,7 @@ from ...annotation_bias.parameters import ParameterKind
 from ...settings import Positive, RemovedSetting
 from ..fedavg.settings import FedAvgSettings, WarmupSettings
 
-_REFERENCE_LEVELS = ("auto", "reference", "balanced", "median", "edges")
+_REFERENCE_LEVELS = ("auto", "reference", "balanced", "median", "image_boundary")
 
 # What the setting `correct` lists → the parameter.
 _KINDS = {
@@ -29,7 +29,7 @@ class BiasSettings(FedAvgSettings):
             confident are ignored in training, while the loss asks for the share that is annotated only; ``confused``
             classes of objects, of which the most confident get the class that they look like.
         reference_level: where the reference level is on the scale of offsets: ``auto``, ``reference``, ``balanced``,
-            ``median``, ``edges`` or ``site:<name>``; see
+            ``median``, ``image_boundary`` or ``site:<name>``; see
             :func:`fedannot.custom.annotation_bias.reference_level.choose_reference_level`.
         level: of the tests of all sites and classes, for each kind of parameter.
         group_level: fraction of federations that annotate alike and may pass for two groups.
@@ -82,6 +82,8 @@ class AutoSettings(BiasSettings, WarmupSettings):
             within bounds.
         estimates: how often annotations are assessed, the first time after the warm-up, then in equal steps: three are
             after a third and two thirds of the remaining rounds once more.
+        boundary_evidence: what boundary biases are estimated from: ``both``, ``image`` or ``model``. With images they
+            are estimated and corrected before the first round, without a model.
         rollback_rounds: number of rounds in which the sites compare the model in use with one without what was done:
             that of before where sites correct something, the average by numbers of samples where weights are others. If
             it is better beyond doubt everything is rolled back. 0 for no check.
@@ -101,8 +103,14 @@ class AutoSettings(BiasSettings, WarmupSettings):
     treatment: Literal["correct", "none"] = "correct"
     weighting: Literal["quantity", "completeness"] = "quantity"
     estimates: Positive = 3
+    boundary_evidence: Literal["both", "image", "model"] = "both"
     rollback_rounds: Annotated[int, Field(ge=0)] = 3
     held_out: Annotated[float, Field(ge=0, le=0.5)] = 0.0
+
+    @property
+    def asks_images(self) -> bool:
+        """Whether boundary biases are estimated from images."""
+        return self.boundary_evidence != "model"
 
     @property
     def corrected_kinds(self) -> tuple[ParameterKind, ...]:

@@ -16,13 +16,21 @@ from ...data.site_data import LoadedCase, SiteData
 from ...evaluation.inference import Inference
 from ...interface.views import Answer, SiteView, Trained
 from ...seeding import derive_seed
-from ...task_names import COMPARE_SCORES, CORRECT_ANNOTATION_BIAS, ESTIMATE_ANNOTATION_BIAS, KEEP_SCORES
+from ...task_names import (
+    COMPARE_SCORES,
+    CORRECT_ANNOTATION_BIAS,
+    ESTIMATE_ANNOTATION_BIAS,
+    KEEP_SCORES,
+    MEASURE_BOUNDARY_PROFILE,
+    MEASURE_PROFILE_ERROR,
+)
 from ..fedavg.site import FedAvgSite
 from .scored_cases import reviewed_cases, rollback_answer, without_held_out
 from .settings import AutoSettings
 
 _ASKED: TypeAdapter[tuple[Correction, ...]] = TypeAdapter(tuple[Correction, ...])
 _OF_ROLLBACK = (KEEP_SCORES, COMPARE_SCORES)
+_OF_PROFILE = (MEASURE_BOUNDARY_PROFILE, MEASURE_PROFILE_ERROR)
 
 
 class AutoSite(FedAvgSite):
@@ -46,13 +54,15 @@ class AutoSite(FedAvgSite):
         return {} if site.corrections.latest() is None else {"has_undone": True}
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
-        """Answer ``estimate_annotation_bias``, ``correct_annotation_bias`` or what the rollback check asks."""
+        """Answer what is asked of annotation bias and boundary profile, and by the rollback check; or correct."""
         if task in _OF_ROLLBACK:
             return rollback_answer(task, network, site, self.settings.held_out, self._dice)
         site = without_held_out(site, self.settings.held_out)
         if task == CORRECT_ANNOTATION_BIAS:
             self._correct(network, site)
             return Answer({"has_undone": True})
+        if task in _OF_PROFILE:
+            return self._profile(task, site)
         if task != ESTIMATE_ANNOTATION_BIAS:
             return super().answer(task, network, site)
         from ...annotation_bias.predicted_samples import predicted_by  # noqa: PLC0415
@@ -62,6 +72,19 @@ class AutoSite(FedAvgSite):
         predict, data = predicted_by(network, Inference.of(self.settings)), site.load(TRAINING)
         relabelled = self._with_relabelled_objects(data, site)
         return measure_bias(predict, data, reviewed_cases(site), self.settings, seed=seed, relabelled=relabelled)
+
+    def _profile(self, task: str, site: SiteView) -> Answer:
+        """Curves of the given annotations, or how certain their boundary biases are; the model is not asked."""
+        from .profile_request import ProfileRequest  # noqa: PLC0415
+        from .profile_site import given_cases, profile_curves, profile_errors  # noqa: PLC0415
+
+        request = ProfileRequest.model_validate(site.message.get("profile", {}))
+        num_classes = self.settings.network.num_classes
+        cases = given_cases(site.load(TRAINING), reviewed_cases(site))
+        if task == MEASURE_BOUNDARY_PROFILE:
+            return profile_curves(cases, request, num_classes)
+        seed = derive_seed(site.seed, site.name, "profile")
+        return profile_errors(cases, request, num_classes, seed=seed)
 
     def _with_relabelled_objects(self, data: SiteData, site: SiteView) -> list[LoadedCase] | None:
         """The cases with relabelled objects; None where none were relabelled."""

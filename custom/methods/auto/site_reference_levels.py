@@ -27,6 +27,7 @@ def reference_level_of(
     seed: int,
     server: ServerReference | None = None,
     before: BiasRecord | None = None,
+    of_images: ReferenceLevel | None = None,
 ) -> ReferenceLevel | None:
     """Return the reference level of a class, None without any estimate.
 
@@ -45,9 +46,11 @@ def reference_level_of(
         seed: decides the draws.
         server: what is known of the server's reviewed cases.
         before: the earlier estimate.
+        of_images: the level that images give, of offsets on the scale of the image boundary; it counts where no case is
+            reviewed, or where the settings ask for it.
     """
     if not answers:
-        return None
+        return of_images
     offsets = {site: answer.offset[label - 1] for site, answer in answers.items()}
     reference = pooled_reference([answer.reviewed_from_model[label - 1] for answer in answers.values()])
     at_server, is_other = False, False
@@ -56,6 +59,8 @@ def reference_level_of(
         is_other = not server.is_like(images, unknown_is_like=settings.unknown_images == "in_domain")
         if not is_other:
             reference, at_server = server.offsets[label - 1], True
+    if of_images is not None and (reference is None or settings.reference_level == "image_boundary"):
+        return of_images.because(EvidenceCode.REVIEWED_DIFFER) if is_other else of_images
     pixel_size = statistics.median(answer.pixel_size for answer in answers.values())
     floor = settings.min_boundary_bias * pixel_size
     edges, image_boundary_error = (

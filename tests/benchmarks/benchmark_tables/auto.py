@@ -32,11 +32,11 @@ FEDAVG, FEDA3I, FEDIA = feda3i.FEDAVG, feda3i.FEDA3I, fedia.FEDIA
 
 
 # Their warm-ups are federated averaging and are not trained once more.
-AUTO = Arm("auto", Path("auto"), shared_rounds=feda3i.SETTINGS["warmup_rounds"])
-AUTO_ON_VOLUMES = Arm("auto", Path("auto"), shared_rounds=fedia.SETTINGS["warmup_rounds"])
+AUTO = Arm("auto", Path("auto"))
+AUTO_ON_VOLUMES = Arm("auto", Path("auto"))
 # Half of the rounds, as with volumes: decoupled predictions need fewer.
 SETTINGS_OF_PROTOCOLS = decoupled.SETTINGS | {"warmup_rounds": decoupled.SETTINGS["rounds"] // 2}
-AUTO_ON_PROTOCOLS = Arm("auto", Path("auto"), shared_rounds=SETTINGS_OF_PROTOCOLS["warmup_rounds"])
+AUTO_ON_PROTOCOLS = Arm("auto", Path("auto"))
 
 
 def few_images(noise: str | None, count: int) -> MakeData:

@@ -161,9 +161,11 @@ def test_a_median_far_from_the_edges_is_not_sure():
 
 
 def test_edges_are_zero_where_they_are_asked_for():
-    reference_level = choose_reference_level(estimates(1.0, 2.0), seed=100, floor=0.5, choice="edges", edges=EDGE)
+    reference_level = choose_reference_level(
+        estimates(1.0, 2.0), seed=100, floor=0.5, choice="image_boundary", edges=EDGE
+    )
     assert (reference_level.kind, reference_level.value) == ("edges", 0.3)
-    assert not choose_reference_level(estimates(1.0, 2.0), seed=100, floor=0.5, choice="edges").is_confident
+    assert not choose_reference_level(estimates(1.0, 2.0), seed=100, floor=0.5, choice="image_boundary").is_confident
 
 
 def test_where_edges_are_stands_beside_a_zero_that_they_confirm() -> None:

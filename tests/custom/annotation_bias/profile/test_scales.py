@@ -6,28 +6,28 @@ from profiles import disc_case, disc_sites
 
 from fedannot.custom.annotation_bias.profile.curves import LEVELS
 from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images
-from fedannot.custom.annotation_bias.profile.scales import ProfileCase, curve_at_scale, moved_mask, scale_factors
+from fedannot.custom.annotation_bias.profile.scales import ProfileCase, curve_at_scale, moved_mask, num_halvings
 
 
 @pytest.mark.parametrize(
-    ("shape", "spacing", "factors"),
+    ("shape", "spacing", "halvings"),
     [
-        ((64, 64), None, (1,)),
-        ((127, 30), None, (1,)),
-        ((128, 128), None, (2, 1)),
-        ((256, 200), (0.5, 0.5), (4, 2, 1)),
-        ((40, 40, 40), (1.0, 1.0, 4.0), (2, 1)),
+        ((64, 64), None, 0),
+        ((127, 30), None, 0),
+        ((128, 128), None, 1),
+        ((256, 200), (0.5, 0.5), 2),
+        ((40, 40, 40), (1.0, 1.0, 4.0), 1),
     ],
 )
-def test_the_first_scale_has_64_to_127_pixels_along_the_longest_side(shape, spacing, factors):
+def test_the_first_scale_has_64_to_127_pixels_along_the_longest_side(shape, spacing, halvings):
     case = ProfileCase("p", np.zeros((1, *shape)), np.zeros(shape, dtype=np.uint8), spacing)
 
-    assert scale_factors([case]) == factors
+    assert num_halvings([case]) == halvings
 
 
 def test_there_are_no_scales_without_a_case():
     with pytest.raises(ValueError, match="at least one"):
-        scale_factors([])
+        num_halvings([])
 
 
 @pytest.mark.parametrize("bias", [-3.0, 2.0, 4.0])

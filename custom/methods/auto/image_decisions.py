@@ -1,0 +1,150 @@
+"""What images say before the first round, and beside the model: boundary biases on one scale, decisions on them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ...annotation_bias.estimate import Estimate
+from ...annotation_bias.parameters import ParameterKey, ParameterKind
+from ...annotation_bias.profile.decision import ProfileEstimate, is_shown, profile_reference_level
+from ...annotation_bias.profile.fusion import FusedBiases, fused_biases
+from ...annotation_bias.significance import Criterion, effect_tests
+from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel, TestResult
+from ...corrections.kinds import Correction, server_corrections
+from .answers import BiasReport
+from .criteria import minimum_effect_of
+from .server_reference import ServerReference
+from .settings import BiasSettings
+
+# Of each class by site what images say.
+Profiles = Sequence[Mapping[str, ProfileEstimate]]
+
+NOT_SHOWN = Evidence(EvidenceCode.BOUNDARY_NOT_SHOWN)
+
+
+@dataclass(frozen=True)
+class ImageDecisions:
+    """The server's conclusions from images alone.
+
+    Attributes:
+        reference_levels: by class, as distances from the image boundary; None where images do not show it.
+        tested: by site and parameter the tested estimate.
+        findings: the results of the tests, in the same way.
+        corrections: what each site is asked to correct; sites that correct nothing are there, too.
+    """
+
+    reference_levels: tuple[ReferenceLevel | None, ...]
+    tested: dict[str, dict[ParameterKey, Estimate]]
+    findings: dict[str, dict[ParameterKey, TestResult]]
+    corrections: dict[str, tuple[Correction, ...]]
+
+
+def image_level(profile: Mapping[str, ProfileEstimate], settings: BiasSettings) -> ReferenceLevel | None:
+    """Return the reference level of a class that images give; None where they do not, or another one is asked for."""
+    if not is_shown(profile):
+        return None
+    if settings.reference_level == "image_boundary":
+        return ReferenceLevel(ReferenceKind.EDGES, 0.0, 0.0, (Evidence(EvidenceCode.EDGES),))
+    return profile_reference_level(profile) if settings.reference_level == "auto" else None
+
+
+def decide_by_images(profiles: Profiles, settings: BiasSettings) -> ImageDecisions:
+    """Decide what each site is asked to correct before the first round; no model is asked.
+
+    Args:
+        profiles: of each class.
+        settings: the job's.
+    """
+    levels = [image_level(profile, settings) for profile in profiles]
+    sites = sorted({site for profile in profiles for site in profile})
+    tested: dict[str, dict[ParameterKey, Estimate]] = {site: {} for site in sites}
+    criteria: dict[str, dict[ParameterKey, Criterion]] = {site: {} for site in sites}
+    for label, (profile, level) in enumerate(zip(profiles, levels, strict=True), start=1):
+        key = ParameterKey(ParameterKind.OFFSET, label)
+        for site in sites:
+            found = profile.get(site, ProfileEstimate.absent())
+            tested[site][key] = Estimate.unknown(found.patients) if level is None else found.as_estimate()
+            criteria[site][key] = _criterion(found, level, settings)
+    findings = effect_tests(tested, criteria, level=settings.level)
+    corrects = ParameterKind.OFFSET in settings.corrected_kinds
+    corrections = {
+        site: server_corrections(
+            bias={key.label: one.effect for key, one in results.items() if one.is_confirmed and corrects},
+            missed={},
+            ignored={},
+            relabelled=0.0,
+        )
+        for site, results in findings.items()
+    }
+    return ImageDecisions(tuple(levels), tested, findings, corrections)
+
+
+def _criterion(found: ProfileEstimate, level: ReferenceLevel | None, settings: BiasSettings) -> Criterion:
+    if level is None or not found.is_known:
+        return Criterion.of_offsets(0.0, 0.0, untestable_because=NOT_SHOWN)
+    return Criterion.of_reference_level(level, minimum_effect_of(level, settings) * found.unit)
+
+
+@dataclass(frozen=True)
+class FusedReports:
+    """Reports of sites whose boundary biases are those of images and model, as distances from the image boundary.
+
+    Attributes:
+        answers: by site.
+        server: the server's reviewed cases on the same scale.
+        fused: by class, for those that images show.
+    """
+
+    answers: dict[str, BiasReport]
+    server: ServerReference | None
+    fused: dict[int, FusedBiases]
+
+
+def with_images(
+    answers: Mapping[str, BiasReport],
+    server: ServerReference | None,
+    profiles: Profiles,
+    predictable: Mapping[str, BiasReport],
+    *,
+    uses_model: bool,
+) -> FusedReports:
+    """Bring the sites' reports onto the scale of the image boundary, where images show it, and fuse both estimates.
+
+    Args:
+        answers: by site.
+        server: what is known of the server's reviewed cases.
+        profiles: of each class; empty for none.
+        predictable: those of the answers whose biases the model can tell.
+        uses_model: whether it may count.
+    """
+    result, fused = dict(answers), {}
+    for label, profile in enumerate(profiles, start=1):
+        if not is_shown(profile):
+            continue
+        of_model = {site: answer.offset[label - 1] for site, answer in predictable.items()} if uses_model else {}
+        own = fused_biases({site: profile.get(site, ProfileEstimate.absent()) for site in answers}, of_model)
+        fused[label] = own
+        result = {
+            site: _moved(answer, label, own.estimates[site], own.constant if site in predictable else math.nan)
+            for site, answer in result.items()
+        }
+        if server is not None:
+            server = replace(server, offsets=_replaced(server.offsets, label, own.constant))
+    return FusedReports(result, server, fused)
+
+
+def _moved(answer: BiasReport, label: int, offset: Estimate, constant: float) -> BiasReport:
+    index = label - 1
+    return replace(
+        answer,
+        offset=(*answer.offset[:index], offset, *answer.offset[label:]),
+        reviewed_from_model=_replaced(answer.reviewed_from_model, label, constant),
+        edges=_replaced(answer.edges, label, constant),
+    )
+
+
+def _replaced(estimates: tuple[Estimate, ...], label: int, constant: float) -> tuple[Estimate, ...]:
+    """Estimates with that of a class moved; it is unknown where the constant is."""
+    one = estimates[label - 1]
+    moved = replace(one, value=one.value + constant, low=one.low + constant, high=one.high + constant)
+    return (*estimates[: label - 1], moved, *estimates[label:])

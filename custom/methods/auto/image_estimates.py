@@ -1,0 +1,95 @@
+"""What images say of all sites in a run of `auto`: asked before the first round, and of sites that join later."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from ....transforms.strict_files import JsonObject
+from ...annotation_bias.profile.decision import ProfileEstimate
+from ...annotation_bias.profile.estimation import estimate_profiles
+from ...interface.views import Round
+from ...records.plain_values import finite
+from .asked_sites import AskedSites
+from .bias_record import image_bias_record
+from .image_decisions import Profiles, decide_by_images
+from .records import BiasRecord
+from .settings import AutoSettings
+
+
+class ImageState(TypedDict):
+    """What is kept over a restart: of each class by site what images say, and who was asked."""
+
+    profiles: list[dict[str, JsonObject]]
+    asked: list[str]
+
+
+class ImageEstimates:
+    """Asks every site once for its boundary profile, again if it did not answer before the first round.
+
+    Args:
+        settings: the job's.
+
+    Attributes:
+        profiles: of each class by site; empty before anybody was asked.
+    """
+
+    def __init__(self, settings: AutoSettings) -> None:
+        self.profiles: Profiles = ()
+        self._settings = settings
+        self._asked: set[str] = set()
+
+    def estimate(self, this_round: Round) -> BiasRecord | None:
+        """Ask whom nobody has asked, and decide on them; what is known of the others stays.
+
+        Args:
+            this_round: before its training.
+
+        Returns:
+            What was concluded of these sites; None where nobody is to be asked, or nobody answers.
+        """
+        trained = {site for record in this_round.history[-1:] for site in record.sites}
+        joined = trained - self._asked
+        if not self._settings.asks_images or (self.profiles and not joined):
+            return None
+        num_classes = self._settings.network.num_classes
+        found = estimate_profiles(AskedSites(this_round, num_classes), num_classes)
+        if this_round.is_stopped():
+            return None
+        answered = {site for profile in found for site in profile}
+        is_first = not self.profiles
+        new = answered if is_first else joined & answered
+        self._asked |= new | joined
+        if not is_first:
+            found = tuple(
+                {**known, **{site: one for site, one in profile.items() if site in new}}
+                for known, profile in zip(self.profiles, found, strict=True)
+            )
+        self.profiles = found
+        record = image_bias_record(decide_by_images(found, self._settings), found, this_round.number)
+        return record.of_sites(new) if new else None
+
+    def state(self) -> ImageState:
+        """Return what is known as plain values."""
+        return {
+            "profiles": [
+                {site: finite({"patients": one.patients, **one.numbers()}) for site, one in profile.items()}
+                for profile in self.profiles
+            ],
+            "asked": sorted(self._asked),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take it back."""
+        self.profiles = tuple(
+            {site: _estimate(values) for site, values in profile.items()} for profile in state["profiles"]
+        )
+        self._asked = set(state["asked"])
+
+
+def _estimate(values: Mapping[str, Any]) -> ProfileEstimate:
+    """An estimate from plain values: what has no number is absent, or as uncertain as can be."""
+    patients = values["patients"]
+    numbers = {
+        name: absent if values[name] is None else float(values[name])
+        for name, absent in ProfileEstimate.absent().numbers().items()
+    }
+    return ProfileEstimate(patients, **numbers)
