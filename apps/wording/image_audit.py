@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from ...custom.annotation_bias.profile.mask_pairing import PairingStatus
 from ...custom.annotation_bias.profile.thresholds import THRESHOLDS
 from ...custom.annotation_bias.statuses import ReferenceKind
-from ..audit.image_audit import ImageAudit, ImageBias, ImagePairing, ImageReference, ImageShift
+from ..audit.image_audit import ImageAudit, ImageBias, ImagePairing, ImageReference, ImageShift, ImageSide
 from ..checking.finding import plural
 from .phrases import listed, signed
 
@@ -29,6 +29,9 @@ def image_audit_in_words(audit: ImageAudit) -> Iterator[str]:
             shift = audit.shifts[name].get(site)
             if shift is not None and shift.is_significant:
                 yield f"  {site}: {shift_in_words(shift, audit.unit)}"
+            side = audit.sides.get(name, {}).get(site)
+            if side is not None and (warning := side_in_words(side, audit.unit)):
+                yield f"  {site}: {warning}"
     for site, count in audit.excluded.items():
         if count:
             yield f"{site}: {plural(count, 'case')} could not be used; see fedannot data check."
@@ -83,6 +86,18 @@ def pairing_in_words(pairing: ImagePairing) -> str:
             "check which mask belongs to which image."
         )
     return ""
+
+
+def side_in_words(side: ImageSide, unit: str) -> str:
+    """Return which side of the objects is moved alone; empty where none is."""
+    if side.axis is None or side.excess is None or side.low is None or side.high is None:
+        return ""
+    place = f"towards the {'end' if side.is_towards_end else 'start'} of axis {side.axis + 1}"
+    interval = f"90 % interval {signed(side.low)} to {signed(side.high)}, {plural(side.patients, 'patient')}"
+    return (
+        f"the side {place} alone is annotated too far {'outside' if side.excess > 0 else 'inside'}: "
+        f"{signed(side.excess)} {unit} against the sides between, {interval}; the opposite side is not."
+    )
 
 
 def _verdict(bias: ImageBias, distance: float, level: ImageReference) -> str:

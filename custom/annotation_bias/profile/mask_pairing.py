@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from scipy import ndimage
 
 from ....transforms.array_types import Booleans, Floats
 from .curves import signed_distance
+from .image_change import GradientTensor, gradient_tensor, scaled_channels, unit_normals
 from .scales import ProfileCase, ScaledCase, num_halvings, scaled_case
 from .thresholds import THRESHOLDS
 
@@ -21,7 +21,6 @@ from .thresholds import THRESHOLDS
 _FARTHEST_LEVEL, _CHORD_LEVELS, _RING = 6, 4, 6.0
 _LEVELS = np.arange(-_FARTHEST_LEVEL, _FARTHEST_LEVEL + 1)
 _WIDE_LEVELS = np.arange(-_FARTHEST_LEVEL - _CHORD_LEVELS, _FARTHEST_LEVEL + _CHORD_LEVELS + 1)
-_IMAGE_SMOOTHING, _DISTANCE_SMOOTHING, _COARSE = 0.7, 1.0, 1.5
 _MIN_PIXELS, _MIN_WEIGHT = 12, 6.0
 _WEIGHT_OF_CHANGE = 0.3
 _MIN_OTHERS = 3
@@ -123,15 +122,10 @@ def fits(cases: Sequence[ScaledCase]) -> Floats:
         ValueError: when an image is not finite.
     """
     steps = np.asarray(cases[0].spacing) / min(cases[0].spacing)
-    images = np.stack([case.image for case in cases]).astype(np.float64)
-    if not np.isfinite(images).all():
-        raise ValueError("Expected an image of finite values, but found NaN or infinite ones.")
-    shape = images.shape[:2]
-    images -= images.reshape(*shape, -1).mean(axis=2).reshape(*shape, *[1] * len(steps))
-    images /= images.reshape(*shape, -1).std(axis=2).reshape(*shape, *[1] * len(steps)) + 1e-6
-    flat = images.reshape(*shape, -1)
+    images = scaled_channels(np.stack([case.image for case in cases]).astype(np.float64))
+    flat = images.reshape(*images.shape[:2], -1)
     squares = flat**2
-    tensor = _gradient_tensor(images, steps)
+    tensor = gradient_tensor(images, steps)
     columns = [_fits_of_mask(case, flat, squares, tensor, steps) for case in cases]
     return np.stack(columns, axis=1)
 
@@ -181,23 +175,7 @@ def _comparable(cases: Sequence[ProfileCase], label: int) -> Iterator[tuple[str,
         yield case.patient, scaled_case(case, label, factor=factor)
 
 
-def _gradient_tensor(images: Floats, steps: Floats) -> dict[tuple[int, int], Floats]:
-    """Σ_channels ∇I ∇Iᵀ of each image along the fine axes, ``(N, pixels)`` for each pair of axes."""
-    fine = np.flatnonzero(steps < _COARSE).tolist()
-    smoothing = [0.0, 0.0, *(_IMAGE_SMOOTHING if axis in fine else 0.0 for axis in range(len(steps)))]
-    smooth = ndimage.gaussian_filter(images, smoothing)
-    slopes = {axis: np.gradient(smooth, axis=axis + 2) for axis in fine}
-    return {
-        (first, second): (slopes[first] * slopes[second]).sum(axis=1).reshape(len(images), -1)
-        for first in fine
-        for second in fine
-        if first <= second
-    }
-
-
-def _fits_of_mask(
-    case: ScaledCase, flat: Floats, squares: Floats, tensor: dict[tuple[int, int], Floats], steps: Floats
-) -> Floats:
+def _fits_of_mask(case: ScaledCase, flat: Floats, squares: Floats, tensor: GradientTensor, steps: Floats) -> Floats:
     """The fit of one mask to every image ``(N,)``."""
     if min(np.count_nonzero(case.mask), np.count_nonzero(~case.mask)) < _MIN_PIXELS:
         return np.full(len(flat), np.nan)
@@ -227,11 +205,9 @@ def _explained(distance: Floats, counts: Booleans, flat: Floats, squares: Floats
     return best
 
 
-def _change(distance: Floats, counts: Booleans, tensor: dict[tuple[int, int], Floats], steps: Floats) -> Floats:
+def _change(distance: Floats, counts: Booleans, tensor: GradientTensor, steps: Floats) -> Floats:
     """The largest chord of the change along normals over levels, ``(N,)``; −∞ without a level."""
-    smooth = ndimage.gaussian_filter(distance, _DISTANCE_SMOOTHING / steps)
-    normals = np.array([np.gradient(smooth, axis=axis) / step for axis, step in enumerate(steps)])
-    normals = (normals / (np.sqrt((normals**2).sum(axis=0)) + 1e-9)).reshape(len(steps), -1)
+    normals = unit_normals(distance, steps)
     weight = np.clip(1 - np.abs(distance.ravel() - _WIDE_LEVELS[:, None]), 0.0, None) * counts
     trace = weight @ sum(normals[axis] ** 2 for axis in {first for first, _ in tensor})
     energy = sum(

@@ -131,6 +131,35 @@ class ProfileThresholds(SettingsModel):
         description="Then this fraction is either misplaced or fits best. Chosen as above.",
     )
     min_fitting_best: float = Field(default=0.1, description="And this fraction fits best. Chosen as above.")
+    min_side_bias: float = Field(
+        default=1.5,
+        description="Minimum effect of a bias on one side of objects, in pixels. Chosen on BUSI, generated lesions, "
+        "cells and slices of hippocampi, seeds 100 and 101, with errors of 2 to 4 pixels on one side of all masks.",
+    )
+    min_patients_of_sides: int = Field(
+        default=5,
+        description="Fewer patients say nothing of sides. Chosen as above: with three, one of twenty sites of slices as "
+        "they are was flagged.",
+    )
+    min_side_correlation: float = Field(
+        default=0.8, description="A side's curve fits those of the others from this on. Chosen as above."
+    )
+    min_side_agreement: float = Field(
+        default=0.8,
+        description="So many draws of patients have the side within 3 pixels of the site's. Chosen as above.",
+    )
+    max_side_error: float = Field(
+        default=0.7, description="Largest standard error of a side's excess, in pixels. Chosen as above."
+    )
+    min_side_error: float = Field(
+        default=0.3, description="Error that patients drawn again do not show, in pixels. Chosen as above."
+    )
+    least_opposite: float = Field(
+        default=-0.55,
+        description="The opposite side has at least this fraction of the excess: a shift has −1, an error of one side "
+        "on a disc −0.27. Chosen as above, with shifts of 2 and 4 pixels.",
+    )
+    most_opposite: float = Field(default=0.3, description="And at most this fraction. Chosen as above.")
 
 
 THRESHOLDS = ProfileThresholds()

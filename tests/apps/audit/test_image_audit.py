@@ -141,9 +141,32 @@ def test_masks_listed_with_the_next_image_are_said(tmp_path, listed_with_next):
     assert warns is listed_with_next
 
 
-def test_a_record_without_pairings_is_still_read(federation):
+def test_a_side_that_is_moved_alone_is_said(tmp_path):
+    write_site(tmp_path / "north", 0.0, cases=14)
+    for file in sorted((tmp_path / "north" / "labels").glob("*.png")):
+        mask = np.asarray(Image.open(file))
+        Image.fromarray(np.max([np.roll(mask, step, axis=1) for step in range(5)], axis=0)).save(file)
+
+    audit = audit_images(tmp_path / "north")
+
+    side = audit.sides["lesion"]["north"]
+    # On a disc the excess is 0.71 of the length.
+    assert (side.is_moved, side.axis, side.is_towards_end) == (True, 1, True)
+    assert side.excess == pytest.approx(0.71 * 4, abs=0.7)
+    assert side.low < side.excess < side.high
+    assert any("the side towards the end of axis 2 alone" in line for line in image_audit_in_words(audit))
+
+
+def test_no_side_of_a_federation_is_moved_alone(federation):
+    audit = audit_images(federation)
+
+    assert [side.is_moved for side in audit.sides["lesion"].values()] == [False] * 3
+    assert not any("alone is annotated" in line for line in image_audit_in_words(audit))
+
+
+def test_a_record_without_flags_is_still_read(federation):
     written = audit_images(federation).model_dump(mode="json")
-    del written["pairings"]
+    del written["pairings"], written["sides"]
 
     assert any(
         "north: annotated too large" in line for line in image_audit_in_words(ImageAudit.model_validate(written))

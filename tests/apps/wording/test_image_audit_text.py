@@ -2,8 +2,8 @@
 
 import pytest
 
-from fedannot.apps.audit.image_audit import ImageBias, ImagePairing, ImageReference
-from fedannot.apps.wording.image_audit import bias_in_words, pairing_in_words, reference_in_words
+from fedannot.apps.audit.image_audit import ImageBias, ImagePairing, ImageReference, ImageSide
+from fedannot.apps.wording.image_audit import bias_in_words, pairing_in_words, reference_in_words, side_in_words
 from fedannot.custom.annotation_bias.profile.mask_pairing import PairingStatus
 from fedannot.custom.annotation_bias.statuses import ReferenceKind
 
@@ -79,3 +79,30 @@ def test_masks_of_other_images_are_warned_of(status, says):
 
     assert pairing_in_words(pairing).startswith(says)
     assert bool(pairing_in_words(pairing)) is bool(says)
+
+
+@pytest.mark.parametrize(
+    ("excess", "is_towards_end", "says"),
+    [
+        (2.4, True, "the side towards the end of axis 2 alone is annotated too far outside: +2.4 mm"),
+        (-2.4, False, "the side towards the start of axis 2 alone is annotated too far inside: −2.4 mm"),
+    ],
+)
+def test_a_side_is_said_with_direction_and_size(excess, is_towards_end, says):
+    side = ImageSide(
+        patients=9,
+        is_moved=True,
+        axis=1,
+        is_towards_end=is_towards_end,
+        excess=excess,
+        low=excess - 0.5,
+        high=excess + 0.5,
+        opposite=0.1,
+    )
+
+    assert side_in_words(side, "mm").startswith(says)
+    assert "9 patients; the opposite side is not." in side_in_words(side, "mm")
+
+
+def test_no_side_is_said_where_none_is_moved():
+    assert side_in_words(ImageSide(patients=9, is_moved=False), "px") == ""
