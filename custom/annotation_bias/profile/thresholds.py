@@ -138,8 +138,8 @@ class ProfileThresholds(SettingsModel):
     )
     min_patients_of_sides: int = Field(
         default=5,
-        description="Fewer patients say nothing of sides. Chosen as above: with three, one of twenty sites of slices as "
-        "they are was flagged.",
+        description="Fewer patients say nothing of sides. Chosen as above: with three, one of twenty sites of slices "
+        "without such an error was flagged.",
     )
     min_side_correlation: float = Field(
         default=0.8, description="A side's curve fits those of the others from this on. Chosen as above."
