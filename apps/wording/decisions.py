@@ -8,6 +8,7 @@ from ...custom.methods.auto.records import (
     RollbackOf,
     RollbackRecord,
     RollbackScore,
+    WitnessRecord,
 )
 from ...custom.methods.auto.rollback_gains import mean_of_rounds
 
@@ -40,6 +41,19 @@ def decision_in_words(record: BiasRecord) -> str:
     if decision.outcome is Outcome.MEASURED:
         return "What is confirmed is measured and not corrected, as the settings ask."
     return f"Nothing is confirmed at any of {num_sites} sites: federated averaging."
+
+
+def witness_in_words(witness: WitnessRecord) -> str:
+    """Return of a class how many sites' boundary biases images show, and whether the model counts beside them."""
+    known, count = sum(one.is_known for one in witness.sites.values()), len(witness.sites)
+    shown = f"Images show the boundary bias of {known} of {count} sites"
+    if not witness.is_shown:
+        return f"{shown}, too few: the model alone counts."
+    if witness.is_model_used:
+        return f"{shown}; the model differs by {witness.spread or 0.0:.1f} px, and counts by its precision."
+    if witness.spread is None:
+        return f"{shown}, and count alone."
+    return f"{shown}; the model differs by {witness.spread:.1f} px, and does not count."
 
 
 def _would(record: BiasRecord) -> str:

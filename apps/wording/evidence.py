@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 
 from ...custom.annotation_bias.estimate_record import ParameterRecord, ReferenceLevelRecord
-from ...custom.annotation_bias.statuses import Evidence, EvidenceCode, Status
+from ...custom.annotation_bias.statuses import Evidence, EvidenceCode, ReferenceKind, Status
 from ...transforms.natural_order import natural_order
 from .phrases import begun, filled, one_in, percent
 
 _OTHER_IMAGES = "it counts as out of domain, where the model may err; review some cases"
 _IMAGES = "Cannot tell whether its images are like those of others"
 _MEDIAN = "The reference level is the median of {sites:.0f} {sites_word}, with which {agreeing:.0f} agree: "
+_AS_CONVENTION = "So near it counts as a convention, and nothing is corrected."
+_WHO_DECIDES = "Ten reviewed cases decide, or the setting reference_level = image_boundary."
 _ALIKE = "whether all err alike cannot be known without reviewed cases."
 
 _CLAUSES: Mapping[EvidenceCode, str] = {
@@ -71,7 +73,7 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
     EvidenceCode.BOUNDARY_NOT_SHOWN: "its images do not show the boundary clearly enough",
     EvidenceCode.CONVENTION: (
         "{sites:.0f} sites annotate alike, {distance:+.2f} {unit} from the image boundary: a convention, or an "
-        "error of all."
+        "error of all?"
     ),
     EvidenceCode.RIGHT_LABELS_ZERO: (
         "Right labels have a noise level of 0: it is assumed that the model is right about the samples of which "
@@ -118,6 +120,8 @@ def reference_level_in_words(level: ReferenceLevelRecord | None) -> str:
     if level is None:
         return "No site has an estimate that could be the reference level."
     sentence = " ".join(evidence_in_words(reason, level.unit) for reason in level.reasons)
+    if level.kind is ReferenceKind.CONVENTION:
+        sentence += f" {_AS_CONVENTION if level.is_confident else _WHO_DECIDES}"
     if not level.groups:
         return sentence
     groups = "; ".join(", ".join(sorted(group, key=natural_order)) for group in level.groups)

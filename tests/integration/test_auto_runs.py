@@ -65,9 +65,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_sites_correct_what_reviewed_cases_establish(whole: Path) -> None:
     summary = read_summary(whole / "whole")
-    assert [channel["before_round"] for channel in summary["channels"]] == [2, 3, 4]
+    images, *of_model = summary["channels"]
+    assert images["is_of_images"]
+    assert [channel["before_round"] for channel in (images, *of_model)] == [1, 2, 3, 4]
     assert last_estimate(summary)["decision"]["outcome"] == "corrected"
-    assert all(site["corrected_before_round"] == 2 for site in summary["channels"][0]["sites"].values())
+    assert {site["corrected_before_round"] for site in images["sites"].values()} == {1}
+    assert {site["corrected_before_round"] for site in of_model[0]["sites"].values()} == {2}
     manifests = {
         file.parent.name: json.loads(file.read_text()) for file in (whole / "data").glob("site-*/manifest.json")
     }
@@ -92,7 +95,9 @@ def half_wrong(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         clean = [{"image": case["image"], "label": case["clean_label"]} for case in content["training"]]
         content |= {"reference": clean} | ({"training": clean} if index > 3 else {})
         file.write_text(json.dumps(content))
-    job = Job.open(JOBS / "auto").copy_with(SMALL | EAGER | {"estimates": 1, "rollback_rounds": 2}, folder / "job")
+    job = Job.open(JOBS / "auto").copy_with(
+        SMALL | EAGER | {"estimates": 1, "rollback_rounds": 2, "boundary_evidence": "model"}, folder / "job"
+    )
     return folder / "data", job.folder
 
 

@@ -33,6 +33,7 @@ def table(fields: tuple[OutboundField, ...]) -> list[str]:
                 group = f"group {field.optional!r}" if field.optional else "always"
                 limits = "" if field.limits is None else f"{field.limits[0]:g} to {field.limits[1]:g}"
                 length = "" if field.length is None else f"{field.length} entries"
+                length = length or (f"{field.per_class} entries of each class" if field.per_class > 1 else "")
                 bounds = ", ".join(filter(None, (limits, length)))
                 lines.append(f"    {field.name:23}{field.kind:9}{over:28}{group:27}{bounds}".rstrip())
                 lines.append(f"        {reason_of(field, task)}")
@@ -67,7 +68,9 @@ def complete(fields: Mapping[str, OutboundField]) -> dict[str, Any]:
     of_kind = {"model": {"w": torch.zeros(1)}, "number": 0.5, "count": 8, "flag": True}
     lists = {"numbers": 0.5, "counts": 8}
     return {
-        name: [lists[field.kind]] * (field.length or 2) if field.kind in lists else of_kind[field.kind]
+        name: [lists[field.kind]] * (field.length or 2 * field.per_class)
+        if field.kind in lists
+        else of_kind[field.kind]
         for name, field in fields.items()
     }
 

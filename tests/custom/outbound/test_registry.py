@@ -24,6 +24,8 @@ from fedannot.custom.task_names import (
     KEEP_MODEL,
     KEEP_REFERENCE_MODEL,
     KEEP_SCORES,
+    MEASURE_BOUNDARY_PROFILE,
+    MEASURE_PROFILE_ERROR,
     TRAIN,
     USE_GIVEN_LABELS,
     VALIDATE,
@@ -75,7 +77,9 @@ def made(task):
     values = {"number": 0.5, "numbers": [0.5], "count": 5, "counts": [5], "flag": True}
     fields = REGISTRY.of_task(task).values()
     return {
-        item.name: values[item.kind] * (item.length or 2) if item.kind in ("numbers", "counts") else values[item.kind]
+        item.name: values[item.kind] * (item.length or 2 * item.per_class)
+        if item.kind in ("numbers", "counts")
+        else values[item.kind]
         for item in fields
     }
 
@@ -93,6 +97,7 @@ COMPLETE = {
         for task in (
             *(ESTIMATE_ANNOTATION_BIAS, CORRECT_ANNOTATION_BIAS, ESTIMATE_CONFUSION, CORRECT_LABELS, USE_GIVEN_LABELS),
             *(KEEP_SCORES, COMPARE_SCORES, KEEP_REFERENCE_MODEL, AUDIT_CASES, AUDIT_LABELS, CONCLUDE),
+            *(MEASURE_BOUNDARY_PROFILE, MEASURE_PROFILE_ERROR),
         )
     },
 }
@@ -285,6 +290,17 @@ def test_tasks_are_those_of_all_methods_and_of_the_declared_fields():
     assert OutboundRegistry().tasks == {TRAIN, VALIDATE, VALIDATE_CLASSES}
     assert REGISTRY.tasks == set(COMPLETE)
     assert OutboundRegistry().of_task(ESTIMATE_QUALITY) == {}
+
+
+def test_a_part_of_a_list_for_each_class_needs_the_class_s_patients():
+    """A curve of 97 numbers for each of two classes, of which the second has two patients."""
+    result = COMPLETE[MEASURE_BOUNDARY_PROFILE]
+    few = result | {"profile_patients": [5, 2]}
+    with pytest.raises(OutboundError, match="'profile_curve' is a mean over 2 cases"):
+        REGISTRY.check(MEASURE_BOUNDARY_PROFILE, few)
+    REGISTRY.check(MEASURE_BOUNDARY_PROFILE, few | {"profile_curve": [0.5] * 97 + [NAN] * 97})
+    assert REGISTRY.refusal(MEASURE_BOUNDARY_PROFILE, result, 2) is None
+    assert REGISTRY.refusal(MEASURE_BOUNDARY_PROFILE, result, 3) is not None
 
 
 def test_undefined_entries_may_leave_under_the_minimum():

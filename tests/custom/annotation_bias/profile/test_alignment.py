@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from lying_curves import lies
-from profiles import disc_sites
+from support.disc_cases import disc_sites
 
 from fedannot.custom.annotation_bias.profile.alignment import Template, Windows, align, boundary_of
 from fedannot.custom.annotation_bias.profile.curves import LEVELS

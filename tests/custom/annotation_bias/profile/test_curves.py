@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from profiles import disc_case
 from scipy import ndimage
+from support.disc_cases import disc_case
 
 from fedannot.custom.annotation_bias.profile.curves import LEVELS, case_curve, site_curve
 

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from scipy import stats
 
 from fedannot.custom.annotation_bias.profile.decision import (
     ProfileEstimate,
@@ -35,10 +36,12 @@ def test_a_bias_is_known_by_prominence_correlation_and_error(changes, is_known):
     assert estimate.as_estimate().is_known is is_known
 
 
-def test_its_estimate_has_the_interval():
+def test_its_estimate_for_tests_has_the_standard_error_of_a_normal_interval():
     estimate = known(3.0).as_estimate()
 
-    assert (estimate.patients, estimate.value, estimate.low, estimate.high) == (10, 3.0, 2.5, 3.5)
+    assert (estimate.patients, estimate.value, estimate.slope, estimate.auroc) == (10, 3.0, 1.0, 1.0)
+    # Half of the interval of ten patients is 0.5.
+    assert estimate.high - 3.0 == pytest.approx(1.6449 * 0.5 / stats.t.ppf(0.95, 9))
 
 
 @pytest.mark.parametrize(

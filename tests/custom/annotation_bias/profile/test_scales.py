@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from profiles import disc_case, disc_sites
+from support.disc_cases import disc_case, disc_sites
 
 from fedannot.custom.annotation_bias.profile.curves import LEVELS
 from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images

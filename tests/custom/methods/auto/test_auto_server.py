@@ -22,6 +22,7 @@ from fedannot.custom.task_names import COMPARE_SCORES, CORRECT_ANNOTATION_BIAS, 
 
 OFFSETS = {"site-1": -4.0, "site-2": -4.6, "site-3": -5.0, "site-4": -4.2, "site-5": 4.4, "site-6": 5.0}
 CLEAN = dict.fromkeys(OFFSETS, 0.0)
+MODEL_ALONE = {"boundary_evidence": "model"}
 
 
 def estimate(name, value, patients=12, calibrated=True, half=0.3):
@@ -101,7 +102,9 @@ class Sites:
 
 def run(sites, rounds=range(1, 10), server=None, lost=(), num_samples=None, **settings):
     """Let rounds begin; sites report that they trained on what was corrected, but for those that lost it in a round."""
-    server = server or AutoServer(AutoSettings.model_validate({"rounds": 9, "warmup_rounds": 3} | settings))
+    server = server or AutoServer(
+        AutoSettings.model_validate(MODEL_ALONE | {"rounds": 9, "warmup_rounds": 3} | settings)
+    )
     sites.server, history, said = server, [], []
     for number in rounds:
         sites.round = round_of(number, history=history, ask=sites, said=said, num_samples=num_samples)
@@ -152,7 +155,7 @@ def test_estimates_are_made_after_the_warm_up_and_in_equal_steps():
 
 @pytest.mark.parametrize(("rounds", "numbers"), [(4, [4]), (5, [4, 5]), (6, [4, 5, 6]), (12, [4, 7, 10])])
 def test_few_rounds_have_as_many_estimates_as_there_can_be(rounds, numbers):
-    sites, settings = Sites(OFFSETS), AutoSettings(rounds=rounds, warmup_rounds=3)
+    sites, settings = Sites(OFFSETS), AutoSettings(boundary_evidence="model", rounds=rounds, warmup_rounds=3)
     run(sites, range(1, rounds + 1), AutoServer(settings))
     assert [number for number, task in tasks(sites) if task == ESTIMATE_ANNOTATION_BIAS] == numbers
 
@@ -328,7 +331,7 @@ def run_checked(gain, **settings):
     samples = {site: 60 if offset > 2 else 12 for site, offset in MANY.items()}
     sites = ScoringSites(MANY, gain, num_samples=samples)
     values = {"rounds": 12, "warmup_rounds": 3, "estimates": 1, "reference_level": "median"} | settings
-    server = AutoServer(AutoSettings.model_validate(values))
+    server = AutoServer(AutoSettings.model_validate(MODEL_ALONE | values))
     sites.server, history, seen, said = server, [], {}, []
     for number in range(1, 9):
         sites.round = round_of(number, history=history, ask=sites, num_samples=samples, said=said)
