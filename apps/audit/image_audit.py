@@ -1,4 +1,7 @@
-"""Boundary bias and shift of each site's masks, from its images alone: seconds, no model, one site suffices."""
+"""What images alone say of each site's masks: seconds, no model, one site suffices.
+
+The boundary bias, a shift of all masks, one side that is moved alone, and whether masks belong to their images.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,9 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from pydantic import Field
+
 from ...custom.annotation_bias.given_annotations import GivenAnnotations
 from ...custom.annotation_bias.profile.decision import ProfileEstimate, is_to_correct, profile_reference_level
 from ...custom.annotation_bias.profile.estimation import estimate_from_images
+from ...custom.annotation_bias.profile.mask_pairing import MaskPairing, PairingStatus, compare_masks
+from ...custom.annotation_bias.profile.one_sided import OneSidedBias, estimate_one_sided
 from ...custom.annotation_bias.profile.scales import ProfileCase, profile_cases
 from ...custom.annotation_bias.profile.site_shift import SiteShift, estimate_site_shift, shifted_mask
 from ...custom.annotation_bias.statuses import ReferenceKind, ReferenceLevel, Unit
@@ -96,6 +103,82 @@ class ImageShift(JsonRecord):
         )
 
 
+class ImagePairing(JsonRecord):
+    """Whether the masks of a class at a site belong to its images.
+
+    Args:
+        patients: behind it.
+        cases: compared with the masks of other patients.
+        status: what the comparison says.
+        misplaced: fraction of cases whose mask fits badly, and the mask of another patient clearly better.
+        fitting_best: fraction of cases whose own mask fits best.
+        advantage: of own masks over those of other patients, in standard errors.
+        lost_advantage: fraction of what the best masks have.
+    """
+
+    patients: int
+    cases: int
+    status: PairingStatus
+    misplaced: float
+    fitting_best: float
+    advantage: float
+    lost_advantage: float
+
+    @classmethod
+    def of(cls, pairing: MaskPairing) -> "ImagePairing":
+        """Take over a comparison."""
+        return cls(
+            patients=pairing.patients,
+            cases=pairing.cases,
+            status=pairing.status,
+            misplaced=pairing.misplaced,
+            fitting_best=pairing.fitting_best,
+            advantage=pairing.advantage,
+            lost_advantage=pairing.lost_advantage,
+        )
+
+
+class ImageSide(JsonRecord):
+    """The side of all objects of a class at a site that is moved alone, as its images show.
+
+    Args:
+        patients: behind it.
+        is_moved: whether there is such a side; else there are no figures.
+        axis: that the contour's normals follow there, from 0.
+        is_towards_end: whether they point to higher indices.
+        excess: by how much the side lies farther out than the sides between it and the opposite one.
+        low: lower end of the 90 % interval.
+        high: upper end.
+        opposite: the same of the opposite side.
+    """
+
+    patients: int
+    is_moved: bool
+    axis: int | None = None
+    is_towards_end: bool | None = None
+    excess: float | None = None
+    low: float | None = None
+    high: float | None = None
+    opposite: float | None = None
+
+    @classmethod
+    def of(cls, result: OneSidedBias) -> "ImageSide":
+        """Take over an estimate."""
+        side = result.moved
+        if side is None:
+            return cls(patients=result.patients, is_moved=False)
+        return cls(
+            patients=result.patients,
+            is_moved=True,
+            axis=side.axis,
+            is_towards_end=side.is_towards_end,
+            excess=side.excess,
+            low=side.excess - side.half_width,
+            high=side.excess + side.half_width,
+            opposite=side.opposite,
+        )
+
+
 class ImageReference(JsonRecord):
     """What counts as zero for one class.
 
@@ -120,6 +203,8 @@ class ImageAudit(JsonRecord):
         reference_levels: by class name; None where no site's bias is known.
         biases: by class name and site.
         shifts: of all masks, as above.
+        pairings: whether masks belong to their images, as above; empty in earlier records.
+        sides: that are moved alone, as above; empty in earlier records.
     """
 
     version: Literal[1] = 1
@@ -128,6 +213,8 @@ class ImageAudit(JsonRecord):
     reference_levels: dict[str, ImageReference | None]
     biases: dict[str, dict[str, ImageBias]]
     shifts: dict[str, dict[str, ImageShift]]
+    pairings: dict[str, dict[str, ImagePairing]] = Field(default_factory=dict)
+    sides: dict[str, dict[str, ImageSide]] = Field(default_factory=dict)
 
 
 def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
@@ -135,7 +222,8 @@ def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
 
     Of a reviewed case the mask that the site gave counts, where the datalist has it; else the case does not.
 
-    The shift of all masks comes first: where it is significant, the boundary bias is that of the masks moved back.
+    The shift of all masks comes first: where it is significant, all else is said of the masks moved back, but
+    for their sides: a side that is moved alone looks like a shift of half of it.
 
     Args:
         data: a federation's folder, or one site's.
@@ -155,6 +243,8 @@ def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
     levels: dict[str, ImageReference | None] = {}
     biases: dict[str, dict[str, ImageBias]] = {}
     shifts: dict[str, dict[str, ImageShift]] = {}
+    pairings: dict[str, dict[str, ImagePairing]] = {}
+    sides: dict[str, dict[str, ImageSide]] = {}
     for label, name in enumerate(names, start=1):
         moved = {site: estimate_site_shift(some, label, seed=seed) for site, some in cases.items() if some}
         placed = {site: _moved_back(some, moved.get(site)) for site, some in cases.items()}
@@ -163,12 +253,20 @@ def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
         levels[name] = _reference(level)
         biases[name] = {site: ImageBias.of(estimate, level) for site, estimate in estimates.items()}
         shifts[name] = {site: ImageShift.of(shift) for site, shift in moved.items()}
+        pairings[name] = {site: ImagePairing.of(compare_masks(some, label)) for site, some in placed.items()}
+        sides[name] = {
+            site: ImageSide.of(estimate_one_sided(some, label, bias=_known_bias(estimates[site]), seed=seed))
+            for site, some in cases.items()
+            if some
+        }
     return ImageAudit(
         unit=_unit(cases),
         excluded={site: len(loaded.excluded) for site, loaded in sites.items()},
         reference_levels=levels,
         biases=biases,
         shifts=shifts,
+        pairings=pairings,
+        sides=sides,
     )
 
 
@@ -208,6 +306,10 @@ def _moved_back(cases: Sequence[ProfileCase], shift: SiteShift | None) -> list[P
         return list(cases)
     back = [-length for length in shift.vector]
     return [replace(case, annotation=shifted_mask(case.annotation, back, case.spacing)) for case in cases]
+
+
+def _known_bias(estimate: ProfileEstimate) -> float:
+    return estimate.bias if estimate.is_known else 0.0
 
 
 def _unit(cases: Mapping[str, list[ProfileCase]]) -> Unit:

@@ -1,26 +1,45 @@
 """What the images say of a site's contours, in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from ...custom.annotation_bias.profile.mask_pairing import PairingStatus
 from ...custom.annotation_bias.profile.thresholds import THRESHOLDS
 from ...custom.annotation_bias.statuses import ReferenceKind
-from ..audit.image_audit import ImageAudit, ImageBias, ImageReference, ImageShift
+from ..audit.image_audit import ImageAudit, ImageBias, ImagePairing, ImageReference, ImageShift, ImageSide
 from ..checking.finding import plural
 from .phrases import listed, signed
 
+ONE_SITE_ALONE = (
+    "One site alone learns the direction and a rough size of its bias; "
+    "other sites or ten reviewed cases would show it more exactly."
+)
+
 
 def image_audit_in_words(audit: ImageAudit) -> Iterator[str]:
-    """Yield a line for each class and site, after what counts as zero."""
+    """Yield a line for each class and site, after what counts as zero; first what one site alone cannot learn."""
+    if max(map(num_estimated, audit.biases.values()), default=0) == 1:
+        yield ONE_SITE_ALONE
     for name, biases in audit.biases.items():
-        yield f"{name}: {reference_in_words(audit.reference_levels[name], len(biases), audit.unit)}"
+        yield f"{name}: {reference_in_words(audit.reference_levels[name], num_estimated(biases), audit.unit)}"
         for site, bias in biases.items():
             yield f"  {site}: {bias_in_words(bias, audit.reference_levels[name], audit.unit)}"
+            pairing = audit.pairings.get(name, {}).get(site)
+            if pairing is not None and (warning := pairing_in_words(pairing)):
+                yield f"  {site}: {warning}"
             shift = audit.shifts[name].get(site)
             if shift is not None and shift.is_significant:
                 yield f"  {site}: {shift_in_words(shift, audit.unit)}"
+            side = audit.sides.get(name, {}).get(site)
+            if side is not None and (warning := side_in_words(side, audit.unit)):
+                yield f"  {site}: {warning}"
     for site, count in audit.excluded.items():
         if count:
             yield f"{site}: {plural(count, 'case')} could not be used; see fedannot data check."
+
+
+def num_estimated(biases: Mapping[str, ImageBias]) -> int:
+    """Return how many sites have an estimate of a class, known or not: so many are compared."""
+    return sum(bias.bias is not None for bias in biases.values())
 
 
 def reference_in_words(level: ImageReference | None, num_sites: int, unit: str) -> str:
@@ -54,6 +73,31 @@ def shift_in_words(shift: ImageShift, unit: str) -> str:
         [f"{signed(length)} {unit} along axis {axis}" for axis, length in enumerate(shift.vector, start=1)]
     )
     return f"all masks seem shifted by {lengths}; the boundary bias is that of masks moved back."
+
+
+def pairing_in_words(pairing: ImagePairing) -> str:
+    """Return a warning that masks are those of other images; empty where nothing says so."""
+    if pairing.status is PairingStatus.OF_OTHER_IMAGES:
+        return "masks fit their images no better than masks of other patients: check which mask belongs to which image."
+    if pairing.status is PairingStatus.SOME_OF_OTHER_IMAGES:
+        count = round(pairing.misplaced * pairing.cases)
+        return (
+            f"about {count} of {plural(pairing.cases, 'mask')} fit the images of other patients better: "
+            "check which mask belongs to which image."
+        )
+    return ""
+
+
+def side_in_words(side: ImageSide, unit: str) -> str:
+    """Return which side of the objects is moved alone; empty where none is."""
+    if side.axis is None or side.excess is None or side.low is None or side.high is None:
+        return ""
+    place = f"towards the {'end' if side.is_towards_end else 'start'} of axis {side.axis + 1}"
+    interval = f"90 % interval {signed(side.low)} to {signed(side.high)}, {plural(side.patients, 'patient')}"
+    return (
+        f"the side {place} alone is annotated too far {'outside' if side.excess > 0 else 'inside'}: "
+        f"{signed(side.excess)} {unit} against the sides between, {interval}; the opposite side is not."
+    )
 
 
 def _verdict(bias: ImageBias, distance: float, level: ImageReference) -> str:

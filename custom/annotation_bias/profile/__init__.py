@@ -6,4 +6,7 @@ coarse scale first (`scales`). The server aligns the curves of all sites and fin
 counts as zero, `estimation` goes through all steps for sites in one process.
 
 A translation of all annotations is another error of a site, estimated at the site alone (`site_shift`).
+
+Two more errors are flagged for a person to look at: masks that belong to other images (`mask_pairing`), and one side of
+all objects that is moved alone (`one_sided`). `image_change` has what both are made of.
 """

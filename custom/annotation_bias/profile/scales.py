@@ -73,6 +73,30 @@ def curve_at_scale(case: ProfileCase, label: int, *, factor: int = 1, bias: floa
     Returns:
         See :func:`.curves.case_curve`; levels are in pixels of the scale.
     """
+    scaled = scaled_case(case, label, factor=factor, bias=bias)
+    other = scaled.other if scaled.other.any() else None
+    return case_curve(scaled.image, scaled.mask, other=other, spacing=scaled.spacing)
+
+
+@dataclass(frozen=True)
+class ScaledCase:
+    """A class of a case at a coarser scale.
+
+    Attributes:
+        image: ``(C, H, W[, D])``.
+        mask: the class.
+        other: other classes and ignored pixels, as the mask.
+        spacing: size of a pixel along each axis in millimetres, in pixels of the case without spacing.
+    """
+
+    image: AnyFloats
+    mask: Booleans
+    other: Booleans
+    spacing: tuple[float, ...]
+
+
+def scaled_case(case: ProfileCase, label: int, *, factor: int = 1, bias: float = 0.0) -> ScaledCase:
+    """Return a class of a case, coarsened, with its contours moved inward; arguments as :func:`curve_at_scale`."""
     mask = case.annotation == label
     other = (case.annotation != label) & (case.annotation != 0)
     if bias:
@@ -85,7 +109,7 @@ def curve_at_scale(case: ProfileCase, label: int, *, factor: int = 1, bias: floa
     else:
         image = case.image
     lengths = np.asarray(checked_spacing(case.annotation.shape, case.spacing)) * steps
-    return case_curve(image, mask, other=other if other.any() else None, spacing=lengths.tolist())
+    return ScaledCase(image, mask, other, tuple(lengths.tolist()))
 
 
 def moved_mask(mask: Booleans, bias: float, spacing: Sequence[float] | None = None) -> Booleans:

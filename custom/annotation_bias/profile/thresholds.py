@@ -89,6 +89,77 @@ class ProfileThresholds(SettingsModel):
         default=1.0,
         description="Minimum effect of a shift of all masks along an axis, in pixels. Chosen by hand; not measured.",
     )
+    min_cases_of_pairing: int = Field(
+        default=8,
+        description="So few cases do not tell whether masks belong to their images. Chosen by hand; not measured.",
+    )
+    max_advantage: float = Field(
+        default=2.0,
+        description="All masks may be those of other images if their mean advantage over masks of other patients is "
+        "below so many standard errors. Chosen on BUSI, generated lesions, cells and hippocampus slices, seeds 100 and "
+        "101: sites as they are have at least 3.2, permuted ones at most 1.4.",
+    )
+    min_lost_advantage: float = Field(
+        default=0.9,
+        description="They are if masks lose this fraction of the advantage that the best masks have. Chosen as above: "
+        "sites as they are lose at most 0.81, permuted ones at least 0.92.",
+    )
+    clear_difference: float = Field(
+        default=0.3,
+        description="A mask of another patient fits clearly better by this much. Chosen as above: noise of four "
+        "standard deviations of the image has no such mask.",
+    )
+    min_clearly_better: float = Field(
+        default=0.2, description="Such a mask has to exist for this fraction of the cases. Chosen as above."
+    )
+    misplaced_difference: float = Field(
+        default=0.2,
+        description="A single mask is misplaced if another fits better by this much, and it has lost most of its "
+        "advantage. Chosen as above.",
+    )
+    max_relative_advantage: float = Field(
+        default=0.25,
+        description="A misplaced mask has at most this fraction of the best one's advantage. Chosen as above.",
+    )
+    min_misplaced: float = Field(
+        default=0.3,
+        description="Some masks are those of other images if this fraction is misplaced. Chosen as above, without "
+        "slices: sites as they are have at most 0.22, half permuted ones 0.14 to 0.50.",
+    )
+    min_explained: float = Field(
+        default=0.6,
+        description="Then this fraction is either misplaced or fits best. Chosen as above.",
+    )
+    min_fitting_best: float = Field(default=0.1, description="And this fraction fits best. Chosen as above.")
+    min_side_bias: float = Field(
+        default=1.5,
+        description="Minimum effect of a bias on one side of objects, in pixels. Chosen on BUSI, generated lesions, "
+        "cells and slices of hippocampi, seeds 100 and 101, with errors of 2 to 4 pixels on one side of all masks.",
+    )
+    min_patients_of_sides: int = Field(
+        default=5,
+        description="Fewer patients say nothing of sides. Chosen as above: with three, one of twenty sites of slices "
+        "without such an error was flagged.",
+    )
+    min_side_correlation: float = Field(
+        default=0.8, description="A side's curve fits those of the others from this on. Chosen as above."
+    )
+    min_side_agreement: float = Field(
+        default=0.8,
+        description="So many draws of patients have the side within 3 pixels of the site's. Chosen as above.",
+    )
+    max_side_error: float = Field(
+        default=0.7, description="Largest standard error of a side's excess, in pixels. Chosen as above."
+    )
+    min_side_error: float = Field(
+        default=0.3, description="Error that patients drawn again do not show, in pixels. Chosen as above."
+    )
+    least_opposite: float = Field(
+        default=-0.55,
+        description="The opposite side has at least this fraction of the excess: a shift has −1, an error of one side "
+        "on a disc −0.27. Chosen as above, with shifts of 2 and 4 pixels.",
+    )
+    most_opposite: float = Field(default=0.3, description="And at most this fraction. Chosen as above.")
 
 
 THRESHOLDS = ProfileThresholds()

@@ -12,6 +12,7 @@ from fedannot.apps.audit.image_audit import ImageAudit, audit_images
 from fedannot.apps.commands.cli import app
 from fedannot.apps.wording.image_audit import image_audit_in_words
 from fedannot.custom.annotation_bias.profile.decision import ProfileEstimate
+from fedannot.custom.annotation_bias.profile.mask_pairing import PairingStatus
 from fedannot.custom.data.federation import FederationDescription, write_federation
 from fedannot.transforms.errors import DataError
 
@@ -68,6 +69,31 @@ def test_one_hospital_alone_has_its_bias(federation):
     assert bias.is_to_correct
 
 
+def test_one_hospital_alone_is_told_first_how_rough_its_figures_are(federation):
+    alone = list(image_audit_in_words(audit_images(federation / "north")))
+    together = list(image_audit_in_words(audit_images(federation)))
+
+    assert alone[0].startswith("One site alone learns the direction and a rough size")
+    assert "ten reviewed cases" in alone[0]
+    assert len(alone[0].split()) <= 25
+    assert not any("One site alone" in line for line in [*alone[1:], *together])
+
+
+def test_a_federation_with_one_usable_site_is_one_site_alone(tmp_path):
+    """The other site has no object: nothing is compared."""
+    write_site(tmp_path / "north", 2.0)
+    write_site(tmp_path / "south", -30.0)
+    write_federation(
+        tmp_path,
+        FederationDescription.model_validate({"name": "f", "task": "segmentation", "sites": ("north", "south")}),
+    )
+
+    lines = list(image_audit_in_words(audit_images(tmp_path)))
+
+    assert lines[0].startswith("One site alone")
+    assert "as seen at this site alone" in lines[1]
+
+
 def test_masks_that_are_all_shifted_are_said_and_moved_back_first(tmp_path):
     write_site(tmp_path / "north", 0.0, cases=14)
     for file in sorted((tmp_path / "north" / "labels").glob("*.png")):
@@ -82,6 +108,70 @@ def test_masks_that_are_all_shifted_are_said_and_moved_back_first(tmp_path):
     assert sorted(shift.vector) == pytest.approx([-2.0, 3.0], abs=0.4)
     assert audit.biases["lesion"]["north"].bias == pytest.approx(0.0, abs=0.6)
     assert any("all masks seem shifted by" in line for line in image_audit_in_words(audit))
+
+
+def write_scattered_site(folder: Path, *, listed_with_next: bool) -> None:
+    """A site of lesions at many places, whose masks may be listed with the next image."""
+    write_site(folder, 0.0, cases=12)
+    generator = np.random.default_rng(1)
+    entries = json.loads((folder / "datalist.json").read_text())["training"]
+    for entry in entries:
+        centre, radius = generator.uniform(20, 44, (2, 1, 1)), generator.uniform(6, 12)
+        away = np.hypot(*(np.indices((64, 64)) - centre)) - radius
+        image = 40 + 150 / (1 + np.exp(away)) + generator.normal(scale=8, size=away.shape)
+        Image.fromarray(image.clip(0, 255).astype(np.uint8)).save(folder / entry["image"])
+        Image.fromarray((away <= 0).astype(np.uint8)).save(folder / entry["label"])
+    if listed_with_next:
+        labels = [entry["label"] for entry in entries]
+        for entry, label in zip(entries, [*labels[1:], labels[0]], strict=True):
+            entry["label"] = label
+        (folder / "datalist.json").write_text(json.dumps({"training": entries}))
+
+
+@pytest.mark.parametrize("listed_with_next", [True, False])
+def test_masks_listed_with_the_next_image_are_said(tmp_path, listed_with_next):
+    write_scattered_site(tmp_path / "north", listed_with_next=listed_with_next)
+
+    audit = audit_images(tmp_path / "north")
+
+    expected = PairingStatus.OF_OTHER_IMAGES if listed_with_next else PairingStatus.OWN_IMAGES
+    assert audit.pairings["lesion"]["north"].status is expected
+    assert audit.biases["lesion"]["north"].is_known is not listed_with_next
+    warns = any("check which mask belongs to which image" in line for line in image_audit_in_words(audit))
+    assert warns is listed_with_next
+
+
+def test_a_side_that_is_moved_alone_is_said(tmp_path):
+    write_site(tmp_path / "north", 0.0, cases=14)
+    for file in sorted((tmp_path / "north" / "labels").glob("*.png")):
+        mask = np.asarray(Image.open(file))
+        Image.fromarray(np.max([np.roll(mask, step, axis=1) for step in range(5)], axis=0)).save(file)
+
+    audit = audit_images(tmp_path / "north")
+
+    side = audit.sides["lesion"]["north"]
+    # On a disc the excess is 0.71 of the length.
+    assert (side.is_moved, side.axis, side.is_towards_end) == (True, 1, True)
+    assert side.excess == pytest.approx(0.71 * 4, abs=0.7)
+    assert side.low < side.excess < side.high
+    assert any("the side towards the end of axis 2 alone" in line for line in image_audit_in_words(audit))
+
+
+def test_no_side_of_a_federation_is_moved_alone(federation):
+    audit = audit_images(federation)
+
+    assert [side.is_moved for side in audit.sides["lesion"].values()] == [False] * 3
+    assert not any("alone is annotated" in line for line in image_audit_in_words(audit))
+
+
+def test_a_record_without_flags_is_still_read(federation):
+    written = audit_images(federation).model_dump(mode="json")
+    del written["pairings"], written["sides"]
+
+    assert any(
+        "north: annotated too large" in line for line in image_audit_in_words(ImageAudit.model_validate(written))
+    )
+    assert ImageAudit.model_validate(written).pairings == {}
 
 
 @pytest.mark.parametrize("keeps_given", [True, False])

@@ -2,8 +2,9 @@
 
 import pytest
 
-from fedannot.apps.audit.image_audit import ImageBias, ImageReference
-from fedannot.apps.wording.image_audit import bias_in_words, reference_in_words
+from fedannot.apps.audit.image_audit import ImageBias, ImagePairing, ImageReference, ImageSide
+from fedannot.apps.wording.image_audit import bias_in_words, pairing_in_words, reference_in_words, side_in_words
+from fedannot.custom.annotation_bias.profile.mask_pairing import PairingStatus
 from fedannot.custom.annotation_bias.statuses import ReferenceKind
 
 BOUNDARY = ImageReference(kind=ReferenceKind.EDGES, value=0.0, is_confident=True)
@@ -60,3 +61,48 @@ def test_the_interval_and_the_patients_are_said():
 )
 def test_what_counts_as_zero_is_said(level, sites, says):
     assert says in reference_in_words(level, sites, "mm")
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (PairingStatus.OWN_IMAGES, ""),
+        (PairingStatus.TOO_FEW_CASES, ""),
+        (PairingStatus.OF_OTHER_IMAGES, "masks fit their images no better than masks of other patients: check"),
+        (PairingStatus.SOME_OF_OTHER_IMAGES, "about 5 of 13 masks fit the images of other patients better: check"),
+    ],
+)
+def test_masks_of_other_images_are_warned_of(status, says):
+    pairing = ImagePairing(
+        patients=13, cases=13, status=status, misplaced=5 / 13, fitting_best=0.5, advantage=2.5, lost_advantage=0.4
+    )
+
+    assert pairing_in_words(pairing).startswith(says)
+    assert bool(pairing_in_words(pairing)) is bool(says)
+
+
+@pytest.mark.parametrize(
+    ("excess", "is_towards_end", "says"),
+    [
+        (2.4, True, "the side towards the end of axis 2 alone is annotated too far outside: +2.4 mm"),
+        (-2.4, False, "the side towards the start of axis 2 alone is annotated too far inside: −2.4 mm"),
+    ],
+)
+def test_a_side_is_said_with_direction_and_size(excess, is_towards_end, says):
+    side = ImageSide(
+        patients=9,
+        is_moved=True,
+        axis=1,
+        is_towards_end=is_towards_end,
+        excess=excess,
+        low=excess - 0.5,
+        high=excess + 0.5,
+        opposite=0.1,
+    )
+
+    assert side_in_words(side, "mm").startswith(says)
+    assert "9 patients; the opposite side is not." in side_in_words(side, "mm")
+
+
+def test_no_side_is_said_where_none_is_moved():
+    assert side_in_words(ImageSide(patients=9, is_moved=False), "px") == ""
