@@ -12,13 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from boundary_profiles import ROWS, sites_of
+from profile_rows import row_sites, without_truth
 from site_shifts import moved_cases
 
 from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images
 from fedannot.custom.annotation_bias.profile.mask_pairing import PairingStatus, compare_masks
 from fedannot.custom.annotation_bias.profile.one_sided import estimate_one_sided
-from fedannot.custom.annotation_bias.profile.scales import ProfileCase, profile_cases
+from fedannot.custom.annotation_bias.profile.scales import ProfileCase
 
 FRACTIONS = (0.0, 0.25, 0.5, 0.75, 1.0)
 LENGTHS = (0, 2, 3, 4, -3)
@@ -108,8 +108,8 @@ def _sites(
     name: str, seeds: Sequence[int]
 ) -> Iterator[tuple[int, str, list[ProfileCase], dict[str, list[ProfileCase]]]]:
     for seed in seeds:
-        for data in sites_of(ROWS[name].make, seed):
-            cases = {site: profile_cases(loaded.cases) for site, loaded in data.items()}
+        for known in row_sites(name, seed):
+            cases = {site: without_truth(some) for site, some in known.items()}
             for site, own in cases.items():
                 others = [other for other in cases if other != site][:NUM_OTHERS]
                 yield seed, site, own, {other: cases[other] for other in others}

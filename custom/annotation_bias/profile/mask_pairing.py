@@ -12,7 +12,7 @@ from enum import StrEnum
 import numpy as np
 
 from ....transforms.array_types import Booleans, Floats
-from .curves import signed_distance
+from .contours import signed_distance
 from .image_change import GradientTensor, gradient_tensor, scaled_channels, unit_normals
 from .scales import ProfileCase, ScaledCase, num_halvings, scaled_case
 from .thresholds import THRESHOLDS

@@ -11,7 +11,8 @@ import numpy as np
 
 from ....transforms.array_types import Booleans, Floats
 from .alignment import SHIFTS, WINDOW, Alignment, Windows, align
-from .curves import LEVELS, REACH, STEP, signed_distance
+from .contours import signed_distance
+from .curves import LEVELS, REACH, STEP
 from .image_change import gradient_tensor, scaled_channels, unit_normals
 from .interval import student_quantile
 from .scales import ProfileCase, ScaledCase, num_halvings, scaled_case

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from profiles import disc_case
+from support.disc_cases import disc_case
 from scipy import ndimage
 
 from fedannot.custom.annotation_bias.profile.mask_pairing import (

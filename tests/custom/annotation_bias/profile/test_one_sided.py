@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from fedannot.custom.annotation_bias.profile.curves import LEVELS, case_curve, signed_distance
+from fedannot.custom.annotation_bias.profile.contours import signed_distance
+from fedannot.custom.annotation_bias.profile.curves import LEVELS, case_curve
 from fedannot.custom.annotation_bias.profile.one_sided import OneSidedBias, Side, estimate_one_sided, side_curves
 from fedannot.custom.annotation_bias.profile.scales import ProfileCase, ScaledCase
 
