@@ -71,10 +71,7 @@ class ContourSurroundings:
     @cached_property
     def normals(self) -> Floats:
         """The unit gradient of the distance, which is smoothed by a unit, ``(d, *box)``."""
-        smooth = ndimage.gaussian_filter(self.distance, _DISTANCE_SMOOTHING / self.steps)
-        normals = np.array([np.gradient(smooth, axis=axis) / step for axis, step in enumerate(self.steps)])
-        normals /= np.sqrt((normals**2).sum(axis=0)) + 1e-9
-        return normals
+        return unit_normals(self.distance, self.steps)
 
     def is_clear_of_other(self, distance: Floats | float) -> Booleans | np.bool_:
         """Whether no other pixel is within a distance and half a unit, ``(*box)``."""
@@ -100,6 +97,20 @@ def signed_distance(inside: Booleans, steps: Floats) -> Floats:
     return np.asarray(outward - inward + np.where(inside, 0.5, -0.5), dtype=np.float64)
 
 
+def unit_normals(distance: Floats, steps: Floats) -> Floats:
+    """Return the unit gradient of a signed distance, smoothed by a unit, ``(d, *box)``; it points outward."""
+    smooth = ndimage.gaussian_filter(distance, _DISTANCE_SMOOTHING / steps)
+    normals = np.array([np.gradient(smooth, axis=axis) / step for axis, step in enumerate(steps)])
+    normals /= np.sqrt((normals**2).sum(axis=0)) + 1e-9
+    return normals
+
+
+def smoothing_along(steps: Floats) -> list[float]:
+    """Return by how much images are smoothed along each axis before their change is measured, in pixels."""
+    fine = fine_axes(steps)
+    return [_IMAGE_SMOOTHING if axis in fine else 0.0 for axis in range(len(steps))]
+
+
 def fine_axes(steps: Floats) -> list[int]:
     """Return the axes along which the image's gradient is taken: those that are not coarse."""
     axes: list[int] = np.flatnonzero(steps < _COARSE).tolist()
@@ -121,7 +132,7 @@ def channel_slopes(
         ValueError: when a channel is not finite.
     """
     fine = fine_axes(steps)
-    smoothing = [_IMAGE_SMOOTHING if axis in fine else 0.0 for axis in range(len(steps))]
+    smoothing = smoothing_along(steps)
     for channel in image:
         scale = float(channel.std()) + 1e-6
         if not np.isfinite(scale):

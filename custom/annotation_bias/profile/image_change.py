@@ -1,13 +1,10 @@
-"""The change of images in every direction, and the normals of a contour: what the flags of a site are made of."""
+"""The change of many images in every direction: what the flags of a site are made of."""
 
 import numpy as np
 from scipy import ndimage
 
 from ....transforms.array_types import Floats
-
-# Axes with a spacing of so many units are coarse: images do not change along them.
-_COARSE = 1.5
-_IMAGE_SMOOTHING, _DISTANCE_SMOOTHING = 0.7, 1.0
+from .contours import fine_axes, smoothing_along
 
 GradientTensor = dict[tuple[int, int], Floats]
 
@@ -32,9 +29,8 @@ def gradient_tensor(images: Floats, steps: Floats) -> GradientTensor:
         images: ``(N, C, H, W[, D])``.
         steps: size of a pixel along each axis in units of the finest spacing.
     """
-    fine = np.flatnonzero(steps < _COARSE).tolist()
-    smoothing = [0.0, 0.0, *(_IMAGE_SMOOTHING if axis in fine else 0.0 for axis in range(len(steps)))]
-    smooth = ndimage.gaussian_filter(images, smoothing)
+    fine = fine_axes(steps)
+    smooth = ndimage.gaussian_filter(images, [0.0, 0.0, *smoothing_along(steps)])
     slopes = {axis: np.gradient(smooth, axis=axis + 2) for axis in fine}
     return {
         (first, second): (slopes[first] * slopes[second]).sum(axis=1).reshape(len(images), -1)
@@ -42,10 +38,3 @@ def gradient_tensor(images: Floats, steps: Floats) -> GradientTensor:
         for second in fine
         if first <= second
     }
-
-
-def unit_normals(distance: Floats, steps: Floats) -> Floats:
-    """Return the unit gradient of a signed distance ``(d, pixels)``; it points outward."""
-    smooth = ndimage.gaussian_filter(distance, _DISTANCE_SMOOTHING / steps)
-    normals = np.array([np.gradient(smooth, axis=axis) / step for axis, step in enumerate(steps)])
-    return np.asarray(normals / (np.sqrt((normals**2).sum(axis=0)) + 1e-9)).reshape(len(steps), -1)

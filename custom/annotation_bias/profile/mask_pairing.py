@@ -12,8 +12,8 @@ from enum import StrEnum
 import numpy as np
 
 from ....transforms.array_types import Booleans, Floats
-from .contours import signed_distance
-from .image_change import GradientTensor, gradient_tensor, scaled_channels, unit_normals
+from .contours import signed_distance, unit_normals
+from .image_change import GradientTensor, gradient_tensor, scaled_channels
 from .scales import ProfileCase, ScaledCase, num_halvings, scaled_case
 from .thresholds import THRESHOLDS
 
@@ -207,7 +207,7 @@ def _explained(distance: Floats, counts: Booleans, flat: Floats, squares: Floats
 
 def _change(distance: Floats, counts: Booleans, tensor: GradientTensor, steps: Floats) -> Floats:
     """The largest chord of the change along normals over levels, ``(N,)``; −∞ without a level."""
-    normals = unit_normals(distance, steps)
+    normals = unit_normals(distance, steps).reshape(len(steps), -1)
     weight = np.clip(1 - np.abs(distance.ravel() - _WIDE_LEVELS[:, None]), 0.0, None) * counts
     trace = weight @ sum(normals[axis] ** 2 for axis in {first for first, _ in tensor})
     energy = sum(

@@ -11,9 +11,9 @@ import numpy as np
 
 from ....transforms.array_types import Booleans, Floats
 from .alignment import SHIFTS, WINDOW, Alignment, Windows, align
-from .contours import signed_distance
+from .contours import signed_distance, unit_normals
 from .curves import LEVELS, REACH, STEP
-from .image_change import gradient_tensor, scaled_channels, unit_normals
+from .image_change import gradient_tensor, scaled_channels
 from .interval import student_quantile
 from .scales import ProfileCase, ScaledCase, num_halvings, scaled_case
 from .thresholds import THRESHOLDS
@@ -117,7 +117,7 @@ def side_curves(case: ScaledCase) -> Floats:
         return result
     tensor = gradient_tensor(scaled_channels(case.image[None].astype(np.float64)), steps)
     field = signed_distance(case.mask, steps)
-    normals = unit_normals(field, steps)
+    normals = unit_normals(field, steps).reshape(len(steps), -1)
     energy = sum(
         (1 if first == second else 2) * values[0] * normals[first] * normals[second]
         for (first, second), values in tensor.items()

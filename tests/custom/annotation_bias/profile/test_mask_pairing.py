@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.disc_cases import disc_case
 from scipy import ndimage
+from support.disc_cases import disc_case
 
 from fedannot.custom.annotation_bias.profile.mask_pairing import (
     MaskPairing,
