@@ -177,6 +177,7 @@ class ReferenceLevel:
         is_confident: whether anything may be done on its strength; a median is not where most sites disagree with it,
             nor what was asked for and is not there.
         groups: the two groups of sites that it lies between; empty otherwise.
+        minimum_effect: smaller offsets from it are not corrected, in pixels; 0 where only the settings say it.
     """
 
     kind: ReferenceKind
@@ -185,16 +186,12 @@ class ReferenceLevel:
     reasons: tuple[Evidence, ...] = ()
     is_confident: bool = True
     groups: tuple[tuple[str, ...], ...] = ()
+    minimum_effect: float = 0.0
 
     @property
     def is_inferred(self) -> bool:
         """Whether it follows from the sites' offsets alone, and nobody said or reviewed where it is."""
         return self.kind in (ReferenceKind.BALANCED, ReferenceKind.MEDIAN)
-
-    @property
-    def is_of_images(self) -> bool:
-        """Whether images say where it is, and annotators need not follow them exactly."""
-        return self.kind in (ReferenceKind.EDGES, ReferenceKind.CONVENTION)
 
     @property
     def is_of_server(self) -> bool:

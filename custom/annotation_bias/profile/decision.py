@@ -105,15 +105,44 @@ def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> Referen
         return None
     in_pixels = np.array([estimate.bias / estimate.unit for estimate in known])
     if len(known) == 1 or np.ptp(in_pixels) > THRESHOLDS.max_range_of_convention:
-        return ReferenceLevel(ReferenceKind.EDGES, 0.0, 0.0, (Evidence(EvidenceCode.EDGES),))
+        return image_boundary_level(estimates)
     median = float(np.median([estimate.bias for estimate in known]))
     is_near = abs(float(np.median(in_pixels))) <= THRESHOLDS.max_distance_of_convention
     reason = Evidence(EvidenceCode.CONVENTION, {"sites": len(known), "distance": median})
-    return ReferenceLevel(ReferenceKind.CONVENTION, median, 0.0, (reason,), is_confident=is_near)
+    return ReferenceLevel(
+        ReferenceKind.CONVENTION,
+        median,
+        0.0,
+        (reason,),
+        is_confident=is_near,
+        minimum_effect=THRESHOLDS.min_bias,
+    )
+
+
+def image_boundary_level(estimates: Mapping[str, ProfileEstimate]) -> ReferenceLevel:
+    """Return the image boundary as reference level.
+
+    Its minimum effect is 1.5 pixels: annotators need not follow it exactly. Where a site is that far from it and is
+    corrected, the others follow to the same boundary, and theirs is 0.5 pixels.
+
+    Args:
+        estimates: of every site.
+    """
+    is_any_far = any(one.is_known and abs(one.bias) >= THRESHOLDS.min_bias * one.unit for one in estimates.values())
+    return ReferenceLevel(
+        ReferenceKind.EDGES,
+        0.0,
+        0.0,
+        (Evidence(EvidenceCode.EDGES),),
+        minimum_effect=THRESHOLDS.min_bias_of_others if is_any_far else THRESHOLDS.min_bias,
+    )
 
 
 def is_to_correct(estimate: ProfileEstimate, level: ReferenceLevel | None) -> bool:
-    """Return whether a site's contours are to be moved: its bias is known, and at least 1.5 pixels from the level."""
+    """Return whether a site's contours are to be moved: its bias is known, and far enough from the level.
+
+    That is beyond its interval and the minimum effect. In a federation all sites are tested together instead.
+    """
     if level is None or not (level.is_confident and estimate.is_known):
         return False
-    return abs(estimate.bias - level.value) >= THRESHOLDS.min_bias * estimate.unit
+    return abs(estimate.bias - level.value) >= max(level.minimum_effect * estimate.unit, estimate.half_width)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ...annotation_bias.estimate import INTERVAL_DEVIATIONS, Estimate
-from ...annotation_bias.profile.thresholds import THRESHOLDS as PROFILE_THRESHOLDS
 from ...annotation_bias.reference_level import standard_error_of
 from ...annotation_bias.reviewed_cases import refined
 from ...annotation_bias.significance import Criterion
@@ -82,7 +81,7 @@ def minimum_effect_of(level: ReferenceLevel, settings: BiasSettings) -> float:
     """
     if level.is_inferred:
         return max(settings.min_boundary_bias, settings.image_boundary_error)
-    return max(settings.min_boundary_bias, PROFILE_THRESHOLDS.min_bias if level.is_of_images else 0.0)
+    return max(settings.min_boundary_bias, level.minimum_effect)
 
 
 def _is_reviewed(level: ReferenceLevel | None) -> bool:

@@ -6,10 +6,15 @@ from dataclasses import dataclass, replace
 
 from ...annotation_bias.estimate import Estimate
 from ...annotation_bias.parameters import ParameterKey, ParameterKind
-from ...annotation_bias.profile.decision import ProfileEstimate, is_shown, profile_reference_level
+from ...annotation_bias.profile.decision import (
+    ProfileEstimate,
+    image_boundary_level,
+    is_shown,
+    profile_reference_level,
+)
 from ...annotation_bias.profile.fusion import FusedBiases, fused_biases
 from ...annotation_bias.significance import Criterion, effect_tests
-from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel, TestResult
+from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel, TestResult
 from ...corrections.kinds import Correction, server_corrections
 from .answers import BiasReport
 from .criteria import minimum_effect_of
@@ -44,7 +49,7 @@ def image_level(profile: Mapping[str, ProfileEstimate], settings: BiasSettings) 
     if not is_shown(profile):
         return None
     if settings.reference_level == "image_boundary":
-        return ReferenceLevel(ReferenceKind.EDGES, 0.0, 0.0, (Evidence(EvidenceCode.EDGES),))
+        return image_boundary_level(profile)
     return profile_reference_level(profile) if settings.reference_level == "auto" else None
 
 
