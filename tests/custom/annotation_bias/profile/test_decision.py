@@ -74,13 +74,25 @@ def test_there_is_no_level_without_a_known_site():
 
 
 def test_contours_are_moved_from_the_minimum_effect_on():
-    level = profile_reference_level({"a": known(0.0), "b": known(4.0)})
+    level = profile_reference_level({"a": known(-1.0), "b": known(1.0)})
 
     assert is_to_correct(known(1.5), level)
     assert is_to_correct(known(-1.5), level)
     assert not is_to_correct(known(1.4), level)
+    assert not is_to_correct(known(1.5, half_width=1.6), level)
     assert not is_to_correct(known(4.0, correlation=0.5), level)
     assert not is_to_correct(known(4.0), None)
+
+
+def test_where_a_site_is_moved_others_follow_to_the_same_boundary():
+    level = profile_reference_level({"a": known(0.6), "b": known(4.0)})
+
+    assert is_to_correct(known(0.6), level)
+    assert not is_to_correct(known(0.4, half_width=0.1), level)
+    assert not is_to_correct(known(0.6, half_width=0.7), level)
+    # A site that images do not know is no reason.
+    unknown = profile_reference_level({"a": known(0.6), "b": known(-1.4), "c": known(4.0, correlation=0.5)})
+    assert not is_to_correct(known(1.4), unknown)
 
 
 def test_nothing_is_moved_where_all_sites_are_alike_and_far():

@@ -1,0 +1,116 @@
+"""What the server of `auto` concludes of images and model together: scales, reference level, sites out of domain."""
+
+from dataclasses import replace
+
+import pytest
+from support.corrected_runs import bias_of
+from test_auto_decisions import OFFSET, SETTINGS, answer, codes, known, sites
+
+from fedannot.custom.annotation_bias.profile.decision import ProfileEstimate
+from fedannot.custom.annotation_bias.statuses import EvidenceCode, ReferenceKind, Status
+from fedannot.custom.methods.auto.bias_record import bias_record
+from fedannot.custom.methods.auto.decisions import decide
+
+# The model draws 1.5 px inside the image boundary.
+BIASES = (4.0, -3.0, 0.2, 2.0, -2.5, 0.9)
+CONSTANT = 1.5
+
+
+def by_image(bias, *, is_known=True):
+    return ProfileEstimate(12, bias, 0.1, 0.4, 1.0, 0.6, 0.99 if is_known else 0.5)
+
+
+def profile(*biases):
+    return {f"site-{index}": by_image(bias) for index, bias in enumerate(biases)}
+
+
+def of_model(*biases, **common):
+    return sites(*(bias - CONSTANT for bias in biases), **common)
+
+
+def moves(result):
+    return {site: bias_of(asked)[1] for site, asked in result.corrections.items() if asked}
+
+
+def test_the_image_boundary_is_zero_for_images_and_model_together():
+    result = decide(of_model(*BIASES), SETTINGS, seed=100, profiles=(profile(*BIASES),))
+
+    assert result.reference_levels[0].kind is ReferenceKind.EDGES
+    # 0.2 is below the minimum effect of 0.5 px, which holds beside sites that are corrected.
+    assert moves(result) == {
+        f"site-{index}": pytest.approx(bias) for index, bias in enumerate(BIASES) if abs(bias) >= 0.5
+    }
+    fused = result.fused[1]
+    assert (fused.is_model_used, fused.constant) == (True, pytest.approx(CONSTANT))
+    witness = bias_record(result, 4, profiles=(profile(*BIASES),)).witnesses[1]
+    assert witness.sites["site-0"].estimate == 4.0
+    assert witness.sites["site-0"].from_model.estimate == pytest.approx(4.0 - CONSTANT)
+    assert witness.is_model_used
+
+
+def test_a_site_of_another_domain_is_estimated_by_its_images():
+    """The model sees an object 9 px larger at one site, whose images are of another kind."""
+    answers = of_model(*BIASES) | {"site-3": answer(9.0, image=9.0)}
+    alone = decide(answers, SETTINGS, seed=100)
+    assert alone.findings["site-3"][OFFSET].status is Status.UNKNOWN
+
+    both = decide(answers, SETTINGS, seed=100, profiles=(profile(*BIASES),))
+    assert moves(both)["site-3"] == pytest.approx(2.0)
+
+
+def test_a_site_of_which_images_say_nothing_has_what_the_model_says():
+    images = profile(*BIASES) | {"site-3": by_image(-7.0, is_known=False)}
+    result = decide(of_model(*BIASES), SETTINGS, seed=100, profiles=(images,))
+    assert moves(result)["site-3"] == pytest.approx(2.0)
+
+    without = decide(of_model(*BIASES), SETTINGS, seed=100, profiles=(images,), uses_model=False)
+    assert "site-3" not in moves(without)
+    assert EvidenceCode.BOUNDARY_NOT_SHOWN in codes(without.findings["site-3"][OFFSET])
+
+
+def test_where_images_show_few_sites_the_model_decides_as_without_them():
+    images = {site: by_image(0.0, is_known=site == "site-0") for site in profile(*BIASES)}
+    answers = of_model(*BIASES)
+    alone = decide(answers, SETTINGS, seed=100)
+    assert decide(answers, SETTINGS, seed=100, profiles=(images,)) == alone
+
+
+def test_reviewed_cases_say_where_zero_is_on_the_scale_of_images():
+    """All draw 4 px too large, which images cannot tell from a convention; reviewed contours are at 0.3 from them."""
+    biases = (4.0, 4.3, 3.8, 4.1, 3.9)
+    images = (profile(*biases),)
+    unsure = decide(of_model(*biases), SETTINGS, seed=100, profiles=images)
+    assert not moves(unsure)
+    assert EvidenceCode.REFERENCE_UNSURE in codes(unsure.findings["site-0"][OFFSET])
+
+    # By the model reviewed contours lie CONSTANT − 0.3 inside of its own.
+    answers = {
+        site: replace(one, reviewed_from_model=known(0.3 - CONSTANT, 0.1)) for site, one in of_model(*biases).items()
+    }
+    sure = decide(answers, SETTINGS, seed=100, profiles=images)
+    assert moves(sure) == {f"site-{index}": pytest.approx(bias - 0.3, abs=0.05) for index, bias in enumerate(biases)}
+
+    # Somebody's word that the image boundary counts goes before them.
+    said = SETTINGS.model_copy(update={"reference_level": "image_boundary"})
+    word = decide(of_model(*biases), said, seed=100, profiles=images)
+    assert moves(word) == {f"site-{index}": pytest.approx(bias) for index, bias in enumerate(biases)}
+
+
+def test_a_model_that_has_not_learnt_changes_nothing_of_what_images_say():
+    """It finds objects in no patient that is annotated."""
+    unfit = {site: replace(one, offset=known(3.0, patients=1)) for site, one in of_model(*BIASES).items()}
+    result = decide(unfit, SETTINGS, seed=100, profiles=(profile(*BIASES),))
+    assert result.unfit is not None
+    assert moves(result) == {
+        f"site-{index}": pytest.approx(bias) for index, bias in enumerate(BIASES) if abs(bias) >= 0.5
+    }
+
+
+def test_what_images_confirmed_before_the_first_round_stays_where_the_model_says_nothing_new():
+    images = (profile(*BIASES),)
+    first = bias_record(decide(of_model(*BIASES), SETTINGS, seed=100, profiles=images), 1, profiles=images)
+    silent = {site: replace(one, offset=known(1.0, patients=1)) for site, one in of_model(*BIASES).items()}
+    later = decide(silent, SETTINGS, seed=100, before=first, profiles=())
+    assert moves(later) == {
+        f"site-{index}": pytest.approx(bias) for index, bias in enumerate(BIASES) if abs(bias) >= 0.5
+    }
