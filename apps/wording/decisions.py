@@ -1,6 +1,7 @@
 """What `auto`, and an audit for it, has decided of all sites, in words."""
 
 from ...custom.annotation_bias.parameters import WRONG_LABELS
+from ...custom.annotation_bias.profile.thresholds import THRESHOLDS
 from ...custom.methods.auto.records import (
     BiasRecord,
     NotCompared,
@@ -48,11 +49,13 @@ def witness_in_words(witness: WitnessRecord) -> str:
     known, count = sum(one.is_known for one in witness.sites.values()), len(witness.sites)
     shown = f"Images show the boundary bias of {known} of {count} sites"
     if not witness.is_shown:
-        return f"{shown}, too few: the model alone counts."
+        return f"{shown}, which are too few to count."
     if witness.is_model_used:
         return f"{shown}; the model differs by {witness.spread or 0.0:.1f} px, and counts by its precision."
     if witness.spread is None:
         return f"{shown}, and count alone."
+    if witness.spread <= THRESHOLDS.max_model_spread:
+        return f"{shown}; the model says otherwise at single sites, and does not count."
     return f"{shown}; the model differs by {witness.spread:.1f} px, and does not count."
 
 

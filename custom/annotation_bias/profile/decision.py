@@ -11,6 +11,8 @@ from ..statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel
 from .interval import student_quantile
 from .thresholds import THRESHOLDS
 
+_MIN_SITES_OF_TWO_FAR = 4
+
 
 @dataclass(frozen=True)
 class ProfileEstimate:
@@ -45,6 +47,7 @@ class ProfileEstimate:
         """Whether the image says it: P ≥ 0.3, r ≥ 0.9 and SE ≤ 0.5 pixels."""
         return (
             math.isfinite(self.bias)
+            and math.isfinite(self.half_width)
             and self.prominence >= THRESHOLDS.min_prominence
             and self.correlation >= THRESHOLDS.min_correlation
             and self.standard_error <= THRESHOLDS.max_standard_error
@@ -122,19 +125,22 @@ def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> Referen
 def image_boundary_level(estimates: Mapping[str, ProfileEstimate]) -> ReferenceLevel:
     """Return the image boundary as reference level.
 
-    Its minimum effect is 1.5 pixels: annotators need not follow it exactly. Where a site is that far from it and is
-    corrected, the others follow to the same boundary, and theirs is 0.5 pixels.
+    Its minimum effect is 1.5 pixels: annotators need not follow it exactly. Where sites are that far from it and are
+    corrected, the others follow to the same boundary, and theirs is 0.5 pixels. Of four known sites and more it takes
+    two, so that none of them decides it alone.
 
     Args:
         estimates: of every site.
     """
-    is_any_far = any(one.is_known and abs(one.bias) >= THRESHOLDS.min_bias * one.unit for one in estimates.values())
+    known = [one for one in estimates.values() if one.is_known]
+    far = [one for one in known if abs(one.bias) >= max(THRESHOLDS.min_bias * one.unit, one.half_width)]
+    are_followed = len(far) >= (2 if len(known) >= _MIN_SITES_OF_TWO_FAR else 1)
     return ReferenceLevel(
         ReferenceKind.EDGES,
         0.0,
         0.0,
         (Evidence(EvidenceCode.EDGES),),
-        minimum_effect=THRESHOLDS.min_bias_of_others if is_any_far else THRESHOLDS.min_bias,
+        minimum_effect=THRESHOLDS.min_bias_of_others if are_followed else THRESHOLDS.min_bias,
     )
 
 

@@ -21,10 +21,12 @@ class MeasuredCurves:
     Attributes:
         curves: of each case that has one, ``(N, 97)``; they stay at the site.
         patients: of each of them, ``N``.
+        places: of each of them among the cases, ``N``.
     """
 
     curves: Floats
     patients: tuple[str, ...]
+    places: tuple[int, ...]
 
     @property
     def num_patients(self) -> int:
@@ -139,11 +141,11 @@ def measure_curves(
     Returns:
         None where no case has a curve.
     """
-    measured = [(case, curve_at_scale(case, label, factor=factor, bias=bias)) for case in cases]
-    known = [(case, curve) for case, curve in measured if curve is not None]
+    measured = [curve_at_scale(case, label, factor=factor, bias=bias) for case in cases]
+    known = {place: curve for place, curve in enumerate(measured) if curve is not None}
     if not known:
         return None
-    return MeasuredCurves(np.stack([curve for _, curve in known]), tuple(case.patient for case, _ in known))
+    return MeasuredCurves(np.stack(list(known.values())), tuple(cases[place].patient for place in known), tuple(known))
 
 
 def measure_site(

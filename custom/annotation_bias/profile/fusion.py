@@ -22,6 +22,7 @@ class FusedBiases:
         estimates: by site; unknown where neither says it.
         constant: by how far the model draws inside the image boundary: what is added to a bias from it, in millimetres,
             pixels without spacing; NaN where no site has both.
+        constant_error: its standard error, likewise; of fewer than three sites that of a pixel.
         spread: standard deviation over sites of the difference of both, in pixels; NaN of fewer than three sites.
         chi_square: the squared differences by what both errors explain, mean over sites; NaN as above.
         is_model_used: whether the model counts.
@@ -30,13 +31,16 @@ class FusedBiases:
 
     estimates: Mapping[str, Estimate]
     constant: float
+    constant_error: float
     spread: float
     chi_square: float
     is_model_used: bool
     model: Mapping[str, Estimate]
 
 
-def fused_biases(images: Mapping[str, ProfileEstimate], model: Mapping[str, Estimate]) -> FusedBiases:
+def fused_biases(
+    images: Mapping[str, ProfileEstimate], model: Mapping[str, Estimate], *, uses_model: bool = True
+) -> FusedBiases:
     """Return biases e_k from images and b_k from the model together.
 
     c is the median of e − b over the sites with both. Both count by their precision. The model's variance is at least
@@ -46,15 +50,17 @@ def fused_biases(images: Mapping[str, ProfileEstimate], model: Mapping[str, Esti
     Args:
         images: of all sites.
         model: of those sites whose images the model predicts; unknown ones do not count.
+        uses_model: whether it may count; its scale is found anyhow.
     """
     both = [site for site in sorted(images) if images[site].is_known and site in model and model[site].is_known]
     alone = {site: one.as_estimate() for site, one in images.items()}
     if not both:
-        return FusedBiases(alone, math.nan, math.nan, math.nan, is_model_used=False, model=model)
+        return FusedBiases(alone, math.nan, math.nan, math.nan, math.nan, is_model_used=False, model=model)
     differences = {site: images[site].bias - model[site].value for site in both}
     constant = statistics.median(differences.values())
     if len(both) < THRESHOLDS.min_sites_of_fusion:
-        return FusedBiases(alone, constant, math.nan, math.nan, is_model_used=False, model=model)
+        pixel = statistics.median(images[site].unit for site in both)
+        return FusedBiases(alone, constant, pixel, math.nan, math.nan, is_model_used=False, model=model)
     in_pixels = np.array([(differences[site] - constant) / images[site].unit for site in both])
     spread = float(stats.median_abs_deviation(in_pixels, scale="normal"))
     of_images = np.array([images[site].whole_error / images[site].unit for site in both])
@@ -62,15 +68,19 @@ def fused_biases(images: Mapping[str, ProfileEstimate], model: Mapping[str, Esti
     errors = {site: _model_error(model[site], images[site].unit, unexplained) for site in model if site in images}
     variances = of_images**2 + np.array([(errors[site] / images[site].unit) ** 2 for site in both])
     chi_square = float(np.mean(in_pixels**2 / variances))
-    if spread > THRESHOLDS.max_model_spread or chi_square > THRESHOLDS.max_chi_square:
-        return FusedBiases(alone, constant, spread, chi_square, is_model_used=False, model=model)
+    # Of normal errors a median spreads so much more than a mean.
+    pixel = statistics.median(images[site].unit for site in both)
+    constant_error = math.sqrt(math.pi / 2 / len(both)) * spread * pixel
+    agrees = spread <= THRESHOLDS.max_model_spread and chi_square <= THRESHOLDS.max_chi_square
+    if not (uses_model and agrees):
+        return FusedBiases(alone, constant, constant_error, spread, chi_square, is_model_used=False, model=model)
     moved = {
         site: estimate_of(one.patients, one.value + constant, errors[site])
         for site, one in model.items()
         if one.is_known and site in images
     }
     fused = {site: _by_precision(alone[site], moved.get(site)) for site in images}
-    return FusedBiases(fused, constant, spread, chi_square, is_model_used=True, model=model)
+    return FusedBiases(fused, constant, constant_error, spread, chi_square, is_model_used=True, model=model)
 
 
 def _model_error(estimate: Estimate, unit: float, unexplained: float) -> float:

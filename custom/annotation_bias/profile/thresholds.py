@@ -55,7 +55,7 @@ class ProfileThresholds(SettingsModel):
     )
     min_bias_of_others: float = Field(
         default=0.5,
-        description="The same where another site is corrected to the image boundary. Chosen on BUSI, generated "
+        description="The same where other sites are corrected to the image boundary. Chosen on BUSI, generated "
         "lesions, hippocampus and cells, seeds 100 and 101: of 61 sites from 0.5 to 1.5 px all get better.",
     )
     min_model_error: float = Field(

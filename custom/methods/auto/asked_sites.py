@@ -10,6 +10,7 @@ import numpy as np
 from ...annotation_bias.profile.alignment import Template
 from ...annotation_bias.profile.estimation import SiteCurves
 from ...interface.views import Round
+from ...outbound.fields import MINIMUM_CASES
 from ...task_names import MEASURE_BOUNDARY_PROFILE, MEASURE_PROFILE_ERROR
 from .outbound import (
     CURVE_LEVELS,
@@ -75,11 +76,14 @@ class AskedSites:
         }
 
     def _read(self, answers: Mapping[str, Mapping[str, Any]]) -> dict[str, SiteCurves]:
-        """The curves of registered fields, which the guard has checked; a site without a pixel size has none."""
+        """The curves of registered fields, which the guard has checked; a site without a pixel size has none.
+
+        Nor has a class of fewer patients than a site may send.
+        """
         return {
             site: SiteCurves(
                 np.array(answer[PROFILE_CURVE], dtype=np.float64).reshape(self._num_classes, CURVE_LEVELS),
-                tuple(answer[PROFILE_PATIENTS]),
+                tuple(count if count >= MINIMUM_CASES else 0 for count in answer[PROFILE_PATIENTS]),
                 answer[PROFILE_UNIT],
             )
             for site, answer in sorted(answers.items())

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...annotation_bias.estimate import Estimate
+from ...annotation_bias.estimate import INTERVAL_DEVIATIONS, Estimate
 from ...annotation_bias.parameters import ParameterKey, ParameterKind
 from ...annotation_bias.profile.decision import (
     ProfileEstimate,
@@ -68,8 +68,8 @@ def decide_by_images(profiles: Profiles, settings: BiasSettings) -> ImageDecisio
         key = ParameterKey(ParameterKind.OFFSET, label)
         for site in sites:
             found = profile.get(site, ProfileEstimate.absent())
-            tested[site][key] = Estimate.unknown(found.patients) if level is None else found.as_estimate()
-            criteria[site][key] = _criterion(found, level, settings)
+            tested[site][key] = found.as_estimate()
+            criteria[site][key] = _criterion(found, level, settings, is_shown=is_shown(profile))
     findings = effect_tests(tested, criteria, level=settings.level)
     corrects = ParameterKind.OFFSET in settings.corrected_kinds
     corrections = {
@@ -84,9 +84,13 @@ def decide_by_images(profiles: Profiles, settings: BiasSettings) -> ImageDecisio
     return ImageDecisions(tuple(levels), tested, findings, corrections)
 
 
-def _criterion(found: ProfileEstimate, level: ReferenceLevel | None, settings: BiasSettings) -> Criterion:
-    if level is None or not found.is_known:
+def _criterion(
+    found: ProfileEstimate, level: ReferenceLevel | None, settings: BiasSettings, *, is_shown: bool
+) -> Criterion:
+    if not (is_shown and found.is_known):
         return Criterion.of_offsets(0.0, 0.0, untestable_because=NOT_SHOWN)
+    if level is None:
+        return Criterion.of_offsets(0.0, 0.0, untestable_because=Evidence(EvidenceCode.NO_REFERENCE_LEVEL))
     return Criterion.of_reference_level(level, minimum_effect_of(level, settings) * found.unit)
 
 
@@ -126,30 +130,38 @@ def with_images(
     for label, profile in enumerate(profiles, start=1):
         if not is_shown(profile):
             continue
-        of_model = {site: answer.offset[label - 1] for site, answer in predictable.items()} if uses_model else {}
-        own = fused_biases({site: profile.get(site, ProfileEstimate.absent()) for site in answers}, of_model)
+        of_model = {site: answer.offset[label - 1] for site, answer in predictable.items()}
+        images = {site: profile.get(site, ProfileEstimate.absent()) for site in answers}
+        own = fused_biases(images, of_model, uses_model=uses_model)
         fused[label] = own
         result = {
-            site: _moved(answer, label, own.estimates[site], own.constant if site in predictable else math.nan)
+            site: _moved(answer, label, own.estimates[site], own if site in predictable else None)
             for site, answer in result.items()
         }
         if server is not None:
-            server = replace(server, offsets=_replaced(server.offsets, label, own.constant))
+            server = replace(server, offsets=_on_image_scale(server.offsets, label, own))
     return FusedReports(result, server, fused)
 
 
-def _moved(answer: BiasReport, label: int, offset: Estimate, constant: float) -> BiasReport:
+def _moved(answer: BiasReport, label: int, offset: Estimate, scale: FusedBiases | None) -> BiasReport:
     index = label - 1
     return replace(
         answer,
         offset=(*answer.offset[:index], offset, *answer.offset[label:]),
-        reviewed_from_model=_replaced(answer.reviewed_from_model, label, constant),
-        edges=_replaced(answer.edges, label, constant),
+        reviewed_from_model=_on_image_scale(answer.reviewed_from_model, label, scale),
+        edges=_on_image_scale(answer.edges, label, scale),
     )
 
 
-def _replaced(estimates: tuple[Estimate, ...], label: int, constant: float) -> tuple[Estimate, ...]:
-    """Estimates with that of a class moved; it is unknown where the constant is."""
+def _on_image_scale(estimates: tuple[Estimate, ...], label: int, scale: FusedBiases | None) -> tuple[Estimate, ...]:
+    """Estimates with that of a class moved to the image boundary, with the error of the model's scale in its interval.
+
+    It is unknown where that scale is.
+    """
     one = estimates[label - 1]
-    moved = replace(one, value=one.value + constant, low=one.low + constant, high=one.high + constant)
+    moved = Estimate.unknown(one.patients)
+    if scale is not None and one.is_known and math.isfinite(scale.constant):
+        half = math.hypot((one.high - one.low) / 2, INTERVAL_DEVIATIONS * scale.constant_error)
+        value = one.value + scale.constant
+        moved = replace(one, value=value, low=value - half, high=value + half)
     return (*estimates[: label - 1], moved, *estimates[label:])

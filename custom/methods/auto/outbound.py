@@ -62,7 +62,7 @@ BIAS_FIELDS = (
 PROFILE_FIELDS = (
     OutboundField("num_patients", (MEASURE_BOUNDARY_PROFILE,), "count"),
     OutboundField(PROFILE_HALVINGS, (MEASURE_BOUNDARY_PROFILE,), "count", limits=(0.0, 16.0)),
-    OutboundField(PROFILE_UNIT, (MEASURE_BOUNDARY_PROFILE,), "number", counted_by="num_patients", limits=(0.0, 1e4)),
+    OutboundField(PROFILE_UNIT, (MEASURE_BOUNDARY_PROFILE,), "number", counted_by="num_patients", limits=(1e-6, 1e3)),
     OutboundField(
         PROFILE_CURVE,
         (MEASURE_BOUNDARY_PROFILE,),
@@ -71,11 +71,11 @@ PROFILE_FIELDS = (
         limits=(0.0, LARGEST_CHANGE),
         per_class=CURVE_LEVELS,
     ),
-    OutboundField(PROFILE_PATIENTS, (MEASURE_BOUNDARY_PROFILE,), "counts"),
+    OutboundField(PROFILE_PATIENTS, (MEASURE_BOUNDARY_PROFILE,), "counts", follows_model=True),
     OutboundField(
         PROFILE_ERROR, (MEASURE_PROFILE_ERROR,), "numbers", counted_by=PROFILE_ERROR_PATIENTS, limits=(0.0, 16.0)
     ),
-    OutboundField(PROFILE_ERROR_PATIENTS, (MEASURE_PROFILE_ERROR,), "counts"),
+    OutboundField(PROFILE_ERROR_PATIENTS, (MEASURE_PROFILE_ERROR,), "counts", follows_model=True),
 )
 
 OUTBOUND_FIELDS = (

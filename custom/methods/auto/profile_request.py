@@ -31,7 +31,7 @@ class ProfileRequest(Record):
     """
 
     halvings: Annotated[int, Field(ge=0, le=16)] | None = None
-    biases: tuple[Annotated[FiniteFloat, Field(ge=-1e4, le=1e4)], ...] = ()
+    biases: tuple[Annotated[FiniteFloat, Field(ge=-1e5, le=1e5)], ...] = ()
     templates: tuple[_Levels | None, ...] = ()
 
     @classmethod

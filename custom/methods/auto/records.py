@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import Field, model_validator
 
+from ....transforms.natural_order import natural_order
 from ...annotation_bias.estimate_record import EstimateRecord, ParameterRecord, ReferenceLevelRecord
 from ...annotation_bias.parameters import ParameterKey
 from ...annotation_bias.statuses import Unit
@@ -173,12 +174,21 @@ class BiasRecord(Record):
         return self.model_copy(update={"sites": _only(self.sites, names), "witnesses": witnesses})
 
     def with_sites(self, other: "BiasRecord") -> "BiasRecord":
-        """Return the same with the sites of another record, of which this one says nothing."""
-        witnesses = {
-            label: witness.model_copy(update={"sites": {**witness.sites, **other.witnesses[label].sites}})
-            for label, witness in self.witnesses.items()
-        }
-        return self.model_copy(update={"sites": {**self.sites, **other.sites}, "witnesses": witnesses})
+        """Return the same with those sites of another record of which this one says nothing."""
+        witnesses = dict(other.witnesses)
+        for label, own in self.witnesses.items():
+            others = witnesses[label].sites if label in witnesses else {}
+            witnesses[label] = own.model_copy(update={"sites": {**others, **own.sites}})
+        sites = {**other.sites, **self.sites}
+        corrected = tuple(sorted((site for site, of in sites.items() if of.corrections), key=natural_order))
+        decision = self.decision.model_copy(
+            update={
+                "corrected": corrected,
+                "confirmed": tuple(sorted((site for site, of in sites.items() if of.deviates), key=natural_order)),
+                "outcome": Outcome.CORRECTED if corrected else self.decision.outcome,
+            }
+        )
+        return self.model_copy(update={"sites": sites, "witnesses": witnesses, "decision": decision})
 
     @model_validator(mode="before")
     @classmethod

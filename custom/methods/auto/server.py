@@ -100,9 +100,10 @@ class AutoServer(FedAvgServer):
             self._roll_back()
         if not self._is_rolled_back:
             self._ask_images(this_round)
+        made = len(self.estimates)
         if self._is_time_to_estimate(this_round.number):
             self._estimate(this_round)
-        elif self.estimates:
+        if self.estimates and len(self.estimates) == made:
             self._note_lost(this_round)
         self._ask_to_correct(this_round)
 
@@ -165,13 +166,17 @@ class AutoServer(FedAvgServer):
         record = self._images.estimate(this_round)
         if record is None:
             return
+        # What the model has said of a site is not less than what images say; both count with the next estimate.
+        new = {
+            site: of for site, of in record.sites.items() if not self.estimates or site not in self.estimates[-1].sites
+        }
         if self.estimates:
             self.estimates[-1] = self.estimates[-1].with_sites(record)
         else:
             self.estimates.append(record)
-        self._pending |= {site: of.corrections for site, of in record.sites.items() if of.corrections}
-        corrected = sum(bool(of.corrections) for of in record.sites.values())
-        this_round.info(f"Boundary profile: {corrected} of {len(record.sites)} sites correct.")
+        self._pending |= {site: of.corrections for site, of in new.items() if of.corrections}
+        corrected = sum(bool(of.corrections) for of in new.values())
+        this_round.info(f"Boundary profile: {corrected} of {len(new)} sites correct.")
 
     def _is_time_to_estimate(self, number: int) -> bool:
         if self._is_rolled_back:

@@ -14,9 +14,10 @@ def site(is_known: bool) -> ImageBiasRecord:
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"is_shown": False}, "too few: the model alone counts"),
+        ({"is_shown": False}, "which are too few to count"),
         ({"is_shown": True}, "and count alone"),
         ({"is_shown": True, "spread": 1.74}, "differs by 1.7 px, and does not count"),
+        ({"is_shown": True, "spread": 0.4}, "says otherwise at single sites, and does not count"),
         ({"is_shown": True, "spread": 0.36, "is_model_used": True}, "differs by 0.4 px, and counts by its precision"),
     ],
 )

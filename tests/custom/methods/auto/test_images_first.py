@@ -32,8 +32,8 @@ REGISTRY = OutboundRegistry(OUTBOUND_FIELDS)
 class ImageSites:
     """Sites that answer from their cases by the real code; messages and answers go through the guard and JSON."""
 
-    def __init__(self, cases, *, deaf=()):
-        self.cases, self.deaf = cases, set(deaf)
+    def __init__(self, cases, *, deaf=(), liars=()):
+        self.cases, self.deaf, self.liars = cases, set(deaf), set(liars)
         self.asked, self.corrections = [], {}
 
     def __call__(self, task, sites=None, own_messages=None):
@@ -44,8 +44,9 @@ class ImageSites:
             self.corrections |= {name: messages[name]["corrections"] for name in names}
             return {name: {"has_undone": True} for name in names}
         answers = {name: self.answer(task, name, messages[name]) for name in names if name not in self.deaf}
-        for answer in answers.values():
-            REGISTRY.check(task, answer)
+        for name, answer in answers.items():
+            if name not in self.liars:
+                REGISTRY.check(task, answer)
             assert REGISTRY.refusal(task, answer, 1) is None
         return answers
 
@@ -190,6 +191,7 @@ def test_a_site_that_joins_later_is_asked_after_its_first_round_and_the_others_k
         for site, of in before.items()
     }
     assert "a" in server.estimates[0].witnesses[1].sites
+    assert server.estimates[0].decision.corrected == ("a", "b", "d")
     again = ImageSites(everyone)
     begun(again, number=4, server=server, history=trained(*asked, "a"))
     assert not again.asked
@@ -251,3 +253,73 @@ def test_an_effect_is_tested_over_all_sites_and_classes():
     unsure = replace(far, half_width=0.85 * 1.895)
     decisions = decide_by_images([{"a": unsure, "b": replace(unsure, bias=-2.0)}], AutoSettings(rounds=9))
     assert {found.status for of in decisions.findings.values() for found in of.values()} == {Status.NOT_SIGNIFICANT}
+
+
+def test_a_site_sends_nothing_where_moved_contours_leave_out_a_case():
+    """Six discs, one of which vanishes at 6 px: the difference of both means would be its curve."""
+    cases = [disc_case(str(number), 0.0, radius=10.0 if number else 5.0, seed=number) for number in range(6)]
+    for bias, patients in ((0.0, 6), (1.0, 6), (6.0, 0)):
+        answer = profile_curves(cases, ProfileRequest(halvings=0, biases=(bias,)), 1).fields
+        assert answer["profile_patients"] == [patients]
+        assert np.isnan(answer["profile_curve"]).all() == (patients == 0)
+    given = ProfileRequest.of_templates((6.0,), (None,))
+    assert profile_errors(cases, given, 1, seed=0).fields["profile_error_patients"] == [0]
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"profile_unit": 1e3},
+        {"profile_unit": 1e-6},
+        {"profile_patients": [1]},
+        {"profile_patients": [10**12]},
+        {"profile_halvings": 16},
+        {"profile_curve": [0.0] * 97},
+        {"profile_curve": [6.0] * 48 + [0.0] * 49},
+    ],
+)
+def test_a_site_that_lies_ends_no_run_and_moves_no_other_by_a_pixel(lie):
+    cases = disc_sites(BIASES, size=128, radius=20.0)
+
+    class Lying(ImageSites):
+        def answer(self, task, name, message):
+            answer = super().answer(task, name, message)
+            return answer | lie if name == "e" and task == MEASURE_BOUNDARY_PROFILE else answer
+
+    honest, lied = ImageSites(cases), Lying(cases, liars="e")
+    before, _ = begun(honest)
+    after, _ = begun(lied)
+    for site in "abcd":
+        one, other = (server.estimates[0].witnesses[1].sites[site] for server in (before, after))
+        if other.is_known:
+            assert other.estimate == pytest.approx(one.estimate, abs=1.0)
+
+
+def test_what_the_model_has_said_of_a_site_is_kept_where_images_are_asked_later():
+    """A state of a version that asked no images: the site goes on ignoring what it was asked to."""
+    everyone = disc_sites(BIASES)
+    sites = ImageSites(everyone)
+    server, _ = begun(sites)
+    state = json.loads(json.dumps(server.state()))
+    del state["images"]
+    (record,) = state["channels"]
+    record |= {"is_of_images": False, "witnesses": {}}
+    ignored = {"kind": "missed_objects_ignored", "missed": {"1": 0.4}, "ignored": {"1": 0.4}}
+    record["sites"]["c"]["corrections"] = [ignored]
+    resumed = AutoServer(server.settings)
+    resumed.restore(state, [])
+    later = ImageSites(everyone)
+
+    begun(later, number=3, server=resumed, history=trained(*BIASES))
+
+    assert not later.corrections
+    (kept,) = resumed.estimates[0].sites["c"].corrections
+    assert kept.model_dump(mode="json") == ignored
+    assert resumed.estimates[0].witnesses[1].sites["c"].is_known
+
+
+def test_another_reference_level_is_no_want_of_a_boundary():
+    server, _ = begun(ImageSites(disc_sites(BIASES)), reference_level="median")
+    (found,) = server.estimates[0].sites["a"].parameters.values()
+    assert found.has(EvidenceCode.NO_REFERENCE_LEVEL)
+    assert found.estimate == pytest.approx(4.0, abs=0.5)
