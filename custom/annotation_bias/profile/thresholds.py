@@ -61,12 +61,12 @@ class ProfileThresholds(SettingsModel):
     min_model_error: float = Field(
         default=0.3,
         description="Error of a boundary bias from the model beside its standard error, added in squares, in pixels. "
-        "From an earlier trial of 97 sites.",
+        "Chosen in an earlier trial, on 97 sites.",
     )
     max_model_spread: float = Field(
         default=1.0,
         description="Where biases from images and from the model differ by more (standard deviation over sites, in "
-        "pixels), the model is not used. From the same trial.",
+        "pixels), the model is not used. Chosen as above.",
     )
     max_chi_square: float = Field(
         default=3.0,
