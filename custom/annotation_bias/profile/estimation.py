@@ -192,7 +192,7 @@ def measure_site(
 
 def pixel_of_scale(cases: Sequence[ProfileCase], halvings: int) -> float:
     """Return the size of a pixel of a scale in millimetres, in pixels without spacing; of the middle case."""
-    return 2**halvings * float(np.median([case.unit for case in cases]))
+    return float(2**halvings * np.median([case.unit for case in cases]))
 
 
 def site_standard_error(
