@@ -178,6 +178,7 @@ class ReferenceLevel:
             nor what was asked for and is not there.
         groups: the two groups of sites that it lies between; empty otherwise.
         minimum_effect: smaller offsets from it are not corrected, in pixels; 0 where only the settings say it.
+        tolerated: nothing is corrected while federated averaging's contours are so near to it, in pixels; 0 as above.
     """
 
     kind: ReferenceKind
@@ -187,6 +188,7 @@ class ReferenceLevel:
     is_confident: bool = True
     groups: tuple[tuple[str, ...], ...] = ()
     minimum_effect: float = 0.0
+    tolerated: float = 0.0
 
     @property
     def is_inferred(self) -> bool:

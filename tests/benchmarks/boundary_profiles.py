@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from profile_rows import ROWS, measured_rows, row_options, row_sites, true_bias, without_truth
 
-from fedannot.custom.annotation_bias.parameters import ParameterKey, ParameterKind
 from fedannot.custom.annotation_bias.profile.decision import is_to_correct, profile_reference_level
 from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images
+from fedannot.custom.corrections.kinds import BoundaryShift, of_kind
 from fedannot.custom.methods.auto.image_decisions import decide_by_images
 from fedannot.custom.methods.auto.settings import BiasSettings
 
@@ -42,7 +42,7 @@ def estimate_row(name: str, seed: int, *, alone: bool = False) -> Iterator[dict[
         for index, (label, estimates) in enumerate(zip(labels, profiles, strict=True), start=1):
             level = profile_reference_level(estimates)
             for site, estimate in estimates.items():
-                key = ParameterKey(ParameterKind.OFFSET, index)
+                shift = of_kind(decided.corrections[site], BoundaryShift)
                 true = true_bias(sites[site], label) / estimate.unit
                 yield {
                     "row": name,
@@ -57,7 +57,7 @@ def estimate_row(name: str, seed: int, *, alone: bool = False) -> Iterator[dict[
                     "correlation": estimate.correlation,
                     "prominence": estimate.prominence,
                     "standard_error": estimate.standard_error,
-                    "corrected": is_to_correct(estimate, level) if alone else decided.findings[site][key].is_confirmed,
+                    "corrected": is_to_correct(estimate, level) if alone else shift is not None and index in shift.bias,
                     "level": None if level is None else level.kind.value,
                     "milliseconds_per_case": 1000 * seconds / sum(map(len, cases.values())),
                 }

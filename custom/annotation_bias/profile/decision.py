@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from ..estimate import INTERVAL_DEVIATIONS, Estimate
+from ..fedavg_boundary import FedAvgBoundary, fedavg_boundary
 from ..statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel
 from .interval import student_quantile
 from .thresholds import THRESHOLDS
@@ -24,6 +25,7 @@ class ProfileEstimate:
         unit: size of a pixel of the finest scale, as the bias.
         prominence: of the template.
         correlation: of the site's curve with the template of the others; 1 for one site alone.
+        radius: of the site's objects, as the bias; NaN where it is not known.
     """
 
     patients: int
@@ -33,6 +35,7 @@ class ProfileEstimate:
     unit: float
     prominence: float
     correlation: float
+    radius: float = math.nan
 
     @classmethod
     def absent(cls, patients: int = 0) -> "ProfileEstimate":
@@ -129,25 +132,60 @@ def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> Referen
     )
 
 
-def image_boundary_level(estimates: Mapping[str, ProfileEstimate]) -> ReferenceLevel:
+def image_boundary_level(estimates: Mapping[str, ProfileEstimate], *, is_asked: bool = False) -> ReferenceLevel:
     """Return the image boundary as reference level.
 
-    Its minimum effect is 1.5 pixels: annotators need not follow it exactly. Where sites are that far from it and are
-    corrected, the others follow to the same boundary, and theirs is 0.5 pixels. That takes more than a third of the
-    known sites: a few bad ones are corrected by themselves, and do not decide for the others.
+    Federated averaging's contours are the weighted median of the sites'. While that and two thirds of the sites are
+    within a sixth of the objects' radius of the image boundary, nothing is corrected: the model is hardly worse for it,
+    and a few bad sites move it little. Else all sites follow to the boundary from 0.5 pixels on.
 
     Args:
         estimates: of every site.
+        is_asked: whether a person has said that the image boundary is right: then no distance is tolerated.
     """
+    distance, averaged = tolerated_bias(estimates), image_fedavg_boundary(estimates)
     known = [one for one in estimates.values() if one.is_known]
-    far = [one for one in known if abs(one.bias) >= max(THRESHOLDS.min_bias * one.unit, one.half_width)]
-    are_followed = len(far) > THRESHOLDS.min_far_fraction * len(known)
+    num_far = sum(abs(one.bias) >= distance * one.unit for one in known)
+    are_followed = num_far > THRESHOLDS.max_far_fraction * len(known) or not (
+        averaged is None or averaged.is_within(distance)
+    )
     return ReferenceLevel(
         ReferenceKind.EDGES,
         0.0,
         0.0,
         (Evidence(EvidenceCode.EDGES),),
         minimum_effect=THRESHOLDS.min_bias_of_others if are_followed else THRESHOLDS.min_bias,
+        tolerated=0.0 if is_asked or are_followed else distance,
+    )
+
+
+def tolerated_bias(estimates: Mapping[str, ProfileEstimate]) -> float:
+    """Return by how much federated averaging's contours may be off, in pixels: a sixth of the middle radius.
+
+    It is 1.5 pixels, as of objects with a radius of 9, where no site says how large its objects are.
+
+    Args:
+        estimates: of every site.
+    """
+    radii = [one.radius / one.unit for one in estimates.values() if one.is_known and math.isfinite(one.radius)]
+    if not radii:
+        return THRESHOLDS.min_bias
+    return max(THRESHOLDS.tolerated_fraction * float(np.median(radii)), THRESHOLDS.min_bias_of_others)
+
+
+def image_fedavg_boundary(estimates: Mapping[str, ProfileEstimate]) -> FedAvgBoundary | None:
+    """Return where federated averaging's contours lie by the known biases, in pixels from the image boundary.
+
+    Args:
+        estimates: of every site; patients stand for its samples.
+
+    Returns:
+        None where no bias is known.
+    """
+    known = {site: one for site, one in estimates.items() if one.is_known}
+    return fedavg_boundary(
+        {site: one.bias / one.unit for site, one in known.items()},
+        {site: one.patients for site, one in known.items()},
     )
 
 

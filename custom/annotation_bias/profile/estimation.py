@@ -1,5 +1,6 @@
 """The boundary biases of sites from their images: what sites and server do, one after the other."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -11,6 +12,7 @@ from .alignment import Alignment, Template, align
 from .curves import LEVELS, site_curve
 from .decision import ProfileEstimate
 from .interval import half_width, standard_error
+from .object_size import mean_radius
 from .scales import ProfileCase, curve_at_scale, num_halvings
 
 
@@ -44,21 +46,24 @@ class SiteCurves:
         unit: size of a pixel of the scale in millimetres, in pixels without spacing.
         noise: of each class the standard deviation of the noise in each cosine of its curve
             (:mod:`.noisy_curves`); empty for a site that does not hide its patients.
+        radii: mean radius of the objects of each class, as the unit; empty where nobody has said it.
     """
 
     curves: Floats
     patients: tuple[int, ...]
     unit: float
     noise: tuple[float, ...] = ()
+    radii: tuple[float, ...] = ()
 
     @classmethod
-    def of(cls, measured: Sequence[MeasuredCurves | None], unit: float) -> "SiteCurves":
-        """Make them of the curves of each class, None for a class without any."""
+    def of(cls, measured: Sequence[MeasuredCurves | None], unit: float, radii: Sequence[float] = ()) -> "SiteCurves":
+        """Make them of the curves of each class, None for a class without any, and the radii of its objects."""
         absent = np.full(len(LEVELS), np.nan)
         return cls(
             np.stack([absent if one is None else site_curve(one.curves) for one in measured]),
             tuple(0 if one is None else one.num_patients for one in measured),
             unit,
+            radii=tuple(radii),
         )
 
     def moved(self, biases: Sequence[float] | Floats) -> "SiteCurves":
@@ -187,7 +192,8 @@ def measure_site(
     measured = [
         measure_curves(cases, label, factor=2**halvings, bias=bias) for label, bias in zip(labels, biases, strict=True)
     ]
-    return SiteCurves.of(measured, pixel_of_scale(cases, halvings))
+    radii = [] if halvings else [mean_radius(cases, label) for label in labels]
+    return SiteCurves.of(measured, pixel_of_scale(cases, halvings), radii)
 
 
 def pixel_of_scale(cases: Sequence[ProfileCase], halvings: int) -> float:
@@ -282,4 +288,5 @@ def _combined(
         unit,
         alignment.prominence,
         float(alignment.correlations[place]),
+        curves.radii[index] if curves.radii else math.nan,
     )

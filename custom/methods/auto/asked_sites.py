@@ -22,6 +22,7 @@ from .outbound import (
     PROFILE_ERROR,
     PROFILE_HALVINGS,
     PROFILE_PATIENTS,
+    PROFILE_RADIUS,
     PROFILE_UNIT,
     PROFILE_VECTOR,
 )
@@ -151,6 +152,7 @@ class AskedSites:
                 np.array(answer[PROFILE_CURVE], dtype=np.float64).reshape(self._num_classes, CURVE_LEVELS),
                 tuple(count if count >= MINIMUM_CASES else 0 for count in answer[PROFILE_PATIENTS]),
                 answer[PROFILE_UNIT],
+                radii=tuple(radius if radius > 0 else math.nan for radius in answer[PROFILE_RADIUS]),
             )
             for site, answer in sorted(answers.items())
             if answer[PROFILE_UNIT] > 0

@@ -64,7 +64,12 @@ def image_bias_record(decisions: ImageDecisions, profiles: Profiles, number: int
     unit = unit_of_profiles(profiles)
     corrected = sorted((site for site, asked in decisions.corrections.items() if asked), key=natural_order)
     confirmed = [site for site, found in decisions.findings.items() if any(one.is_confirmed for one in found.values())]
-    outcome = Outcome.CORRECTED if corrected else Outcome.MEASURED if confirmed else Outcome.NOTHING
+    if corrected:
+        outcome = Outcome.CORRECTED
+    elif decisions.tolerated:
+        outcome = Outcome.TOLERATED
+    else:
+        outcome = Outcome.MEASURED if confirmed else Outcome.NOTHING
     return BiasRecord(
         before_round=number,
         reference_levels=_level_records(decisions.reference_levels, unit),
@@ -73,6 +78,7 @@ def image_bias_record(decisions: ImageDecisions, profiles: Profiles, number: int
             is_applied=True,
             corrected=tuple(corrected),
             confirmed=tuple(sorted(confirmed, key=natural_order)),
+            tolerated={label: (averaged.low, averaged.high) for label, averaged in decisions.tolerated.items()},
             unit=unit,
         ),
         sites={

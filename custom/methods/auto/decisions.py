@@ -270,7 +270,7 @@ def _tolerated_boundary(
     pixels = (
         max(settings.min_boundary_bias, settings.image_boundary_error)
         if reference_level.is_inferred
-        else settings.min_boundary_bias
+        else max(settings.min_boundary_bias, reference_level.tolerated)
     )
     near = pixels * statistics.median(answer.pixel_size for answer in in_domain.values())
     return averaged if averaged is not None and averaged.is_within(near) else None

@@ -1,14 +1,17 @@
 """What images say before the first round, and beside the model: boundary biases on one scale, decisions on them."""
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...annotation_bias.estimate import INTERVAL_DEVIATIONS, Estimate
+from ...annotation_bias.fedavg_boundary import FedAvgBoundary
 from ...annotation_bias.parameters import ParameterKey, ParameterKind
 from ...annotation_bias.profile.decision import (
     ProfileEstimate,
     image_boundary_level,
+    image_fedavg_boundary,
     is_shown,
     profile_reference_level,
 )
@@ -36,12 +39,15 @@ class ImageDecisions:
         tested: by site and parameter the tested estimate.
         findings: the results of the tests, in the same way.
         corrections: what each site is asked to correct; sites that correct nothing are there, too.
+        tolerated: by class the FedAvg boundary, where it is so near the reference level that confirmed boundary biases
+            are not corrected.
     """
 
     reference_levels: tuple[ReferenceLevel | None, ...]
     tested: dict[str, dict[ParameterKey, Estimate]]
     findings: dict[str, dict[ParameterKey, TestResult]]
     corrections: dict[str, tuple[Correction, ...]]
+    tolerated: dict[int, FedAvgBoundary]
 
 
 def image_level(profile: Mapping[str, ProfileEstimate], settings: BiasSettings) -> ReferenceLevel | None:
@@ -49,7 +55,7 @@ def image_level(profile: Mapping[str, ProfileEstimate], settings: BiasSettings) 
     if not is_shown(profile):
         return None
     if settings.reference_level == "image_boundary":
-        return image_boundary_level(profile)
+        return image_boundary_level(profile, is_asked=True)
     return profile_reference_level(profile) if settings.reference_level == "auto" else None
 
 
@@ -71,17 +77,40 @@ def decide_by_images(profiles: Profiles, settings: BiasSettings) -> ImageDecisio
             tested[site][key] = found.as_estimate()
             criteria[site][key] = _criterion(found, level, settings, is_shown=is_shown(profile))
     findings = effect_tests(tested, criteria, level=settings.level)
+    tolerated = _tolerated(profiles, levels, findings)
     corrects = ParameterKind.OFFSET in settings.corrected_kinds
     corrections = {
         site: server_corrections(
-            bias={key.label: one.effect for key, one in results.items() if one.is_confirmed and corrects},
+            bias={
+                key.label: one.effect
+                for key, one in results.items()
+                if one.is_confirmed and corrects and key.label not in tolerated
+            },
             missed={},
             ignored={},
             relabelled=0.0,
         )
         for site, results in findings.items()
     }
-    return ImageDecisions(tuple(levels), tested, findings, corrections)
+    return ImageDecisions(tuple(levels), tested, findings, corrections, tolerated)
+
+
+def _tolerated(
+    profiles: Profiles,
+    levels: Sequence[ReferenceLevel | None],
+    findings: Mapping[str, Mapping[ParameterKey, TestResult]],
+) -> dict[int, FedAvgBoundary]:
+    """By class the FedAvg boundary in the sites' unit, if a bias is confirmed and it is near enough to the level."""
+    result = {}
+    for label, (profile, level) in enumerate(zip(profiles, levels, strict=True), start=1):
+        key = ParameterKey(ParameterKind.OFFSET, label)
+        averaged = image_fedavg_boundary(profile)
+        if level is None or averaged is None or not any(found[key].is_confirmed for found in findings.values()):
+            continue
+        if averaged.is_within(level.tolerated):
+            unit = statistics.median(one.unit for one in profile.values() if one.is_known)
+            result[label] = FedAvgBoundary(averaged.low * unit, averaged.high * unit)
+    return result
 
 
 def _criterion(

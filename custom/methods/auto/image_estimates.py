@@ -96,7 +96,8 @@ def _estimate(values: Mapping[str, Any]) -> ProfileEstimate:
     """An estimate from plain values: what has no number is absent, or as uncertain as can be."""
     patients = values["patients"]
     numbers = {
-        name: absent if values[name] is None else float(values[name])
+        # A run that was begun before sites said it has no radius.
+        name: absent if values.get(name) is None else float(values[name])
         for name, absent in ProfileEstimate.absent().numbers().items()
     }
     return ProfileEstimate(patients, **numbers)

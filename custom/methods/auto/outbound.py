@@ -24,6 +24,7 @@ IMAGE_MEANS, IMAGE_DEVIATIONS = "image_means", "image_deviations"
 
 PROFILE_CURVE, PROFILE_PATIENTS = "profile_curve", "profile_patients"
 PROFILE_UNIT, PROFILE_HALVINGS = "profile_unit", "profile_halvings"
+PROFILE_RADIUS = "profile_radius"
 PROFILE_ERROR, PROFILE_ERROR_PATIENTS = "profile_error", "profile_error_patients"
 GRID_HALVINGS, GRID_MICROMETRES = "grid_halvings", "grid_micrometres"
 PROFILE_VECTOR = "profile_vector"
@@ -81,6 +82,9 @@ PROFILE_FIELDS = (
         counted_by=PROFILE_PATIENTS,
         limits=(0.0, LARGEST_CHANGE),
         per_class=CURVE_LEVELS,
+    ),
+    OutboundField(
+        PROFILE_RADIUS, (MEASURE_BOUNDARY_PROFILE,), "numbers", counted_by=PROFILE_PATIENTS, limits=(0.0, 1e6)
     ),
     OutboundField(PROFILE_PATIENTS, (MEASURE_BOUNDARY_PROFILE,), "counts", follows_model=True),
     OutboundField(GRID_HALVINGS, (MEASURE_BOUNDARY_PROFILE,), "count", optional="fixed grid", limits=(0.0, 16.0)),

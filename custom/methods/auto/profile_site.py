@@ -13,6 +13,7 @@ from ...annotation_bias.profile.estimation import (
     site_standard_error,
 )
 from ...annotation_bias.profile.noisy_curves import patient_vectors
+from ...annotation_bias.profile.object_size import mean_radius
 from ...annotation_bias.profile.scales import ProfileCase, num_halvings, profile_cases
 from ...data.site_data import SiteData
 from ...interface.views import Answer
@@ -27,6 +28,7 @@ from .outbound import (
     PROFILE_ERROR_PATIENTS,
     PROFILE_HALVINGS,
     PROFILE_PATIENTS,
+    PROFILE_RADIUS,
     PROFILE_UNIT,
     PROFILE_VECTOR,
 )
@@ -66,7 +68,9 @@ def profile_curves(
     patients = len({case.patient for case in cases})
     labels, biases = range(1, num_classes + 1), request.biases_of(num_classes)
     if patients < MINIMUM_CASES:
-        return Answer(_curve_fields(patients, None, SiteCurves.of([None] * num_classes, math.nan)))
+        return Answer(
+            _curve_fields(patients, None, SiteCurves.of([None] * num_classes, math.nan, [math.nan] * num_classes))
+        )
     own = num_halvings(cases)
     halvings = own if request.halvings is None else request.halvings
     measured = [
@@ -78,7 +82,13 @@ def profile_curves(
     ]
     left = [one if is_enough else None for one, is_enough in zip(measured, may_leave, strict=True)]
     unit = pixel_of_scale(cases, halvings)
-    fields = _curve_fields(patients, halvings, SiteCurves.of(left, unit))
+    # Once, and of the contours as they are given: no two answers differ by it.
+    has_radii = halvings == 0 and not has_fixed_grid
+    radii = [
+        mean_radius(cases, label) if has_radii and one is not None else math.nan
+        for label, one in zip(labels, left, strict=True)
+    ]
+    fields = _curve_fields(patients, halvings, SiteCurves.of(left, unit, radii))
     if not has_fixed_grid:
         return Answer(fields)
     fields |= {GRID_HALVINGS: own, GRID_MICROMETRES: round(_MICROMETRES * unit)}
@@ -127,6 +137,7 @@ def _curve_fields(patients: int, halvings: int | None, curves: SiteCurves) -> Ou
         "num_patients": patients,
         PROFILE_UNIT: curves.unit,
         PROFILE_CURVE: [three_digits(float(value)) for value in curves.curves.ravel()],
+        PROFILE_RADIUS: [three_digits(radius) for radius in curves.radii],
         PROFILE_PATIENTS: list(curves.patients),
     }
     return fields if halvings is None else fields | {PROFILE_HALVINGS: halvings}
