@@ -96,6 +96,9 @@ REASONS = {
         "bias without a model"
     ),
     "profile_patients": "patients or volumes behind the curve of each class",
+    "profile_radius": (
+        "radius of the annotated objects of each class, mean over cases: how much a boundary bias matters"
+    ),
     "profile_unit": "size of a pixel in the images of that curve: the unit of the boundary bias",
     "profile_halvings": "how much coarser than the site's images the first curve is: sites have to agree on it",
     "grid_halvings": (

@@ -69,9 +69,9 @@ class ProfileThresholds(SettingsModel):
     )
     tolerated_fraction: float = Field(
         default=1 / 6,
-        description="Nothing is corrected while federated averaging's contours are within this fraction of the objects' "
-        "radius. Chosen on generated lesions, BUSI, hippocampus and cells, seeds 100 and 101: weak bias is at 0.07 at "
-        "most, N_S and N_E at 0.20 at least, but for hippocampus volumes.",
+        description="Nothing is corrected while federated averaging's contours are within this fraction of the radius "
+        "of objects. Chosen on generated lesions, BUSI, hippocampus and cells, seeds 100 and 101: weak bias is at "
+        "0.07 at most, N_S and N_E at 0.20 at least, but for hippocampus volumes.",
     )
     max_far_fraction: float = Field(
         default=1 / 3,

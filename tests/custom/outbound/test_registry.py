@@ -300,7 +300,9 @@ def test_a_part_of_a_list_for_each_class_needs_the_class_s_patients():
     few = result | {"profile_patients": [5, 2]}
     with pytest.raises(OutboundError, match="'profile_curve' is a mean over 2 cases"):
         REGISTRY.check(MEASURE_BOUNDARY_PROFILE, few)
-    REGISTRY.check(MEASURE_BOUNDARY_PROFILE, few | {"profile_curve": [0.5] * 97 + [NAN] * 97})
+    REGISTRY.check(
+        MEASURE_BOUNDARY_PROFILE, few | {"profile_curve": [0.5] * 97 + [NAN] * 97, "profile_radius": [9.0, NAN]}
+    )
     assert REGISTRY.refusal(MEASURE_BOUNDARY_PROFILE, result, 2) is None
     assert REGISTRY.refusal(MEASURE_BOUNDARY_PROFILE, result, 3) is not None
 

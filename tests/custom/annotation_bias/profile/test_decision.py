@@ -7,8 +7,10 @@ from scipy import stats
 
 from fedannot.custom.annotation_bias.profile.decision import (
     ProfileEstimate,
+    image_boundary_level,
     is_to_correct,
     profile_reference_level,
+    tolerated_bias,
 )
 from fedannot.custom.annotation_bias.statuses import ReferenceKind
 
@@ -97,13 +99,28 @@ def test_where_a_site_is_moved_others_follow_to_the_same_boundary():
 
 @pytest.mark.parametrize(("num_far", "follows"), [(1, False), (3, False), (4, True)])
 def test_others_follow_where_more_than_a_third_of_the_sites_is_far(num_far, follows):
-    """One bad site of ten, or three, are corrected by themselves."""
-    sites = {str(index): known(3.0 if index < num_far else -0.6) for index in range(10)}
+    """One bad site of ten, or three, do not decide for the others, nor move federated averaging's contours."""
+    sites = {str(index): known(3.0 if index < num_far else -0.6, radius=9.0) for index in range(10)}
 
     level = profile_reference_level(sites)
 
-    assert is_to_correct(sites["0"], level)
     assert is_to_correct(sites["9"], level) == follows
+    assert level.tolerated == (0.0 if follows else 1.5)
+
+
+@pytest.mark.parametrize(("radius", "follows"), [(12.0, False), (9.0, False), (6.0, True), (3.0, True)])
+def test_the_smaller_the_objects_the_smaller_the_tolerated_bias(radius, follows):
+    """Seven sites of ten 1.2 px too small: within a sixth of a radius of 9 px, not of 6 px."""
+    sites = {str(index): known(-1.2 if index < 7 else 0.9, radius=radius) for index in range(10)}
+
+    assert tolerated_bias(sites) == pytest.approx(max(radius / 6, 0.5))
+    assert is_to_correct(sites["0"], profile_reference_level(sites)) == follows
+    assert image_boundary_level(sites, is_asked=True).tolerated == 0
+
+
+def test_without_radii_objects_are_taken_as_of_nine_pixels():
+    assert tolerated_bias({"a": known(0.5), "b": known(3.0, radius=60.0, prominence=0.0)}) == 1.5
+    assert tolerated_bias({"a": known(0.5, radius=4.5, unit=0.5)}) == 1.5
 
 
 def test_nothing_is_moved_where_all_sites_are_alike_and_far():

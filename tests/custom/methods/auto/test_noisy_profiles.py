@@ -30,7 +30,15 @@ BIASES = {"a": 4.0, "b": -3.0, "c": 0.0, "d": 2.0}
 PATIENTS = 40
 REGISTRY = OutboundRegistry(OUTBOUND_FIELDS)
 # What leaves without noise, of a site that hides its patients.
-EXACT = {"num_patients", "profile_patients", "profile_curve", "profile_unit", "grid_halvings", "grid_micrometres"}
+EXACT = {
+    "num_patients",
+    "profile_patients",
+    "profile_curve",
+    "profile_radius",
+    "profile_unit",
+    "grid_halvings",
+    "grid_micrometres",
+}
 
 
 def hiding(noise, **options):
