@@ -43,7 +43,9 @@ def model(out: Path) -> dict[str, torch.Tensor]:
 
 
 def assert_same_model(one: Path, other: Path) -> None:
-    assert all(torch.equal(model(one)[name], model(other)[name]) for name in model(one))
+    first, second = model(one), model(other)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def added_voxels(out: Path) -> dict[str, list[int]]:
