@@ -16,7 +16,12 @@ from fedannot.custom.run.summary_record import Summary
 
 # Of both tasks, without anything of a method's own, and with each kind of it.
 JOBS = ("fedavg", "fedaaai", "fedia", "fedgsca")
-FEW = {"embedded.sites": 2, "embedded.completeness": [0.3, 0.8], "embedded.images_per_site": 3, "embedded.test_images": 2}
+FEW = {
+    "embedded.sites": 2,
+    "embedded.completeness": [0.3, 0.8],
+    "embedded.images_per_site": 3,
+    "embedded.test_images": 2,
+}
 
 
 def check(values: Any, schema: str) -> None:
