@@ -12,13 +12,18 @@ import pytest
 CACHE_VARIABLE = "FEDANNOT_CACHE"
 REAL_DATA_VARIABLE = "FEDANNOT_REAL_DATA"
 
-# Modules that begin, in this order: their tests take longest. What a worker begins last, others may have to wait for.
+# Modules that begin, in this order: their tests take longest. What a worker begins last, others may have to wait for,
+# and what several tests share is made twice where another worker takes some of them.
 FIRST = (
     "test_personal_runs",
     "test_bundles",
     "test_fedia_runs",
     "test_compare",
     "test_hostile_jobs",
+    "test_auto_runs",
+    "test_label_audit_runs",
+    "test_modes_after_a_tour",
+    "test_audit_runs",
     "test_private_runs",
     "test_faults",
     "test_resume",
