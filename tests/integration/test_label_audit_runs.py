@@ -25,7 +25,7 @@ SITES = ("site-1", "site-2")
 
 
 def federation(folder: Path) -> Path:
-    write_phantom_federation(folder, Cells("S40"), num_sites=2, seed=104, images_per_site=200, test_images=8)
+    write_phantom_federation(folder, Cells("S40"), num_sites=2, seed=104, images_per_site=300, test_images=8)
     return folder
 
 
@@ -55,7 +55,7 @@ def test_wrong_labels_come_first_at_every_site(whole: Path) -> None:
     assert sorted(result) == list(SITES)
     for site in SITES:
         wrong, cases = wrong_labels(whole / "data", site), result[site]["cases"]
-        assert 66 <= len(wrong) <= 94
+        assert 100 <= len(wrong) <= 140
         is_wrong = np.array([case["image"] in wrong for case in cases])
         ranks = stats.mannwhitneyu(-np.flatnonzero(is_wrong), -np.flatnonzero(~is_wrong)).statistic
         assert ranks / (is_wrong.sum() * (~is_wrong).sum()) > 0.85
@@ -77,7 +77,7 @@ def test_every_site_receives_what_the_server_concludes_of_it(whole: Path) -> Non
 
 
 def test_nothing_of_a_case_is_in_what_the_server_has(whole: Path) -> None:
-    assert_no_case_at_the_server(whole / "whole", 200)
+    assert_no_case_at_the_server(whole / "whole", 300)
 
 
 def test_a_run_resumed_in_the_second_part_finds_the_same(whole: Path, tmp_path: Path) -> None:
