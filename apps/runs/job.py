@@ -7,8 +7,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,9 @@ ALL_MEMBERS = "@ALL"
 
 # A substitution in HOCON, which may be an environment variable.
 _VARIABLE = re.compile(rb"\$\{\??\s*([^}\s]+)")
+
+# What may include anything but one of the files beside that are looked at.
+_ELSEWHERE = re.compile(rb'\binclude\b(?!\s*"[^"/\\:*?]+\.conf")')
 
 # What decides which settings there are.
 _KINDS = ("task", "method")
@@ -268,26 +271,47 @@ def parse_hocon(file: Path) -> JsonObject:
     Raises:
         JobError: if it is not HOCON, or holds anything but keys with values.
     """
-    seen = tuple((other, other.read_bytes()) for other in sorted({file, *file.parent.glob("*.conf")}))
+    seen = [(other.name, other.read_bytes()) for other in sorted({file, *file.parent.glob("*.conf")})]
     named = sorted({name.decode("utf-8", "replace") for _, text in seen for name in _VARIABLE.findall(text)})
-    return copy.deepcopy(_parse_hocon(file, (seen, tuple((name, os.environ.get(name)) for name in named))))
+    environment = tuple((name, os.environ.get(name)) for name in named)
+    place = file.absolute() if any(_ELSEWHERE.search(text) for _, text in seen) else None
+    return copy.deepcopy(_parse_hocon(_Hocon(file, file.name, tuple(seen), environment, place)))
+
+
+@dataclass(frozen=True)
+class _Hocon:
+    """What decides a HOCON file's values: the files that it may include, and the environment that it may name.
+
+    Where it lies does not, so that a job's copies are not parsed again, unless it may include files of other folders.
+    """
+
+    file: Path = field(compare=False)
+    name: str
+    texts: tuple[tuple[str, bytes], ...]
+    environment: tuple[tuple[str, str | None], ...]
+    place: Path | None
 
 
 @lru_cache(maxsize=128)
-def _parse_hocon(file: Path, _seen: tuple[Hashable, ...]) -> JsonObject:
-    """Parse again only what has changed: the file, one that it may include, or the environment that it may name.
+def _parse_hocon(hocon: _Hocon) -> JsonObject:
+    """Parse again only what has changed.
 
     A job's files are asked for several times on the way to a run, and the parser takes a tenth of a second for each.
     """
     # Commands that read no job need no parser of HOCON.
     from pyhocon import ConfigFactory  # noqa: PLC0415
     from pyhocon.exceptions import ConfigException  # noqa: PLC0415
-    from pyparsing import ParseBaseException  # noqa: PLC0415
+    from pyparsing import ParseBaseException, ParserElement  # noqa: PLC0415
+    from pyparsing.testing import pyparsing_test  # noqa: PLC0415
 
+    unchanged_outside: Any = pyparsing_test.reset_pyparsing_context
     try:
-        values: JsonObject = ConfigFactory.parse_file(str(file)).as_plain_ordered_dict()
+        with unchanged_outside():
+            # Matplotlib makes every parser of the process remember what it tried, which doubles this one's time.
+            ParserElement.disable_memoization()
+            values: JsonObject = ConfigFactory.parse_file(str(hocon.file)).as_plain_ordered_dict()
     except (ConfigException, ParseBaseException, UnicodeDecodeError, AttributeError) as error:
-        raise JobError(f"{file} is not HOCON with keys and values: {' '.join(str(error).split())}.") from error
+        raise JobError(f"{hocon.file} is not HOCON with keys and values: {' '.join(str(error).split())}.") from error
     return values
 
 
@@ -329,8 +353,8 @@ def flat_settings(values: Mapping[str, Any], prefix: str = "") -> SettingValues:
 def setting_names(kind: type[BaseModel], prefix: str = "") -> list[str]:
     """Return the dotted keys of all settings of a kind, ``["training.batch_size", ...]``."""
     names = []
-    for name, field in kind.model_fields.items():
-        of: Any = field.annotation
+    for name, described in kind.model_fields.items():
+        of: Any = described.annotation
         is_block = isinstance(of, type) and issubclass(of, BaseModel)
         names += setting_names(of, f"{prefix}{name}.") if is_block else [f"{prefix}{name}"]
     return names

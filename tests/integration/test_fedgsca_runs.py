@@ -60,7 +60,9 @@ def model(out: Path) -> dict[str, torch.Tensor]:
 
 
 def assert_same_model(one: Path, other: Path) -> None:
-    assert all(torch.equal(model(one)[name], model(other)[name]) for name in model(one))
+    first, second = model(one), model(other)
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def selections(out: Path, site: str) -> list[dict[str, Any]]:

@@ -34,8 +34,8 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, before = tmp_path_factory.mktemp("tour") / "hospital", os.umask(0)
     try:
         data, audit = folder / "data", folder / "audit"
-        few = ("--images", 6, "--test-images", 2, "--seed", 103)
-        run("data", "phantom", "--sites", 3, *few, "--noise", "M(25,-25,2,0.5)", "--out", data)
+        few = ("--images", 4, "--test-images", 1, "--seed", 103)
+        run("data", "phantom", "--sites", 2, *few, "--noise", "M(25,-25,2,0.5)", "--out", data)
         run("data", "noise", data, "--model", "M(25,-25,2,0.5)", "--out", folder / "noisy")
         files = ("--images", data / "site-1/images", "--labels", data / "site-1/labels")
         run("data", "import", *files, "--sites", 2, "--out", folder / "imported")

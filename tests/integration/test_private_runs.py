@@ -136,7 +136,7 @@ def make_statistics_private(job: Path, arguments: str) -> None:
 
 def test_estimates_get_noise_and_what_has_none_stays(small_job: MakeJob, tmp_path: Path) -> None:
     """With next to no noise the estimate is the one without the filter; with much it is another."""
-    settings = {"rounds": 3, "group_test_level": 1.0}
+    settings = {"rounds": 2, "group_test_level": 1.0, "embedded__sites": 2}
     plain = simulate(small_job("fedaaai", **settings), tmp_path / "plain")
     result = {}
     for noise in (1e-9, 5.0):
@@ -177,7 +177,7 @@ def test_a_process_for_tasks_changes_nothing(small_job: MakeJob, tmp_path: Path)
 
 
 def test_lesion_counts_get_noise_and_the_dice_loss_stays(small_job: MakeJob, tmp_path: Path) -> None:
-    job = small_job("fedia", rounds=3)
+    job = small_job("fedia", rounds=2)
     bounds = ", ".join(f"num_{of}_lesions = 1000" for of in _COUNTED)
     make_statistics_private(job, f"noise_multiplier = 0.5, largest {{ {bounds} }}")
     summary = simulate(job, tmp_path / "out")
@@ -194,7 +194,7 @@ def test_no_estimate_leaves_when_the_budget_is_spent(
 ) -> None:
     """The budget is for one; the warm-up model is predicted unfit, and the estimate is asked for again."""
     budget = (spent_epsilon(1 / 4.0, 1e-5) + spent_epsilon(2 / 4.0, 1e-5)) / 2
-    job = small_job("fedaaai", rounds=5, min_predicted_fraction=0.5, max_extra_warmup_rounds=2)
+    job = small_job("fedaaai", rounds=5, min_predicted_fraction=0.5, max_extra_warmup_rounds=2, embedded__sites=2)
     # With noise all shares may look fit by chance.
     monkeypatch.setattr("fedannot.custom.methods.feda3i.server.mean_predicted_share", lambda answers: 0.0)
     make_statistics_private(job, f"noise_multiplier = 2.0, max_epsilon = {budget}")
@@ -208,14 +208,14 @@ def test_no_estimate_leaves_when_the_budget_is_spent(
 def test_an_update_and_statistics_have_accounts_of_their_own(
     small_job: MakeJob, tmp_path: Path, updates_first: bool
 ) -> None:
-    job = small_job("fedaaai", rounds=3)
+    job = small_job("fedaaai", rounds=3, embedded__sites=2)
     filters = [("StatisticsPrivacyFilter", f"noise_multiplier = 4, {WIDE}"), ("PrivacyFilter", PRIVATE)]
     for name, arguments in filters if updates_first else reversed(filters):
         # Each is put before those that are there.
         make_private(job, arguments, name)
     summary = simulate(job, tmp_path / "out")
     assert summary["refusals"] == []
-    assert len(summary["estimate"]["sites"]) == 4
+    assert len(summary["estimate"]["sites"]) == 2
     ledger = json.loads((tmp_path / "out" / "run" / "site-1" / "fedannot_privacy.json").read_text(encoding="utf-8"))
     assert ledger["updates"] == {"results": 3, "mu_squared": 0.75}
     assert ledger["statistics"] == {"results": 1, "mu_squared": 0.0625}
@@ -234,7 +234,7 @@ def test_methods_go_on_with_sites_that_send_nothing_but_private_updates(
     small_job: MakeJob, tmp_path: Path, name: str
 ) -> None:
     """No site has an estimate, and all weigh by their numbers of samples."""
-    job = small_job(name, rounds=4, max_extra_warmup_rounds=1)
+    job = small_job(name, rounds=4, max_extra_warmup_rounds=1, embedded__sites=2)
     make_private(job, PRIVATE)
     summary = simulate(job, tmp_path / "out")
     assert (summary["rounds_finished"], summary["refusals"]) == (4, [])

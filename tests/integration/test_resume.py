@@ -59,7 +59,7 @@ def kill_after_round(number: int, job: Path, out: Path) -> None:
 
 
 def test_resuming_with_other_settings_is_refused(small_job: Callable[..., Path], tmp_path: Path) -> None:
-    job = small_job("fedavg", rounds=1)
+    job = small_job("fedavg", rounds=1, embedded__sites=2)
     simulate(job, tmp_path / "out")
     before = contents(tmp_path / "out")
     with pytest.raises(ResumeError, match=r"now training\.batch_size=2 instead of \d+\.$"):
@@ -75,7 +75,7 @@ def test_resuming_with_another_job_is_refused_before_anything_is_touched(
 ) -> None:
     """Also within rounds in which both jobs do the same."""
     out = tmp_path / "out"
-    simulate(small_job("fedavg", rounds=2), out)
+    simulate(small_job("fedavg", rounds=2, embedded__sites=2), out)
     (out / "summary.json").unlink()
     before = contents(out)
     with pytest.raises(ResumeError, match=r"is of 'fedavg', but the job is 'feda3i'.*an output folder of its own"):
@@ -85,7 +85,7 @@ def test_resuming_with_another_job_is_refused_before_anything_is_touched(
 
 def test_no_data_are_made_for_another_job(small_job: Callable[..., Path], tmp_path: Path) -> None:
     """The run was begun with data that lie elsewhere, which are not named again."""
-    first, out = small_job("fedavg", rounds=1), tmp_path / "out"
+    first, out = small_job("fedavg", rounds=1, embedded__sites=2), tmp_path / "out"
     simulate(first, tmp_path / "other")
     simulate(first, out, data=tmp_path / "other" / "data")
     before = contents(out)
@@ -99,7 +99,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_more_rounds_may_be_added(small_job: Callable[..., Path], tmp_path: Path) -> None:
-    job = small_job("fedavg", rounds=3)
+    job = small_job("fedavg", rounds=3, embedded__sites=2)
     simulate(job, tmp_path / "whole")
     simulate(job, tmp_path / "parts", overrides={"rounds": 1})
     simulate(job, tmp_path / "parts", data=tmp_path / "parts" / "data", resume=True)
@@ -111,7 +111,7 @@ def test_other_data_than_those_of_the_beginning_are_reported(
     small_job: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same data may lie elsewhere by now, hence no error."""
-    job = small_job("fedavg", rounds=1)
+    job = small_job("fedavg", rounds=1, embedded__sites=2)
     simulate(job, tmp_path / "out")
     shutil.copytree(tmp_path / "out" / "data", tmp_path / "moved")
     more = Job.open(job).copy_with({"rounds": 2}, tmp_path / "more").folder
@@ -208,7 +208,7 @@ def test_workspaces_that_a_failed_resumption_moved_are_rolled_back(
 def test_a_finished_run_says_so_and_stays_as_it_is(
     small_job: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job, out = small_job("fedavg", rounds=1), tmp_path / "out"
+    job, out = small_job("fedavg", rounds=1, embedded__sites=2), tmp_path / "out"
     summary = simulate(job, out)
     before = {name: content for name, content in contents(out).items() if name != "log.txt"}
     capsys.readouterr()

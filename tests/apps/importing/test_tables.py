@@ -173,13 +173,13 @@ def peak_bytes_and_seconds(read):
 
 
 def test_a_part_that_unpacks_to_more_than_the_bound_is_not_unpacked(openpyxl, file):
-    """A gigabyte of spaces, which takes a megabyte packed."""
+    """A quarter of a gigabyte of spaces, which takes a quarter of a megabyte packed."""
     workbook(file, HEADER)
     with (
         zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as archive,
         archive.open("xl/worksheets/sheet9.xml", "w", force_zip64=True) as part,
     ):
-        for _ in range(2**10):
+        for _ in range(2**8):
             part.write(b" " * 2**20)
     peak, _ = peak_bytes_and_seconds(lambda: refused(file, f"larger than {spreadsheet.MOST_BYTES} bytes when unpacked"))
     assert peak < 2**26
@@ -211,7 +211,7 @@ def test_rows_without_end_end_at_excels_last_row(openpyxl, file):
 
 def test_many_empty_rows_are_left_out(openpyxl, file):
     """As sheets have them that were formatted to the last row; read with little memory."""
-    workbook(file, HEADER + "<row/>" * 2 * 10**5 + f'<row r="{2**20}"><c><v>1</v></c></row>')
+    workbook(file, HEADER + "<row/>" * 10**5 + f'<row r="{2**20}"><c><v>1</v></c></row>')
     began = time.monotonic()
     assert read_table(file, ["ID"]) == [{"ID": "1"}]
     assert time.monotonic() - began < 120

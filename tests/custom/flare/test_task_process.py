@@ -59,11 +59,24 @@ class Worker:
         return reply
 
 
+def with_folders(workspace):
+    for name in ("startup", "local"):
+        (workspace / name).mkdir()
+    return workspace
+
+
 @pytest.fixture
 def workspace(tmp_path):
-    for name in ("startup", "local"):
-        (tmp_path / name).mkdir()
-    return tmp_path
+    return with_folders(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def living(tmp_path_factory):
+    """A process that outlives what tests ask of it, and its workspace."""
+    workspace = with_folders(tmp_path_factory.mktemp("living"))
+    made = TaskProcess(Worker, {"seed": 7}, SiteContext("site-2", "job-9", str(workspace)))
+    yield made, workspace
+    made.end()
 
 
 @pytest.fixture
@@ -85,7 +98,8 @@ def never():
     return False
 
 
-def test_the_answer_comes_from_another_process_with_the_sites_own_context(process, workspace, caplog):
+def test_the_answer_comes_from_another_process_with_the_sites_own_context(living, caplog):
+    process, workspace = living
     reply, _ = process.do("train", task(), 60, never)
     result = from_shareable(reply)
     assert torch.equal(result.data["w"], torch.tensor([0.2, -4.0]))
@@ -97,7 +111,8 @@ def test_the_answer_comes_from_another_process_with_the_sites_own_context(proces
     assert ("worker", logging.WARNING, "task train") in caplog.record_tuples
 
 
-def test_what_statistics_are_made_of_comes_along(process):
+def test_what_statistics_are_made_of_comes_along(living):
+    process, _ = living
     _, samples = process.do("estimate", task(), 60, never)
     assert set(samples) == set(SAMPLES)
     for name, given in SAMPLES.items():
@@ -113,7 +128,8 @@ def test_what_statistics_are_made_of_comes_along(process):
         )
 
 
-def test_a_refusal_keeps_its_reason_and_the_process_goes_on(process):
+def test_a_refusal_keeps_its_reason_and_the_process_goes_on(living):
+    process, _ = living
     reply, _ = process.do("refuse", task(), 60, never)
     assert reply.get_return_code() == ReturnCode.EXECUTION_EXCEPTION
     assert reply.get_header(REFUSAL_HEADER) == "no data"

@@ -277,6 +277,14 @@ def test_a_site_sends_nothing_where_moved_contours_leave_out_a_case():
     assert profile_errors(cases, given, 1, seed=0).fields["profile_error_patients"] == [0]
 
 
+@pytest.fixture(scope="module")
+def large_discs():
+    """Cases of five sites, and the server after it has asked all of them, who are honest."""
+    cases = disc_sites(BIASES, size=128, radius=20.0)
+    server, _ = begun(ImageSites(cases))
+    return cases, server
+
+
 @pytest.mark.parametrize(
     "lie",
     [
@@ -289,17 +297,15 @@ def test_a_site_sends_nothing_where_moved_contours_leave_out_a_case():
         {"profile_curve": [6.0] * 48 + [0.0] * 49},
     ],
 )
-def test_a_site_that_lies_ends_no_run_and_moves_no_other_by_a_pixel(lie):
-    cases = disc_sites(BIASES, size=128, radius=20.0)
+def test_a_site_that_lies_ends_no_run_and_moves_no_other_by_a_pixel(lie, large_discs):
+    cases, before = large_discs
 
     class Lying(ImageSites):
         def answer(self, task, name, message):
             answer = super().answer(task, name, message)
             return answer | lie if name == "e" and task == MEASURE_BOUNDARY_PROFILE else answer
 
-    honest, lied = ImageSites(cases), Lying(cases, liars="e")
-    before, _ = begun(honest)
-    after, _ = begun(lied)
+    after, _ = begun(Lying(cases, liars="e"))
     for site in "abcd":
         one, other = (server.estimates[0].witnesses[1].sites[site] for server in (before, after))
         if other.is_known:

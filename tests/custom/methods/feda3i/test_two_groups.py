@@ -39,7 +39,7 @@ def test_two_groups_are_found_and_named(larger, smaller, num_classes):
 
 def test_grouping_is_the_same_for_every_seed():
     difficulty = two_groups(8, 2)
-    assert {fit_two_groups(difficulty, seed=seed).larger for seed in range(10)} == {names(0, 8)}
+    assert {fit_two_groups(difficulty, seed=seed).larger for seed in range(5)} == {names(0, 8)}
 
 
 def test_the_same_seed_gives_the_same_result_in_any_order_of_sites():
@@ -60,8 +60,8 @@ def test_units_do_not_matter(gap):
 
 
 def test_one_gaussian_is_rarely_called_two_groups():
-    result = [fit_two_groups(one_gaussian(10, seed), seed=seed).found for seed in range(30)]
-    assert sum(result) <= 5  # 1.5 expected; more than 5 of 30 has a probability of 0.3% at 5%
+    result = [fit_two_groups(one_gaussian(10, seed), seed=seed).found for seed in range(20)]
+    assert sum(result) <= 4  # 1 expected; more than 4 of 20 has a probability of 0.3% at 5%
 
 
 def test_level_one_switches_the_guard_off():
