@@ -14,6 +14,7 @@ from ...outbound.fields import MINIMUM_CASES
 from ...task_names import MEASURE_BOUNDARY_PROFILE, MEASURE_PROFILE_ERROR
 from .outbound import (
     CURVE_LEVELS,
+    MOVED_PATIENTS,
     PROFILE_CURVE,
     PROFILE_ERROR,
     PROFILE_HALVINGS,
@@ -32,17 +33,24 @@ class AskedSites:
     Args:
         this_round: in which they are asked.
         num_classes: number of foreground classes C.
+
+    Attributes:
+        moved: the sites that have moved all their masks back before they measured, with numbers of patients.
     """
 
     def __init__(self, this_round: Round, num_classes: int) -> None:
         self._round, self._num_classes = this_round, num_classes
         self._first: dict[str, SiteCurves] = {}
         self._halvings: dict[str, int] = {}
+        self.moved: dict[str, int] = {}
 
     def coarsest(self) -> int:
         """Ask all sites for curves at their own first scale; return that of the middle one."""
         answers = self._round.ask(MEASURE_BOUNDARY_PROFILE)
         self._first = self._read(answers)
+        self.moved = {
+            site: answers[site][MOVED_PATIENTS] for site in sorted(answers) if MOVED_PATIENTS in answers[site]
+        }
         self._halvings = {site: answers[site][PROFILE_HALVINGS] for site in self._first}
         return statistics.median_low(self._halvings.values()) if self._halvings else 0
 

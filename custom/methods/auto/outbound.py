@@ -24,6 +24,8 @@ IMAGE_MEANS, IMAGE_DEVIATIONS = "image_means", "image_deviations"
 
 PROFILE_CURVE, PROFILE_PATIENTS = "profile_curve", "profile_patients"
 PROFILE_UNIT, PROFILE_HALVINGS = "profile_unit", "profile_halvings"
+# Behind the shift of all masks that a site has corrected; the shift itself stays there.
+MOVED_PATIENTS = "moved_patients"
 PROFILE_ERROR, PROFILE_ERROR_PATIENTS = "profile_error", "profile_error_patients"
 # Levels of a curve, and the largest value of one; the settings of a method load no numpy.
 CURVE_LEVELS, LARGEST_CHANGE = 97, 6.0
@@ -72,6 +74,9 @@ PROFILE_FIELDS = (
         per_class=CURVE_LEVELS,
     ),
     OutboundField(PROFILE_PATIENTS, (MEASURE_BOUNDARY_PROFILE,), "counts", follows_model=True),
+    OutboundField(
+        MOVED_PATIENTS, (MEASURE_BOUNDARY_PROFILE,), "count", counted_by=MOVED_PATIENTS, optional="moved masks"
+    ),
     OutboundField(
         PROFILE_ERROR, (MEASURE_PROFILE_ERROR,), "numbers", counted_by=PROFILE_ERROR_PATIENTS, limits=(0.0, 16.0)
     ),

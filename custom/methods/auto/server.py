@@ -177,6 +177,8 @@ class AutoServer(FedAvgServer):
         self._pending |= {site: of.corrections for site, of in new.items() if of.corrections}
         corrected = sum(bool(of.corrections) for of in new.values())
         this_round.info(f"Boundary profile: {corrected} of {len(new)} sites correct.")
+        for site, patients in record.moved_masks.items():
+            this_round.info(f"{site} has moved all its masks back ({patients} patients).")
 
     def _is_time_to_estimate(self, number: int) -> bool:
         if self._is_rolled_back:
@@ -213,6 +215,7 @@ class AutoServer(FedAvgServer):
         self._corrected = {site: number for site, number in self._corrected.items() if site in absent}
         self._pending = {site: asked for site, asked in self._pending.items() if site in absent}
         self._pending |= {site: asked for site, asked in decisions.corrections.items() if asked or site in before}
+        record = record.with_moved_masks({} if last is None else last.moved_masks)
         self.estimates.append(record.model_copy(update={"sites": absent | record.sites}))
         corrected = len(record.decision.corrected)
         this_round.info(
@@ -249,10 +252,11 @@ class AutoServer(FedAvgServer):
         """Ask a site again that has trained on its given annotations all the same."""
         if not this_round.history:
             return
+        corrects = {*self._corrected, *self.estimates[-1].moved_masks}
         for site, report in this_round.history[-1].sites.items():
-            if site in self._corrected and not report.extra.get("has_undone", False):
+            if site in corrects and not report.extra.get("has_undone", False):
                 this_round.warning(f"{site} no longer has its corrections; it is asked again.")
-                del self._corrected[site]
+                self._corrected.pop(site, None)
                 self._pending[site] = self._asked.get(site, ())
 
     # --- state

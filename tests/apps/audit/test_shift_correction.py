@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 from PIL import Image
+from support.shifted_discs import CASES, SHIFT, write_shifted_site
 from typer.testing import CliRunner
 
 from fedannot.apps.audit.image_audit import ImageAudit, audit_images, write_image_audit
@@ -17,35 +18,6 @@ from fedannot.custom.annotation_bias.profile.mask_shift import ShiftStatus
 from fedannot.custom.corrections import export
 from fedannot.custom.corrections.export import ExportedAnnotations
 from fedannot.transforms.errors import DataError
-
-SHIFT = (2.0, -1.5)
-CASES = 6
-
-
-def write_site(folder: Path, shift=SHIFT, *, reviewed: int = 0) -> Path:
-    """Bright discs whose masks are drawn at another place; an image more is for validation.
-
-    Of reviewed cases the right mask is in use, and the shifted one is known as given.
-    """
-    generator = np.random.default_rng(7)
-    for part in ("images", "labels", "right"):
-        (folder / part).mkdir(parents=True)
-    entries = []
-    for number in range(CASES + 1):
-        grid = np.indices((48, 48)) - 24 - generator.uniform(-2, 2, (2, 1, 1))
-        away = np.hypot(*grid) - 9
-        image = 40 + 150 / (1 + np.exp(away)) + generator.normal(scale=8, size=away.shape)
-        moved = np.hypot(*(grid - np.reshape(shift, (2, 1, 1)))) - 9
-        pictures = {"images": image.clip(0, 255), "labels": 200 * (moved <= 0), "right": 200 * (away <= 0)}
-        for part, values in pictures.items():
-            Image.fromarray(values.astype(np.uint8)).save(folder / part / f"{number}.png")
-        entries.append({"image": f"images/{number}.png", "label": f"labels/{number}.png", "patient": f"p{number}"})
-    for number in range(reviewed):
-        entries[number] |= {"label": f"right/{number}.png", "given_label": f"labels/{number}.png"}
-    sections = {"training": entries[:CASES], "validation": entries[CASES:], "reference": entries[:reviewed]}
-    (folder / "datalist.json").write_text(json.dumps(sections))
-    (folder / "data.yaml").write_text("channels: 1\nclasses: [lesion]\nsize: [48, 48]\nlabels: {0: 0, 200: 1}\n")
-    return folder
 
 
 def audited(site: Path, out: Path) -> ImageAudit:
@@ -67,7 +39,7 @@ def pixels(file: Path) -> np.ndarray:
 def corrected(tmp_path_factory):
     """A site whose shift was corrected, the audits before and after, and what was written."""
     folder = tmp_path_factory.mktemp("shifted")
-    site = write_site(folder / "north")
+    site = write_shifted_site(folder / "north")
     before = audited(site, folder / "audit")
     result = correct_shift(folder / "audit", site / "moved", update_datalist=True)
     use(result.datalist)
@@ -122,7 +94,7 @@ def test_a_shift_is_never_corrected_twice(corrected, tmp_path):
 
 
 def test_given_masks_overwritten_in_place_are_not_moved_again(tmp_path):
-    site = write_site(tmp_path / "north")
+    site = write_shifted_site(tmp_path / "north")
     audited(site, tmp_path / "audit")
     record = correct_shift(tmp_path / "audit", tmp_path / "moved").record
     for item in record.annotations:
@@ -133,7 +105,7 @@ def test_given_masks_overwritten_in_place_are_not_moved_again(tmp_path):
 
 
 def test_masks_of_reviewers_stay_and_given_ones_behind_them_move(tmp_path):
-    site = write_site(tmp_path / "north", reviewed=3)
+    site = write_shifted_site(tmp_path / "north", reviewed=3)
     audited(site, tmp_path / "audit")
 
     result = correct_shift(tmp_path / "audit", site / "moved", update_datalist=True)
@@ -182,7 +154,7 @@ def test_bad_requests_are_named(corrected, tmp_path):
     write_image_audit(before.model_copy(update={"mask_shifts": two}), tmp_path / "two")
     with pytest.raises(DataError, match="found an audit of north, south; say which with --site"):
         correct_shift(tmp_path / "two", tmp_path / "out")
-    fresh = write_site(tmp_path / "fresh")
+    fresh = write_shifted_site(tmp_path / "fresh")
     audited(fresh, tmp_path / "audit-fresh")
     with pytest.raises(DataError, match="a datalist may not lead out of its folder"):
         correct_shift(tmp_path / "audit-fresh", tmp_path / "out", update_datalist=True)
@@ -190,7 +162,7 @@ def test_bad_requests_are_named(corrected, tmp_path):
 
 
 def test_one_mask_that_cannot_be_moved_stops_all(tmp_path, monkeypatch):
-    site = write_site(tmp_path / "north")
+    site = write_shifted_site(tmp_path / "north")
     audited(site, tmp_path / "audit")
 
     def refuse(file, description):
@@ -204,7 +176,7 @@ def test_one_mask_that_cannot_be_moved_stops_all(tmp_path, monkeypatch):
 
 
 def test_the_command_says_what_it_does(tmp_path):
-    site, out = write_site(tmp_path / "north"), tmp_path / "audit"
+    site, out = write_shifted_site(tmp_path / "north"), tmp_path / "audit"
     before = {file: file.read_bytes() for file in site.rglob("*") if file.is_file()}
 
     proposed = CliRunner().invoke(app, ["audit", "--data", str(site), "--profile", "image", "--out", str(out)])
