@@ -98,9 +98,9 @@ REASONS = {
     "profile_patients": "patients or volumes behind the curve of each class",
     "profile_unit": "size of a pixel in the images of that curve: the unit of the boundary bias",
     "profile_halvings": "how much coarser than the site's images the first curve is: sites have to agree on it",
-    "moved_patients": "patients or volumes of a site that has moved all its masks back: that it did; not by how much",
     "profile_error": "standard error over patients of the boundary bias that images show",
     "profile_error_patients": "patients or volumes behind that error",
+    "moved_patients": "patients or volumes of a site that has moved all its masks back: that it did; not by how much",
     # Class labels.
     "noise_level": (
         "fraction of the site's labels that are wrong, as far as the model can tell: whether to correct it"

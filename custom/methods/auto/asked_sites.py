@@ -88,6 +88,7 @@ class AskedSites:
 
         Nor has a class of fewer patients than a site may send.
         """
+        self.moved |= {site: answer[MOVED_PATIENTS] for site, answer in answers.items() if MOVED_PATIENTS in answer}
         return {
             site: SiteCurves(
                 np.array(answer[PROFILE_CURVE], dtype=np.float64).reshape(self._num_classes, CURVE_LEVELS),

@@ -75,7 +75,7 @@ PROFILE_FIELDS = (
     ),
     OutboundField(PROFILE_PATIENTS, (MEASURE_BOUNDARY_PROFILE,), "counts", follows_model=True),
     OutboundField(
-        MOVED_PATIENTS, (MEASURE_BOUNDARY_PROFILE,), "count", counted_by=MOVED_PATIENTS, optional="moved masks"
+        MOVED_PATIENTS, (TRAIN, MEASURE_BOUNDARY_PROFILE), "count", counted_by=MOVED_PATIENTS, optional="moved masks"
     ),
     OutboundField(
         PROFILE_ERROR, (MEASURE_PROFILE_ERROR,), "numbers", counted_by=PROFILE_ERROR_PATIENTS, limits=(0.0, 16.0)

@@ -17,6 +17,7 @@ from .answers import BiasReport
 from .bias_record import bias_record
 from .decisions import decide, detected_fraction
 from .image_estimates import ImageEstimates, ImageState
+from .outbound import MOVED_PATIENTS
 from .records import BiasFindings, BiasRecord, RollbackFindings
 from .rollback_check import RollbackCheck, RollbackState
 from .server_reference import ServerReference
@@ -252,9 +253,10 @@ class AutoServer(FedAvgServer):
         """Ask a site again that has trained on its given annotations all the same."""
         if not this_round.history:
             return
-        corrects = {*self._corrected, *self.estimates[-1].moved_masks}
+        moved = self.estimates[-1].moved_masks
         for site, report in this_round.history[-1].sites.items():
-            if site in corrects and not report.extra.get("has_undone", False):
+            has_lost = site in self._corrected and not report.extra.get("has_undone", False)
+            if has_lost or (site in moved and MOVED_PATIENTS not in report.extra):
                 this_round.warning(f"{site} no longer has its corrections; it is asked again.")
                 self._corrected.pop(site, None)
                 self._pending[site] = self._asked.get(site, ())

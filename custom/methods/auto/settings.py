@@ -85,7 +85,8 @@ class AutoSettings(BiasSettings, WarmupSettings):
         boundary_evidence: what boundary biases are estimated from: ``both``, ``image`` or ``model``. With images they
             are estimated and corrected before the first round, without a model.
         correct_shift: whether a site moves all its masks back where its images show that they are shifted, before its
-            boundary bias is estimated; else an audit by images proposes it alone.
+            boundary bias is estimated; else an audit by images proposes it alone. A site whose statistics are private
+            then says nothing of its contours: the shift hangs on all of its patients together.
         rollback_rounds: number of rounds in which the sites compare the model in use with one without what was done:
             that of before where sites correct something, the average by numbers of samples where weights are others. If
             it is better beyond doubt everything is rolled back. 0 for no check.

@@ -38,6 +38,8 @@ from .outbound import MOVED_PATIENTS
 from .scored_cases import reviewed_cases, rollback_answer, without_held_out
 from .settings import AutoSettings
 
+# The provenance of what no server has asked for.
+_AT_THE_SITE = "auto, at the site"
 _ASKED: TypeAdapter[tuple[Correction, ...]] = TypeAdapter(tuple[Correction, ...])
 _OF_ROLLBACK = (KEEP_SCORES, COMPARE_SCORES)
 _OF_PROFILE = (MEASURE_BOUNDARY_PROFILE, MEASURE_PROFILE_ERROR)
@@ -60,8 +62,13 @@ class AutoSite(FedAvgSite):
         return trained
 
     def training_flags(self, site: SiteView) -> Mapping[str, Any]:
-        """Say whether the corrections that were asked for are made."""
-        return {} if site.corrections.latest() is None else {"has_undone": True}
+        """Say whether the corrections that were asked for are made, and whether all masks are moved back."""
+        stored = site.corrections.latest()
+        if stored is None:
+            return {}
+        asked = {} if stored.corrections.provenance.method == _AT_THE_SITE else {"has_undone": True}
+        patients = len(set(site.load(TRAINING).units)) if stored.corrections.of(MaskShift) is not None else 0
+        return asked | ({MOVED_PATIENTS: patients} if patients >= MINIMUM_CASES else {})
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Answer what is asked of annotation bias and boundary profile, and by the rollback check; or correct."""
@@ -82,7 +89,13 @@ class AutoSite(FedAvgSite):
         own = _with_own_masks(site)
         predict, data = predicted_by(network, Inference.of(self.settings)), own.load(TRAINING)
         relabelled = self._with_relabelled_objects(site)
-        return measure_bias(predict, data, reviewed_cases(own), self.settings, seed=seed, relabelled=relabelled)
+        return self._without_samples(
+            measure_bias(predict, data, reviewed_cases(own), self.settings, seed=seed, relabelled=relabelled)
+        )
+
+    def _without_samples(self, answer: Answer) -> Answer:
+        """An answer without its samples where masks may be moved: one patient could change those of all others."""
+        return Answer(answer.fields) if self.settings.correct_shift else answer
 
     def _profile(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Curves of the given annotations, or how certain their boundary biases are; the model is not asked."""
@@ -97,9 +110,9 @@ class AutoSite(FedAvgSite):
         cases = given_cases(own.load(TRAINING), reviewed_cases(own))
         if task == MEASURE_BOUNDARY_PROFILE:
             answer, patients = profile_curves(cases, request, num_classes), len({case.patient for case in cases})
-            if own is site or patients < MINIMUM_CASES:
-                return answer
-            return replace(answer, fields={**answer.fields, MOVED_PATIENTS: patients})
+            has_moved = own is not site and patients >= MINIMUM_CASES
+            moved = {MOVED_PATIENTS: patients} if has_moved else {}
+            return self._without_samples(Answer({**answer.fields, **moved}, answer.samples))
         seed = derive_seed(site.seed, site.name, "profile")
         return profile_errors(cases, request, num_classes, seed=seed)
 
@@ -110,7 +123,9 @@ class AutoSite(FedAvgSite):
             return
         shift = self._measured_shift(site)
         if shift is not None:
-            self._make((shift, *(() if stored is None else stored.corrections.corrections)), network, site)
+            others = () if stored is None else stored.corrections.corrections
+            method = _AT_THE_SITE if stored is None else stored.corrections.provenance.method
+            self._make((shift, *others), network, site, method=method)
 
     def _measured_shift(self, site: SiteView) -> MaskShift | None:
         """The shift of all masks as they were given, None where none is to be corrected."""
@@ -151,9 +166,10 @@ class AutoSite(FedAvgSite):
         if own is None and self.settings.correct_shift and site.corrections.latest() is None:
             # It had one, and lost its corrections with it, or it has none.
             own = self._measured_shift(site)
-        self._make((*asked, *(() if own is None else (own,))), network, site)
+        corrections = (*asked, *(() if own is None else (own,)))
+        self._make(corrections, network, site, method=self.settings.method)
 
-    def _make(self, asked: Sequence[Correction], network: nn.Module, site: SiteView) -> None:
+    def _make(self, asked: Sequence[Correction], network: nn.Module, site: SiteView, *, method: str) -> None:
         """Choose what is corrected of each case, and keep it."""
         from .site_corrections import site_corrections  # noqa: PLC0415
 
@@ -163,7 +179,7 @@ class AutoSite(FedAvgSite):
             data,
             asked,
             data_folder=site.locate().folder,
-            method=self.settings.method,
+            method=method,
             round_number=site.round_number,
             inference=Inference.of(self.settings),
             reverted=site.corrections.reverted | self._reviewed(data, site),

@@ -32,6 +32,7 @@ from fedannot.custom.task_names import (
     ESTIMATE_ANNOTATION_BIAS,
     MEASURE_BOUNDARY_PROFILE,
     MEASURE_PROFILE_ERROR,
+    TRAIN,
 )
 from fedannot.transforms.shift_mask import shifted_mask
 
@@ -109,7 +110,7 @@ def test_it_trains_on_masks_where_they_belong_but_for_reviewed_ones(moved, data)
         if number > 0:
             expected = shifted_mask(expected, shift_of(site, method).moves)
         np.testing.assert_array_equal(label, expected)
-    assert method.training_flags(view) == {"has_undone": True}
+    assert method.training_flags(view) == {"moved_patients": CASES}
 
 
 def test_it_measures_once(moved, monkeypatch):
@@ -130,6 +131,7 @@ def test_what_the_server_asks_comes_on_top_and_a_rollback_leaves_the_shift(moved
 
     asked(method, site, CORRECT_ANNOTATION_BIAS, {"corrections": [{"kind": "boundary_shift", "bias": {"1": 1.0}}]})
     assert corrections_of(site, method) == (shift, BoundaryShift(bias={1: 1.0}))
+    assert method.training_flags(site.view(method, 1)) == {"has_undone": True, "moved_patients": CASES}
     asked(method, site, CORRECT_ANNOTATION_BIAS, {"corrections": []})
     assert corrections_of(site, method) == (shift,)
     with pytest.raises(ValueError, match="to measure the shift of its masks itself"):
@@ -202,10 +204,25 @@ def test_missed_objects_are_looked_for_beside_moved_masks(tmp_path):
     assert counts == {"unmoved": CASES, "moved": 0}
 
 
+@pytest.mark.parametrize("task", [MEASURE_BOUNDARY_PROFILE, ESTIMATE_ANNOTATION_BIAS])
+def test_a_site_that_hides_patients_says_nothing_that_hangs_on_all_of_them(moved, data, tmp_path, task):
+    """Noise is made for what one patient changes; by the shift one changes what is said of all others."""
+    kept = method_of(correct_shift=False)
+    unmoved = HandmadeSite(tmp_path / "unmoved", data_folder=data)
+    cases = unmoved.view(kept, 1).load("training")
+    network, message = Recalls(cases.images, cases.labels), {"profile": {"halvings": 0}}
+    before = kept.answer(task, network, unmoved.view(kept, 1, message))
+    assert bool(before.samples) == (task == ESTIMATE_ANNOTATION_BIAS)
+
+    method, site, _ = moved
+    assert not method.answer(task, network, site.view(method, 1, message)).samples
+
+
 def test_the_number_of_patients_is_never_small():
     with pytest.raises(OutboundError, match="moved_patients"):
         REGISTRY.check(MEASURE_BOUNDARY_PROFILE, {"moved_patients": 2})
-    assert REGISTRY.without_counted(MEASURE_BOUNDARY_PROFILE, {"moved_patients": 9}) == {}
+    for task in (MEASURE_BOUNDARY_PROFILE, TRAIN):
+        assert REGISTRY.without_counted(task, {"moved_patients": 9}) == {}
 
 
 class MovingSites(ImageSites):
@@ -234,7 +251,7 @@ def test_the_record_says_which_sites_have_moved_their_masks():
 def test_a_site_that_has_lost_the_shift_is_asked_again():
     sites = MovingSites(disc_sites({"a": 0.0, "b": 0.0, "c": 0.0}))
     server, _ = begun(sites)
-    reports = {name: {"num_samples": 8} | ({"has_undone": True} if name == "b" else {}) for name in "abc"}
+    reports = {name: {"num_samples": 8} | ({"moved_patients": 8} if name == "b" else {}) for name in "abc"}
     server.before_round(round_of(2, ask=sites, history=[{"round": 1, "sites": reports}], said=[]))
     assert sites.corrections == {}
 
