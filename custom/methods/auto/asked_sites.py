@@ -48,9 +48,6 @@ class AskedSites:
         """Ask all sites for curves at their own first scale; return that of the middle one."""
         answers = self._round.ask(MEASURE_BOUNDARY_PROFILE)
         self._first = self._read(answers)
-        self.moved = {
-            site: answers[site][MOVED_PATIENTS] for site in sorted(answers) if MOVED_PATIENTS in answers[site]
-        }
         self._halvings = {site: answers[site][PROFILE_HALVINGS] for site in self._first}
         return statistics.median_low(self._halvings.values()) if self._halvings else 0
 
