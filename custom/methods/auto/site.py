@@ -107,9 +107,11 @@ class AutoSite(FedAvgSite):
         if self.settings.correct_shift and task == MEASURE_BOUNDARY_PROFILE and request.halvings is None:
             self._correct_shift(network, site)
         own = _with_own_masks(site)
-        cases = given_cases(own.load(TRAINING), reviewed_cases(own))
+        data = own.load(TRAINING)
+        cases = given_cases(data, reviewed_cases(own))
         if task == MEASURE_BOUNDARY_PROFILE:
-            answer, patients = profile_curves(cases, request, num_classes), len({case.patient for case in cases})
+            answer = profile_curves(cases, request, num_classes, has_fixed_grid=data.description.has_fixed_grid)
+            patients = len({case.patient for case in cases})
             has_moved = own is not site and patients >= MINIMUM_CASES
             moved = {MOVED_PATIENTS: patients} if has_moved else {}
             return self._without_samples(Answer({**answer.fields, **moved}, answer.samples))

@@ -64,6 +64,14 @@ def test_the_size_of_a_resampled_pixel_is_known_without_any_image():
     assert IMAGE.resampled_pixel is None
 
 
+def test_a_grid_is_fixed_where_no_file_decides_it():
+    stretched = SLICES.model_copy(update={"fit": "resize"})
+    assert [of.has_fixed_grid for of in (IMAGE, SLICES, stretched, CLASSES)] == [True, True, False, False]
+    resampled = VOLUME.model_copy(update={"spacing": (1, 1, 1)})
+    assert [of.has_fixed_grid for of in (VOLUME, resampled)] == [False, True]
+    assert not resampled.model_copy(update={"size": None}).has_fixed_grid
+
+
 def test_volumes_have_these_defaults(tmp_path):
     (tmp_path / "data.yaml").write_text("pipeline: volume\nclasses: [a]\nlabels: {0: 0, 1: 1}\n")
     result = read_site_description(tmp_path)

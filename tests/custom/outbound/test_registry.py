@@ -268,9 +268,9 @@ def test_what_is_computed_over_patients_names_a_counter_of_the_same_task(task):
         # What privacy has been spent follows from the number of results and the noise, not from the data.
         is_account = field.optional in ("privacy", "private statistics")
         is_mean = field.kind in ("number", "numbers") and not is_account
-        # That it is there at all is what a site has concluded from all of them.
-        is_conclusion = field.name == "moved_patients"
-        assert (field.counted_by is not None) == (is_mean or is_sum_over_patients or is_conclusion)
+        # That it is there at all is what a site has concluded from all of them; and the middle of the sizes of images.
+        is_of_all = field.name in ("moved_patients", "profile_halvings")
+        assert (field.counted_by is not None) == (is_mean or is_sum_over_patients or is_of_all)
         if field.counted_by is not None:
             assert registered[field.counted_by].kind in ("count", "counts")
 
