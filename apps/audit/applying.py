@@ -80,7 +80,7 @@ def apply_decisions(
         )
     _check_unchanged(reader, cases, decisions)
     if update_datalist:
-        check_can_update(out, reader)
+        check_can_update(out, reader.datalist)
     with new_folder(out) as folder:
         writer = _Writer(reader, decisions, folder, {label: file for label, (_, file) in masks.items()})
         reviewed = tuple(writer.write(position, case) for position, case in enumerate(cases))

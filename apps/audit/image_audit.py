@@ -3,7 +3,9 @@
 The boundary bias, a shift of all masks, one side that is moved alone, and whether masks belong to their images.
 """
 
+import hashlib
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +17,12 @@ from ...custom.annotation_bias.given_annotations import GivenAnnotations
 from ...custom.annotation_bias.profile.decision import ProfileEstimate, is_to_correct, profile_reference_level
 from ...custom.annotation_bias.profile.estimation import estimate_from_images
 from ...custom.annotation_bias.profile.mask_pairing import MaskPairing, PairingStatus, compare_masks
+from ...custom.annotation_bias.profile.mask_shift import ShiftStatus, WholeShift, shift_of_all_masks
 from ...custom.annotation_bias.profile.one_sided import OneSidedBias, estimate_one_sided
 from ...custom.annotation_bias.profile.scales import ProfileCase, profile_cases
-from ...custom.annotation_bias.profile.site_shift import SiteShift, estimate_site_shift, shifted_mask
+from ...custom.annotation_bias.profile.site_shift import SiteShift, estimate_site_shift
 from ...custom.annotation_bias.statuses import ReferenceKind, ReferenceLevel, Unit
-from ...custom.data.datalist import REFERENCE, TRAINING
+from ...custom.data.datalist import REFERENCE, TRAINING, VALIDATION, read_datalist
 from ...custom.data.description import DESCRIPTION_FILE, SegmentationDescription, read_site_description
 from ...custom.data.federation import FEDERATION_FILE, read_federation
 from ...custom.data.json_record import JsonRecord, write_record
@@ -27,6 +30,7 @@ from ...custom.data.site_data import LoadedCase, SiteData, count_cases, load_sit
 from ...custom.data.store_location import participant_store
 from ...custom.data.whole_files import private_folder
 from ...transforms.errors import DataError
+from ...transforms.shift_mask import shifted_mask
 
 IMAGE_AUDIT_FILE = "image_audit.json"
 
@@ -101,6 +105,37 @@ class ImageShift(JsonRecord):
             is_known=shift.is_known,
             is_significant=shift.is_significant,
         )
+
+
+class ImageMaskShift(JsonRecord):
+    """Whether all masks of a site can be moved back, all classes together.
+
+    Args:
+        status: whether, or why not.
+        patients: behind it.
+        shift: where masks are, less where they belong, along each axis; empty where no class says it.
+    """
+
+    status: ShiftStatus
+    patients: int
+    shift: tuple[float, ...]
+
+    @classmethod
+    def of(cls, shift: WholeShift) -> "ImageMaskShift":
+        """Take over an estimate."""
+        return cls(status=shift.status, patients=shift.patients, shift=shift.vector)
+
+
+class MeasuredMasks(JsonRecord):
+    """What an audit has measured, so that nothing else is corrected by it.
+
+    Args:
+        data: the folder of the site's data.
+        masks_sha256: see :func:`digest_of_masks`.
+    """
+
+    data: str
+    masks_sha256: str
 
 
 class ImagePairing(JsonRecord):
@@ -205,6 +240,8 @@ class ImageAudit(JsonRecord):
         shifts: of all masks, as above.
         pairings: whether masks belong to their images, as above; empty in earlier records.
         sides: that are moved alone, as above; empty in earlier records.
+        mask_shifts: by site whether all masks can be moved back; as above.
+        measured: by site which masks these are; as above.
     """
 
     version: Literal[1] = 1
@@ -215,6 +252,8 @@ class ImageAudit(JsonRecord):
     shifts: dict[str, dict[str, ImageShift]]
     pairings: dict[str, dict[str, ImagePairing]] = Field(default_factory=dict)
     sides: dict[str, dict[str, ImageSide]] = Field(default_factory=dict)
+    mask_shifts: dict[str, ImageMaskShift] = Field(default_factory=dict)
+    measured: dict[str, MeasuredMasks] = Field(default_factory=dict)
 
 
 def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
@@ -232,21 +271,27 @@ def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
     Raises:
         DataError: if the data are neither, are labelled images, or a site cannot be used.
     """
-    sites = {site: _load(folder, site) for site, folder in _folders(data).items()}
+    folders = _folders(data)
+    # Before masks are read: what changes meanwhile is not what was measured.
+    measured = {site: _measured(folder) for site, folder in folders.items()}
+    sites = {site: _load(folder, site) for site, folder in folders.items()}
     classes = {site: loaded.classes for site, loaded in sites.items()}
     names = next(iter(classes.values()))
     if other := [site for site, found in classes.items() if found != names]:
         raise DataError(
             f"{data}: found other classes at {', '.join(other)}; expected {', '.join(names)} at every site."
         )
-    cases = {site: profile_cases(_given(folder, site, sites[site])) for site, folder in _folders(data).items()}
+    cases = {site: profile_cases(_given(folder, site, sites[site])) for site, folder in folders.items()}
     levels: dict[str, ImageReference | None] = {}
     biases: dict[str, dict[str, ImageBias]] = {}
     shifts: dict[str, dict[str, ImageShift]] = {}
     pairings: dict[str, dict[str, ImagePairing]] = {}
     sides: dict[str, dict[str, ImageSide]] = {}
+    of_classes: dict[str, list[SiteShift]] = {site: [] for site in sites}
     for label, name in enumerate(names, start=1):
         moved = {site: estimate_site_shift(some, label, seed=seed) for site, some in cases.items() if some}
+        for site, shift in moved.items():
+            of_classes[site].append(shift)
         placed = {site: _moved_back(some, moved.get(site)) for site, some in cases.items()}
         estimates = estimate_from_images(placed, label, seed=seed)
         level = profile_reference_level(estimates)
@@ -267,6 +312,8 @@ def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
         shifts=shifts,
         pairings=pairings,
         sides=sides,
+        mask_shifts={site: ImageMaskShift.of(shift_of_all_masks(found)) for site, found in of_classes.items()},
+        measured=measured,
     )
 
 
@@ -275,6 +322,37 @@ def write_image_audit(audit: ImageAudit, out: Path) -> Path:
     private_folder(out)
     write_record(out / IMAGE_AUDIT_FILE, audit)
     return out / IMAGE_AUDIT_FILE
+
+
+def digest_of_masks(folder: Path) -> str:
+    """Return a hash of all masks for training and validation, given and in use, with their names in the datalist.
+
+    Args:
+        folder: of the site's data.
+
+    Raises:
+        DataError: if the description or the datalist cannot be used, or a file cannot be read.
+    """
+    digest, datalist = hashlib.sha256(), folder / read_site_description(folder).datalist
+    cases = read_datalist(datalist)
+    files = [
+        file
+        for section in (TRAINING, VALIDATION)
+        for case in cases.section(section)
+        for file in (case.label, case.given_label)
+        if isinstance(file, Path)
+    ]
+    for file in files:
+        digest.update(f"{os.path.relpath(file, folder)}\n".encode(errors="surrogateescape"))
+        # What is not there is not used, and cannot be moved.
+        if file.is_file():
+            with file.open("rb") as content:
+                digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()
+
+
+def _measured(folder: Path) -> MeasuredMasks:
+    return MeasuredMasks(data=str(folder.resolve()), masks_sha256=digest_of_masks(folder))
 
 
 def _folders(data: Path) -> dict[str, Path]:

@@ -71,18 +71,23 @@ def write_updated_datalist(out: Path, reader: CaseReader, annotations: Sequence[
                 item.update({"label": changed[key]} | given[key])
     images = {item["image"] for item in items}
     earlier = [one for one in content.get(REFERENCE, []) if not isinstance(one, dict) or one.get("image") not in images]
-    file = _updated_file(reader)
+    file = updated_file(reader.datalist)
     write_text(file, json.dumps(content | {REFERENCE: [*earlier, *items]}, indent=1) + "\n")
     return file
 
 
-def check_can_update(out: Path, reader: CaseReader) -> None:
+def check_can_update(out: Path, datalist: Path, name: str = UPDATED) -> None:
     """Check that a copy of the site's datalist can be written that names files of a folder.
+
+    Args:
+        out: the folder.
+        datalist: the site's.
+        name: of the copy, see :func:`updated_file`.
 
     Raises:
         DataError: if the folder lies elsewhere, or there is such a copy already.
     """
-    folder, file = reader.datalist.parent, _updated_file(reader)
+    folder, file = datalist.parent, updated_file(datalist, name)
     if not out.resolve().is_relative_to(folder.resolve()):
         raise DataError(
             f"{out}: a datalist may not lead out of its folder; expected with --update-datalist a folder in {folder}."
@@ -91,9 +96,9 @@ def check_can_update(out: Path, reader: CaseReader) -> None:
         raise DataError(f"{file}: found an earlier copy; expected none. Remove it, or let data.yaml name it.")
 
 
-def _updated_file(reader: CaseReader) -> Path:
-    source = reader.datalist
-    return source.with_name(f"{source.stem}.{UPDATED}{source.suffix}")
+def updated_file(datalist: Path, name: str = UPDATED) -> Path:
+    """Return where the copy of a datalist is written: beside it, with a name before its suffix."""
+    return datalist.with_name(f"{datalist.stem}.{name}{datalist.suffix}")
 
 
 def _reference_items(

@@ -108,6 +108,7 @@ def _audit_images(data: Path | None, out: Path, seed: int | None, *, unused: Map
     if data is None:
         raise typer.BadParameter("expected a folder with --profile image", param_hint="'--data'")
     with reported_errors():
+        from ...custom.annotation_bias.profile.mask_shift import ShiftStatus
         from ..audit.image_audit import audit_images, write_image_audit
         from ..wording.image_audit import image_audit_in_words
 
@@ -115,6 +116,9 @@ def _audit_images(data: Path | None, out: Path, seed: int | None, *, unused: Map
         for line in image_audit_in_words(result):
             say(line)
         say(f"As numbers: {write_image_audit(result, out)}")
+        for site, shift in result.mask_shifts.items():
+            if shift.status is ShiftStatus.CORRECTABLE:
+                say(f"Move all masks of {site} back with: fedannot audit apply {out} --site {site} --shift --out DIR")
 
 
 @audit_app.command("federation", epilog="Example: fedannot audit federation simulator_workspace --out runs/audit.html")
@@ -238,7 +242,11 @@ def review(
         say(f"Ended after {idle_minutes:g} minutes without a request. All decisions are stored.")
 
 
-@audit_app.command("apply", epilog="Example: fedannot audit apply runs/audit --site site-1 --out data/site-1/reviewed")
+@audit_app.command(
+    "apply",
+    epilog="Example: fedannot audit apply runs/audit --site site-1 --out data/site-1/reviewed\n\n"
+    "Example: fedannot audit apply runs/audit --site site-1 --shift --out data/site-1/shifted --update-datalist",
+)
 def apply(
     folder: FolderArgument,
     out: Annotated[Path, typer.Option(help="Folder of the new annotations; absent or empty.")],
@@ -259,8 +267,19 @@ def apply(
             "reference; OUT must lie in its folder.",
         ),
     ] = False,
+    shift: Annotated[
+        bool,
+        typer.Option(
+            "--shift",
+            help="Of an audit with --profile image: move all masks of the site back by the shift that it has found, in "
+            "place of decisions.",
+        ),
+    ] = False,
 ) -> None:
     """Write accepted suggestions as new annotations, and the reviewed cases as a reference; given files stay."""
+    if shift:
+        _move_masks_back(folder, out, site, update_datalist, unused={"--decisions": decisions, "--edited": edited})
+        return
     with reported_errors():
         from ...custom.audit.decisions import read_decisions
         from ..audit.applying import apply_decisions
@@ -282,6 +301,23 @@ def apply(
             say(f"{reviewed} reviewed cases as a reference: {applied.reference}")
         if applied.datalist is not None:
             say(f"Datalist with both, for the key 'datalist' of data.yaml: {applied.datalist}")
+
+
+def _move_masks_back(
+    folder: Path, out: Path, site: str | None, update_datalist: bool, *, unused: Mapping[str, object]
+) -> None:
+    if given := [name for name, value in unused.items() if value]:
+        raise typer.BadParameter("expected it without --shift, which asks no reviewer", param_hint=given)
+    with reported_errors():
+        from ..audit.shift_correction import correct_shift
+        from ..wording.phrases import along_axes
+
+        moved = correct_shift(folder, out, site=site, update_datalist=update_datalist)
+        record = moved.record
+        say(f"{moved.site}: all masks moved by {along_axes(record.moved_as_a_whole, record.unit or '')}")
+        say(f"{len(record.annotations)} new annotations in {out}, {len(record.as_given)} stay as given")
+        if moved.datalist is not None:
+            say(f"Datalist with them, for the key 'datalist' of data.yaml: {moved.datalist}")
 
 
 @audit_app.command("export", epilog="Example: fedannot audit export runs/audit --site site-1 --out runs/for-slicer")

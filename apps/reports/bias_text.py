@@ -6,7 +6,7 @@ from ...custom.annotation_bias.statuses import Status
 from ...custom.methods.auto.records import BiasFindings, BiasRecord, RollbackFindings, SiteBiasRecord
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
-from ..wording.decisions import decision_in_words, rollback_in_words, witness_in_words
+from ..wording.decisions import decision_in_words, moved_masks_in_words, rollback_in_words, witness_in_words
 from ..wording.evidence import reason_in_words, reference_level_in_words
 
 LEGEND = (
@@ -49,6 +49,8 @@ def print_channels(found: BiasFindings | None, rounds: int, console: Terminal) -
     numbers = ", ".join(map(str, before))
     when = "after the last round" if before[0] > rounds else f"before round{'s' if len(before) > 1 else ''} {numbers}"
     console.print(f"Estimated {when}. {decision_in_words(last)}")
+    for site in sorted(last.moved_masks, key=natural_order):
+        console.print(f"{site}: {moved_masks_in_words(last.moved_masks[site])}")
     for site in sorted(last.sites, key=natural_order):
         for text in _instructions(last, site):
             console.print(f"{site}: {text}")

@@ -12,6 +12,7 @@ from ...custom.corrections.kinds import (
     CasesRelabelled,
     CorrectionBase,
     LesionsAdded,
+    MaskShift,
     MasksReplaced,
     MissedObjectsIgnored,
     ObjectsRelabelled,
@@ -28,6 +29,7 @@ from ...custom.data.store_location import participant_store
 from ...transforms.array_types import Classes
 from ...transforms.errors import DataError
 from ...transforms.ignored_label import IGNORED_LABEL
+from ..wording.phrases import along_axes
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,8 @@ def _phrases(
 ) -> list[str]:
     """The phrases of one correction; a new kind has its own here."""
     match correction:
+        case MaskShift(moves=moves):
+            return [f"all masks moved by {along_axes(moves, '' if description is None else unit_of(description))}"]
         case BoundaryShift():
             return _moves_in_words(correction, corrections, description)
         case ObjectsRelabelled():

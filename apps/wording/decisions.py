@@ -44,6 +44,11 @@ def decision_in_words(record: BiasRecord) -> str:
     return f"Nothing is confirmed at any of {num_sites} sites: federated averaging."
 
 
+def moved_masks_in_words(patients: int) -> str:
+    """Return that a site has moved all its masks back."""
+    return f"all masks were shifted against the images ({patients} patients); the site has moved them back."
+
+
 def witness_in_words(witness: WitnessRecord) -> str:
     """Return of a class how many sites' boundary biases images show, and whether the model counts beside them."""
     known, count = sum(one.is_known for one in witness.sites.values()), len(witness.sites)

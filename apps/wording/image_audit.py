@@ -3,11 +3,21 @@
 from collections.abc import Iterator, Mapping
 
 from ...custom.annotation_bias.profile.mask_pairing import PairingStatus
+from ...custom.annotation_bias.profile.mask_shift import ShiftStatus
 from ...custom.annotation_bias.profile.thresholds import THRESHOLDS
 from ...custom.annotation_bias.statuses import ReferenceKind
-from ..audit.image_audit import ImageAudit, ImageBias, ImagePairing, ImageReference, ImageShift, ImageSide
+from ...custom.outbound.fields import MINIMUM_CASES
+from ..audit.image_audit import (
+    ImageAudit,
+    ImageBias,
+    ImageMaskShift,
+    ImagePairing,
+    ImageReference,
+    ImageShift,
+    ImageSide,
+)
 from ..checking.finding import plural
-from .phrases import listed, signed
+from .phrases import along_axes, signed
 
 ONE_SITE_ALONE = (
     "One site alone learns the direction and a rough size of its bias; "
@@ -69,10 +79,26 @@ def bias_in_words(bias: ImageBias, level: ImageReference | None, unit: str) -> s
 
 def shift_in_words(shift: ImageShift, unit: str) -> str:
     """Return by how far a site's masks are translated."""
-    lengths = listed(
-        [f"{signed(length)} {unit} along axis {axis}" for axis, length in enumerate(shift.vector, start=1)]
-    )
-    return f"all masks seem shifted by {lengths}; the boundary bias is that of masks moved back."
+    return f"all masks seem shifted by {along_axes(shift.vector, unit)}; the boundary bias is that of masks moved back."
+
+
+def why_not_moved(shift: ImageMaskShift, unit: str) -> str:
+    """Return why all masks of a site are not moved back."""
+    match shift.status:
+        case ShiftStatus.UNKNOWN:
+            return "the images do not say whether all masks are shifted."
+        case ShiftStatus.TOO_FEW_PATIENTS:
+            patients = plural(shift.patients, "patient")
+            return f"found {patients}; expected at least {MINIMUM_CASES} for a shift of all masks."
+        case ShiftStatus.CLASSES_DIFFER:
+            return "its classes are shifted differently, so that it is no shift of all masks."
+        case ShiftStatus.TOO_SMALL:
+            return (
+                f"its masks are shifted by {along_axes(shift.shift, unit)}, less than is corrected; they may have been "
+                "moved back already."
+            )
+        case ShiftStatus.CORRECTABLE:
+            return ""
 
 
 def pairing_in_words(pairing: ImagePairing) -> str:

@@ -111,6 +111,7 @@ REASONS = {
     ),
     "profile_error": "standard error over patients of the boundary bias that images show",
     "profile_error_patients": "patients or volumes behind that error",
+    "moved_patients": "patients or volumes of a site that has moved all its masks back: that it did; not by how much",
     # Class labels.
     "noise_level": (
         "fraction of the site's labels that are wrong, as far as the model can tell: whether to correct it"

@@ -41,6 +41,16 @@ def signed(length: float) -> str:
     return "0.0" if abs(length) < _ROUNDS_TO_ZERO else f"{length:+.1f}".replace("-", "−")
 
 
+def along_axes(vector: Sequence[float], unit: str) -> str:
+    """Return a translation: its length along each axis of the images.
+
+    >>> along_axes((2.0, -1.46), "px")
+    '+2.0 px along axis 1 and −1.5 px along axis 2'
+    """
+    space = " " if unit else ""
+    return listed([f"{signed(length)}{space}{unit} along axis {axis}" for axis, length in enumerate(vector, start=1)])
+
+
 def percent(share: float) -> str:
     """Return a share in whole percent."""
     return f"{100 * share:.0f} %"

@@ -13,7 +13,7 @@ from ..data.description import SegmentationDescription
 from ..data.json_record import JsonRecord, write_record
 from ..data.masks import plain_name, read_classes, write_changed
 from ..data.whole_files import private_file
-from .in_files import IgnoredObject, corrected_in_file, named_moves, segmentation_description, unit_of
+from .in_files import IgnoredObject, corrected_in_file, named_moves, segmentation_description, shift_of, unit_of
 from .kinds import CasesRelabelled, LesionsAdded
 from .model import CaseCorrection
 from .pixels import CasePixels
@@ -59,6 +59,8 @@ class ExportedAnnotations(JsonRecord):
         decided: when, by the site's clock.
         written: when these files were.
         moved: by name of the class, by how far its contours were moved, positive outward.
+        moved_as_a_whole: by how much all classes were moved along each axis of a training sample; empty where they were
+            not.
         unit: of these distances: millimetres, or pixels of the network's images.
         threshold: probability above which background became foreground; None where nothing was added.
         annotations: those that count otherwise than they were given.
@@ -75,6 +77,7 @@ class ExportedAnnotations(JsonRecord):
     decided: str
     written: str
     moved: dict[str, float]
+    moved_as_a_whole: tuple[float, ...] = ()
     unit: Literal["px", "mm"] | None
     threshold: float | None
     annotations: tuple[ExportedAnnotation, ...]
@@ -192,6 +195,7 @@ class _Export:
             decided=origin.made,
             written=datetime.now(UTC).isoformat(timespec="seconds"),
             moved={} if description is None else named_moves(corrections, description),
+            moved_as_a_whole=shift_of(corrections),
             unit=None if description is None else unit_of(description),
             threshold=None if added is None else added.threshold,
             annotations=tuple(annotations),

@@ -12,11 +12,17 @@ from scipy import ndimage
 from ...transforms.array_types import Array, Booleans, Classes
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.errors import DataError
-from ..data.description import ImageDescription, SegmentationDescription, SliceDescription, read_site_description
+from ..data.description import (
+    ImageDescription,
+    SegmentationDescription,
+    SliceDescription,
+    VolumeDescription,
+    read_site_description,
+)
 from ..data.json_record import JsonRecord
 from ..data.masks import Mask, annotated_axis
 from ..data.preparation import build_restoration
-from .kinds import Purpose, Sample
+from .kinds import MaskShift, Purpose, Sample
 from .model import Corrections, moves_of
 from .pixels import CasePixels, OtherClasses
 from .targets import corrected_sample
@@ -69,6 +75,12 @@ def unit_of(description: SegmentationDescription) -> Literal["px", "mm"]:
     return "px" if isinstance(description, ImageDescription) else "mm"
 
 
+def shift_of(corrections: Corrections) -> tuple[float, ...]:
+    """Return by how much all annotations are moved along each axis of a training sample; empty where they are not."""
+    shift = corrections.of(MaskShift)
+    return () if shift is None else shift.moves
+
+
 def named_moves(corrections: Corrections, description: SegmentationDescription) -> dict[str, float]:
     """Return the distance by which contours of each class were moved, positive outward, by the class's name."""
     names = dict(enumerate(description.classes, start=1))
@@ -114,7 +126,7 @@ def corrected_in_file(
     classes, spacing, relabelled = np.empty_like(mask.classes), _spacing(mask, description), 0
     for axis, part in _samples(mask, description):
         steps = tuple(step for index, step in enumerate(spacing) if index != axis)
-        sample = Sample(mask.classes[part], steps, in_file.of_sample(part))
+        sample = Sample(mask.classes[part], steps, in_file.of_sample(part), training_axes(mask, description))
         classes[part], count = corrected_sample(corrections, sample, Purpose.EXPORT)
         relabelled += count
     ignored: tuple[IgnoredObject, ...] = ()
@@ -163,6 +175,29 @@ def _samples(mask: Mask, description: SegmentationDescription) -> Iterator[tuple
     axis = annotated_axis(mask, description)
     for index in range(mask.classes.shape[axis]):
         yield axis, (*whole[:axis], index, *whole[axis + 1 :])
+
+
+def training_axes(mask: Mask, description: SegmentationDescription) -> tuple[tuple[int, int], ...] | None:
+    """Return along which axis of a training sample each axis of a file's sample runs, and in which direction.
+
+    Args:
+        mask: as it lies in its file.
+        description: the site's.
+
+    Returns:
+        See :attr:`.kinds.Sample.axes`; None for pictures, whose axes stay.
+    """
+    if mask.affine is None or not isinstance(description, SliceDescription | VolumeDescription):
+        return None
+    # Only volumes need nibabel.
+    from nibabel.orientations import axcodes2ornt, io_orientation, ornt_transform  # noqa: PLC0415
+
+    ways = ornt_transform(io_orientation(mask.affine), axcodes2ornt(description.orientation))
+    axes = [(int(axis), int(sign)) for axis, sign in ways]
+    if not isinstance(description, SliceDescription):
+        return tuple(axes)
+    cut = description.slice_axis
+    return tuple((axis - (axis > cut), sign) for axis, sign in axes if axis != cut)
 
 
 def _spacing(mask: Mask, description: SegmentationDescription) -> tuple[float, ...]:

@@ -1,7 +1,7 @@
 """The kinds of correction: the numbers of each, and what it makes of an annotation.
 
 A new kind is a member of :class:`CorrectionKind` and a record here. Wire, state, summary, store, targets, and export
-carry it without a change.
+carry it without a change. Its phrase for a data manager is in ``apps/reports/correction_changes``.
 """
 
 import math
@@ -11,10 +11,11 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from ...transforms.array_types import Classes
 from ...transforms.ignored_label import IGNORED_LABEL
+from ...transforms.shift_mask import shifted_mask
 from ..data.json_record import JsonRecord
 from .pixels import CasePixels, relabelled_objects
 
@@ -27,6 +28,7 @@ class CorrectionKind(StrEnum):
 
     CASES_RELABELLED = "cases_relabelled"
     OBJECTS_RELABELLED = "objects_relabelled"
+    MASK_SHIFT = "mask_shift"
     BOUNDARY_SHIFT = "boundary_shift"
     MISSED_OBJECTS_IGNORED = "missed_objects_ignored"
     LESIONS_ADDED = "lesions_added"
@@ -49,11 +51,14 @@ class Sample:
         classes: ``(H, W[, D])``, 0 for background.
         spacing: size of a voxel in millimetres; None in pixels.
         pixels: the site's decisions on it, of its shape.
+        axes: along which axis of a training sample each of its axes runs, and whether forward (1) or backward (−1);
+            None where they are the same. Files of volumes have axes of their own.
     """
 
     classes: Classes
     spacing: tuple[float, ...] | None
     pixels: CasePixels = field(default_factory=CasePixels)
+    axes: tuple[tuple[int, int], ...] | None = None
 
 
 class CorrectionBase(JsonRecord):
@@ -80,6 +85,38 @@ class CorrectionBase(JsonRecord):
         """
         del purpose
         return sample.classes, 0
+
+
+class MaskShift(CorrectionBase):
+    """All annotations are moved back by a constant translation, all classes together.
+
+    Args:
+        shift: where annotations are, less where they belong, along each axis of a training sample, in millimetres
+            (pixels without spacing); see :attr:`moves` for what is applied.
+    """
+
+    kind: Literal[CorrectionKind.MASK_SHIFT] = CorrectionKind.MASK_SHIFT
+    shift: Annotated[tuple[FiniteFloat, ...], Field(min_length=2, max_length=3)]
+
+    @property
+    def moves(self) -> tuple[float, ...]:
+        """By how much annotations are moved along each axis of a training sample."""
+        return tuple(0.0 - length for length in self.shift)
+
+    def apply(self, sample: Sample, purpose: Purpose) -> tuple[Classes, int]:
+        """Move all classes; a file cannot say that something is ignored, so that cut objects go on at its border.
+
+        Raises:
+            ValueError: if the sample has another number of axes.
+        """
+        if sample.classes.ndim != len(self.shift):
+            raise ValueError(
+                f"Expected an annotation with {len(self.shift)} axes, as the shift of all masks has, but got one of "
+                f"shape {sample.classes.shape}."
+            )
+        axes = sample.axes or tuple((axis, 1) for axis in range(len(self.shift)))
+        vector = [sign * self.moves[axis] for axis, sign in axes]
+        return shifted_mask(sample.classes, vector, sample.spacing, fills_border=purpose is Purpose.EXPORT), 0
 
 
 class BoundaryShift(CorrectionBase):
@@ -206,7 +243,13 @@ class MasksReplaced(CorrectionBase):
 
 
 Correction = Annotated[
-    BoundaryShift | MissedObjectsIgnored | ObjectsRelabelled | CasesRelabelled | LesionsAdded | MasksReplaced,
+    MaskShift
+    | BoundaryShift
+    | MissedObjectsIgnored
+    | ObjectsRelabelled
+    | CasesRelabelled
+    | LesionsAdded
+    | MasksReplaced,
     Field(discriminator="kind"),
 ]
 

@@ -22,7 +22,8 @@ from scipy import ndimage
 
 from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images
 from fedannot.custom.annotation_bias.profile.scales import ProfileCase
-from fedannot.custom.annotation_bias.profile.site_shift import estimate_site_shift, shifted_mask
+from fedannot.custom.annotation_bias.profile.site_shift import estimate_site_shift
+from fedannot.transforms.shift_mask import shifted_mask
 
 LENGTHS = (1, 2, 4)
 

@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 from scipy import fft, stats
 
-from ....transforms.array_types import AnyFloats, Array, Booleans, Classes, Floats
-from ....transforms.ignored_label import IGNORED_LABEL
+from ....transforms.array_types import AnyFloats, Array, Booleans, Floats
 from ....transforms.surfaces import checked_spacing, grown_box
 from ..thresholds import THRESHOLDS as OF_ESTIMATES
 from .contours import ContourSurroundings, channel_slopes, fine_axes
@@ -219,36 +218,6 @@ def estimate_site_shift(cases: Sequence[ProfileCase], label: int, *, seed: int) 
     agreeing, agreement = _agreeing(best, list(peaks), grid)
     error = _standard_error(agreeing, len(patients), grid)
     return _shift(best, error, agreement, len(patients), lengths)
-
-
-def shifted_mask(annotation: Classes, vector: Sequence[float], spacing: Sequence[float] | None = None) -> Classes:
-    """Return an annotation moved by a vector, to the nearest pixel; all that stays within the image is kept.
-
-    A pixel is ignored if it was so before, or if what is moved there was. What comes in from outside the image is
-    background, and ignored beside an object that the border may have cut.
-
-    Args:
-        annotation: classes, 255 where nothing counts, ``(H, W[, D])``.
-        vector: along each axis, in millimetres, pixels without spacing.
-        spacing: size of a pixel along each axis.
-
-    Raises:
-        ValueError: when the vector is not finite or of another number of axes.
-    """
-    lengths = np.asarray(checked_spacing(annotation.shape, spacing))
-    wanted = np.asarray(vector, dtype=np.float64)
-    if wanted.shape != lengths.shape or not np.isfinite(wanted).all():
-        raise ValueError(f"Expected a vector of {annotation.ndim} finite numbers, but got {tuple(vector)}.")
-    steps = np.floor(wanted / lengths + 0.5).astype(int)
-    sources, inside = [], np.ones(annotation.shape, dtype=bool)
-    for axis, (step, length) in enumerate(zip(steps.tolist(), annotation.shape, strict=True)):
-        source = np.arange(length) - step
-        is_within = (source >= 0) & (source < length)
-        inside &= is_within.reshape([-1 if other == axis else 1 for other in range(annotation.ndim)])
-        sources.append(np.clip(source, 0, length - 1))
-    moved = annotation[np.ix_(*sources)]
-    unknown = (annotation == IGNORED_LABEL) | (~inside & (moved != 0))
-    return np.where(unknown, np.uint8(IGNORED_LABEL), moved).astype(np.uint8)
 
 
 def _scores_of(case: ProfileCase, label: int, lengths: Floats) -> Floats | None:

@@ -18,6 +18,7 @@ from .outbound import (
     CURVE_LEVELS,
     GRID_HALVINGS,
     GRID_MICROMETRES,
+    MOVED_PATIENTS,
     PROFILE_CURVE,
     PROFILE_ERROR,
     PROFILE_HALVINGS,
@@ -65,6 +66,9 @@ class AskedSites:
         num_classes: number of foreground classes C.
         noisy: answers of sites that hide single patients: those that are there are not asked for again, and new ones
             are added.
+
+    Attributes:
+        moved: the sites that have moved all their masks back before they measured, with numbers of patients.
     """
 
     def __init__(self, this_round: Round, num_classes: int, noisy: KeptAnswers) -> None:
@@ -73,6 +77,7 @@ class AskedSites:
         self._hiding: dict[str, int] = {}
         self._halvings: dict[str, int] = {}
         self._measured: dict[str, SiteCurves] = {}
+        self.moved: dict[str, int] = {}
 
     def coarsest(self) -> int:
         """Ask all sites for curves at their own first scale; return that of the middle one."""
@@ -147,6 +152,7 @@ class AskedSites:
 
         Nor has a class of fewer patients than a site may send.
         """
+        self.moved |= {site: answer[MOVED_PATIENTS] for site, answer in answers.items() if MOVED_PATIENTS in answer}
         return {
             site: SiteCurves(
                 np.array(answer[PROFILE_CURVE], dtype=np.float64).reshape(self._num_classes, CURVE_LEVELS),

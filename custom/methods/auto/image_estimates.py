@@ -56,7 +56,8 @@ class ImageEstimates:
         if not self._settings.asks_images or (self.profiles and not joined):
             return None
         num_classes = self._settings.network.num_classes
-        found = estimate_profiles(AskedSites(this_round, num_classes, self._noisy), num_classes)
+        sites = AskedSites(this_round, num_classes, self._noisy)
+        found = estimate_profiles(sites, num_classes)
         if this_round.is_stopped():
             return None
         answered = {site for profile in found for site in profile}
@@ -70,6 +71,8 @@ class ImageEstimates:
             )
         self.profiles = found
         record = image_bias_record(decide_by_images(found, self._settings), found, this_round.number)
+        if sites.moved:
+            record = record.model_copy(update={"moved_masks": sites.moved})
         return record.of_sites(new) if new else None
 
     def state(self) -> ImageState:

@@ -25,6 +25,8 @@ IMAGE_MEANS, IMAGE_DEVIATIONS = "image_means", "image_deviations"
 PROFILE_CURVE, PROFILE_PATIENTS = "profile_curve", "profile_patients"
 PROFILE_UNIT, PROFILE_HALVINGS = "profile_unit", "profile_halvings"
 PROFILE_RADIUS = "profile_radius"
+# Behind the shift of all masks that a site has corrected; the shift itself stays there.
+MOVED_PATIENTS = "moved_patients"
 PROFILE_ERROR, PROFILE_ERROR_PATIENTS = "profile_error", "profile_error_patients"
 GRID_HALVINGS, GRID_MICROMETRES = "grid_halvings", "grid_micrometres"
 PROFILE_VECTOR = "profile_vector"
@@ -110,6 +112,9 @@ PROFILE_FIELDS = (
         per_class=VECTOR_ENTRIES,
         only_private=True,
         noise_of=PROFILE_VECTOR,
+    ),
+    OutboundField(
+        MOVED_PATIENTS, (TRAIN, MEASURE_BOUNDARY_PROFILE), "count", counted_by=MOVED_PATIENTS, optional="moved masks"
     ),
     OutboundField(
         PROFILE_ERROR, (MEASURE_PROFILE_ERROR,), "numbers", counted_by=PROFILE_ERROR_PATIENTS, limits=(0.0, 16.0)

@@ -156,6 +156,7 @@ class BiasRecord(Record):
         sites: by name; of one that did not answer what was concluded before.
         is_of_images: whether it is of images alone, before the first round.
         witnesses: by class, what images and model say of the boundary biases; empty where images were not asked.
+        moved_masks: by site that has moved all its masks back, the number of its patients.
     """
 
     before_round: int
@@ -164,6 +165,7 @@ class BiasRecord(Record):
     sites: dict[str, SiteBiasRecord]
     is_of_images: bool = False
     witnesses: dict[int, WitnessRecord] = Field(default_factory=dict)
+    moved_masks: dict[str, int] = Field(default_factory=dict)
 
     def of_sites(self, names: Collection[str]) -> "BiasRecord":
         """Return what it says of some sites."""
@@ -171,7 +173,13 @@ class BiasRecord(Record):
             label: witness.model_copy(update={"sites": _only(witness.sites, names)})
             for label, witness in self.witnesses.items()
         }
-        return self.model_copy(update={"sites": _only(self.sites, names), "witnesses": witnesses})
+        result = self.model_copy(update={"sites": _only(self.sites, names), "witnesses": witnesses})
+        return result.with_moved_masks(_only(self.moved_masks, names), only=True)
+
+    def with_moved_masks(self, moved: Mapping[str, int], *, only: bool = False) -> "BiasRecord":
+        """Return the same with further sites that have moved their masks, or with these alone; as it is without any."""
+        sites = {**moved} if only else {**self.moved_masks, **moved}
+        return self if sites == self.moved_masks else self.model_copy(update={"moved_masks": sites})
 
     def with_sites(self, other: "BiasRecord") -> "BiasRecord":
         """Return the same with those sites of another record of which this one says nothing."""
@@ -188,7 +196,8 @@ class BiasRecord(Record):
                 "outcome": Outcome.CORRECTED if corrected else self.decision.outcome,
             }
         )
-        return self.model_copy(update={"sites": sites, "witnesses": witnesses, "decision": decision})
+        together = self.model_copy(update={"sites": sites, "witnesses": witnesses, "decision": decision})
+        return together.with_moved_masks(other.moved_masks)
 
     @model_validator(mode="before")
     @classmethod

@@ -17,6 +17,7 @@ from .answers import BiasReport
 from .bias_record import bias_record
 from .decisions import decide, detected_fraction
 from .image_estimates import ImageEstimates, ImageState
+from .outbound import MOVED_PATIENTS
 from .records import BiasFindings, BiasRecord, RollbackFindings
 from .rollback_check import RollbackCheck, RollbackState
 from .server_reference import ServerReference
@@ -177,6 +178,8 @@ class AutoServer(FedAvgServer):
         self._pending |= {site: of.corrections for site, of in new.items() if of.corrections}
         corrected = sum(bool(of.corrections) for of in new.values())
         this_round.info(f"Boundary profile: {corrected} of {len(new)} sites correct.")
+        for site, patients in record.moved_masks.items():
+            this_round.info(f"{site} has moved all its masks back ({patients} patients).")
 
     def _is_time_to_estimate(self, number: int) -> bool:
         if self._is_rolled_back:
@@ -213,6 +216,7 @@ class AutoServer(FedAvgServer):
         self._corrected = {site: number for site, number in self._corrected.items() if site in absent}
         self._pending = {site: asked for site, asked in self._pending.items() if site in absent}
         self._pending |= {site: asked for site, asked in decisions.corrections.items() if asked or site in before}
+        record = record.with_moved_masks({} if last is None else last.moved_masks)
         self.estimates.append(record.model_copy(update={"sites": absent | record.sites}))
         corrected = len(record.decision.corrected)
         this_round.info(
@@ -249,10 +253,12 @@ class AutoServer(FedAvgServer):
         """Ask a site again that has trained on its given annotations all the same."""
         if not this_round.history:
             return
+        moved = self.estimates[-1].moved_masks
         for site, report in this_round.history[-1].sites.items():
-            if site in self._corrected and not report.extra.get("has_undone", False):
+            has_lost = site in self._corrected and not report.extra.get("has_undone", False)
+            if has_lost or (site in moved and MOVED_PATIENTS not in report.extra):
                 this_round.warning(f"{site} no longer has its corrections; it is asked again.")
-                del self._corrected[site]
+                self._corrected.pop(site, None)
                 self._pending[site] = self._asked.get(site, ())
 
     # --- state

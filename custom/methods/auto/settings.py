@@ -1,9 +1,9 @@
 """Settings of methods that measure how sites annotate, and of the one that corrects it."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from ...annotation_bias.parameters import ParameterKind
 from ...settings import Positive, RemovedSetting
@@ -84,6 +84,9 @@ class AutoSettings(BiasSettings, WarmupSettings):
             after a third and two thirds of the remaining rounds once more.
         boundary_evidence: what boundary biases are estimated from: ``both``, ``image`` or ``model``. With images they
             are estimated and corrected before the first round, without a model.
+        correct_shift: whether a site moves all its masks back where its images show that they are shifted, before its
+            boundary bias is estimated; else an audit by images proposes it alone. A site whose statistics are private
+            then says nothing of its contours: the shift hangs on all of its patients together.
         rollback_rounds: number of rounds in which the sites compare the model in use with one without what was done:
             that of before where sites correct something, the average by numbers of samples where weights are others. If
             it is better beyond doubt everything is rolled back. 0 for no check.
@@ -104,6 +107,7 @@ class AutoSettings(BiasSettings, WarmupSettings):
     weighting: Literal["quantity", "completeness"] = "quantity"
     estimates: Positive = 3
     boundary_evidence: Literal["both", "image", "model"] = "both"
+    correct_shift: bool = False
     rollback_rounds: Annotated[int, Field(ge=0)] = 3
     held_out: Annotated[float, Field(ge=0, le=0.5)] = 0.0
 
@@ -111,6 +115,15 @@ class AutoSettings(BiasSettings, WarmupSettings):
     def asks_images(self) -> bool:
         """Whether boundary biases are estimated from images."""
         return self.boundary_evidence != "model"
+
+    @model_validator(mode="after")
+    def _shifts_are_seen_in_images(self) -> Self:
+        if self.correct_shift and not (self.asks_images and self.treatment == "correct"):
+            raise ValueError(
+                "key 'correct_shift' is true: expected 'boundary_evidence' both or image, and 'treatment' correct, as "
+                f"images show it; found {self.boundary_evidence} and {self.treatment}"
+            )
+        return self
 
     @property
     def corrected_kinds(self) -> tuple[ParameterKind, ...]:

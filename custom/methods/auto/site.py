@@ -1,6 +1,6 @@
 """`auto` at a site: estimates of its own annotation bias, and training on corrected annotations."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from typing import Any
@@ -8,13 +8,22 @@ from typing import Any
 from pydantic import TypeAdapter
 from torch import nn
 
-from ...corrections.kinds import BoundaryShift, Correction, MissedObjectsIgnored, ObjectsRelabelled, in_order, of_kind
+from ...corrections.kinds import (
+    BoundaryShift,
+    Correction,
+    MaskShift,
+    MissedObjectsIgnored,
+    ObjectsRelabelled,
+    in_order,
+    of_kind,
+)
 from ...corrections.model import Corrections
 from ...corrections.targets import case_files, with_relabelled_objects
 from ...data.datalist import TRAINING
 from ...data.site_data import LoadedCase, SiteData
 from ...evaluation.inference import Inference
 from ...interface.views import Answer, SiteView, Trained
+from ...outbound.fields import MINIMUM_CASES
 from ...seeding import derive_seed
 from ...task_names import (
     COMPARE_SCORES,
@@ -25,9 +34,12 @@ from ...task_names import (
     MEASURE_PROFILE_ERROR,
 )
 from ..fedavg.site import FedAvgSite
+from .outbound import MOVED_PATIENTS
 from .scored_cases import reviewed_cases, rollback_answer, without_held_out
 from .settings import AutoSettings
 
+# The provenance of what no server has asked for.
+_AT_THE_SITE = "auto, at the site"
 _ASKED: TypeAdapter[tuple[Correction, ...]] = TypeAdapter(tuple[Correction, ...])
 _OF_ROLLBACK = (KEEP_SCORES, COMPARE_SCORES)
 _OF_PROFILE = (MEASURE_BOUNDARY_PROFILE, MEASURE_PROFILE_ERROR)
@@ -50,49 +62,95 @@ class AutoSite(FedAvgSite):
         return trained
 
     def training_flags(self, site: SiteView) -> Mapping[str, Any]:
-        """Say whether the corrections that were asked for are made."""
-        return {} if site.corrections.latest() is None else {"has_undone": True}
+        """Say whether the corrections that were asked for are made, and whether all masks are moved back."""
+        stored = site.corrections.latest()
+        if stored is None:
+            return {}
+        asked = {} if stored.corrections.provenance.method == _AT_THE_SITE else {"has_undone": True}
+        patients = len(set(site.load(TRAINING).units)) if stored.corrections.of(MaskShift) is not None else 0
+        return asked | ({MOVED_PATIENTS: patients} if patients >= MINIMUM_CASES else {})
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Answer what is asked of annotation bias and boundary profile, and by the rollback check; or correct."""
         if task in _OF_ROLLBACK:
-            return rollback_answer(task, network, site, self.settings.held_out, self._dice)
+            return rollback_answer(task, network, _with_own_masks(site), self.settings.held_out, self._dice)
         site = without_held_out(site, self.settings.held_out)
         if task == CORRECT_ANNOTATION_BIAS:
             self._correct(network, site)
             return Answer({"has_undone": True})
         if task in _OF_PROFILE:
-            return self._profile(task, site)
+            return self._profile(task, network, site)
         if task != ESTIMATE_ANNOTATION_BIAS:
             return super().answer(task, network, site)
         from ...annotation_bias.predicted_samples import predicted_by  # noqa: PLC0415
         from .bias_measurement import measure_bias  # noqa: PLC0415
 
         seed = derive_seed(site.seed, site.name, site.round_number, "channel")
-        predict, data = predicted_by(network, Inference.of(self.settings)), site.load(TRAINING)
-        relabelled = self._with_relabelled_objects(data, site)
-        return measure_bias(predict, data, reviewed_cases(site), self.settings, seed=seed, relabelled=relabelled)
+        own = _with_own_masks(site)
+        predict, data = predicted_by(network, Inference.of(self.settings)), own.load(TRAINING)
+        relabelled = self._with_relabelled_objects(site)
+        return self._without_samples(
+            measure_bias(predict, data, reviewed_cases(own), self.settings, seed=seed, relabelled=relabelled)
+        )
 
-    def _profile(self, task: str, site: SiteView) -> Answer:
+    def _without_samples(self, answer: Answer) -> Answer:
+        """An answer without its samples where masks may be moved: one patient could change those of all others."""
+        return Answer(answer.fields) if self.settings.correct_shift else answer
+
+    def _profile(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Curves of the given annotations, or how certain their boundary biases are; the model is not asked."""
         from .profile_request import ProfileRequest  # noqa: PLC0415
         from .profile_site import given_cases, profile_curves, profile_errors  # noqa: PLC0415
 
         request = ProfileRequest.model_validate(site.message.get("profile", {}))
         num_classes = self.settings.network.num_classes
-        data = site.load(TRAINING)
-        cases = given_cases(data, reviewed_cases(site))
+        if self.settings.correct_shift and task == MEASURE_BOUNDARY_PROFILE and request.halvings is None:
+            self._correct_shift(network, site)
+        own = _with_own_masks(site)
+        data = own.load(TRAINING)
+        cases = given_cases(data, reviewed_cases(own))
         if task == MEASURE_BOUNDARY_PROFILE:
-            return profile_curves(cases, request, num_classes, has_fixed_grid=data.description.has_fixed_grid)
+            answer = profile_curves(cases, request, num_classes, has_fixed_grid=data.description.has_fixed_grid)
+            patients = len({case.patient for case in cases})
+            has_moved = own is not site and patients >= MINIMUM_CASES
+            moved = {MOVED_PATIENTS: patients} if has_moved else {}
+            return self._without_samples(Answer({**answer.fields, **moved}, answer.samples))
         seed = derive_seed(site.seed, site.name, "profile")
         return profile_errors(cases, request, num_classes, seed=seed)
 
-    def _with_relabelled_objects(self, data: SiteData, site: SiteView) -> list[LoadedCase] | None:
-        """The cases with relabelled objects; None where none were relabelled."""
+    def _correct_shift(self, network: nn.Module, site: SiteView) -> None:
+        """Move all masks back if images show that they are shifted: at the site's first question, never again."""
+        stored = site.corrections.latest()
+        if stored is not None and stored.corrections.of(MaskShift) is not None:
+            return
+        shift = self._measured_shift(site)
+        if shift is not None:
+            others = () if stored is None else stored.corrections.corrections
+            method = _AT_THE_SITE if stored is None else stored.corrections.provenance.method
+            self._make((shift, *others), network, site, method=method)
+
+    def _measured_shift(self, site: SiteView) -> MaskShift | None:
+        """The shift of all masks as they were given, None where none is to be corrected."""
+        from .profile_site import given_cases  # noqa: PLC0415
+        from .shift_site import measured_shift  # noqa: PLC0415
+
+        cases = given_cases(site.load(TRAINING), reviewed_cases(site))
+        seed = derive_seed(site.seed, site.name, "shift")
+        return measured_shift(cases, self.settings.network.num_classes, seed=seed)
+
+    def _with_relabelled_objects(self, site: SiteView) -> list[LoadedCase] | None:
+        """The cases with relabelled objects, moved back where the site has done so; None where none were relabelled."""
         stored = site.corrections.latest()
         if stored is None or not any(case.relabelled_objects and case.is_active for case in stored.corrections.cases):
             return None
-        return with_relabelled_objects(stored, data.cases, len(data.classes), site.locate().folder)
+
+        def load(section: str) -> SiteData:
+            data = site.load(section)
+            folder = site.locate().folder
+            return replace(data, cases=tuple(with_relabelled_objects(stored, data.cases, len(data.classes), folder)))
+
+        # Objects were chosen where they are annotated.
+        return list(_with_own_masks(replace(site, load=load)).load(TRAINING).cases)
 
     def _dice(self, network: nn.Module, data: SiteData) -> dict[str, float]:
         from .rollback_scores import patient_dice  # noqa: PLC0415
@@ -104,6 +162,17 @@ class AutoSite(FedAvgSite):
         missed = of_kind(asked, MissedObjectsIgnored)
         if missed is not None and set(missed.missed) != set(missed.ignored):
             raise ValueError(f"Expected missed and ignored fractions of the same classes, but got {missed}.")
+        if of_kind(asked, MaskShift) is not None:
+            raise ValueError("Expected a site to measure the shift of its masks itself, but the server asks for one.")
+        own = _own_shift(site)
+        if own is None and self.settings.correct_shift and site.corrections.latest() is None:
+            # It had one, and lost its corrections with it, or it has none.
+            own = self._measured_shift(site)
+        corrections = (*asked, *(() if own is None else (own,)))
+        self._make(corrections, network, site, method=self.settings.method)
+
+    def _make(self, asked: Sequence[Correction], network: nn.Module, site: SiteView, *, method: str) -> None:
+        """Choose what is corrected of each case, and keep it."""
         from .site_corrections import site_corrections  # noqa: PLC0415
 
         data = site.load(TRAINING)
@@ -112,7 +181,7 @@ class AutoSite(FedAvgSite):
             data,
             asked,
             data_folder=site.locate().folder,
-            method=self.settings.method,
+            method=method,
             round_number=site.round_number,
             inference=Inference.of(self.settings),
             reverted=site.corrections.reverted | self._reviewed(data, site),
@@ -133,10 +202,28 @@ class AutoSite(FedAvgSite):
         return frozenset(names) - restored
 
 
+def _own_shift(site: SiteView) -> MaskShift | None:
+    """The shift of all masks that the site has corrected, None without one."""
+    stored = site.corrections.latest()
+    return None if stored is None else stored.corrections.of(MaskShift)
+
+
+def _with_own_masks(site: SiteView) -> SiteView:
+    """The site with its own masks moved back, where it has corrected their shift; else the site itself."""
+    shift = _own_shift(site)
+    if shift is None:
+        return site
+    from .shift_site import with_masks_moved_back  # noqa: PLC0415
+
+    return with_masks_moved_back(site, shift)
+
+
 def _in_words(corrections: Corrections) -> str:
     """For the site's log."""
     words = []
     for correction in corrections.corrections:
+        if isinstance(correction, MaskShift):
+            words.append(f"all masks moved by {', '.join(f'{move:+.2f}' for move in correction.moves)} along the axes")
         if isinstance(correction, BoundaryShift):
             words += [f"contours of class {label} moved by {move:+.2f}" for label, move in correction.moves.items()]
         if isinstance(correction, MissedObjectsIgnored):

@@ -9,7 +9,16 @@ from torch import nn
 
 from ....transforms.array_types import Booleans, Classes
 from ...annotation_bias.predicted_samples import predicted_samples
-from ...corrections.kinds import Correction, MissedObjectsIgnored, ObjectsRelabelled, in_order, of_kind
+from ...corrections.kinds import (
+    Correction,
+    MaskShift,
+    MissedObjectsIgnored,
+    ObjectsRelabelled,
+    Purpose,
+    Sample,
+    in_order,
+    of_kind,
+)
 from ...corrections.model import CaseCorrection, Corrections, CorrectionState, Provenance
 from ...corrections.pixels import CasePixels, OtherClasses, relabelled_objects
 from ...corrections.targets import case_files
@@ -87,6 +96,7 @@ def _chosen(
     fraction = 0.0 if other_classes is None else other_classes.fraction
     if not unannotated and fraction == 0:
         return [], []
+    shift = of_kind(asked, MaskShift)
     of_none, of_other_class, samples = UnannotatedObjects(unannotated), ConfusedObjects(fraction), _samples(data.cases)
     if fraction > 0:
         for predicted in predicted_samples(network, data.cases, inference):
@@ -96,8 +106,18 @@ def _chosen(
         # How many are ignored hangs on how many are annotated, by the classes that count.
         of_samples = zip(predicted_samples(network, data.cases, inference), relabelled, strict=True)
         for predicted, (other, _) in of_samples:
-            of_none.see(predicted.with_annotation(relabelled_objects(predicted.annotation, other)[0]))
-    return of_none.ignored(samples), relabelled
+            annotation = relabelled_objects(predicted.annotation, other)[0]
+            of_none.see(predicted.with_annotation(_moved(annotation, predicted.spacing, shift)))
+    spacings = [case.spacing for case in data.cases for _ in case.label]
+    moved = [_moved(given, spacing, shift) for given, spacing in zip(samples, spacings, strict=True)]
+    return of_none.ignored(moved), relabelled
+
+
+def _moved(annotation: Classes, spacing: Sequence[float] | None, shift: MaskShift | None) -> Classes:
+    """An annotation where the predicted objects are: objects are chosen beside masks that are moved back."""
+    if shift is None:
+        return annotation
+    return shift.apply(Sample(annotation, None if spacing is None else tuple(spacing)), Purpose.TRAINING)[0]
 
 
 def _samples(cases: Sequence[LoadedCase]) -> list[Classes]:

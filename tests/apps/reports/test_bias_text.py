@@ -115,3 +115,14 @@ def test_an_estimate_of_an_audit_is_made_after_the_last_round():
     out = StringIO()
     print_channels(BiasFindings(channels=(channel(7, None),)), 6, Console(file=out, width=300))
     assert "Estimated after the last round. Nothing is confirmed" in out.getvalue()
+
+
+def test_a_site_that_has_moved_its_masks_is_named():
+    record = channel(1, None).model_copy(update={"moved_masks": {"site-1": 14}})
+    text = StringIO()
+
+    print_channels(BiasFindings(channels=(record,)), 9, Console(file=text, width=200))
+
+    assert "site-1: all masks were shifted against the images (14 patients); the site has moved them back." in (
+        text.getvalue()
+    )

@@ -15,7 +15,7 @@ from fedannot.apps.commands.cli import app
 from fedannot.apps.reports.correction_changes import count, in_words, read_changes
 from fedannot.apps.reports.corrections import find_corrections
 from fedannot.custom.corrections.export import PROVENANCE_FILE
-from fedannot.custom.corrections.kinds import BoundaryShift, CasesRelabelled, LesionsAdded
+from fedannot.custom.corrections.kinds import BoundaryShift, CasesRelabelled, LesionsAdded, MaskShift
 from fedannot.custom.corrections.model import CORRECTIONS_FILE, CaseCorrection, NewClass
 from fedannot.custom.corrections.pixels import CasePixels, OtherClasses
 from fedannot.custom.data.description import ImageDescription, write_site_description
@@ -321,5 +321,8 @@ def test_words_are_for_people(made: Path) -> None:
         "0 of 4 annotations: 0 objects are ignored as missed objects",
     ]
     assert in_words(corrections, None)[1] == "contours of class 1 moved by -3.0"
+    shifted = corrections_of(made / "data", corrections=(MaskShift(shift=(2.0, -1.5)),))
+    assert in_words(shifted, description) == ["all masks moved by −2.0 px along axis 1 and +1.5 px along axis 2"]
+    assert in_words(shifted, None) == ["all masks moved by −2.0 along axis 1 and +1.5 along axis 2"]
     assert in_words(corrections.only(BoundaryShift), None) == in_words(corrections, None)[:2]
     assert [count(number, "object") for number in (0, 1, 2)] == ["0 objects", "1 object", "2 objects"]

@@ -18,7 +18,7 @@ from fedannot.custom.corrections.export import (
     export_corrections,
 )
 from fedannot.custom.corrections.in_files import IgnoredObject
-from fedannot.custom.corrections.kinds import CasesRelabelled, LesionsAdded
+from fedannot.custom.corrections.kinds import CasesRelabelled, LesionsAdded, MaskShift
 from fedannot.custom.corrections.model import CaseCorrection, Corrections, CorrectionState, NewClass, NewMask
 from fedannot.custom.corrections.pixels import CasePixels, OtherClasses
 from fedannot.custom.corrections.store import StoredCorrections, read_corrections, revert
@@ -252,6 +252,38 @@ def test_written_volumes_load_as_what_training_has(tmp_path: Path, is_whole: boo
         not np.array_equal(one, two)
         for one, two in zip(samples, (sample for case in given.cases for sample in case.label), strict=True)
     )
+
+
+@pytest.mark.parametrize("is_whole", [False, True], ids=["slices", "whole volumes"])
+def test_a_shift_of_all_masks_is_written_along_the_axes_of_the_file(tmp_path: Path, is_whole: bool) -> None:
+    """The file's axes run to the top, to the left and to the back; training sees axes to the right, front and top."""
+    data, shape = tmp_path / "data", (6, 14, 15)
+    affine = np.array([[0, -2.0, 0, 0], [0, 0, -1.0, 0], [3.0, 0, 0, 0], [0, 0, 0, 1]])
+    voxels = np.zeros(shape, np.uint8)
+    voxels[2:4, 5:9, 6:9] = 7
+    for kind in ("images", "labels"):
+        (data / kind).mkdir(parents=True)
+        nibabel.save(nibabel.Nifti1Image(voxels, affine), data / kind / "a.nii.gz")
+    case = Case(data / "images" / "a.nii.gz", data / "labels" / "a.nii.gz")
+    write_datalist(data / "datalist.json", {TRAINING: [case]})
+    values = {"labels": {0: 0, 7: 1}, "classes": ("lesion",)}
+    description = VolumeDescription(**values) if is_whole else SliceDescription(**values, size=(14, 15))
+    write_site_description(data, description)
+    shift = MaskShift(shift=(2.0, -3.0, 3.0) if is_whole else (2.0, -3.0))
+    corrections = corrections_of(data, corrections=(shift,))
+
+    out, result = written(tmp_path, write_corrected_run(tmp_path / "run", corrections))
+
+    # Annotated 2 mm too far right, 3 mm too far back and 3 mm too high: one voxel left, three to the front, one down.
+    new = out / result.annotations[0].file
+    expected = np.roll(voxels, (-1 if is_whole else 0, 1, -3), (0, 1, 2))
+    np.testing.assert_array_equal(nibabel.load(new).get_fdata(), expected)
+    assert result.moved_as_a_whole == tuple(-length for length in shift.shift)
+    assert result.unit == "mm"
+    given = load_site_data(data, tmp_path / "cache", site="site-1")
+    training = corrected_labels(corrections, {}, given.cases, data)
+    loaded = load_site_data(data, tmp_path / "other", site="site-1", replaced_labels={data / "labels/a.nii.gz": new})
+    np.testing.assert_array_equal(np.stack(training), loaded.cases[0].label)
 
 
 def test_a_cropped_and_resampled_volume_moves_everywhere_by_the_same_millimetres(tmp_path: Path) -> None:

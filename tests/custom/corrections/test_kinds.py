@@ -13,6 +13,7 @@ from fedannot.custom.corrections.kinds import (
     Correction,
     CorrectionKind,
     LesionsAdded,
+    MaskShift,
     MasksReplaced,
     MissedObjectsIgnored,
     ObjectsRelabelled,
@@ -28,6 +29,7 @@ from fedannot.transforms.ignored_label import IGNORED_LABEL
 ALL = (
     CasesRelabelled(noise_level=0.2, threshold=0.5, transition=((1.0, 0.0), (0.5, 0.5))),
     ObjectsRelabelled(fraction=0.5),
+    MaskShift(shift=(2.0, -1.5)),
     BoundaryShift(bias={1: 2.0, 2: -0.5}),
     MissedObjectsIgnored(missed={1: 0.25}, ignored={1: 0.4}),
     LesionsAdded(threshold=0.8, smallest_lesion=5),
@@ -49,6 +51,9 @@ def test_every_kind_comes_back_from_json_with_whole_numbers_as_classes() -> None
         {"kind": "boundary_shift", "bias": {"1": float("nan")}},
         {"kind": "boundary_shift", "bias": {"1": 1.0}, "other_bias": {"1": 1.0}},
         {"kind": "boundary_shift", "bias": {"one": 1.0}},
+        {"kind": "mask_shift", "shift": [1.0, float("nan")]},
+        {"kind": "mask_shift", "shift": [1.0]},
+        {"kind": "mask_shift", "shift": {"1": 1.0}},
         {"kind": "missed_objects_ignored", "missed": {"1": 1.5}},
         {"kind": "objects_relabelled", "fraction": -0.1},
         {"kind": "objects_relabelled", "fraction": 0.5, "label": 1},
@@ -97,3 +102,36 @@ def test_the_purpose_decides_what_of_a_correction_counts(purpose: Purpose, ignor
     expected[0, :2] = IGNORED_LABEL if ignored else 0
     np.testing.assert_array_equal(result, expected)
     assert relabelled == 1
+
+
+@pytest.mark.parametrize(
+    ("purpose", "comes_in"),
+    [(Purpose.TRAINING, IGNORED_LABEL), (Purpose.REVIEW, IGNORED_LABEL), (Purpose.EXPORT, 1)],
+)
+def test_a_shift_of_all_masks_is_moved_back_before_contours_are(purpose: Purpose, comes_in: int) -> None:
+    """Annotated 2 mm too far down and 1.5 too far left, by pixels of 1 and 0.5 mm, and 1 mm too large."""
+    classes = np.zeros((16, 24), np.uint8)
+    classes[4:12, 8:16] = 1
+    corrections = made_corrections("/data", (), corrections=(MaskShift(shift=(2.0, -1.5)), BoundaryShift(bias={1: 1})))
+    result, _ = corrected_sample(corrections, Sample(classes, (1.0, 0.5)), purpose)
+    expected = np.zeros_like(classes)
+    expected[3:9, 13:17] = 1
+    np.testing.assert_array_equal(result, expected)
+
+    # What the border has cut goes on outside: nobody knows how, and a file cannot say so.
+    classes[:] = 0
+    classes[6:, 8:16] = 1
+    result, _ = MaskShift(shift=(2.0, 0.0)).apply(Sample(classes, None), purpose)
+    expected = np.zeros_like(classes)
+    expected[4:14, 8:16], expected[14:, 8:16] = 1, comes_in
+    np.testing.assert_array_equal(result, expected)
+
+
+def test_a_shift_follows_the_axes_of_a_file() -> None:
+    classes = np.zeros((9, 10, 11), np.uint8)
+    classes[3:6, 3:6, 3:6] = 1
+    sample = Sample(classes, (1.0, 1.0, 1.0), axes=((2, -1), (0, 1), (1, 1)))
+    moved, _ = MaskShift(shift=(1.0, 2.0, -3.0)).apply(sample, Purpose.EXPORT)
+    np.testing.assert_array_equal(moved, np.roll(classes, (-3, -1, -2), (0, 1, 2)))
+    with pytest.raises(ValueError, match="2 axes"):
+        MaskShift(shift=(1.0, 2.0)).apply(sample, Purpose.EXPORT)

@@ -40,7 +40,7 @@ TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded
 TRAIN_RESULT |= {"num_threads": 4}
 TRAIN_RESULT |= {"train_loss": 0.25, "num_patients": 4}
 TRAIN_RESULT |= {"dice_loss": 0.5, "num_dice_patients": 3, "has_corrected": False, "noise_level": 0.25}
-TRAIN_RESULT |= {"has_undone": True, "undoes_confusion": False}
+TRAIN_RESULT |= {"has_undone": True, "moved_patients": 8, "undoes_confusion": False}
 TRAIN_RESULT |= {"selector_means": [0.2, 2.0], "selector_variances": [0.1, 0.5], "selector_priors": [0.7, 0.3]}
 TRAIN_RESULT |= {"selector_patients": [5, 3]}
 TRAIN_RESULT |= {"privacy_epsilon": 3.5, "privacy_delta": 1e-5, "patient_epsilon": 8.5}
@@ -268,9 +268,9 @@ def test_what_is_computed_over_patients_names_a_counter_of_the_same_task(task):
         # What privacy has been spent follows from the number of results and the noise, not from the data.
         is_account = field.optional in ("privacy", "private statistics")
         is_mean = field.kind in ("number", "numbers") and not is_account
-        # The middle of the sizes of images.
-        is_of_images = field.name == "profile_halvings"
-        assert (field.counted_by is not None) == (is_mean or is_sum_over_patients or is_of_images)
+        # That it is there at all is what a site has concluded from all of them; and the middle of the sizes of images.
+        is_of_all = field.name in ("moved_patients", "profile_halvings")
+        assert (field.counted_by is not None) == (is_mean or is_sum_over_patients or is_of_all)
         if field.counted_by is not None:
             assert registered[field.counted_by].kind in ("count", "counts")
 

@@ -15,7 +15,6 @@ from fedannot.custom.annotation_bias.profile.site_shift import (
     SiteShift,
     case_scores,
     estimate_site_shift,
-    shifted_mask,
 )
 
 
@@ -227,40 +226,3 @@ def test_wrong_input_is_refused():
         estimate_site_shift([replace(case, image=np.full((1, 64, 64), np.nan))], 1, seed=0)
     with pytest.raises(ValueError, match="of the mask's size"):
         case_scores(case.image[:, :-1], case.annotation == 1)
-    with pytest.raises(ValueError, match="vector of 2 finite numbers"):
-        shifted_mask(case.annotation, (1.0,))
-
-
-def test_moved_annotation_keeps_what_stays_and_what_is_ignored():
-    annotation = np.zeros((6, 6), np.uint8)
-    annotation[2, 1:3] = 1
-    annotation[0, 5] = 255
-
-    moved = shifted_mask(annotation, (1.4, 2.6))
-
-    expected = np.zeros((6, 6), np.uint8)
-    # One down, three to the right.
-    expected[3, 4:6] = 1
-    expected[0, 5] = 255
-    np.testing.assert_array_equal(moved, expected)
-
-
-def test_object_at_the_border_goes_on_outside_in_an_unknown_way():
-    annotation = np.zeros((5, 5), np.uint8)
-    annotation[2:4, 0:2] = 2
-
-    moved = shifted_mask(annotation, (0.0, 3.0), spacing=(2.0, 1.5))
-
-    np.testing.assert_array_equal(moved[2], [255, 255, 2, 2, 0])
-    np.testing.assert_array_equal(moved[0], 0)
-
-
-def test_moving_back_reverts_what_has_stayed_within():
-    generator = np.random.default_rng(0)
-    annotation = np.zeros((12, 11, 10), np.uint8)
-    annotation[4:8, 4:7, 4:6] = generator.integers(0, 3, (4, 3, 2))
-
-    there = shifted_mask(annotation, (3, -2, 3))
-
-    assert np.bincount(there.ravel(), minlength=3).tolist() == np.bincount(annotation.ravel(), minlength=3).tolist()
-    np.testing.assert_array_equal(shifted_mask(there, (-3, 2, -3)), annotation)
