@@ -1,6 +1,7 @@
 """Writes a MONAI Bundle, as a whole or not at all."""
 
 import json
+import shutil
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from ...custom.data.whole_files import new_folder
 from ...custom.evaluation.inference import Inference
 from ...transforms.errors import DataError
 from ...transforms.strict_files import JsonObject
-from .inference_config import MODEL_FILE, inference_config
+from .inference_config import MODEL_FILE, SCRIPTS_FOLDER, inference_config, script_files
 from .metadata import Statements, metadata
 from .model_card import model_card
 from .source import BundleSource
@@ -47,6 +48,10 @@ def export_bundle(
         torch.save(weights, folder / "models" / WEIGHTS_FILE)
         _write_json(folder / "configs" / "metadata.json", described)
         _write_json(folder / "configs" / "inference.json", inference_config(source.description, inference))
+        if scripts := script_files(source.description):
+            (folder / SCRIPTS_FOLDER).mkdir()
+            for script in scripts:
+                shutil.copyfile(script, folder / SCRIPTS_FOLDER / script.name)
         (folder / "docs" / "README.md").write_text(model_card(source, described), encoding="utf-8")
         (folder / "LICENSE").write_text(terms, encoding="utf-8")
 

@@ -1,6 +1,7 @@
 """`configs/inference.json`: the pipelines of `data.yaml` in MONAI's own words, so that a bundle needs no fedannot."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ...custom.data.description import (
@@ -11,13 +12,15 @@ from ...custom.data.description import (
     VolumeDescription,
 )
 from ...custom.evaluation.inference import OVERLAP, Inference
-from ...transforms.loading.image_files import HIGH_DEPTH_MODES, IMAGE_SUFFIXES
+from ...transforms.loading import picture_display
+from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.loading.volume_files import VOLUME_SUFFIXES
 from ...transforms.loading.volume_transforms import ROUNDING
 from ...transforms.strict_files import JsonObject
 from .fitting_config import PAD, RESIZE, UNFIT, fitting_config
 
 MODEL_FILE = "model.ts"
+SCRIPTS_FOLDER = "scripts"
 PREDICTIONS_FILE = "predictions.json"
 POSTFIX = "seg"
 
@@ -37,8 +40,9 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
         description: the data that the network was trained on.
         inference: how the network is run.
     """
+    modules = ("collections", "functools", "json", "pathlib", "re", "runpy", "sys")
     return {
-        "imports": [f"$import {name}" for name in ("collections", "functools", "json", "pathlib", "re", "sys")],
+        "imports": [f"$import {name}" for name in modules],
         # MONAI's command line puts the bundle's folder there.
         "bundle_root": f"$sys.path[1] if pathlib.Path(sys.path[1], 'models', '{MODEL_FILE}').is_file() else '.'",
         "dataset_dir": "input",
@@ -46,6 +50,7 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
         "device": "$torch.device('cuda' if torch.cuda.is_available() else 'cpu')",
         "datalist": f"$sorted(str(file) for file in pathlib.Path(@dataset_dir).iterdir() {_has_suffix(description)})",
         "network_def": f"$torch.jit.load(str(pathlib.Path(@bundle_root, 'models', '{MODEL_FILE}')), @device).eval()",
+        **_picture_reader(description),
         **(fitting_config(_fitted_size(description), description.fit) if _keeps_extents(description) else {}),
         "preprocessing": {"_target_": "Compose", "transforms": _preprocessing(description)},
         "dataset": {
@@ -67,6 +72,25 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
 
 
 _OF_PICTURES = (ImageDescription, ClassificationDescription)
+
+
+def _picture_reader(description: AnyDescription) -> Config:
+    """What reads a picture as our own reader does, from the bundle's copy of it, columns first."""
+    if not isinstance(description, _OF_PICTURES):
+        return {}
+    script = f"pathlib.Path(@bundle_root, '{SCRIPTS_FOLDER}', '{script_files(description)[0].name}')"
+    return {
+        "picture_script": f"$runpy.run_path(str({script}))",
+        "with_meta": "$lambda file, pixels: monai.data.MetaTensor(torch.from_numpy(pixels), "
+        "meta={'filename_or_obj': file, 'spatial_shape': np.array(pixels.shape[1:])})",
+        "read_picture": "$lambda file: @with_meta(file, "
+        f"@picture_script['read_intensities'](file, {description.channels}).swapaxes(1, 2))",
+    }
+
+
+def script_files(description: AnyDescription) -> list[Path]:
+    """Return our modules that a bundle carries a copy of: the one reader of pictures, which needs only Pillow."""
+    return [Path(picture_display.__file__)] if isinstance(description, _OF_PICTURES) else []
 
 
 def _keeps_extents(description: AnyDescription) -> bool:
@@ -104,25 +128,15 @@ def _preprocessing(description: AnyDescription) -> list[Config]:
 
 def _picture_steps(description: ImageDescription | ClassificationDescription) -> list[Config]:
     """The steps of :func:`fedannot.transforms.loading.image_pipeline.build_picture_pipeline`."""
-    mode = "L" if description.channels == 1 else "RGB"
     size = tuple(description.size)
     keeps = _keeps_extents(description)
     resized = f"torch.nn.functional.interpolate(image[None], {size}, mode='bilinear', antialias=True)[0]"
     steps = [
-        _step(
-            "LoadImaged",
-            reader={
-                "_target_": "PILReader",
-                "converter": f"$lambda picture: picture if picture.mode in {HIGH_DEPTH_MODES!r} "
-                f"else picture.convert('{mode}')",
-            },
-        ),
-        _step("EnsureChannelFirstd"),
-        # MONAI reads columns first; back and forth, so that rows are the network's first axis.
+        # Not LoadImaged, which tries other readers where ours refuses a picture.
+        _step("Lambdad", func="$lambda file: @read_picture(file)"),
+        # MONAI writes columns first; back and forth, so that rows are the network's first axis.
         _step("Transposed", indices=[0, 2, 1]),
     ]
-    if description.channels == 3:
-        steps.append(_lambda("image.expand(3, -1, -1)"))
     return [
         *steps,
         _lambda("torch.zeros_like(image) if bool(image.min() == image.max()) else image"),

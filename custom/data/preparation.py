@@ -21,7 +21,7 @@ from .description import (
 from .prepared_pack import PreparedCase
 
 # Counts up when a change of a pipeline makes prepared tensors wrong.
-PREPARATION_VERSION = 2
+PREPARATION_VERSION = 3
 
 IMAGE, LABEL, CLEAN_LABEL, GIVEN_LABEL = "image", "label", "clean_label", "given_label"
 KINDS = {IMAGE: torch.float32, LABEL: torch.uint8, CLEAN_LABEL: torch.uint8, GIVEN_LABEL: torch.uint8}

@@ -1,5 +1,6 @@
 """A bundle's preprocessing against the project's own, bit for bit, and what ends a run with a sentence."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from monai.bundle import ConfigParser
 from PIL import Image
 
-from fedannot.apps.bundling.inference_config import inference_config
+from fedannot.apps.bundling.inference_config import SCRIPTS_FOLDER, inference_config, script_files
 from fedannot.custom.data.datalist import Case
 from fedannot.custom.data.description import (
     AnyDescription,
@@ -21,13 +22,20 @@ from fedannot.custom.data.description import (
 )
 from fedannot.custom.data.preparation import build_preparation
 from fedannot.custom.evaluation.inference import Inference
+from fedannot.transforms.errors import DataError
 
 SEGMENTING: dict[str, Any] = {"classes": ("lesion",), "labels": {0: 0, 1: 1}}
 GENERATOR_SEED = 7
 
 
 def parser_for(description: AnyDescription, folder: Path, window: tuple[int, ...] | None = None) -> ConfigParser:
-    config = inference_config(description, Inference(4, window)) | {"dataset_dir": str(folder)}
+    bundle = folder.with_name(f"{folder.name} bundle")
+    scripts = bundle / SCRIPTS_FOLDER
+    scripts.mkdir(parents=True, exist_ok=True)
+    for script in script_files(description):
+        shutil.copyfile(script, scripts / script.name)
+    config = inference_config(description, Inference(4, window))
+    config |= {"dataset_dir": str(folder), "bundle_root": str(bundle)}
     parser = ConfigParser(config)
     parser.parse()
     return parser
@@ -48,6 +56,7 @@ def write_picture(file: Path, mode: str, size: tuple[int, int] = (37, 52)) -> Pa
         picture = Image.fromarray(generator.integers(0, 40000, size).astype(np.uint16))
     else:
         pixels = generator.integers(0, 256, (rows, columns, 4), dtype=np.uint8)
+        pixels[..., 3] = 255
         picture = Image.fromarray(pixels, "RGBA").convert("RGB" if mode in ("P", "L") else mode).convert(mode)
     picture.save(file)
     return file
@@ -70,6 +79,43 @@ def test_pictures_are_prepared_alike(
     assert result.shape == expected.shape == (channels, *size)
     assert torch.equal(result, expected)
     assert bool(expected.any()) == (mode != "constant")
+
+
+@pytest.mark.parametrize(("mode", "suffix"), [("RGB", ".jpg"), ("L", ".tif"), ("I;16", ".png"), ("LA", ".png")])
+@pytest.mark.parametrize("orientation", [3, 6])
+def test_turned_pictures_are_prepared_upright(mode: str, suffix: str, orientation: int, tmp_path: Path) -> None:
+    file, exif = write_picture(tmp_path / f"picture{suffix}", mode), Image.Exif()
+    exif[0x0112] = orientation
+    with Image.open(file) as stored:
+        pixels = np.asarray(stored)
+        stored.save(file, exif=exif)
+    description = ClassificationDescription(classes=("one", "two"), channels=1, size=(52, 37))
+    expected = build_preparation(description)(Case(file, 0)).tensors["image"][0]
+    result = prepared_by_bundle(description, file)
+    assert torch.equal(result, expected)
+    if mode == "I;16":
+        turned = np.rot90(pixels, -1) if orientation == 6 else None
+        assert turned is None or np.corrcoef(turned.ravel(), result[0].ravel())[0, 1] > 0.999
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"), [("pages", "found 2 pictures"), ("clear", "transparent pixels"), ("nan", "not finite")]
+)
+def test_pictures_that_import_refuses_are_refused_by_a_bundle(mode: str, reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "picture.tif"
+    if mode == "nan":
+        Image.fromarray(np.full((8, 8), np.nan, np.float32)).save(file)
+    elif mode == "pages":
+        Image.new("L", (8, 8)).save(file, save_all=True, append_images=[Image.new("L", (8, 8))])
+    else:
+        Image.fromarray(np.arange(256, dtype=np.uint8).reshape(8, 8, 4), "RGBA").save(file)
+    description = ClassificationDescription(classes=("one", "two"), channels=1, size=(8, 8))
+    with pytest.raises(DataError, match=reason):
+        build_preparation(description)(Case(file, 0))
+    with pytest.raises(RuntimeError) as refused:
+        prepared_by_bundle(description, file)
+    assert str(refused.value.__cause__).startswith(f"{file}: ")
+    assert reason in str(refused.value.__cause__)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
