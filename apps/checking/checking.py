@@ -18,7 +18,8 @@ from .file_checks import check_files, check_links, check_trainable
 from .finding import Finding, Severity, site_finding
 from .geometry_checks import check_enlargement, check_orientation, check_resampling, check_spacing
 from .intensity_checks import check_constant_images, check_outliers, check_voxel_types, check_window
-from .polarity_checks import check_inverted_masks, check_same_polarity
+from .picture_checks import check_colours, check_turned_pictures
+from .polarity_checks import check_full_masks, check_inverted_masks, check_same_polarity
 from .reading import read_site
 from .report import CheckReport, SiteReport, sorted_findings
 
@@ -31,8 +32,11 @@ SITE_CHECKS: tuple[SiteCheck, ...] = (
     check_links,
     check_cut_annotations,
     check_inverted_masks,
+    check_full_masks,
     check_constant_images,
     check_window,
+    check_colours,
+    check_turned_pictures,
     check_duplicates,
     check_shared_groups,
     check_enlargement,

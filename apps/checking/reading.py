@@ -4,13 +4,13 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import nibabel
 import numpy as np
 from nibabel.nifti1 import Nifti1Image
-from PIL import Image
 
 from ...custom.data.contained_paths import relative_name
 from ...custom.data.datalist import Case, read_datalist
@@ -25,7 +25,8 @@ from ...custom.data.description import (
 from ...custom.data.watch import Watch, watched
 from ...transforms.array_types import Classes, SingleFloats
 from ...transforms.errors import DataError, MissingFileError
-from ...transforms.loading.image_files import check_same_size, map_mask, read_image, read_mask
+from ...transforms.loading.image_files import Picture, check_same_size, map_mask, read_mask, read_picture
+from ...transforms.loading.picture_display import UPRIGHT
 from ...transforms.loading.volume_files import Volume, check_same_geometry, read_label_volume, read_volume
 from .crop import share_kept
 from .digests import digest_of
@@ -113,7 +114,7 @@ class CaseReader:
 
     def _classified(self, case: Case, problems: list[Finding]) -> tuple[ImageFacts | None, AnnotationFacts | None]:
         assert isinstance(self._description, ClassificationDescription)
-        pixels = self._pixels(case.image, self._description.channels, problems)
+        picture = self._read(case.image, self._description.channels, problems)
         allowed = range(len(self._description.classes))
         for value, key in ((case.label, "label"), (case.clean_label, "clean_label")):
             if value is not None and (not isinstance(value, int) or value not in allowed):
@@ -123,23 +124,24 @@ class CaseReader:
         annotation = None
         if isinstance(case.label, int) and case.label in allowed:
             annotation = AnnotationFacts({case.label: 1}, str(case.label))
-        return None if pixels is None else _picture_facts(pixels, case.image), annotation
+        return None if picture is None else _picture_facts(picture), annotation
 
     def _picture(
         self, case: Case, description: ImageDescription, problems: list[Finding]
     ) -> tuple[ImageFacts | None, AnnotationFacts | None]:
-        pixels = self._pixels(case.image, description.channels, problems)
+        picture = self._read(case.image, description.channels, problems)
 
         def read(file: Path, attempt: "_Attempt") -> Classes | None:
             values = attempt(MASK, lambda: read_mask(file))
             if values is None:
                 return None
-            if pixels is not None:
-                attempt(GEOMETRY, lambda: check_same_size(file, values.shape, pixels.shape[1:]))
+            if picture is not None:
+                shape = picture.intensities.shape[1:]
+                attempt(GEOMETRY, lambda: check_same_size(file, values.shape, shape))
             return attempt(VALUES, lambda: map_mask(values, description.labels, file))
 
         classes = self._masks(case, read, problems)
-        image = None if pixels is None else _picture_facts(pixels, case.image)
+        image = None if picture is None else _picture_facts(picture)
         return image, None if classes is None else _annotation_facts(classes)
 
     def _volume(
@@ -163,8 +165,8 @@ class CaseReader:
             annotation = _annotation_facts(classes, kept)
         return None if volume is None else _volume_facts(volume, case.image), annotation
 
-    def _pixels(self, file: Path, channels: int, problems: list[Finding]) -> SingleFloats | None:
-        return _Attempt(file, self._name(file), problems)(IMAGE, lambda: read_image(file, channels))
+    def _read(self, file: Path, channels: int, problems: list[Finding]) -> Picture | None:
+        return _Attempt(file, self._name(file), problems)(IMAGE, lambda: read_picture(file, channels))
 
     def _masks(
         self,
@@ -225,10 +227,9 @@ def _finding(kind: str, file: str, found: str, remedy: str, key: str) -> Finding
     return Finding(Severity.WARNING, f"{prefix}-{kind}", (file,), found, f"{remedy} {consequence}")
 
 
-def _picture_facts(pixels: SingleFloats, file: Path) -> ImageFacts:
-    with Image.open(file) as picture:
-        mode = picture.mode
-    return _image_facts(pixels, None, None, mode)
+def _picture_facts(picture: Picture) -> ImageFacts:
+    facts = _image_facts(picture.intensities, None, None, picture.mode)
+    return replace(facts, has_colours=picture.has_colours, is_turned_by_exif=picture.orientation != UPRIGHT)
 
 
 def _volume_facts(volume: Volume, file: Path) -> ImageFacts:

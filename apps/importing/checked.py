@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from ...custom.data.description import SiteDescription, SliceDescription, Volume
 from ...custom.data.whole_files import private_file, private_folder
 from ...transforms.array_types import Array, Labels
 from ...transforms.errors import DataError
-from ...transforms.loading.image_files import check_same_size, read_image, value_counts
+from ...transforms.loading.image_files import Picture, check_same_size, read_picture, value_counts
+from ...transforms.loading.picture_display import UPRIGHT
 from ...transforms.loading.volume_files import (
     Volume,
     check_same_geometry,
@@ -36,12 +38,14 @@ class Reading:
     """How the files of a data set are read.
 
     Attributes:
-        description: of a site's data as far as it is known before masks are read: channels, size, and what is cropped.
+        description: of a site's data as far as it is known before masks are read: size, and what is cropped.
+        channels: of pictures; None for as many as each one's colours need.
         colours: of masks in colours, colour → class; see :func:`fedannot.transforms.loading.image_files.read_colours`.
         trust_voxels: take a mask of a volume's size to lie where its image lies, whatever its affine says.
     """
 
     description: SiteDescription
+    channels: int | None = None
     colours: Mapping[int, int] | None = None
     trust_voxels: bool = False
 
@@ -67,6 +71,8 @@ class CheckedCase:
         clean_values: the values in the clean mask, as above.
         digest: of the image's pixels; None where all are equal, as such images are alike whatever they show.
         offset: by how far its mask lay off its image where that was not believed, in millimetres; else 0.
+        has_colours: whether the picture shows colours.
+        is_turned_by_exif: whether EXIF says that the picture is shown otherwise than it is stored.
     """
 
     source: SourceCase
@@ -77,6 +83,8 @@ class CheckedCase:
     clean_values: tuple[int, ...] = ()
     digest: str | None = None
     offset: float = 0.0
+    has_colours: bool = False
+    is_turned_by_exif: bool = False
 
     @property
     def name(self) -> str:
@@ -109,7 +117,7 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, readin
         DataError: if a file is missing or unreadable, a mask does not fit its image, or a class does not exist.
     """
     if dataset.task == "classification":
-        image = read_image(case.image, channels=reading.description.in_channels)
+        picture = read_picture(case.image, reading.channels)
         for label in (case.label, case.clean_label):
             if label is not None and not (isinstance(label, int) and 0 <= label < len(dataset.classes)):
                 raise DataError(
@@ -117,7 +125,7 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, readin
                     f"{', '.join(dataset.classes)}."
                 )
         clean = case.clean_label if isinstance(case.clean_label, int) else None
-        return CheckedCase(case, case.image, _class_of(case), clean, digest=_image_digest(image))
+        return CheckedCase(case, case.image, _class_of(case), clean, **_of_picture(picture))
     return _checked_volume(case, staging, reading) if dataset.volumes else _checked_picture(case, staging, reading)
 
 
@@ -131,13 +139,13 @@ def _errors_name(source: Path, converted: Path) -> Iterator[None]:
 
 
 def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> CheckedCase:
-    image = read_image(case.image, channels=reading.description.in_channels)
+    picture = read_picture(case.image, reading.channels)
 
     def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, Labels]:
         files = _files(label, case)
         parts = [read_values(file, reading.colours) for file in files]
         for file, part in zip(files, parts, strict=True):
-            check_same_size(file, part.shape, image.shape[1:])
+            check_same_size(file, part.shape, picture.intensities.shape[1:])
         merged = np.maximum.reduce(parts)
         if len(files) == 1 and reading.colours is None:
             return files[0], merged
@@ -152,7 +160,7 @@ def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> Check
         None if clean is None else clean[0],
         _counts(values),
         () if clean is None else tuple(_counts(clean[1])),
-        _image_digest(image),
+        **_of_picture(picture),
     )
 
 
@@ -218,6 +226,13 @@ def _counts(
 
 def _crops(description: SliceDescription | VolumeDescription) -> bool:
     return description.crop == "foreground" or (description.size is not None and description.fit == "crop")
+
+
+def _of_picture(picture: Picture) -> dict[str, Any]:
+    """What a checked case keeps of its picture."""
+    is_turned_by_exif = picture.orientation != UPRIGHT
+    digest = _image_digest(picture.intensities)
+    return {"digest": digest, "has_colours": picture.has_colours, "is_turned_by_exif": is_turned_by_exif}
 
 
 def _image_digest(pixels: Array) -> str | None:

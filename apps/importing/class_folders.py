@@ -49,5 +49,7 @@ def read_class_folders(folder: Path, *, names: Sequence[str] | None = None, mask
         for file in pictures
         if file.parent.name not in classes
     )
-    dataset = SourceDataset(folder.resolve().name, "classification", False, cases, classes, skipped=others)
+    dataset = SourceDataset(
+        folder.resolve().name, "classification", False, cases, classes, channels=None, skipped=others
+    )
     return checked(dataset, listing, _EXPECTED)

@@ -81,8 +81,9 @@ def read_class_table(
         }
     unnamed = [picture for picture in listing.pictures() if picture not in cases]
     skipped += [f"{listing.shown(picture)}: not in {file.name}" for picture in unnamed]
+    left_out = (*skipped, *listing.refused)
     return SourceDataset(
-        file.stem, "classification", False, tuple(cases.values()), classes, skipped=(*skipped, *listing.refused)
+        file.stem, "classification", False, tuple(cases.values()), classes, channels=None, skipped=left_out
     )
 
 

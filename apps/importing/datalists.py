@@ -62,6 +62,7 @@ def read_source_datalist(file: Path, *, key: str | None = None) -> SourceDataset
         task="classification" if are_classes.pop() else "segmentation",
         volumes=volumes.pop(),
         cases=tuple(cases),
+        channels=None,
         skipped=tuple(skipped),
     )
     return _with_classes(dataset, content if isinstance(content, Mapping) else {}, file)

@@ -119,6 +119,7 @@ def read_folders(
         task="segmentation",
         volumes=not kinds.pop(),
         cases=tuple(_case(name, image_files[name], label_files[name]) for name in paired),
+        channels=None,
         skipped=tuple(sorted(left_out, key=natural_order)),
     )
 

@@ -75,6 +75,46 @@ def trusted_voxels(checked: Sequence[CheckedCase]) -> str | None:
     )
 
 
+def colours(checked: Sequence[CheckedCase], chosen: int | None) -> str | None:
+    """Say which images have colours and what becomes of them, None if none has or they are kept as was asked for.
+
+    Args:
+        checked: the cases.
+        chosen: the channels that a person or the data set's layout chose, None if the images decided.
+    """
+    coloured = [case for case in checked if case.has_colours]
+    if not coloured or chosen == 3:
+        return None
+    result = f"Colours: {len(coloured)} of {len(checked)} images have colours ({coloured[0].name} for one)"
+    if chosen == 1:
+        return f"{result} and are read as grey. --channels 3 keeps the colours."
+    others = "; grey ones get three equal channels" if len(coloured) < len(checked) else ""
+    return f"{result}, so that all are read as RGB{others}. --channels 1 reads them as grey."
+
+
+def turned_pictures(checked: Sequence[CheckedCase]) -> str | None:
+    """Say which images EXIF turns, None if none is turned."""
+    turned = [case for case in checked if case.is_turned_by_exif]
+    if not turned:
+        return None
+    return (
+        f"Turned images: {len(turned)} of {len(checked)} images have an orientation in EXIF ({turned[0].name} for one)."
+        " They are read as viewers show them, masks by their own orientation. A mask that was drawn on the pixels as "
+        "stored lies elsewhere: look at the contact sheets of `fedannot data check`."
+    )
+
+
+def full_masks(checked: Sequence[CheckedCase], labels: Mapping[int, int]) -> str | None:
+    """Say which masks are foreground everywhere, None if none is."""
+    full = [case for case in checked if case.counts and all(labels[value] for value in case.counts)]
+    if not full:
+        return None
+    return (
+        f"Foreground everywhere: {len(full)} of {len(checked)} masks have no background ({full[0].label_file.name} for "
+        "one). Compare them with their images; an export may have lost or inverted them."
+    )
+
+
 def absent_from_test(names: Mapping[int, str], in_test: set[int], in_sites: set[int]) -> str | None:
     """Say which classes that sites have no case of the test set shows, None if all are there."""
     absent = [name for label, name in names.items() if label in in_sites and label not in in_test]

@@ -50,6 +50,11 @@ class ImportOptions:
         return NUMBERED if self.numbered else self.labels
 
     @property
+    def channels(self) -> int | None:
+        """The channels of pictures that the person asked for, None for as many as they need."""
+        return (self.keys or {}).get("channels")
+
+    @property
     def has_ranges(self) -> bool:
         """Whether the person gave whole ranges of values to a class, as grey masks need it."""
         return self.labels is not None and any(last - first > 1 for first, last, _ in runs(self.labels))
@@ -68,11 +73,11 @@ def described(dataset: SourceDataset, options: ImportOptions, labels: Mapping[in
     """
     values: dict[str, Any] = {"classes": tuple(options.classes or dataset.classes)}
     if dataset.task == "classification":
-        values |= {"pipeline": "classification", "channels": dataset.channels, "size": (256, 256)}
+        values |= {"pipeline": "classification", "channels": dataset.channels or 1, "size": (256, 256)}
     elif dataset.volumes:
         values |= {"pipeline": options.pipeline or "volume", "labels": dict(labels)}
     else:
-        values |= {"pipeline": "image2d", "labels": dict(labels), "channels": dataset.channels, "size": (256, 256)}
+        values |= {"pipeline": "image2d", "labels": dict(labels), "channels": dataset.channels or 1, "size": (256, 256)}
     if "labels" in values:
         _check_names(values["labels"], values["classes"])
     if dataset.task == "classification" and len(values["classes"]) < len(dataset.classes):

@@ -42,7 +42,7 @@ class SourceDataset:
         cases: its cases in a reproducible order.
         classes: for segmentation the names of the classes 1, 2, …; for classification of the classes 0, 1, ….
         labels: value in a mask file → class, 0 for background; None: masks of two values explain themselves.
-        channels: 1 for grey, 3 for RGB.
+        channels: 1 for grey, 3 for RGB; None for RGB if a picture has colours.
         skipped: what was left out on finding it, and why; one text for each file, with its name.
     """
 
@@ -52,5 +52,5 @@ class SourceDataset:
     cases: tuple[SourceCase, ...]
     classes: tuple[str, ...] = ("lesion",)
     labels: dict[int, int] | None = None
-    channels: Literal[1, 3] = 1
+    channels: Literal[1, 3] | None = 1
     skipped: tuple[str, ...] = field(default=())

@@ -23,7 +23,16 @@ from .case_groups import CaseTraits
 from .checked import CheckedCase, Reading, checked_case
 from .cut import check_cut
 from .label_values import grey_values, label_map, with_known_values
-from .notes import ImportReport, absent_from_test, identical_images, several_masks, trusted_voxels
+from .notes import (
+    ImportReport,
+    absent_from_test,
+    colours,
+    full_masks,
+    identical_images,
+    several_masks,
+    trusted_voxels,
+    turned_pictures,
+)
 from .options import ImportOptions, described
 from .plan import Plan, SiteChoice, make_plan
 from .source import SourceCase, SourceDataset
@@ -65,8 +74,11 @@ def write_imported_federation(
     known = described(dataset, options, {0: 0} | dict(options.asked or dataset.labels or {1: 1}))
     with new_folder(out) as folder:
         staging = folder / ".converted"
-        reading = Reading(known, options.colours, options.trust_voxels)
+        channels = options.channels or dataset.channels
+        reading = Reading(known, channels, options.colours, options.trust_voxels)
         checked, excluded = _check(dataset, staging, reading, watch)
+        if channels is None:
+            dataset = replace(dataset, channels=3 if any(case.has_colours for case in checked) else 1)
         mapping = label_map(dataset, checked, options.asked)
         description = described(dataset, options, mapping)
         if mapping:
@@ -95,6 +107,9 @@ def write_imported_federation(
         several_masks(checked),
         grey_values(checked, mapping) if options.has_ranges else None,
         cut,
+        colours(checked, None if channels is None else description.in_channels) if not dataset.volumes else None,
+        turned_pictures(checked),
+        full_masks(checked, mapping),
         identical_images(checked),
         _absent(description, traits, plan),
     )

@@ -16,6 +16,7 @@ from .picture_display import (
     PictureError,
     from_open_picture,
     has_colours,
+    intensities,
     mask_colours,
     mask_values,
     orientation,
@@ -54,36 +55,40 @@ def read_image(file: Path, channels: int) -> SingleFloats:
         >>> read_image(Path("grey.png"), channels=3).shape
         (3, 2, 3)
     """
-    intensities: SingleFloats = _read(file, lambda: read_intensities(file, channels))
-    return intensities
+    image: SingleFloats = _read(file, lambda: read_intensities(file, channels))
+    return image
 
 
 @dataclass(frozen=True)
-class PictureTraits:
-    """What a reader of an image's intensities does not learn.
+class Picture:
+    """An image with what its intensities do not say.
 
     Attributes:
+        intensities: as :func:`read_image` gives them.
         has_colours: whether it shows colours.
         orientation: as EXIF gives it, 1 for upright.
         mode: Pillow's name of what its pixels are.
     """
 
+    intensities: SingleFloats
     has_colours: bool
     orientation: int
     mode: str
 
 
-def read_picture_traits(file: Path) -> PictureTraits:
-    """Read whether a picture has colours and lies as it is shown.
+def read_picture(file: Path, channels: int | None = None) -> Picture:
+    """Read an image as :func:`read_image` does; with as many channels as its colours need where none are given.
 
     Raises:
         DataError: as :func:`read_image`.
     """
 
-    def convert(picture: Image.Image) -> PictureTraits:
+    def convert(picture: Image.Image) -> Picture:
         # Reading the pixels of a TIFF takes its orientation away.
         turned, mode = orientation(picture), picture.mode
-        return PictureTraits(has_colours(picture), turned, mode)
+        coloured = has_colours(picture)
+        read = intensities(picture, channels or (3 if coloured else 1))
+        return Picture(read, coloured, turned, mode)
 
     return _open(file, convert)
 

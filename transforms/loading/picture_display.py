@@ -29,8 +29,11 @@ _FORMATS = ("PNG", "JPEG", "BMP", "TIFF")
 _MODE_OF_CHANNELS = {1: "L", 3: "RGB"}
 # No compression gives more, not even of a blank fax; Pillow makes black pixels of what a damaged file lacks.
 _MAX_PIXELS_PER_BYTE = 2**16
+# The orientation of EXIF with which nothing is turned.
+UPRIGHT = 1
+
 _ORIENTATION, _BITS, _PHOTOMETRIC = 274, 258, 262
-_UPRIGHT, _WHITE_IS_ZERO = 1, 0
+_WHITE_IS_ZERO = 0
 # Modes with an alpha channel, by what Pillow can convert them to; a palette may have one, too.
 _WITH_ALPHA = {"LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RGBA", "PA": "RGBA"}
 _OPAQUE = 255
@@ -55,14 +58,19 @@ def read_intensities(file: Path | str, channels: int) -> Any:
     Raises:
         PictureError: with the file's name, if it cannot be read or is refused.
     """
+    return from_open_picture(file, lambda picture: intensities(picture, channels))
 
-    def convert(picture: Image.Image) -> Any:
-        values = np.asarray(displayed(picture, channels))
-        return values if values.ndim == 3 else np.repeat(values[..., None], channels, axis=-1)
 
+def intensities(picture: Image.Image, channels: int) -> Any:
+    """Return the intensities of an opened picture as :func:`displayed` shows them, float32 ``(C, H, W)``.
+
+    Raises:
+        PictureError: as :func:`displayed`.
+    """
+    values = np.asarray(displayed(picture, channels))
+    values = values if values.ndim == 3 else np.repeat(values[..., None], channels, axis=-1)
     # Bytes are moved before they become four times as many.
-    values = np.ascontiguousarray(np.moveaxis(from_open_picture(file, convert), -1, 0))
-    return values.astype(np.float32, copy=False)
+    return np.ascontiguousarray(np.moveaxis(values, -1, 0)).astype(np.float32, copy=False)
 
 
 def from_open_picture(file: Path | str, convert: Callable[[Image.Image], Result]) -> Result:
@@ -163,17 +171,17 @@ def has_colours(picture: Image.Image) -> bool:
 def orientation(picture: Image.Image) -> int:
     """Return the orientation that EXIF gives an opened picture: 1 for upright, up to 8."""
     try:
-        tag = picture.getexif().get(_ORIENTATION, _UPRIGHT)
+        tag = picture.getexif().get(_ORIENTATION, UPRIGHT)
     except _UNREADABLE_EXIF:
-        return _UPRIGHT
-    return tag if isinstance(tag, int) and 1 <= tag <= 8 else _UPRIGHT
+        return UPRIGHT
+    return tag if isinstance(tag, int) and 1 <= tag <= 8 else UPRIGHT
 
 
 def _upright(picture: Image.Image) -> Image.Image:
     """Check what a picture claims before any pixel is read, and turn it as EXIF says."""
     _check_extents(picture)
     _check_depth(picture)
-    if orientation(picture) == _UPRIGHT:
+    if orientation(picture) == UPRIGHT:
         return picture
     # Pillow turns a TIFF when it reads the pixels, and takes the tag away. Where it maps a file with a name into memory
     # it takes rows for columns.

@@ -11,7 +11,7 @@ from fedannot.transforms.loading.image_files import (
     read_colours,
     read_image,
     read_mask,
-    read_picture_traits,
+    read_picture,
 )
 
 # A mark in the upper left corner tells all eight orientations apart.
@@ -45,7 +45,7 @@ def test_a_turned_picture_is_read_upright(tmp_path, tag, suffix):
     assert np.abs(read_image(file, 1)[0] - SHOWN).max() <= tolerance
     assert np.abs(read_image(file, 3)[2] - SHOWN).max() <= tolerance
     assert np.abs(read_mask(file) - SHOWN).max() <= tolerance
-    assert read_picture_traits(file).orientation == tag
+    assert read_picture(file).orientation == tag
 
 
 @pytest.mark.parametrize("suffix", ["png", "tif"])
@@ -190,8 +190,9 @@ def test_colours_beyond_a_marker_make_a_picture_coloured(tmp_path):
     rgb[:, :30, 1] += 50
     Image.fromarray(rgb).save(tmp_path / "colour.png")
     Image.fromarray(rgb[..., 0]).save(tmp_path / "one.png")
-    found = [read_picture_traits(tmp_path / f"{name}.png").has_colours for name in ("grey", "marker", "colour", "one")]
-    assert found == [False, False, True, False]
+    pictures = [read_picture(tmp_path / f"{name}.png") for name in ("grey", "marker", "colour", "one")]
+    assert [picture.has_colours for picture in pictures] == [False, False, True, False]
+    assert [len(picture.intensities) for picture in pictures] == [1, 1, 3, 1]
 
 
 def test_pages_and_numbers_that_are_not_finite_are_refused(tmp_path):
