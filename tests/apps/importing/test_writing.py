@@ -385,3 +385,49 @@ def test_how_it_was_made_is_written(pair, tmp_path):
         manifest = json.loads((tmp_path / "out" / part / "manifest.json").read_text(encoding="utf-8"))
         assert (manifest["made"], manifest["seed"]) == ("import", 3)
     assert read_federation(tmp_path / "out").made == "import of any, split at random, by class, seed 3"
+
+
+def coloured(file, kind):
+    """A picture with or without colours beside its grey mask, also turned by EXIF."""
+    pixels = np.zeros((20, 30, 3), np.uint8)
+    pixels[4:9, 5:15] = (200, 60, 60) if kind == "colour" else 200
+    exif = Image.Exif()
+    exif[0x0112] = 3 if kind == "turned" else 1
+    file.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels[::-1, ::-1] if kind == "turned" else pixels).save(file, exif=exif)
+    mask = file.parent / f"{file.stem}_mask.png"
+    return SourceCase(file, picture(mask, (pixels[..., 0] > 0) * 255))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "chosen", "channels", "said"),
+    [
+        (("grey", "grey"), None, 1, None),
+        (("grey", "colour"), None, 3, "1 of 2 images have colours (b for one), so that all are read as RGB; grey ones"),
+        (("colour", "colour"), None, 3, "2 of 2 images have colours (a for one), so that all are read as RGB. "),
+        (("grey", "colour"), 1, 1, "1 of 2 images have colours (b for one) and are read as grey. --channels 3 keeps"),
+        (("grey", "colour"), 3, 3, None),
+    ],
+)
+def test_colours_are_kept_unless_somebody_chooses_and_the_import_says_so(tmp_path, kinds, chosen, channels, said):
+    cases = [coloured(tmp_path / f"{name}.png", kind) for name, kind in zip("ab", kinds, strict=True)]
+    keys = {} if chosen is None else {"channels": chosen}
+    report = import_to(tmp_path / "out", segmentation(*cases, channels=None), keys=keys)
+    assert read_site_description(tmp_path / "out" / "site-1").channels == channels
+    notes = [note for note in report.notes if note.startswith("Colours: ")]
+    assert len(notes) == (said is not None)
+    assert said is None or said in notes[0]
+
+
+def test_images_that_exif_turns_lie_under_their_masks_and_are_named(tmp_path):
+    cases = [coloured(tmp_path / "a.png", "grey"), coloured(tmp_path / "b.jpg", "turned")]
+    report = import_to(tmp_path / "out", segmentation(*cases, channels=None), keys={"size": (20, 30)})
+    assert [note for note in report.notes if note.startswith("Turned images: 1 of 2 images")]
+    for case in load_site_data(tmp_path / "out" / "site-1", tmp_path / "cache", section="training", site="x").cases:
+        inside = case.label[0] > 0
+        assert case.image[0, 0][inside].mean() - case.image[0, 0][~inside].mean() > 3
+
+
+def test_a_mask_that_is_foreground_everywhere_is_named(pair, tmp_path):
+    report = import_to(tmp_path / "out", segmentation(pair("a.png", square(255)), pair("b.png", np.full((4, 5), 255))))
+    assert [note for note in report.notes if note.startswith("Foreground everywhere: 1 of 2 masks")]
