@@ -174,7 +174,7 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
         files = _files(label, case)
         parts = []
         for index, file in enumerate(files):
-            nifti = as_nifti(file, staging / kind / "parts" / f"{case.name}-{index}.nii.gz")
+            nifti = as_nifti(file, staging / kind / "parts" / f"{case.name}-{index}.nii.gz", onto=image)
             with _errors_name(file, nifti):
                 volume = read_label_volume(nifti)
             offsets.append(_offset(file, volume, image, trusted=reading.trust_voxels))
