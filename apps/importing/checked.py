@@ -24,6 +24,7 @@ from ...transforms.loading.volume_files import (
 )
 from ..checking.crop import inside_crop
 from ..checking.digests import digest_of
+from .dicom_pictures import as_picture
 from .picture_masks import read_values, write_mask
 from .source import SourceCase, SourceDataset
 from .volumes import as_nifti
@@ -117,7 +118,7 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, readin
         DataError: if a file is missing or unreadable, a mask does not fit its image, or a class does not exist.
     """
     if dataset.task == "classification":
-        picture = read_picture(case.image, reading.channels)
+        image_file, picture = _picture(case, staging, reading)
         for label in (case.label, case.clean_label):
             if label is not None and not (isinstance(label, int) and 0 <= label < len(dataset.classes)):
                 raise DataError(
@@ -125,7 +126,7 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, readin
                     f"{', '.join(dataset.classes)}."
                 )
         clean = case.clean_label if isinstance(case.clean_label, int) else None
-        return CheckedCase(case, case.image, _class_of(case), clean, **_of_picture(picture))
+        return CheckedCase(case, image_file, _class_of(case), clean, **_of_picture(picture))
     return _checked_volume(case, staging, reading) if dataset.volumes else _checked_picture(case, staging, reading)
 
 
@@ -138,8 +139,15 @@ def _errors_name(source: Path, converted: Path) -> Iterator[None]:
         raise DataError(str(error).replace(str(converted), str(source))) from error
 
 
+def _picture(case: SourceCase, staging: Path, reading: Reading) -> tuple[Path, Picture]:
+    """The picture of a case, and the file that the pipelines read."""
+    file = as_picture(case.image, staging / "images" / (case.name or case.image.stem))
+    with _errors_name(case.image, file):
+        return file, read_picture(file, reading.channels)
+
+
 def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> CheckedCase:
-    picture = read_picture(case.image, reading.channels)
+    image_file, picture = _picture(case, staging, reading)
 
     def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, Labels]:
         files = _files(label, case)
@@ -155,7 +163,7 @@ def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> Check
     clean = None if case.clean_label is None else mask(case.clean_label, "clean_labels")
     return CheckedCase(
         case,
-        case.image,
+        image_file,
         label,
         None if clean is None else clean[0],
         _counts(values),

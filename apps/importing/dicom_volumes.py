@@ -37,7 +37,7 @@ def read_series(folder: Path) -> tuple[Array, Floats, bool]:
     if len(series) != 1:
         raise DataError(f"{folder}: found {len(series)} DICOM series; expected one in each folder.")
     files = SimpleITK.ImageSeriesReader.GetGDCMSeriesFileNames(str(folder), series[0])
-    headers = [_Header(file) for file in files]
+    headers = [DicomHeader(file) for file in files]
     for header in headers:
         if header.has_frames:
             if len(files) > 1:
@@ -55,7 +55,7 @@ def read_frames(file: Path) -> tuple[Array, Floats, bool]:
     Raises:
         DataError: if highdicom is not installed; the frames make no volume; or segments overlap.
     """
-    header = _Header(str(file))
+    header = DicomHeader(file)
     if header.voxels > MAX_VOXELS:
         raise DataError(f"{file}: found {header.voxels} voxels; expected at most {MAX_VOXELS}.")
     try:
@@ -95,45 +95,56 @@ def check_extents(source: Path, reader: Any, voxels: int) -> None:
         raise DataError(f"{source}: found {voxels} voxels; expected at most {MAX_VOXELS}.")
 
 
-class _Header:
-    """What the header of a DICOM file says; its pixels are not read."""
+class DicomHeader:
+    """What the header of a DICOM file says; its pixels are not read.
 
-    def __init__(self, file: str) -> None:
+    Args:
+        file: the file.
+
+    Raises:
+        RuntimeError: if SimpleITK cannot read it.
+    """
+
+    def __init__(self, file: Path | str) -> None:
         import SimpleITK  # noqa: PLC0415
 
         self.file = Path(file)
         self.reader = SimpleITK.ImageFileReader()
-        self.reader.SetFileName(file)
+        self.reader.SetFileName(str(file))
         self.reader.SetImageIO("GDCMImageIO")
         self.reader.ReadImageInformation()
 
-    def text(self, tag: str, default: str = "") -> str:
-        return str(self.reader.GetMetaData(tag)).strip() if self.reader.HasMetaDataKey(tag) else default
+    def _text(self, tag: str) -> str:
+        return str(self.reader.GetMetaData(tag)).strip() if self.reader.HasMetaDataKey(tag) else ""
 
     @property
     def frames(self) -> int:
-        return int(self.text(_FRAMES) or 1)
+        """Number of its frames."""
+        return int(self._text(_FRAMES) or 1)
 
     @property
     def is_segmentation(self) -> bool:
-        return self.text(_CLASS) == _SEGMENTATION_CLASS
+        """Whether it is a DICOM segmentation."""
+        return self._text(_CLASS) == _SEGMENTATION_CLASS
 
     @property
     def has_frames(self) -> bool:
+        """Whether its frames have places of their own."""
         return self.frames > 1 or self.is_segmentation
 
     @property
     def voxels(self) -> int:
+        """Number of its voxels."""
         return math.prod(self.reader.GetSize())
 
     @property
     def position(self) -> list[float] | None:
         """Where the first pixel lies, None where the file does not say it."""
-        parts = self.text(_POSITION).split("\\")
+        parts = self._text(_POSITION).split("\\")
         return [float(part) for part in parts] if len(parts) == 3 else None
 
 
-def _read_slices(folder: Path, headers: Sequence[_Header]) -> tuple[Array, Floats]:
+def _read_slices(folder: Path, headers: Sequence[DicomHeader]) -> tuple[Array, Floats]:
     """Voxels, and columns and origin, of slices in their order."""
     import SimpleITK  # noqa: PLC0415
 

@@ -11,11 +11,11 @@ from ...transforms.array_types import Array, Floats
 from ...transforms.errors import DataError
 from ...transforms.loading.volume_files import VOLUME_SUFFIXES, Volume, is_volume
 from .dicom_volumes import check_extents, read_frames, read_series
+from .layouts.listing import DICOM_SUFFIX
 from .mask_grid import on_grid
 from .slicer_segments import SEGMENTATION_SUFFIX, segments_of, united_layers
 
 _CONVERTED_SUFFIXES = (".nrrd", ".nhdr", ".mha", ".mhd")
-DICOM_SUFFIX = ".dcm"
 VOLUME_FILE_SUFFIXES = (*VOLUME_SUFFIXES, *_CONVERTED_SUFFIXES)
 
 _DICOM_PREAMBLE = 128

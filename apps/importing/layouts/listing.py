@@ -18,6 +18,7 @@ _IGNORED = frozenset({"__macosx", "thumbs.db", "desktop.ini"})
 ONE_CLASS = {0: 0, 1: 1, 255: 1}
 
 _VOLUME_SUFFIXES = (".nii.gz", ".nii", ".nrrd")
+DICOM_SUFFIX = ".dcm"
 _SECTION = re.compile(r"(?<![a-z])(train|valid|test)")
 _SECTIONS: Mapping[str, Section] = {"train": "training", "valid": "validation", "test": "testing"}
 
@@ -41,11 +42,11 @@ class Listing:
         return file.relative_to(self.folder).as_posix()
 
     def pictures(self) -> list[Path]:
-        """Return the files that are pictures by their suffix."""
+        """Return the files that are pictures, or DICOM, by their suffix."""
         # The command's help names the data sets and reads no image.
         from ....transforms.loading.image_files import IMAGE_SUFFIXES  # noqa: PLC0415
 
-        return [file for file in self.files if file.suffix.lower() in IMAGE_SUFFIXES]
+        return [file for file in self.files if file.suffix.lower() in (*IMAGE_SUFFIXES, DICOM_SUFFIX)]
 
     def section(self, file: Path) -> Section | None:
         """Return the section that the nearest folder above a file names, such as ``Test`` or ``Training Set``."""
