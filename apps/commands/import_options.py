@@ -88,7 +88,7 @@ TrustVoxels = Annotated[
     typer.Option("--trust-voxels", help="Masks lie where their images lie, whatever their headers say of it."),
 ]
 Classes = Annotated[str | None, typer.Option(metavar="NAME,…", help="Names of the classes; default: as found.")]
-Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for RGB; images are converted.")]
+Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for RGB; default: RGB if an image has colours.")]
 Pipeline = Annotated[VolumePipelineName | None, typer.Option(help="Volumes whole or as slices; default: whole.")]
 Size = Annotated[
     str | None,

@@ -173,7 +173,7 @@ def import_folders(
         validation: fraction of each site's cases for its validation.
         group: regular expression that finds the patient in an image's name; patients stay together.
         size: rows and columns of pictures; of volumes three extents or none.
-        channels: 1 for grey, 3 for RGB.
+        channels: 1 for grey, 3 for RGB; None for RGB if an image has colours.
         label_map: class of each value in the masks, ``{255: 1}``; None as found.
         classes: their names.
         seed: of the split.
