@@ -23,7 +23,15 @@ from .case_groups import CaseTraits
 from .checked import CheckedCase, Reading, checked_case
 from .cut import check_cut
 from .label_values import grey_values, label_map, with_known_values
-from .notes import ImportReport, absent_from_test, identical_images, several_masks, trusted_voxels
+from .notes import (
+    ImportReport,
+    absent_from_test,
+    header_remarks,
+    identical_images,
+    several_masks,
+    trusted_voxels,
+    turned_masks,
+)
 from .options import ImportOptions, described
 from .plan import Plan, SiteChoice, make_plan
 from .source import SourceCase, SourceDataset
@@ -92,6 +100,8 @@ def write_imported_federation(
         shutil.rmtree(staging, ignore_errors=True)
     notes = (
         trusted_voxels(checked),
+        turned_masks(checked),
+        header_remarks(checked),
         several_masks(checked),
         grey_values(checked, mapping) if options.has_ranges else None,
         cut,

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from ..array_types import Array, Classes, Labels, SingleFloats
-from ..errors import DataError, MissingFileError
+from ..data_error import DataError, MissingFileError
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 # Pillow's names of pictures with more than eight bits, which it would cut off at 255.

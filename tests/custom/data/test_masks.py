@@ -24,7 +24,7 @@ def test_several_values_of_a_class_are_read_and_the_first_is_written(tmp_path):
     mask = read_classes(tmp_path / "a.png", IMAGE)
     np.testing.assert_array_equal(mask.classes, CLASSES)
     assert mask.affine is None
-    file = write_classes(tmp_path / "b.c", mask, IMAGE)
+    file = write_classes(tmp_path / "b.c", mask, tmp_path / "a.png", IMAGE)
     assert file == tmp_path / "b.c.png"
     np.testing.assert_array_equal(np.asarray(Image.open(file)), [[0, 85, 170], [170, 0, 85]])
 
@@ -34,7 +34,7 @@ def test_volumes_keep_values_and_affine(tmp_path):
     nibabel.save(nibabel.Nifti1Image(values, OBLIQUE), tmp_path / "a.nii")
     mask = read_classes(tmp_path / "a.nii", VOLUME)
     np.testing.assert_array_equal(mask.classes, np.resize([0, 1, 2, 2, 0], (2, 3, 4)))
-    file = write_classes(tmp_path / "b", mask, VOLUME)
+    file = write_classes(tmp_path / "b", mask, tmp_path / "a.nii", VOLUME)
     assert file == tmp_path / "b.nii.gz"
     written = nibabel.load(file)
     np.testing.assert_array_equal(np.asarray(written.dataobj), np.resize([0, 85, 170, 170, 0], (2, 3, 4)))
@@ -43,7 +43,7 @@ def test_volumes_keep_values_and_affine(tmp_path):
 
 def test_values_above_255_make_16_bit_files(tmp_path):
     description = IMAGE.model_copy(update={"labels": {0: 0, 300: 1, 65535: 2}})
-    file = write_classes(tmp_path / "a", Mask(CLASSES), description)
+    file = write_classes(tmp_path / "a", Mask(CLASSES), tmp_path / "given.png", description)
     np.testing.assert_array_equal(np.asarray(Image.open(file)), np.choose(CLASSES, [0, 300, 65535]))
     np.testing.assert_array_equal(read_classes(file, description).classes, CLASSES)
 
@@ -52,10 +52,13 @@ def test_values_above_255_make_16_bit_files(tmp_path):
 def test_values_that_a_png_cannot_hold_are_refused_but_not_of_volumes(tmp_path, value):
     labels = {0: 0, value: 1, 2: 2}
     with pytest.raises(DataError, match=rf"a\.png: the label values .*{value}.* cannot be written as PNG"):
-        write_classes(tmp_path / "a", Mask(CLASSES), IMAGE.model_copy(update={"labels": labels}))
+        write_classes(
+            tmp_path / "a", Mask(CLASSES), tmp_path / "given.png", IMAGE.model_copy(update={"labels": labels})
+        )
     assert list(tmp_path.iterdir()) == []
     description = VOLUME.model_copy(update={"labels": labels})
-    file = write_classes(tmp_path / "a", Mask(CLASSES[None], OBLIQUE), description)
+    nibabel.save(nibabel.Nifti1Image(CLASSES[None], OBLIQUE), tmp_path / "given.nii")
+    file = write_classes(tmp_path / "a", Mask(CLASSES[None], OBLIQUE), tmp_path / "given.nii", description)
     np.testing.assert_array_equal(read_classes(file, description).classes, CLASSES[None])
 
 
