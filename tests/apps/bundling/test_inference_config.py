@@ -11,6 +11,7 @@ from monai.bundle import ConfigParser
 from PIL import Image
 
 from fedannot.apps.bundling.inference_config import inference_config
+from fedannot.apps.bundling.reading_code import write_reading_code
 from fedannot.custom.data.datalist import Case
 from fedannot.custom.data.description import (
     AnyDescription,
@@ -27,7 +28,10 @@ GENERATOR_SEED = 7
 
 
 def parser_for(description: AnyDescription, folder: Path, window: tuple[int, ...] | None = None) -> ConfigParser:
-    config = inference_config(description, Inference(4, window)) | {"dataset_dir": str(folder)}
+    bundle = folder.with_name(f"{folder.name} bundle")
+    write_reading_code(bundle)
+    config = inference_config(description, Inference(4, window))
+    config |= {"dataset_dir": str(folder), "bundle_root": str(bundle)}
     parser = ConfigParser(config)
     parser.parse()
     return parser
