@@ -229,6 +229,7 @@ def test_a_header_that_nobody_can_believe_is_refused_by_all_readers(folder: Path
         ("both", "meter", r"found lengths in metres; converted to voxels of 1\.5 × 1\.5 × 8 mm"),
         ("both", "micron", r"found lengths in microns; converted to voxels of 1\.5 × 1\.5 × 8 mm"),
     ],
+    ids=["identity sform", "metres", "microns"],
 )
 def test_what_is_taken_is_said_by_all_readers(
     header: str, unit: str, remark: str, tmp_path: Path, segment: Any, caplog: pytest.LogCaptureFixture
