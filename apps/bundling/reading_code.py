@@ -19,8 +19,8 @@ def write_reading_code(folder: Path) -> None:
         target = folder / PACKAGE / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(_SOURCE / name, target)
-    for name in {Path(name).parent for name in modules} | {Path()}:
-        (folder / PACKAGE / name / "__init__.py").write_text(
+    for subfolder in {Path(name).parent for name in modules} | {Path()}:
+        (folder / PACKAGE / subfolder / "__init__.py").write_text(
             '"""Copied from fedannot, which a bundle does not need."""\n', encoding="utf-8"
         )
 

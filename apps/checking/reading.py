@@ -156,12 +156,11 @@ class CaseReader:
             if mask is None:
                 return None
             _note_header(self._name(file), mask, problems)
-            if volume is not None:
-                placed = attempt(GEOMETRY, lambda: as_image_lies(file, mask, volume))
-                if placed is not None and placed is not mask:
-                    problems.append(_turned(self._name(file), mask, volume))
-                mask = mask if placed is None else placed
-            return attempt(VALUES, lambda: map_mask(mask.voxels, description.labels, file))
+            placed = None if volume is None else attempt(GEOMETRY, lambda: as_image_lies(file, mask, volume))
+            if placed is not None and placed is not mask:
+                problems.append(_turned(self._name(file), mask, placed))
+            voxels = (placed or mask).voxels
+            return attempt(VALUES, lambda: map_mask(voxels, description.labels, file))
 
         classes = self._masks(case, read, problems)
         annotation = None

@@ -28,8 +28,10 @@ _SAME_SIZE = 0.01
 _LARGEST_VOXEL, _SMALLEST_WITHOUT_UNIT = 100.0, 0.01
 _FIRST_TEMPLATE_CODE = 3
 _UNIT_BITS = 7
-_GEOMETRY_FIELDS = ("qform_code", "sform_code", "quatern_b", "quatern_c", "quatern_d", "qoffset_x", "qoffset_y")
-_GEOMETRY_FIELDS += ("qoffset_z", "srow_x", "srow_y", "srow_z", "xyzt_units")
+_GEOMETRY_FIELDS = (
+    *("qform_code", "sform_code", "quatern_b", "quatern_c", "quatern_d", "qoffset_x", "qoffset_y", "qoffset_z"),
+    *("srow_x", "srow_y", "srow_z", "xyzt_units"),
+)
 
 
 class Transform(StrEnum):

@@ -23,8 +23,8 @@ from .volume_files import (
     as_image_lies,
     read_label_volume,
     read_volume,
-    voxel_spacing,
 )
+from .volume_geometry import voxel_spacing
 
 _LOGGER = printable_logger(__name__)
 
