@@ -56,9 +56,10 @@ def read_edited(file: Path, given: Path, description: SegmentationDescription) -
     before, edited = read_classes(given, description), read_classes(file, description)
     if before.affine is not None and edited.affine is not None:
         # Only volumes need nibabel.
-        from ...transforms.loading.volume_files import Volume, check_same_geometry  # noqa: PLC0415
+        from ...transforms.loading.volume_files import Volume, as_image_lies  # noqa: PLC0415
 
-        check_same_geometry(file, Volume(edited.classes, edited.affine), Volume(before.classes, before.affine))
+        given_volume = Volume(before.classes, before.affine)
+        edited = Mask(as_image_lies(file, Volume(edited.classes, edited.affine), given_volume).voxels, before.affine)
     if edited.classes.shape != before.classes.shape:
         raise DataError(
             f"{file}: found a mask of the shape {edited.classes.shape}; expected that of {given}, "

@@ -1,7 +1,6 @@
 """Writes a MONAI Bundle, as a whole or not at all."""
 
 import json
-import shutil
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -11,9 +10,10 @@ from ...custom.data.whole_files import new_folder
 from ...custom.evaluation.inference import Inference
 from ...transforms.errors import DataError
 from ...transforms.strict_files import JsonObject
-from .inference_config import MODEL_FILE, SCRIPTS_FOLDER, inference_config, script_files
+from .inference_config import MODEL_FILE, inference_config
 from .metadata import Statements, metadata
 from .model_card import model_card
+from .reading_code import write_reading_code
 from .source import BundleSource
 from .torchscript import to_torchscript
 
@@ -48,10 +48,7 @@ def export_bundle(
         torch.save(weights, folder / "models" / WEIGHTS_FILE)
         _write_json(folder / "configs" / "metadata.json", described)
         _write_json(folder / "configs" / "inference.json", inference_config(source.description, inference))
-        if scripts := script_files(source.description):
-            (folder / SCRIPTS_FOLDER).mkdir()
-            for script in scripts:
-                shutil.copyfile(script, folder / SCRIPTS_FOLDER / script.name)
+        write_reading_code(folder)
         (folder / "docs" / "README.md").write_text(model_card(source, described), encoding="utf-8")
         (folder / "LICENSE").write_text(terms, encoding="utf-8")
 

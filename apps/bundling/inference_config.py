@@ -1,7 +1,6 @@
 """`configs/inference.json`: the pipelines of `data.yaml` in MONAI's own words, so that a bundle needs no fedannot."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ...custom.data.description import (
@@ -12,21 +11,22 @@ from ...custom.data.description import (
     VolumeDescription,
 )
 from ...custom.evaluation.inference import OVERLAP, Inference
-from ...transforms.loading import picture_display
 from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.loading.volume_files import VOLUME_SUFFIXES
 from ...transforms.loading.volume_transforms import ROUNDING
 from ...transforms.strict_files import JsonObject
 from .fitting_config import PAD, RESIZE, UNFIT, fitting_config
+from .reading_code import PACKAGE
 
 MODEL_FILE = "model.ts"
-SCRIPTS_FOLDER = "scripts"
 PREDICTIONS_FILE = "predictions.json"
 POSTFIX = "seg"
 
 _IMAGE, _PREDICTION = "image", "pred"
 
 Config = JsonObject
+
+_IMPORTS = ("collections", "functools", "json", "pathlib", "pydoc", "re", "sys")
 
 
 def inference_config(description: AnyDescription, inference: Inference) -> Config:
@@ -40,9 +40,8 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
         description: the data that the network was trained on.
         inference: how the network is run.
     """
-    modules = ("collections", "functools", "json", "pathlib", "re", "runpy", "sys")
     return {
-        "imports": [f"$import {name}" for name in modules],
+        "imports": [f"$import {name}" for name in _IMPORTS],
         # MONAI's command line puts the bundle's folder there.
         "bundle_root": f"$sys.path[1] if pathlib.Path(sys.path[1], 'models', '{MODEL_FILE}').is_file() else '.'",
         "dataset_dir": "input",
@@ -50,13 +49,15 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
         "device": "$torch.device('cuda' if torch.cuda.is_available() else 'cpu')",
         "datalist": f"$sorted(str(file) for file in pathlib.Path(@dataset_dir).iterdir() {_has_suffix(description)})",
         "network_def": f"$torch.jit.load(str(pathlib.Path(@bundle_root, 'models', '{MODEL_FILE}')), @device).eval()",
-        **_picture_reader(description),
+        "reading_images": _own_module("folder_images"),
+        **_own_reader(description),
         **(fitting_config(_fitted_size(description), description.fit) if _keeps_extents(description) else {}),
         "preprocessing": {"_target_": "Compose", "transforms": _preprocessing(description)},
         "dataset": {
-            "_target_": "Dataset",
-            "data": f"$[{{'{_IMAGE}': file}} for file in @datalist]",
-            "transform": "@preprocessing",
+            "_target_": "$@reading_images.UsableImages",
+            "files": "@datalist",
+            "prepare": "@preprocessing",
+            "key": _IMAGE,
         },
         "dataloader": {
             "_target_": "DataLoader",
@@ -71,26 +72,28 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
     }
 
 
-_OF_PICTURES = (ImageDescription, ClassificationDescription)
-
-
-def _picture_reader(description: AnyDescription) -> Config:
-    """What reads a picture as our own reader does, from the bundle's copy of it, columns first."""
+def _own_reader(description: AnyDescription) -> Config:
+    """What reads a picture or a volume as import, check and run do."""
     if not isinstance(description, _OF_PICTURES):
-        return {}
-    script = f"pathlib.Path(@bundle_root, '{SCRIPTS_FOLDER}', '{script_files(description)[0].name}')"
+        return {"reading_volumes": _own_module("volume_transforms")}
+    # Columns first, as MONAI writes them.
+    pixels = f"@reading_pictures.read_image(pathlib.Path(file), {description.channels}).swapaxes(1, 2)"
     return {
-        "picture_script": f"$runpy.run_path(str({script}))",
+        "reading_pictures": _own_module("image_files"),
         "with_meta": "$lambda file, pixels: monai.data.MetaTensor(torch.from_numpy(pixels), "
         "meta={'filename_or_obj': file, 'spatial_shape': np.array(pixels.shape[1:])})",
-        "read_picture": "$lambda file: @with_meta(file, "
-        f"@picture_script['read_intensities'](file, {description.channels}).swapaxes(1, 2))",
+        "read_picture": f"$lambda file: @with_meta(file, {pixels})",
     }
 
 
-def script_files(description: AnyDescription) -> list[Path]:
-    """Return our modules that a bundle carries a copy of: the one reader of pictures, which needs only Pillow."""
-    return [Path(picture_display.__file__)] if isinstance(description, _OF_PICTURES) else []
+def _own_module(name: str) -> str:
+    """What imports a module of the bundle's own code."""
+    path = "sys.path.insert(1, str(pathlib.Path(@bundle_root).resolve()))"
+    # MONAI takes every expression with the word "import" for a statement.
+    return f"${path} or pydoc.locate('{PACKAGE}.loading.{name}')"
+
+
+_OF_PICTURES = (ImageDescription, ClassificationDescription)
 
 
 def _keeps_extents(description: AnyDescription) -> bool:
@@ -151,11 +154,11 @@ def _picture_steps(description: ImageDescription | ClassificationDescription) ->
 def _volume_steps(description: SliceDescription | VolumeDescription) -> list[Config]:
     """The steps of :class:`fedannot.transforms.loading.volume_pipeline.VolumePipeline`."""
     steps = [
-        _step("LoadImaged", reader={"_target_": "NibabelReader", "squeeze_non_spatial_dims": True}),
-        _step("EnsureChannelFirstd", channel_dim="no_channel"),
+        _step("$@reading_volumes.ReadVolumed", labels=None),
         _step("Orientationd", axcodes=description.orientation, labels=None),
     ]
     if description.spacing is not None:
+        steps.append(_step("$@reading_volumes.CheckResampledSized", spacing=list(description.spacing)))
         steps.append(_step("Spacingd", pixdim=list(description.spacing), mode="bilinear", padding_mode="border"))
     if description.crop == "foreground":
         bright = "$lambda image: image > 0 if bool((image > 0).any()) else torch.ones_like(image > 0)"
@@ -205,9 +208,10 @@ def _results(description: AnyDescription) -> Config:
                 *checks,
                 "$pathlib.Path(@output_dir).mkdir(parents=True, exist_ok=True)",
                 f"$pathlib.Path(@output_dir, '{PREDICTIONS_FILE}').write_text(json.dumps("
-                "dict(zip((pathlib.Path(file).name for file in @datalist), "
-                "(dict(zip(@classes, row)) for items in @dataloader for row in @probabilities(items)))), "
-                "indent=2, ensure_ascii=False) + '\\n', encoding='utf-8')",
+                "{pathlib.Path(item['file']).name: dict(zip(@classes, row)) for items in @dataloader "
+                "for item, row in zip(items, @probabilities(items))}, "
+                "indent=2, ensure_ascii=False, allow_nan=False) + '\\n', encoding='utf-8')",
+                "$@dataset.finish()",
             ],
         }
     keeps = _keeps_extents(description)
@@ -219,6 +223,7 @@ def _results(description: AnyDescription) -> Config:
             # Nothing is kept of a case that has been written.
             f"$collections.deque((@postprocessing({{**item, '{_PREDICTION}': {with_meta}}}) for items in @dataloader "
             "for item, logits in zip(items, @predict(items))), maxlen=0)",
+            "$@dataset.finish()",
         ],
     }
 
@@ -240,16 +245,18 @@ def _postprocessing(description: AnyDescription) -> list[Config]:
                 "func": f"$lambda mask: {back}mode='nearest-exact')[0]",
             }
         )
+    if not is_picture:
+        place = {"output_dir": "@output_dir", "postfix": POSTFIX}
+        return [*steps, _step("$@reading_images.WriteLabelsd", key=_PREDICTION, **place)]
     saving = _step(
         "SaveImaged",
         key=_PREDICTION,
         output_dir="@output_dir",
         output_postfix=POSTFIX,
-        output_ext=".png" if is_picture else ".nii.gz",
+        output_ext=".png",
         output_dtype="$np.uint8",
         separate_folder=False,
-        # Where axes lie halfway between two directions the inversion leads to other axes than the file's.
-        resample=not is_picture,
+        resample=False,
     )
     return [*steps, saving]
 

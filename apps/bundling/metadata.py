@@ -263,7 +263,7 @@ def _is_volume(source: BundleSource) -> bool:
 
 
 def _packages(source: BundleSource) -> tuple[str, ...]:
-    return ("nibabel",) if _is_volume(source) else ("pillow",)
+    return ("nibabel", "pillow") if _is_volume(source) else ("pillow",)
 
 
 def _version(package: str) -> str:

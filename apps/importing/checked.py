@@ -16,11 +16,12 @@ from ...transforms.loading.image_files import Picture, check_same_size, read_pic
 from ...transforms.loading.picture_display import UPRIGHT
 from ...transforms.loading.volume_files import (
     Volume,
-    check_same_geometry,
+    as_image_lies,
+    is_turned,
     largest_offset,
     read_label_volume,
     read_volume,
-    write_label_volume,
+    write_labels_like,
 )
 from ..checking.crop import inside_crop
 from ..checking.digests import digest_of
@@ -31,6 +32,10 @@ from .volumes import as_nifti
 
 _TRUST = (
     "If the voxels do belong together, --trust-voxels imports the mask with its image's affine; else export it again."
+)
+_MIRRORED = (
+    "Its axes run to {mask}, those of the image to {image}, so that --trust-voxels would turn or mirror it and does "
+    "not apply. Export the mask again from its image."
 )
 
 
@@ -74,6 +79,8 @@ class CheckedCase:
         offset: by how far its mask lay off its image where that was not believed, in millimetres; else 0.
         has_colours: whether the picture shows colours.
         is_turned_by_exif: whether EXIF says that the picture is shown otherwise than it is stored.
+        is_turned: whether a mask is stored in another orientation than its image.
+        remarks: what of the headers of its image and masks counts where they contradict themselves.
     """
 
     source: SourceCase
@@ -84,6 +91,8 @@ class CheckedCase:
     clean_values: tuple[int, ...] = ()
     digest: str | None = None
     offset: float = 0.0
+    is_turned: bool = False
+    remarks: tuple[str, ...] = ()
     has_colours: bool = False
     is_turned_by_exif: bool = False
 
@@ -176,7 +185,7 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
     image_file = as_nifti(case.image, staging / "images" / f"{case.name}.nii.gz")
     with _errors_name(case.image, image_file):
         image = read_volume(image_file)
-    offsets = [0.0]
+    offsets, turned, remarks = [0.0], [False], _remarks(case.image, image)
 
     def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, Labels]:
         files = _files(label, case)
@@ -185,14 +194,17 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
             nifti = as_nifti(file, staging / kind / "parts" / f"{case.name}-{index}.nii.gz", onto=image)
             with _errors_name(file, nifti):
                 volume = read_label_volume(nifti)
-            offsets.append(_offset(file, volume, image, trusted=reading.trust_voxels))
-            parts.append((nifti, volume.voxels))
+            placed, offset = _placed(file, volume, image, trusted=reading.trust_voxels)
+            offsets.append(offset)
+            turned.append(placed is not volume)
+            remarks.extend(_remarks(file, volume))
+            parts.append((nifti, placed.voxels))
         merged = np.maximum.reduce([voxels for _, voxels in parts])
-        if len(files) == 1 and not any(offsets):
+        if len(files) == 1 and not any(offsets) and not any(turned):
             return parts[0][0], merged
         target = staging / kind / f"{case.name}.nii.gz"
         private_folder(target.parent)
-        write_label_volume(private_file(target), merged, image.affine)
+        write_labels_like(private_file(target), merged, image_file)
         return target, merged
 
     label, values = mask(case.label, "labels")
@@ -206,18 +218,29 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
         () if clean is None else tuple(_counts(clean[1])),
         _image_digest(image.voxels),
         max(offsets),
+        any(turned),
+        tuple(remarks),
     )
 
 
-def _offset(file: Path, mask: Volume, image: Volume, *, trusted: bool) -> float:
-    """Check a mask's geometry; return by how many millimetres it lies off its image if that is not believed, else 0."""
+def _remarks(file: Path, volume: Volume) -> list[str]:
+    placement = volume.placement
+    return [] if placement is None or placement.remark is None else [f"{file.name}: {placement.remark}"]
+
+
+def _placed(file: Path, mask: Volume, image: Volume, *, trusted: bool) -> tuple[Volume, float]:
+    """A mask as its image lies; by how many millimetres it lies off where that is not believed, else 0."""
+    has_size = mask.voxels.shape == image.voxels.shape
+    # A header that says nothing of its axes may be of any voxels.
+    says = all(volume.placement is None or volume.placement.says_orientation for volume in (mask, image))
+    would_mirror = says and is_turned(mask, image)
+    remedy = _MIRRORED.format(mask=mask.orientation, image=image.orientation) if would_mirror else _TRUST
     try:
-        check_same_geometry(file, mask, image, remedy=_TRUST)
+        return as_image_lies(file, mask, image, remedy=remedy), 0.0
     except DataError:
-        if not trusted or mask.voxels.shape != image.voxels.shape:
+        if not trusted or would_mirror or not has_size:
             raise
-        return largest_offset(mask, image)
-    return 0.0
+    return mask, largest_offset(mask, image)
 
 
 def _counts(

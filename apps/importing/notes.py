@@ -115,6 +115,27 @@ def full_masks(checked: Sequence[CheckedCase], labels: Mapping[int, int]) -> str
     )
 
 
+def turned_masks(checked: Sequence[CheckedCase]) -> str | None:
+    """Say how many masks were stored in another orientation than their images, None if none was."""
+    turned = [case for case in checked if case.is_turned]
+    if not turned:
+        return None
+    return (
+        f"Turned masks: {len(turned)} masks are stored in another orientation than their images, at the same place "
+        f"({turned[0].label_file.name} for one); they were turned to them, every label as it was."
+    )
+
+
+def header_remarks(checked: Sequence[CheckedCase]) -> str | None:
+    """Say which headers contradict themselves or are not in millimetres, and what of them counts; None if none is."""
+    cases = [case for case in checked if case.remarks]
+    if not cases:
+        return None
+    shown = " ".join(case.remarks[0] for case in cases[:_SHOWN_NAMES])
+    more = f" … and {len(cases) - _SHOWN_NAMES} more." if len(cases) > _SHOWN_NAMES else ""
+    return f"Headers: in {len(cases)} of {len(checked)} cases, {shown}{more}"
+
+
 def absent_from_test(names: Mapping[int, str], in_test: set[int], in_sites: set[int]) -> str | None:
     """Say which classes that sites have no case of the test set shows, None if all are there."""
     absent = [name for label, name in names.items() if label in in_sites and label not in in_test]

@@ -28,9 +28,11 @@ from .notes import (
     absent_from_test,
     colours,
     full_masks,
+    header_remarks,
     identical_images,
     several_masks,
     trusted_voxels,
+    turned_masks,
     turned_pictures,
 )
 from .options import ImportOptions, described
@@ -104,6 +106,8 @@ def write_imported_federation(
         shutil.rmtree(staging, ignore_errors=True)
     notes = (
         trusted_voxels(checked),
+        turned_masks(checked),
+        header_remarks(checked),
         several_masks(checked),
         grey_values(checked, mapping) if options.has_ranges else None,
         cut,

@@ -84,12 +84,13 @@ def build_restoration(description: SegmentationDescription) -> Callable[[Path, P
         It raises DataError if a file cannot be read.
     """
     if isinstance(description, SliceDescription | VolumeDescription):
+        from ...transforms.loading.volume_files import in_order_of  # noqa: PLC0415
+
         pipeline = build_volume_pipeline(description)
 
         def restore_volume(image: Path, mask: Path, classes: torch.Tensor) -> Classes:
-            del mask
-            restored: Classes = pipeline.reassemble(image, classes).voxels
-            return restored
+            # A mask may be stored in another orientation than its image.
+            return in_order_of(pipeline.reassemble(image, classes), mask)
 
         return restore_volume
 

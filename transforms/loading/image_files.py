@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from ..array_types import Array, Classes, Labels, SingleFloats
-from ..errors import DataError, MissingFileError
+from ..data_error import DataError, MissingFileError
 from .picture_display import (
     MAX_INTENSITY,
     ColouredPictureError,

@@ -178,7 +178,7 @@ def _written(copy: SiteCopy, mask: Mask, case: Case, description: SegmentationDe
     target = copy.target / LABELS / plain_name(_file(case.label))
     for suffix in (".png", ".nii.gz"):
         copy.free(target.with_name(target.name + suffix))
-    return write_classes(target, mask, description)
+    return write_classes(target, mask, _file(case.label), description)
 
 
 def _cases_with_masks(copy: SiteCopy) -> dict[str, list[Case]]:

@@ -1,6 +1,5 @@
 """A bundle's preprocessing against the project's own, bit for bit, and what ends a run with a sentence."""
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ import torch
 from monai.bundle import ConfigParser
 from PIL import Image
 
-from fedannot.apps.bundling.inference_config import SCRIPTS_FOLDER, inference_config, script_files
+from fedannot.apps.bundling.inference_config import inference_config
+from fedannot.apps.bundling.reading_code import write_reading_code
 from fedannot.custom.data.datalist import Case
 from fedannot.custom.data.description import (
     AnyDescription,
@@ -30,10 +30,7 @@ GENERATOR_SEED = 7
 
 def parser_for(description: AnyDescription, folder: Path, window: tuple[int, ...] | None = None) -> ConfigParser:
     bundle = folder.with_name(f"{folder.name} bundle")
-    scripts = bundle / SCRIPTS_FOLDER
-    scripts.mkdir(parents=True, exist_ok=True)
-    for script in script_files(description):
-        shutil.copyfile(script, scripts / script.name)
+    write_reading_code(bundle)
     config = inference_config(description, Inference(4, window))
     config |= {"dataset_dir": str(folder), "bundle_root": str(bundle)}
     parser = ConfigParser(config)
@@ -211,3 +208,50 @@ def test_names_with_full_stops_are_distinguished(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     parser = parser_for(VOLUMES["whole"], tmp_path, (16, 16, 16))
     assert all(parser.get_parsed_content(f"run::{number}") for number in range(3))
+
+
+def run_with_threshold(description: AnyDescription, folder: Path) -> str:
+    """Run a bundle with a network that finds what is bright; returns what ends it."""
+    parser = parser_for(description, folder)
+    parser["output_dir"] = str(folder / "out")
+    parser["network_def"] = "$lambda images: torch.cat([-images, images], dim=1)"
+    parser.parse()
+    with pytest.raises(SystemExit) as ended:
+        parser.get_parsed_content("run")
+    return str(ended.value)
+
+
+def test_bad_volumes_are_named_and_the_others_are_segmented(tmp_path: Path, capsys: Any) -> None:
+    description = VolumeDescription(**SEGMENTING)
+    for name in ("a.nii.gz", "z.nii.gz"):
+        write_volume(tmp_path / name, "floats")
+    nibabel.save(nibabel.Nifti1Image(np.full((4, 4, 4), np.nan), np.eye(4)), tmp_path / "nan.nii.gz")
+    (tmp_path / "cut.nii.gz").write_bytes((tmp_path / "a.nii.gz").read_bytes()[:3000])
+    (tmp_path / "._a.nii.gz").write_bytes(b"of another system")
+    text = run_with_threshold(description, tmp_path)
+    assert "2 of 4 images were refused, 2 used." in text
+    assert f"{tmp_path / 'nan.nii.gz'}: found 64 intensities that are not finite" in text
+    assert f"{tmp_path / 'cut.nii.gz'}: cannot be read as a NIfTI volume" in text
+    assert "._a.nii.gz: left out, it is a hidden file." in capsys.readouterr().err
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["a_seg.nii.gz", "z_seg.nii.gz"]
+    result = nibabel.load(tmp_path / "out" / "a_seg.nii.gz")
+    assert 0 < np.asarray(result.dataobj).mean() < 1
+
+
+@pytest.mark.parametrize("task", ["segmentation", "classification"])
+def test_bad_pictures_are_named_and_the_others_are_done(task: str, tmp_path: Path) -> None:
+    for name in ("a", "z"):
+        write_picture(tmp_path / f"{name}.png", "L")
+    pixels = np.ones((37, 52), np.float32)
+    pixels[0, 0] = np.inf
+    Image.fromarray(pixels).save(tmp_path / "inf.tif")
+    (tmp_path / "cut.png").write_bytes((tmp_path / "a.png").read_bytes()[:500])
+    description: AnyDescription = ImageDescription(**SEGMENTING, channels=1, size=(37, 52))
+    if task == "classification":
+        description = ClassificationDescription(classes=("one", "two"), channels=1, size=(37, 52))
+    text = run_with_threshold(description, tmp_path)
+    assert "2 of 4 images were refused, 2 used." in text
+    assert "cut.png" in text
+    assert "inf.tif" in text
+    if task == "segmentation":
+        assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["a_seg.png", "z_seg.png"]
