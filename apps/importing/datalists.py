@@ -9,7 +9,7 @@ from ...custom.data.datalist import SECTIONS, TRAINING, cases_of
 from ...transforms.errors import DataError
 from ...transforms.loading.volume_files import is_volume
 from ...transforms.strict_files import read_json
-from .source import Section, SourceCase, SourceDataset
+from .source import LeftOut, Section, SourceCase, SourceDataset
 from .volumes import VOLUME_FILE_SUFFIXES
 
 # Classes are stored in a byte.
@@ -33,10 +33,10 @@ def read_source_datalist(file: Path, *, key: str | None = None) -> SourceDataset
     content = read_json(file, "a datalist", any_number=True)
     lists = _lists(content, file, key)
     cases: list[SourceCase] = []
-    skipped: list[str] = []
+    skipped: list[LeftOut] = []
     for section, items in lists.items():
         result, refused = cases_of(items, file, section)
-        skipped += [item.reason for item in refused]
+        skipped += [LeftOut(item.name, "an item that is no case", item.reason) for item in refused]
         cases += [
             SourceCase(
                 image=case.image,
