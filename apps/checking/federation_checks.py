@@ -86,7 +86,7 @@ def check_likely_patients(sites: Sequence[SiteFacts]) -> Iterator[tuple[str, Fin
         }
         if parted:
             yield site.site, _likely_leakage(parted, patients.pattern)
-        elif any(len(cases) > 1 for cases in own.values()):
+        elif not site.is_test and any(len(cases) > 1 for cases in own.values()):
             yield site.site, _likely_groups(own, patients.pattern)
 
 

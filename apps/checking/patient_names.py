@@ -16,7 +16,7 @@ class _Pattern:
     """What a patient may be in a name.
 
     Attributes:
-        text: a regular expression whose first group is the patient, as ``--group`` takes it.
+        text: a regular expression whose first group is the patient, as ``--group`` takes it; of names without suffix.
         least_matched: fraction of the names that it has to be found in.
         least_shared: fraction of the names whose patient has several images.
     """
@@ -74,5 +74,20 @@ def likely_patients(names: Sequence[str]) -> LikelyPatients | None:
         shared = sum(number for number in count.values() if number > 1)
         enough = len(of) >= pattern.least_matched * len(names) and shared >= max(2, pattern.least_shared * len(names))
         if enough and len(count) > 1:
-            return LikelyPatients(pattern.text, of)
+            return LikelyPatients(_simplest(pattern.text, matches, stems), of)
     return None
+
+
+def _simplest(pattern: str, matches: Mapping[int, re.Match[str]], stems: Sequence[str]) -> str:
+    """A pattern that names the word of these names alone, where it finds the same."""
+    words = {match[1].rstrip("0123456789") for match in matches.values()}
+    if len(words) > 1 or not (word := words.pop()):
+        return pattern
+    simple = f"({re.escape(word)}[0-9]+)"
+    same = all(
+        (found := re.search(simple, stem)) is not None and found[1] == matches[place][1]
+        if place in matches
+        else re.search(simple, stem) is None
+        for place, stem in enumerate(stems)
+    )
+    return simple if same else pattern

@@ -16,8 +16,13 @@ _READ = (*IMAGE_SUFFIXES, *VOLUME_FILE_SUFFIXES)
 _HEADERS = (".mhd", ".nhdr")
 _VOXELS = (".raw", ".zraw", ".raw.gz", ".gz", ".img", ".bin")
 _OTHER_IMAGES = frozenset(
-    ".webp .gif .heic .jp2 .svs .ndpi .psd .pdf .svg .img .hdr .mgz .mgh .mnc .par .rec .avi .mp4 .npy .npz .h5 .hdf5 "
-    ".mat .vtk .ima .raw .zraw".split()
+    f".{ending}"
+    for endings in (
+        ("webp", "gif", "heic", "jp2", "svs", "ndpi", "psd", "pdf", "svg", "avi", "mp4"),
+        ("img", "hdr", "mgz", "mgh", "mnc", "par", "rec", "vtk", "ima", "raw", "zraw"),
+        ("npy", "npz", "h5", "hdf5", "mat"),
+    )
+    for ending in endings
 )
 _OF_SYSTEMS = frozenset({"__macosx", "thumbs.db", "desktop.ini"})
 
