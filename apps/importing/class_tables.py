@@ -62,9 +62,12 @@ def read_class_table(
     pictures = _Pictures(listing)
     cases: dict[Path, SourceCase] = {}
     skipped: list[LeftOut] = []
+    named_pictures: set[Path] = set()
     for row, has in zip(rows, has_class, strict=True):
         name, label = row[columns.image], row[columns.label]
         picture = pictures.named(name, file)
+        if isinstance(picture, Path):
+            named_pictures.add(picture)
         if isinstance(picture, str) or not has:
             reason = picture if isinstance(picture, str) else f"no class ({label})" if label else "no class"
             skipped.append(LeftOut(name or "a row", reason))
@@ -86,7 +89,7 @@ def read_class_table(
         cases = {
             key: SourceCase(one.image, one.label, group=one.group, source=one.source) for key, one in cases.items()
         }
-    unnamed = [picture for picture in listing.pictures() if picture not in cases]
+    unnamed = [picture for picture in listing.pictures() if picture not in named_pictures]
     skipped += [LeftOut(listing.shown(picture), f"not in {file.name}") for picture in unnamed]
     return SourceDataset(
         file.stem,
