@@ -114,12 +114,10 @@ def test_patients_and_centres_are_found_in_folders(tmp_path):
     assert dataset.cases[0].name == "ward a_pat0_0"
 
 
-def test_the_patient_of_a_dicom_series_is_its_patient(tmp_path, monkeypatch):
-    monkeypatch.setattr("fedannot.apps.importing.find.dicom_patient", lambda folder: folder.parent.name[:3])
+def test_the_patient_of_a_dicom_series_is_its_patient(tmp_path):
     for study in ("p01a", "p01b", "p02a"):
-        folder = tmp_path / "images" / study / "series"
-        folder.mkdir(parents=True)
-        (folder / "1").write_bytes(bytes(128) + b"DICM")
+        (tmp_path / "images" / study).mkdir(parents=True)
+        write_series(tmp_path / "images" / study / "series", patient=study[:3])
         (tmp_path / "labels").mkdir(exist_ok=True)
         (tmp_path / "labels" / f"{study}.nii.gz").touch()
     named = {"images": tmp_path / "images", "labels": tmp_path / "labels"}
