@@ -52,8 +52,8 @@ def _duplicate(site: SiteFacts, cases: Sequence[CaseFacts]) -> Iterator[Finding]
             "conflicting-labels",
             files,
             f"found the same image with different labels: {shown}. Several people annotated it, or a label is wrong.",
-            "Ask who annotated it. Choose one annotator for all images, or the right label, and take the others out of the "
-            "datalist; at import --include or --label-include chooses.",
+            "Ask who annotated it. Choose one annotator for all images, or the right label, and take the others out of "
+            "the datalist; at import --include or --label-include chooses.",
         )
     if len({case.section for case in cases}) > 1:
         yield Finding(
