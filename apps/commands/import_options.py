@@ -69,7 +69,21 @@ Test = Annotated[
 ]
 Validation = Annotated[float, typer.Option(help="Fraction of each site's cases for its validation.")]
 Group = Annotated[
-    str | None, typer.Option(metavar="REGEX", help="Finds the patient in an image's name; patients stay together.")
+    str | None,
+    typer.Option(
+        metavar="REGEX",
+        help="Finds the patient in an image's name, else in its path, '(patient[0-9]+)'; patients stay together.",
+    ),
+]
+Source = Annotated[
+    str | None,
+    typer.Option(metavar="REGEX", help="Finds the centre in an image's name, else in its path, '^([^/]+)/'."),
+]
+UniteMasks = Annotated[
+    bool,
+    typer.Option(
+        "--unite-masks", help="Several masks of an image are parts of one annotation, also where they overlap."
+    ),
 ]
 Include = Annotated[
     list[str] | None, typer.Option(metavar="PATTERN", help="Take only images of such names; may repeat.")

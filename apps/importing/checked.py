@@ -27,6 +27,7 @@ from ..checking.crop import inside_crop
 from ..checking.digests import digest_of
 from .dicom_pictures import as_picture
 from .picture_masks import read_values, write_mask
+from .several_readers import check_one_reader
 from .source import SourceCase, SourceDataset
 from .volumes import as_nifti
 
@@ -48,12 +49,14 @@ class Reading:
         channels: of pictures; None for as many as each one's colours need.
         colours: of masks in colours, colour → class; see :func:`fedannot.transforms.loading.image_files.read_colours`.
         trust_voxels: take a mask of a volume's size to lie where its image lies, whatever its affine says.
+        unites_masks: several masks of an image are parts of one annotation, also where they cover each other.
     """
 
     description: SiteDescription
     channels: int | None = None
     colours: Mapping[int, int] | None = None
     trust_voxels: bool = False
+    unites_masks: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,7 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, readin
     """Read a case's files, converting what the pipelines cannot read into the staging folder.
 
     Raises:
+        SeveralReadersError: if an image has masks of several readers.
         DataError: if a file is missing or unreadable, a mask does not fit its image, or a class does not exist.
     """
     if dataset.task == "classification":
@@ -163,6 +167,8 @@ def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> Check
         parts = [read_values(file, reading.colours) for file in files]
         for file, part in zip(files, parts, strict=True):
             check_same_size(file, part.shape, picture.intensities.shape[1:])
+        if not reading.unites_masks:
+            check_one_reader(files, parts)
         merged = np.maximum.reduce(parts)
         if len(files) == 1 and reading.colours is None:
             return files[0], merged
@@ -199,6 +205,8 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
             turned.append(placed is not volume)
             remarks.extend(_remarks(file, volume))
             parts.append((nifti, placed.voxels))
+        if not reading.unites_masks:
+            check_one_reader(files, [voxels for _, voxels in parts])
         merged = np.maximum.reduce([voxels for _, voxels in parts])
         if len(files) == 1 and not any(offsets) and not any(turned):
             return parts[0][0], merged

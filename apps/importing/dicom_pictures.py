@@ -23,6 +23,20 @@ def is_dicom_picture(file: Path) -> bool:
         return True
 
 
+def stands_alone(file: Path) -> bool:
+    """Return whether a DICOM file is an image of its own: it has frames, or no place among the slices of a series.
+
+    One that cannot be read is none.
+    """
+    if not file.name.lower().endswith(DICOM_SUFFIX):
+        return False
+    try:
+        header = DicomHeader(file)
+    except RuntimeError:
+        return False
+    return header.has_frames or header.position is None
+
+
 def as_picture(source: Path, target: Path) -> Path:
     """Return a picture as PNG or TIFF: itself if it is no DICOM, else converted with its slope and intercept.
 
@@ -75,4 +89,5 @@ def _read(file: Path) -> Array:
             f"{file}: found {components} values of {pixels.dtype.itemsize * 8} bits per pixel; expected one, or three "
             "of 8 bits."
         )
-    return pixels.reshape(shape)
+    result: Array = pixels.reshape(shape)
+    return result

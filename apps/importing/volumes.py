@@ -1,6 +1,7 @@
 """Volumes in formats that nibabel does not read, NRRD, MHA or a DICOM series, become NIfTI with SimpleITK."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import nibabel
@@ -19,19 +20,47 @@ _CONVERTED_SUFFIXES = (".nrrd", ".nhdr", ".mha", ".mhd")
 VOLUME_FILE_SUFFIXES = (*VOLUME_SUFFIXES, *_CONVERTED_SUFFIXES)
 
 _DICOM_PREAMBLE = 128
+_PATIENT = "0010|0020"
 # SimpleITK's axes grow to the left and back, NIfTI's to the right and front.
 _TO_RAS = np.diag([-1.0, -1.0, 1.0])
 
 
 def is_dicom_series(folder: Path) -> bool:
-    """Return whether the first file of a folder is DICOM."""
-    if not folder.is_dir():
+    """Return whether a folder holds a DICOM file; a README or the like may lie beside it."""
+    return folder.is_dir() and bool(dicom_files([file for file in folder.iterdir() if not file.name.startswith(".")]))
+
+
+def is_dicom(source: Path) -> bool:
+    """Return whether an image is a DICOM file, by its suffix, or a folder with a series."""
+    return source.is_dir() or source.name.lower().endswith(DICOM_SUFFIX)
+
+
+def dicom_files(files: Sequence[Path]) -> set[Path]:
+    """Return the DICOM files among others, by their first bytes."""
+    return {file for file in files if file.is_file() and _begins_as_dicom(file)}
+
+
+def _begins_as_dicom(file: Path) -> bool:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(_DICOM_PREAMBLE + 4)[_DICOM_PREAMBLE:] == b"DICM"
+    except OSError:
         return False
-    first = next((file for file in sorted(folder.iterdir()) if file.is_file() and not file.name.startswith(".")), None)
-    if first is None:
-        return False
-    with first.open("rb") as stream:
-        return stream.read(_DICOM_PREAMBLE + 4)[_DICOM_PREAMBLE:] == b"DICM"
+
+
+def dicom_patient(source: Path) -> str | None:
+    """Return the ``PatientID`` of a DICOM file, or series in a folder, None where it has none; no pixel is read."""
+    import SimpleITK  # noqa: PLC0415
+
+    SimpleITK.ProcessObject.GlobalWarningDisplayOff()
+    reader = SimpleITK.ImageFileReader()
+    reader.SetFileName(str(min(dicom_files([*source.iterdir()])) if source.is_dir() else source))
+    try:
+        reader.ReadImageInformation()
+    except RuntimeError:
+        # Who reads its pixels says what is wrong with it.
+        return None
+    return reader.GetMetaData(_PATIENT).strip() or None if reader.HasMetaDataKey(_PATIENT) else None
 
 
 def as_nifti(source: Path, target: Path, *, onto: Volume | None = None) -> Path:

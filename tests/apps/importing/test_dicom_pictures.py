@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pydicom
 import pytest
-from dicom_files import X_RAY, write, write_frames
+from dicom_files import X_RAY, write, write_frames, write_segmentation, write_slices
 from PIL import Image
 
 from fedannot.apps.importing.class_folders import read_class_folders
 from fedannot.apps.importing.datalists import read_source_datalist
 from fedannot.apps.importing.dicom_pictures import as_picture
+from fedannot.apps.importing.find import Named, find_datasets
 from fedannot.apps.importing.options import ImportOptions
 from fedannot.apps.importing.plan import SiteChoice
 from fedannot.apps.importing.writing import write_imported_federation
@@ -83,3 +84,26 @@ def test_x_rays_are_imported_with_masks_and_with_classes(tmp_path):
         assert sorted(case.image.name for case in cases) == [f"{index}.png" for index in range(4)]
         for case in cases:
             assert np.array_equal(read_image(case.image, 1)[0], np.roll(STORED, int(case.image.stem)))
+
+
+def test_folders_tell_x_rays_from_series_and_files_of_many_frames(tmp_path):
+    """X-rays beside each other are images of their own, also in a patient's folder; slices are a series."""
+    for name in ("images/a.dcm", "images/patient/b.dcm", "images/patient/c.dcm"):
+        write(tmp_path / name, STORED, X_RAY, f"1.2.3.{ord(name[-5])}.1", PatientID=name[-5])
+        mask = tmp_path / name.replace("images", "labels").replace(".dcm", ".png")
+        mask.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((STORED > 2000).astype(np.uint8)).save(mask)
+    pictures = find_datasets(Named(images=tmp_path / "images", labels=tmp_path / "labels"))[0]
+    assert [(case.image.name, case.group) for case in pictures.cases] == [(f"{n}.dcm", n) for n in "abc"]
+    assert not pictures.volumes
+
+    stored = np.stack([STORED] * 4)
+    series = write_slices(tmp_path / "volumes" / "s", stored, [1] * 4, [0] * 4)
+    write_frames(tmp_path / "volumes" / "f.dcm", stored, [1] * 4, [0] * 4, range(4))
+    for name in ("s", "f"):
+        write_segmentation(tmp_path / "masks" / f"{name}.dcm", series, (stored > 2000).astype(np.uint8), range(4))
+    volumes = find_datasets(Named(images=tmp_path / "volumes", labels=tmp_path / "masks"))[0]
+    assert [case.image.name for case in volumes.cases] == ["f.dcm", "s"]
+    assert volumes.volumes
+    report = write_imported_federation([volumes], tmp_path / "out", SiteChoice(1), ImportOptions(), test_share=0.0)
+    assert report.excluded == ()
