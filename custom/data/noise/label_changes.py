@@ -211,8 +211,9 @@ def trained_extents(given: Mask, description: SegmentationDescription) -> tuple[
     trained on, at whatever size.
     """
     shape = _slice_shape(given, description)
-    is_volume = isinstance(description, SliceDescription | VolumeDescription)
-    if given.affine is None or not is_volume or description.size is None or description.fit != "crop":
+    if given.affine is None or not isinstance(description, SliceDescription | VolumeDescription):
+        return shape
+    if description.size is None or description.fit != "crop":
         return shape
     from nibabel.orientations import axcodes2ornt, io_orientation, ornt_transform  # noqa: PLC0415
 
