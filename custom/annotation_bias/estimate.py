@@ -27,6 +27,7 @@ class Estimate:
         high: upper end.
         slope: estimated divided by injected error; NaN where no error was injected.
         auroc: how well cases with an injected error are distinguished from others, 0.5 for not at all; NaN as above.
+        degrees_of_freedom: of its standard error; NaN for n − 1 of n patients. It does not leave the site.
     """
 
     patients: int
@@ -35,6 +36,7 @@ class Estimate:
     high: float
     slope: float = math.nan
     auroc: float = math.nan
+    degrees_of_freedom: float = math.nan
 
     @classmethod
     def of_interval(cls, patients: int, interval: "Interval") -> "Estimate":

@@ -85,7 +85,7 @@ def effect_tests(
 
     An effect is confirmed if its corrected p-value is at most the level, it is at least the minimum effect, and the
     site's error injection says that such an error would be seen there. The p-value is that of a two-sided t-test, with
-    the standard error from the interval, and n − 1 degrees of freedom for n patients.
+    the standard error from the interval, and n − 1 degrees of freedom for n patients if the estimate has no others.
 
     Args:
         estimates: by site and parameter.
@@ -144,7 +144,8 @@ def _p_value(estimate: Estimate, criterion: Criterion) -> float:
     if error == 0 or estimate.patients < 2:
         # An interval without width says nothing of how sure it is where there is one patient, and everything else.
         return 1.0 if effect == 0 or estimate.patients < 2 else 0.0
-    return float(2 * stats.t.sf(effect / error, estimate.patients - 1))
+    own = estimate.degrees_of_freedom
+    return float(2 * stats.t.sf(effect / error, estimate.patients - 1 if math.isnan(own) else own))
 
 
 def _result(estimate: Estimate, criterion: Criterion, p_value: float | None, level: float) -> TestResult:

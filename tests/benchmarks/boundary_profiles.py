@@ -15,25 +15,34 @@ from typing import Any
 import numpy as np
 from profile_rows import ROWS, measured_rows, row_options, row_sites, true_bias, without_truth
 
+from fedannot.custom.annotation_bias.parameters import ParameterKey, ParameterKind
 from fedannot.custom.annotation_bias.profile.decision import is_to_correct, profile_reference_level
 from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images
+from fedannot.custom.methods.auto.image_decisions import decide_by_images
+from fedannot.custom.methods.auto.settings import BiasSettings
 
 
 def estimate_row(name: str, seed: int, *, alone: bool = False) -> Iterator[dict[str, Any]]:
     """Yield what is estimated of every site and class of a row, beside the truth; each site alone, or all together."""
     for sites in row_sites(name, seed):
         cases = {site: without_truth(known) for site, known in sites.items()}
-        for label in ROWS[name].labels:
-            start = time.process_time()
-            groups = [{site: cases[site]} for site in cases] if alone else [cases]
-            estimates = {
+        labels = ROWS[name].labels
+        groups = [{site: cases[site]} for site in cases] if alone else [cases]
+        start = time.process_time()
+        profiles = [
+            {
                 site: estimate
                 for group in groups
                 for site, estimate in estimate_from_images(group, label, seed=seed).items()
             }
-            seconds = time.process_time() - start
+            for label in labels
+        ]
+        seconds = (time.process_time() - start) / len(labels)
+        decided = decide_by_images(profiles, BiasSettings())
+        for index, (label, estimates) in enumerate(zip(labels, profiles, strict=True), start=1):
             level = profile_reference_level(estimates)
             for site, estimate in estimates.items():
+                key = ParameterKey(ParameterKind.OFFSET, index)
                 true = true_bias(sites[site], label) / estimate.unit
                 yield {
                     "row": name,
@@ -43,11 +52,12 @@ def estimate_row(name: str, seed: int, *, alone: bool = False) -> Iterator[dict[
                     "true": true,
                     "bias": estimate.bias / estimate.unit,
                     "half_width": estimate.half_width / estimate.unit,
+                    "patients": estimate.patients,
                     "known": estimate.is_known,
                     "correlation": estimate.correlation,
                     "prominence": estimate.prominence,
                     "standard_error": estimate.standard_error,
-                    "corrected": is_to_correct(estimate, level),
+                    "corrected": is_to_correct(estimate, level) if alone else decided.findings[site][key].is_confirmed,
                     "level": None if level is None else level.kind.value,
                     "milliseconds_per_case": 1000 * seconds / sum(map(len, cases.values())),
                 }

@@ -13,9 +13,11 @@ from functools import partial
 from pathlib import Path
 
 from benchmark_tables import decoupled, fedgsca
+from benchmark_tables.auto import BY_EVIDENCE
 from benchmark_tables.feda3i import FEDA3I, FEDAVG, SETTINGS, STRATIFIED, UNGUARDED
 from benchmark_tables.rows import MakeData, Row, chosen_rows, run_row
 from benchmark_tables.tables import write_table
+from corrected_masks import corrected_by_images
 from real_federations import (
     add_reference,
     confuse_classes,
@@ -27,6 +29,7 @@ from real_federations import (
     write_hippocampi,
     write_majority_cells,
 )
+from simulated_scanners import with_scanners
 
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.terminal import Terminal
@@ -248,8 +251,29 @@ ROWS |= {
     )
     for name in ("hippocampus-2d-two-clean", "hippocampus-2d-two-ns")
 }
+ROWS |= {
+    "busi-ns-scanners": replace(
+        ROWS["busi-ns"],
+        what=f"{ROWS['busi-ns'].what}, every site's images by another scanner",
+        make=with_scanners(ROWS["busi-ns"].make),
+        arms=PAIR,
+    ),
+}
 CONTOURS = [name for name in ROWS if name.startswith(("busi-", "hippocampus-2d", "hippocampus-3d", "cells"))]
 ROWS |= {f"auto-{name}": with_auto(ROWS[name]) for name in CONTOURS}
+ROWS |= {
+    f"auto-{name}-evidence": replace(ROWS[f"auto-{name}"], what=f"{ROWS[name].what}, by evidence", arms=BY_EVIDENCE)
+    for name in ("busi-ns", "busi-ne")
+}
+ROWS |= {
+    f"{name}-corrected": replace(
+        ROWS[name],
+        what=f"{ROWS[name].what}, masks corrected by the images alone",
+        make=corrected_by_images(ROWS[name].make),
+        arms=PAIR,
+    )
+    for name in ("busi-ns", "busi-ne")
+}
 ROWS["auto-busi-ns-estimates"] = with_more_estimates(ROWS["auto-busi-ns"], (3, 5))
 ROWS |= {f"auto-{name}": with_auto_of_labels(row) for name, row in ROWS.items() if name.startswith("blood-")}
 

@@ -11,8 +11,6 @@ from ..statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel
 from .interval import student_quantile
 from .thresholds import THRESHOLDS
 
-_MIN_SITES_OF_TWO_FAR = 4
-
 
 @dataclass(frozen=True)
 class ProfileEstimate:
@@ -69,19 +67,28 @@ class ProfileEstimate:
         """
         if not self.is_known:
             return Estimate.unknown(self.patients)
-        return estimate_of(self.patients, self.bias, self.whole_error)
+        return estimate_of(self.patients, self.bias, self.whole_error, self.degrees_of_freedom)
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """Those of the whole error (Welch–Satterthwaite): patients tell SE alone, the rest is known beforehand."""
+        of_patients = (self.standard_error * self.unit) ** 2
+        if of_patients == 0:
+            return math.inf
+        return float((self.patients - 1) * (self.whole_error**2 / of_patients) ** 2)
 
 
-def estimate_of(patients: int, bias: float, error: float) -> Estimate:
+def estimate_of(patients: int, bias: float, error: float, degrees_of_freedom: float = math.nan) -> Estimate:
     """Return a boundary bias of which injected errors need not tell how well it is measured.
 
     Args:
         patients: behind it.
         bias: in millimetres, pixels without spacing.
         error: its standard error, likewise.
+        degrees_of_freedom: of that error; NaN for n − 1 of n patients.
     """
     half = INTERVAL_DEVIATIONS * error
-    return Estimate(patients, bias, bias - half, bias + half, slope=1.0, auroc=1.0)
+    return Estimate(patients, bias, bias - half, bias + half, 1.0, 1.0, degrees_of_freedom)
 
 
 def is_shown(estimates: Mapping[str, ProfileEstimate]) -> bool:
@@ -126,15 +133,15 @@ def image_boundary_level(estimates: Mapping[str, ProfileEstimate]) -> ReferenceL
     """Return the image boundary as reference level.
 
     Its minimum effect is 1.5 pixels: annotators need not follow it exactly. Where sites are that far from it and are
-    corrected, the others follow to the same boundary, and theirs is 0.5 pixels. Of four known sites and more it takes
-    two, so that none of them decides it alone.
+    corrected, the others follow to the same boundary, and theirs is 0.5 pixels. That takes more than a third of the
+    known sites: a few bad ones are corrected by themselves, and do not decide for the others.
 
     Args:
         estimates: of every site.
     """
     known = [one for one in estimates.values() if one.is_known]
     far = [one for one in known if abs(one.bias) >= max(THRESHOLDS.min_bias * one.unit, one.half_width)]
-    are_followed = len(far) >= (2 if len(known) >= _MIN_SITES_OF_TWO_FAR else 1)
+    are_followed = len(far) > THRESHOLDS.min_far_fraction * len(known)
     return ReferenceLevel(
         ReferenceKind.EDGES,
         0.0,

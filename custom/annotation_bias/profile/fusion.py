@@ -95,4 +95,4 @@ def _by_precision(image: Estimate, model: Estimate | None) -> Estimate:
     errors = standard_error_of(image), standard_error_of(model)
     weights = [1 / error**2 for error in errors]
     value = (weights[0] * image.value + weights[1] * model.value) / sum(weights)
-    return estimate_of(image.patients, value, 1 / math.sqrt(sum(weights)))
+    return estimate_of(image.patients, value, 1 / math.sqrt(sum(weights)), image.degrees_of_freedom)

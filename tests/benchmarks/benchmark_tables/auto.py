@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,14 @@ AUTO_ON_VOLUMES = Arm("auto", Path("auto"))
 # Half of the rounds, as with volumes: decoupled predictions need fewer.
 SETTINGS_OF_PROTOCOLS = decoupled.SETTINGS | {"warmup_rounds": decoupled.SETTINGS["rounds"] // 2}
 AUTO_ON_PROTOCOLS = Arm("auto", Path("auto"))
+# What `auto` has of both witnesses, and of each alone.
+BY_EVIDENCE = (
+    FEDAVG,
+    AUTO,
+    Arm("image", Path("auto"), {"boundary_evidence": "image"}),
+    Arm("model", Path("auto"), {"boundary_evidence": "model"}),
+)
+TO_IMAGE_BOUNDARY = Arm("image-boundary", Path("auto"), {"reference_level": "image_boundary"})
 
 
 def few_images(noise: str | None, count: int) -> MakeData:
@@ -138,13 +147,20 @@ ROWS: Mapping[str, Row] = {
         (FEDAVG, AUTO_ON_PROTOCOLS),
         SETTINGS_OF_PROTOCOLS,
     ),
+    **{
+        f"{name}-evidence": replace(_phantom(f"{what}, by evidence", feda3i.phantom(noise)), arms=BY_EVIDENCE)
+        for name, what, noise in (("ns-d", "N_S “D”", _SMALLER), ("ne-d", "N_E “D”", _LARGER))
+    },
     "clean": _phantom("clean labels", feda3i.phantom(None), no_harm=True),
     "complete": _volumes("everything annotated", fedia.volumes(None)),
     "weak": _phantom("M(8,-8,4,0.2) “D”", feda3i.phantom("M(8,-8,4,0.2)"), no_harm=True),
     "random": _phantom(
         f"random contours alone: {NOISE_RANDOM}", feda3i.phantom(NOISE_RANDOM, stratified=None), no_harm=True
     ),
-    "larger": _phantom("all sites larger: M(25,-25,10,1) “D”", feda3i.phantom("M(25,-25,10,1)"), no_harm=True),
+    "larger": replace(
+        _phantom("all sites larger: M(25,-25,10,1) “D”", feda3i.phantom("M(25,-25,10,1)")),
+        arms=(FEDAVG, AUTO, TO_IMAGE_BOUNDARY),
+    ),
     "scanner": _phantom("one honest site with another scanner", one_site(another_scanner), no_harm=True),
     "difficult": _phantom("one honest site with difficult cases", one_site(difficult), no_harm=True),
     "four-sites": _phantom(f"4 sites: {_SMALLER} “D”", feda3i.phantom(_SMALLER, num_sites=4), no_harm=True),

@@ -95,6 +95,17 @@ def test_where_a_site_is_moved_others_follow_to_the_same_boundary():
     assert not is_to_correct(known(1.4), unknown)
 
 
+@pytest.mark.parametrize(("num_far", "follows"), [(1, False), (3, False), (4, True)])
+def test_others_follow_where_more_than_a_third_of_the_sites_is_far(num_far, follows):
+    """One bad site of ten, or three, are corrected by themselves."""
+    sites = {str(index): known(3.0 if index < num_far else -0.6) for index in range(10)}
+
+    level = profile_reference_level(sites)
+
+    assert is_to_correct(sites["0"], level)
+    assert is_to_correct(sites["9"], level) == follows
+
+
 def test_nothing_is_moved_where_all_sites_are_alike_and_far():
     sites = {"a": known(4.0), "b": known(4.5)}
 

@@ -246,13 +246,24 @@ def test_a_site_refuses_a_question_that_no_server_asks(message):
 
 
 def test_an_effect_is_tested_over_all_sites_and_classes():
-    """Two sites 2 px apart with a standard error of 0.7 px: known, and not significant over both (p = 0.02 each)."""
+    """Two sites 2 px off with errors of 0.7 px, then of 1 px: known, and not significant over both (p = 0.046 each)."""
     far = ProfileEstimate(8, 2.0, 0.2, 0.7 * 1.895, 1.0, 0.6, 0.99)
     decisions = decide_by_images([{"a": far, "b": replace(far, bias=-2.0)}], AutoSettings(rounds=9))
     assert {found.status for of in decisions.findings.values() for found in of.values()} == {Status.CONFIRMED}
-    unsure = replace(far, half_width=0.85 * 1.895)
+    unsure = replace(far, half_width=1.895)
     decisions = decide_by_images([{"a": unsure, "b": replace(unsure, bias=-2.0)}], AutoSettings(rounds=9))
     assert {found.status for of in decisions.findings.values() for found in of.values()} == {Status.NOT_SIGNIFICANT}
+
+
+def test_three_patients_are_enough_where_hardly_any_of_the_error_is_theirs():
+    """√(0.2² + 0.2²) has 2 · 2² = 8 degrees of freedom: t = 6.5, p = 0.0002; with 2 of three patients it is 0.02."""
+    half_width = 2.92 * np.hypot(0.2, 0.2)
+    few = ProfileEstimate(3, 1.84, 0.2, half_width, 1.0, 0.6, 0.99)
+    assert few.degrees_of_freedom == pytest.approx(8, rel=0.01)
+    sites = {f"site-{index}": replace(few, bias=few.bias * (-1) ** index) for index in range(10)}
+    decisions = decide_by_images([sites], AutoSettings(rounds=9))
+    assert {found.status for of in decisions.findings.values() for found in of.values()} == {Status.CONFIRMED}
+    assert {round(found.p_value, 4) for of in decisions.findings.values() for found in of.values()} == {0.0019}
 
 
 def test_a_site_sends_nothing_where_moved_contours_leave_out_a_case():
