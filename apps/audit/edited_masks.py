@@ -89,7 +89,7 @@ def _same_for_simpleitk(file: Path, other: Path) -> bool:
     """Return whether two volumes lie at the same place for SimpleITK, and so for 3D Slicer and ITK-SNAP."""
     import SimpleITK  # noqa: PLC0415
 
-    places = []
+    places: list[list[float]] = []
     for path in (file, other):
         reader = SimpleITK.ImageFileReader()
         reader.SetFileName(str(path))
@@ -98,7 +98,8 @@ def _same_for_simpleitk(file: Path, other: Path) -> bool:
         except RuntimeError:
             return False
         places.append([*reader.GetSpacing(), *reader.GetOrigin(), *reader.GetDirection()])
-    return bool(np.allclose(*places, rtol=0, atol=1e-3))
+    first, second = places
+    return bool(np.allclose(first, second, rtol=0, atol=1e-3))
 
 
 def count_changed(before: Mask, after: Mask) -> int:
