@@ -131,7 +131,9 @@ def noise(
     out: OutOption,
     model: Annotated[
         str | None,
-        typer.Option(metavar="M(MAX,MIN,SPREAD,P)", help="Contour noise in pixels at 256×256, scaled to the image."),
+        typer.Option(
+            metavar="M(MAX,MIN,SPREAD,P)", help="Contour noise in pixels at 256×256, scaled to what is trained on."
+        ),
     ] = None,
     completeness: Annotated[
         str | None,

@@ -168,8 +168,8 @@ def turned_masks(checked: Sequence[CheckedCase]) -> str | None:
     if not turned:
         return None
     return (
-        f"Turned masks: {len(turned)} masks are stored in another orientation than their images, at the same place "
-        f"({turned[0].label_file.name} for one); they were turned to them, every label as it was."
+        f"Turned masks: in {len(turned)} of {len(checked)} cases ({turned[0].label_file.name} for one) masks are "
+        "stored in another orientation than their images, at the same place; they were turned, every label as it was."
     )
 
 

@@ -40,6 +40,22 @@ def read_classes(file: Path, description: SegmentationDescription) -> Mask:
     return Mask(map_mask(values, description.labels, file), affine)
 
 
+def turned_to(mask: Mask, affine: Floats | None) -> Mask:
+    """Return a volume's mask with its axes in the order and direction of another's with this affine.
+
+    A picture's mask stays as it is.
+    """
+    if mask.affine is None or affine is None:
+        return mask
+    from nibabel.orientations import apply_orientation, inv_ornt_aff  # noqa: PLC0415
+
+    from ...transforms.loading.volume_geometry import axis_order  # noqa: PLC0415
+
+    order = axis_order(mask.affine, affine)
+    classes = np.ascontiguousarray(apply_orientation(mask.classes, order))
+    return Mask(classes, mask.affine @ inv_ornt_aff(order, mask.classes.shape))
+
+
 def write_with_additions(
     target: Path, file: Path, added: Classes, description: SegmentationDescription
 ) -> tuple[Path, Classes, Classes]:

@@ -12,6 +12,7 @@ from fedannot.custom.data.masks import (
     annotated_axis,
     plain_name,
     read_classes,
+    turned_to,
     write_changed,
     write_classes,
     write_with_additions,
@@ -157,3 +158,14 @@ def test_nothing_but_geometry_is_copied_into_a_written_mask(tmp_path):
     nibabel.save(image, tmp_path / "given.nii")
     write_changed(tmp_path / "b", tmp_path / "given.nii", np.ones((2, 2, 2), np.uint8), VOLUME)
     assert b"name" not in gzip.decompress((tmp_path / "b.nii.gz").read_bytes())
+
+
+def test_a_mask_is_turned_to_the_order_of_another_and_stays_at_its_place():
+    affine = np.diag([1.5, 1.5, 3, 1])
+    image = nibabel.Nifti1Image(np.arange(24, dtype=np.uint8).reshape(2, 3, 4), affine)
+    stored = image.as_reoriented([[2, -1], [0, 1], [1, -1]])
+    turned = turned_to(Mask(np.asarray(stored.dataobj), stored.affine), affine)
+    np.testing.assert_array_equal(turned.classes, np.asarray(image.dataobj))
+    np.testing.assert_allclose(turned.affine, affine, atol=1e-9)
+    picture = Mask(CLASSES)
+    assert turned_to(picture, None) is picture
