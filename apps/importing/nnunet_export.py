@@ -27,7 +27,7 @@ from ...transforms.errors import DataError
 from ...transforms.loading.image_files import read_image
 
 _FOLDS = 5
-_MOST = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}
+_MOST: dict[np.dtype[np.uint8] | np.dtype[np.uint16], int] = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}
 
 
 @dataclass(frozen=True)

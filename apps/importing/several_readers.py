@@ -9,6 +9,7 @@ import numpy as np
 
 from ...transforms.array_types import Booleans, Labels
 from ...transforms.errors import DataError
+from ...transforms.folded_names import folded
 
 # Fraction of the smaller of two masks that the other covers, from which they are no two objects.
 _LARGEST_OVERLAP = 0.5
@@ -27,7 +28,7 @@ class SeveralReadersError(DataError):
 def check_one_reader(files: Sequence[Path], masks: Sequence[Labels]) -> None:
     """Check that the masks of one image are parts of one annotation.
 
-    They are not if their names speak of readers, or if one covers half of another.
+    They are not if one covers half of another, if two have the same name, or if their names speak of readers.
 
     Args:
         files: of the masks.
@@ -43,6 +44,8 @@ def check_one_reader(files: Sequence[Path], masks: Sequence[Labels]) -> None:
     overlap = max(_overlap(first, second) for first, second in combinations(map(_foreground, masks), 2))
     if overlap > _LARGEST_OVERLAP:
         why = f"one covers {overlap:.0%} of another"
+    elif len({folded(file.name) for file in files}) < len(files):
+        why = "folders have masks of one name"
     elif all(_READER.search(f"{file.parent.name}/{file.name}") for file in files):
         why = "their names speak of readers"
     else:

@@ -253,6 +253,26 @@ def test_masks_of_several_readers_are_never_united(tmp_path):
     assert united.report.num_cases == 4
 
 
+def test_masks_of_one_name_in_two_folders_are_never_united(tmp_path):
+    images, labels = save_pairs(tmp_path, "a", "b")
+    save(labels / "old" / "a.png", square=(slice(9, 12), slice(20, 25)))
+    with pytest.raises(DataError, match=f"folders have masks of one name.* --labels {labels},? ?"):
+        imported(tmp_path, tmp_path / "out")
+    assert len(read_folders(images, labels / "old").cases) == 1
+
+
+def test_masks_may_lie_below_the_images(tmp_path):
+    for name in ("p1/a", "p2/a"):
+        save(tmp_path / f"{name}.png")
+        save(tmp_path / "masks" / f"{name}.png", square=SQUARE)
+    dataset = read_folders(tmp_path, tmp_path / "masks")
+    assert [case.label.relative_to(tmp_path / "masks") for case in dataset.cases] == [
+        case.image.relative_to(tmp_path) for case in dataset.cases
+    ]
+    assert [case.name for case in dataset.cases] == ["p1_a", "p2_a"]
+    assert dataset.skipped == ()
+
+
 def test_objects_of_an_image_are_united(tmp_path):
     images, labels = save_pairs(tmp_path, "b", "c", "d")
     save(images / "a.png", 9)
