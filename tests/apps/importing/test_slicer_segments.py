@@ -61,7 +61,7 @@ def test_whole_and_cropped_segmentations_lie_on_their_images(tmp_path):
     write(labels / "outside.seg.nrrd", FIRST[2:6, 1:4, 2:4], [("lesion", 0, 1)], start=(5, 1, 2))
     report, cases = imported(tmp_path, {1: 1, 3: 1})
     assert set(cases) == {"whole", "value3", "cropped"}
-    assert "outside.seg.nrrd: found 7 of 19 annotated voxels outside of its image" in report.excluded[0]
+    assert "outside.seg.nrrd: found 7 of 19 annotated voxels outside of its image" in str(report.excluded[0])
     for name, case in cases.items():
         image, label = nibabel.load(case.image), nibabel.load(case.label)
         np.testing.assert_allclose(label.affine, image.affine)
@@ -88,6 +88,6 @@ def test_layers_become_one_mask_where_segments_do_not_overlap(tmp_path):
     assert set(cases) == {"values", "numbers"}
     for case in cases.values():
         assert np.array_equal(nibabel.load(case.label).dataobj, FIRST + 2 * SECOND)
-    text = " ".join(report.excluded)
+    text = " ".join(map(str, report.excluded))
     assert "overlap.seg.nrrd: found 19 voxels of the segment 'b' in other segments, too" in text
     assert "unnamed.seg.nrrd: found 4 voxels in 2 layers that belong to none of its 1 segments" in text
