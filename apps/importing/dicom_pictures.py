@@ -75,4 +75,5 @@ def _read(file: Path) -> Array:
             f"{file}: found {components} values of {pixels.dtype.itemsize * 8} bits per pixel; expected one, or three "
             "of 8 bits."
         )
-    return pixels.reshape(shape)
+    result: Array = pixels.reshape(shape)
+    return result
