@@ -6,26 +6,15 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from .data_error import DataError, MissingFileError
+
+__all__ = ["DataError", "MissingFileError", "describe_validation_error", "did_you_mean", "shown"]
+
 _SHOWN_CHARACTERS = 200
 # Names that may have been meant: how many are listed at most, and their minimum similarity, from 0 to 1.
 _NEAREST = 3
 _LEAST_LIKENESS = 0.6
 _ABOUT_EQUAL = 0.05
-
-
-class DataError(ValueError):
-    """Data or their description cannot be used; the text names site, file, what was found and what was expected.
-
-    Example:
-        >>> raise DataError("runs/mine/site-1/data.yaml: key 'channels' is 2; expected 1 or 3.")
-        Traceback (most recent call last):
-        ...
-        fedannot.transforms.errors.DataError: runs/mine/site-1/data.yaml: key 'channels' is 2; expected 1 or 3.
-    """
-
-
-class MissingFileError(DataError):
-    """A file that is named is not there."""
 
 
 def shown(value: Any) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 from ...custom.audit.findings import AuditedCase
 from ...custom.data.description import SegmentationDescription
 from ...custom.data.masks import Mask, read_classes
+from ...transforms.array_types import Classes
 from ...transforms.errors import DataError
 from .case_files import CaseReader
 
@@ -55,16 +56,50 @@ def read_edited(file: Path, given: Path, description: SegmentationDescription) -
     """
     before, edited = read_classes(given, description), read_classes(file, description)
     if before.affine is not None and edited.affine is not None:
-        # Only volumes need nibabel.
-        from ...transforms.loading.volume_files import Volume, check_same_geometry  # noqa: PLC0415
-
-        check_same_geometry(file, Volume(edited.classes, edited.affine), Volume(before.classes, before.affine))
+        edited = Mask(_as_given_lies(file, edited, given, before), before.affine)
     if edited.classes.shape != before.classes.shape:
         raise DataError(
             f"{file}: found a mask of the shape {edited.classes.shape}; expected that of {given}, "
             f"{before.classes.shape}."
         )
     return before, edited
+
+
+def _as_given_lies(file: Path, edited: Mask, given: Path, before: Mask) -> Classes:
+    """The classes of an edited volume in the order of the given one, at the same place.
+
+    Of a header that contradicts itself other programs may take another part than this project. What they write is at
+    the place of the given mask as they see it.
+    """
+    # Only volumes need nibabel.
+    from ...transforms.loading.volume_files import Volume, as_image_lies  # noqa: PLC0415
+
+    assert edited.affine is not None
+    assert before.affine is not None
+    try:
+        placed = as_image_lies(file, Volume(edited.classes, edited.affine), Volume(before.classes, before.affine))
+    except DataError:
+        if edited.classes.shape != before.classes.shape or not _same_for_simpleitk(file, given):
+            raise
+        return edited.classes
+    return np.asarray(placed.voxels)
+
+
+def _same_for_simpleitk(file: Path, other: Path) -> bool:
+    """Return whether two volumes lie at the same place for SimpleITK, and so for 3D Slicer and ITK-SNAP."""
+    import SimpleITK  # noqa: PLC0415
+
+    places: list[list[float]] = []
+    for path in (file, other):
+        reader = SimpleITK.ImageFileReader()
+        reader.SetFileName(str(path))
+        try:
+            reader.ReadImageInformation()
+        except RuntimeError:
+            return False
+        places.append([*reader.GetSpacing(), *reader.GetOrigin(), *reader.GetDirection()])
+    first, second = places
+    return bool(np.allclose(first, second, rtol=0, atol=1e-3))
 
 
 def count_changed(before: Mask, after: Mask) -> int:

@@ -13,6 +13,7 @@ from ...transforms.strict_files import JsonObject
 from .inference_config import MODEL_FILE, inference_config
 from .metadata import Statements, metadata
 from .model_card import model_card
+from .reading_code import write_reading_code
 from .source import BundleSource
 from .torchscript import to_torchscript
 
@@ -47,6 +48,7 @@ def export_bundle(
         torch.save(weights, folder / "models" / WEIGHTS_FILE)
         _write_json(folder / "configs" / "metadata.json", described)
         _write_json(folder / "configs" / "inference.json", inference_config(source.description, inference))
+        write_reading_code(folder)
         (folder / "docs" / "README.md").write_text(model_card(source, described), encoding="utf-8")
         (folder / "LICENSE").write_text(terms, encoding="utf-8")
 

@@ -11,11 +11,12 @@ from ...custom.data.description import (
     VolumeDescription,
 )
 from ...custom.evaluation.inference import OVERLAP, Inference
-from ...transforms.loading.image_files import HIGH_DEPTH_MODES, IMAGE_SUFFIXES
+from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.loading.volume_files import VOLUME_SUFFIXES
 from ...transforms.loading.volume_transforms import ROUNDING
 from ...transforms.strict_files import JsonObject
 from .fitting_config import PAD, RESIZE, UNFIT, fitting_config
+from .reading_code import PACKAGE
 
 MODEL_FILE = "model.ts"
 PREDICTIONS_FILE = "predictions.json"
@@ -24,6 +25,8 @@ POSTFIX = "seg"
 _IMAGE, _PREDICTION = "image", "pred"
 
 Config = JsonObject
+
+_IMPORTS = ("collections", "functools", "json", "pathlib", "pydoc", "re", "sys")
 
 
 def inference_config(description: AnyDescription, inference: Inference) -> Config:
@@ -38,7 +41,7 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
         inference: how the network is run.
     """
     return {
-        "imports": [f"$import {name}" for name in ("collections", "functools", "json", "pathlib", "re", "sys")],
+        "imports": [f"$import {name}" for name in _IMPORTS],
         # MONAI's command line puts the bundle's folder there.
         "bundle_root": f"$sys.path[1] if pathlib.Path(sys.path[1], 'models', '{MODEL_FILE}').is_file() else '.'",
         "dataset_dir": "input",
@@ -46,12 +49,15 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
         "device": "$torch.device('cuda' if torch.cuda.is_available() else 'cpu')",
         "datalist": f"$sorted(str(file) for file in pathlib.Path(@dataset_dir).iterdir() {_has_suffix(description)})",
         "network_def": f"$torch.jit.load(str(pathlib.Path(@bundle_root, 'models', '{MODEL_FILE}')), @device).eval()",
+        "reading_images": _own_module("folder_images"),
+        **_own_reader(description),
         **(fitting_config(_fitted_size(description), description.fit) if _keeps_extents(description) else {}),
         "preprocessing": {"_target_": "Compose", "transforms": _preprocessing(description)},
         "dataset": {
-            "_target_": "Dataset",
-            "data": f"$[{{'{_IMAGE}': file}} for file in @datalist]",
-            "transform": "@preprocessing",
+            "_target_": "$@reading_images.UsableImages",
+            "files": "@datalist",
+            "prepare": "@preprocessing",
+            "key": _IMAGE,
         },
         "dataloader": {
             "_target_": "DataLoader",
@@ -64,6 +70,27 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
         ".to(@device), @network_def).cpu()",
         **_results(description),
     }
+
+
+def _own_reader(description: AnyDescription) -> Config:
+    """What reads a picture or a volume as import, check and run do."""
+    if not isinstance(description, _OF_PICTURES):
+        return {"reading_volumes": _own_module("volume_transforms")}
+    # Columns first, as MONAI writes them.
+    pixels = f"@reading_pictures.read_image(pathlib.Path(file), {description.channels}).swapaxes(1, 2)"
+    return {
+        "reading_pictures": _own_module("image_files"),
+        "with_meta": "$lambda file, pixels: monai.data.MetaTensor(torch.from_numpy(pixels), "
+        "meta={'filename_or_obj': file, 'spatial_shape': np.array(pixels.shape[1:])})",
+        "read_picture": f"$lambda file: @with_meta(file, {pixels})",
+    }
+
+
+def _own_module(name: str) -> str:
+    """What imports a module of the bundle's own code."""
+    path = "sys.path.insert(1, str(pathlib.Path(@bundle_root).resolve()))"
+    # MONAI takes every expression with the word "import" for a statement.
+    return f"${path} or pydoc.locate('{PACKAGE}.loading.{name}')"
 
 
 _OF_PICTURES = (ImageDescription, ClassificationDescription)
@@ -104,25 +131,15 @@ def _preprocessing(description: AnyDescription) -> list[Config]:
 
 def _picture_steps(description: ImageDescription | ClassificationDescription) -> list[Config]:
     """The steps of :func:`fedannot.transforms.loading.image_pipeline.build_picture_pipeline`."""
-    mode = "L" if description.channels == 1 else "RGB"
     size = tuple(description.size)
     keeps = _keeps_extents(description)
     resized = f"torch.nn.functional.interpolate(image[None], {size}, mode='bilinear', antialias=True)[0]"
     steps = [
-        _step(
-            "LoadImaged",
-            reader={
-                "_target_": "PILReader",
-                "converter": f"$lambda picture: picture if picture.mode in {HIGH_DEPTH_MODES!r} "
-                f"else picture.convert('{mode}')",
-            },
-        ),
-        _step("EnsureChannelFirstd"),
-        # MONAI reads columns first; back and forth, so that rows are the network's first axis.
+        # Not LoadImaged, which tries other readers where ours refuses a picture.
+        _step("Lambdad", func="$lambda file: @read_picture(file)"),
+        # MONAI writes columns first; back and forth, so that rows are the network's first axis.
         _step("Transposed", indices=[0, 2, 1]),
     ]
-    if description.channels == 3:
-        steps.append(_lambda("image.expand(3, -1, -1)"))
     return [
         *steps,
         _lambda("torch.zeros_like(image) if bool(image.min() == image.max()) else image"),
@@ -137,11 +154,11 @@ def _picture_steps(description: ImageDescription | ClassificationDescription) ->
 def _volume_steps(description: SliceDescription | VolumeDescription) -> list[Config]:
     """The steps of :class:`fedannot.transforms.loading.volume_pipeline.VolumePipeline`."""
     steps = [
-        _step("LoadImaged", reader={"_target_": "NibabelReader", "squeeze_non_spatial_dims": True}),
-        _step("EnsureChannelFirstd", channel_dim="no_channel"),
+        _step("$@reading_volumes.ReadVolumed", labels=None),
         _step("Orientationd", axcodes=description.orientation, labels=None),
     ]
     if description.spacing is not None:
+        steps.append(_step("$@reading_volumes.CheckResampledSized", spacing=list(description.spacing)))
         steps.append(_step("Spacingd", pixdim=list(description.spacing), mode="bilinear", padding_mode="border"))
     if description.crop == "foreground":
         bright = "$lambda image: image > 0 if bool((image > 0).any()) else torch.ones_like(image > 0)"
@@ -191,9 +208,10 @@ def _results(description: AnyDescription) -> Config:
                 *checks,
                 "$pathlib.Path(@output_dir).mkdir(parents=True, exist_ok=True)",
                 f"$pathlib.Path(@output_dir, '{PREDICTIONS_FILE}').write_text(json.dumps("
-                "dict(zip((pathlib.Path(file).name for file in @datalist), "
-                "(dict(zip(@classes, row)) for items in @dataloader for row in @probabilities(items)))), "
-                "indent=2, ensure_ascii=False) + '\\n', encoding='utf-8')",
+                "{pathlib.Path(item['file']).name: dict(zip(@classes, row)) for items in @dataloader "
+                "for item, row in zip(items, @probabilities(items))}, "
+                "indent=2, ensure_ascii=False, allow_nan=False) + '\\n', encoding='utf-8')",
+                "$@dataset.finish()",
             ],
         }
     keeps = _keeps_extents(description)
@@ -205,6 +223,7 @@ def _results(description: AnyDescription) -> Config:
             # Nothing is kept of a case that has been written.
             f"$collections.deque((@postprocessing({{**item, '{_PREDICTION}': {with_meta}}}) for items in @dataloader "
             "for item, logits in zip(items, @predict(items))), maxlen=0)",
+            "$@dataset.finish()",
         ],
     }
 
@@ -226,16 +245,18 @@ def _postprocessing(description: AnyDescription) -> list[Config]:
                 "func": f"$lambda mask: {back}mode='nearest-exact')[0]",
             }
         )
+    if not is_picture:
+        place = {"output_dir": "@output_dir", "postfix": POSTFIX}
+        return [*steps, _step("$@reading_images.WriteLabelsd", key=_PREDICTION, **place)]
     saving = _step(
         "SaveImaged",
         key=_PREDICTION,
         output_dir="@output_dir",
         output_postfix=POSTFIX,
-        output_ext=".png" if is_picture else ".nii.gz",
+        output_ext=".png",
         output_dtype="$np.uint8",
         separate_folder=False,
-        # Where axes lie halfway between two directions the inversion leads to other axes than the file's.
-        resample=not is_picture,
+        resample=False,
     )
     return [*steps, saving]
 

@@ -140,6 +140,7 @@ def scores(source: BundleSource) -> dict[str, float | str]:
             return {}
         own = local.models["local"]
         measured = {"dice": own.dice, "left_empty": own.left_empty, "hd95": own.hd95}
+        measured |= {"hd95_undefined": own.hd95_undefined}
         where = f"{local.num_cases} validation cases of {source.site}"
     else:
         last = source.last_record
@@ -263,7 +264,7 @@ def _is_volume(source: BundleSource) -> bool:
 
 
 def _packages(source: BundleSource) -> tuple[str, ...]:
-    return ("nibabel",) if _is_volume(source) else ("pillow",)
+    return ("nibabel", "pillow") if _is_volume(source) else ("pillow",)
 
 
 def _version(package: str) -> str:

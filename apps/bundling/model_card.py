@@ -38,6 +38,7 @@ _FILES = """\
 - `models/model.ts`: the model as TorchScript, which `configs/inference.json` loads
 - `models/model.pt`: its weights, a state dict (`torch.load(..., weights_only=True)`)
 - `configs/metadata.json`: inputs and outputs, the training federation, sites' weights and noise estimates, versions
+- `bundle_reading`: the program code that reads images and writes masks
 - `configs/inference.json`: how images are prepared and masks written. Such a file can hold any Python: run it only if \
 you trust its origin"""
 
@@ -136,7 +137,7 @@ def _limits(source: BundleSource) -> str:
     ]
     if not isinstance(source.description, ImageDescription | ClassificationDescription):
         lines.append(
-            "- A NIfTI file whose header contradicts itself (voxel sizes against affine) is read as MONAI reads it; a "
-            "volume of one slice is written with two axes."
+            "- If a NIfTI header contradicts itself (voxel sizes against affine), the run says which part it takes, or "
+            "refuses the file."
         )
     return "\n".join(lines)

@@ -3,6 +3,7 @@
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from ...custom.data.description import DESCRIPTION_FILE
@@ -13,12 +14,13 @@ from ...transforms.errors import DataError
 from .annotation_checks import check_absent_classes, check_cut_annotations, check_empty_annotations
 from .duplicate_checks import check_duplicates, check_shared_groups
 from .facts import SiteFacts
-from .federation_checks import check_same_task, check_shared_cases
-from .file_checks import check_files, check_links, check_trainable
+from .federation_checks import check_likely_patients, check_same_task, check_shared_cases
+from .file_checks import check_files, check_links, check_trainable, check_trained_size
 from .finding import Finding, Severity, site_finding
 from .geometry_checks import check_enlargement, check_orientation, check_resampling, check_spacing
 from .intensity_checks import check_constant_images, check_outliers, check_voxel_types, check_window
-from .polarity_checks import check_inverted_masks, check_same_polarity
+from .picture_checks import check_colours, check_turned_pictures
+from .polarity_checks import check_full_masks, check_inverted_masks, check_same_polarity
 from .reading import read_site
 from .report import CheckReport, SiteReport, sorted_findings
 
@@ -27,12 +29,16 @@ SiteCheck = Callable[[SiteFacts], Iterator[Finding]]
 # A new check of a site is a function and a line here.
 SITE_CHECKS: tuple[SiteCheck, ...] = (
     check_trainable,
+    check_trained_size,
     check_files,
     check_links,
     check_cut_annotations,
     check_inverted_masks,
+    check_full_masks,
     check_constant_images,
     check_window,
+    check_colours,
+    check_turned_pictures,
     check_duplicates,
     check_shared_groups,
     check_enlargement,
@@ -70,7 +76,11 @@ def check_folder(folder: Path, watch: Watch | None = None) -> CheckReport:
             "site's."
         )
     name = folder.resolve().name
-    return CheckReport(name, (check_site(folder, name, watch=watch),))
+    report = check_site(folder, name, watch=watch)
+    if report.facts is not None:
+        result = [finding for _, finding in check_likely_patients([report.facts])]
+        report = replace(report, findings=sorted_findings([*report.findings, *result]))
+    return CheckReport(name, (report,))
 
 
 def check_site(folder: Path, site: str, *, is_test: bool = False, watch: Watch | None = None) -> SiteReport:
@@ -97,6 +107,7 @@ def _compared(reports: list[SiteReport], federation: FederationDescription) -> t
         *check_same_task(sites, federation.task),
         *check_same_polarity(sites),
         *check_shared_cases(sites, secrets.token_bytes(32)),
+        *check_likely_patients(sites),
     ):
         result[site].append(finding)
     return tuple(

@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ...custom.data.description import ImageDescription, SegmentationDescription, SliceDescription, VolumeDescription
-from ...custom.data.masks import Mask, annotated_axis, read_classes
+from ...custom.data.masks import Mask, annotated_axis, read_classes, turned_to
 from ...custom.data.whole_files import replaced
-from ...transforms.array_types import Array, Booleans, Classes
+from ...transforms.array_types import Array, Booleans, Classes, Floats
 from ...transforms.errors import DataError
 from ...transforms.loading.image_files import read_image
 from ...transforms.loading.volume_files import read_volume
@@ -141,7 +141,9 @@ def _volume_panel(case: CaseFacts, description: SliceDescription | VolumeDescrip
     """The slice with the largest annotation, else the middle one."""
     volume = read_volume(case.case.image)
     shape = volume.voxels.shape
-    label, clean = (_mask(value, description, shape) for value in (case.case.label, case.case.clean_label))
+    label, clean = (
+        _mask(value, description, shape, volume.affine) for value in (case.case.label, case.case.clean_label)
+    )
     axis = annotated_axis(Mask(np.zeros((1, 1, 1), np.uint8), volume.affine), description)
     position = shape[axis] // 2
     if label is not None and label.any():
@@ -154,12 +156,17 @@ def _volume_panel(case: CaseFacts, description: SliceDescription | VolumeDescrip
     return Panel(pixels, label, clean, aspect=up / across)
 
 
-def _mask(value: Path | int | None, description: SegmentationDescription, shape: tuple[int, ...]) -> Classes | None:
+def _mask(
+    value: Path | int | None,
+    description: SegmentationDescription,
+    shape: tuple[int, ...],
+    affine: Floats | None = None,
+) -> Classes | None:
     """The classes of a mask, None where there is none that can be read and has the size of its image."""
     if not isinstance(value, Path):
         return None
     try:
-        classes = read_classes(value, description).classes
+        classes = turned_to(read_classes(value, description), affine).classes
     except (DataError, OSError):
         return None
     return classes if classes.shape == shape else None

@@ -51,8 +51,9 @@ def _duplicate(site: SiteFacts, cases: Sequence[CaseFacts]) -> Iterator[Finding]
             Severity.WARNING,
             "conflicting-labels",
             files,
-            f"found the same image with different labels, of which one at most is right: {shown}.",
-            "Ask who annotated it, and take all but the right one out of the datalist.",
+            f"found the same image with different labels: {shown}. Several people annotated it, or a label is wrong.",
+            "Ask who annotated it. Choose one annotator for all images, or the right label, and take the others out of "
+            "the datalist; at import --include or --label-include chooses.",
         )
     if len({case.section for case in cases}) > 1:
         yield Finding(

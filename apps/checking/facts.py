@@ -25,6 +25,8 @@ class ImageFacts:
         deviation: standard deviation of the intensities.
         percentiles: 1st, 50th and 99th percentile of the intensities.
         digest: SHA-256 of shape and intensities as decoded.
+        has_colours: whether a picture shows colours.
+        is_turned_by_exif: whether EXIF says that a picture is shown otherwise than it is stored.
     """
 
     shape: tuple[int, ...]
@@ -37,6 +39,8 @@ class ImageFacts:
     deviation: float
     percentiles: tuple[float, float, float]
     digest: str
+    has_colours: bool = False
+    is_turned_by_exif: bool = False
 
     @property
     def is_constant(self) -> bool:

@@ -1,13 +1,16 @@
 """What is wrong between the sites of a federation: they do not fit together, or they have the same cases."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
-from ...custom.data.datalist import SECTIONS, TESTING
-from .facts import SiteFacts
+from ...custom.data.datalist import REFERENCE, SECTIONS, TESTING
+from .facts import CaseFacts, SiteFacts
 from .finding import Finding, Severity, plural, site_finding
 from .fingerprints import group_fingerprints, image_fingerprints
+from .patient_names import LikelyPatients, likely_patients
+
+_SHOWN_PATIENTS = 5
 
 # What a site tells the others of its cases: (what, list) → fingerprints, each with the site's own file names.
 _Fingerprints = dict[tuple[str, str], dict[str, list[str]]]
@@ -57,6 +60,71 @@ def check_shared_cases(sites: Sequence[SiteFacts], salt: bytes) -> Iterator[tupl
             if other is not site:
                 for finding in _shared(fingerprints[site.site], fingerprints[other.site], other):
                     yield site.site, finding
+
+
+def check_likely_patients(sites: Sequence[SiteFacts]) -> Iterator[tuple[str, Finding]]:
+    """Find patients in several lists, whom only the names of images tell: in a site's, or in one and the test set.
+
+    Cases whose datalist names a group are passed over: it says who belongs together.
+
+    Yields:
+        Name of the site and what was found.
+    """
+    listed = [(site, case) for site in sites for case in site.cases if case.group is None and case.section != REFERENCE]
+    patients = likely_patients([case.name for _, case in listed])
+    if patients is None:
+        return
+    found = _by_site(listed, patients)
+    tested = {patient for site in sites if site.is_test for patient in found[site.site]}
+    for site in sites:
+        own = found[site.site]
+        parted = {
+            patient: cases
+            for patient, cases in own.items()
+            if len({case.section for case in cases}) > 1
+            or (not site.is_test and patient in tested and any(case.section != TESTING for case in cases))
+        }
+        if parted:
+            yield site.site, _likely_leakage(parted, patients.pattern)
+        elif not site.is_test and any(len(cases) > 1 for cases in own.values()):
+            yield site.site, _likely_groups(own, patients.pattern)
+
+
+def _by_site(
+    listed: Sequence[tuple[SiteFacts, CaseFacts]], patients: LikelyPatients
+) -> dict[str, dict[tuple[str | None, str], list[CaseFacts]]]:
+    """Of every site the cases of every likely patient, who is known by source and name."""
+    found: dict[str, dict[tuple[str | None, str], list[CaseFacts]]] = defaultdict(lambda: defaultdict(list))
+    for place, patient in patients.of.items():
+        site, case = listed[place]
+        found[site.site][case.case.source, patient].append(case)
+    return found
+
+
+def _likely_leakage(parted: Mapping[tuple[str | None, str], Sequence[CaseFacts]], pattern: str) -> Finding:
+    shown = ", ".join(patient for _, patient in list(parted)[:_SHOWN_PATIENTS])
+    more = ", …" if len(parted) > _SHOWN_PATIENTS else ""
+    return Finding(
+        Severity.WARNING,
+        "likely-patient-leakage",
+        tuple(case.name for cases in parted.values() for case in cases),
+        f"found names that look like several images of one patient, of {plural(len(parted), 'patient')} both in "
+        f"training and in validation or test: {shown}{more}.",
+        f"Import again with --group '{pattern}', or give these cases their 'group' in the datalist; else the scores "
+        "are too good. If they are different patients, give each its own 'group'.",
+    )
+
+
+def _likely_groups(own: Mapping[tuple[str | None, str], Sequence[CaseFacts]], pattern: str) -> Finding:
+    several = [cases for cases in own.values() if len(cases) > 1]
+    return Finding(
+        Severity.NOTE,
+        "likely-patients",
+        tuple(case.name for cases in several for case in cases),
+        f"found names that look like several images of one patient: {sum(map(len, several))} images of "
+        f"{plural(len(several), 'patient')}.",
+        f"Import with --group '{pattern}', or name the 'group' in the datalist: patients are counted by it.",
+    )
 
 
 def _shared(own: _Fingerprints, others: _Fingerprints, other: SiteFacts) -> Iterator[Finding]:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from ...custom.data.contained_paths import relative_name
 from ...custom.data.datalist import TESTING, TRAINING, VALIDATION
+from ...custom.data.description import SliceDescription, VolumeDescription
+from ...custom.training.trained_sizes import least_samples
 from .facts import SiteFacts
 from .finding import Finding, Severity, plural, site_finding
 
@@ -38,6 +40,38 @@ def check_links(site: SiteFacts) -> Iterator[Finding]:
             "If a store without duplicates or a backup made them, nothing is wrong: listed files are only read. Else "
             "give the folder copies of its own: cp -r --no-preserve=links DIR COPY.",
             files=linked,
+        )
+
+
+def check_trained_size(site: SiteFacts) -> Iterator[Finding]:
+    """Find images that are too small for the networks, or too few of a small size for a batch."""
+    size = getattr(site.description, "size", None)
+    # Patches of volumes reach beyond small ones.
+    if site.is_test or size is None or isinstance(site.description, VolumeDescription):
+        return
+    shown = " × ".join(map(str, size))
+    least = least_samples(tuple(size), is_classification=site.is_classification)
+    if least is None:
+        yield site_finding(
+            Severity.ERROR,
+            "too-small-images",
+            f"found the size {shown} in data.yaml; a segmentation halves images four times and expects 16 pixels or "
+            "more along every axis.",
+            "Give a larger 'size' in data.yaml; images are resized or padded to it.",
+            files=["data.yaml"],
+            blocks_training=True,
+        )
+        return
+    usable = sum(case.is_usable for case in site.section(TRAINING))
+    if 0 < usable < least and not isinstance(site.description, SliceDescription):
+        yield site_finding(
+            Severity.ERROR,
+            "too-few-small-images",
+            f"found {plural(usable, 'usable training image')} of {shown} pixels; the network shrinks each to a single "
+            "pixel, and its normalisation needs two.",
+            "Add cases, or give a larger 'size' in data.yaml: 33 pixels along one axis are enough.",
+            files=["data.yaml"],
+            blocks_training=True,
         )
 
 

@@ -9,7 +9,7 @@ from .facts import CaseFacts, SiteFacts
 from .finding import Finding, Severity, plural, site_finding
 from .layout import MaskLayout
 
-INVERTED, UNLIKE_OTHERS = "inverted-masks", "inverted-unlike-other-sites"
+INVERTED, UNLIKE_OTHERS, FULL = "inverted-masks", "inverted-unlike-other-sites", "foreground-everywhere"
 
 # Of a site's masks, those that are mostly foreground; of those with background, those that enclose it.
 _NEARLY_ALL, _MOST, _FEW = 0.9, 0.75, 0.25
@@ -25,6 +25,20 @@ def check_inverted_masks(site: SiteFacts) -> Iterator[Finding]:
             INVERTED,
             "the background looks annotated in place of the lesions",
             "Nothing to do if what is annotated really takes the border and encloses the rest.",
+        )
+
+
+def check_full_masks(site: SiteFacts) -> Iterator[Finding]:
+    """Find masks without background, at a site whose masks are not inverted as a whole."""
+    full = [case for case, layout in _masks(site) if layout.is_full]
+    if full and not _is_inverted(site):
+        yield site_finding(
+            Severity.WARNING,
+            FULL,
+            f"found foreground everywhere in {plural(len(full), 'mask')} of {len(_masks(site))}.",
+            "Compare them with their images; an export may have lost or inverted them. Nothing to do if the whole "
+            "image is annotated.",
+            files=[case.label or case.name for case in full],
         )
 
 

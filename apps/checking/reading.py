@@ -4,13 +4,13 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 import nibabel
 import numpy as np
 from nibabel.nifti1 import Nifti1Image
-from PIL import Image
 
 from ...custom.data.contained_paths import relative_name
 from ...custom.data.datalist import Case, read_datalist
@@ -25,8 +25,10 @@ from ...custom.data.description import (
 from ...custom.data.watch import Watch, watched
 from ...transforms.array_types import Classes, SingleFloats
 from ...transforms.errors import DataError, MissingFileError
-from ...transforms.loading.image_files import check_same_size, map_mask, read_image, read_mask
-from ...transforms.loading.volume_files import Volume, check_same_geometry, read_label_volume, read_volume
+from ...transforms.loading.image_files import Picture, check_same_size, map_mask, read_mask, read_picture
+from ...transforms.loading.picture_display import UPRIGHT
+from ...transforms.loading.volume_files import Volume, as_image_lies, read_label_volume, read_volume
+from ...transforms.loading.volume_geometry import Contradiction
 from .crop import share_kept
 from .digests import digest_of
 from .facts import AnnotationFacts, CaseFacts, ImageFacts, SiteFacts
@@ -49,6 +51,7 @@ MISSING, IMAGE, MASK, GEOMETRY, VALUES, CLASS = (
     "label-values",
     "class-index",
 )
+HEADER, TURNED = "header-geometry", "turned-mask"
 # By the key of a label that is not trained on: how its problems are called, and what follows until one is mended.
 _CONSEQUENCES = {
     "clean_label": ("clean", "Until then the clean labels of this list are not used at all."),
@@ -113,7 +116,7 @@ class CaseReader:
 
     def _classified(self, case: Case, problems: list[Finding]) -> tuple[ImageFacts | None, AnnotationFacts | None]:
         assert isinstance(self._description, ClassificationDescription)
-        pixels = self._pixels(case.image, self._description.channels, problems)
+        picture = self._read(case.image, self._description.channels, problems)
         allowed = range(len(self._description.classes))
         for value, key in ((case.label, "label"), (case.clean_label, "clean_label")):
             if value is not None and (not isinstance(value, int) or value not in allowed):
@@ -123,37 +126,43 @@ class CaseReader:
         annotation = None
         if isinstance(case.label, int) and case.label in allowed:
             annotation = AnnotationFacts({case.label: 1}, str(case.label))
-        return None if pixels is None else _picture_facts(pixels, case.image), annotation
+        return None if picture is None else _picture_facts(picture), annotation
 
     def _picture(
         self, case: Case, description: ImageDescription, problems: list[Finding]
     ) -> tuple[ImageFacts | None, AnnotationFacts | None]:
-        pixels = self._pixels(case.image, description.channels, problems)
+        picture = self._read(case.image, description.channels, problems)
 
         def read(file: Path, attempt: "_Attempt") -> Classes | None:
             values = attempt(MASK, lambda: read_mask(file))
             if values is None:
                 return None
-            if pixels is not None:
-                attempt(GEOMETRY, lambda: check_same_size(file, values.shape, pixels.shape[1:]))
+            if picture is not None:
+                shape = picture.intensities.shape[1:]
+                attempt(GEOMETRY, lambda: check_same_size(file, values.shape, shape))
             return attempt(VALUES, lambda: map_mask(values, description.labels, file))
 
         classes = self._masks(case, read, problems)
-        image = None if pixels is None else _picture_facts(pixels, case.image)
+        image = None if picture is None else _picture_facts(picture)
         return image, None if classes is None else _annotation_facts(classes)
 
     def _volume(
         self, case: Case, description: SliceDescription | VolumeDescription, problems: list[Finding]
     ) -> tuple[ImageFacts | None, AnnotationFacts | None]:
         volume = _Attempt(case.image, self._name(case.image), problems)(IMAGE, lambda: read_volume(case.image))
+        if volume is not None:
+            _note_header(self._name(case.image), volume, problems)
 
         def read(file: Path, attempt: "_Attempt") -> Classes | None:
             mask = attempt(MASK, lambda: read_label_volume(file))
             if mask is None:
                 return None
-            if volume is not None:
-                attempt(GEOMETRY, lambda: check_same_geometry(file, mask, volume))
-            return attempt(VALUES, lambda: map_mask(mask.voxels, description.labels, file))
+            _note_header(self._name(file), mask, problems)
+            placed = None if volume is None else attempt(GEOMETRY, lambda: as_image_lies(file, mask, volume))
+            if placed is not None and placed is not mask:
+                problems.append(_turned(self._name(file), mask, placed))
+            voxels = (placed or mask).voxels
+            return attempt(VALUES, lambda: map_mask(voxels, description.labels, file))
 
         classes = self._masks(case, read, problems)
         annotation = None
@@ -163,8 +172,8 @@ class CaseReader:
             annotation = _annotation_facts(classes, kept)
         return None if volume is None else _volume_facts(volume, case.image), annotation
 
-    def _pixels(self, file: Path, channels: int, problems: list[Finding]) -> SingleFloats | None:
-        return _Attempt(file, self._name(file), problems)(IMAGE, lambda: read_image(file, channels))
+    def _read(self, file: Path, channels: int, problems: list[Finding]) -> Picture | None:
+        return _Attempt(file, self._name(file), problems)(IMAGE, lambda: read_picture(file, channels))
 
     def _masks(
         self,
@@ -209,6 +218,25 @@ class _Attempt:
         return None
 
 
+def _note_header(name: str, volume: Volume, problems: list[Finding]) -> None:
+    """Say what of a header counts that contradicts itself, or is not in millimetres."""
+    placement = volume.placement
+    if placement is None or placement.remark is None:
+        return
+    severity = Severity.WARNING
+    remedy = "Compare the voxel size with the scanner's, and correct the header if it is wrong."
+    if placement.contradiction is None:
+        severity, remedy = Severity.NOTE, "Nothing to do if the unit is right."
+    elif placement.contradiction is Contradiction.NO_ORIENTATION:
+        severity, remedy = Severity.NOTE, "Look at the contact sheet: nothing says which side is the patient's left."
+    problems.append(Finding(severity, HEADER, (name,), placement.remark, remedy))
+
+
+def _turned(name: str, mask: Volume, image: Volume) -> Finding:
+    result = f"found a mask stored as {mask.orientation}, its image as {image.orientation}, at the same place."
+    return Finding(Severity.NOTE, TURNED, (name,), result, "Nothing to do: it is turned to its image.")
+
+
 def _other_versions(case: Case) -> Iterator[tuple[str, Path | int]]:
     """The annotations of a case beside that in use, by their keys; one that a review has kept is the same file."""
     if case.clean_label is not None:
@@ -225,17 +253,17 @@ def _finding(kind: str, file: str, found: str, remedy: str, key: str) -> Finding
     return Finding(Severity.WARNING, f"{prefix}-{kind}", (file,), found, f"{remedy} {consequence}")
 
 
-def _picture_facts(pixels: SingleFloats, file: Path) -> ImageFacts:
-    with Image.open(file) as picture:
-        mode = picture.mode
-    return _image_facts(pixels, None, None, mode)
+def _picture_facts(picture: Picture) -> ImageFacts:
+    facts = _image_facts(picture.intensities, None, None, picture.mode)
+    return replace(facts, has_colours=picture.has_colours, is_turned_by_exif=picture.orientation != UPRIGHT)
 
 
 def _volume_facts(volume: Volume, file: Path) -> ImageFacts:
     header = nibabel.load(file)
     assert isinstance(header, Nifti1Image)
-    orientation = "".join(str(code) for code in nibabel.aff2axcodes(volume.affine))
-    return _image_facts(volume.voxels, volume.spacing, orientation, str(header.get_data_dtype().newbyteorder("=")))
+    return _image_facts(
+        volume.voxels, volume.spacing, volume.orientation, str(header.get_data_dtype().newbyteorder("="))
+    )
 
 
 def _image_facts(

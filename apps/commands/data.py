@@ -131,7 +131,9 @@ def noise(
     out: OutOption,
     model: Annotated[
         str | None,
-        typer.Option(metavar="M(MAX,MIN,SPREAD,P)", help="Contour noise in pixels at 256×256, scaled to the image."),
+        typer.Option(
+            metavar="M(MAX,MIN,SPREAD,P)", help="Contour noise in pixels at 256×256, scaled to what is trained on."
+        ),
     ] = None,
     completeness: Annotated[
         str | None,
@@ -250,6 +252,32 @@ def check(
             say(f"{what}: {file}")
     if not report.can_train:
         raise typer.Exit(1)
+
+
+@data_app.command(epilog="Example: fedannot data export runs/mine --nnunet --out nnUNet_raw/Dataset501_Mine")
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A federation's folder, or one site's; it stays.")],
+    out: OutOption,
+    nnunet: Annotated[
+        bool, typer.Option("--nnunet", help="As a raw data set of nnU-Net, all sites' cases together.")
+    ] = False,
+) -> None:
+    """Write cases in the form that another program trains on; only of data that lie on one machine already."""
+    with reported_errors():
+        from ...transforms.errors import DataError
+        from ..runs.progress import Progress
+
+        if not nnunet:
+            raise DataError("Expected the form to write: --nnunet.")
+        Progress().tell(f"Exporting {folder}.")
+        from ..importing.nnunet_export import export_nnunet
+
+        with Progress(states_in_log=False) as progress:
+            made = export_nnunet(folder, out, progress.state)
+        say(f"{out}: {made.training} cases to train on, {made.testing} to test with.")
+        say(
+            f"Folds that part no patient: splits_final.json ({made.folds}); copy it into nnU-Net's preprocessed folder."
+        )
 
 
 @data_app.command(epilog="Example: fedannot data overlap hospital-a.json hospital-b.json")

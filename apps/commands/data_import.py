@@ -21,6 +21,9 @@ from .import_options import CropName, FitName
 if TYPE_CHECKING:
     from ..importing.notes import ImportReport
 
+# So many files of a reason are printed; the record of the import has them all.
+_SHOWN_FILES = 20
+
 # What a key of ``data.yaml`` is given as.
 DescriptionValue = str | int | float | Sequence[int] | Sequence[float]
 
@@ -52,9 +55,11 @@ def import_federation(
     test: option.Test = None,
     validation: option.Validation = 0.0,
     group: option.Group = None,
+    source: option.Source = None,
     include: option.Include = None,
     label_map: option.LabelMap = None,
     instances: option.Instances = False,
+    unite_masks: option.UniteMasks = False,
     trust_voxels: option.TrustVoxels = False,
     classes: option.Classes = None,
     channels: option.Channels = None,
@@ -102,6 +107,7 @@ def import_federation(
             classes=names,
             include=include or [],
             group=group,
+            source=source,
             seed=seed,
         )
         datasets = find_datasets(wanted)
@@ -122,6 +128,7 @@ def import_federation(
             labels=None if label_map is None or is_of_colours(label_map) else parse_label_map(label_map),
             colours=None if label_map is None or not is_of_colours(label_map) else parse_colour_map(label_map),
             numbered=instances,
+            unite_masks=unite_masks,
             classes=names,
             trust_voxels=trust_voxels,
             allowed_cut=allow_cut,
@@ -137,8 +144,9 @@ def import_federation(
                 seed=seed,
                 on_progress=progress,
             )
-        _print_import(made.report)
+        _print_import(made.report, out)
         print_federation(out)
+        _print_left_out(made.report, out)
         _print_jobs(out)
 
 
@@ -176,10 +184,15 @@ def _description_keys(
     return {key: value for key, value in keys.items() if value is not None}
 
 
-def _print_import(report: "ImportReport") -> None:
+def _print_import(report: "ImportReport", out: Path) -> None:
     """Print what did not come along, and how label values were understood."""
-    for text in report.skipped + report.excluded:
-        say(f"Left out: {text}")
+    from ..importing.notes import IMPORT_FILE
+
+    for own in report.by_reason.values():
+        for entry in own[:_SHOWN_FILES]:
+            say(f"Left out: {entry}")
+        if len(own) > _SHOWN_FILES:
+            say(f"Left out: {len(own) - _SHOWN_FILES} more for this reason, named in {out / IMPORT_FILE}")
     if report.labels:
         from ...custom.data.label_ranges import in_ranges
 
@@ -187,6 +200,26 @@ def _print_import(report: "ImportReport") -> None:
         say(f"Label values: {meaning}")
     for text in report.notes:
         say(text)
+
+
+def _print_left_out(report: "ImportReport", out: Path) -> None:
+    """Print how many files were left out for which reason."""
+    if not report.left_out:
+        return
+    from rich import box
+    from rich.table import Table
+
+    from ..importing.notes import IMPORT_FILE, left_out_columns
+    from ..terminal import Terminal
+
+    table = Table(title=f"Left out of {out}", box=box.SIMPLE_HEAD, pad_edge=False)
+    columns = left_out_columns(report)
+    for heading in columns:
+        table.add_column(heading, justify="right" if heading == "number" else "left", overflow="fold")
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*cells)
+    Terminal().print(table)
+    say(f"All of them by name: {out / IMPORT_FILE}")
 
 
 def _print_jobs(federation: Path) -> None:

@@ -69,7 +69,21 @@ Test = Annotated[
 ]
 Validation = Annotated[float, typer.Option(help="Fraction of each site's cases for its validation.")]
 Group = Annotated[
-    str | None, typer.Option(metavar="REGEX", help="Finds the patient in an image's name; patients stay together.")
+    str | None,
+    typer.Option(
+        metavar="REGEX",
+        help="Finds the patient in an image's name, else in its path, '(patient[0-9]+)'; patients stay together.",
+    ),
+]
+Source = Annotated[
+    str | None,
+    typer.Option(metavar="REGEX", help="Finds the centre in an image's name, else in its path, '^([^/]+)/'."),
+]
+UniteMasks = Annotated[
+    bool,
+    typer.Option(
+        "--unite-masks", help="Several masks of an image are parts of one annotation, also where they overlap."
+    ),
 ]
 Include = Annotated[
     list[str] | None, typer.Option(metavar="PATTERN", help="Take only images of such names; may repeat.")
@@ -88,7 +102,7 @@ TrustVoxels = Annotated[
     typer.Option("--trust-voxels", help="Masks lie where their images lie, whatever their headers say of it."),
 ]
 Classes = Annotated[str | None, typer.Option(metavar="NAME,…", help="Names of the classes; default: as found.")]
-Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for RGB; images are converted.")]
+Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for RGB; default: RGB if an image has colours.")]
 Pipeline = Annotated[VolumePipelineName | None, typer.Option(help="Volumes whole or as slices; default: whole.")]
 Size = Annotated[
     str | None,

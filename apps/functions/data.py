@@ -10,7 +10,7 @@ from ..checking.checking import check_folder
 from ..checking.finding import Finding, Severity
 from ..checking.report import CheckReport
 from ..importing.find import Named, find_datasets
-from ..importing.notes import ImportReport
+from ..importing.notes import ImportReport, left_out_columns
 from ..importing.options import ImportOptions
 from ..importing.plan import SiteChoice
 from ..importing.source import SourceDataset
@@ -96,13 +96,14 @@ class ImportedFederation:
 
     def __str__(self) -> str:
         cases = sum(site.cases for site in self.sites)
-        left_out = len(self.report.skipped) + len(self.report.excluded)
+        left_out = len(self.report.left_out)
         return f"{self.folder}: {cases} cases in {len(self.sites)} folders, {left_out} left out"
 
     def _repr_html_(self) -> str:
-        left_out = [f"Left out: {text}" for text in self.report.skipped + self.report.excluded]
+        left_out = [f"Left out: {entry}" for entry in self.report.left_out]
         table = html_table(federation_columns(self.sites))
-        return html_paragraphs(str(self)) + table + html_paragraphs(*left_out, *self.report.notes)
+        reasons = html_table(left_out_columns(self.report), left=("left out", "for one")) if left_out else ""
+        return html_paragraphs(str(self)) + table + html_paragraphs(*left_out, *self.report.notes) + reasons
 
 
 def import_found(
@@ -173,7 +174,7 @@ def import_folders(
         validation: fraction of each site's cases for its validation.
         group: regular expression that finds the patient in an image's name; patients stay together.
         size: rows and columns of pictures; of volumes three extents or none.
-        channels: 1 for grey, 3 for RGB.
+        channels: 1 for grey, 3 for RGB; None for RGB if an image has colours.
         label_map: class of each value in the masks, ``{255: 1}``; None as found.
         classes: their names.
         seed: of the split.

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,23 +12,31 @@ from ...custom.data.description import SiteDescription, SliceDescription, Volume
 from ...custom.data.whole_files import private_file, private_folder
 from ...transforms.array_types import Array, Labels
 from ...transforms.errors import DataError
-from ...transforms.loading.image_files import check_same_size, read_image, value_counts
+from ...transforms.loading.image_files import Picture, check_same_size, read_picture, value_counts
+from ...transforms.loading.picture_display import UPRIGHT
 from ...transforms.loading.volume_files import (
     Volume,
-    check_same_geometry,
+    as_image_lies,
+    is_turned,
     largest_offset,
     read_label_volume,
     read_volume,
-    write_label_volume,
+    write_labels_like,
 )
 from ..checking.crop import inside_crop
 from ..checking.digests import digest_of
+from .dicom_pictures import as_picture
 from .picture_masks import read_values, write_mask
+from .several_readers import check_one_reader
 from .source import SourceCase, SourceDataset
 from .volumes import as_nifti
 
 _TRUST = (
     "If the voxels do belong together, --trust-voxels imports the mask with its image's affine; else export it again."
+)
+_MIRRORED = (
+    "Its axes run to {mask}, those of the image to {image}, so that --trust-voxels would turn or mirror it and does "
+    "not apply. Export the mask again from its image."
 )
 
 
@@ -36,14 +45,18 @@ class Reading:
     """How the files of a data set are read.
 
     Attributes:
-        description: of a site's data as far as it is known before masks are read: channels, size, and what is cropped.
+        description: of a site's data as far as it is known before masks are read: size, and what is cropped.
+        channels: of pictures; None for as many as each one's colours need.
         colours: of masks in colours, colour → class; see :func:`fedannot.transforms.loading.image_files.read_colours`.
         trust_voxels: take a mask of a volume's size to lie where its image lies, whatever its affine says.
+        unites_masks: several masks of an image are parts of one annotation, also where they cover each other.
     """
 
     description: SiteDescription
+    channels: int | None = None
     colours: Mapping[int, int] | None = None
     trust_voxels: bool = False
+    unites_masks: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,10 @@ class CheckedCase:
         clean_values: the values in the clean mask, as above.
         digest: of the image's pixels; None where all are equal, as such images are alike whatever they show.
         offset: by how far its mask lay off its image where that was not believed, in millimetres; else 0.
+        has_colours: whether the picture shows colours.
+        is_turned_by_exif: whether EXIF says that the picture is shown otherwise than it is stored.
+        is_turned: whether a mask is stored in another orientation than its image.
+        remarks: what of the headers of its image and masks counts where they contradict themselves.
     """
 
     source: SourceCase
@@ -77,6 +94,10 @@ class CheckedCase:
     clean_values: tuple[int, ...] = ()
     digest: str | None = None
     offset: float = 0.0
+    is_turned: bool = False
+    remarks: tuple[str, ...] = ()
+    has_colours: bool = False
+    is_turned_by_exif: bool = False
 
     @property
     def name(self) -> str:
@@ -106,10 +127,11 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, readin
     """Read a case's files, converting what the pipelines cannot read into the staging folder.
 
     Raises:
+        SeveralReadersError: if an image has masks of several readers.
         DataError: if a file is missing or unreadable, a mask does not fit its image, or a class does not exist.
     """
     if dataset.task == "classification":
-        image = read_image(case.image, channels=reading.description.in_channels)
+        image_file, picture = _picture(case, staging, reading)
         for label in (case.label, case.clean_label):
             if label is not None and not (isinstance(label, int) and 0 <= label < len(dataset.classes)):
                 raise DataError(
@@ -117,7 +139,7 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, readin
                     f"{', '.join(dataset.classes)}."
                 )
         clean = case.clean_label if isinstance(case.clean_label, int) else None
-        return CheckedCase(case, case.image, _class_of(case), clean, digest=_image_digest(image))
+        return CheckedCase(case, image_file, _class_of(case), clean, **_of_picture(picture))
     return _checked_volume(case, staging, reading) if dataset.volumes else _checked_picture(case, staging, reading)
 
 
@@ -130,14 +152,23 @@ def _errors_name(source: Path, converted: Path) -> Iterator[None]:
         raise DataError(str(error).replace(str(converted), str(source))) from error
 
 
+def _picture(case: SourceCase, staging: Path, reading: Reading) -> tuple[Path, Picture]:
+    """The picture of a case, and the file that the pipelines read."""
+    file = as_picture(case.image, staging / "images" / (case.name or case.image.stem))
+    with _errors_name(case.image, file):
+        return file, read_picture(file, reading.channels)
+
+
 def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> CheckedCase:
-    image = read_image(case.image, channels=reading.description.in_channels)
+    image_file, picture = _picture(case, staging, reading)
 
     def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, Labels]:
         files = _files(label, case)
         parts = [read_values(file, reading.colours) for file in files]
         for file, part in zip(files, parts, strict=True):
-            check_same_size(file, part.shape, image.shape[1:])
+            check_same_size(file, part.shape, picture.intensities.shape[1:])
+        if not reading.unites_masks:
+            check_one_reader(files, parts)
         merged = np.maximum.reduce(parts)
         if len(files) == 1 and reading.colours is None:
             return files[0], merged
@@ -147,12 +178,12 @@ def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> Check
     clean = None if case.clean_label is None else mask(case.clean_label, "clean_labels")
     return CheckedCase(
         case,
-        case.image,
+        image_file,
         label,
         None if clean is None else clean[0],
         _counts(values),
         () if clean is None else tuple(_counts(clean[1])),
-        _image_digest(image),
+        **_of_picture(picture),
     )
 
 
@@ -160,23 +191,28 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
     image_file = as_nifti(case.image, staging / "images" / f"{case.name}.nii.gz")
     with _errors_name(case.image, image_file):
         image = read_volume(image_file)
-    offsets = [0.0]
+    offsets, turned, remarks = [0.0], [False], _remarks(case.image, image)
 
     def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, Labels]:
         files = _files(label, case)
         parts = []
         for index, file in enumerate(files):
-            nifti = as_nifti(file, staging / kind / "parts" / f"{case.name}-{index}.nii.gz")
+            nifti = as_nifti(file, staging / kind / "parts" / f"{case.name}-{index}.nii.gz", onto=image)
             with _errors_name(file, nifti):
                 volume = read_label_volume(nifti)
-            offsets.append(_offset(file, volume, image, trusted=reading.trust_voxels))
-            parts.append((nifti, volume.voxels))
+            placed, offset = _placed(file, volume, image, trusted=reading.trust_voxels)
+            offsets.append(offset)
+            turned.append(placed is not volume)
+            remarks.extend(_remarks(file, volume))
+            parts.append((nifti, placed.voxels))
+        if not reading.unites_masks:
+            check_one_reader(files, [voxels for _, voxels in parts])
         merged = np.maximum.reduce([voxels for _, voxels in parts])
-        if len(files) == 1 and not any(offsets):
+        if len(files) == 1 and not any(offsets) and not any(turned):
             return parts[0][0], merged
         target = staging / kind / f"{case.name}.nii.gz"
         private_folder(target.parent)
-        write_label_volume(private_file(target), merged, image.affine)
+        write_labels_like(private_file(target), merged, image_file)
         return target, merged
 
     label, values = mask(case.label, "labels")
@@ -190,18 +226,29 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
         () if clean is None else tuple(_counts(clean[1])),
         _image_digest(image.voxels),
         max(offsets),
+        any(turned),
+        tuple(remarks),
     )
 
 
-def _offset(file: Path, mask: Volume, image: Volume, *, trusted: bool) -> float:
-    """Check a mask's geometry; return by how many millimetres it lies off its image if that is not believed, else 0."""
+def _remarks(file: Path, volume: Volume) -> list[str]:
+    placement = volume.placement
+    return [] if placement is None or placement.remark is None else [f"{file.name}: {placement.remark}"]
+
+
+def _placed(file: Path, mask: Volume, image: Volume, *, trusted: bool) -> tuple[Volume, float]:
+    """A mask as its image lies; by how many millimetres it lies off where that is not believed, else 0."""
+    has_size = mask.voxels.shape == image.voxels.shape
+    # A header that says nothing of its axes may be of any voxels.
+    says = all(volume.placement is None or volume.placement.says_orientation for volume in (mask, image))
+    would_mirror = says and is_turned(mask, image)
+    remedy = _MIRRORED.format(mask=mask.orientation, image=image.orientation) if would_mirror else _TRUST
     try:
-        check_same_geometry(file, mask, image, remedy=_TRUST)
+        return as_image_lies(file, mask, image, remedy=remedy), 0.0
     except DataError:
-        if not trusted or mask.voxels.shape != image.voxels.shape:
+        if not trusted or would_mirror or not has_size:
             raise
-        return largest_offset(mask, image)
-    return 0.0
+    return mask, largest_offset(mask, image)
 
 
 def _counts(
@@ -218,6 +265,13 @@ def _counts(
 
 def _crops(description: SliceDescription | VolumeDescription) -> bool:
     return description.crop == "foreground" or (description.size is not None and description.fit == "crop")
+
+
+def _of_picture(picture: Picture) -> dict[str, Any]:
+    """What a checked case keeps of its picture."""
+    is_turned_by_exif = picture.orientation != UPRIGHT
+    digest = _image_digest(picture.intensities)
+    return {"digest": digest, "has_colours": picture.has_colours, "is_turned_by_exif": is_turned_by_exif}
 
 
 def _image_digest(pixels: Array) -> str | None:

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...transforms.errors import DataError
-from ...transforms.natural_order import natural_order
+from .class_names import ClassSpellings
 from .folders import fits
+from .found_files import other_files
 from .layouts.listing import checked, list_files
-from .source import SourceCase, SourceDataset
+from .source import LeftOut, SourceCase, SourceDataset
 
 _EXPECTED = "a folder of pictures for every class, CLASS/NAME.png, also below folders such as train and test"
 
@@ -27,7 +28,8 @@ def read_class_folders(folder: Path, *, names: Sequence[str] | None = None, mask
     """
     listing = list_files(folder)
     pictures = [file for file in listing.pictures() if file.parent != folder and not fits(file, masks)]
-    result = sorted({file.parent.name for file in pictures}, key=natural_order)
+    spellings = ClassSpellings.among([file.parent.name for file in pictures], names)
+    result, class_of = spellings.names, spellings.of
     classes = tuple(result if names is None else names)
     if missing := [name for name in classes if name not in result]:
         raise DataError(
@@ -40,14 +42,23 @@ def read_class_folders(folder: Path, *, names: Sequence[str] | None = None, mask
             f"classes, {_EXPECTED}."
         )
     cases = tuple(
-        SourceCase(file, classes.index(file.parent.name), section=listing.section(file.parent))
+        SourceCase(file, classes.index(class_of[file.parent.name]), section=listing.section(file.parent))
         for file in pictures
-        if file.parent.name in classes
+        if class_of[file.parent.name] in classes
     )
     others = tuple(
-        f"{listing.shown(file)}: its folder is none of the classes"
+        LeftOut(listing.shown(file), "its folder is none of the classes")
         for file in pictures
-        if file.parent.name not in classes
+        if class_of[file.parent.name] not in classes
     )
-    dataset = SourceDataset(folder.resolve().name, "classification", False, cases, classes, skipped=others)
+    dataset = SourceDataset(
+        folder.resolve().name,
+        "classification",
+        False,
+        cases,
+        classes,
+        channels=None,
+        skipped=(*others, *other_files(listing)),
+        notes=spellings.notes,
+    )
     return checked(dataset, listing, _EXPECTED)

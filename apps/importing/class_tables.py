@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ...transforms.errors import DataError
-from ...transforms.natural_order import natural_order
+from ...transforms.folded_names import folded
+from .class_names import ClassSpellings, is_missing
+from .found_files import other_files
 from .layouts.listing import Listing, list_files
 from .layouts.tables import read_table
-from .source import SourceCase, SourceDataset
+from .source import LeftOut, SourceCase, SourceDataset
 
 
 @dataclass(frozen=True)
@@ -51,18 +53,26 @@ def read_class_table(
     """
     rows = read_table(file, columns.names)
     listing = list_files(images)
-    result = sorted({row[columns.label] for row in rows if row[columns.label]}, key=natural_order)
-    classes, index_of = _classes(result, names, file, columns.label)
+    named = set(names or ())
+    has_class = [row[columns.label] in named or not is_missing(row[columns.label]) for row in rows]
+    spellings = ClassSpellings.among(
+        [row[columns.label] for row, has in zip(rows, has_class, strict=True) if has], names
+    )
+    classes, index_of = _classes(spellings, names, file, columns.label)
     pictures = _Pictures(listing)
     cases: dict[Path, SourceCase] = {}
-    skipped: list[str] = []
-    for row in rows:
+    skipped: list[LeftOut] = []
+    named_pictures: set[Path] = set()
+    for row, has in zip(rows, has_class, strict=True):
         name, label = row[columns.image], row[columns.label]
         picture = pictures.named(name, file)
-        if isinstance(picture, str) or not label:
-            skipped.append(f"{name or 'a row'}: {picture if isinstance(picture, str) else 'no class'}")
+        if isinstance(picture, Path):
+            named_pictures.add(picture)
+        if isinstance(picture, str) or not has:
+            reason = picture if isinstance(picture, str) else f"no class ({label})" if label else "no class"
+            skipped.append(LeftOut(name or "a row", reason))
             continue
-        group, source = (row[column] or None if column else None for column in (columns.group, columns.source))
+        group, source = (_known(row, column) for column in (columns.group, columns.source))
         case = SourceCase(picture, index_of[label], group=group, source=source, section=listing.section(picture))
         known = cases.setdefault(picture, case)
         if known.label != case.label:
@@ -79,15 +89,27 @@ def read_class_table(
         cases = {
             key: SourceCase(one.image, one.label, group=one.group, source=one.source) for key, one in cases.items()
         }
-    unnamed = [picture for picture in listing.pictures() if picture not in cases]
-    skipped += [f"{listing.shown(picture)}: not in {file.name}" for picture in unnamed]
+    unnamed = [picture for picture in listing.pictures() if picture not in named_pictures]
+    skipped += [LeftOut(listing.shown(picture), f"not in {file.name}") for picture in unnamed]
     return SourceDataset(
-        file.stem, "classification", False, tuple(cases.values()), classes, skipped=(*skipped, *listing.refused)
+        file.stem,
+        "classification",
+        False,
+        tuple(cases.values()),
+        classes,
+        channels=None,
+        skipped=(*skipped, *other_files(listing, file), *listing.refused),
+        notes=spellings.notes,
     )
 
 
+def _known(row: Mapping[str, str], column: str | None) -> str | None:
+    """What a row says in a column, None where it says nothing."""
+    return None if column is None or is_missing(row[column]) else row[column]
+
+
 class _Pictures:
-    """The pictures of a folder by path, name, and name without suffix; upper and lower case count as the same."""
+    """The pictures of a folder by path, name, and name without suffix, whatever its capitals and accents."""
 
     def __init__(self, listing: Listing) -> None:
         self._listing = listing
@@ -95,13 +117,13 @@ class _Pictures:
         for picture in listing.pictures():
             path = PurePosixPath(listing.shown(picture))
             for name in {str(path), path.name, path.stem, str(path.with_suffix(""))}:
-                self._by_name.setdefault(name.casefold(), []).append(picture)
+                self._by_name.setdefault(folded(name), []).append(picture)
 
     def named(self, name: str, table: Path) -> Path | str:
         """The picture, or why there is none."""
         if not name:
             return "no name of a picture"
-        result = self._by_name.get(name.replace("\\", "/").removeprefix("./").casefold(), [])
+        result = self._by_name.get(folded(name.replace("\\", "/").removeprefix("./")), [])
         if len(result) > 1:
             shown = ", ".join(self._listing.shown(picture) for picture in result[:2])
             raise DataError(f"{table}: names {name}, and there are {shown}; expected paths that tell them apart.")
@@ -109,25 +131,22 @@ class _Pictures:
 
 
 def _classes(
-    found: Sequence[str], names: Sequence[str] | None, file: Path, column: str
+    found: ClassSpellings, names: Sequence[str] | None, file: Path, column: str
 ) -> tuple[tuple[str, ...], Mapping[str, int]]:
     """The classes, and which of them each text of the table is."""
-    if names is None:
-        classes = tuple(found)
-        index_of = {name: index for index, name in enumerate(classes)}
-    else:
-        classes = tuple(names)
-        index_of = {name: index for index, name in enumerate(classes)}
-        if not set(found) <= index_of.keys():
-            index_of = {str(index): index for index in range(len(classes))}
-        if unknown := [text for text in found if text not in index_of]:
+    classes = tuple(found.names if names is None else names)
+    place = {name: index for index, name in enumerate(classes)}
+    if names is not None:
+        if not set(found.names) <= place.keys():
+            place = {str(index): index for index in range(len(classes))}
+        if unknown := [text for text in found.names if text not in place]:
             raise DataError(
                 f"{file}: column {column!r} has {', '.join(map(repr, unknown[:5]))}; expected the names of --classes, "
                 f"{', '.join(classes)}, or their numbers from 0 to {len(classes) - 1}."
             )
     if len(classes) < 2:
         raise DataError(f"{file}: column {column!r} has {len(classes)} classes; expected at least two.")
-    return classes, index_of
+    return classes, {text: place[name] for text, name in found.of.items()}
 
 
 def _index(case: SourceCase) -> int:

@@ -9,7 +9,9 @@ from ...custom.data.datalist import SECTIONS, TRAINING, cases_of
 from ...transforms.errors import DataError
 from ...transforms.loading.volume_files import is_volume
 from ...transforms.strict_files import read_json
-from .source import Section, SourceCase, SourceDataset
+from .dicom_pictures import is_dicom_picture
+from .layouts.listing import DICOM_SUFFIX
+from .source import LeftOut, Section, SourceCase, SourceDataset
 from .volumes import VOLUME_FILE_SUFFIXES
 
 # Classes are stored in a byte.
@@ -33,10 +35,10 @@ def read_source_datalist(file: Path, *, key: str | None = None) -> SourceDataset
     content = read_json(file, "a datalist", any_number=True)
     lists = _lists(content, file, key)
     cases: list[SourceCase] = []
-    skipped: list[str] = []
+    skipped: list[LeftOut] = []
     for section, items in lists.items():
         result, refused = cases_of(items, file, section)
-        skipped += [item.reason for item in refused]
+        skipped += [LeftOut(item.name, "an item that is no case", item.reason) for item in refused]
         cases += [
             SourceCase(
                 image=case.image,
@@ -62,12 +64,15 @@ def read_source_datalist(file: Path, *, key: str | None = None) -> SourceDataset
         task="classification" if are_classes.pop() else "segmentation",
         volumes=volumes.pop(),
         cases=tuple(cases),
+        channels=None,
         skipped=tuple(skipped),
     )
     return _with_classes(dataset, content if isinstance(content, Mapping) else {}, file)
 
 
 def _is_any_volume(image: Path) -> bool:
+    if image.name.lower().endswith(DICOM_SUFFIX) and image.is_file():
+        return not is_dicom_picture(image)
     return is_volume(image) or image.is_dir() or image.name.lower().endswith(VOLUME_FILE_SUFFIXES)
 
 

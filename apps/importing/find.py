@@ -1,6 +1,7 @@
 """Which data sets a person names: folders, a datalist, classes in folders or in a table, or public data sets."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,8 @@ from .class_tables import TableColumns, read_class_table
 from .datalists import read_source_datalist
 from .folders import fits, read_folders
 from .layouts import DATASETS
-from .source import SourceDataset
+from .source import SourceCase, SourceDataset
+from .volumes import dicom_patient, is_dicom
 
 _PLACES = (
     "--images with --labels, or --datalist, or --dataset NAME=DIR, or --class-folders, or --classes-csv with --images"
@@ -39,7 +41,9 @@ class Named:
         source_column: of centres.
         classes: names of the classes in their order, where they are folders or stand in a table.
         include: patterns of image file names; empty takes all.
-        group: regular expression whose first group, found in an image's name, is its volume or patient.
+        group: regular expression whose first group, found in an image's name or else in its path below the folder, is
+            its volume or patient.
+        source: as above, its centre.
         seed: seed of what an importer draws, such as which of several annotators is taken.
     """
 
@@ -60,6 +64,7 @@ class Named:
     classes: Sequence[str] | None = None
     include: Sequence[str] = ()
     group: str | None = None
+    source: str | None = None
     seed: int = 0
 
 
@@ -74,18 +79,27 @@ def find_datasets(wanted: Named) -> list[SourceDataset]:
     if of_folders + sum(place is not None for place in others) != 1:
         raise DataError(f"Import: expected either {_PLACES}.")
     _refuse_idle_options(wanted, of_folders=of_folders)
+    return [
+        _with_patients(_with_paths(_included(dataset, wanted.include), root), wanted)
+        for dataset, root in _datasets(wanted, of_folders=of_folders)
+    ]
+
+
+def _datasets(wanted: Named, *, of_folders: bool) -> list[tuple[SourceDataset, Path]]:
+    """The data sets as they are found, each with the folder of its images."""
     if of_folders:
-        datasets = [_folders(wanted)]
-    elif wanted.datalist is not None:
-        datasets = [read_source_datalist(wanted.datalist, key=wanted.key)]
-    elif wanted.class_folders is not None:
+        dataset = _folders(wanted)
+        assert wanted.images is not None
+        return [(dataset, wanted.images)]
+    if wanted.datalist is not None:
+        return [(read_source_datalist(wanted.datalist, key=wanted.key), wanted.datalist.parent)]
+    if wanted.class_folders is not None:
         folder = wanted.class_folders.expanduser()
-        datasets = [read_class_folders(folder, names=wanted.classes, masks=wanted.label_include)]
-    elif wanted.classes_csv is not None:
-        datasets = [_table(wanted, wanted.classes_csv)]
-    else:
-        datasets = [_named(text, wanted.seed) for text in wanted.named]
-    return [_grouped(_included(dataset, wanted.include), wanted.group) for dataset in datasets]
+        return [(read_class_folders(folder, names=wanted.classes, masks=wanted.label_include), folder)]
+    if wanted.classes_csv is not None:
+        folder = wanted.images if wanted.images is not None else wanted.classes_csv.parent
+        return [(_table(wanted, wanted.classes_csv, folder), folder)]
+    return [_named(text, wanted.seed) for text in wanted.named]
 
 
 def _refuse_idle_options(wanted: Named, *, of_folders: bool) -> None:
@@ -127,11 +141,10 @@ def _folders(wanted: Named) -> SourceDataset:
     )
 
 
-def _table(wanted: Named, file: Path) -> SourceDataset:
+def _table(wanted: Named, file: Path, images: Path) -> SourceDataset:
     if wanted.image_column is None or wanted.class_column is None:
         raise DataError("--classes-csv: expected --image-column and --class-column with it, names in its first row.")
     columns = TableColumns(wanted.image_column, wanted.class_column, wanted.group_column, wanted.source_column)
-    images = wanted.images if wanted.images is not None else file.parent
     return read_class_table(file, images, columns, names=wanted.classes)
 
 
@@ -145,31 +158,58 @@ def _included(dataset: SourceDataset, patterns: Sequence[str]) -> SourceDataset:
     return replace(dataset, cases=chosen)
 
 
-def _grouped(dataset: SourceDataset, pattern: str | None) -> SourceDataset:
-    """The cases with the group that the pattern finds in the image's name, where they have none."""
-    if pattern is None:
-        return dataset
+def _with_paths(dataset: SourceDataset, root: Path) -> SourceDataset:
+    """The cases with the paths of their images below a folder."""
     cases = tuple(
-        case if case.group else replace(case, group=_group_of(case.image.name, pattern)) for case in dataset.cases
+        replace(case, path=case.image.relative_to(root).as_posix()) if case.image.is_relative_to(root) else case
+        for case in dataset.cases
     )
     return replace(dataset, cases=cases)
 
 
-def _group_of(name: str, pattern: str) -> str | None:
-    """Return what the first group of a regular expression finds in a name; None where it finds nothing."""
+def _with_patients(dataset: SourceDataset, wanted: Named) -> SourceDataset:
+    """The cases with their patients and centres, where the data set does not name them.
+
+    What a pattern finds comes before what DICOM says.
+    """
+    from_dicom: list[str] = []
+
+    def patient(case: SourceCase) -> str | None:
+        named = case.group or _searched(case, wanted.group, "--group")
+        if named is None and is_dicom(case.image) and (named := dicom_patient(case.image)) is not None:
+            from_dicom.append(named)
+        return named
+
+    cases = tuple(
+        replace(case, group=patient(case), source=case.source or _searched(case, wanted.source, "--source"))
+        for case in dataset.cases
+    )
+    notes = dataset.notes
+    if from_dicom:
+        text = f"Patients: the PatientID of {len(from_dicom)} DICOM series names {len(set(from_dicom))}."
+        notes = (*notes, text)
+    return replace(dataset, cases=cases, notes=notes)
+
+
+def _searched(case: SourceCase, pattern: str | None, option: str) -> str | None:
+    """Return what the first group of a regular expression finds in an image's name, else in its path, else None."""
+    if pattern is None:
+        return None
     try:
-        result = re.search(pattern, name)
-        return None if result is None else result.group(1)
+        texts = (unicodedata.normalize("NFC", text) for text in (case.image.name, case.path) if text is not None)
+        match = next((match for text in texts if (match := re.search(pattern, text)) is not None), None)
+        return None if match is None else match.group(1)
     except (re.error, IndexError) as error:
         raise DataError(
-            f"--group: found {pattern!r} ({error}); expected a regular expression with a group, such as '^([^_]+)_'."
+            f"{option}: found {pattern!r} ({error}); expected a regular expression with a group, such as '^([^_]+)_'."
         ) from error
 
 
-def _named(text: str, seed: int) -> SourceDataset:
+def _named(text: str, seed: int) -> tuple[SourceDataset, Path]:
     name, separator, folder = text.partition("=")
     if not separator or name not in DATASETS:
         raise DataError(
             f"--dataset: found {text!r}, expected NAME=DIR with a name among {', '.join(sorted(DATASETS))}."
         )
-    return DATASETS[name].read(Path(folder).expanduser(), seed=seed)
+    root = Path(folder).expanduser()
+    return DATASETS[name].read(root, seed=seed), root

@@ -1,16 +1,21 @@
-"""A data set from two folders, or from one: images and masks, paired by name."""
+"""A data set from two folders, or from one: images and masks, paired by their paths."""
 
 import fnmatch
 import re
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...transforms.errors import DataError
+from ...transforms.folded_names import folded
 from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.natural_order import natural_order
-from .source import SourceCase, SourceDataset
-from .volumes import VOLUME_FILE_SUFFIXES, is_dicom_series
+from .dicom_pictures import is_dicom_picture
+from .found_files import FoundFiles, find_files
+from .pairing import Entry, pair
+from .source import LeftOut, SourceCase, SourceDataset
 
 _SHOWN_NAMES = 5
 # A number behind a mask's suffix: the second, third, … mask of its image.
@@ -44,7 +49,7 @@ class MaskNames:
             return fits(file, self.label_include)
         if self.label_suffix:
             return self.of_mask(name) is not None
-        return not name.endswith(self.image_suffix)
+        return self.of_image(name) is None
 
     def is_asked_for(self, mask: Path) -> bool:
         """Return whether a mask's file name fits the patterns of masks, if there are any."""
@@ -54,12 +59,14 @@ class MaskNames:
         """Return what a mask shares with its image; None of a name without the suffix of masks."""
         if not self.label_suffix:
             return name
-        result = re.fullmatch(f"(.+){re.escape(self.label_suffix)}{_NUMBER}", name)
+        pattern = f"(.+){re.escape(_composed(self.label_suffix))}{_NUMBER}"
+        result = re.fullmatch(pattern, _composed(name), re.IGNORECASE)
         return None if result is None else result[1]
 
     def of_image(self, name: str) -> str | None:
         """Return what an image shares with its mask; None of a name without the suffix of images."""
-        return name.removesuffix(self.image_suffix) if name.endswith(self.image_suffix) else None
+        result = re.fullmatch(f"(.+){re.escape(_composed(self.image_suffix))}", _composed(name), re.IGNORECASE)
+        return None if result is None else result[1]
 
 
 def read_folders(
@@ -71,10 +78,11 @@ def read_folders(
     include: Sequence[str] = (),
     label_include: Sequence[str] = (),
 ) -> SourceDataset:
-    """Find pairs of image and mask in two folders, or in one where names tell them apart.
+    """Find pairs of image and mask below two folders, or below one where names tell them apart.
 
-    Pictures, volumes (NIfTI, NRRD, MHA, …) and folders with a DICOM series are found; all must be pictures or all
-    volumes. A folder with an image's name among the masks holds its masks, one for each object.
+    Pictures, volumes (NIfTI, NRRD, MHA, …) and folders with a DICOM series are found however deep they lie; all must be
+    pictures or all volumes. See :mod:`fedannot.apps.importing.pairing` for what belongs together. Everything else is
+    left out with its reason.
 
     Args:
         images: folder of the images.
@@ -85,8 +93,8 @@ def read_folders(
         label_include: as above. Where masks have no suffix, what follows the image's name decides nothing.
 
     Raises:
-        DataError: if a folder is missing, there is no pair, two images have one name, or pictures and volumes are
-            mixed.
+        DataError: if a folder is missing, there is no pair, two images of a folder have one name, or pictures and
+            volumes are mixed.
     """
     names = MaskNames(label_suffix, image_suffix, include, label_include)
     one_folder = images.resolve() == labels.resolve()
@@ -98,127 +106,157 @@ def read_folders(
             f"{images}: is given for images and for masks; expected two folders, or what tells masks apart: "
             "--label-suffix _seg, --label-include '*_mask*', or --image-suffix _ct."
         )
-    left_out: list[str] = []
-    image_files = _images(images, names, left_out, without_masks=one_folder)
-    label_files = _masks(labels, names, set(image_files), left_out, only_masks=one_folder)
-    paired = sorted(image_files.keys() & label_files.keys())
-    if not paired:
-        raise DataError(_no_pair(images, labels, names, image_files, label_files))
-    kinds = {image_files[name].suffix.lower() in IMAGE_SUFFIXES for name in paired}
+    found = find_files(images, without=None if one_folder else labels)
+    found_labels = found if one_folder else find_files(labels, without=images)
+    left_out = list(found.others if one_folder else (*found.others, *found_labels.others))
+    image_entries = _images(found, images, names, left_out, without_masks=one_folder)
+    label_entries = _masks(found_labels, labels, names, image_entries, left_out, only_masks=one_folder)
+    pairs = pair(image_entries, label_entries)
+    if not pairs.masks:
+        raise DataError(_no_pair(images, labels, names, image_entries, label_entries, left_out))
+    paired = [(entry, pairs.masks[place]) for place, entry in enumerate(image_entries) if place in pairs.masks]
+    kinds = {_is_picture(entry.file) for entry, _ in paired}
     if len(kinds) > 1:
         raise DataError(f"{images}: found pictures and volumes; expected one kind. Choose with --include.")
     left_out += [
-        f"{images.resolve().name}/{file.name}: no mask" for name, file in image_files.items() if name not in label_files
+        LeftOut(entry.shown, "no mask") for place, entry in enumerate(image_entries) if place not in pairs.masks
     ]
     # Masks of images that were not asked for are not missed.
     if not include:
-        lone = sorted(label_files.keys() - image_files.keys(), key=natural_order)
-        left_out += [f"{labels.resolve().name}/{file.name}: no image" for name in lone for file in label_files[name]]
+        left_out += [LeftOut(mask.shown, "no image") for mask in pairs.alone]
+        left_out += [_ambiguous(mask, [image_entries[place] for place in fit]) for mask, fit in pairs.ambiguous]
     return SourceDataset(
         name=" and ".join(dict.fromkeys((images.resolve().name, labels.resolve().name))),
         task="segmentation",
         volumes=not kinds.pop(),
-        cases=tuple(_case(name, image_files[name], label_files[name]) for name in paired),
-        skipped=tuple(sorted(left_out, key=natural_order)),
+        cases=_cases(paired),
+        channels=None,
+        skipped=tuple(sorted(left_out, key=lambda entry: natural_order(str(entry)))),
     )
+
+
+def _is_picture(file: Path) -> bool:
+    return file.suffix.lower() in IMAGE_SUFFIXES or is_dicom_picture(file)
 
 
 def fits(file: Path, patterns: Sequence[str]) -> bool:
     """Return whether a file's name fits one of the patterns."""
-    return any(fnmatch.fnmatchcase(file.name, pattern) for pattern in patterns)
+    return any(fnmatch.fnmatchcase(_composed(file.name), _composed(pattern)) for pattern in patterns)
 
 
-def _case(name: str, image: Path, masks: Sequence[Path]) -> SourceCase:
-    return SourceCase(image, masks[0] if len(masks) == 1 else tuple(masks), name=name)
+def _composed(text: str) -> str:
+    """The text with every accent in one character with its letter."""
+    return unicodedata.normalize("NFC", text)
 
 
-def _images(folder: Path, names: MaskNames, left_out: list[str], *, without_masks: bool) -> dict[str, Path]:
-    """The images of a folder by what they share with their masks."""
-    result: dict[str, Path] = {}
-    for file, name in _named_files(folder):
-        if (without_masks and names.is_mask(file, name)) or (names.include and not fits(file, names.include)):
+def _cases(paired: Sequence[tuple[Entry, Sequence[Entry]]]) -> tuple[SourceCase, ...]:
+    """The cases, each with a name of its own: the image's, behind its folders' where several images have it."""
+    count = Counter(folded(image.key) for image, _ in paired)
+    cases = []
+    # In the order of their names: a split goes by positions.
+    for image, masks in sorted(paired, key=lambda own: (own[0].key, own[0].shown)):
+        name = image.key if count[folded(image.key)] == 1 else "_".join((*image.folders, image.key))
+        files = tuple(mask.file for mask in sorted(masks, key=lambda mask: natural_order(mask.shown)))
+        cases.append(SourceCase(image.file, files[0] if len(files) == 1 else files, name=name))
+    return tuple(cases)
+
+
+def _ambiguous(mask: Entry, images: Sequence[Entry]) -> LeftOut:
+    shown = ", ".join(image.shown for image in images[:_SHOWN_NAMES])
+    more = ", …" if len(images) > _SHOWN_NAMES else ""
+    reason = "several images fit"
+    return LeftOut(mask.shown, reason, f"{mask.shown}: {reason}, {shown}{more}; name the mask as its image is named")
+
+
+def _images(
+    found: FoundFiles, root: Path, names: MaskNames, left_out: list[LeftOut], *, without_masks: bool
+) -> list[Entry]:
+    """The images, by what they share with their masks."""
+    result: dict[tuple[tuple[str, ...], str], Entry] = {}
+    for one in found.usable:
+        if (without_masks and names.is_mask(one.file, one.name)) or (
+            names.include and not fits(one.file, names.include)
+        ):
             continue
-        key = names.of_image(name)
+        key = names.of_image(one.name)
         if key is None:
-            left_out.append(f"{folder.resolve().name}/{file.name}: its name does not end with {names.image_suffix}")
+            left_out.append(LeftOut(one.shown, f"its name does not end with {names.image_suffix}"))
             continue
-        if key in result:
-            raise DataError(f"{folder}: found {result[key].name} and {file.name}; expected one file of each name.")
-        result[key] = file
-    return result
+        _add(result, (one.folders, key), Entry(one.file, one.folders, key, one.shown), root)
+    return list(result.values())
 
 
 def _masks(
-    folder: Path, names: MaskNames, images: set[str], left_out: list[str], *, only_masks: bool
-) -> dict[str, list[Path]]:
-    """The masks of a folder by what they share with their images, those of one image in natural order."""
-    result: dict[str, list[Path]] = {}
-    seen: dict[str, Path] = {}
-    for file, name in _named_files(folder):
-        if (only_masks and not names.is_mask(file, name)) or not names.is_asked_for(file):
+    found: FoundFiles,
+    root: Path,
+    names: MaskNames,
+    images: Sequence[Entry],
+    left_out: list[LeftOut],
+    *,
+    only_masks: bool,
+) -> list[Entry]:
+    """The masks, by what they share with their images."""
+    keys = {folded(image.key) for image in images}
+    paths = {folded("/".join((*image.folders, image.key))) for image in images}
+    result: dict[tuple[tuple[str, ...], str], Entry] = {}
+    for one in found.usable:
+        if (only_masks and not names.is_mask(one.file, one.name)) or not names.is_asked_for(one.file):
             continue
-        if name in seen:
-            raise DataError(f"{folder}: found {seen[name].name} and {file.name}; expected one file of each name.")
-        seen[name] = file
-        key = names.of_mask(name)
+        # A folder with the name of an image holds its masks, whatever these are called.
+        key = one.name if folded("/".join(one.folders)) in paths else names.of_mask(one.name)
         if key is None:
-            left_out.append(f"{folder.resolve().name}/{file.name}: no image")
+            left_out.append(LeftOut(one.shown, "no image"))
             continue
         if names.label_include and not names.label_suffix:
-            key = _longest_beginning(key, images)
-        result.setdefault(key, []).append(file)
-    for part in folder.iterdir():
-        # A folder for each image, with a mask of each of its objects.
-        if part.is_dir() and part.name in images and not is_dicom_series(part) and (files := _named_files(part)):
-            result.setdefault(part.name, []).extend(file for file, _ in files if names.is_asked_for(file))
-    return {key: sorted(files, key=lambda file: natural_order(file.name)) for key, files in result.items() if files}
+            key = _longest_beginning(key, keys)
+        _add(result, (one.folders, one.name), Entry(one.file, one.folders, key, one.shown), root)
+    return list(result.values())
+
+
+def _add(
+    known: dict[tuple[tuple[str, ...], str], Entry], place: tuple[tuple[str, ...], str], entry: Entry, root: Path
+) -> None:
+    if place in known:
+        raise DataError(
+            f"{root.joinpath(*entry.folders)}: found {known[place].file.name} and {entry.file.name}; expected one file "
+            "of each name."
+        )
+    known[place] = entry
 
 
 def _longest_beginning(name: str, images: set[str]) -> str:
-    """The longest name of an image that a mask's name begins with, no letter or digit following; else its own."""
+    """The longest name of an image that a mask's name begins with, no letter or digit following; else its own.
+
+    Args:
+        name: the mask's, without suffix.
+        images: folded names.
+    """
     ends = [end for end in range(len(name), 0, -1) if end == len(name) or not name[end].isalnum()]
-    return next((name[:end] for end in ends if name[:end] in images), name)
-
-
-def _named_files(folder: Path) -> list[tuple[Path, str]]:
-    """The pictures and volumes of a folder with their names without suffix."""
-    named = ((file, _name_of(file)) for file in sorted(folder.iterdir()))
-    return [(file, name) for file, name in named if name is not None]
-
-
-def _name_of(file: Path) -> str | None:
-    """The name of a picture or volume without its suffix, None of anything else."""
-    if file.name.startswith("."):
-        return None
-    if file.is_dir():
-        return file.name if is_dicom_series(file) else None
-    for suffix in (*IMAGE_SUFFIXES, *VOLUME_FILE_SUFFIXES):
-        if file.name.lower().endswith(suffix):
-            return file.name[: -len(suffix)]
-    return None
+    return next((name[:end] for end in ends if folded(name[:end]) in images), name)
 
 
 def _no_pair(
     images: Path,
     labels: Path,
     names: MaskNames,
-    image_files: Mapping[str, Path],
-    label_files: Mapping[str, Sequence[Path]],
+    image_entries: Sequence[Entry],
+    label_entries: Sequence[Entry],
+    left_out: Sequence[LeftOut],
 ) -> str:
     chosen = f" that fit {', '.join(names.include)}" if names.include else ""
     plus = (names.image_suffix and f", the image's plus {names.image_suffix}") + (
         names.label_suffix and f", plus {names.label_suffix}"
     )
-    masks = [file for files in label_files.values() for file in files]
+    first = f" Left out first: {left_out[0]}." if left_out else ""
     return (
-        f"Found no pair: {_some_names(list(image_files.values()))} in {images}{chosen}, {_some_names(masks)} in "
+        f"Found no pair: {_some_names(image_entries)} in {images}{chosen}, {_some_names(label_entries)} in "
         f"{labels}; expected an image and a mask of the same name without suffix{plus}. What the names have in "
-        "addition: --label-suffix, --image-suffix."
+        f"addition: --label-suffix, --image-suffix.{first}"
     )
 
 
-def _some_names(files: list[Path]) -> str:
-    names = [file.name for file in files]
+def _some_names(entries: Sequence[Entry]) -> str:
+    names = ["/".join((*entry.folders, entry.file.name)) for entry in entries]
     if not names:
         return "no images"
     return ", ".join(names[:_SHOWN_NAMES]) + (", …" if len(names) > _SHOWN_NAMES else "")

@@ -7,7 +7,7 @@ from ...custom.data.label_ranges import runs
 from ...transforms.errors import DataError
 from ...transforms.loading.image_files import show_values
 from .checked import CheckedCase
-from .source import SourceDataset
+from .source import LeftOut, SourceDataset
 
 # A mask is grey rather than numbered if it has more values than this, and this fraction of its pixels lies near the
 # ends.
@@ -56,14 +56,15 @@ def label_map(
 
 
 def with_known_values(
-    checked: Sequence[CheckedCase], labels: Mapping[int, int], excluded: list[str]
+    checked: Sequence[CheckedCase], labels: Mapping[int, int], excluded: list[LeftOut]
 ) -> list[CheckedCase]:
     """The cases whose mask values all have a class; the others are added to the excluded, with the option for them."""
     usable: list[CheckedCase] = []
     for case in checked:
         unknown = [value for value in case.values if value not in labels]
         if unknown:
-            excluded.append(_unknown(case, unknown, labels))
+            name = case.source.path or case.label_file.name
+            excluded.append(LeftOut(name, "label values without a class", _unknown(case, unknown, labels)))
         else:
             usable.append(case)
     return usable

@@ -4,8 +4,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...custom.data.datalist import TESTING
 from ...transforms.natural_order import natural_order
+from ..checking.patient_names import likely_patients
 from .checked import CheckedCase
+from .plan import Plan
+from .source import LeftOut
+
+# Of a federation: what was left out of it, and why; names files of the one who imported.
+IMPORT_FILE = "import.json"
 
 _SHOWN_NAMES = 4
 
@@ -15,16 +22,56 @@ class ImportReport:
     """What did not come along, and what was decided.
 
     Attributes:
-        skipped: files left out on finding the data set, one text each.
-        excluded: why a case could not be used, one text each.
+        skipped: files left out on finding the data set.
+        excluded: cases that could not be used.
         labels: value in the mask files → class, as given or as found; empty for classification.
         notes: a sentence for everything else that was found or decided.
+        num_cases: number of the cases that came along.
     """
 
-    skipped: tuple[str, ...]
-    excluded: tuple[str, ...]
+    skipped: tuple[LeftOut, ...]
+    excluded: tuple[LeftOut, ...]
     labels: dict[int, int]
     notes: tuple[str, ...] = ()
+    num_cases: int = 0
+
+    @property
+    def left_out(self) -> tuple[LeftOut, ...]:
+        """Everything that was left out."""
+        return (*self.skipped, *self.excluded)
+
+    @property
+    def by_reason(self) -> dict[str, tuple[LeftOut, ...]]:
+        """What was left out by its reason, the most frequent first."""
+        reasons: dict[str, list[LeftOut]] = defaultdict(list)
+        for entry in self.left_out:
+            reasons[entry.reason].append(entry)
+        return {reason: tuple(own) for reason, own in sorted(reasons.items(), key=lambda item: -len(item[1]))}
+
+    def plain(self) -> dict[str, object]:
+        """Return the report as ``import.json`` has it; it names files and stays where they are."""
+        return {
+            "content": "fedannot import",
+            "version": 1,
+            "num_cases": self.num_cases,
+            "num_left_out": len(self.left_out),
+            "left_out": [
+                {"reason": reason, "count": len(own), "files": [{"name": one.name, "text": str(one)} for one in own]}
+                for reason, own in self.by_reason.items()
+            ],
+            "label_values": {str(value): label for value, label in self.labels.items()},
+            "notes": list(self.notes),
+        }
+
+
+def left_out_columns(report: ImportReport) -> dict[str, list[str]]:
+    """Return what was left out as columns of a table: a row for each reason, and the total."""
+    reasons = report.by_reason
+    return {
+        "left out": [*reasons, "all reasons"],
+        "number": [str(len(own)) for own in (*reasons.values(), report.left_out)],
+        "for one": [*(own[0].name for own in reasons.values()), f"{report.num_cases} cases came along"],
+    }
 
 
 def identical_images(checked: Sequence[CheckedCase]) -> str | None:
@@ -72,6 +119,104 @@ def trusted_voxels(checked: Sequence[CheckedCase]) -> str | None:
     return (
         f"Trusted voxels: {len(moved)} masks lay up to {worst.offset:.3g} mm off their images (most "
         f"{worst.label_file.name}) and got their images' affines."
+    )
+
+
+def colours(checked: Sequence[CheckedCase], chosen: int | None) -> str | None:
+    """Say which images have colours and what becomes of them, None if none has or they are kept as was asked for.
+
+    Args:
+        checked: the cases.
+        chosen: the channels that a person or the data set's layout chose, None if the images decided.
+    """
+    coloured = [case for case in checked if case.has_colours]
+    if not coloured or chosen == 3:
+        return None
+    result = f"Colours: {len(coloured)} of {len(checked)} images have colours ({coloured[0].name} for one)"
+    if chosen == 1:
+        return f"{result} and are read as grey. --channels 3 keeps the colours."
+    others = "; grey ones get three equal channels" if len(coloured) < len(checked) else ""
+    return f"{result}, so that all are read as RGB{others}. --channels 1 reads them as grey."
+
+
+def turned_pictures(checked: Sequence[CheckedCase]) -> str | None:
+    """Say which images EXIF turns, None if none is turned."""
+    turned = [case for case in checked if case.is_turned_by_exif]
+    if not turned:
+        return None
+    return (
+        f"Turned images: {len(turned)} of {len(checked)} images have an orientation in EXIF ({turned[0].name} for one)."
+        " They are read as viewers show them, masks by their own orientation. A mask that was drawn on the pixels as "
+        "stored lies elsewhere: look at the contact sheets of `fedannot data check`."
+    )
+
+
+def full_masks(checked: Sequence[CheckedCase], labels: Mapping[int, int]) -> str | None:
+    """Say which masks are foreground everywhere, None if none is."""
+    full = [case for case in checked if case.counts and all(labels[value] for value in case.counts)]
+    if not full:
+        return None
+    return (
+        f"Foreground everywhere: {len(full)} of {len(checked)} masks have no background ({full[0].label_file.name} for "
+        "one). Compare them with their images; an export may have lost or inverted them."
+    )
+
+
+def turned_masks(checked: Sequence[CheckedCase]) -> str | None:
+    """Say how many masks were stored in another orientation than their images, None if none was."""
+    turned = [case for case in checked if case.is_turned]
+    if not turned:
+        return None
+    return (
+        f"Turned masks: in {len(turned)} of {len(checked)} cases ({turned[0].label_file.name} for one) masks are "
+        "stored in another orientation than their images, at the same place; they were turned, every label as it was."
+    )
+
+
+def header_remarks(checked: Sequence[CheckedCase]) -> str | None:
+    """Say which headers contradict themselves or are not in millimetres, and what of them counts; None if none is."""
+    cases = [case for case in checked if case.remarks]
+    if not cases:
+        return None
+    shown = " ".join(case.remarks[0] for case in cases[:_SHOWN_NAMES])
+    more = f" … and {len(cases) - _SHOWN_NAMES} more." if len(cases) > _SHOWN_NAMES else ""
+    return f"Headers: in {len(cases)} of {len(checked)} cases, {shown}{more}"
+
+
+def likely_patients_parted(checked: Sequence[CheckedCase], plan: Plan) -> str | None:
+    """Say which option keeps patients together whom names seem to tell; None where patients are known or not told."""
+    unknown = [index for index, case in enumerate(checked) if case.source.group is None]
+    names = [checked[index].source.path or checked[index].source.image.name for index in unknown]
+    result = likely_patients(names)
+    if result is None:
+        return None
+    in_test, shared = set(plan.test), result.shared
+    parted = [own for own in shared.values() if 0 < sum(unknown[place] in in_test for place in own) < len(own)]
+    example = next(iter(shared.values()))
+    shown = ", ".join(names[place] for place in example[:_SHOWN_NAMES])
+    leak = f"{len(parted)} of them have images both for training and in the test set. " if parted else ""
+    return (
+        f"Patients: names look like several images of one patient, {sum(map(len, shared.values()))} images of "
+        f"{len(shared)} patients ({shown}{', …' if len(example) > _SHOWN_NAMES else ''}). They were dealt out image by "
+        f"image. {leak}To keep patients together: --group '{result.pattern}'."
+    )
+
+
+def moved_to_test(checked: Sequence[CheckedCase], plan: Plan) -> str | None:
+    """Say how many cases are tested with though published for training, because their group or image is in the test.
+
+    None if there are none, or if the test set is not the published one.
+    """
+    if not any(checked[index].source.section == TESTING for index in plan.test):
+        return None
+    moved = [checked[index] for index in plan.test if checked[index].source.section not in (TESTING, None)]
+    if not moved:
+        return None
+    groups = {case.source.group for case in moved} - {None}
+    of = f" of {len(groups)} groups (patients or slides)" if groups else ""
+    return (
+        f"Moved: {len(moved)} cases{of} are published for training, {moved[0].name} for one. They went to the test "
+        "set, where the same group or a pixel-identical image is published; nobody trains on them."
     )
 
 

@@ -26,6 +26,7 @@ class ImportOptions:
         numbered: the values in masks number objects of one class; see :data:`NUMBERED`.
         colours: of masks in colours, colour → class; see :class:`fedannot.apps.importing.checked.Reading`.
         trust_voxels: see :class:`fedannot.apps.importing.checked.Reading`.
+        unite_masks: several masks of an image are parts of one annotation, also where they cover each other.
         allowed_cut: largest fraction of all annotated voxels that the pipeline's crop may cut off.
     """
 
@@ -36,6 +37,7 @@ class ImportOptions:
     numbered: bool = False
     colours: Mapping[int, int] | None = None
     trust_voxels: bool = False
+    unite_masks: bool = False
     allowed_cut: float = ALLOWED_CUT
 
     def __post_init__(self) -> None:
@@ -48,6 +50,11 @@ class ImportOptions:
         if self.colours is not None:
             return {label: label for label in {0, *self.colours.values()}}
         return NUMBERED if self.numbered else self.labels
+
+    @property
+    def channels(self) -> int | None:
+        """The channels of pictures that the person asked for, None for as many as they need."""
+        return (self.keys or {}).get("channels")
 
     @property
     def has_ranges(self) -> bool:
@@ -68,11 +75,11 @@ def described(dataset: SourceDataset, options: ImportOptions, labels: Mapping[in
     """
     values: dict[str, Any] = {"classes": tuple(options.classes or dataset.classes)}
     if dataset.task == "classification":
-        values |= {"pipeline": "classification", "channels": dataset.channels, "size": (256, 256)}
+        values |= {"pipeline": "classification", "channels": dataset.channels or 1, "size": (256, 256)}
     elif dataset.volumes:
         values |= {"pipeline": options.pipeline or "volume", "labels": dict(labels)}
     else:
-        values |= {"pipeline": "image2d", "labels": dict(labels), "channels": dataset.channels, "size": (256, 256)}
+        values |= {"pipeline": "image2d", "labels": dict(labels), "channels": dataset.channels or 1, "size": (256, 256)}
     if "labels" in values:
         _check_names(values["labels"], values["classes"])
     if dataset.task == "classification" and len(values["classes"]) < len(dataset.classes):

@@ -131,8 +131,9 @@ def _pools(cases: Sequence[SourceCase], choice: SiteChoice, groups: Sequence[Cas
     unknown = [cases[index].image.name for index in positions_of(groups) if not cases[index].source]
     if unknown:
         raise DataError(
-            f"--sites: found {len(unknown)} cases without a source, {unknown[0]} for one; expected the key 'source' in "
-            "every item of the datalist, or a number of sites."
+            f"--sites: found {len(unknown)} cases without a source, {unknown[0]} for one; expected the centre of each: "
+            "--source '^([^/]+)/' finds it in the paths of images, --source-column in a table, the key 'source' in a "
+            "datalist. Else give a number of sites."
         )
     pools: dict[str, list[CaseGroup]] = {}
     for group in groups:

@@ -8,6 +8,24 @@ Section = Literal["training", "validation", "testing"]
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """A file, an item or a row that an import leaves out.
+
+    Attributes:
+        name: what it is called.
+        reason: why, in the same words for all files of one reason; what is left out is counted by it.
+        text: the whole message where it says more.
+    """
+
+    name: str
+    reason: str
+    text: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}" if self.text is None else self.text
+
+
+@dataclass(frozen=True)
 class SourceCase:
     """One case where it lies.
 
@@ -20,6 +38,7 @@ class SourceCase:
         source: the centre or data set that the case comes from.
         section: the part of the data set that its publishers assign the case to, None if they do not.
         name: what its files are called in the federation, without suffix; None keeps the image's name.
+        path: where its image lies below the data set's folder, with slashes; patients and centres are searched in it.
     """
 
     image: Path
@@ -29,6 +48,7 @@ class SourceCase:
     source: str | None = None
     section: Section | None = None
     name: str | None = None
+    path: str | None = None
 
 
 @dataclass(frozen=True)
@@ -42,8 +62,11 @@ class SourceDataset:
         cases: its cases in a reproducible order.
         classes: for segmentation the names of the classes 1, 2, …; for classification of the classes 0, 1, ….
         labels: value in a mask file → class, 0 for background; None: masks of two values explain themselves.
-        channels: 1 for grey, 3 for RGB.
-        skipped: what was left out on finding it, and why; one text for each file, with its name.
+        channels: 1 for grey, 3 for RGB; None for RGB if a picture has colours.
+        skipped: what was left out on finding it, and why; one entry for each file.
+        notes: a sentence for everything that was decided on finding it.
+        unites_masks: several masks of an image are its objects, as its publishers say; else masks that cover each other
+            are taken for several readers'.
     """
 
     name: str
@@ -52,5 +75,7 @@ class SourceDataset:
     cases: tuple[SourceCase, ...]
     classes: tuple[str, ...] = ("lesion",)
     labels: dict[int, int] | None = None
-    channels: Literal[1, 3] = 1
-    skipped: tuple[str, ...] = field(default=())
+    channels: Literal[1, 3] | None = 1
+    skipped: tuple[LeftOut, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    unites_masks: bool = False

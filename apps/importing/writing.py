@@ -1,5 +1,6 @@
 """A data set where it lies becomes a federation: checked, converted where need be, split into sites, copied."""
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,17 +17,33 @@ from ...custom.data.federation import TEST_FOLDER, FederationDescription, write_
 from ...custom.data.manifest import Manifest, write_manifest
 from ...custom.data.masks import plain_name
 from ...custom.data.watch import Watch, watched
-from ...custom.data.whole_files import new_folder, private_file, private_folder
+from ...custom.data.whole_files import new_folder, private_file, private_folder, write_text
 from ...custom.data.yaml_file import validated
-from ...transforms.errors import DataError
+from ...transforms.errors import DataError, MissingFileError
+from ...transforms.folded_names import folded
 from .case_groups import CaseTraits
 from .checked import CheckedCase, Reading, checked_case
 from .cut import check_cut
 from .label_values import grey_values, label_map, with_known_values
-from .notes import ImportReport, absent_from_test, identical_images, several_masks, trusted_voxels
+from .notes import (
+    IMPORT_FILE,
+    ImportReport,
+    absent_from_test,
+    colours,
+    full_masks,
+    header_remarks,
+    identical_images,
+    likely_patients_parted,
+    moved_to_test,
+    several_masks,
+    trusted_voxels,
+    turned_masks,
+    turned_pictures,
+)
 from .options import ImportOptions, described
 from .plan import Plan, SiteChoice, make_plan
-from .source import SourceCase, SourceDataset
+from .several_readers import SeveralReadersError
+from .source import LeftOut, SourceCase, SourceDataset
 
 
 def write_imported_federation(
@@ -65,8 +82,12 @@ def write_imported_federation(
     known = described(dataset, options, {0: 0} | dict(options.asked or dataset.labels or {1: 1}))
     with new_folder(out) as folder:
         staging = folder / ".converted"
-        reading = Reading(known, options.colours, options.trust_voxels)
+        channels = options.channels or dataset.channels
+        unites = options.unite_masks or dataset.unites_masks
+        reading = Reading(known, channels, options.colours, options.trust_voxels, unites)
         checked, excluded = _check(dataset, staging, reading, watch)
+        if channels is None:
+            dataset = replace(dataset, channels=3 if any(case.has_colours for case in checked) else 1)
         mapping = label_map(dataset, checked, options.asked)
         description = described(dataset, options, mapping)
         if mapping:
@@ -90,15 +111,27 @@ def write_imported_federation(
         values = {"name": out.resolve().name, "task": dataset.task, "sites": tuple(plan.sites), "made": made}
         write_federation(folder, validated(values, FederationDescription, "Import"))
         shutil.rmtree(staging, ignore_errors=True)
-    notes = (
-        trusted_voxels(checked),
-        several_masks(checked),
-        grey_values(checked, mapping) if options.has_ranges else None,
-        cut,
-        identical_images(checked),
-        _absent(description, traits, plan),
-    )
-    return ImportReport(dataset.skipped, tuple(excluded), mapping, tuple(filter(None, notes)))
+        notes = (
+            *dataset.notes,
+            trusted_voxels(checked),
+            turned_masks(checked),
+            header_remarks(checked),
+            several_masks(checked),
+            grey_values(checked, mapping) if options.has_ranges else None,
+            cut,
+            colours(checked, None if channels is None else description.in_channels) if not dataset.volumes else None,
+            turned_pictures(checked),
+            full_masks(checked, mapping),
+            identical_images(checked),
+            likely_patients_parted(checked, plan),
+            moved_to_test(checked, plan),
+            _absent(description, traits, plan),
+        )
+        report = ImportReport(
+            dataset.skipped, tuple(excluded), mapping, tuple(filter(None, notes)), num_cases=len(checked)
+        )
+        write_text(private_file(folder / IMPORT_FILE), json.dumps(report.plain(), indent=1) + "\n")
+    return report
 
 
 def _classes_in(case: CheckedCase, labels: Mapping[int, int]) -> frozenset[int]:
@@ -136,43 +169,54 @@ def _together(datasets: Sequence[SourceDataset]) -> SourceDataset:
             for part in datasets
             for case in part.cases
         ),
-        skipped=tuple(text for part in datasets for text in part.skipped),
+        skipped=tuple(entry for part in datasets for entry in part.skipped),
+        notes=tuple(note for part in datasets for note in part.notes),
+        unites_masks=all(part.unites_masks for part in datasets),
     )
 
 
 def _check(
     dataset: SourceDataset, staging: Path, reading: Reading, watch: Watch | None
-) -> tuple[list[CheckedCase], list[str]]:
+) -> tuple[list[CheckedCase], list[LeftOut]]:
     """The cases that can be read and fit each other; and why the others cannot."""
     names = _names(dataset.cases)
     checked: list[CheckedCase] = []
-    excluded: list[str] = []
+    excluded: list[LeftOut] = []
     named = list(zip(dataset.cases, names, strict=True))
     for case, name in watched(named, "Reading the cases", watch):
         try:
             checked.append(checked_case(replace(case, name=name), dataset, staging, reading))
+        except SeveralReadersError:
+            # Whose mask is taken is decided for all images at once, and by a person.
+            raise
         except DataError as error:
-            excluded.append(str(error))
+            excluded.append(LeftOut(case.path or case.image.name, _reason(error), str(error)))
     if not checked:
         first = f" First reason: {excluded[0]}" if excluded else ""
         raise DataError(f"Import of {dataset.name}: found no usable case among {len(dataset.cases)}.{first}")
     return checked, excluded
 
 
+def _reason(error: DataError) -> str:
+    if isinstance(error, MissingFileError):
+        return "a file is missing"
+    return "a file cannot be read, or mask and image do not fit"
+
+
 def _names(cases: Sequence[SourceCase]) -> list[str]:
     """A name of its own for every case: that of its image, with its folder's where several have one."""
     names = [case.name or _stem(case.image) for case in cases]
     # Upper and lower case are the same on some disks.
-    count = Counter(name.casefold() for name in names)
+    count = Counter(folded(name) for name in names)
     taken: set[str] = set()
     unique = []
     for case, name in zip(cases, names, strict=True):
-        longer = name if count[name.casefold()] == 1 else f"{case.image.parent.name}_{name}"
+        longer = name if count[folded(name)] == 1 else f"{case.image.parent.name}_{name}"
         own, attempt = longer, 1
-        while own.casefold() in taken:
+        while folded(own) in taken:
             attempt += 1
             own = f"{longer}_{attempt}"
-        taken.add(own.casefold())
+        taken.add(folded(own))
         unique.append(own)
     return unique
 

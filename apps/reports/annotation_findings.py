@@ -12,7 +12,7 @@ from ...custom.corrections.store import StoredCorrections
 from ...custom.data.datalist import TRAINING, Case, read_datalist
 from ...custom.data.description import SegmentationDescription, read_site_description
 from ...custom.data.manifest import read_manifest
-from ...custom.data.masks import read_classes
+from ...custom.data.masks import read_classes, turned_to
 from ...custom.records.round_records import Record
 from ...transforms.errors import DataError
 from .corrections import find_corrections
@@ -121,7 +121,9 @@ def _site_scores(folder: Path, corrections: StoredCorrections | None) -> Correct
         if not isinstance(case.label, Path) or not isinstance(case.clean_label, Path):
             continue
         known = True
-        given, clean = (read_classes(file, description).classes != 0 for file in (case.label, case.clean_label))
+        mask = read_classes(case.label, description)
+        given = mask.classes != 0
+        clean = turned_to(read_classes(case.clean_label, description), mask.affine).classes != 0
         now = given
         corrected = used.get(_relative(case, folder))
         if corrections is not None and corrected is not None and corrected.mask is not None:

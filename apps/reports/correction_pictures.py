@@ -10,7 +10,7 @@ from ...custom.corrections.kinds import BoundaryShift, CasesRelabelled, MaskShif
 from ...custom.corrections.model import CORRECTIONS_FILE, CaseCorrection
 from ...custom.corrections.store import StoredCorrections, cases_named
 from ...custom.data.description import SegmentationDescription
-from ...custom.data.masks import annotated_axis, plain_name, read_classes
+from ...custom.data.masks import Mask, annotated_axis, plain_name, read_classes, turned_to
 from ...custom.data.site_data import LoadedCase
 from ...custom.data.whole_files import private_folder
 from ...transforms.array_types import Array, Classes
@@ -135,8 +135,11 @@ def _planes_of_files(
     if given.affine is None or not is_volume(image_file):
         pixels = np.moveaxis(read_image(image_file, description.in_channels), 0, -1)
         return BeforeAndAfter(_without_single_channel(pixels[None]), given.classes[None], None, added[None], 1.0)
-    axis = annotated_axis(given, description)
     volume = read_volume(image_file)
+    # A mask may be stored in another orientation than its image.
+    marks = turned_to(Mask(added.astype(np.uint8), given.affine), volume.affine)
+    given, added = turned_to(given, volume.affine), marks.classes != 0
+    axis = annotated_axis(given, description)
     image, before, marked = (
         _as_volumes_are_shown(np.moveaxis(array, axis, 0)) for array in (volume.voxels, given.classes, added)
     )

@@ -17,9 +17,12 @@ from ...custom.run.summary_record import Summary
 
 # How scores are called in tables.
 _SCORE_HEADINGS = {
-    **{"dice": "Dice %", "left_empty": "left\nempty\n%", "hd95": "HD95"},
+    **{"dice": "Dice %", "left_empty": "left\nempty\n%", "hd95": "HD95", "hd95_undefined": "missed"},
     **{"f1": "F1 %", "recall": "recall %", "precision": "precision %"},
 }
+
+# Scores without a column where no run has them.
+_OPTIONAL_SCORES = ("left_empty", "hd95_undefined")
 
 MODEL_FILE = "model.pt"
 # Of an output folder: the generated images of a run that was given no data.
@@ -139,14 +142,14 @@ def scoring_of(run: Scored) -> Scoring:
 def score_columns(runs: Sequence[Scored]) -> dict[str, list[str]]:
     """Return the scores of runs' last rounds as columns of a table, a cell per run, by heading.
 
-    What is left empty has a column where a test set has cases in which nothing is annotated. Runs of earlier versions
-    do not say it.
+    What is left empty has a column where a test set has cases in which nothing is annotated. HD95 is over the cases in
+    which something is found; how many were missed stands beside it. Runs of earlier versions do not say it.
     """
     columns = {}
     for name in scoring_of(runs[0]).names:
         values = [getattr(run.last_rounds, name) for run in runs]
-        if name != "left_empty" or any(value is not None for value in values):
-            columns[_SCORE_HEADINGS[name]] = [number(value) if name == "hd95" else percent(value) for value in values]
+        if name not in _OPTIONAL_SCORES or any(value is not None for value in values):
+            columns[_SCORE_HEADINGS[name]] = [score_text(name, value) for value in values]
     return columns
 
 
@@ -154,6 +157,13 @@ def noise_level(report: SiteReport) -> float | None:
     """Return what fraction of a site's labels do not look right, None where nothing says it."""
     result = report.added(NoiseLevel)
     return None if result is None else result.noise_level
+
+
+def score_text(name: str, value: float | None) -> str:
+    """Write a score by its kind: a distance, a number of cases, which may be a mean, or a share."""
+    if name == "hd95_undefined":
+        return number(value).removesuffix(".0")
+    return number(value) if name == "hd95" else percent(value)
 
 
 def percent(value: float | None) -> str:

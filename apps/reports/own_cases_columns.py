@@ -3,17 +3,20 @@
 from collections.abc import Mapping
 
 from ...custom.run.summary_record import OwnCases
-from .output import number, percent
+from .output import score_text
 
 # Models in the order in which they are shown, and what they are called.
 MODELS = {"global": "global", "local_at_half": "local at 0.5", "local": "local"}
-_SCORES = {"dice": "Dice %", "left_empty": "left empty %", "hd95": "HD95"}
+_SCORES = {"dice": "Dice %", "left_empty": "left empty %", "hd95": "HD95", "hd95_undefined": "missed"}
+# Without a column where no model has them.
+_OPTIONAL = ("left_empty", "hd95_undefined")
 
 
 def own_cases_columns(own_cases: Mapping[str, OwnCases]) -> dict[str, list[str]]:
     """Return the cells of a table by heading; a model that no site has gets no columns.
 
-    What is left empty has one where a site has cases in which nothing is annotated.
+    What is left empty has one where a site has cases in which nothing is annotated. HD95 is over the cases in which
+    something is found; how many were missed stands beside it.
 
     Args:
         own_cases: by site.
@@ -29,7 +32,6 @@ def own_cases_columns(own_cases: Mapping[str, OwnCases]) -> dict[str, list[str]]
             continue
         for score, heading in _SCORES.items():
             values = [None if found is None else getattr(found, score) for found in scores]
-            if score != "left_empty" or any(value is not None for value in values):
-                write = number if score == "hd95" else percent
-                columns[f"{called} {heading}"] = [write(value) for value in values]
+            if score not in _OPTIONAL or any(value is not None for value in values):
+                columns[f"{called} {heading}"] = [score_text(score, value) for value in values]
     return columns

@@ -4,6 +4,7 @@ import shlex
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from markupsafe import Markup
@@ -21,7 +22,7 @@ from ..audit.pages import content_policy, page_environment, page_source
 from ..plain_lines import GENERATED
 from .captions import caption
 from .html import html_picture, html_table
-from .output import number, percent, scoring_of, used_generated_images
+from .output import percent, score_text, scoring_of, used_generated_images
 from .own_cases_columns import own_cases_columns
 from .settings_rows import flat_rows
 from .site_columns import WORDS, site_columns, site_legend
@@ -31,7 +32,12 @@ REPORT_FILE = "report.html"
 # First what answers, then what explains it.
 _ORDER = ("dice", "f1", "own_cases", "cases", "confusion", "groups", "weights", "weights_by_round")
 _NAMES = {
-    **{"dice": "Dice, %", "left_empty": "empty cases left empty, %", "hd95": "HD95"},
+    **{
+        "dice": "Dice, %",
+        "left_empty": "empty cases left empty, %",
+        "hd95": "HD95",
+        "hd95_undefined": "missed, without HD95",
+    },
     **{"f1": "macro F1, %", "recall": "recall, %", "precision": "precision, %"},
 }
 
@@ -113,7 +119,7 @@ def scores(summary: Summary) -> list[Score]:
         values = [value for record in summary.rounds if (value := getattr(record, name)) is not None][-LAST_ROUNDS:]
         if not values:
             continue
-        write = number if name == "hd95" else percent
+        write = partial(score_text, name)
         result.append(
             Score(
                 _NAMES[name],

@@ -19,7 +19,7 @@ from ..wording.refusals import refusal_in_words
 from .bias_text import print_channels, print_rollback
 from .compared_runs import ComparedRun
 from .noise_level_text import print_noise_levels
-from .output import number, number_range, percent, score_columns, scoring_of
+from .output import number, number_range, percent, score_columns, score_text, scoring_of
 from .site_columns import WORDS, site_columns, site_legend, weight_beside_noise
 
 # Characters of a line that is not broken.
@@ -158,14 +158,15 @@ def without(run: Summary | ComparedRun) -> str:
 
 
 def _score_text(summary: Summary) -> str:
-    """The scores in words; HD95 with its unit, where one is known: millimetres for volumes, pixels for pictures."""
+    """The scores in words; HD95 with its unit, millimetres or pixels, and how many cases were missed, if known."""
     last = summary.last_rounds
     if isinstance(last, SegmentationMeans):
         units = {record.hd95_unit for record in summary.rounds if isinstance(record, SegmentationRoundSummary)}
         distance = " ".join([number(last.hd95), *sorted(unit for unit in units if unit is not None)])
         share = last.left_empty
         left_empty = "" if share is None else f"{percent(share)} % of the empty cases left empty, "
-        return f"Dice {percent(last.dice)} %, {left_empty}HD95 {distance}"
+        missed = "" if last.hd95_undefined is None else f", {score_text('hd95_undefined', last.hd95_undefined)} missed"
+        return f"Dice {percent(last.dice)} %, {left_empty}HD95 {distance}{missed}"
     assert isinstance(last, ClassificationMeans)
     return f"macro F1 {percent(last.f1)} %, recall {percent(last.recall)} %, precision {percent(last.precision)} %"
 

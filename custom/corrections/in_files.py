@@ -204,7 +204,7 @@ def _spacing(mask: Mask, description: SegmentationDescription) -> tuple[float, .
     """Size of a pixel of the file along its axes: in millimetres, or in pixels of the network's images."""
     if mask.affine is not None:
         # Only volumes need nibabel.
-        from ...transforms.loading.volume_files import voxel_spacing  # noqa: PLC0415
+        from ...transforms.loading.volume_geometry import voxel_spacing  # noqa: PLC0415
 
         return voxel_spacing(mask.affine)
     assert isinstance(description, ImageDescription)

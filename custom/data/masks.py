@@ -40,6 +40,22 @@ def read_classes(file: Path, description: SegmentationDescription) -> Mask:
     return Mask(map_mask(values, description.labels, file), affine)
 
 
+def turned_to(mask: Mask, affine: Floats | None) -> Mask:
+    """Return a volume's mask with its axes in the order and direction of another's with this affine.
+
+    A picture's mask stays as it is.
+    """
+    if mask.affine is None or affine is None:
+        return mask
+    from nibabel.orientations import apply_orientation, inv_ornt_aff  # noqa: PLC0415
+
+    from ...transforms.loading.volume_geometry import axis_order  # noqa: PLC0415
+
+    order = axis_order(mask.affine, affine)
+    classes = np.ascontiguousarray(apply_orientation(mask.classes, order))
+    return Mask(classes, mask.affine @ inv_ornt_aff(order, mask.classes.shape))
+
+
 def write_with_additions(
     target: Path, file: Path, added: Classes, description: SegmentationDescription
 ) -> tuple[Path, Classes, Classes]:
@@ -63,7 +79,7 @@ def write_with_additions(
         raise ValueError(f"{file}: expected additions of the shape {values.shape}, but got {added.shape}.")
     given = map_mask(values, description.labels, file)
     placed = np.where(given == 0, added, 0).astype(np.uint8)
-    return _write_values(target, _changed(values, given, given + placed, description), affine), given, placed
+    return _write_values(target, _changed(values, given, given + placed, description), file, affine), given, placed
 
 
 def write_changed(target: Path, file: Path, classes: Classes, description: SegmentationDescription) -> Path:
@@ -86,7 +102,7 @@ def write_changed(target: Path, file: Path, classes: Classes, description: Segme
     if values.shape != classes.shape:
         raise ValueError(f"{file}: expected classes of the shape {values.shape}, but got {classes.shape}.")
     given = map_mask(values, description.labels, file)
-    return _write_values(target, _changed(values, given, classes, description), affine)
+    return _write_values(target, _changed(values, given, classes, description), file, affine)
 
 
 def _changed(
@@ -99,21 +115,22 @@ def _changed(
     return np.where(given == classes, values, _values_of_classes(description.labels)[classes])
 
 
-def write_classes(target: Path, mask: Mask, description: SegmentationDescription) -> Path:
-    """Write classes with the label values of the site, as PNG or, for a volume, as NIfTI.
+def write_classes(target: Path, mask: Mask, like: Path, description: SegmentationDescription) -> Path:
+    """Write classes with the label values of the site, as PNG or, for a volume, as NIfTI with the header of another.
 
     Args:
         target: the file without suffix.
         mask: what to write.
+        like: the file that it was read from, which says where voxels lie.
         description: the site's description.
 
     Returns:
         The file.
 
     Raises:
-        DataError: if a label value is none that a PNG can hold.
+        DataError: if the other file cannot be read, or a label value is none that a PNG can hold.
     """
-    return _write_values(target, _values_of_classes(description.labels)[mask.classes], mask.affine)
+    return _write_values(target, _values_of_classes(description.labels)[mask.classes], like, mask.affine)
 
 
 def _read_values(file: Path, description: SegmentationDescription) -> tuple[Labels, Floats | None]:
@@ -127,12 +144,12 @@ def _read_values(file: Path, description: SegmentationDescription) -> tuple[Labe
     return volume.voxels, volume.affine
 
 
-def _write_values(target: Path, values: Labels, affine: Floats | None) -> Path:
+def _write_values(target: Path, values: Labels, like: Path, affine: Floats | None) -> Path:
     if affine is not None:
-        from ...transforms.loading.volume_files import write_label_volume  # noqa: PLC0415
+        from ...transforms.loading.volume_files import write_labels_like  # noqa: PLC0415
 
         file = target.with_name(f"{target.name}.nii.gz")
-        write_label_volume(private_file(file), values, affine)
+        write_labels_like(private_file(file), values, like)
         return file
     file = target.with_name(f"{target.name}.png")
     if values.min() < 0 or values.max() >= 2**16:

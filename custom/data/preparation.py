@@ -21,7 +21,7 @@ from .description import (
 from .prepared_pack import PreparedCase
 
 # Counts up when a change of a pipeline makes prepared tensors wrong.
-PREPARATION_VERSION = 2
+PREPARATION_VERSION = 3
 
 IMAGE, LABEL, CLEAN_LABEL, GIVEN_LABEL = "image", "label", "clean_label", "given_label"
 KINDS = {IMAGE: torch.float32, LABEL: torch.uint8, CLEAN_LABEL: torch.uint8, GIVEN_LABEL: torch.uint8}
@@ -84,12 +84,13 @@ def build_restoration(description: SegmentationDescription) -> Callable[[Path, P
         It raises DataError if a file cannot be read.
     """
     if isinstance(description, SliceDescription | VolumeDescription):
+        from ...transforms.loading.volume_files import in_order_of  # noqa: PLC0415
+
         pipeline = build_volume_pipeline(description)
 
         def restore_volume(image: Path, mask: Path, classes: torch.Tensor) -> Classes:
-            del mask
-            restored: Classes = pipeline.reassemble(image, classes).voxels
-            return restored
+            # A mask may be stored in another orientation than its image.
+            return in_order_of(pipeline.reassemble(image, classes), mask)
 
         return restore_volume
 

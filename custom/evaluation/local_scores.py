@@ -18,12 +18,15 @@ class ModelScores(JsonRecord):
         dice: mean Dice over the cases in which a class is annotated, and over classes; None where nothing is annotated.
         left_empty: mean fraction of the cases without a class in which it is found nowhere, None without such a case.
         hd95: mean HD95, None where it is defined for no case.
+        hd95_undefined: cases and classes that are annotated and found nowhere, which have no distance.
     """
 
     dice: float | None
     # Records of earlier versions lack it.
     left_empty: float | None = None
     hd95: float | None
+    # As above.
+    hd95_undefined: int | None = None
 
 
 class LocalScores(JsonRecord):
@@ -54,7 +57,12 @@ def local_scores(models: Mapping[str, nn.Module], data: SiteData, settings: RunS
     return LocalScores(
         num_cases=len(data.cases),
         models={
-            name: ModelScores(dice=scores.mean_dice, left_empty=scores.mean_left_empty, hd95=scores.mean_hd95)
+            name: ModelScores(
+                dice=scores.mean_dice,
+                left_empty=scores.mean_left_empty,
+                hd95=scores.mean_hd95,
+                hd95_undefined=sum(scores.hd95_undefined),
+            )
             for name, scores in scored.items()
         },
     )

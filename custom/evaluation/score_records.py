@@ -23,12 +23,16 @@ class SegmentationMeans(MeanScores):
     Attributes:
         dice: mean over the classes of the mean over the cases in which each is annotated.
         left_empty: fraction of the other cases in which a class is found nowhere, as above.
-        hd95: 95th percentile Hausdorff distance, as above; see :attr:`SegmentationDetails.hd95_unit`.
+        hd95: 95th percentile Hausdorff distance over the cases in which a class is found, as above; see
+            :attr:`SegmentationDetails.hd95_unit`.
+        hd95_undefined: cases and classes that are annotated and found nowhere, which have no distance; a mean where the
+            others are. None in records of earlier versions.
     """
 
     dice: float | None
     left_empty: float | None = None
     hd95: float | None
+    hd95_undefined: int | float | None = None
 
     @property
     def main_score(self) -> float | None:
@@ -43,7 +47,6 @@ class SegmentationDetails(SegmentationMeans):
         dice_per_class: of each foreground class.
         left_empty_per_class: as above.
         num_annotated_per_class: cases in which each class is annotated.
-        hd95_undefined: cases and classes that are annotated and found nowhere, which have no distance.
         hd95_unit: of the distance.
         unscored_classes: names of those without a score, which the means leave out; None if there are none.
     """
@@ -51,7 +54,6 @@ class SegmentationDetails(SegmentationMeans):
     dice_per_class: PerClass | None = None
     left_empty_per_class: PerClass | None = None
     num_annotated_per_class: tuple[int, ...] | None = None
-    hd95_undefined: int | None = None
     hd95_unit: Literal["px", "mm"] | None = None
     unscored_classes: tuple[str, ...] | None = None
 

@@ -23,7 +23,8 @@ class Scoring:
 
     Attributes:
         label: how the first of the scores is written.
-        names: the scores that are averaged over the last rounds; the first says how good a model is.
+        names: the scores that are averaged over the last rounds; the first says how good a model is. A distance comes
+            with the number of the cases that have none.
         site_task: what sites are asked for where the server has no test set.
         unscored: what a round without scores has in their place.
         score: the scores of a network on the server's test set.
@@ -99,7 +100,7 @@ def _unscored(per_class: Sequence[float | None], names: Sequence[str]) -> dict[s
 _SCORING = {
     "segmentation": Scoring(
         label="Dice",
-        names=("dice", "left_empty", "hd95"),
+        names=("dice", "left_empty", "hd95", "hd95_undefined"),
         site_task=VALIDATE,
         unscored=SegmentationRoundScores(evaluated_on=None, dice=None, left_empty=None, hd95=None),
         score=_score_segmentation,

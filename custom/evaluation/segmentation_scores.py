@@ -218,6 +218,7 @@ class PooledScores(TypedDict):
     left_empty: float | None
     left_empty_per_class: list[float | None]
     hd95: float | None
+    hd95_undefined: int
     num_cases: int
     num_annotated_per_class: list[int]
 
@@ -252,6 +253,11 @@ def pool_site_scores(answers: Mapping[str, Mapping[str, Any]]) -> PooledScores |
         "left_empty": _mean_of_known(left_empty),
         "left_empty_per_class": left_empty,
         "hd95": _mean_of_known(hd95),
+        "hd95_undefined": sum(
+            max(n - m, 0)
+            for of_class, with_distance in zip(annotated, defined, strict=True)
+            for n, m in zip(of_class, with_distance, strict=True)
+        ),
         "num_cases": sum(answer["num_samples"] for answer in scored),
         "num_annotated_per_class": [sum(counts) for counts in annotated],
     }

@@ -9,6 +9,7 @@ from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .augmentation import AugmentedBatches, turned_and_mirrored
 from .batch import Batch, Batches, pixel_places
 from .patches import PatchCentres, cut_patch, patch_places
+from .trained_sizes import is_single_pixel
 from .trained_slices import trained_slices
 
 # A site shares the GPU with the network's activations, and often with other sites.
@@ -67,6 +68,9 @@ def training_batches(
 class SampleBatches:
     """All samples once per epoch, in a random order.
 
+    Of images that the network shrinks to a single pixel, one that would be left over goes with the batch before:
+    normalisation over one value fails.
+
     Args:
         images: ``(N, C, H, W[, D])`` float32.
         labels: ``(N, H, W[, D])`` integers, 0 for background.
@@ -93,6 +97,7 @@ class SampleBatches:
         self.samples_per_epoch = len(self._used)
         self._images, self._labels = _placed([images, labels], device)
         self._batch_size = batch_size
+        self._joins_last = all(is_single_pixel(extent) for extent in images.shape[2:])
         self._device = device
         axes = [torch.arange(extent, device=device) for extent in images.shape[2:]]
         self._places = pixel_places(axes) if with_places else None
@@ -111,7 +116,8 @@ class SampleBatches:
             yield _sent(self._images[selection], self._device), _sent(self._labels[selection], self._device), samples
 
     def _split(self, order: torch.Tensor) -> Sequence[torch.Tensor]:
-        return torch.split(order, self._batch_size)
+        parts = torch.split(order, self._batch_size)
+        return _with_last_joined(parts) if self._joins_last else parts
 
 
 class ClassBatches(SampleBatches):
@@ -150,10 +156,7 @@ class ClassBatches(SampleBatches):
             yield Batch(turned_and_mirrored(images, generator) if self._augmentation else images, labels, samples)
 
     def _split(self, order: torch.Tensor) -> Sequence[torch.Tensor]:
-        parts = list(torch.split(order, self._batch_size))
-        if len(parts) > 1 and len(parts[-1]) == 1:
-            parts[-2:] = [torch.cat(parts[-2:])]
-        return parts
+        return _with_last_joined(torch.split(order, self._batch_size))
 
 
 class PatchBatches:
@@ -217,6 +220,13 @@ class PatchBatches:
             return None
         sizes = ((self._annotations[volume].shape, centre) for volume, centre in centres)
         return torch.stack([patch_places(size, centre, self._patch) for size, centre in sizes]).to(self._device)
+
+
+def _with_last_joined(parts: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    """The parts of an epoch, of which a last one of a single sample goes with the part before."""
+    if len(parts) < 2 or len(parts[-1]) > 1:
+        return parts
+    return [*parts[:-2], torch.cat([*parts[-2:]])]
 
 
 def _indices(used: torch.Tensor | None, number: int, number_of_labels: int) -> torch.Tensor:

@@ -55,14 +55,14 @@ def test_a_model_that_finds_nothing_scores_nothing(
     summary = simulate(
         small_job("fedavg", rounds=1, training__local_epochs=10, training__learning_rate=0.02), out, data=pictures
     )
-    assert summary["last_round"] == {"dice": 0.0, "left_empty": 1.0, "hd95": None}
+    assert summary["last_round"] == {"dice": 0.0, "left_empty": 1.0, "hd95": None, "hd95_undefined": 3}
     assert summary["rounds"][-1]["num_annotated_per_class"] == [3]
     record = json.loads((out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     assert (record["dice"], record["left_empty"], record["num_cases"]) == (0.0, 1.0, 5)
     text = io.StringIO()
     result = read_summary(out)
     print_summary(result.model_copy(update={"last_rounds": result.last_round}), Terminal(file=text, width=200))
-    assert "Dice 0.0 %, 100.0 % of the empty cases left empty, HD95 - px" in text.getvalue()
+    assert "Dice 0.0 %, 100.0 % of the empty cases left empty, HD95 - px, 3 missed" in text.getvalue()
     (events,) = out.glob("run/**/events.out.tfevents*")
     scalars = EventAccumulator(str(events)).Reload()
     assert [event.value for event in scalars.Scalars("left_empty")][-1] == 1.0

@@ -1,32 +1,36 @@
 """Reading PNG, JPEG and other pictures with Pillow: intensities of an image, values of a mask; rows stay rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from PIL import Image
 
 from ..array_types import Array, Classes, Labels, SingleFloats
-from ..errors import DataError, MissingFileError
+from ..data_error import DataError, MissingFileError
+from .picture_display import (
+    MAX_INTENSITY,
+    ColouredPictureError,
+    PictureError,
+    from_open_picture,
+    has_colours,
+    intensities,
+    mask_colours,
+    mask_values,
+    orientation,
+    read_intensities,
+    unusable_intensities,
+)
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
-# Pillow's names of pictures with more than eight bits, which it would cut off at 255.
-HIGH_DEPTH_MODES = ("I", "F", "I;16", "I;16L", "I;16B")
+
+Result = TypeVar("Result")
 
 _SHOWN_VALUES = 8
-# Beyond it the squares that a z-score adds up could leave the range of float32; no scanner gives it.
-_MAX_INTENSITY = 1e12
-# 0.75 GiB as float32 with three channels, and several images are decoded at a time. Pillow warns of larger ones.
-MAX_PIXELS = 2**26
 # Label values that lie closer than this are counted in a table rather than sorted.
 _TABLE_LENGTH = 2**16
-# No compression gives more, not even of a blank fax; Pillow makes black pixels of what a damaged file lacks.
-_MAX_PIXELS_PER_BYTE = 2**16
-# What Pillow raises on damaged files.
-_UNREADABLE = (OSError, SyntaxError, ValueError, TypeError, OverflowError, Image.DecompressionBombError)
-# EPS and others would start a program or read further files.
-_FORMATS = ("PNG", "JPEG", "BMP", "TIFF")
 
 
 class ColouredMaskError(DataError):
@@ -34,70 +38,86 @@ class ColouredMaskError(DataError):
 
 
 def read_image(file: Path, channels: int) -> SingleFloats:
-    """Read an image's intensities, converting between grey and RGB where needed.
+    """Read an image's intensities as a viewer shows them, converting between grey and RGB where needed.
 
     Args:
         file: the image.
-        channels: 1 for grey, 3 for RGB; transparency is left out.
+        channels: 1 for grey, 3 for RGB; an alpha channel that says nothing is left out.
 
     Returns:
-        Intensities as they are in the file, float32 ``(C, H, W)``.
+        Intensities as they are in the file, float32 ``(C, H, W)``, turned upright as EXIF says.
 
     Raises:
-        DataError: if the file is missing, cannot be read as an image, or has intensities that are not finite or beyond
-            what can be z-scored.
+        DataError: if the file is missing, cannot be read as an image, or :func:`.picture_display.displayed` refuses it.
 
     Example:
         >>> Image.fromarray(np.full((2, 3), 7, np.uint8)).save("grey.png")
         >>> read_image(Path("grey.png"), channels=3).shape
         (3, 2, 3)
     """
-
-    def convert(picture: Image.Image) -> Array:
-        # Pillow cuts 16-bit and floating point intensities off at 255 when it converts them.
-        if picture.mode in HIGH_DEPTH_MODES:
-            return np.repeat(np.asarray(picture)[..., None], channels, axis=-1)
-        return np.asarray(picture.convert("L" if channels == 1 else "RGB")).reshape(*picture.size[::-1], channels)
-
-    # Bytes are moved before they become four times as many.
-    values = np.ascontiguousarray(np.moveaxis(_open(file, convert), -1, 0))
-    image = values.astype(np.float32, copy=False)
-    if values.dtype != np.uint8:
-        check_intensities(image, file)
+    image: SingleFloats = _read(file, lambda: read_intensities(file, channels))
     return image
 
 
-def read_mask(file: Path) -> Labels:
-    """Read the values of a mask ``(H, W)`` as they are in the file; of a palette picture the indices.
+@dataclass(frozen=True)
+class Picture:
+    """An image with what its intensities do not say.
+
+    Attributes:
+        intensities: as :func:`read_image` gives them.
+        has_colours: whether it shows colours.
+        orientation: as EXIF gives it, 1 for upright.
+        mode: Pillow's name of what its pixels are.
+    """
+
+    intensities: SingleFloats
+    has_colours: bool
+    orientation: int
+    mode: str
+
+
+def read_picture(file: Path, channels: int | None = None) -> Picture:
+    """Read an image as :func:`read_image` does; with as many channels as its colours need where none are given.
 
     Raises:
-        DataError: if the file is missing, cannot be read as an image, is coloured or holds no whole numbers.
+        DataError: as :func:`read_image`.
+    """
+
+    def convert(picture: Image.Image) -> Picture:
+        # Reading the pixels of a TIFF takes its orientation away.
+        turned, mode = orientation(picture), picture.mode
+        coloured = has_colours(picture)
+        read = intensities(picture, channels or (3 if coloured else 1))
+        return Picture(read, coloured, turned, mode)
+
+    return _open(file, convert)
+
+
+def read_mask(file: Path) -> Labels:
+    """Read the values of a mask ``(H, W)``; see :func:`.picture_display.mask_values` for palettes.
+
+    Raises:
+        DataError: if the file is missing, cannot be read as an image, is coloured, holds no whole numbers, or its
+            alpha channel carries what is annotated.
 
     Example:
         >>> Image.fromarray(np.eye(3, dtype=np.uint8) * 255).save("mask.png")
         >>> read_mask(Path("mask.png")).tolist()
         [[255, 0, 0], [0, 255, 0], [0, 0, 255]]
     """
-    values = _open(file, np.asarray)
-    if values.ndim == 3:
-        # An alpha channel says nothing about the class.
-        colours = values[..., : 3 if values.shape[-1] >= 3 else 1]
-        if (colours != colours[..., :1]).any():
-            raise ColouredMaskError(f"{file}: found a mask in colours; expected one grey value per pixel, its label.")
-        values = colours[..., 0]
+    values: Array = _open(file, mask_values)
     if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.rint(values)).all()):
         raise DataError(f"{file}: found a mask with fractions; expected whole numbers, the labels.")
     return values.astype(np.int64)
 
 
 def read_colours(file: Path) -> Labels:
-    """Read the colours of a mask ``(H, W)``: red · 65536 + green · 256 + blue; transparency is left out.
+    """Read the colours of a mask ``(H, W)``: red · 65536 + green · 256 + blue.
 
     Raises:
-        DataError: if the file is missing or cannot be read as an image.
+        DataError: if the file is missing, cannot be read as an image, or its alpha channel carries what is annotated.
     """
-    rgb = _open(file, lambda picture: np.asarray(picture.convert("RGB"), dtype=np.int64))
-    colours: Labels = rgb @ np.array([2**16, 2**8, 1], dtype=np.int64)
+    colours: Labels = _open(file, mask_colours).astype(np.int64) @ np.array([2**16, 2**8, 1], dtype=np.int64)
     return colours
 
 
@@ -176,12 +196,9 @@ def check_intensities(values: SingleFloats, file: Path) -> None:
         DataError: with their number if some are not finite or very large.
     """
     # Comparing the ends needs no copy; they are NaN where any value is.
-    if not (values.min() >= -_MAX_INTENSITY and values.max() <= _MAX_INTENSITY):
-        unusable = int(np.count_nonzero(~(np.abs(values) <= _MAX_INTENSITY)))
-        raise DataError(
-            f"{file}: found {unusable} intensities that are not finite or beyond ±{_MAX_INTENSITY:.0e}; expected "
-            "smaller numbers. Export the file again."
-        )
+    if not (values.min() >= -MAX_INTENSITY and values.max() <= MAX_INTENSITY):
+        unusable = int(np.count_nonzero(~(np.abs(values) <= MAX_INTENSITY)))
+        raise DataError(f"{file}: {unusable_intensities(unusable)}")
 
 
 def file_exists(file: Path) -> bool:
@@ -197,25 +214,6 @@ def show_values(values: Any) -> str:
     numbers = [int(value) for value in values]
     text = ", ".join(str(number) for number in numbers[:_SHOWN_VALUES])
     return text if len(numbers) <= _SHOWN_VALUES else f"{text}, … ({len(numbers)} values)"
-
-
-def _check_header(file: Path, picture: Image.Image) -> None:
-    """Check what a picture claims to hold before any pixel is read."""
-    pixels, held = picture.width * picture.height, file.stat().st_size
-    if pixels > _MAX_PIXELS_PER_BYTE * held:
-        raise DataError(
-            f"{file}: its header claims {picture.height} × {picture.width} pixels (rows × columns) in {held} bytes; "
-            "expected a complete file. Copy or export it again."
-        )
-    if pixels > MAX_PIXELS:
-        raise DataError(
-            f"{file}: its header claims {picture.height} × {picture.width} pixels (rows × columns); expected at most "
-            f"{MAX_PIXELS} in all, 8192 × 8192. Make the image and its mask smaller, or cut them into parts."
-        )
-    # A second picture in a JPEG is a preview or a depth map.
-    pictures = getattr(picture, "n_frames", 1) if picture.format != "MPO" else 1
-    if pictures > 1:
-        raise DataError(f"{file}: found {pictures} pictures in the file; expected one. Save each by itself.")
 
 
 def _refuse_unmapped(file: Path, values: str, unknown: list[int], labels: Mapping[int, int]) -> NoReturn:
@@ -240,17 +238,17 @@ def _unmapped(file: Path, values: str, labels: Mapping[int, int], remedy: str) -
     return DataError(f"{file}: found the label values {values}, expected only {expected}. {remedy}")
 
 
-def _open(file: Path, convert: Any) -> Array:
+def _open(file: Path, convert: Callable[[Image.Image], Result]) -> Result:
     """Open a picture and convert it while it is open."""
+    return _read(file, lambda: from_open_picture(file, convert))
+
+
+def _read(file: Path, read: Callable[[], Result]) -> Result:
     if not file_exists(file):
         raise MissingFileError(f"{file}: found no such file; expected an image.")
     try:
-        with Image.open(file, formats=_FORMATS) as picture:
-            _check_header(file, picture)
-            array: Array = convert(picture)
-    except DataError:
-        raise
-    except _UNREADABLE as error:
-        reason = str(error).replace(f"{str(file)!r}", "the file")
-        raise DataError(f"{file}: cannot be read as an image ({reason}); expected PNG, JPEG, BMP or TIFF.") from error
-    return array
+        return read()
+    except ColouredPictureError as error:
+        raise ColouredMaskError(str(error)) from error
+    except PictureError as error:
+        raise DataError(str(error)) from error

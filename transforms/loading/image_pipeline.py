@@ -8,7 +8,7 @@ import torch
 from monai.config import KeysCollection
 from monai.transforms import Compose, EnsureTyped, MapTransform, NormalizeIntensityd, SqueezeDimd
 
-from ..errors import DataError
+from ..data_error import DataError
 from .fitting import Fit, padded, resize_image, resize_mask, scaled_extents
 from .image_files import check_same_size, map_mask, read_image, read_mask
 

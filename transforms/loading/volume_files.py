@@ -2,7 +2,8 @@
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,20 +11,29 @@ import nibabel
 import numpy as np
 from nibabel.filebasedimages import ImageFileError
 from nibabel.nifti1 import Nifti1Image
+from nibabel.orientations import aff2axcodes, apply_orientation, inv_ornt_aff
 from nibabel.spatialimages import HeaderDataError
 from nibabel.wrapstruct import WrapStructError
 
 from ..array_types import Array, Floats
-from ..errors import DataError, MissingFileError
+from ..data_error import DataError, MissingFileError
 from .image_files import check_intensities, file_exists
+from .volume_geometry import (
+    Placement,
+    axis_order,
+    corner_distance,
+    label_image,
+    millimetres,
+    placement_of,
+    smallest_type,
+    voxel_spacing,
+)
 
 VOLUME_SUFFIXES = (".nii", ".nii.gz")
 MAX_VOXELS = 2**30  # 4 GiB as float32
 
 # A gzip stream holds at most this many times its own length.
 _MAX_COMPRESSION = 1032
-# Volume that three axes of length one must span.
-_SINGULAR = 1e-6
 # What nibabel raises on damaged files.
 _UNREADABLE = (
     ImageFileError,
@@ -45,15 +55,22 @@ class Volume:
     Attributes:
         voxels: values ``(I, J, K)``, after the file's own scaling.
         affine: ``(4, 4)``, voxel indices → millimetres in the patient, axes to the right, front and top.
+        placement: how the file's header says so, None of a volume that is in no file.
     """
 
     voxels: Array
     affine: Floats
+    placement: Placement | None = None
 
     @property
     def spacing(self) -> tuple[float, float, float]:
         """Size of a voxel along its three axes in millimetres."""
         return voxel_spacing(self.affine)
+
+    @property
+    def orientation(self) -> str:
+        """Directions in which the axes grow, such as ``LPS``."""
+        return "".join(str(code) for code in aff2axcodes(self.affine))
 
 
 def is_volume(file: Path) -> bool:
@@ -74,11 +91,11 @@ def read_volume(file: Path) -> Volume:
         >>> read_volume(Path("volume.nii.gz")).spacing
         (1.5, 1.5, 4.0)
     """
-    voxels, affine = _read(file)
+    voxels, placement = _read(file)
     with np.errstate(over="ignore"):
         voxels = voxels.astype(np.float32)
     check_intensities(voxels, file)
-    return Volume(voxels, affine)
+    return Volume(voxels, placement.affine, placement)
 
 
 def read_label_volume(file: Path) -> Volume:
@@ -87,16 +104,79 @@ def read_label_volume(file: Path) -> Volume:
     Raises:
         DataError: as for :func:`read_volume`, or if a value is no whole number.
     """
-    voxels, affine = _read(file)
+    voxels, placement = _read(file)
     if voxels.dtype.kind == "f" and not (np.isfinite(voxels).all() and (voxels == np.rint(voxels)).all()):
         raise DataError(f"{file}: found a mask with fractions; expected whole numbers, the labels.")
-    return Volume(voxels.astype(np.int64), affine)
+    return Volume(voxels.astype(np.int64), placement.affine, placement)
+
+
+def read_placement(file: Path) -> Placement:
+    """Read where a volume's voxels lie, and none of them.
+
+    Raises:
+        DataError: as for :func:`read_volume`, but for what is wrong with voxels.
+    """
+    with _opened(file) as image:
+        return placement_of(file, image.header)
 
 
 def write_label_volume(file: Path, labels: Array, affine: Floats) -> None:
     """Write label values ``(I, J, K)`` of a volume with this affine as NIfTI, in a small type that holds them."""
-    kind = np.result_type(np.min_scalar_type(labels.min(initial=0)), np.min_scalar_type(labels.max(initial=0)))
-    nibabel.save(Nifti1Image(labels.astype(kind), affine), file)
+    nibabel.save(Nifti1Image(labels.astype(smallest_type(labels)), affine), file)
+
+
+def write_labels_like(file: Path, labels: Array, like: Path) -> None:
+    """Write label values ``(I, J, K)`` as NIfTI, where the voxels of another file lie for whatever reads both.
+
+    Args:
+        file: the file to write.
+        labels: in the shape of the other file.
+        like: a NIfTI file, whose transforms, voxel sizes and units are copied.
+
+    Raises:
+        DataError: if the other file cannot be read.
+    """
+    with _opened(like) as image:
+        nibabel.save(label_image(labels, image), file)
+
+
+def as_image_lies(file: Path, mask: Volume, image: Volume, *, remedy: str = "") -> Volume:
+    """Return a mask with its axes in the order and direction of its image's, at the same place in the patient.
+
+    No label is interpolated: axes are exchanged and reverted, or the mask is refused.
+
+    Args:
+        file: the mask's file, to name in an error.
+        mask: the mask.
+        image: its image.
+        remedy: see :func:`check_same_geometry`.
+
+    Raises:
+        DataError: if the mask does not have the voxels of its image.
+    """
+    if is_turned(mask, image):
+        order = axis_order(mask.affine, image.affine)
+        affine = mask.affine @ inv_ornt_aff(order, mask.voxels.shape)
+        turned = Volume(np.ascontiguousarray(apply_orientation(mask.voxels, order)), affine, mask.placement)
+        if turned.voxels.shape == image.voxels.shape and _is_near(turned, image):
+            return turned
+    check_same_geometry(file, mask, image, remedy=remedy)
+    return mask
+
+
+def is_turned(first: Volume, second: Volume) -> bool:
+    """Return whether the axes of two volumes run in different orders or directions."""
+    return not np.array_equal(axis_order(first.affine, second.affine), [[0, 1], [1, 1], [2, 1]])
+
+
+def in_order_of(classes: Volume, file: Path) -> Array:
+    """Return the voxels of a volume with their axes in the order and direction of a file's at the same place.
+
+    Raises:
+        DataError: if the file cannot be read.
+    """
+    order = axis_order(classes.affine, read_placement(file).affine)
+    return np.ascontiguousarray(apply_orientation(classes.voxels, order))
 
 
 def check_same_geometry(file: Path, found: Volume, image: Volume, *, remedy: str = "") -> None:
@@ -116,11 +196,10 @@ def check_same_geometry(file: Path, found: Volume, image: Volume, *, remedy: str
             f"{file}: found a mask of {_extents(found.voxels.shape)} voxels, expected the size of its image, "
             f"{_extents(image.voxels.shape)}. Resample the mask to its image, or export it again."
         )
-    offset = largest_offset(found, image)
-    if offset > 0.5 * min(image.spacing):
+    if not _is_near(found, image):
         raise DataError(
-            f"{file}: found a mask that lies up to {offset:.1f} mm off its image (voxels of "
-            f"{_millimetres(found.spacing)}, the image's {_millimetres(image.spacing)}); expected the same affine. "
+            f"{file}: found a mask that lies up to {largest_offset(found, image):.1f} mm off its image (voxels of "
+            f"{millimetres(found.spacing)}, the image's {millimetres(image.spacing)}); expected the same affine. "
             + (remedy or "If the voxels do belong together, copy the image's affine into the mask's header.")
         )
 
@@ -130,20 +209,24 @@ def largest_offset(first: Volume, second: Volume) -> float:
 
     Both have the voxels of the first.
     """
-    corners = np.array(np.meshgrid(*[(0, length - 1) for length in first.voxels.shape[:3]])).reshape(3, -1)
-    homogeneous = np.vstack([corners, np.ones(corners.shape[1])])
-    difference: Floats = ((first.affine - second.affine) @ homogeneous)[:3]
-    return float(np.sqrt((difference**2).sum(axis=0)).max())
+    return corner_distance(first.affine, second.affine, first.voxels.shape)
 
 
-def voxel_spacing(affine: Floats) -> tuple[float, float, float]:
-    """Return the size of a voxel along the axes of an affine ``(4, 4)``, in millimetres."""
-    first, second, third = (float(length) for length in np.sqrt((affine[:3, :3] ** 2).sum(axis=0)))
-    return first, second, third
+def _is_near(mask: Volume, image: Volume) -> bool:
+    return largest_offset(mask, image) <= 0.5 * min(image.spacing)
 
 
-def _read(file: Path) -> tuple[Array, Floats]:
-    """Voxel values with three axes, not complex, and the affine."""
+def _read(file: Path) -> tuple[Array, Placement]:
+    """Voxel values with three axes, not complex, and where they lie."""
+    with _opened(file) as image:
+        placement = placement_of(file, image.header)
+        voxels = np.asarray(image.dataobj)
+    return voxels.reshape(voxels.shape[:3]), placement
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Nifti1Image]:
+    """A file with a header that can be used; what goes wrong while it is read becomes an error that names it."""
     if not file_exists(file):
         raise MissingFileError(f"{file}: found no such file; expected a NIfTI volume.")
     if not is_volume(file):
@@ -153,7 +236,7 @@ def _read(file: Path) -> tuple[Array, Floats]:
         if not isinstance(image, Nifti1Image):
             raise DataError(f"{file}: found a {type(image).__name__}; expected NIfTI (.nii or .nii.gz).")
         _check_header(file, image)
-        voxels = np.asarray(image.dataobj)
+        yield image
     except _UNREADABLE as error:
         if isinstance(error, DataError):
             raise
@@ -161,7 +244,6 @@ def _read(file: Path) -> tuple[Array, Floats]:
         raise DataError(
             f"{file}: cannot be read as a NIfTI volume ({reason}); expected an undamaged .nii or .nii.gz."
         ) from error
-    return voxels.reshape(voxels.shape[:3]), np.asarray(image.affine, dtype=np.float64)
 
 
 def _check_header(file: Path, image: Nifti1Image) -> None:
@@ -182,20 +264,7 @@ def _check_header(file: Path, image: Nifti1Image) -> None:
             f"{file}: its header claims {_extents(shape)} voxels, {claimed} bytes, which a file of {held} bytes cannot "
             "hold; expected a complete file. Copy or export it again."
         )
-    affine = np.asarray(image.affine, dtype=np.float64)
-    if not np.isfinite(affine).all() or _is_singular(affine):
-        raise DataError(f"{file}: found an affine that cannot be inverted; expected one that says where voxels lie.")
-
-
-def _is_singular(affine: Floats) -> bool:
-    """Return whether the axes of an affine have no length or lie, but for rounding, in a plane."""
-    steps = voxel_spacing(affine)
-    return min(steps) == 0 or abs(float(np.linalg.det(affine[:3, :3] / steps))) < _SINGULAR
 
 
 def _extents(shape: Sequence[int]) -> str:
     return " × ".join(str(length) for length in shape)
-
-
-def _millimetres(spacing: Sequence[float]) -> str:
-    return " × ".join(f"{step:.3g}" for step in spacing) + " mm"

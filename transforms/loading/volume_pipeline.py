@@ -23,7 +23,8 @@ from nibabel.orientations import apply_orientation, axcodes2ornt, io_orientation
 from ..array_types import Classes, Floats
 from .fitting import Fit
 from .image_pipeline import CLEAN_LABEL, IMAGE, LABEL, decode_case
-from .volume_files import Volume, read_volume, voxel_spacing
+from .volume_files import Volume, read_volume
+from .volume_geometry import voxel_spacing
 from .volume_transforms import CheckResampledSized, FitVolumed, NormalizeVolumed, ReadVolumed, as_meta_tensor
 
 _MASKS = (LABEL, CLEAN_LABEL)

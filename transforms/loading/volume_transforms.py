@@ -13,17 +13,20 @@ from monai.transforms import InvertibleTransform, MapTransform, NormalizeIntensi
 from monai.utils import ImageMetaKey
 
 from ..array_types import Array, Floats
-from ..errors import DataError
+from ..data_error import DataError
+from ..printable import printable_logger
 from .fitting import Fit, labels_at, padded, resize_image, resize_mask, scaled_extents
 from .image_files import map_mask
 from .volume_files import (
     MAX_VOXELS,
     Volume,
-    check_same_geometry,
+    as_image_lies,
     read_label_volume,
     read_volume,
-    voxel_spacing,
 )
+from .volume_geometry import voxel_spacing
+
+_LOGGER = printable_logger(__name__)
 
 # More than that is no finer grid but a damaged header.
 _MAX_VOXELS_FROM_ONE = 1000
@@ -67,13 +70,14 @@ class ReadVolumed(MapTransform):  # type: ignore[misc]
 
     def _image(self, file: Path) -> MetaTensor:
         volume = read_volume(file)
+        _log_remark(file, volume)
         return as_meta_tensor(volume.voxels, volume.affine, file)
 
     def _mask(self, file: Path, image: MetaTensor) -> MetaTensor:
         assert self.labels is not None
         affine = np.asarray(image.affine, dtype=np.float64)
-        volume = read_label_volume(file)
-        check_same_geometry(file, volume, Volume(image[0].numpy(), affine))
+        volume = as_image_lies(file, read_label_volume(file), Volume(image[0].numpy(), affine))
+        _log_remark(file, volume)
         return as_meta_tensor(map_mask(volume.voxels, self.labels, file).astype(np.float32), affine, file)
 
 
@@ -202,6 +206,12 @@ class FitVolumed(MapTransform, InvertibleTransform):  # type: ignore[misc]
         for key in self.key_iterator(result):
             result[key] = self.fits[key].inverse(result[key])
         return result
+
+
+def _log_remark(file: Path, volume: Volume) -> None:
+    """Say in the log what of a header counts that contradicts itself, or is not in millimetres."""
+    if volume.placement is not None and (remark := volume.placement.remark):
+        _LOGGER.warning("%s: %s", file, remark)
 
 
 def _fitted_affine(extents: Sequence[int], scaled: Sequence[int], wanted: Sequence[int]) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +78,8 @@ class FollowProtocol(Randomizable, Transform):  # type: ignore[misc]
     Args:
         protocol: the site's protocol.
         systematic_only: leave the random part out.
+        extents: rows and columns of what is trained on, in pixels of the mask, with which lengths are scaled; None for
+            those of the mask itself.
 
     Example:
         >>> mask = np.zeros((256, 256), dtype=np.uint8)
@@ -88,9 +90,12 @@ class FollowProtocol(Randomizable, Transform):  # type: ignore[misc]
         (False, True)
     """
 
-    def __init__(self, protocol: SiteProtocol, *, systematic_only: bool = False) -> None:
+    def __init__(
+        self, protocol: SiteProtocol, *, systematic_only: bool = False, extents: Sequence[float] | None = None
+    ) -> None:
         self.protocol = protocol
         self.systematic_only = systematic_only
+        self.extents = extents
 
     def make_params(self, mask: Mask) -> SiteProtocolParams:
         """Draw the squares for one generic mask ``(H, W[, D])``; none where the random part is left out.
@@ -125,7 +130,7 @@ class FollowProtocol(Randomizable, Transform):  # type: ignore[misc]
         if self.protocol.kind == "none":
             return array
         change = opened if self.protocol.kind == "C" else closed
-        radius = self.protocol.discs(array.shape).systematic
+        radius = self.protocol.discs(self.extents or array.shape).systematic
         result = np.zeros_like(array)
         for index, label, pixels in _labelled_planes(array):
             _plane(result, index)[change(pixels, radius)] = label
@@ -135,7 +140,7 @@ class FollowProtocol(Randomizable, Transform):  # type: ignore[misc]
         if not len(params.label):
             return systematic
         change = eroded if self.protocol.kind == "C" else dilated
-        radius = self.protocol.discs(systematic.shape).random
+        radius = self.protocol.discs(self.extents or systematic.shape).random
         result = np.zeros_like(systematic)
         for index, label, pixels in _labelled_planes(systematic):
             inside = np.zeros_like(pixels)

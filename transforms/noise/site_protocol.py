@@ -118,7 +118,7 @@ class SiteProtocol:
         radius, random_radius = self._lengths()
         return replace(self, radius=radius, random_radius=random_radius)
 
-    def discs(self, shape: Sequence[int]) -> Discs:
+    def discs(self, shape: Sequence[float]) -> Discs:
         """Return the discs in masks ``(H, W[, D])``: lengths scaled with the geometric mean of H and W over 256.
 
         A length that was given is taken as it is, though a disc below one pixel changes nothing. One that was not given
@@ -136,6 +136,6 @@ class SiteProtocol:
         return radius, _RANDOM_RADIUS if self.random_radius is None else self.random_radius
 
 
-def mask_scale(shape: Sequence[int]) -> float:
+def mask_scale(shape: Sequence[float]) -> float:
     """Return how many pixels of a mask ``(H, W[, D])`` one pixel at 256×256 is."""
     return math.sqrt(shape[0] * shape[1]) / REFERENCE_SIZE

@@ -11,6 +11,7 @@ from . import (
     left_atrium,
     ljubljana_ms,
     msseg1,
+    nnunet,
     oia_odir,
 )
 from .layout import Layout
@@ -36,6 +37,7 @@ _LAYOUTS = (
         "isbi2012-la", "Left atrium MRI ISBI 2012", "segmentation", left_atrium.EXPECTED_2012, left_atrium.read_2012
     ),
     Layout("msd", "A task of the Medical Segmentation Decathlon", "segmentation", decathlon.EXPECTED, decathlon.read),
+    Layout("nnunet", "A raw data set of nnU-Net", "segmentation", nnunet.EXPECTED, nnunet.read),
     Layout(
         "kvasir-capsule", "Kvasir-Capsule endoscopy", "classification", kvasir_capsule.EXPECTED, kvasir_capsule.read
     ),

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from ..source import SourceCase, SourceDataset
+from ..source import LeftOut, SourceCase, SourceDataset
 from .listing import ONE_CLASS, checked, list_files, pair_files
 
 EXPECTED = (
@@ -28,17 +28,19 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     listing = list_files(folder)
     images: list[tuple[str, Path]] = []
     masks: list[tuple[str, Path]] = []
-    normal: list[str] = []
+    normal: list[LeftOut] = []
     for file in listing.pictures():
         match = _MASK.fullmatch(file.stem)
         if file.parent.name.lower() in _WITH_LESION:
             entry = (listing.shown(file.with_name(match[1] if match else file.stem)), file)
             (masks if match else images).append(entry)
         elif file.parent.name.lower() == _WITHOUT_LESION and not match:
-            normal.append(f"{listing.shown(file)}: shows no lesion")
+            normal.append(LeftOut(listing.shown(file), "shows no lesion"))
     pairs, skipped = pair_files(listing, images, masks)
     cases = tuple(
         SourceCase(pair.image, pair.masks[0] if len(pair.masks) == 1 else pair.masks, source="busi") for pair in pairs
     )
-    dataset = SourceDataset("busi", "segmentation", False, cases, labels=ONE_CLASS, skipped=(*skipped, *normal))
+    dataset = SourceDataset(
+        "busi", "segmentation", False, cases, labels=ONE_CLASS, skipped=(*skipped, *normal), unites_masks=True
+    )
     return checked(dataset, listing, EXPECTED)

@@ -7,7 +7,7 @@ from typing import Any
 from ....custom.seeding import derive_seed
 from ....transforms.errors import DataError
 from ....transforms.strict_files import read_json
-from ..source import Section, SourceCase, SourceDataset
+from ..source import LeftOut, Section, SourceCase, SourceDataset
 from .listing import checked, list_files
 
 EXPECTED = (
@@ -35,7 +35,7 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     # Names are relative to the folder of the published lists; the opinions are had from another place.
     root = next((lists[name].parent for name in (_TRAIN, _TEST, _OPINIONS) if name in lists), folder)
     cases: list[SourceCase] = []
-    skipped: list[str] = []
+    skipped: list[LeftOut] = []
     unlisted = dict.fromkeys(listing.pictures())
     for section, file, item in _items(lists):
         name, label = _name_and_label(item, seed)
@@ -43,13 +43,14 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
         if image is not None:
             unlisted.pop(image, None)
         if label is None:
-            skipped.append(f"{listing.shown(file)}: no name and label from 0 to {len(CLASSES) - 1} in {item!r}")
+            reason = f"no name and label from 0 to {len(CLASSES) - 1}"
+            skipped.append(LeftOut(listing.shown(file), reason, f"{listing.shown(file)}: {reason} in {item!r}"))
         elif image is None:
-            skipped.append(f"{name}: no such file")
+            skipped.append(LeftOut(str(name), "no such file"))
         else:
             slide, separator, _ = image.stem.partition("-IMG")
             cases.append(SourceCase(image, label, group=slide if separator else None, section=section))
-    skipped += [f"{listing.shown(file)}: in no list" for file in unlisted]
+    skipped += [LeftOut(listing.shown(file), "in no list") for file in unlisted]
     dataset = SourceDataset(
         "chaoyang", "classification", False, tuple(cases), CLASSES, channels=3, skipped=tuple(skipped)
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 from ....transforms.errors import DataError
 from ....transforms.strict_files import JsonObject, read_json
-from ..source import SourceCase, SourceDataset
+from ..source import LeftOut, SourceCase, SourceDataset
 from .listing import Listing, checked, list_files, stem_of
 
 EXPECTED = "dataset.json with imagesTr/NAME.nii.gz and labelsTr/NAME.nii.gz as it lists them"
@@ -57,21 +57,23 @@ def _classes(content: Any, file: Path) -> tuple[dict[int, int], tuple[str, ...]]
     return {0: 0} | {value: index for index, value in enumerate(values, 1)}, tuple(names_of[value] for value in values)
 
 
-def _cases(content: JsonObject, file: Path, listing: Listing) -> tuple[tuple[SourceCase, ...], tuple[str, ...]]:
+def _cases(content: JsonObject, file: Path, listing: Listing) -> tuple[tuple[SourceCase, ...], tuple[LeftOut, ...]]:
     cases: list[SourceCase] = []
-    skipped: list[str] = []
+    skipped: list[LeftOut] = []
     for index, item in enumerate(content["training"]):
         names = [item.get(key) if isinstance(item, dict) else None for key in ("image", "label")]
         if not all(isinstance(name, str) for name in names):
-            skipped.append(f"{listing.shown(file)}: training[{index}] names no image and label")
+            what = f"{listing.shown(file)}: training[{index}] names no image and label"
+            skipped.append(LeftOut(f"training[{index}]", "names no image and label", what))
             continue
         image, label = (listing.named(file.parent, str(name), file) for name in names)
         if image is None or label is None:
-            skipped.append(
-                f"{names[0]}: no such file" if image is None else f"{names[0]}: no mask, {names[1]} is missing"
-            )
+            name, lost = str(names[0]), f"{names[0]}: no mask, {names[1]} is missing"
+            skipped.append(LeftOut(name, "no such file") if image is None else LeftOut(name, "no mask", lost))
         else:
             cases.append(SourceCase(image, label, group=stem_of(image)))
     tests = content.get("test")
-    skipped += [f"{name}: a test image without a mask" for name in (tests if isinstance(tests, list) else [])]
+    skipped += [
+        LeftOut(str(name), "a test image without a mask") for name in (tests if isinstance(tests, list) else [])
+    ]
     return tuple(cases), tuple(skipped)

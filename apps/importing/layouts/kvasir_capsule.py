@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from ..source import SourceCase, SourceDataset
+from ..source import LeftOut, SourceCase, SourceDataset
 from .listing import checked, list_files
 
 EXPECTED = "labelled_images/Angiectasia/VIDEO_FRAME.jpg, and so in a folder for each finding"
@@ -45,7 +45,7 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     del seed  # Nothing here is random.
     listing = list_files(folder)
     cases: list[SourceCase] = []
-    skipped: list[str] = []
+    skipped: list[LeftOut] = []
     for file in listing.pictures():
         finding = re.sub(r"[\s_-]+", " ", file.parent.name).lower()
         if finding in _FOLDERS:
@@ -53,7 +53,7 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
             cases.append(SourceCase(file, _FOLDERS[finding], group=video if separator else None))
         else:
             reason = "a finding with few frames" if finding in _RARE_FOLDERS else "its folder is none of the findings"
-            skipped.append(f"{listing.shown(file)}: {reason}")
+            skipped.append(LeftOut(listing.shown(file), reason))
     dataset = SourceDataset(
         "kvasir-capsule", "classification", False, tuple(cases), CLASSES, channels=3, skipped=tuple(skipped)
     )

@@ -9,8 +9,9 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from ....transforms.errors import DataError
+from ....transforms.folded_names import folded
 from ....transforms.natural_order import natural_order
-from ..source import Section, SourceDataset
+from ..source import LeftOut, Section, SourceDataset
 
 _SHOWN_FILES = 4
 _IGNORED = frozenset({"__macosx", "thumbs.db", "desktop.ini"})
@@ -18,6 +19,7 @@ _IGNORED = frozenset({"__macosx", "thumbs.db", "desktop.ini"})
 ONE_CLASS = {0: 0, 1: 1, 255: 1}
 
 _VOLUME_SUFFIXES = (".nii.gz", ".nii", ".nrrd")
+DICOM_SUFFIX = ".dcm"
 _SECTION = re.compile(r"(?<![a-z])(train|valid|test)")
 _SECTIONS: Mapping[str, Section] = {"train": "training", "valid": "validation", "test": "testing"}
 
@@ -34,18 +36,18 @@ class Listing:
 
     folder: Path
     files: tuple[Path, ...]
-    refused: tuple[str, ...]
+    refused: tuple[LeftOut, ...]
 
     def shown(self, file: Path) -> str:
         """Return a file's path inside the folder, as texts name it."""
         return file.relative_to(self.folder).as_posix()
 
     def pictures(self) -> list[Path]:
-        """Return the files that are pictures by their suffix."""
+        """Return the files that are pictures, or DICOM, by their suffix."""
         # The command's help names the data sets and reads no image.
         from ....transforms.loading.image_files import IMAGE_SUFFIXES  # noqa: PLC0415
 
-        return [file for file in self.files if file.suffix.lower() in IMAGE_SUFFIXES]
+        return [file for file in self.files if file.suffix.lower() in (*IMAGE_SUFFIXES, DICOM_SUFFIX)]
 
     def section(self, file: Path) -> Section | None:
         """Return the section that the nearest folder above a file names, such as ``Test`` or ``Training Set``."""
@@ -72,11 +74,11 @@ class Listing:
         path = PurePosixPath(name.replace("\\", "/"))
         if path.is_absolute() or PureWindowsPath(name).drive or ".." in path.parts:
             raise DataError(f"{written_in}: found the file name {name!r}; expected one that stays inside {root}.")
-        return self._by_folded_name.get((root / path).relative_to(self.folder).as_posix().casefold())
+        return self._by_folded_name.get(folded((root / path).relative_to(self.folder).as_posix()))
 
     @cached_property
     def _by_folded_name(self) -> dict[str, Path]:
-        return {self.shown(file).casefold(): file for file in reversed(self.files)}
+        return {folded(self.shown(file)): file for file in reversed(self.files)}
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def list_files(folder: Path) -> Listing:
         result = "a file; if it is an archive, unpack it" if folder.exists() else "no such folder"
         raise DataError(f"{folder}: found {result}; expected the folder of a data set.")
     files: list[Path] = []
-    refused: list[str] = []
+    refused: list[LeftOut] = []
     inside = folder.resolve()
     for parent, subfolders, names in os.walk(folder):
         links = [name for name in subfolders if _is_visible(name) and Path(parent, name).is_symlink()]
@@ -105,11 +107,11 @@ def list_files(folder: Path) -> Listing:
         for name in [*filter(_is_visible, names), *links]:
             path = Path(parent, name)
             if path.is_symlink() and not path.resolve().is_relative_to(inside):
-                refused.append(f"{path.relative_to(folder).as_posix()}: a link that leads out of the folder")
+                refused.append(LeftOut(path.relative_to(folder).as_posix(), "a link that leads out of the folder"))
             elif name not in links:
                 files.append(path)
     files.sort(key=lambda file: natural_order(file.relative_to(folder).as_posix()))
-    return Listing(folder, tuple(files), tuple(sorted(refused, key=natural_order)))
+    return Listing(folder, tuple(files), tuple(sorted(refused, key=lambda link: natural_order(link.name))))
 
 
 def stem_of(file: Path) -> str:
@@ -127,7 +129,7 @@ def is_volume(file: Path) -> bool:
 
 def pair_files(
     listing: Listing, images: Iterable[tuple[str, Path]], masks: Iterable[tuple[str, Path]]
-) -> tuple[list[Pair], list[str]]:
+) -> tuple[list[Pair], list[LeftOut]]:
     """Bring images and masks together that have the same key.
 
     Args:
@@ -140,10 +142,10 @@ def pair_files(
         image, and second images of a key.
     """
     image_of: dict[str, Path] = {}
-    skipped: list[str] = []
+    skipped: list[LeftOut] = []
     for key, file in images:
         if key in image_of:
-            skipped.append(f"{listing.shown(file)}: there is {listing.shown(image_of[key])} already")
+            skipped.append(_second(listing, file, image_of[key]))
         else:
             image_of[key] = file
     masks_of: defaultdict[str, list[Path]] = defaultdict(list)
@@ -152,18 +154,18 @@ def pair_files(
     pairs: list[Pair] = []
     for key in sorted(image_of.keys() | masks_of.keys(), key=natural_order):
         if key not in masks_of:
-            skipped.append(f"{listing.shown(image_of[key])}: no mask")
+            skipped.append(LeftOut(listing.shown(image_of[key]), "no mask"))
         elif key not in image_of:
-            skipped += [f"{listing.shown(file)}: no image" for file in masks_of[key]]
+            skipped += [LeftOut(listing.shown(file), "no image") for file in masks_of[key]]
         else:
             pairs.append(Pair(image_of[key], tuple(masks_of[key])))
     return pairs, skipped
 
 
-def single_mask(listing: Listing, pair: Pair, skipped: list[str]) -> Path:
+def single_mask(listing: Listing, pair: Pair, skipped: list[LeftOut]) -> Path:
     """Return a pair's first mask; further ones are added to what was left out."""
     first, *others = pair.masks
-    skipped += [f"{listing.shown(file)}: there is {listing.shown(first)} already" for file in others]
+    skipped += [_second(listing, file, first) for file in others]
     return first
 
 
@@ -195,6 +197,11 @@ def checked(dataset: SourceDataset, listing: Listing, expected: str) -> SourceDa
     if len({case.section for case in cases}) == 1:
         cases = tuple(replace(case, section=None) for case in cases)
     return replace(dataset, cases=cases, skipped=skipped)
+
+
+def _second(listing: Listing, file: Path, first: Path) -> LeftOut:
+    text = f"{listing.shown(file)}: there is {listing.shown(first)} already"
+    return LeftOut(listing.shown(file), "there is another file of its name", text)
 
 
 def _is_visible(name: str) -> bool:

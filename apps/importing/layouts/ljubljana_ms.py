@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from ..source import SourceCase, SourceDataset
+from ..source import LeftOut, SourceCase, SourceDataset
 from .listing import ONE_CLASS, Listing, checked, is_volume, list_files, stem_of
 
 EXPECTED = (
@@ -35,7 +35,7 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
         if match and patient and is_volume(file):
             patients.setdefault(patient, {}).setdefault(match[1], []).append(file)
     cases: list[SourceCase] = []
-    skipped: list[str] = []
+    skipped: list[LeftOut] = []
     for patient, files in patients.items():
         images, labels = (
             sorted(files.get(kind, []), key=lambda file: _is_raw(listing, file)) for kind in ("flair", "consensus_gt")
@@ -44,7 +44,7 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
             cases.append(SourceCase(images[0], labels[0], group=patient, source="ljubljana-ms", name=patient))
         else:
             missing = "no consensus" if images else "no FLAIR volume"
-            skipped.append(f"{listing.shown((images or labels)[0])}: {missing}")
+            skipped.append(LeftOut(listing.shown((images or labels)[0]), missing))
     dataset = SourceDataset(
         "ljubljana-ms", "segmentation", True, tuple(cases), labels=ONE_CLASS, skipped=tuple(skipped)
     )

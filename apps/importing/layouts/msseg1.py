@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from ..source import SourceCase, SourceDataset
+from ..source import LeftOut, SourceCase, SourceDataset
 from .listing import ONE_CLASS, Listing, checked, is_volume, list_files, stem_of
 
 EXPECTED = (
@@ -35,13 +35,13 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
         if is_volume(file) and kind in (*_IMAGES, _LABEL):
             patients.setdefault(_patient(listing, file), {}).setdefault(kind, file)
     cases: list[SourceCase] = []
-    skipped: list[str] = []
+    skipped: list[LeftOut] = []
     for patient, files in patients.items():
         image = next((files[kind] for kind in _IMAGES if kind in files), None)
         if image is None:
-            skipped.append(f"{listing.shown(files[_LABEL])}: no FLAIR volume")
+            skipped.append(LeftOut(listing.shown(files[_LABEL]), "no FLAIR volume"))
         elif _LABEL not in files:
-            skipped.append(f"{listing.shown(image)}: no consensus")
+            skipped.append(LeftOut(listing.shown(image), "no consensus"))
         else:
             cases.append(_case(listing, patient, image, files[_LABEL]))
     dataset = SourceDataset("msseg1", "segmentation", True, tuple(cases), labels=ONE_CLASS, skipped=tuple(skipped))

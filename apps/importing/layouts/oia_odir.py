@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..source import SourceCase, SourceDataset
+from ..source import LeftOut, SourceCase, SourceDataset
 from .listing import Listing, checked, list_files
 from .tables import TABLE_SUFFIXES, read_table
 
@@ -57,21 +57,23 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     del seed  # Nothing here is random.
     listing = list_files(folder)
     cases: list[SourceCase] = []
-    skipped: list[str] = []
+    skipped: list[LeftOut] = []
     untold = dict.fromkeys(listing.pictures())
     for table, patient, name, keywords in _photographs(listing):
         root = table.parent.parent / "Images"
         image = listing.named(root, name, table)
         label = diagnosis(keywords)
         if image is None:
-            skipped.append(f"{listing.shown(root / name)}: no such file")
+            skipped.append(LeftOut(listing.shown(root / name), "no such file"))
             continue
         untold.pop(image, None)
         if label is None:
-            skipped.append(f"{listing.shown(image)}: no diagnosis in its keywords, {keywords!r}")
+            shown = listing.shown(image)
+            text = f"{shown}: no diagnosis in its keywords, {keywords!r}"
+            skipped.append(LeftOut(shown, "no diagnosis in its keywords", text))
         else:
             cases.append(SourceCase(image, label, group=patient, section=listing.section(table)))
-    skipped += [f"{listing.shown(file)}: in no table" for file in untold]
+    skipped += [LeftOut(listing.shown(file), "in no table") for file in untold]
     dataset = SourceDataset(
         "oia-odir", "classification", False, tuple(cases), CLASSES, channels=3, skipped=tuple(skipped)
     )

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -19,7 +20,7 @@ def read_table(file: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     """Read columns of the rows below a header; empty cells are empty texts and rows without any text are left out.
 
     Args:
-        file: CSV in UTF-8, separated by commas or semicolons, or ``.xlsx``.
+        file: CSV in UTF-8, separated by commas, semicolons or tabs, or ``.xlsx``.
         columns: columns that the table must have.
 
     Returns:
@@ -56,8 +57,11 @@ def _csv_rows(file: Path) -> Iterator[list[str]]:
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file}: cannot be read as text ({error}); expected CSV in UTF-8.") from error
+    if mark := re.match(r"sep=(.)\r?\n", text):
+        # So a spreadsheet program says which mark it takes.
+        text = text[mark.end() :]
     header = text.partition("\n")[0]
-    delimiter = ";" if header.count(";") > header.count(",") else ","
+    delimiter = mark[1] if mark else max(",;\t", key=header.count)
     try:
         yield from csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     except csv.Error as error:

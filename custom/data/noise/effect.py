@@ -51,14 +51,14 @@ class UnchangedSite:
 
 
 def report_unchanged_protocol(
-    unchanged: UnchangedSite, protocol: SiteProtocol, shapes: Sequence[Sequence[int]], *, is_empty: bool
+    unchanged: UnchangedSite, protocol: SiteProtocol, shapes: Sequence[Sequence[float]], *, is_empty: bool
 ) -> None:
     """Say why a protocol changed no mask.
 
     Args:
         unchanged: the site.
         protocol: the site's protocol.
-        shapes: of each mask the shape ``(H, W[, D])``.
+        shapes: of each mask the extents ``(H, W[, D])`` that its lengths are scaled with.
         is_empty: whether no mask has any foreground.
 
     Raises:

@@ -8,9 +8,9 @@ import numpy as np
 
 from ....transforms.array_types import Booleans, Classes
 from ....transforms.noise.federation_noise import ContourNoise
-from ....transforms.noise.site_protocol import SiteProtocol, mask_scale
+from ....transforms.noise.site_protocol import REFERENCE_SIZE, SiteProtocol, mask_scale
 from ..datalist import TRAINING
-from ..description import SegmentationDescription
+from ..description import SegmentationDescription, SliceDescription, VolumeDescription
 from ..manifest import MissingLesionsManifest, ProtocolManifest, measured_noise
 from ..masks import Mask, annotated_axis
 from .choice import NoiseChoice, contour_noise_seed, missing_lesions_seed, protocol_seed
@@ -93,11 +93,14 @@ class ContourNoiseChange(LabelChange):
         # MONAI takes 2 s, scikit-image more, which a copy with other noise need not wait for; also below.
         from ....transforms.noise.contour_evolution import ContourEvolution  # noqa: PLC0415
 
-        evolution = ContourEvolution(self._noise.mean, self._noise.spread)
+        extents = trained_extents(given, description)
+        # Lengths are scaled with what is trained on, not with the file, of which a crop may cut off most.
+        reference = REFERENCE_SIZE * mask_scale(_slice_shape(given, description)) / mask_scale(extents)
+        evolution = ContourEvolution(self._noise.mean, self._noise.spread, reference_size=reference)
         evolution.set_random_state(seed=contour_noise_seed(self.seed, *purpose))
         noisy = _drawn_on_slices(given, description, evolution)
         self._pairs.append((noisy.classes, clean.classes))
-        self._scales.append(mask_scale(_slice_shape(given, description)))
+        self._scales.append(mask_scale(extents))
         return noisy
 
     def manifest(self) -> Mapping[str, Any]:
@@ -171,17 +174,18 @@ class ProtocolChange(LabelChange):
         super().__init__(seed)
         self._protocol = protocol
         self._pairs: list[_Pair] = []
-        self._shapes: list[tuple[int, ...]] = []
+        self._shapes: list[tuple[float, ...]] = []
 
     def _changed(self, given: Mask, clean: Mask, description: SegmentationDescription, *purpose: str) -> Mask:
         """Draw a picture, or a volume slice by slice, by the protocol; the purpose names site, section and image."""
         from ....transforms.noise.follow_protocol import FollowProtocol  # noqa: PLC0415
 
         is_training = purpose[1] == TRAINING
-        follow = FollowProtocol(self._protocol, systematic_only=not is_training)
+        extents = trained_extents(given, description)
+        follow = FollowProtocol(self._protocol, systematic_only=not is_training, extents=extents)
         follow.set_random_state(seed=protocol_seed(self.seed, *purpose))
         drawn = _drawn_on_slices(given, description, follow)
-        self._shapes.append(_slice_shape(given, description))
+        self._shapes.append(extents)
         if is_training:
             self._pairs.append((drawn.classes, clean.classes))
         return drawn
@@ -198,6 +202,37 @@ class ProtocolChange(LabelChange):
     def report_unchanged(self, unchanged: UnchangedSite) -> None:
         """Say what kept the masks as they were."""
         report_unchanged_protocol(unchanged, self._protocol, self._shapes, is_empty=not self._annotated)
+
+
+def trained_extents(given: Mask, description: SegmentationDescription) -> tuple[float, ...]:
+    """Return rows and columns of what is trained on, in pixels of a mask's slices.
+
+    A crop trains on a part of the file, in its own pixels or in those that it is resampled to. Else all of the slice is
+    trained on, at whatever size.
+    """
+    shape = _slice_shape(given, description)
+    if given.affine is None or not isinstance(description, SliceDescription | VolumeDescription):
+        return shape
+    if description.size is None or description.fit != "crop":
+        return shape
+    from nibabel.orientations import axcodes2ornt, io_orientation, ornt_transform  # noqa: PLC0415
+
+    from ....transforms.loading.volume_geometry import voxel_spacing  # noqa: PLC0415
+
+    size: list[int | None] = list(description.size)
+    if isinstance(description, SliceDescription):
+        size.insert(description.slice_axis, None)
+    steps, across = voxel_spacing(given.affine), annotated_axis(given, description)
+    turns = ornt_transform(io_orientation(given.affine), axcodes2ornt(description.orientation))
+    extents = []
+    for axis, (oriented, _) in enumerate(turns):
+        length = size[int(oriented)]
+        if axis == across:
+            continue
+        assert length is not None, "only the axis across the slices has no size"
+        step = steps[axis] if description.spacing is None else description.spacing[int(oriented)]
+        extents.append(length * step / steps[axis])
+    return tuple(extents)
 
 
 def _slice_shape(given: Mask, description: SegmentationDescription) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from ..datalist import Case, write_datalist
 from ..description import DATALIST_FILE, DESCRIPTION_FILE, SegmentationDescription
 from ..federation import read_federation
 from ..manifest import Manifest, read_manifest, write_manifest
-from ..masks import Mask, plain_name, read_classes, write_classes
+from ..masks import Mask, plain_name, read_classes, turned_to, write_classes
 from ..watch import Watch
 from .choice import PROTOCOLS, NoiseChoice, check_completeness, completeness_text, protocols_of_sites
 from .effect import UnchangedSite
@@ -151,7 +151,7 @@ def _copy_with_changed_labels(copy: SiteCopy, change: LabelChange) -> None:
             clean_file = copy.copy(_file(case.clean_label or case.label), CLEAN_LABELS)
             try:
                 given = read_classes(_file(case.label), description)
-                clean = read_classes(_file(case.clean_label or case.label), description)
+                clean = turned_to(read_classes(_file(case.clean_label or case.label), description), given.affine)
                 changed = change(given, clean, description, copy.site, section, case.image.name)
                 label = _written(copy, changed, case, description)
             except DataError as error:
@@ -178,7 +178,7 @@ def _written(copy: SiteCopy, mask: Mask, case: Case, description: SegmentationDe
     target = copy.target / LABELS / plain_name(_file(case.label))
     for suffix in (".png", ".nii.gz"):
         copy.free(target.with_name(target.name + suffix))
-    return write_classes(target, mask, description)
+    return write_classes(target, mask, _file(case.label), description)
 
 
 def _cases_with_masks(copy: SiteCopy) -> dict[str, list[Case]]:

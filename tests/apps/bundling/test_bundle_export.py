@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from fedannot.apps.bundling.export import export_bundle
 from fedannot.apps.bundling.metadata import Statements, metadata
 from fedannot.apps.bundling.model_card import model_card
+from fedannot.apps.bundling.reading_code import PACKAGE, reading_modules
 from fedannot.apps.bundling.source import read_source
 from fedannot.apps.commands.cli import app
 from fedannot.custom.data.description import AnyDescription, ClassificationDescription, VolumeDescription
@@ -29,7 +30,8 @@ from fedannot.transforms.errors import DataError
 
 ROOT = Path(__file__).parents[3]
 FILES = {"LICENSE", "configs/inference.json", "configs/metadata.json", "docs/README.md", "models/model.pt"}
-FILES |= {"models/model.ts"}
+FILES |= {"models/model.ts", *(f"{PACKAGE}/{name}" for name in reading_modules())}
+FILES |= {f"{PACKAGE}/__init__.py", f"{PACKAGE}/loading/__init__.py"}
 # What MONAI's schema of metadata asks for (meta_schema_20240725), and of a tensor.
 REQUIRED = {"schema", "version", "monai_version", "pytorch_version", "numpy_version", "required_packages_version"}
 REQUIRED |= {"task", "description", "authors", "copyright", "network_data_format"}

@@ -11,6 +11,7 @@ from monai.bundle import ConfigParser
 from PIL import Image
 
 from fedannot.apps.bundling.inference_config import inference_config
+from fedannot.apps.bundling.reading_code import write_reading_code
 from fedannot.custom.data.datalist import Case
 from fedannot.custom.data.description import (
     AnyDescription,
@@ -21,13 +22,17 @@ from fedannot.custom.data.description import (
 )
 from fedannot.custom.data.preparation import build_preparation
 from fedannot.custom.evaluation.inference import Inference
+from fedannot.transforms.errors import DataError
 
 SEGMENTING: dict[str, Any] = {"classes": ("lesion",), "labels": {0: 0, 1: 1}}
 GENERATOR_SEED = 7
 
 
 def parser_for(description: AnyDescription, folder: Path, window: tuple[int, ...] | None = None) -> ConfigParser:
-    config = inference_config(description, Inference(4, window)) | {"dataset_dir": str(folder)}
+    bundle = folder.with_name(f"{folder.name} bundle")
+    write_reading_code(bundle)
+    config = inference_config(description, Inference(4, window))
+    config |= {"dataset_dir": str(folder), "bundle_root": str(bundle)}
     parser = ConfigParser(config)
     parser.parse()
     return parser
@@ -48,6 +53,7 @@ def write_picture(file: Path, mode: str, size: tuple[int, int] = (37, 52)) -> Pa
         picture = Image.fromarray(generator.integers(0, 40000, size).astype(np.uint16))
     else:
         pixels = generator.integers(0, 256, (rows, columns, 4), dtype=np.uint8)
+        pixels[..., 3] = 255
         picture = Image.fromarray(pixels, "RGBA").convert("RGB" if mode in ("P", "L") else mode).convert(mode)
     picture.save(file)
     return file
@@ -70,6 +76,43 @@ def test_pictures_are_prepared_alike(
     assert result.shape == expected.shape == (channels, *size)
     assert torch.equal(result, expected)
     assert bool(expected.any()) == (mode != "constant")
+
+
+@pytest.mark.parametrize(("mode", "suffix"), [("RGB", ".jpg"), ("L", ".tif"), ("I;16", ".png"), ("LA", ".png")])
+@pytest.mark.parametrize("orientation", [3, 6])
+def test_turned_pictures_are_prepared_upright(mode: str, suffix: str, orientation: int, tmp_path: Path) -> None:
+    file, exif = write_picture(tmp_path / f"picture{suffix}", mode), Image.Exif()
+    exif[0x0112] = orientation
+    with Image.open(file) as stored:
+        pixels = np.asarray(stored)
+        stored.save(file, exif=exif)
+    description = ClassificationDescription(classes=("one", "two"), channels=1, size=(52, 37))
+    expected = build_preparation(description)(Case(file, 0)).tensors["image"][0]
+    result = prepared_by_bundle(description, file)
+    assert torch.equal(result, expected)
+    if mode == "I;16":
+        turned = np.rot90(pixels, -1) if orientation == 6 else None
+        assert turned is None or np.corrcoef(turned.ravel(), result[0].ravel())[0, 1] > 0.999
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"), [("pages", "found 2 pictures"), ("clear", "transparent pixels"), ("nan", "not finite")]
+)
+def test_pictures_that_import_refuses_are_refused_by_a_bundle(mode: str, reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "picture.tif"
+    if mode == "nan":
+        Image.fromarray(np.full((8, 8), np.nan, np.float32)).save(file)
+    elif mode == "pages":
+        Image.new("L", (8, 8)).save(file, save_all=True, append_images=[Image.new("L", (8, 8))])
+    else:
+        Image.fromarray(np.arange(256, dtype=np.uint8).reshape(8, 8, 4), "RGBA").save(file)
+    description = ClassificationDescription(classes=("one", "two"), channels=1, size=(8, 8))
+    with pytest.raises(DataError, match=reason):
+        build_preparation(description)(Case(file, 0))
+    with pytest.raises(RuntimeError) as refused:
+        prepared_by_bundle(description, file)
+    assert str(refused.value.__cause__).startswith(f"{file}: ")
+    assert reason in str(refused.value.__cause__)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -165,3 +208,50 @@ def test_names_with_full_stops_are_distinguished(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     parser = parser_for(VOLUMES["whole"], tmp_path, (16, 16, 16))
     assert all(parser.get_parsed_content(f"run::{number}") for number in range(3))
+
+
+def run_with_threshold(description: AnyDescription, folder: Path) -> str:
+    """Run a bundle with a network that finds what is bright; returns what ends it."""
+    parser = parser_for(description, folder)
+    parser["output_dir"] = str(folder / "out")
+    parser["network_def"] = "$lambda images: torch.cat([-images, images], dim=1)"
+    parser.parse()
+    with pytest.raises(SystemExit) as ended:
+        parser.get_parsed_content("run")
+    return str(ended.value)
+
+
+def test_bad_volumes_are_named_and_the_others_are_segmented(tmp_path: Path, capsys: Any) -> None:
+    description = VolumeDescription(**SEGMENTING)
+    for name in ("a.nii.gz", "z.nii.gz"):
+        write_volume(tmp_path / name, "floats")
+    nibabel.save(nibabel.Nifti1Image(np.full((4, 4, 4), np.nan), np.eye(4)), tmp_path / "nan.nii.gz")
+    (tmp_path / "cut.nii.gz").write_bytes((tmp_path / "a.nii.gz").read_bytes()[:3000])
+    (tmp_path / "._a.nii.gz").write_bytes(b"of another system")
+    text = run_with_threshold(description, tmp_path)
+    assert "2 of 4 images were refused, 2 used." in text
+    assert f"{tmp_path / 'nan.nii.gz'}: found 64 intensities that are not finite" in text
+    assert f"{tmp_path / 'cut.nii.gz'}: cannot be read as a NIfTI volume" in text
+    assert "._a.nii.gz: left out, it is a hidden file." in capsys.readouterr().err
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["a_seg.nii.gz", "z_seg.nii.gz"]
+    result = nibabel.load(tmp_path / "out" / "a_seg.nii.gz")
+    assert 0 < np.asarray(result.dataobj).mean() < 1
+
+
+@pytest.mark.parametrize("task", ["segmentation", "classification"])
+def test_bad_pictures_are_named_and_the_others_are_done(task: str, tmp_path: Path) -> None:
+    for name in ("a", "z"):
+        write_picture(tmp_path / f"{name}.png", "L")
+    pixels = np.ones((37, 52), np.float32)
+    pixels[0, 0] = np.inf
+    Image.fromarray(pixels).save(tmp_path / "inf.tif")
+    (tmp_path / "cut.png").write_bytes((tmp_path / "a.png").read_bytes()[:500])
+    description: AnyDescription = ImageDescription(**SEGMENTING, channels=1, size=(37, 52))
+    if task == "classification":
+        description = ClassificationDescription(classes=("one", "two"), channels=1, size=(37, 52))
+    text = run_with_threshold(description, tmp_path)
+    assert "2 of 4 images were refused, 2 used." in text
+    assert "cut.png" in text
+    assert "inf.tif" in text
+    if task == "segmentation":
+        assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["a_seg.png", "z_seg.png"]

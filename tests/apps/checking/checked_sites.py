@@ -6,7 +6,7 @@ import nibabel
 import numpy as np
 from PIL import Image
 
-PICTURES = "pipeline: image2d\nchannels: 1\nsize: [16, 16]\nlabels: {0: 0, 255: 1}\nclasses: [lesion]\n"
+PICTURES = "pipeline: image2d\nchannels: 1\nsize: [16, 32]\nlabels: {0: 0, 255: 1}\nclasses: [lesion]\n"
 CLASSIFIED = "pipeline: classification\nchannels: 1\nsize: [16, 16]\nclasses: [normal, benign, malignant]\n"
 VOLUMES = "pipeline: volume\nlabels: {0: 0, 1: 1, 2: 2}\nclasses: [anterior, posterior]\n"
 

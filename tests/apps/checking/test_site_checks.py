@@ -4,6 +4,7 @@ import os
 
 import numpy as np
 import pytest
+import torch
 from checked_sites import (
     CLASSIFIED,
     PICTURES,
@@ -20,7 +21,9 @@ from checked_sites import (
 )
 from PIL import Image
 
-from fedannot.apps.checking.checking import check_site
+from fedannot.apps.checking.checking import check_folder, check_site
+from fedannot.custom.networks.building import build_network
+from fedannot.custom.training.batches import SampleBatches
 
 
 def check(folder):
@@ -301,7 +304,7 @@ def test_outliers_are_looked_for_among_images_of_the_same_type(tmp_path):
 
 def sized_site(folder, sizes):
     items = [picture(folder, f"case_{index}", pixels(index, size), square(size)) for index, size in enumerate(sizes)]
-    write_site(folder, PICTURES.replace("[16, 16]", "[32, 32]"), {"training": items})
+    write_site(folder, PICTURES.replace("[16, 32]", "[32, 32]"), {"training": items})
     return folder
 
 
@@ -418,3 +421,32 @@ def test_files_with_further_names_on_the_disk_are_named_and_hold_nothing_up(tmp_
     assert finding.files == ("images/case_1.png", "labels/case_2.png")
     assert "2 files with further names on the disk (hard links)" in finding.found
     assert report.can_train
+
+
+@pytest.mark.parametrize(
+    ("size", "cases", "kind"),
+    [
+        ((8, 40), 3, "too-small-images"),
+        ((24, 24), 1, "too-few-small-images"),
+        ((24, 24), 2, None),
+        ((24, 32), 1, None),
+    ],
+)
+def test_sizes_that_no_batch_can_be_trained_on_are_said_before(tmp_path, size, cases, kind):
+    """What the check says agrees with what the network does with the smallest batch of the site."""
+    items = picture_site(tmp_path)
+    write_site(tmp_path, PICTURES.replace("[16, 32]", str([*size])), {"training": items[:cases]})
+    report = check_folder(tmp_path)
+    kinds = [finding.kind for finding in report.sites[0].findings if finding.kind.startswith("too-")]
+    assert kinds == ([] if kind is None else [kind])
+    assert report.can_train == (kind is None)
+    batches = SampleBatches(
+        torch.zeros(cases, 1, *size), torch.zeros(cases, *size, dtype=torch.long), 2, torch.device("cpu")
+    )
+    network = build_network(features=(2, 2, 2, 2, 2, 2))
+    images = [batch.images for batch in batches.epoch(torch.Generator().manual_seed(0))]
+    if kind is None:
+        assert all(network(part).isfinite().all() for part in images)
+    else:
+        with pytest.raises((ValueError, RuntimeError)):
+            [network(part) for part in images]

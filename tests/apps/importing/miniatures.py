@@ -231,6 +231,17 @@ def msd(root):
     text(root / "dataset.json", content)
 
 
+def nnunet(root):
+    root = root / "Dataset501_Hippocampus"
+    for part, names in (("Tr", ("hippocampus_001", "hippocampus_004")), ("Ts", ("hippocampus_009",))):
+        for name in names:
+            volume(root / f"images{part}" / f"{name}_0000.nii.gz", root / f"labels{part}" / f"{name}.nii.gz")
+    volume(root / "imagesTs" / "hippocampus_002_0000.nii.gz")
+    labels = {"background": 0, "Posterior": 2, "Anterior": 1}
+    content = {"channel_names": {"0": "MRI"}, "labels": labels, "numTraining": 2, "file_ending": ".nii.gz"}
+    text(root / "dataset.json", content)
+
+
 KVASIR_FOLDERS = (
     "Ampulla of vater",
     "Angiectasia",
@@ -325,6 +336,7 @@ MINIATURES = {
     "la2018": la2018,
     "isbi2012-la": isbi2012_la,
     "msd": msd,
+    "nnunet": nnunet,
     "kvasir-capsule": kvasir_capsule,
     "oia-odir": oia_odir,
     "chaoyang": chaoyang,

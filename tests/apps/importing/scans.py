@@ -27,10 +27,20 @@ def file_number(index):
     return index * 5 % 7
 
 
-def write_series(folder, *, left_out=(), shear=(0.0, 0.0, 0.0), uid="1.2.3.4", prefix="", directions=OBLIQUE):
+def write_series(
+    folder,
+    *,
+    left_out=(),
+    shear=(0.0, 0.0, 0.0),
+    uid="1.2.3.4",
+    prefix="",
+    directions=OBLIQUE,
+    patient=None,
+    voxels=VOXELS,
+):
     """A DICOM series, a file for each slice; each lies further off by the shear, in millimetres."""
     folder.mkdir(exist_ok=True)
-    image = itk_volume(directions=directions)
+    image = itk_volume(voxels, directions)
     writer = SimpleITK.ImageFileWriter()
     writer.KeepOriginalImageUIDOn()
     rows, columns = directions[:, 0], directions[:, 1]
@@ -46,6 +56,8 @@ def write_series(folder, *, left_out=(), shear=(0.0, 0.0, 0.0), uid="1.2.3.4", p
             "0020|0032": "\\".join(f"{value:.6f}" for value in position),
             "0020|0037": "\\".join(f"{value:.9f}" for value in (*rows, *columns)),
         }
+        if patient is not None:
+            tags["0010|0020"] = patient
         for tag, value in tags.items():
             part.SetMetaData(tag, value)
         writer.SetFileName(str(folder / f"{prefix}{file_number(index)}.dcm"))

@@ -42,7 +42,7 @@ def test_pictures_are_named_in_many_ways(images, table, names):
     dataset = read_class_table(file, images, COLUMNS)
     assert dataset.classes == ("melanoma", "nevus")
     assert found(dataset) == [("one.jpg", "nevus"), ("three.PNG", "melanoma")]
-    assert dataset.skipped == ("a/two.jpg: not in labels.csv",)
+    assert tuple(map(str, dataset.skipped)) == ("a/two.jpg: not in labels.csv",)
 
 
 def test_patients_and_centres_come_along(images, table):
@@ -66,11 +66,10 @@ def test_given_names_are_the_table_s_or_its_numbers(images, table):
 def test_rows_that_cannot_be_used_are_named(images, table):
     dataset = read_class_table(table("image,dx", "one,x", "nowhere,y", "two,", ",y", "three,y"), images, COLUMNS)
     assert found(dataset) == [("one.jpg", "x"), ("three.PNG", "y")]
-    assert dataset.skipped == (
+    assert tuple(map(str, dataset.skipped)) == (
         "nowhere: no such picture",
         "two: no class",
         "a row: no name of a picture",
-        "a/two.jpg: not in labels.csv",
     )
 
 

@@ -311,7 +311,7 @@ ten = [case(index) for index in range(10)]
         (ten, "1", {"test": -0.1}, r"found test=-0\.1"),
         (ten, "1", {"test": float("nan")}, "found test=nan"),
         (ten, "1", {"validation": 1.5}, r"found validation=1\.5"),
-        (ten, "by-source", {}, "found 10 cases without a source, 0.png for one; expected the key 'source'"),
+        (ten, "by-source", {}, "found 10 cases without a source, 0.png for one; expected the centre of each"),
         (cases_of_sources(a=2, b=2), "1-by-source", {}, "found 1 sites for 2 sources; expected at least one each"),
         (cases_of_sources(a=2, b=2), "5-by-source", {"test": 0}, "each of 5 sites, where 4 cases are left"),
         (cases_of_sources(a=9, b=1), "2-per-source", {}, "each of 2 sites of b, where 1 cases are left"),

@@ -108,7 +108,7 @@ def test_a_value_beside_a_map_is_named_with_the_whole_option(dataset, tmp_path):
     other[0, 0] = 7
     said = {"labels": parse_label_map("3:1,5:2"), "classes": ("a", "b")}
     report = import_to(tmp_path / "out", dataset(square(3), square(5), other), **said)
-    (reason,) = report.excluded
+    (reason,) = map(str, report.excluded)
     assert "2.png: found the label values 7 (1 of 80 pixels) beside those of the label map (3:1,5:2)." in reason
     option = option_in(reason)
     assert option == "3:1,5:2,7:0"
@@ -127,7 +127,7 @@ def test_no_message_points_to_a_file_that_is_not_there_yet(dataset, tmp_path):
     ):
         try:
             report = import_to(tmp_path / f"out{len(texts)}", dataset(*masks), **options)
-            texts += report.excluded
+            texts += map(str, report.excluded)
         except DataError as error:
             texts.append(str(error))
     assert len(texts) == 5
@@ -168,7 +168,7 @@ def test_masks_in_colours_by_a_table(dataset, tmp_path):
         import_to(tmp_path / "out", dataset(coloured, other))
     colours = parse_colour_map("#ff0000:1, #0080FF:2")
     report = import_to(tmp_path / "out", dataset(coloured, other), colours=colours, classes=("red", "blue"))
-    (reason,) = report.excluded
+    (reason,) = map(str, report.excluded)
     assert "1.png: found the colours #010203 (1.25% of the pixels); expected only #000000, #ff0000, #0080ff" in reason
     assert '"#010203:0" for background' in reason
     site = tmp_path / "out" / "site-1"

@@ -8,6 +8,7 @@ import SimpleITK
 from scans import OBLIQUE, ORIGIN, SPACING, VOXELS, file_number, itk_volume, write_series
 
 from fedannot.apps.importing.checked import Reading, checked_case
+from fedannot.apps.importing.notes import turned_masks
 from fedannot.apps.importing.source import SourceCase, SourceDataset
 from fedannot.apps.importing.volumes import as_nifti, is_dicom_series
 from fedannot.custom.data.description import VolumeDescription
@@ -267,6 +268,54 @@ def test_trusted_voxels_must_be_as_many_and_others_stay_as_they_are(tmp_path, ch
     right = write_mask(tmp_path / "mask.nii.gz")
     case = check(image, right, trust_voxels=True)
     assert (case.label, case.offset) == (right, 0)
+
+
+def write_nifti(file, voxels, affine):
+    nibabel.save(nibabel.Nifti1Image(voxels, affine), file)
+    return file
+
+
+def test_a_mask_in_another_orientation_at_the_same_place_is_turned_to_its_image(tmp_path, check):
+    affine = np.diag([1.5, 1.5, 3.0, 1.0])
+    affine[:3, 3] = -30, -20, 10
+    labels = (np.arange(4 * 5 * 6).reshape(4, 5, 6) % 7 == 0).astype(np.uint8)
+    image = write_nifti(tmp_path / "image.nii.gz", labels.astype(np.int16), affine)
+    for name, orientation in (("mirrored", [[0, -1], [1, 1], [2, 1]]), ("turned", [[2, 1], [0, -1], [1, 1]])):
+        mask = tmp_path / f"{name}.nii.gz"
+        nibabel.save(nibabel.Nifti1Image(labels, affine).as_reoriented(orientation), mask)
+        case = check(image, mask)
+        assert (case.is_turned, case.offset) == (True, 0)
+        assert case.label != mask
+        np.testing.assert_array_equal(np.asarray(nibabel.load(case.label).dataobj), labels)
+        np.testing.assert_array_equal(nibabel.load(case.label).affine, affine)
+        assert "Turned masks: in 1 of 1 cases" in turned_masks([case])
+
+
+@pytest.mark.parametrize("flip", [True, False])
+def test_trusted_voxels_are_never_mirrored(tmp_path, check, flip):
+    """Elsewhere by 4 mm; trusting the voxels would mirror the mask if its first axis runs the other way."""
+    voxels = np.arange(4 * 5 * 6).reshape(4, 5, 6).astype(np.int16)
+    image = write_nifti(tmp_path / "image.nii.gz", voxels, np.diag([2.0, 2, 2, 1]))
+    affine = np.diag([-2.0 if flip else 2.0, 2, 2, 1])
+    affine[:3, 3] = 6 if flip else 0, 0, 4
+    mask = write_nifti(tmp_path / "mask.nii.gz", (voxels % 2).astype(np.uint8), affine)
+    if not flip:
+        assert check(image, mask, trust_voxels=True).offset == 4
+        return
+    for trusted in (False, True):
+        with pytest.raises(DataError, match=r"Its axes run to LAS, those of the image to RAS, so that --trust-voxels"):
+            check(image, mask, trust_voxels=trusted)
+
+
+def test_voxels_of_a_mask_whose_header_says_nothing_may_be_trusted(tmp_path, check):
+    affine = np.diag([-2.0, -2, 2, 1])
+    affine[:3, 3] = 6, 8, 4
+    voxels = np.arange(4 * 5 * 6).reshape(4, 5, 6).astype(np.int16)
+    image = write_nifti(tmp_path / "image.nii.gz", voxels, affine)
+    mask = write_nifti(tmp_path / "mask.nii.gz", (voxels % 2).astype(np.uint8), np.eye(4))
+    case = check(image, mask, trust_voxels=True)
+    np.testing.assert_array_equal(np.asarray(nibabel.load(case.label).dataobj), voxels % 2)
+    np.testing.assert_array_equal(nibabel.load(case.label).affine, affine)
 
 
 def test_a_damaged_nifti_is_named(tmp_path, check):

@@ -11,7 +11,7 @@ from scans import write_series
 
 from fedannot.apps.importing.options import ImportOptions
 from fedannot.apps.importing.plan import SiteChoice
-from fedannot.apps.importing.source import SourceCase, SourceDataset
+from fedannot.apps.importing.source import LeftOut, SourceCase, SourceDataset
 from fedannot.apps.importing.writing import write_imported_federation
 from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.description import read_site_description
@@ -85,7 +85,7 @@ def test_several_masks_of_an_image_become_their_union(pair, tmp_path):
     expected = np.array([[1, 1, 0, 0, 0], [1, 1, 1, 1, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 0]]) * 255
     assert label.name == "a.png"
     assert np.array_equal(pixels(label), expected)
-    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["federation.yaml", "site-1"]
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["federation.yaml", "import.json", "site-1"]
 
 
 def test_masks_of_different_size_are_not_united(pair, tmp_path):
@@ -93,7 +93,7 @@ def test_masks_of_different_size_are_not_united(pair, tmp_path):
     broken = SourceCase(pair("a.png").image, parts)
     report = import_to(tmp_path / "out", segmentation(broken, pair("b.png", square(255))))
     assert len(report.excluded) == 1
-    assert "other.png: found a mask of 5 × 4 pixels" in report.excluded[0]
+    assert "other.png: found a mask of 5 × 4 pixels" in str(report.excluded[0])
 
 
 def test_cases_of_one_name_all_come_along_and_keep_their_masks(pair, tmp_path):
@@ -165,7 +165,7 @@ def test_classes_out_of_range_are_named(pair, tmp_path):
     cases = [SourceCase(pair(f"{index}.png").image, label) for index, label in enumerate((0, 1, 2, -1))]
     cases.append(SourceCase(pair("4.png").image, 0, 7))
     report = import_to(tmp_path / "out", classification(*cases))
-    for index, label, text in zip((2, 3, 4), (2, -1, 7), report.excluded, strict=True):
+    for index, label, text in zip((2, 3, 4), (2, -1, 7), map(str, report.excluded), strict=True):
         assert f"{index}.png: found the class {label}; expected 0 to 1 for benign, malignant" in text
     assert report.labels == {}
     assert sorted(case.label for case in read_cases(tmp_path / "out" / "site-1")) == [0, 1]
@@ -199,7 +199,7 @@ def test_meaning_of_label_values(pair, tmp_path, said, values, expected, num_exc
     assert report.labels == expected
     assert read_site_description(tmp_path / "out" / "site-1").labels == expected
     assert len(report.excluded) == num_excluded
-    assert all(f"{values[-1]}.png: found the label values {values[-1]}" in text for text in report.excluded)
+    assert all(f"{values[-1]}.png: found the label values {values[-1]}" in text for text in map(str, report.excluded))
     assert len(read_cases(tmp_path / "out" / "site-1")) == len(values) - num_excluded
 
 
@@ -226,8 +226,8 @@ def test_masks_with_values_that_a_map_leaves_out_are_named(pair, tmp_path):
     report = import_to(tmp_path / "out", dataset, labels={85: 1})
     assert len(report.excluded) == 1
     said = "b.png: found the label values 7 (4 of 20 pixels) beside those of the label map (85:1)"
-    assert said in report.excluded[0]
-    assert report.excluded[0].endswith("--label-map 85:1,7:0.")
+    assert said in str(report.excluded[0])
+    assert str(report.excluded[0]).endswith("--label-map 85:1,7:0.")
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def test_volumes_are_converted_and_loaded_whole(volumes, tmp_path):
     data = load_site_data(tmp_path / "out" / "site-1", tmp_path / "cache", site="site-1")
     assert [tuple(case.image.shape) for case in data.cases] == [(1, 1, 4, 5, 6)] * 2
     assert [int(case.label.sum()) for case in data.cases] == [2, 2]
-    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["federation.yaml", "site-1"]
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["federation.yaml", "import.json", "site-1"]
 
 
 def test_volumes_are_cut_into_slices(volumes, tmp_path):
@@ -268,7 +268,7 @@ def test_volumes_that_cannot_be_read_are_named(volumes, tmp_path):
     (tmp_path / "0.nrrd").write_bytes(b"damaged")
     report = import_to(tmp_path / "out", volumes)
     assert len(report.excluded) == 1
-    assert "0.nrrd: cannot be read as a volume" in report.excluded[0]
+    assert "0.nrrd: cannot be read as a volume" in str(report.excluded[0])
 
 
 def test_folders_of_dicom_keep_their_whole_name(tmp_path):
@@ -286,10 +286,10 @@ def test_folders_of_dicom_keep_their_whole_name(tmp_path):
 
 
 def test_several_data_sets_become_one_with_their_names_as_sources(pair, tmp_path):
-    first = segmentation(pair("a.png", folder="one"), name="one", skipped=("one/x.png: no mask",))
+    first = segmentation(pair("a.png", folder="one"), name="one", skipped=(LeftOut("one/x.png", "no mask"),))
     second = segmentation(pair("a.png", folder="two"), pair("b.png", folder="two", source="own"), name="two")
     report = import_to(tmp_path / "out", first, second, sites=SiteChoice(None, by_source=True))
-    assert report.skipped == ("one/x.png: no mask",)
+    assert tuple(map(str, report.skipped)) == ("one/x.png: no mask",)
     assert read_federation(tmp_path / "out").sites == ("one", "own", "two")
     assert "import of one, two" in read_federation(tmp_path / "out").made
 
@@ -385,3 +385,49 @@ def test_how_it_was_made_is_written(pair, tmp_path):
         manifest = json.loads((tmp_path / "out" / part / "manifest.json").read_text(encoding="utf-8"))
         assert (manifest["made"], manifest["seed"]) == ("import", 3)
     assert read_federation(tmp_path / "out").made == "import of any, split at random, by class, seed 3"
+
+
+def coloured(file, kind):
+    """A picture with or without colours beside its grey mask, also turned by EXIF."""
+    pixels = np.zeros((20, 30, 3), np.uint8)
+    pixels[4:9, 5:15] = (200, 60, 60) if kind == "colour" else 200
+    exif = Image.Exif()
+    exif[0x0112] = 3 if kind == "turned" else 1
+    file.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels[::-1, ::-1] if kind == "turned" else pixels).save(file, exif=exif)
+    mask = file.parent / f"{file.stem}_mask.png"
+    return SourceCase(file, picture(mask, (pixels[..., 0] > 0) * 255))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "chosen", "channels", "said"),
+    [
+        (("grey", "grey"), None, 1, None),
+        (("grey", "colour"), None, 3, "1 of 2 images have colours (b for one), so that all are read as RGB; grey ones"),
+        (("colour", "colour"), None, 3, "2 of 2 images have colours (a for one), so that all are read as RGB. "),
+        (("grey", "colour"), 1, 1, "1 of 2 images have colours (b for one) and are read as grey. --channels 3 keeps"),
+        (("grey", "colour"), 3, 3, None),
+    ],
+)
+def test_colours_are_kept_unless_somebody_chooses_and_the_import_says_so(tmp_path, kinds, chosen, channels, said):
+    cases = [coloured(tmp_path / f"{name}.png", kind) for name, kind in zip("ab", kinds, strict=True)]
+    keys = {} if chosen is None else {"channels": chosen}
+    report = import_to(tmp_path / "out", segmentation(*cases, channels=None), keys=keys)
+    assert read_site_description(tmp_path / "out" / "site-1").channels == channels
+    notes = [note for note in report.notes if note.startswith("Colours: ")]
+    assert len(notes) == (said is not None)
+    assert said is None or said in notes[0]
+
+
+def test_images_that_exif_turns_lie_under_their_masks_and_are_named(tmp_path):
+    cases = [coloured(tmp_path / "a.png", "grey"), coloured(tmp_path / "b.jpg", "turned")]
+    report = import_to(tmp_path / "out", segmentation(*cases, channels=None), keys={"size": (20, 30)})
+    assert [note for note in report.notes if note.startswith("Turned images: 1 of 2 images")]
+    for case in load_site_data(tmp_path / "out" / "site-1", tmp_path / "cache", section="training", site="x").cases:
+        inside = case.label[0] > 0
+        assert case.image[0, 0][inside].mean() - case.image[0, 0][~inside].mean() > 3
+
+
+def test_a_mask_that_is_foreground_everywhere_is_named(pair, tmp_path):
+    report = import_to(tmp_path / "out", segmentation(pair("a.png", square(255)), pair("b.png", np.full((4, 5), 255))))
+    assert [note for note in report.notes if note.startswith("Foreground everywhere: 1 of 2 masks")]

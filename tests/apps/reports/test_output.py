@@ -137,6 +137,15 @@ def test_the_fraction_of_empty_cases_left_empty_stands_beside_dice_where_there_a
     assert "left empty" not in printed(print_summary, summary_of(last_rounds=scores | {"left_empty": None}))
 
 
+def test_missed_cases_stand_beside_the_distance_that_leaves_them_out():
+    scores = {"dice": 0.8125, "hd95": 3.25}
+    runs = [summary_of(last_rounds=scores | {"hd95_undefined": missed}) for missed in (3, 0, 2.4, None)]
+    # A mean over rounds need not be whole; a run of an earlier version does not say it.
+    assert score_columns(runs)["missed"] == ["3", "0", "2.4", "-"]
+    assert list(score_columns(runs)) == ["Dice %", "HD95", "missed"]
+    assert "Dice 81.2 %, HD95 3.2 px, 3 missed (mean" in printed(print_summary, runs[0]).splitlines()[0]
+
+
 def test_what_is_left_empty_has_a_column_where_any_run_says_it():
     scores = {"dice": 0.8125, "left_empty": 0.75, "hd95": 3.25}
     # The other is of an earlier version, which did not say it.

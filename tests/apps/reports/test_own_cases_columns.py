@@ -27,3 +27,9 @@ def test_a_model_that_no_site_has_has_no_columns():
     assert list(own_cases_columns({"a": own(local_at_half=(0.5, None))})) == [
         *("site", "cases", "after round", "local at 0.5 Dice %", "local at 0.5 HD95")
     ]
+
+
+def test_missed_cases_stand_beside_the_distance():
+    models = {"local": {"dice": 0.5, "left_empty": None, "hd95": 2.5, "hd95_undefined": 3}}
+    columns = own_cases_columns({"a": OwnCases.model_validate({"round": 3, "num_cases": 4, "models": models})})
+    assert list(columns.items())[-2:] == [("local HD95", ["2.5"]), ("local missed", ["3"])]

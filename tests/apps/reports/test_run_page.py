@@ -47,6 +47,14 @@ def test_scores_are_means_of_the_last_five_rounds_with_their_extent():
     assert (distance.name, distance.mean, distance.spread) == ("HD95", "4.0", "4.0 to 4.0")
 
 
+def test_missed_cases_have_a_row_below_the_distance():
+    rounds = [{"round": index, "dice": 0.5, "hd95": 4.0, "hd95_undefined": index} for index in (1, 2)]
+    assert [(item.name, item.mean) for item in scores(plain_records.summary(rounds=rounds))][1:] == [
+        ("HD95", "4.0"),
+        ("missed, without HD95", "1.5"),
+    ]
+
+
 def test_empty_cases_have_a_row_of_their_own():
     rounds = [{"round": 1, "dice": 0.5, "left_empty": 0.25}]
     assert [(item.name, item.mean) for item in scores(plain_records.summary(rounds=rounds))] == [

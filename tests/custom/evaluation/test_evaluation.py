@@ -364,6 +364,7 @@ def test_distances_that_a_site_held_back_count_nothing(num_defined):
         "left_empty": None,
         "left_empty_per_class": [None, None],
         "hd95": 2.0,
+        "hd95_undefined": 2 + 10 - num_defined,
         "num_cases": 10,
         "num_annotated_per_class": [10, 10],
     }

@@ -89,9 +89,14 @@ def test_summary_of_a_short_run_by_hand():
     }
     assert summary["dominant"] == [{"round": 3, "site": "site-1", "weight": 0.98}]
     assert summary["rounds"][3]["hd95_undefined"] is None  # scored at the sites, or not at all
-    assert summary["last_round"] == {"dice": 0.6, "left_empty": None, "hd95": 1.0}
+    assert summary["last_round"] == {"dice": 0.6, "left_empty": None, "hd95": 1.0, "hd95_undefined": None}
     # Rounds of an earlier version do not say it.
-    assert summary["last_rounds"] == {"dice": pytest.approx(0.375), "left_empty": 0.5, "hd95": pytest.approx(3.0)}
+    assert summary["last_rounds"] == {
+        "dice": pytest.approx(0.375),
+        "left_empty": 0.5,
+        "hd95": pytest.approx(3.0),
+        "hd95_undefined": 7,
+    }
 
 
 def test_every_site_is_listed_with_its_latest_report():
@@ -123,7 +128,9 @@ def test_last_rounds_are_the_mean_of_the_last_five_that_have_a_score():
 @pytest.mark.parametrize("history", [[], [record(1, None), record(2, None)]])
 def test_there_is_no_mean_without_a_score(history):
     assert mean_of_last(history, "dice") is None
-    assert summarize(make_state(history), {})["last_round"] == {"dice": None, "left_empty": None, "hd95": None}
+    assert summarize(make_state(history), {})["last_round"] == dict.fromkeys(
+        ("dice", "left_empty", "hd95", "hd95_undefined")
+    )
 
 
 def test_summary_does_not_share_the_reports_with_the_history():

@@ -306,3 +306,11 @@ def test_what_does_not_go_with_the_samples_is_refused(options, message):
     data = site_of(*numbered((8, 8)))
     with pytest.raises(ValueError, match=message):
         training_batches(data, TrainingSettings(), CPU, **options)
+
+
+@pytest.mark.parametrize(("extents", "sizes"), [((24, 31), [3, 3, 4]), ((16, 17), [3, 3, 4]), ((24, 32), [3, 3, 3, 1])])
+def test_a_single_small_image_goes_with_the_batch_before(extents, sizes):
+    """Below 32 × 32 the U-Net shrinks an image to one pixel, over which alone nothing can be normalised."""
+    images = torch.zeros(10, 1, *extents)
+    batches = SampleBatches(images, images[:, 0].long(), 3, CPU)
+    assert [len(batch.images) for batch in batches.epoch(torch.Generator().manual_seed(0))] == sizes

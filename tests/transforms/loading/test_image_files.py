@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from fedannot.transforms.errors import DataError
-from fedannot.transforms.loading import image_files
+from fedannot.transforms.loading import picture_display
 from fedannot.transforms.loading.image_files import distinct_values, map_mask, read_image, read_mask
 
 
@@ -23,7 +23,7 @@ def test_a_picture_of_too_many_pixels_is_refused_by_its_header(tmp_path, monkeyp
 
 
 def test_the_largest_picture_is_one_that_pillow_does_not_warn_of():
-    assert (Image.MAX_IMAGE_PIXELS or 0) > image_files.MAX_PIXELS
+    assert (Image.MAX_IMAGE_PIXELS or 0) > picture_display.MAX_PIXELS
 
 
 @pytest.mark.parametrize(

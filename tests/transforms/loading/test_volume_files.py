@@ -170,7 +170,10 @@ def test_well_compressed_volumes_are_not_taken_for_damaged(tmp_path):
 
 
 def test_voxels_of_a_microscope_are_no_singular_affine(tmp_path):
-    file = write(tmp_path / "a.nii", RAMP.astype("f4"), np.diag([2e-5, 2e-5, 2e-5, 1]))
+    def in_microns(header):
+        header.set_xyzt_units("micron")
+
+    file = write(tmp_path / "a.nii", RAMP.astype("f4"), np.diag([0.02, 0.02, 0.02, 1]), change=in_microns)
     np.testing.assert_allclose(read_volume(file).spacing, 2e-5, rtol=1e-5)
 
 

@@ -41,8 +41,10 @@ AFFINES = {
 }
 
 
-def write(file, voxels, affine):
-    nibabel.save(nibabel.Nifti1Image(voxels, affine), file)
+def write(file, voxels, affine, unit="unknown"):
+    image = nibabel.Nifti1Image(voxels, affine)
+    image.header.set_xyzt_units(unit)
+    nibabel.save(image, file)
     return file
 
 
@@ -342,13 +344,13 @@ def test_masks_that_do_not_fit_are_named(tmp_path, voxels, affine, message):
 
 @pytest.mark.parametrize("slice_axis", [None, 2])
 def test_resampling_that_a_damaged_header_asks_for_is_refused(tmp_path, slice_axis):
-    file = write(tmp_path / "i.nii", np.ones((8, 8, 8), "f4"), np.diag([1.0, 1, 9000, 1]))
+    file = write(tmp_path / "i.nii", np.ones((8, 8, 8), "f4"), np.diag([1.0, 1, 9000, 1]), "mm")
     pipeline = VolumePipeline(labels={0: 0}, spacing=(1, 1, 1), slice_axis=slice_axis)
     for use in (pipeline, lambda case: pipeline.reassemble(case["image"], torch.zeros(1, 8, 8, 8))):
         with pytest.raises(DataError, match=r"i\.nii: found voxels of 1 × 1 × 9e\+03 mm, .* 'spacing' in data\.yaml"):
             use({"image": file})
     # Tiny voxels along another axis make up for it in number but not in memory.
-    thin = write(tmp_path / "i.nii", np.ones((8, 8, 8), "f4"), np.diag([1e-4, 1e-4, 9e4, 1]))
+    thin = write(tmp_path / "i.nii", np.ones((8, 8, 8), "f4"), np.diag([1e-4, 1e-4, 9e4, 1]), "mm")
     with pytest.raises(DataError, match=r"would make 7\.2e\+05 voxels"):
         pipeline({"image": thin})
     allowed = write(tmp_path / "i.nii", np.ones((8, 8, 8), "f4"), np.diag([1.0, 1, 9, 1]))

@@ -1,18 +1,26 @@
 """What is done to masks, in pictures and in volumes slice by slice, and the account of it."""
 
 import json
+import math
 
 import nibabel
 import numpy as np
 import pytest
+from scipy import ndimage
+from skimage.morphology import disk
 
 from fedannot.custom.data.datalist import read_datalist
-from fedannot.custom.data.description import ImageDescription
+from fedannot.custom.data.description import ImageDescription, SliceDescription, VolumeDescription
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.manifest import read_manifest
 from fedannot.custom.data.masks import Mask
 from fedannot.custom.data.noise.choice import NoiseChoice
-from fedannot.custom.data.noise.label_changes import ContourNoiseChange, MissingLesionsChange, ProtocolChange
+from fedannot.custom.data.noise.label_changes import (
+    ContourNoiseChange,
+    MissingLesionsChange,
+    ProtocolChange,
+    trained_extents,
+)
 from fedannot.custom.data.noise.noisy_copy import add_contour_noise, follow_protocols, leave_lesions_out
 from fedannot.custom.data.phantoms.chambers import Chambers
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
@@ -89,7 +97,8 @@ def test_noise_of_a_volume_lies_in_its_slices_and_keeps_affine_and_values(tmp_pa
     ],
 )
 def test_the_axis_of_the_slices_comes_from_the_affine(tmp_path, description, axis):
-    labels = write_volumes(tmp_path / "source", description)
+    # Lengths are scaled with the file's thin planes, in which no object vanishes.
+    labels = write_volumes(tmp_path / "source", f"{description.rstrip()}\nfit: resize\n")
     add_contour_noise(tmp_path / "source", tmp_path / "noisy", NoiseChoice("M(0,-20,6,0)", stratified=0.9), seed=1)
     noisy = np.asarray(nibabel.load(tmp_path / "noisy" / "site-1" / "labels" / "label.nii.gz").dataobj)
     # Only across the slices is the extent of the smaller object that of the clean one.
@@ -191,3 +200,39 @@ def test_masks_are_counted_and_those_that_changed():
     assert (missing.num_lesions, missing.num_kept) == (2, 1)
     # Dice of 16 among 32 pixels: 2 · 16 / (16 + 32).
     assert missing.dice == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("orientation", ["RAS", "ASL"])
+def test_lengths_are_those_of_what_a_crop_trains_on_however_large_the_file_is(orientation):
+    """A disc of radius 8 at 256 × 256 is one of 8 pixels of a crop to 256, in a file of 640 × 640 as well."""
+    labels, affine = np.zeros((640, 640, 1), np.uint8), np.diag([0.625, 0.625, 1.25, 1])
+    labels[200:400, 200:400], labels[290:300, 400:460] = 1, 1
+    values = {"classes": ("atrium",), "labels": {0: 0, 1: 1}, "orientation": orientation}
+    axis = orientation.index("S")
+    cropped = SliceDescription(**values, slice_axis=axis, size=(256, 256))
+    given = Mask(labels, affine)
+    assert trained_extents(given, cropped) == (256, 256)
+    change = ProtocolChange(SiteProtocol("C", radius=8, num_squares=0), seed=0)
+    drawn = change(given, given, cropped, "site-1", "training", "a")
+    expected = ndimage.binary_opening(labels[..., 0], disk(8))
+    # Rounded corners may differ by a pixel; the bar, ten pixels thick, goes with discs of both radii.
+    assert np.count_nonzero(drawn.classes[..., 0] != expected) <= 8
+    resized = cropped.model_copy(update={"fit": "resize"})
+    assert trained_extents(given, resized) == (640, 640)
+    resampled = cropped.model_copy(update={"spacing": (1.25, 1.25, 1.25)})
+    assert trained_extents(given, resampled) == (512, 512)
+    whole = VolumeDescription(**values, size=(96, 128, 64))
+    sides = dict(zip(orientation, (96, 128, 64), strict=True))
+    assert trained_extents(given, whole) == (sides.get("R", sides.get("L")), sides["A"])
+
+
+def test_contour_noise_of_a_crop_is_as_large_as_in_a_file_of_its_size():
+    """The same disc moved outward by 12 pixels at 256 × 256, in a file of the size and in a larger one."""
+    description = SliceDescription(classes=("a",), labels={0: 0, 1: 1}, size=(256, 256))
+    grown = []
+    for side in (256, 640):
+        rows, columns = np.mgrid[:side, :side] - side // 2
+        mask = Mask((np.hypot(rows, columns) < 50).astype(np.uint8)[..., None], np.eye(4))
+        change = ContourNoiseChange(ContourNoise(12, 0), CHOICE, seed=0)
+        grown.append(math.sqrt(change(mask, mask, description, "a").classes.sum() / math.pi))
+    np.testing.assert_allclose(grown, 62, atol=0.7)

@@ -1,0 +1,48 @@
+"""The modules that a bundle carries a copy of, so that it reads and writes volumes by the project's own rules."""
+
+import ast
+import shutil
+from pathlib import Path
+
+from ... import transforms
+
+# The package in the bundle; MONAI's command line finds it in the bundle's folder.
+PACKAGE = "bundle_reading"
+FOLDER_IMAGES = "loading/folder_images.py"
+_SOURCE = Path(transforms.__file__).parent
+
+
+def write_reading_code(folder: Path) -> None:
+    """Write the package :data:`PACKAGE` into a folder: a module for the images of a folder, and what it imports."""
+    modules = reading_modules()
+    for name in modules:
+        target = folder / PACKAGE / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_SOURCE / name, target)
+    for subfolder in {Path(name).parent for name in modules} | {Path()}:
+        (folder / PACKAGE / subfolder / "__init__.py").write_text(
+            '"""Copied from fedannot, which a bundle does not need."""\n', encoding="utf-8"
+        )
+
+
+def reading_modules() -> list[str]:
+    """Return the modules that reading the images of a folder needs, as paths in ``fedannot.transforms``."""
+    waiting, known = [FOLDER_IMAGES, "loading/volume_transforms.py"], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name not in known:
+            known.add(name)
+            waiting += _imported(name)
+    return sorted(known)
+
+
+def _imported(name: str) -> list[str]:
+    """The project's own modules that a module imports."""
+    tree = ast.parse((_SOURCE / name).read_text(encoding="utf-8"))
+    result = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = Path(name).parents[node.level - 1]
+            names = [node.module] if node.module else [item.name for item in node.names]
+            result += [(base / f"{part.replace('.', '/')}.py").as_posix() for part in names]
+    return result

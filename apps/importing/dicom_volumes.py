@@ -1,0 +1,189 @@
+"""DICOM as a volume: a series of slices with SimpleITK, a file of many frames or segments with highdicom."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...transforms.array_types import Array, Floats
+from ...transforms.errors import DataError
+from ...transforms.loading.volume_files import MAX_VOXELS
+
+_CLASS, _FRAMES, _POSITION = "0008|0016", "0028|0008", "0020|0032"
+_SEGMENTATION_CLASS = "1.2.840.10008.5.1.4.1.1.66.4"
+# Fraction of the step between slices by which one of them may differ.
+_LARGEST_UNEVENNESS = 0.1
+
+
+def read_series(folder: Path) -> tuple[Array, Floats, bool]:
+    """Read the only DICOM series of a folder: its slices, or the frames of its file.
+
+    Every slice and frame counts with its own place, slope and intercept. Both readers turn slices in which 0 is white
+    (MONOCHROME1) into brightness.
+
+    Returns:
+        Voxels ``(I, J, K)``; columns and origin ``(3, 4)``, axes to the left, back and top; and whether it is a
+        segmentation, which may cover a part of its image.
+
+    Raises:
+        DataError: if the folder holds several series, or one with gaps; or a file cannot be used.
+        RuntimeError: if SimpleITK cannot read a file.
+    """
+    import SimpleITK  # noqa: PLC0415
+
+    series = SimpleITK.ImageSeriesReader.GetGDCMSeriesIDs(str(folder))
+    if len(series) != 1:
+        raise DataError(f"{folder}: found {len(series)} DICOM series; expected one in each folder.")
+    files = SimpleITK.ImageSeriesReader.GetGDCMSeriesFileNames(str(folder), series[0])
+    headers = [DicomHeader(file) for file in files]
+    for header in headers:
+        if header.has_frames:
+            if len(files) > 1:
+                raise DataError(
+                    f"{header.file}: found {header.frames} frames in one of {len(files)} files of a series; expected "
+                    "such a file in a folder of its own."
+                )
+            return read_frames(header.file)
+    return *_read_slices(folder, headers), False
+
+
+def read_frames(file: Path) -> tuple[Array, Floats, bool]:
+    """Read a DICOM file of several frames, as :func:`read_series` does; of a segmentation the numbers of its segments.
+
+    Raises:
+        DataError: if highdicom is not installed; the frames make no volume; or segments overlap.
+    """
+    header = DicomHeader(file)
+    if header.voxels > MAX_VOXELS:
+        raise DataError(f"{file}: found {header.voxels} voxels; expected at most {MAX_VOXELS}.")
+    try:
+        # An extra: few sites need it.
+        import highdicom  # noqa: PLC0415
+    except ImportError as error:
+        raise DataError(
+            f"{file}: found DICOM with {header.frames} frames, which needs highdicom: pip install 'highdicom>=0.24'"
+        ) from error
+    try:
+        if header.is_segmentation:
+            volume = highdicom.seg.segread(file).get_volume(combine_segments=True)
+        else:
+            volume = highdicom.imread(file).get_volume(apply_real_world_transform=False)
+    except Exception as error:
+        # It raises anything on files that others wrote; one of them is not to end an import.
+        reason = " ".join(str(error).split()) or type(error).__name__
+        what = "segmentation" if header.is_segmentation else "volume"
+        raise DataError(f"{file}: its {header.frames} frames cannot be read as a {what} ({reason}).") from error
+    # Frames, rows, columns, as columns, rows, frames.
+    columns = np.asarray(volume.affine, dtype=np.float64)[:3, [2, 1, 0, 3]]
+    return _in_small_type(np.asarray(volume.array).transpose(2, 1, 0)), columns, header.is_segmentation
+
+
+def check_extents(source: Path, reader: Any, voxels: int) -> None:
+    """Check what a header says before any voxel is read: it may be wrong by orders of magnitude.
+
+    Raises:
+        DataError: if there are not three axes with one value, or too many voxels.
+    """
+    axes, values = reader.GetDimension(), reader.GetNumberOfComponents()
+    if (axes, values) != (3, 1):
+        raise DataError(
+            f"{source}: found {axes} axes with {values} values per voxel; expected three axes and one value."
+        )
+    if voxels > MAX_VOXELS:
+        raise DataError(f"{source}: found {voxels} voxels; expected at most {MAX_VOXELS}.")
+
+
+class DicomHeader:
+    """What the header of a DICOM file says; its pixels are not read.
+
+    Args:
+        file: the file.
+
+    Raises:
+        RuntimeError: if SimpleITK cannot read it.
+    """
+
+    def __init__(self, file: Path | str) -> None:
+        import SimpleITK  # noqa: PLC0415
+
+        self.file = Path(file)
+        self.reader = SimpleITK.ImageFileReader()
+        self.reader.SetFileName(str(file))
+        self.reader.SetImageIO("GDCMImageIO")
+        self.reader.ReadImageInformation()
+
+    def _text(self, tag: str) -> str:
+        return str(self.reader.GetMetaData(tag)).strip() if self.reader.HasMetaDataKey(tag) else ""
+
+    @property
+    def frames(self) -> int:
+        """Number of its frames."""
+        return int(self._text(_FRAMES) or 1)
+
+    @property
+    def is_segmentation(self) -> bool:
+        """Whether it is a DICOM segmentation."""
+        return self._text(_CLASS) == _SEGMENTATION_CLASS
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether its frames have places of their own."""
+        return self.frames > 1 or self.is_segmentation
+
+    @property
+    def voxels(self) -> int:
+        """Number of its voxels."""
+        return math.prod(self.reader.GetSize())
+
+    @property
+    def position(self) -> list[float] | None:
+        """Where the first pixel lies, None where the file does not say it."""
+        parts = self._text(_POSITION).split("\\")
+        return [float(part) for part in parts] if len(parts) == 3 else None
+
+
+def _read_slices(folder: Path, headers: Sequence[DicomHeader]) -> tuple[Array, Floats]:
+    """Voxels, and columns and origin, of slices in their order."""
+    import SimpleITK  # noqa: PLC0415
+
+    check_extents(folder, headers[0].reader, headers[0].voxels * len(headers))
+    reader = SimpleITK.ImageSeriesReader()
+    reader.SetFileNames([str(header.file) for header in headers])
+    if len({header.reader.GetPixelID() for header in headers}) > 1:
+        # It would cut off the values of all slices at the type of the first.
+        reader.SetOutputPixelType(SimpleITK.sitkFloat64)
+    image = reader.Execute()
+    voxels = SimpleITK.GetArrayFromImage(image).transpose(2, 1, 0)
+    columns = np.column_stack([np.reshape(image.GetDirection(), (3, 3)) * image.GetSpacing(), image.GetOrigin()])
+    positions = [position for header in headers if (position := header.position) is not None]
+    if len(positions) == len(headers) > 1:
+        columns[:, 2] = _slice_step(folder, np.array(positions, dtype=np.float64))
+    return voxels if voxels.dtype.kind != "f" else _in_small_type(voxels), columns
+
+
+def _in_small_type(voxels: Array) -> Array:
+    """The voxels as whole numbers where they are, else as they are."""
+    if voxels.dtype.kind != "f" or not (np.isfinite(voxels).all() and (voxels == np.rint(voxels)).all()):
+        return voxels
+    small = np.result_type(np.min_scalar_type(int(voxels.min())), np.min_scalar_type(int(voxels.max())))
+    return voxels.astype(np.int32 if small.kind == "f" or small.itemsize > 4 else small)
+
+
+def _slice_step(folder: Path, positions: Floats) -> Floats:
+    """The way ``(3,)`` from slice to slice, of the positions ``(K, 3)`` of all slices.
+
+    SimpleITK would spread slices evenly over a gap and straighten a tilted stack, so that voxels lie elsewhere.
+    """
+    steps = np.diff(positions, axis=0)
+    step: Floats = steps.mean(axis=0)
+    middle = np.median(steps, axis=0)
+    length = float(np.linalg.norm(middle))
+    worst = int(np.linalg.norm(steps - middle, axis=1).argmax())
+    if np.linalg.norm(steps[worst] - middle) > _LARGEST_UNEVENNESS * length:
+        raise DataError(
+            f"{folder}: found {np.linalg.norm(steps[worst]):.3g} mm between the slices {worst + 1} and {worst + 2}, "
+            f"elsewhere {length:.3g} mm; expected even steps. Add the missing slices, or leave the series out."
+        )
+    return step

@@ -1,0 +1,130 @@
+"""nnU-Net's raw data sets: ``dataset.json``, images with a number for each channel, masks of the same names."""
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from ....transforms.errors import DataError
+from ....transforms.strict_files import read_json
+from ..source import LeftOut, Section, SourceCase, SourceDataset
+from .listing import Listing, checked, list_files
+
+EXPECTED = "dataset.json with imagesTr/CASE_0000.nii.gz and labelsTr/CASE.nii.gz, as nnU-Net's raw data sets are"
+
+_CONTENT = "nnU-Net's dataset.json with 'channel_names' (or 'modality') and 'labels'"
+_PARTS: tuple[tuple[str, str, Section], ...] = (
+    ("imagesTr", "labelsTr", "training"),
+    ("imagesTs", "labelsTs", "testing"),
+)
+_PICTURES = (".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg")
+_COLOURS = 3
+
+
+def read(folder: Path, *, seed: int) -> SourceDataset:
+    """Find the cases of a raw data set; those for testing as far as ``labelsTs`` has their masks.
+
+    Regions become exclusive classes, by the order in which nnU-Net itself draws them.
+
+    Raises:
+        DataError: if there is no ``dataset.json``, it has another form or the label ``ignore``, or cases have several
+            channels in files of their own.
+    """
+    del seed  # Nothing here is random.
+    listing = list_files(folder)
+    files = [file for file in listing.files if file.name == "dataset.json"]
+    if not files:
+        return checked(SourceDataset("nnunet", "segmentation", True, ()), listing, EXPECTED)
+    if len(files) > 1:
+        result = ", ".join(listing.shown(file) for file in files)
+        raise DataError(f"{folder}: found {result}; expected the folder of one data set, with one dataset.json.")
+    file = files[0]
+    content: Any = read_json(file, _CONTENT)
+    names = content.get("channel_names", content.get("modality")) if isinstance(content, Mapping) else None
+    if not isinstance(names, Mapping) or not isinstance(content.get("labels"), Mapping):
+        raise DataError(f"{file}: found another content; expected {_CONTENT}.")
+    labels, classes, notes = _classes(content["labels"], content.get("regions_class_order"), file)
+    ending = str(content.get("file_ending", ".nii.gz")).lower()
+    cases, skipped = _cases(listing, file.parent, ending, tuple(map(str, names.values())))
+    is_picture = ending in _PICTURES
+    channels: Literal[1, 3] = 3 if is_picture and len(names) == _COLOURS else 1
+    dataset = SourceDataset(
+        "nnunet", "segmentation", not is_picture, cases, classes, labels, channels, skipped=skipped, notes=notes
+    )
+    return checked(dataset, listing, EXPECTED)
+
+
+def _classes(
+    given: Mapping[str, Any], order: Any, file: Path
+) -> tuple[dict[int, int], tuple[str, ...], tuple[str, ...]]:
+    """Value in a mask → class, the classes' names, and what was decided on regions."""
+    # Earlier versions have value: name.
+    entries = {str(value): int(key) for key, value in given.items()} if _is_numbered(given) else dict(given)
+    if "ignore" in entries:
+        raise DataError(
+            f"{file}: found the label 'ignore' ({entries['ignore']}); expected classes alone. Masks with ignored "
+            "pixels cannot be imported: complete the masks, or leave these cases out."
+        )
+    regions = {name: values for name, values in entries.items() if isinstance(values, list)}
+    values_of = {name: [*_whole(values, file)] for name, values in entries.items() if name != "background"}
+    values_of = {name: [value for value in values if value] for name, values in values_of.items()}
+    if not any(values_of.values()):
+        raise DataError(f"{file}: key 'labels' is {given!r}; expected a value beside 0, the background.")
+    if not regions:
+        by_value = sorted((values[0], name) for name, values in values_of.items())
+        names = tuple(name for _, name in by_value)
+        return {0: 0} | {value: index for index, (value, _) in enumerate(by_value, 1)}, names, ()
+    if not isinstance(order, Sequence) or len(order) != len(values_of):
+        raise DataError(
+            f"{file}: found regions, and 'regions_class_order' is {order!r}; expected a value for each of "
+            f"{', '.join(values_of)}."
+        )
+    # A later region is drawn over the earlier ones.
+    class_of = {value: index for index, name in enumerate(values_of, 1) for value in values_of[name]}
+    shown = ", ".join(values_of)
+    note = (
+        f"Regions: {shown} became exclusive classes; where they overlap, the later one counts, as nnU-Net draws them."
+    )
+    return {0: 0} | dict(sorted(class_of.items())), tuple(values_of), (note,)
+
+
+def _is_numbered(labels: Mapping[str, Any]) -> bool:
+    return all(re.fullmatch(r"\d+", str(key)) for key in labels)
+
+
+def _whole(values: Any, file: Path) -> Sequence[int]:
+    numbers = values if isinstance(values, list) else [values]
+    if not all(isinstance(value, int) and not isinstance(value, bool) and value >= 0 for value in numbers):
+        raise DataError(f"{file}: key 'labels' has {values!r}; expected whole numbers.")
+    return numbers
+
+
+def _cases(
+    listing: Listing, root: Path, ending: str, channels: Sequence[str]
+) -> tuple[tuple[SourceCase, ...], tuple[LeftOut, ...]]:
+    cases: list[SourceCase] = []
+    skipped: list[LeftOut] = []
+    for images, labels, section in _PARTS:
+        files_of: dict[str, list[Path]] = defaultdict(list)
+        masks: dict[str, Path] = {}
+        for file in listing.files:
+            if not file.name.lower().endswith(ending):
+                continue
+            stem = file.name[: -len(ending)]
+            if file.parent == root / labels:
+                masks[stem] = file
+            elif file.parent == root / images and (match := re.fullmatch(r"(.+)_\d{4}", stem)):
+                files_of[match[1]].append(file)
+        for name, files in files_of.items():
+            if len(files) > 1:
+                raise DataError(
+                    f"{files[0].parent}: found {len(files)} channels of {name} ({', '.join(channels)}); expected one. "
+                    f"Import one of them: --images {root / images} --labels {root / labels} --image-suffix _0000."
+                )
+            if name in masks:
+                cases.append(SourceCase(files[0], masks.pop(name), section=section, name=name))
+            else:
+                skipped.append(LeftOut(listing.shown(files[0]), "no mask"))
+        skipped += [LeftOut(listing.shown(mask), "no image") for mask in masks.values()]
+    return tuple(cases), tuple(skipped)

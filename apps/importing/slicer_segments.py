@@ -1,0 +1,79 @@
+"""Segmentations of 3D Slicer (``.seg.nrrd``) with several layers: each segment is a value in one of them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...transforms.array_types import Array, Labels
+from ...transforms.errors import DataError
+
+SEGMENTATION_SUFFIX = ".seg.nrrd"
+
+_SEGMENT = re.compile(r"Segment(\d+)_LabelValue")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A segment.
+
+    Attributes:
+        number: from 1, in the order of the file.
+        name: what it is called.
+        layer: the layer that it lies in.
+        value: its value there.
+    """
+
+    number: int
+    name: str
+    layer: int
+    value: int
+
+
+def segments_of(tags: Mapping[str, str]) -> list[Segment]:
+    """Return the segments that a header names, in their order."""
+    numbers = sorted(int(result[1]) for tag in tags if (result := _SEGMENT.fullmatch(tag)))
+    return [
+        Segment(
+            number=number + 1,
+            name=tags.get(f"Segment{number}_Name", f"segment {number + 1}"),
+            layer=int(tags.get(f"Segment{number}_Layer", 0)),
+            value=int(tags[f"Segment{number}_LabelValue"]),
+        )
+        for number in numbers
+    ]
+
+
+def united_layers(file: Path, layers: Array, segments: Sequence[Segment]) -> Labels:
+    """Return one mask of several layers: the values of the segments, or their numbers where values are the same.
+
+    Args:
+        file: the file, to name in an error.
+        layers: values ``(I, J, K, L)``.
+        segments: in the layers.
+
+    Raises:
+        DataError: if a voxel lies in two segments, or in a layer and in no segment.
+    """
+    are_values = len({segment.value for segment in segments}) == len(segments)
+    result = np.zeros(layers.shape[:3], dtype=np.int64)
+    named = np.zeros(layers.shape, dtype=bool)
+    for segment in segments:
+        if segment.layer >= layers.shape[3]:
+            continue
+        inside = layers[..., segment.layer] == segment.value
+        if (result[inside] != 0).any():
+            raise DataError(
+                f"{file}: found {np.count_nonzero(result[inside])} voxels of the segment {segment.name!r} in other "
+                "segments, too; expected every voxel in one. Save the segments without overlap, or one in each file."
+            )
+        result[inside] = segment.value if are_values else segment.number
+        named[..., segment.layer] |= inside
+    if lost := int(np.count_nonzero((layers != 0) & ~named)):
+        raise DataError(
+            f"{file}: found {lost} voxels in {layers.shape[3]} layers that belong to none of its "
+            f"{len(segments)} segments; expected a segment for each. Save the segmentation again."
+        )
+    return result

@@ -1,0 +1,114 @@
+"""DICOM volumes and segmentations get the values and places that their files say, or are refused by name."""
+
+import nibabel
+import numpy as np
+import pytest
+from dicom_files import AFFINE, CT, MR, SHAPE, write_frames, write_segmentation, write_slices
+
+from fedannot.apps.importing.options import ImportOptions
+from fedannot.apps.importing.plan import SiteChoice
+from fedannot.apps.importing.source import SourceCase, SourceDataset
+from fedannot.apps.importing.volumes import as_nifti
+from fedannot.apps.importing.writing import write_imported_federation
+from fedannot.custom.data.datalist import read_datalist
+from fedannot.transforms.errors import DataError
+
+STORED = np.random.default_rng(0).integers(0, 4000, SHAPE).astype(np.uint16)
+ONES, ZEROS = [1] * len(STORED), [0] * len(STORED)
+SCALES = {
+    "mixed": ([1, 0.5, 0.25, 2], [0, -10, 5.5, -1024]),
+    "tiny": ([1e-3, 2e-3, 1.5e-3, 3e-3], [0, 0, 0, 0]),
+    # The first slice is whole numbers; the others would become zeros.
+    "whole first": ([1, 1e-5, 1e-5, 2e-5], [0, 0, 0, 0]),
+    "none": (ONES, ZEROS),
+}
+MASK = np.zeros(SHAPE, np.uint8)
+MASK[1:3, 1:3, 2:5], MASK[2, 4, 0] = 1, 2
+
+
+def expected(slopes, intercepts):
+    """Columns, rows, slices."""
+    return np.stack([STORED[index].astype(float) * slopes[index] + intercepts[index] for index in range(len(STORED))]).T
+
+
+def read(source, tmp_path, **options):
+    volume = nibabel.load(as_nifti(source, tmp_path / "out.nii.gz", **options))
+    return np.asarray(volume.dataobj), volume.affine
+
+
+@pytest.mark.parametrize("name", SCALES)
+@pytest.mark.parametrize("sop", [CT, MR], ids=["CT", "MR"])
+def test_every_slice_of_a_series_has_its_own_slope(tmp_path, name, sop):
+    values, affine = read(write_slices(tmp_path / "series", STORED, *SCALES[name], sop=sop), tmp_path)
+    np.testing.assert_allclose(values, expected(*SCALES[name]), rtol=0, atol=1e-9 * 8000)
+    np.testing.assert_allclose(affine, AFFINE, atol=1e-6)
+    assert (values.dtype.kind == "f") == (name != "none")
+
+
+def test_slices_in_which_0_is_white_become_brightness(tmp_path):
+    slopes, intercepts = SCALES["mixed"]
+    write_slices(tmp_path / "series", STORED, slopes, intercepts, bits=12, PhotometricInterpretation="MONOCHROME1")
+    stored = 4095 - STORED.astype(float)
+    shown = np.stack([stored[index] * slopes[index] + intercepts[index] for index in range(len(stored))]).T
+    np.testing.assert_allclose(read(tmp_path / "series", tmp_path)[0], shown, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_frames_have_their_own_places_and_slopes(tmp_path, name):
+    write_frames(tmp_path / "ct" / "a.dcm", STORED, *SCALES[name], order=(2, 0, 3, 1))
+    for source in (tmp_path / "ct", tmp_path / "ct" / "a.dcm"):
+        values, affine = read(source, tmp_path)
+        # Frames may be counted from either end.
+        if affine[2, 2] < 0:
+            affine = affine @ np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, SHAPE[0] - 1], [0, 0, 0, 1]])
+            values = values[..., ::-1]
+        np.testing.assert_allclose(affine, AFFINE, atol=1e-6)
+        np.testing.assert_allclose(values, expected(*SCALES[name]), rtol=0, atol=1e-9 * 8000)
+
+
+def test_frames_that_make_no_volume_are_refused_by_name(tmp_path):
+    write_frames(tmp_path / "gap" / "a.dcm", STORED, ONES, ZEROS, order=(0, 1, 3))
+    write_frames(tmp_path / "film" / "b.dcm", STORED, ONES, ZEROS, order=(0, 1, 2), places=False)
+    write_frames(tmp_path / "two" / "c.dcm", STORED, ONES, ZEROS, order=(0, 1, 2, 3))
+    (tmp_path / "two" / "d.dcm").write_bytes((tmp_path / "two" / "c.dcm").read_bytes())
+    for folder, reason in (
+        ("gap", r"a\.dcm: its 3 frames cannot be read as a volume"),
+        ("film", r"b\.dcm: its 3 frames cannot be read as a volume"),
+        ("two", r"\.dcm: found 4 frames in one of 2 files of a series; expected such a file in a folder of its own"),
+    ):
+        with pytest.raises(DataError, match=reason):
+            as_nifti(tmp_path / folder, tmp_path / "out.nii.gz")
+    assert not (tmp_path / "out.nii.gz").exists()
+
+
+def imported(tmp_path, cases, **options):
+    dataset = SourceDataset("dicom", "segmentation", True, tuple(cases))
+    return write_imported_federation(
+        [dataset], tmp_path / "out", SiteChoice(1), ImportOptions(**options), test_share=0.0
+    )
+
+
+@pytest.mark.parametrize("chosen", [(0, 1, 2, 3), (1, 2), (2,)])
+def test_a_segmentation_lies_where_its_series_lies(tmp_path, chosen):
+    series = write_slices(tmp_path / "series", STORED, ONES, ZEROS)
+    mask = np.where(np.isin(np.arange(SHAPE[0]), chosen)[:, None, None], MASK, 0)
+    write_segmentation(tmp_path / "seg" / "a.dcm", series, mask, chosen)
+    imported(tmp_path, [SourceCase(series, tmp_path / "seg")], labels={1: 1, 2: 2}, classes=("a", "b"))
+    (case,) = read_datalist(tmp_path / "out" / "site-1" / "datalist.json").section("training")
+    image, label = nibabel.load(case.image), nibabel.load(case.label)
+    np.testing.assert_allclose(label.affine, image.affine)
+    np.testing.assert_allclose(image.affine, AFFINE, atol=1e-6)
+    assert np.array_equal(label.dataobj, mask.T)
+
+
+def test_one_file_that_cannot_be_used_does_not_end_an_import(tmp_path):
+    good = write_slices(tmp_path / "good", STORED, ONES, ZEROS)
+    write_segmentation(tmp_path / "seg" / "a.dcm", good, MASK, range(4))
+    write_frames(tmp_path / "film" / "b.dcm", STORED, ONES, ZEROS, order=(0, 1, 2), places=False)
+    cut = write_slices(tmp_path / "cut", STORED, ONES, ZEROS)
+    for file in cut.iterdir():
+        file.write_bytes(file.read_bytes()[:-20])
+    cases = [SourceCase(tmp_path / name, tmp_path / "seg", name=name) for name in ("good", "film", "cut")]
+    report = imported(tmp_path, cases, labels={1: 1, 2: 1})
+    assert len(report.excluded) == 2
+    assert len(read_datalist(tmp_path / "out" / "site-1" / "datalist.json").section("training")) == 1

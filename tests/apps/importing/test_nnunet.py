@@ -1,0 +1,123 @@
+"""nnU-Net's raw data sets: read as it reads them, and written so that reading them gives the same."""
+
+import json
+
+import nibabel
+import numpy as np
+import pytest
+from miniatures import nnunet, text, volume
+from PIL import Image
+
+from fedannot.apps.functions.data import import_found
+from fedannot.apps.importing.find import Named, find_datasets
+from fedannot.apps.importing.layouts import DATASETS
+from fedannot.apps.importing.nnunet_export import export_nnunet
+from fedannot.apps.importing.options import ImportOptions
+from fedannot.transforms.errors import DataError
+
+
+def found(folder):
+    return DATASETS["nnunet"].read(folder, seed=0)
+
+
+def change(folder, **changes):
+    file = folder / "Dataset501_Hippocampus" / "dataset.json"
+    content = json.loads(file.read_text(encoding="utf-8")) | changes
+    text(file, {key: value for key, value in content.items() if value is not None})
+
+
+def test_cases_classes_and_values_are_those_of_the_data_set(tmp_path):
+    nnunet(tmp_path)
+    dataset = found(tmp_path)
+    assert [(case.name, case.section) for case in dataset.cases] == [
+        ("hippocampus_001", "training"),
+        ("hippocampus_004", "training"),
+        ("hippocampus_009", "testing"),
+    ]
+    assert (dataset.classes, dataset.labels) == (("Anterior", "Posterior"), {0: 0, 1: 1, 2: 2})
+    assert [*map(str, dataset.skipped)] == ["Dataset501_Hippocampus/imagesTs/hippocampus_002_0000.nii.gz: no mask"]
+    # As its first version wrote it.
+    change(tmp_path, channel_names=None, modality={"0": "MRI"}, labels={"0": "background", "3": "b", "1": "a"})
+    assert (found(tmp_path).classes, found(tmp_path).labels) == (("a", "b"), {0: 0, 1: 1, 3: 2})
+
+
+def test_regions_become_the_classes_that_are_drawn_last(tmp_path):
+    nnunet(tmp_path)
+    labels = {"background": 0, "whole": [1, 2, 3], "core": [2, 3], "enhancing": 3}
+    change(tmp_path, labels=labels, regions_class_order=[1, 2, 3])
+    dataset = found(tmp_path)
+    assert (dataset.classes, dataset.labels) == (("whole", "core", "enhancing"), {0: 0, 1: 1, 2: 2, 3: 3})
+    assert dataset.notes[0].startswith("Regions: whole, core, enhancing became exclusive classes")
+    change(tmp_path, regions_class_order=None)
+    with pytest.raises(DataError, match="found regions, and 'regions_class_order' is None; expected a value for each"):
+        found(tmp_path)
+
+
+def test_what_cannot_be_held_is_refused_by_name(tmp_path):
+    nnunet(tmp_path)
+    change(tmp_path, labels={"background": 0, "a": 1, "ignore": 2})
+    with pytest.raises(DataError, match=r"found the label 'ignore' \(2\); expected classes alone"):
+        found(tmp_path)
+    change(tmp_path, labels={"background": 0, "a": 1}, channel_names={"0": "T1", "1": "T2"})
+    volume(tmp_path / "Dataset501_Hippocampus" / "imagesTr" / "hippocampus_001_0001.nii.gz")
+    with pytest.raises(DataError, match=r"found 2 channels of hippocampus_001 \(T1, T2\); .*--image-suffix _0000"):
+        found(tmp_path)
+
+
+def test_an_export_is_read_as_the_federation_was(tmp_path):
+    """Volumes whose masks hold other values than classes, oblique to the axes: values, places and patients stay."""
+    affine = np.array([[0, -2, 0, 5], [1.5, 0, 0, -3], [0, 0, 3, 7], [0, 0, 0, 1.0]])
+    for index in range(6):
+        voxels = np.random.default_rng(index).normal(size=(6, 5, 4)).astype(np.float32)
+        mask = np.zeros((6, 5, 4), np.uint8)
+        mask[1:4, 1:3, 1] = 40
+        mask[1, 1, 2 + index % 2] = 7
+        for kind, array in (("images", voxels), ("labels", mask)):
+            (tmp_path / kind).mkdir(exist_ok=True)
+            nibabel.save(nibabel.Nifti1Image(array, affine), tmp_path / kind / f"pat{index // 2}_{index}.nii")
+    wanted = Named(images=tmp_path / "images", labels=tmp_path / "labels", group="^(pat[0-9])")
+    options = ImportOptions(labels={7: 1, 40: 2}, classes=("a", "b"))
+    import_found(find_datasets(wanted), tmp_path / "mine", sites="2", test=0.3, options=options)
+    made = export_nnunet(tmp_path / "mine", tmp_path / "Dataset501_Mine")
+    assert (made.training, made.testing, made.folds) == (4, 2, 2)
+    raw = tmp_path / "Dataset501_Mine"
+    assert json.loads((raw / "dataset.json").read_text(encoding="utf-8")) == {
+        "name": "Dataset501_Mine",
+        "channel_names": {"0": "image"},
+        "labels": {"background": 0, "a": 1, "b": 2},
+        "numTraining": 4,
+        "file_ending": ".nii.gz",
+    }
+    for fold in json.loads((raw / "splits_final.json").read_text(encoding="utf-8")):
+        patients = [{name.split("_")[1] for name in fold[part]} for part in ("train", "val")]
+        assert patients[0].isdisjoint(patients[1])
+    dataset = found(raw)
+    assert (dataset.classes, dataset.labels) == (("a", "b"), {0: 0, 1: 1, 2: 2})
+    for case in dataset.cases:
+        source = case.name.split("_", 1)[1]
+        image, mask = nibabel.load(case.image), nibabel.load(case.label)
+        given = nibabel.load(tmp_path / "labels" / f"{source}.nii")
+        assert np.array_equal(image.get_fdata(), nibabel.load(tmp_path / "images" / f"{source}.nii").get_fdata())
+        assert np.array_equal(
+            np.asarray(mask.dataobj), np.select([given.get_fdata() == 7, given.get_fdata() == 40], [1, 2])
+        )
+        assert np.allclose(image.affine, affine)
+        assert np.allclose(mask.affine, affine)
+
+
+def test_pictures_are_written_as_png_of_their_depth(tmp_path):
+    for index in range(4):
+        image = np.full((8, 8), 300 + index, np.uint16)
+        image[0, 0] = 0
+        for kind, array in (("images", image), ("labels", np.eye(8, dtype=np.uint8) * 255)):
+            (tmp_path / kind).mkdir(exist_ok=True)
+            Image.fromarray(array).save(tmp_path / kind / f"{index}.png")
+    wanted = Named(images=tmp_path / "images", labels=tmp_path / "labels")
+    import_found(find_datasets(wanted), tmp_path / "mine", sites="2", options=ImportOptions(keys={"size": (32, 32)}))
+    export_nnunet(tmp_path / "mine", tmp_path / "raw")
+    for case in found(tmp_path / "raw").cases:
+        number = int(case.name.split("_")[1])
+        assert np.asarray(Image.open(case.image)).max() == 300 + number
+        assert np.unique(np.asarray(Image.open(case.label))).tolist() == [0, 1]
+    export_nnunet(tmp_path / "mine" / "site-1", tmp_path / "one")
+    assert not (tmp_path / "one" / "imagesTs").exists()

@@ -1,0 +1,12 @@
+"""Names that are the same to a person: upper and lower case, and the two Unicode forms of an accent, do not differ."""
+
+import unicodedata
+
+
+def folded(name: str) -> str:
+    """Return what is the same for names that differ in capitals or in Unicode form alone.
+
+    >>> folded("Mu\\u0308ller") == folded("M\\u00dcLLER")
+    True
+    """
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
