@@ -98,6 +98,14 @@ REASONS = {
     "profile_patients": "patients or volumes behind the curve of each class",
     "profile_unit": "size of a pixel in the images of that curve: the unit of the boundary bias",
     "profile_halvings": "how much coarser than the site's images the first curve is: sites have to agree on it",
+    "grid_halvings": (
+        "the same where data.yaml says the size of all images: a site that hides single patients may send it"
+    ),
+    "grid_micrometres": "size of a pixel in the images of the curve as data.yaml says it; 1000 where pixels have none",
+    "profile_vector": (
+        "fraction of the patients with a curve, and their mean curve as twelve cosines, by a site that hides single "
+        "patients"
+    ),
     "profile_error": "standard error over patients of the boundary bias that images show",
     "profile_error_patients": "patients or volumes behind that error",
     # Class labels.

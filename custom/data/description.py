@@ -54,6 +54,11 @@ class SiteDescription(YamlContent):
         """Mean size in millimetres of the pixels that every sample is resampled to; None where it is not known."""
         return None
 
+    @property
+    def has_fixed_grid(self) -> bool:
+        """Whether pixels and their size follow from this description alone, and are the same in every sample."""
+        return False
+
 
 class SegmentationDescription(SiteDescription):
     """What the pipelines with masks share.
@@ -102,6 +107,11 @@ class ImageDescription(SegmentationDescription):
     def in_channels(self) -> int:
         """Number of channels of a sample."""
         return self.channels
+
+    @property
+    def has_fixed_grid(self) -> bool:
+        """As above: pictures have no size of a pixel."""
+        return True
 
 
 class _VolumeDescription(SegmentationDescription):
@@ -174,6 +184,11 @@ class SliceDescription(_VolumeDescription):
             return None
         return (sum(self.spacing) - self.spacing[self.slice_axis]) / (len(self.spacing) - 1)
 
+    @property
+    def has_fixed_grid(self) -> bool:
+        """As above, where nothing is stretched."""
+        return self.spacing is not None and self.fit == "crop"
+
 
 class VolumeDescription(_VolumeDescription):
     """``volume``: whole NIfTI volumes.
@@ -189,6 +204,11 @@ class VolumeDescription(_VolumeDescription):
     def spatial_dims(self) -> Literal[2, 3]:
         """Number of spatial axes of a sample."""
         return 3
+
+    @property
+    def has_fixed_grid(self) -> bool:
+        """As above."""
+        return self.size is not None and self.spacing is not None and self.fit == "crop"
 
 
 class ClassificationDescription(SiteDescription):

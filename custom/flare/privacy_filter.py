@@ -237,7 +237,10 @@ def _only_private(
     for name, field in fields.items():
         counts = None if field.counted_by is None else data.get(field.counted_by)
         if field.only_private and name in samples and counts is not None:
-            result[name] = [math.nan if count < MINIMUM_CASES else 0.0 for count in counts]
+            entries = samples[name].values.shape[1]
+            of_parts = counts if isinstance(counts, list) else [counts]
+            per_entry = [count for count in of_parts for _ in range(entries // len(of_parts))]
+            result[name] = [math.nan if count < MINIMUM_CASES else 0.0 for count in per_entry]
     return result
 
 

@@ -28,7 +28,7 @@ from nvflare.apis.workspace import Workspace
 from nvflare.app_common.app_constant import AppConstants
 
 from ..data.participant_folder import participant_folder
-from ..outbound.private_statistics import SampleValues
+from ..outbound.private_statistics import PatientVectors, SampleValues
 from ..run.site_tasks import Note
 from .messages import REFUSAL_HEADER, SAMPLE_VALUES
 from .private_log import keep_console_private
@@ -235,7 +235,7 @@ def _message(task: str, shareable: Shareable, samples: Mapping[str, SampleValues
     """Take out of a task or an answer what its end needs, as tensors and plain values."""
     message = {
         "samples": {
-            name: (torch.from_numpy(of.values), torch.from_numpy(of.units), of.is_mean, of.is_signed)
+            name: (torch.from_numpy(of.values), torch.from_numpy(of.units), of.is_mean, of.is_signed, _vector_size(of))
             for name, of in (samples or {}).items()
         },
         "task": task,
@@ -261,10 +261,19 @@ def _to_shareable(message: Mapping[str, Any]) -> Shareable:
 
 
 def _to_samples(message: Mapping[str, Any]) -> dict[str, SampleValues]:
-    return {
-        name: SampleValues(values.numpy(), units.numpy(), is_mean, is_signed)
-        for name, (values, units, is_mean, is_signed) in message["samples"].items()
-    }
+    return {name: _samples(*of) for name, of in message["samples"].items()}
+
+
+def _vector_size(samples: SampleValues) -> int:
+    return samples.size if isinstance(samples, PatientVectors) else 0
+
+
+def _samples(
+    values: torch.Tensor, units: torch.Tensor, is_mean: bool, is_signed: bool, vector_size: int
+) -> SampleValues:
+    if vector_size:
+        return PatientVectors(values.numpy(), units.numpy(), is_mean, is_signed, vector_size)
+    return SampleValues(values.numpy(), units.numpy(), is_mean, is_signed)
 
 
 def _packed(message: Mapping[str, Any]) -> bytes:

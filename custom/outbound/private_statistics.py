@@ -71,6 +71,66 @@ class SampleValues:
         return float(max(0, round(drawn)))
 
 
+@dataclass(frozen=True)
+class PatientVectors(SampleValues):
+    """Vectors of which a field is the mean over patients, cut to a length; stays at the site.
+
+    A patient has a vector in each of several groups, or none in some. The entries of a group are 1 where the patient
+    has one, else 0, and the vector, zero where there is none.
+
+    A bound B is that of a vector's length: longer ones get that length. Of a patient in place of another the vector of
+    a group changes by 2 B at most, from none to one by B. So the part of those with a vector may count √3 B times, and
+    one patient still changes a group by 2 B / N, of G groups together √G 2 B / N.
+
+    Attributes:
+        size: entries of a vector.
+    """
+
+    size: int = 1
+
+    @classmethod
+    def of_patients(cls, vectors: Floats) -> "PatientVectors":
+        """Make them of ``(N, G, size)`` vectors of N patients in G groups, with NaN for a patient without one.
+
+        A vector that is not finite counts as none.
+        """
+        patients, groups, size = vectors.shape
+        there = np.isfinite(vectors).all(axis=2, keepdims=True)
+        table = np.concatenate([there.astype(np.float64), np.where(there, vectors, 0.0)], axis=2)
+        return cls(table.reshape(patients, groups * (size + 1)), np.arange(patients), is_mean=True, size=size)
+
+    def smallest(self, largest: float) -> float:
+        """Return the smallest value of an entry."""
+        return -largest
+
+    def bounded(self, entry: int, largest: float) -> float:
+        """Return an entry of the mean of vectors that are cut to a length."""
+        first = entry - entry % (self.size + 1)
+        if entry == first:
+            return math.fsum(self.values[:, entry].tolist()) / len(self.values)
+        of_group = self.values[:, first + 1 : first + 1 + self.size]
+        # Scaled by the largest entry first: a square may overflow.
+        greatest = np.abs(of_group).max(axis=1)
+        lengths = greatest * np.linalg.norm(of_group / np.where(greatest > 0, greatest, 1.0)[:, np.newaxis], axis=1)
+        parts = np.where(lengths > largest, largest / np.maximum(lengths, largest), 1.0)
+        return math.fsum((parts * self.values[:, entry]).tolist()) / len(self.values)
+
+    def sensitivity(self, entry: int, largest: float) -> float:
+        """Return by how much one patient can change the whole, as if each of its M entries changed by a √M-th.
+
+        Noise that hides such changes of M entries hides this one: it is the same length.
+        """
+        number = self.values.shape[1]
+        groups = number / (self.size + 1)
+        change = 2.0 * largest * math.sqrt(groups / number) / len(self.values)
+        return change if entry % (self.size + 1) else change / (math.sqrt(3.0) * largest)
+
+    def noisy(self, entry: int, largest: float, deviation: float, random_bytes: RandomBytes) -> float:
+        """Return an entry with noise; nothing is cut off."""
+        noise = deviation * self.sensitivity(entry, largest)
+        return float(with_noise(np.array([self.bounded(entry, largest)]), noise, random_bytes)[0])
+
+
 def private_report(
     report: Mapping[str, Any],
     samples: Mapping[str, SampleValues],

@@ -263,13 +263,18 @@ def test_how_a_site_annotates_can_be_said_with_noise(small_job: MakeJob, tmp_pat
     eager = {"rounds": 2, "warmup_rounds": 1, "estimates": 1, "min_predicted_fraction": 0.0, "embedded__sites": 3}
     eager |= {"boundary_evidence": "model"}
     plain = simulate(small_job("auto", **eager), tmp_path / "plain")["channels"][0]["sites"]
-    # Curves have no bound by which noise could hide a patient: they stay, and the model alone counts.
+    # Of so few patients images say nothing with noise, and the model alone counts.
     job = small_job("auto", **eager | {"boundary_evidence": "both"}, unknown_images="in_domain")
     make_statistics_private(job, "noise_multiplier = 1e-9")
     summary = simulate(job, tmp_path / "noisy", data=tmp_path / "plain" / "data")
     assert summary["refusals"] == []
     compared = 0
-    for site, record in summary["channels"][0]["sites"].items():
+    of_images, of_model = summary["channels"]
+    witnesses = of_images["witnesses"]["1"]["sites"]
+    assert set(witnesses) == set(of_model["sites"])
+    assert not any(found["is_known"] for found in witnesses.values())
+    assert any(found["estimate"] is not None for found in witnesses.values())
+    for site, record in of_model["sites"].items():
         noisy, median = record["parameters"]["offset 1"], plain[site]["parameters"]["offset 1"]
         if median["estimate"] is None:
             continue
@@ -283,4 +288,5 @@ def test_how_a_site_annotates_can_be_said_with_noise(small_job: MakeJob, tmp_pat
         assert left_out["estimate"] == pytest.approx(plain_left_out["estimate"], abs=1e-3)
     assert compared
     ledger = tmp_path / "noisy" / "run" / "site-1" / "fedannot_privacy.json"
-    assert json.loads(ledger.read_text(encoding="utf-8"))["statistics"]["results"] == 1
+    # A curve at one scale, and the estimate by the model.
+    assert json.loads(ledger.read_text(encoding="utf-8"))["statistics"]["results"] == 2

@@ -1,7 +1,7 @@
 """The boundary biases of sites from their images: what sites and server do, one after the other."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -42,11 +42,36 @@ class SiteCurves:
         curves: S_k of each class, ``(C, 97)``, NaN of a class without one.
         patients: behind each of them, ``C``.
         unit: size of a pixel of the scale in millimetres, in pixels without spacing.
+        noise: of each class the standard deviation of the noise in each cosine of its curve
+            (:mod:`.noisy_curves`); empty for a site that does not hide its patients.
     """
 
     curves: Floats
     patients: tuple[int, ...]
     unit: float
+    noise: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, measured: Sequence[MeasuredCurves | None], unit: float) -> "SiteCurves":
+        """Make them of the curves of each class, None for a class without any."""
+        absent = np.full(len(LEVELS), np.nan)
+        return cls(
+            np.stack([absent if one is None else site_curve(one.curves) for one in measured]),
+            tuple(0 if one is None else one.num_patients for one in measured),
+            unit,
+        )
+
+    def moved(self, biases: Sequence[float] | Floats) -> "SiteCurves":
+        """Return what they would be with contours moved inward by a bias of each class, as moved contours move curves.
+
+        Levels beyond the ends have the value there.
+        """
+        if not np.any(biases):
+            return self
+        curves = [
+            np.interp(LEVELS - bias / self.unit, LEVELS, curve) for bias, curve in zip(biases, self.curves, strict=True)
+        ]
+        return replace(self, curves=np.stack(curves))
 
     def has(self, index: int) -> bool:
         """Return whether a class, counted from 0, has a curve."""
@@ -159,16 +184,15 @@ def measure_site(
         halvings: of the pixel size until it is the images' own.
         biases: of each class what was found so far.
     """
-    factor = 2**halvings
     measured = [
-        measure_curves(cases, label, factor=factor, bias=bias) for label, bias in zip(labels, biases, strict=True)
+        measure_curves(cases, label, factor=2**halvings, bias=bias) for label, bias in zip(labels, biases, strict=True)
     ]
-    absent = np.full(len(LEVELS), np.nan)
-    return SiteCurves(
-        np.stack([absent if one is None else site_curve(one.curves) for one in measured]),
-        tuple(0 if one is None else one.num_patients for one in measured),
-        factor * float(np.median([case.unit for case in cases])),
-    )
+    return SiteCurves.of(measured, pixel_of_scale(cases, halvings))
+
+
+def pixel_of_scale(cases: Sequence[ProfileCase], halvings: int) -> float:
+    """Return the size of a pixel of a scale in millimetres, in pixels without spacing; of the middle case."""
+    return float(2**halvings * np.median([case.unit for case in cases]))
 
 
 def site_standard_error(

@@ -42,7 +42,7 @@ def standard_error(
     drawn = np.random.default_rng(seed).multinomial(num, np.full(num, 1 / num), draws).astype(np.float64)
     total = drawn @ counts
     means = np.where(total > 0, drawn @ sums / np.maximum(total, 1e-9), np.nan)
-    places = _own_boundaries(means) if template is None else _best_shifts(means, template)
+    places = places_of_draws(means, template)
     return float(places.std() * np.sqrt(num / (num - 1)))
 
 
@@ -65,6 +65,16 @@ def half_width(error: float, patients: int, *, is_alone: bool) -> float:
 def student_quantile(patients: int) -> float:
     """Return t_{0.95, n−1}, so many standard errors to either side hold 90 %; infinite for one patient."""
     return float(stats.t.ppf(0.5 + OF_ESTIMATES.interval_level / 2, patients - 1)) if patients > 1 else np.inf
+
+
+def places_of_draws(curves: Floats, template: Template | None) -> Floats:
+    """Return where each of several curves ``(draws, 97)`` has its boundary, in pixels.
+
+    Args:
+        curves: drawn again.
+        template: that each is aligned with; None of a site alone, of which each has the boundary of its own curve.
+    """
+    return _own_boundaries(curves) if template is None else _best_shifts(curves, template)
 
 
 def _best_shifts(means: Floats, template: Template) -> Floats:

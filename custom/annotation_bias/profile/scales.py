@@ -58,7 +58,9 @@ def num_halvings(cases: Sequence[ProfileCase]) -> int:
     if not cases:
         raise ValueError("Expected at least one case, but there is none.")
     sides = [_longest_side(case) / case.unit for case in cases]
-    return max(0, math.floor(math.log2(max(float(np.median(sides)) / _MIN_SIDE, 1.0))))
+    # Of samples on one grid the spacings of files differ in their last bits.
+    ratio = round(float(np.median(sides)) / _MIN_SIDE, 6)
+    return max(0, math.floor(math.log2(max(ratio, 1.0))))
 
 
 def curve_at_scale(case: ProfileCase, label: int, *, factor: int = 1, bias: float = 0.0) -> Floats | None:

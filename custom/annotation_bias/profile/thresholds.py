@@ -30,6 +30,15 @@ class ProfileThresholds(SettingsModel):
         description="The same of one site alone, whose boundary no other site confirms. Chosen on generated lesions, "
         "BUSI, hippocampus and cells, seeds 100 and 101.",
     )
+    spread_of_hidden_patients: float = Field(
+        default=2.0,
+        description="By how much patients' boundary biases spread at worst, in pixels, where a site hides them. Chosen "
+        "on BUSI, generated lesions, hippocampus and cells, seeds 100 and 101: known sites have at most 1.6 and, of "
+        "cells, 3.1 (95 %: 2.7).",
+    )
+    min_hidden_patients: int = Field(
+        default=3, description="So few patients with a curve have none with noise. As for all means; not measured."
+    )
     bootstrap_draws: int = Field(default=200, description="Draws of patients. Chosen by hand; not measured.")
     min_likeness: float = Field(
         default=0.85,

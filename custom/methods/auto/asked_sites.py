@@ -3,60 +3,93 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
+from ...annotation_bias.noisy_fields import noise_of
 from ...annotation_bias.profile.alignment import Template
 from ...annotation_bias.profile.estimation import SiteCurves
+from ...annotation_bias.profile.noisy_curves import errors_with_noise, noisy_site_curves
 from ...interface.views import Round
 from ...outbound.fields import MINIMUM_CASES
 from ...task_names import MEASURE_BOUNDARY_PROFILE, MEASURE_PROFILE_ERROR
 from .outbound import (
     CURVE_LEVELS,
+    GRID_HALVINGS,
+    GRID_MICROMETRES,
     PROFILE_CURVE,
     PROFILE_ERROR,
     PROFILE_HALVINGS,
     PROFILE_PATIENTS,
     PROFILE_UNIT,
+    PROFILE_VECTOR,
 )
 from .profile_request import ProfileRequest
+
+_MICROMETRES = 1000
+
+
+class NoisyAnswer(TypedDict):
+    """What a site that hides single patients has said at a scale, as plain values.
+
+    Attributes:
+        values: the vectors of all classes, see :func:`.noisy_site_curves`.
+        noises: standard deviation of the noise in each of them.
+        patients: of the site.
+        unit: size of a pixel of the scale in millimetres, in pixels without spacing.
+        biases: by which its contours were moved.
+    """
+
+    values: list[float]
+    noises: list[float]
+    patients: int
+    unit: float
+    biases: list[float]
+
+
+# By site and number of halvings.
+KeptAnswers = dict[str, dict[str, NoisyAnswer]]
 
 
 class AskedSites:
     """Sites that are asked in a round.
 
     At first each measures at its own first scale. Where all have the same, that is the first scale of all, and one
-    question less.
+    question less. A site that hides single patients says no more than its scale then. It is asked once for each scale,
+    and by how much its bias may be wrong the server makes of the noise.
 
     Args:
         this_round: in which they are asked.
         num_classes: number of foreground classes C.
+        noisy: answers of sites that hide single patients: those that are there are not asked for again, and new ones
+            are added.
     """
 
-    def __init__(self, this_round: Round, num_classes: int) -> None:
-        self._round, self._num_classes = this_round, num_classes
+    def __init__(self, this_round: Round, num_classes: int, noisy: KeptAnswers) -> None:
+        self._round, self._num_classes, self._noisy = this_round, num_classes, noisy
         self._first: dict[str, SiteCurves] = {}
+        self._hiding: dict[str, int] = {}
         self._halvings: dict[str, int] = {}
+        self._measured: dict[str, SiteCurves] = {}
 
     def coarsest(self) -> int:
         """Ask all sites for curves at their own first scale; return that of the middle one."""
         answers = self._round.ask(MEASURE_BOUNDARY_PROFILE)
         self._first = self._read(answers)
-        self._halvings = {site: answers[site][PROFILE_HALVINGS] for site in self._first}
-        return statistics.median_low(self._halvings.values()) if self._halvings else 0
+        self._hiding = {site: answer[GRID_HALVINGS] for site, answer in sorted(answers.items()) if _is_hiding(answer)}
+        self._halvings = {site: answers[site].get(PROFILE_HALVINGS, 0) for site in self._first}
+        every = [*self._halvings.values(), *self._hiding.values()]
+        return statistics.median_low(every) if every else 0
 
     def curves(self, halvings: int, biases: Mapping[str, Sequence[float]]) -> dict[str, SiteCurves]:
         """Return the curves of every site that answers, see :class:`ProfileSites`."""
+        hiding = self._hiding_curves(halvings, biases)
         if not biases and set(self._halvings.values()) <= {halvings}:
-            return self._first
-        requests = {
-            site: ProfileRequest(halvings=halvings, biases=tuple(biases.get(site, ()))).message()
-            for site in sorted(self._first)
-        }
-        if not requests:
-            return {}
-        return self._read(self._round.ask(MEASURE_BOUNDARY_PROFILE, sorted(requests), own_messages=requests))
+            self._measured = self._first | hiding
+        else:
+            self._measured = self._read(self._asked(sorted(self._first), halvings, biases)) | hiding
+        return self._measured
 
     def standard_errors(
         self, biases: Mapping[str, Sequence[float]], templates: Mapping[str, Sequence[Template | None]]
@@ -66,13 +99,46 @@ class AskedSites:
         requests = {
             site: ProfileRequest.of_templates(biases.get(site, nothing), of_classes).message()
             for site, of_classes in sorted(templates.items())
+            if site not in self._hiding
+        }
+        answers = self._round.ask(MEASURE_PROFILE_ERROR, sorted(requests), own_messages=requests) if requests else {}
+        said = {
+            site: [math.inf if math.isnan(error) else error for error in answer[PROFILE_ERROR]]
+            for site, answer in answers.items()
+        }
+        return errors_with_noise(self._measured, templates, said)
+
+    def _asked(
+        self, sites: Sequence[str], halvings: int, biases: Mapping[str, Sequence[float]]
+    ) -> dict[str, dict[str, Any]]:
+        """What sites say at a scale."""
+        requests = {
+            site: ProfileRequest(halvings=halvings, biases=tuple(biases.get(site, ()))).message() for site in sites
         }
         if not requests:
             return {}
-        answers = self._round.ask(MEASURE_PROFILE_ERROR, sorted(requests), own_messages=requests)
+        return self._round.ask(MEASURE_BOUNDARY_PROFILE, sorted(requests), own_messages=requests)
+
+    def _hiding_curves(self, halvings: int, biases: Mapping[str, Sequence[float]]) -> dict[str, SiteCurves]:
+        """The curves of sites that hide single patients; who has answered before is not asked again."""
+        nothing, scale = [0.0] * self._num_classes, str(halvings)
+        due = [site for site in self._hiding if scale not in self._noisy.get(site, {})]
+        for site, answer in self._asked(due, halvings, biases).items():
+            # One that has no budget left gives no answer.
+            if PROFILE_VECTOR in answer and not any(map(math.isnan, answer[PROFILE_VECTOR])):
+                self._noisy.setdefault(site, {})[scale] = NoisyAnswer(
+                    values=answer[PROFILE_VECTOR],
+                    noises=answer[noise_of(PROFILE_VECTOR)],
+                    patients=answer["num_patients"],
+                    unit=answer[GRID_MICROMETRES] / _MICROMETRES,
+                    biases=list(biases.get(site, nothing)),
+                )
+        known = {site: self._noisy[site][scale] for site in self._hiding if scale in self._noisy.get(site, {})}
         return {
-            site: [math.inf if math.isnan(error) else error for error in answer[PROFILE_ERROR]]
-            for site, answer in answers.items()
+            site: noisy_site_curves(answer["values"], answer["noises"], answer["patients"], answer["unit"]).moved(
+                np.subtract(biases.get(site, nothing), answer["biases"])
+            )
+            for site, answer in known.items()
         }
 
     def _read(self, answers: Mapping[str, Mapping[str, Any]]) -> dict[str, SiteCurves]:
@@ -89,3 +155,8 @@ class AskedSites:
             for site, answer in sorted(answers.items())
             if answer[PROFILE_UNIT] > 0
         }
+
+
+def _is_hiding(answer: Mapping[str, Any]) -> bool:
+    """Whether a site withholds its curves, and may send them with noise."""
+    return PROFILE_HALVINGS not in answer and GRID_HALVINGS in answer and answer["num_patients"] >= MINIMUM_CASES

@@ -8,7 +8,7 @@ from ...annotation_bias.profile.decision import ProfileEstimate
 from ...annotation_bias.profile.estimation import estimate_profiles
 from ...interface.views import Round
 from ...records.plain_values import finite
-from .asked_sites import AskedSites
+from .asked_sites import AskedSites, KeptAnswers
 from .bias_record import image_bias_record
 from .image_decisions import Profiles, decide_by_images
 from .records import BiasRecord
@@ -16,14 +16,18 @@ from .settings import AutoSettings
 
 
 class ImageState(TypedDict):
-    """What is kept over a restart: of each class by site what images say, and who was asked."""
+    """What is kept over a restart: of each class by site what images say, who was asked, and answers with noise."""
 
     profiles: list[dict[str, JsonObject]]
     asked: list[str]
+    noisy: KeptAnswers
 
 
 class ImageEstimates:
     """Asks every site once for its boundary profile, again if it did not answer before the first round.
+
+    Where one joins the others are asked again, to compare it with. Not so those that hide single patients, whose every
+    answer spends: what they have said is kept.
 
     Args:
         settings: the job's.
@@ -36,6 +40,7 @@ class ImageEstimates:
         self.profiles: Profiles = ()
         self._settings = settings
         self._asked: set[str] = set()
+        self._noisy: KeptAnswers = {}
 
     def estimate(self, this_round: Round) -> BiasRecord | None:
         """Ask whom nobody has asked, and decide on them; what is known of the others stays.
@@ -51,7 +56,7 @@ class ImageEstimates:
         if not self._settings.asks_images or (self.profiles and not joined):
             return None
         num_classes = self._settings.network.num_classes
-        found = estimate_profiles(AskedSites(this_round, num_classes), num_classes)
+        found = estimate_profiles(AskedSites(this_round, num_classes, self._noisy), num_classes)
         if this_round.is_stopped():
             return None
         answered = {site for profile in found for site in profile}
@@ -75,6 +80,7 @@ class ImageEstimates:
                 for profile in self.profiles
             ],
             "asked": sorted(self._asked),
+            "noisy": self._noisy,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -83,6 +89,7 @@ class ImageEstimates:
             {site: _estimate(values) for site, values in profile.items()} for profile in state["profiles"]
         )
         self._asked = set(state["asked"])
+        self._noisy = {site: dict(answers) for site, answers in state.get("noisy", {}).items()}
 
 
 def _estimate(values: Mapping[str, Any]) -> ProfileEstimate:

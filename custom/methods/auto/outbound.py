@@ -2,7 +2,7 @@
 
 from ...annotation_bias.estimate import estimate_fields
 from ...annotation_bias.feature_names import FEATURES
-from ...annotation_bias.noisy_fields import noisy_fields
+from ...annotation_bias.noisy_fields import noise_of, noisy_fields
 from ...outbound.fields import OutboundField
 from ...task_names import (
     COMPARE_SCORES,
@@ -25,8 +25,12 @@ IMAGE_MEANS, IMAGE_DEVIATIONS = "image_means", "image_deviations"
 PROFILE_CURVE, PROFILE_PATIENTS = "profile_curve", "profile_patients"
 PROFILE_UNIT, PROFILE_HALVINGS = "profile_unit", "profile_halvings"
 PROFILE_ERROR, PROFILE_ERROR_PATIENTS = "profile_error", "profile_error_patients"
+GRID_HALVINGS, GRID_MICROMETRES = "grid_halvings", "grid_micrometres"
+PROFILE_VECTOR = "profile_vector"
 # Levels of a curve, and the largest value of one; the settings of a method load no numpy.
 CURVE_LEVELS, LARGEST_CHANGE = 97, 6.0
+# Entries of a class in a curve that hides single patients, and the length that a patient's part is cut to.
+VECTOR_ENTRIES, LARGEST_DEPARTURE = 13, 3.0
 
 # What a site reports of its channel, here and in the audit.
 BIAS_FIELDS = (
@@ -61,7 +65,14 @@ BIAS_FIELDS = (
 # What a site sends of its boundary profile, before the first round.
 PROFILE_FIELDS = (
     OutboundField("num_patients", (MEASURE_BOUNDARY_PROFILE,), "count"),
-    OutboundField(PROFILE_HALVINGS, (MEASURE_BOUNDARY_PROFILE,), "count", limits=(0.0, 16.0)),
+    OutboundField(
+        PROFILE_HALVINGS,
+        (MEASURE_BOUNDARY_PROFILE,),
+        "count",
+        counted_by="num_patients",
+        optional="own scale",
+        limits=(0.0, 16.0),
+    ),
     OutboundField(PROFILE_UNIT, (MEASURE_BOUNDARY_PROFILE,), "number", counted_by="num_patients", limits=(1e-6, 1e3)),
     OutboundField(
         PROFILE_CURVE,
@@ -72,6 +83,30 @@ PROFILE_FIELDS = (
         per_class=CURVE_LEVELS,
     ),
     OutboundField(PROFILE_PATIENTS, (MEASURE_BOUNDARY_PROFILE,), "counts", follows_model=True),
+    OutboundField(GRID_HALVINGS, (MEASURE_BOUNDARY_PROFILE,), "count", optional="fixed grid", limits=(0.0, 16.0)),
+    OutboundField(GRID_MICROMETRES, (MEASURE_BOUNDARY_PROFILE,), "count", optional="fixed grid", limits=(1.0, 1e6)),
+    OutboundField(
+        PROFILE_VECTOR,
+        (MEASURE_BOUNDARY_PROFILE,),
+        "numbers",
+        counted_by="num_patients",
+        optional="noisy curve",
+        limits=(-1e6, 1e6),
+        per_class=VECTOR_ENTRIES,
+        sample_bound=LARGEST_DEPARTURE,
+        only_private=True,
+    ),
+    OutboundField(
+        noise_of(PROFILE_VECTOR),
+        (MEASURE_BOUNDARY_PROFILE,),
+        "numbers",
+        counted_by="num_patients",
+        optional="noisy curve",
+        limits=(0.0, 1e6),
+        per_class=VECTOR_ENTRIES,
+        only_private=True,
+        noise_of=PROFILE_VECTOR,
+    ),
     OutboundField(
         PROFILE_ERROR, (MEASURE_PROFILE_ERROR,), "numbers", counted_by=PROFILE_ERROR_PATIENTS, limits=(0.0, 16.0)
     ),

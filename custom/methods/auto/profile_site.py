@@ -3,26 +3,36 @@
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
-from ....transforms.array_types import Floats
 from ...annotation_bias.estimate import three_digits
 from ...annotation_bias.given_annotations import GivenAnnotations
-from ...annotation_bias.profile.curves import LEVELS
-from ...annotation_bias.profile.estimation import measure_curves, measure_site, site_standard_error
+from ...annotation_bias.profile.estimation import (
+    MeasuredCurves,
+    SiteCurves,
+    measure_curves,
+    pixel_of_scale,
+    site_standard_error,
+)
+from ...annotation_bias.profile.noisy_curves import patient_vectors
 from ...annotation_bias.profile.scales import ProfileCase, num_halvings, profile_cases
 from ...data.site_data import SiteData
 from ...interface.views import Answer
 from ...outbound.fields import MINIMUM_CASES
+from ...outbound.private_statistics import PatientVectors
+from ...outbound.values import OutboundValues
 from .outbound import (
+    GRID_HALVINGS,
+    GRID_MICROMETRES,
     PROFILE_CURVE,
     PROFILE_ERROR,
     PROFILE_ERROR_PATIENTS,
     PROFILE_HALVINGS,
     PROFILE_PATIENTS,
     PROFILE_UNIT,
+    PROFILE_VECTOR,
 )
 from .profile_request import ProfileRequest
+
+_MICROMETRES = 1000
 
 
 def given_cases(training: SiteData, reviewed: SiteData | None) -> list[ProfileCase]:
@@ -35,30 +45,44 @@ def given_cases(training: SiteData, reviewed: SiteData | None) -> list[ProfileCa
     return profile_cases(GivenAnnotations.of(training.cases, () if reviewed is None else reviewed.cases).own())
 
 
-def profile_curves(cases: Sequence[ProfileCase], request: ProfileRequest, num_classes: int) -> Answer:
+def profile_curves(
+    cases: Sequence[ProfileCase], request: ProfileRequest, num_classes: int, *, has_fixed_grid: bool = False
+) -> Answer:
     """Return the site's curves of each class at the asked scale, with numbers of patients; they leave the site.
 
     Three digits of each number; nothing of a class with fewer patients than the minimum count, nor where moved contours
     leave out a case.
 
+    Of a site whose statistics are private the curves leave as noisy vectors over patients, at a scale that the server
+    names: every such answer spends, and the first question, for the scale, is to cost nothing. Its scale and the size
+    of its pixels then have to follow from no case.
+
     Args:
         cases: of the site.
         request: the server's.
         num_classes: number of foreground classes C.
+        has_fixed_grid: whether pixels and their size follow from ``data.yaml`` alone.
     """
     patients = len({case.patient for case in cases})
-    if patients < MINIMUM_CASES:
-        return _answer(patients, 0, math.nan, np.full((num_classes, len(LEVELS)), math.nan), [0] * num_classes)
-    halvings = num_halvings(cases) if request.halvings is None else request.halvings
     labels, biases = range(1, num_classes + 1), request.biases_of(num_classes)
-    measured = measure_site(cases, labels, halvings=halvings, biases=biases)
-    enough = [
-        count >= MINIMUM_CASES and _are_all_there(cases, label, halvings=halvings, bias=bias)
-        for label, bias, count in zip(labels, biases, measured.patients, strict=True)
+    if patients < MINIMUM_CASES:
+        return Answer(_curve_fields(patients, None, SiteCurves.of([None] * num_classes, math.nan)))
+    own = num_halvings(cases)
+    halvings = own if request.halvings is None else request.halvings
+    measured = [
+        measure_curves(cases, label, factor=2**halvings, bias=bias) for label, bias in zip(labels, biases, strict=True)
     ]
-    curves = np.where(np.array(enough)[:, np.newaxis], measured.curves, math.nan)
-    counts = [count if is_enough else 0 for count, is_enough in zip(measured.patients, enough, strict=True)]
-    return _answer(patients, halvings, measured.unit, curves, counts)
+    may_leave = [
+        one is not None and one.num_patients >= MINIMUM_CASES and _are_all_there(cases, label, halvings, bias)
+        for one, label, bias in zip(measured, labels, biases, strict=True)
+    ]
+    left = [one if is_enough else None for one, is_enough in zip(measured, may_leave, strict=True)]
+    unit = pixel_of_scale(cases, halvings)
+    fields = _curve_fields(patients, halvings, SiteCurves.of(left, unit))
+    if not has_fixed_grid:
+        return Answer(fields)
+    fields |= {GRID_HALVINGS: own, GRID_MICROMETRES: round(_MICROMETRES * unit)}
+    return Answer(fields, {} if request.halvings is None else _samples(measured, cases))
 
 
 def profile_errors(cases: Sequence[ProfileCase], request: ProfileRequest, num_classes: int, *, seed: int) -> Answer:
@@ -75,13 +99,13 @@ def profile_errors(cases: Sequence[ProfileCase], request: ProfileRequest, num_cl
     for label, (bias, template) in enumerate(of_classes, start=1):
         error, patients = site_standard_error(cases, label, template, bias=bias, seed=seed)
         may_leave = patients >= MINIMUM_CASES and math.isfinite(error)
-        may_leave = may_leave and _are_all_there(cases, label, halvings=0, bias=bias)
+        may_leave = may_leave and _are_all_there(cases, label, 0, bias)
         errors.append(three_digits(error) if may_leave else math.nan)
         counts.append(patients if may_leave else 0)
     return Answer({PROFILE_ERROR: errors, PROFILE_ERROR_PATIENTS: counts})
 
 
-def _are_all_there(cases: Sequence[ProfileCase], label: int, *, halvings: int, bias: float) -> bool:
+def _are_all_there(cases: Sequence[ProfileCase], label: int, halvings: int, bias: float) -> bool:
     """Whether moved contours leave a curve in the same cases as given ones.
 
     Else the difference of two answers would be the curve of those whose objects vanish by the server's number.
@@ -93,13 +117,16 @@ def _are_all_there(cases: Sequence[ProfileCase], label: int, *, halvings: int, b
     return moved is not None and given is not None and moved.places == given.places
 
 
-def _answer(patients: int, halvings: int, unit: float, curves: Floats, counts: list[int]) -> Answer:
-    return Answer(
-        {
-            "num_patients": patients,
-            PROFILE_HALVINGS: halvings,
-            PROFILE_UNIT: unit,
-            PROFILE_CURVE: [three_digits(float(value)) for value in curves.ravel()],
-            PROFILE_PATIENTS: counts,
-        }
-    )
+def _samples(measured: Sequence[MeasuredCurves | None], cases: Sequence[ProfileCase]) -> dict[str, PatientVectors]:
+    return {PROFILE_VECTOR: patient_vectors(measured, [case.patient for case in cases])}
+
+
+def _curve_fields(patients: int, halvings: int | None, curves: SiteCurves) -> OutboundValues:
+    """The fields of an answer; without a scale where too few patients are behind it."""
+    fields: OutboundValues = {
+        "num_patients": patients,
+        PROFILE_UNIT: curves.unit,
+        PROFILE_CURVE: [three_digits(float(value)) for value in curves.curves.ravel()],
+        PROFILE_PATIENTS: list(curves.patients),
+    }
+    return fields if halvings is None else fields | {PROFILE_HALVINGS: halvings}

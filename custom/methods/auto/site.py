@@ -80,9 +80,10 @@ class AutoSite(FedAvgSite):
 
         request = ProfileRequest.model_validate(site.message.get("profile", {}))
         num_classes = self.settings.network.num_classes
-        cases = given_cases(site.load(TRAINING), reviewed_cases(site))
+        data = site.load(TRAINING)
+        cases = given_cases(data, reviewed_cases(site))
         if task == MEASURE_BOUNDARY_PROFILE:
-            return profile_curves(cases, request, num_classes)
+            return profile_curves(cases, request, num_classes, has_fixed_grid=data.description.has_fixed_grid)
         seed = derive_seed(site.seed, site.name, "profile")
         return profile_errors(cases, request, num_classes, seed=seed)
 

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 import torch
@@ -18,11 +19,12 @@ from nvflare.app_common.app_constant import AppConstants
 
 from fedannot.custom.flare.messages import REFUSAL_HEADER, SAMPLE_VALUES
 from fedannot.custom.flare.task_process import SiteContext, TaskProcess, TaskProcessError, TaskStopped, describe_exit
-from fedannot.custom.outbound.private_statistics import SampleValues
+from fedannot.custom.outbound.private_statistics import PatientVectors, SampleValues
 
 SAMPLES = {
     "offset": SampleValues.of([[1.0], [-2.0]], ["a", "b"], is_mean=True, is_signed=True),
     "number": SampleValues.of([3.0, 4.0, 5.0], ["a", "a", "b"], is_mean=False),
+    "curve": PatientVectors.of_patients(np.full((3, 1, 4), 2.0)),
 }
 
 
@@ -103,6 +105,12 @@ def test_what_statistics_are_made_of_comes_along(process):
         assert result.values.tolist() == given.values.tolist()
         assert result.units.tolist() == given.units.tolist()
         assert (result.is_mean, result.is_signed) == (given.is_mean, given.is_signed)
+        # What noise is made by: vectors are cut to a length, not entry by entry.
+        assert type(result) is type(given)
+        assert (result.bounded(0, 3.0), result.sensitivity(0, 3.0)) == (
+            given.bounded(0, 3.0),
+            given.sensitivity(0, 3.0),
+        )
 
 
 def test_a_refusal_keeps_its_reason_and_the_process_goes_on(process):

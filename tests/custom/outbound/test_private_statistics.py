@@ -5,7 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from fedannot.custom.outbound.private_statistics import SampleValues, noise_deviations, private_report
+from fedannot.custom.outbound.private_statistics import (
+    PatientVectors,
+    SampleValues,
+    noise_deviations,
+    private_report,
+)
 
 NAN = math.nan
 
@@ -167,3 +172,69 @@ def test_samples_of_other_entries_are_refused():
     samples = {"d": SampleValues.of([1.0, 1.0, 1.0], list("abc"), is_mean=True)}
     with pytest.raises(ValueError, match="Expected samples of 2 entries of 'd', but got those of 1"):
         private_report({"d": [1.0, 1.0]}, samples, {"d": 4.0}, noise_multiplier=1.0)
+
+
+# --- vectors that are cut to a length
+
+
+def sent_mean(vectors, bound):
+    """The whole field of patients' vectors, without noise."""
+    made = PatientVectors.of_patients(vectors)
+    return np.array([made.bounded(entry, bound) for entry in range(made.values.shape[1])])
+
+
+def test_vectors_are_cut_to_a_length_and_who_has_none_counts_as_zero():
+    """Two groups of two entries: (3, 4) becomes (1.2, 1.6); a patient without a vector still counts."""
+    vectors = np.array([[[3.0, 4.0], [0.5, 0.0]], [[1.0, 0.0], [NAN, NAN]]])
+    assert sent_mean(vectors, 2.0) == pytest.approx([1.0, 1.1, 0.8, 0.5, 0.25, 0.0])
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, 1e-308, math.inf, -math.inf, NAN, 0.0, 7.0])
+def test_no_vector_is_longer_than_its_bound_or_not_finite(value):
+    for vector in ([value, value, value], [value, 0.0, 1.0], [1.0, 2.0, -value]):
+        part, *mean = sent_mean(np.array([[vector]]), 3.0)
+        assert part in (0.0, 1.0)
+        assert np.linalg.norm(mean) <= 3.0 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_no_patient_changes_vectors_by_more_than_the_noise_is_made_for(groups):
+    """A patient's vectors are replaced by extremes and random ones, by brute force.
+
+    With the deviation σ √M Δ_j in entry j, one Gaussian mechanism with μ = 1 / σ bears Σ (change_j / Δ_j)² ≤ M.
+    """
+    rng = np.random.default_rng(0)
+    vectors = 4 * rng.standard_normal((7, groups, 5))
+    vectors[1, 0], vectors[4, -1] = NAN, NAN
+    made = PatientVectors.of_patients(vectors)
+    number = made.values.shape[1]
+    sensitivities = np.array([made.sensitivity(entry, 3.0) for entry in range(number)])
+    assert noise_deviations({"v": [0.0] * number}, {"v": made}, {"v": 3.0}, noise_multiplier=0.5)["v"] == pytest.approx(
+        (0.5 * math.sqrt(number) * sensitivities).tolist(), rel=1e-5
+    )
+    along = np.zeros((groups, 5))
+    along[:, 2] = 1e9
+    replacements = [along, -along, np.full((groups, 5), NAN), np.zeros((groups, 5))]
+    replacements += [scale * rng.standard_normal((groups, 5)) for scale in (0.1, 1, 10) for _ in range(20)]
+    fields = []
+    for replacement in replacements:
+        other = vectors.copy()
+        other[2] = replacement
+        fields.append(sent_mean(other, 3.0) / sensitivities)
+    changes = [np.sum((one - other) ** 2) for one in fields for other in fields]
+    assert max(changes) <= number * (1 + 1e-9)
+    # A vector in place of its opposite changes as much as anybody can; one in place of none no more.
+    assert changes[1] == pytest.approx(number)
+    assert np.sum((fields[0] - fields[2]) ** 2) == pytest.approx(number)
+
+
+def test_the_noise_in_vectors_has_its_deviation_and_nothing_is_cut_off():
+    made, number = PatientVectors.of_patients(np.full((20, 1, 3), 0.5)), 1000
+    result = np.array(
+        [item["v"] for item in draws({"v": [0.0] * 4}, {"v": made}, {"v": 3.0}, number, noise_multiplier=8.0)]
+    )
+    # σ 2 · 3 / 20 in each of three entries; the part of the patients counts √3 · 3 times.
+    expected = np.array([8.0 * 2 * 3 / 20 / (math.sqrt(3) * 3)] + [8.0 * 2 * 3 / 20] * 3)
+    assert result.std(axis=0) == pytest.approx(expected, rel=5 / math.sqrt(2 * number))
+    assert result.mean(axis=0) == pytest.approx([1.0, 0.5, 0.5, 0.5], abs=5 * expected.max() / math.sqrt(number))
+    assert result[:, 1].max() > 3.0
