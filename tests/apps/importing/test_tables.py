@@ -231,3 +231,9 @@ def test_columns_far_to_the_right_cost_nothing(openpyxl, file):
     peak, _ = peak_bytes_and_seconds(lambda: read_table(file, ["ID"]))
     # 5000 rows of 18,278 cells would be 700 megabytes.
     assert peak < 2**26
+
+
+@pytest.mark.parametrize("text", ["a;b\r\n1,5;x\r\n", "a\tb\n1,5\tx\n", "sep=|\na|b\n1,5|x\n", 'a,b\n"1,5",x\n'])
+def test_tables_of_spreadsheet_programs_are_read_whatever_parts_their_cells(tmp_path, text):
+    (tmp_path / "table.csv").write_bytes(text.encode("utf-8-sig"))
+    assert read_table(tmp_path / "table.csv", ["a", "b"]) == [{"a": "1,5", "b": "x"}]
