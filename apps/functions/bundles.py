@@ -76,7 +76,7 @@ def export_bundle(
     >>> export_bundle("nowhere", "bundle")
     Traceback (most recent call last):
     ...
-    fedannot.transforms.errors.DataError: nowhere: found no such folder; expected a run's output folder or an NVFlare \
+    fedannot.transforms.data_error.DataError: nowhere: found no such folder; expected a run's output folder or an NVFlare \
 workspace.
     """
     folder = run.folder if isinstance(run, Run) else Path(run)
