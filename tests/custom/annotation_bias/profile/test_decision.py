@@ -127,6 +127,20 @@ def test_the_smaller_the_objects_the_smaller_the_tolerated_bias(radius, follows)
     assert image_boundary_level(sites, is_asked=True).tolerated == 0
 
 
+@pytest.mark.parametrize("lie", [1e6, 1e-6])
+def test_a_radius_that_is_no_object_s_has_nobody_s_bias_tolerated(lie):
+    honest, lying = known(3.0, radius=9.0), known(0.0, radius=lie)
+    assert tolerated_bias({"a": honest, "b": lying}) <= 1.5
+    assert tolerated_bias({"a": honest, "b": honest, "c": lying}) == 1.5
+
+
+@pytest.mark.parametrize("radius", [3.0, 9.0, 60.0])
+def test_a_site_alone_is_corrected_from_one_and_a_half_pixels_on_whatever_its_objects(radius):
+    for bias, is_moved in ((1.2, False), (1.6, True), (4.0, True)):
+        site = known(bias, radius=radius)
+        assert is_to_correct(site, profile_reference_level({"a": site})) == is_moved
+
+
 def test_without_radii_objects_are_taken_as_of_nine_pixels():
     assert tolerated_bias({"a": known(0.5), "b": known(3.0, radius=60.0, prominence=0.0)}) == 1.5
     assert tolerated_bias({"a": known(0.5, radius=4.5, unit=0.5)}) == 1.5
