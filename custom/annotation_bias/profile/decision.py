@@ -78,7 +78,9 @@ class ProfileEstimate:
         of_patients = (self.standard_error * self.unit) ** 2
         if of_patients == 0:
             return math.inf
-        return float((self.patients - 1) * (self.whole_error**2 / of_patients) ** 2)
+        # A power that overflows is an error, a product is infinite: any error may be sent.
+        ratio = self.whole_error**2 / of_patients
+        return float((self.patients - 1) * ratio * ratio)
 
 
 def estimate_of(patients: int, bias: float, error: float, degrees_of_freedom: float = math.nan) -> Estimate:
