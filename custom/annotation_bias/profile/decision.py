@@ -105,9 +105,9 @@ def is_shown(estimates: Mapping[str, ProfileEstimate]) -> bool:
 def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> ReferenceLevel | None:
     """Choose the reference level of boundary biases that images say.
 
-    If the known biases lie within 1.5 pixels, the sites have one convention: the level is their median, so that
-    nothing is corrected. It is confident if it is within 2 pixels of the image boundary; farther away it may be a
-    convention or an error of all. Otherwise the level is the image boundary.
+    If the known biases may lie within 1.5 pixels, by their intervals, the sites have one convention: the level is their
+    median, so that nothing is corrected. It is confident if it is within 2 pixels of the image boundary; farther away
+    it may be a convention or an error of all. Otherwise the level is the image boundary.
 
     Args:
         estimates: of every site; a single site has no convention with others, and its level is the image boundary.
@@ -119,7 +119,9 @@ def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> Referen
     if not known:
         return None
     in_pixels = np.array([estimate.bias / estimate.unit for estimate in known])
-    if len(known) == 1 or np.ptp(in_pixels) > THRESHOLDS.max_range_of_convention:
+    half_widths = np.array([estimate.half_width / estimate.unit for estimate in known])
+    certain_range = (in_pixels - half_widths).max() - (in_pixels + half_widths).min()
+    if len(known) == 1 or certain_range > THRESHOLDS.max_range_of_convention:
         return image_boundary_level(estimates)
     median = float(np.median([estimate.bias for estimate in known]))
     is_near = abs(float(np.median(in_pixels))) <= THRESHOLDS.max_distance_of_convention
