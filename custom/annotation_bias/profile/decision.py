@@ -133,6 +133,8 @@ def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> Referen
         (reason,),
         is_confident=is_near,
         minimum_effect=THRESHOLDS.min_bias,
+        # By their intervals single sites may lie farther from the median than the minimum effect.
+        tolerated=math.inf,
     )
 
 
