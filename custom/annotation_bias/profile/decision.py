@@ -201,8 +201,9 @@ def image_fedavg_boundary(estimates: Mapping[str, ProfileEstimate]) -> FedAvgBou
 def is_to_correct(estimate: ProfileEstimate, level: ReferenceLevel | None) -> bool:
     """Return whether a site's contours are to be moved: its bias is known, and far enough from the level.
 
-    That is beyond its interval and the minimum effect. In a federation all sites are tested together instead.
+    That is beyond its interval and the minimum effect; of a convention nothing is. In a federation all sites are tested
+    together instead.
     """
-    if level is None or not (level.is_confident and estimate.is_known):
+    if level is None or level.kind is ReferenceKind.CONVENTION or not (level.is_confident and estimate.is_known):
         return False
     return abs(estimate.bias - level.value) >= max(level.minimum_effect * estimate.unit, estimate.half_width)
