@@ -78,7 +78,9 @@ class ProfileEstimate:
         of_patients = (self.standard_error * self.unit) ** 2
         if of_patients == 0:
             return math.inf
-        return float((self.patients - 1) * (self.whole_error**2 / of_patients) ** 2)
+        # A power that overflows is an error, a product is infinite: any error may be sent.
+        ratio = self.whole_error**2 / of_patients
+        return float((self.patients - 1) * ratio * ratio)
 
 
 def estimate_of(patients: int, bias: float, error: float, degrees_of_freedom: float = math.nan) -> Estimate:
@@ -131,6 +133,8 @@ def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> Referen
         (reason,),
         is_confident=is_near,
         minimum_effect=THRESHOLDS.min_bias,
+        # By their intervals single sites may lie farther from the median than the minimum effect.
+        tolerated=math.inf,
     )
 
 
@@ -197,8 +201,9 @@ def image_fedavg_boundary(estimates: Mapping[str, ProfileEstimate]) -> FedAvgBou
 def is_to_correct(estimate: ProfileEstimate, level: ReferenceLevel | None) -> bool:
     """Return whether a site's contours are to be moved: its bias is known, and far enough from the level.
 
-    That is beyond its interval and the minimum effect. In a federation all sites are tested together instead.
+    That is beyond its interval and the minimum effect; of a convention nothing is. In a federation all sites are tested
+    together instead.
     """
-    if level is None or not (level.is_confident and estimate.is_known):
+    if level is None or level.kind is ReferenceKind.CONVENTION or not (level.is_confident and estimate.is_known):
         return False
     return abs(estimate.bias - level.value) >= max(level.minimum_effect * estimate.unit, estimate.half_width)

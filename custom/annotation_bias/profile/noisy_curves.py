@@ -50,7 +50,9 @@ def patient_vectors(measured: Sequence[MeasuredCurves | None], patients: Sequenc
 
 
 def noisy_site_curves(values: Sequence[float], noises: Sequence[float], patients: int, unit: float) -> SiteCurves:
-    """Return the curves of a site from what it sends with noise; a class with too few patients has none.
+    """Return the curves of a site from what it sends with noise.
+
+    A class with too few patients, or too much noise, has none.
 
     Args:
         values: of each class the part of the patients with a curve, and the mean of their vectors over all patients.
@@ -162,8 +164,11 @@ def _noisy_curve(values: Floats, noises: Floats, patients: int) -> _NoisyCurve:
     at_least = math.floor(patients * max(part - float(noises[0]), 0.0))
     if at_least < THRESHOLDS.min_hidden_patients:
         return absent
+    noise = float(noises[1:].max()) / part
+    if noise > THRESHOLDS.max_hidden_noise:
+        return absent
     curve = np.clip(1.0 + (values[1:] / part) @ _COSINES, 0.0, LARGEST_CHANGE)
-    return _NoisyCurve(curve, float(noises[1:].max()) / part, at_least)
+    return _NoisyCurve(curve, noise, at_least)
 
 
 def _vector(curve: Floats) -> Floats:

@@ -39,6 +39,11 @@ class ProfileThresholds(SettingsModel):
     min_hidden_patients: int = Field(
         default=3, description="So few patients with a curve have none with noise. As for all means; not measured."
     )
+    max_hidden_noise: float = Field(
+        default=3.0,
+        description="A curve with more noise in each cosine than a patient's own may be long counts as none: it would "
+        "make all others uncertain through their templates. By hand, with ten patients and σ = 4 below it.",
+    )
     bootstrap_draws: int = Field(default=200, description="Draws of patients. Chosen by hand; not measured.")
     min_likeness: float = Field(
         default=0.85,

@@ -14,7 +14,7 @@ from ...annotation_bias.parameters import ALL_CLASSES, CONFUSED_OBJECTS, Paramet
 from ...annotation_bias.profile.decision import is_shown
 from ...annotation_bias.profile.fusion import FusedBiases
 from ...annotation_bias.significance import Criterion, effect_tests
-from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel, TestResult, Unit
+from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel, TestResult, Unit
 from ...corrections.kinds import BoundaryShift, Correction, server_corrections
 from .answers import BiasReport, unit_of
 from .criteria import best_estimate, confused_criterion, largest_recall, missing_criterion, offset_criterion
@@ -284,7 +284,7 @@ def _tolerated_boundary(
     pixels = settings.min_boundary_bias
     if reference_level.is_inferred:
         pixels = max(pixels, settings.image_boundary_error)
-    elif reference_level.kind is ReferenceKind.EDGES and _is_of_images(reference_level):
+    elif _is_of_images(reference_level):
         # Before the first round that alone is tolerated; where all follow to the image boundary, it is nothing.
         pixels = reference_level.tolerated
     near = pixels * statistics.median(answer.pixel_size for answer in counted.values())

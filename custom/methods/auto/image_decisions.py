@@ -109,7 +109,7 @@ def _tolerated(
             continue
         if averaged.is_within(level.tolerated):
             unit = statistics.median(one.unit for one in profile.values() if one.is_known)
-            result[label] = FedAvgBoundary(averaged.low * unit, averaged.high * unit)
+            result[label] = FedAvgBoundary(averaged.low * unit - level.value, averaged.high * unit - level.value)
     return result
 
 

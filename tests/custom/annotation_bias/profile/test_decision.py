@@ -84,7 +84,7 @@ def test_there_is_no_level_without_a_known_site():
 
 
 def test_contours_are_moved_from_the_minimum_effect_on():
-    level = profile_reference_level({"a": known(-1.0), "b": known(1.0)})
+    level = image_boundary_level({"a": known(-1.0), "b": known(1.0)})
 
     assert is_to_correct(known(1.5), level)
     assert is_to_correct(known(-1.5), level)
@@ -150,3 +150,12 @@ def test_nothing_is_moved_where_all_sites_are_alike_and_far():
     sites = {"a": known(4.0), "b": known(4.5)}
 
     assert not any(is_to_correct(site, profile_reference_level(sites)) for site in sites.values())
+
+
+def test_nothing_is_moved_where_one_may_have_the_convention_of_the_others_by_its_interval():
+    sites = {str(index): known(bias, half_width=0.6) for index, bias in enumerate((0.0, 0.1, -0.1, 2.4))}
+
+    level = profile_reference_level(sites)
+
+    assert level.kind is ReferenceKind.CONVENTION
+    assert not any(is_to_correct(site, level) for site in sites.values())

@@ -143,3 +143,15 @@ def test_where_sites_follow_to_the_image_boundary_the_model_tolerates_nothing_ei
     before = decide_by_images(images, SETTINGS)
     assert [site for site, asked in before.corrections.items() if asked] == ["site-0", "site-1"]
     assert moves(decide(of_model(*biases), SETTINGS, seed=100, profiles=images)).keys() == {"site-0", "site-1"}
+
+
+def test_of_a_convention_nothing_is_corrected_before_the_first_round_nor_later():
+    """By their intervals of ±0.6 five sites may lie within 1.5 px, though one is 2.4 px from the median."""
+    biases = (0.0, 0.1, -0.1, 0.0, 2.4)
+    images = ({site: replace(one, half_width=0.6) for site, one in profile(*biases).items()},)
+    before = decide_by_images(images, SETTINGS)
+    assert before.reference_levels[0].kind is ReferenceKind.CONVENTION
+    assert before.findings["site-4"][OFFSET].is_confirmed
+    assert not any(before.corrections.values())
+    assert before.tolerated.keys() == {1}
+    assert not moves(decide(of_model(*biases), SETTINGS, seed=100, profiles=images))

@@ -296,6 +296,7 @@ def large_discs():
         {"profile_radius": [0.0]},
         {"profile_radius": [1e6]},
         {"profile_radius": [math.nan]},
+        {"profile_error": [1e-90]},
         {"profile_curve": [0.0] * 97},
         {"profile_curve": [6.0] * 48 + [0.0] * 49},
     ],
@@ -306,7 +307,7 @@ def test_a_site_that_lies_ends_no_run_and_moves_no_other_by_a_pixel(lie, large_d
     class Lying(ImageSites):
         def answer(self, task, name, message):
             answer = super().answer(task, name, message)
-            return answer | lie if name == "e" and task == MEASURE_BOUNDARY_PROFILE else answer
+            return answer | lie if name == "e" and lie.keys() <= answer.keys() else answer
 
     after, _ = begun(Lying(cases, liars="e"))
     for site in "abcd":
