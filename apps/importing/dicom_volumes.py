@@ -76,20 +76,28 @@ def read_frames(file: Path) -> tuple[Array, Floats, bool]:
         what = "segmentation" if header.is_segmentation else "volume"
         raise DataError(f"{file}: its {header.frames} frames cannot be read as a {what} ({reason}).") from error
     # Frames, rows, columns, as columns, rows, frames.
-    columns = np.asarray(volume.affine, dtype=np.float64)[:3, [2, 1, 0, 3]]
-    return _in_small_type(np.asarray(volume.array).transpose(2, 1, 0)), columns, header.is_segmentation
+    columns, frames = np.asarray(volume.affine, dtype=np.float64)[:3, [2, 1, 0, 3]], np.asarray(volume.array)
+    if frames.ndim != 3:
+        raise DataError(f"{file}: found {header.frames} frames in colours; expected one value per voxel.")
+    return _in_small_type(frames.transpose(2, 1, 0)), columns, header.is_segmentation
 
 
-def check_extents(source: Path, reader: Any, voxels: int) -> None:
+def check_extents(source: Path, reader: Any, voxels: int, *, values: int = 1) -> None:
     """Check what a header says before any voxel is read: it may be wrong by orders of magnitude.
 
+    Args:
+        source: to name in an error.
+        reader: SimpleITK's, which has read the header.
+        voxels: how many there are in all.
+        values: how many each voxel may have.
+
     Raises:
-        DataError: if there are not three axes with one value, or too many voxels.
+        DataError: if there are not three axes with as many values, or too many voxels.
     """
-    axes, values = reader.GetDimension(), reader.GetNumberOfComponents()
-    if (axes, values) != (3, 1):
+    axes, found = reader.GetDimension(), reader.GetNumberOfComponents()
+    if (axes, found) != (3, values):
         raise DataError(
-            f"{source}: found {axes} axes with {values} values per voxel; expected three axes and one value."
+            f"{source}: found {axes} axes with {found} values per voxel; expected three axes and one value."
         )
     if voxels > MAX_VOXELS:
         raise DataError(f"{source}: found {voxels} voxels; expected at most {MAX_VOXELS}.")
@@ -119,8 +127,9 @@ class DicomHeader:
 
     @property
     def frames(self) -> int:
-        """Number of its frames."""
-        return int(self._text(_FRAMES) or 1)
+        """Number of its frames; 1 where the file says none."""
+        text = self._text(_FRAMES)
+        return int(text) if text.isdecimal() else 1
 
     @property
     def is_segmentation(self) -> bool:
@@ -139,9 +148,12 @@ class DicomHeader:
 
     @property
     def position(self) -> list[float] | None:
-        """Where the first pixel lies, None where the file does not say it."""
-        parts = self._text(_POSITION).split("\\")
-        return [float(part) for part in parts] if len(parts) == 3 else None
+        """Where the first pixel lies, None where the file does not say it in three numbers."""
+        try:
+            first, second, third = (float(part) for part in self._text(_POSITION).split("\\"))
+        except ValueError:
+            return None
+        return [first, second, third]
 
 
 def _read_slices(folder: Path, headers: Sequence[DicomHeader]) -> tuple[Array, Floats]:
