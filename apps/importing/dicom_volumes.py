@@ -11,7 +11,11 @@ from ...transforms.array_types import Array, Floats
 from ...transforms.errors import DataError
 from ...transforms.loading.volume_files import MAX_VOXELS
 
-_CLASS, _FRAMES, _POSITION = "0008|0016", "0028|0008", "0020|0032"
+_CLASS, _FRAMES, _POSITION, _ORIENTATION = "0008|0016", "0028|0008", "0020|0032", "0020|0037"
+# Of a pixel in the patient, or on the detector.
+_PIXEL_SPACINGS = "0028|0030", "0018|1164"
+# Difference of two numbers of a header that is no rounding.
+_SAME_NUMBER = 1e-3
 _SEGMENTATION_CLASS = "1.2.840.10008.5.1.4.1.1.66.4"
 # Fraction of the step between slices by which one of them may differ.
 _LARGEST_UNEVENNESS = 0.1
@@ -149,11 +153,25 @@ class DicomHeader:
     @property
     def position(self) -> list[float] | None:
         """Where the first pixel lies, None where the file does not say it in three numbers."""
+        return self._numbers(_POSITION, 3)
+
+    @property
+    def orientation(self) -> list[float] | None:
+        """How rows and columns run, six numbers, None where the file does not say it."""
+        return self._numbers(_ORIENTATION, 6)
+
+    @property
+    def pixel_spacing(self) -> list[float] | None:
+        """Size of a pixel, two numbers above 0, None where the file does not say it."""
+        known = (self._numbers(tag, 2) for tag in _PIXEL_SPACINGS)
+        return next((spacing for spacing in known if spacing is not None and min(spacing) > 0), None)
+
+    def _numbers(self, tag: str, count: int) -> list[float] | None:
         try:
-            first, second, third = (float(part) for part in self._text(_POSITION).split("\\"))
+            numbers = [float(part) for part in self._text(tag).split("\\")]
         except ValueError:
             return None
-        return [first, second, third]
+        return numbers if len(numbers) == count and np.isfinite(numbers).all() else None
 
 
 def _read_slices(folder: Path, headers: Sequence[DicomHeader]) -> tuple[Array, Floats]:
@@ -161,6 +179,7 @@ def _read_slices(folder: Path, headers: Sequence[DicomHeader]) -> tuple[Array, F
     import SimpleITK  # noqa: PLC0415
 
     check_extents(folder, headers[0].reader, headers[0].voxels * len(headers))
+    _check_places(headers)
     reader = SimpleITK.ImageSeriesReader()
     reader.SetFileNames([str(header.file) for header in headers])
     if len({header.reader.GetPixelID() for header in headers}) > 1:
@@ -169,10 +188,30 @@ def _read_slices(folder: Path, headers: Sequence[DicomHeader]) -> tuple[Array, F
     image = reader.Execute()
     voxels = SimpleITK.GetArrayFromImage(image).transpose(2, 1, 0)
     columns = np.column_stack([np.reshape(image.GetDirection(), (3, 3)) * image.GetSpacing(), image.GetOrigin()])
-    positions = [position for header in headers if (position := header.position) is not None]
-    if len(positions) == len(headers) > 1:
-        columns[:, 2] = _slice_step(folder, np.array(positions, dtype=np.float64))
+    if len(headers) > 1:
+        columns[:, 2] = _slice_step(folder, np.array([header.position for header in headers], dtype=np.float64))
     return voxels if voxels.dtype.kind != "f" else _in_small_type(voxels), columns
+
+
+def _check_places(headers: Sequence[DicomHeader]) -> None:
+    """Check that all slices say where they lie, and run alike: SimpleITK would take 1 mm, or what the first says."""
+    first = headers[0]
+    for header in headers:
+        for name, own, of_first in (
+            ("ImagePositionPatient", header.position, None),
+            ("ImageOrientationPatient", header.orientation, first.orientation),
+            ("PixelSpacing", header.pixel_spacing, first.pixel_spacing),
+        ):
+            if own is None:
+                raise DataError(
+                    f"{header.file}: found no usable {name}; expected it in every slice of a series, which says where "
+                    "it lies. Export the series again, or leave it out."
+                )
+            if of_first is not None and np.abs(np.subtract(own, of_first)).max() > _SAME_NUMBER:
+                raise DataError(
+                    f"{header.file}: found {name} {own}, in {first.file.name} {of_first}; expected the same in all "
+                    "slices of a series. Put slices that run otherwise into a folder of their own."
+                )
 
 
 def _in_small_type(voxels: Array) -> Array:

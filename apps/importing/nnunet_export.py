@@ -158,7 +158,9 @@ def _write_mask(named: _Named, target: Path) -> None:
     mask, like = read_classes(label, named.description), label
     if mask.affine is not None:
         image, like = read_volume(named.case.image), named.case.image
-        mask = Mask(as_image_lies(label, Volume(mask.classes, mask.affine), image).voxels.astype(np.uint8), image.affine)
+        mask = Mask(
+            as_image_lies(label, Volume(mask.classes, mask.affine), image).voxels.astype(np.uint8), image.affine
+        )
     write_classes(target, mask, like, numbered)
 
 

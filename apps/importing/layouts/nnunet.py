@@ -118,7 +118,9 @@ def _cases(
             elif fits and (match := re.fullmatch(r"(.+)_\d{4}", stem, re.DOTALL)):
                 files_of[match[1]].append(file)
             else:
-                skipped.append(LeftOut(listing.shown(file), f"not called CASE_0000{ending}, or CASE{ending} for a mask"))
+                skipped.append(
+                    LeftOut(listing.shown(file), f"not called CASE_0000{ending}, or CASE{ending} for a mask")
+                )
         for name, files in files_of.items():
             if len(files) > 1 or (len(channels) > 1 and ending not in _PICTURES):
                 raise DataError(
