@@ -86,8 +86,8 @@ def as_nifti(source: Path, target: Path, *, onto: Volume | None = None) -> Path:
         voxels, affine = on_grid(source, voxels, affine, onto), onto.affine
     if not is_usable(affine):
         raise DataError(
-            f"{source}: found voxels of {millimetres(voxel_spacing(affine))} from {affine[:3, 3]}; expected axes with a "
-            "length, in different directions, and a place. Export the volume again."
+            f"{source}: found voxels of {millimetres(voxel_spacing(affine))} from {affine[:3, 3]}; expected axes "
+            "with a length, in different directions, and a place. Export the volume again."
         )
     private_folder(target.parent)
     # Not by SimpleITK, which cannot write the sheared axes of a tilted gantry.

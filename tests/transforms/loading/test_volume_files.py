@@ -290,10 +290,10 @@ def test_voxels_without_a_size_are_refused_where_nothing_else_says_it(tmp_path, 
     nibabel.save(nibabel.Nifti1Image(np.zeros((4, 4, 2), np.int16), np.diag([1.5, 1.5, 4.0, 1.0])), file)
     content = bytearray(file.read_bytes())
     struct.pack_into("<2h", content, 252, *codes)
-    struct.pack_into("<f", content, 84, 0)
+    struct.pack_into("<3f", content, 80, 0, 0, 0)
     file.write_bytes(content)
     for read in (read_volume, read_label_volume, read_placement):
-        with pytest.raises(DataError, match=r"volume\.nii: found voxels of 1\.5 × 0 × 4 by pixdim, and no sform"):
+        with pytest.raises(DataError, match=r"volume\.nii: found voxels of 0 × 0 × 0 by pixdim, and no sform"):
             read(file)
     struct.pack_into("<2h", content, 252, 0, 1)
     file.write_bytes(content)
