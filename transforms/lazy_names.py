@@ -12,11 +12,11 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str]
         package: its name, ``__name__`` there.
         modules: for each public name the module that has it, relative to the package.
 
-    >>> get, names = lazy_names("fedannot.transforms", {"contour_bands": "contour_bands", "DataError": "errors"})
+    >>> get, names = lazy_names("fedannot.transforms", {"contour_bands": "contour_bands", "DataError": "data_error"})
     >>> names()
     ['DataError', 'contour_bands']
     >>> get("DataError").__module__
-    'fedannot.transforms.errors'
+    'fedannot.transforms.data_error'
     >>> get("absent")
     Traceback (most recent call last):
     ...

@@ -111,7 +111,7 @@ def audit(
     >>> fedannot.audit("nowhere", "runs/audit")
     Traceback (most recent call last):
     ...
-    fedannot.transforms.errors.DataError: nowhere: found neither federation.yaml nor data.yaml; expected a \
+    fedannot.transforms.data_error.DataError: nowhere: found neither federation.yaml nor data.yaml; expected a \
 federation's folder or a site's.
     """
     progress, folder = progress_of(on_progress), Path(out)

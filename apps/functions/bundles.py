@@ -76,8 +76,8 @@ def export_bundle(
     >>> export_bundle("nowhere", "bundle")
     Traceback (most recent call last):
     ...
-    fedannot.transforms.errors.DataError: nowhere: found no such folder; expected a run's output folder or an NVFlare \
-workspace.
+    fedannot.transforms.data_error.DataError: nowhere: found no such folder; expected a run's output folder or an \
+NVFlare workspace.
     """
     folder = run.folder if isinstance(run, Run) else Path(run)
     source = read_source(folder, None if data is None else Path(data), site)

@@ -103,9 +103,9 @@ def is_shown(estimates: Mapping[str, ProfileEstimate]) -> bool:
 def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> ReferenceLevel | None:
     """Choose the reference level of boundary biases that images say.
 
-    If the known biases lie within 1.5 pixels, the sites have one convention: the level is their median, so that
-    nothing is corrected. It is confident if it is within 2 pixels of the image boundary; farther away it may be a
-    convention or an error of all. Otherwise the level is the image boundary.
+    If the known biases may lie within 1.5 pixels, by their intervals, the sites have one convention: the level is their
+    median, so that nothing is corrected. It is confident if it is within 2 pixels of the image boundary; farther away
+    it may be a convention or an error of all. Otherwise the level is the image boundary.
 
     Args:
         estimates: of every site; a single site has no convention with others, and its level is the image boundary.
@@ -117,7 +117,9 @@ def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> Referen
     if not known:
         return None
     in_pixels = np.array([estimate.bias / estimate.unit for estimate in known])
-    if len(known) == 1 or np.ptp(in_pixels) > THRESHOLDS.max_range_of_convention:
+    half_widths = np.array([estimate.half_width / estimate.unit for estimate in known])
+    certain_range = (in_pixels - half_widths).max() - (in_pixels + half_widths).min()
+    if len(known) == 1 or certain_range > THRESHOLDS.max_range_of_convention:
         return image_boundary_level(estimates)
     median = float(np.median([estimate.bias for estimate in known]))
     is_near = abs(float(np.median(in_pixels))) <= THRESHOLDS.max_distance_of_convention
@@ -137,7 +139,8 @@ def image_boundary_level(estimates: Mapping[str, ProfileEstimate], *, is_asked: 
 
     Federated averaging's contours are the weighted median of the sites'. While that and two thirds of the sites are
     within a sixth of the objects' radius of the image boundary, nothing is corrected: the model is hardly worse for it,
-    and a few bad sites move it little. Else all sites follow to the boundary from 0.5 pixels on.
+    and a few bad sites move it little. Else all sites follow to the boundary from 0.5 pixels on; a site alone has
+    nobody who follows, and its minimum effect is 1.5 pixels.
 
     Args:
         estimates: of every site.
@@ -154,7 +157,7 @@ def image_boundary_level(estimates: Mapping[str, ProfileEstimate], *, is_asked: 
         0.0,
         0.0,
         (Evidence(EvidenceCode.EDGES),),
-        minimum_effect=THRESHOLDS.min_bias_of_others if are_followed else THRESHOLDS.min_bias,
+        minimum_effect=THRESHOLDS.min_bias_of_others if are_followed and len(known) > 1 else THRESHOLDS.min_bias,
         tolerated=0.0 if is_asked or are_followed else distance,
     )
 
@@ -162,7 +165,8 @@ def image_boundary_level(estimates: Mapping[str, ProfileEstimate], *, is_asked: 
 def tolerated_bias(estimates: Mapping[str, ProfileEstimate]) -> float:
     """Return by how much federated averaging's contours may be off, in pixels: a sixth of the middle radius.
 
-    It is 1.5 pixels, as of objects with a radius of 9, where no site says how large its objects are.
+    Of two radii it is the smaller one, so that a site that lies cannot have the other's bias tolerated. It is 1.5
+    pixels, as of objects with a radius of 9, where no site says how large its objects are.
 
     Args:
         estimates: of every site.
@@ -170,7 +174,8 @@ def tolerated_bias(estimates: Mapping[str, ProfileEstimate]) -> float:
     radii = [one.radius / one.unit for one in estimates.values() if one.is_known and math.isfinite(one.radius)]
     if not radii:
         return THRESHOLDS.min_bias
-    return max(THRESHOLDS.tolerated_fraction * float(np.median(radii)), THRESHOLDS.min_bias_of_others)
+    middle = min(radii) if len(radii) == 2 else float(np.median(radii))
+    return max(THRESHOLDS.tolerated_fraction * middle, THRESHOLDS.min_bias_of_others)
 
 
 def image_fedavg_boundary(estimates: Mapping[str, ProfileEstimate]) -> FedAvgBoundary | None:

@@ -52,8 +52,8 @@ class ProfileThresholds(SettingsModel):
     )
     max_range_of_convention: float = Field(
         default=1.5,
-        description="Known biases within this range, in pixels, are one convention, and nothing is corrected. Chosen "
-        "on the cells of a crowd, seeds from 100.",
+        description="Known biases that may lie within this range by their intervals, in pixels, are one convention: "
+        "nothing is corrected. Chosen on the cells of a crowd, seeds from 100; intervals count since seed 0 was seen.",
     )
     max_distance_of_convention: float = Field(
         default=2.0,

@@ -130,8 +130,9 @@ class AskedSites:
         nothing, scale = [0.0] * self._num_classes, str(halvings)
         due = [site for site in self._hiding if scale not in self._noisy.get(site, {})]
         for site, answer in self._asked(due, halvings, biases).items():
-            # One that has no budget left gives no answer.
-            if PROFILE_VECTOR in answer and not any(map(math.isnan, answer[PROFILE_VECTOR])):
+            # One that has no budget left gives no answer; the size of its pixels is of another group of fields.
+            is_whole = {PROFILE_VECTOR, GRID_MICROMETRES} <= answer.keys()
+            if is_whole and not any(map(math.isnan, answer[PROFILE_VECTOR])):
                 self._noisy.setdefault(site, {})[scale] = NoisyAnswer(
                     values=answer[PROFILE_VECTOR],
                     noises=answer[noise_of(PROFILE_VECTOR)],

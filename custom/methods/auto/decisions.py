@@ -14,7 +14,7 @@ from ...annotation_bias.parameters import ALL_CLASSES, CONFUSED_OBJECTS, Paramet
 from ...annotation_bias.profile.decision import is_shown
 from ...annotation_bias.profile.fusion import FusedBiases
 from ...annotation_bias.significance import Criterion, effect_tests
-from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel, TestResult, Unit
+from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel, TestResult, Unit
 from ...corrections.kinds import BoundaryShift, Correction, server_corrections
 from .answers import BiasReport, unit_of
 from .criteria import best_estimate, confused_criterion, largest_recall, missing_criterion, offset_criterion
@@ -80,7 +80,8 @@ def decide(
     same holds for all sites if the model detects too few of the annotated patients.
 
     Boundary biases of sites in domain are corrected if they move the FedAvg boundary, which follows the weighted median
-    of the sites. A minority that errs does no harm, and moving contours has an error of its own.
+    of the sites. A minority that errs does no harm, and moving contours has an error of its own. Where images give the
+    reference level, it also says what is tolerated, and all sites count.
 
     What an earlier estimate has confirmed stays where this one does not contradict it
     (:func:`fedannot.custom.annotation_bias.hysteresis.contradicts`), and contours of a class that were moved are not
@@ -134,15 +135,23 @@ def decide(
             findings[site] |= _standing(earlier, criteria[site], findings[site], EvidenceCode.EARLIER_AGREES)
     relabelled = {site for site, answer in alike.items() if answer.is_relabelled}
     findings = without_mislabelled(findings, relabelled)
+    # Images need no domain: what they say of any site counts, as before the first round.
+    by_images = {label for label, level in zip(labels, reference_levels, strict=True) if _is_of_images(level)}
     tolerated = {
         label: averaged
         for label, reference_level in zip(labels, reference_levels, strict=True)
         if not _stays_moved(before, findings, label)
-        and (averaged := _tolerated_boundary(in_domain, findings, label, reference_level, settings)) is not None
+        and (counted := answers if label in by_images else in_domain)
+        and (averaged := _tolerated_boundary(counted, findings, label, reference_level, settings)) is not None
     }
     of_one_kind = in_domain.keys() | relabelled
     corrections = {
-        site: _corrections(answers[site], found, settings, spared=tolerated if site in of_one_kind else ())
+        site: _corrections(
+            answers[site],
+            found,
+            settings,
+            spared=[label for label in tolerated if label in by_images or site in of_one_kind],
+        )
         for site, found in findings.items()
     }
     pixel_size = statistics.median(answer.pixel_size for answer in (in_domain or answers).values()) if answers else 1.0
@@ -249,8 +258,13 @@ def _unfit(share: float, settings: BiasSettings) -> Evidence | None:
     return Evidence(EvidenceCode.MODEL_UNFIT, {"found": share, "expected": settings.min_predicted_fraction})
 
 
+def _is_of_images(level: ReferenceLevel | None) -> bool:
+    """Whether images alone give the reference level; it has a minimum effect of its own."""
+    return level is not None and level.minimum_effect > 0
+
+
 def _tolerated_boundary(
-    in_domain: Mapping[str, BiasReport],
+    counted: Mapping[str, BiasReport],
     findings: Mapping[str, Mapping[ParameterKey, TestResult]],
     label: int,
     reference_level: ReferenceLevel | None,
@@ -258,7 +272,7 @@ def _tolerated_boundary(
 ) -> FedAvgBoundary | None:
     """The FedAvg boundary, if a boundary bias is confirmed, and it is as near the reference level as is known."""
     key = ParameterKey(ParameterKind.OFFSET, label)
-    result = {site: findings[site][key] for site in in_domain}
+    result = {site: findings[site][key] for site in counted}
     if (
         reference_level is None
         or not reference_level.is_confident
@@ -266,13 +280,14 @@ def _tolerated_boundary(
     ):
         return None
     offsets = {site: finding.effect for site, finding in result.items() if not math.isnan(finding.effect)}
-    averaged = fedavg_boundary(offsets, {site: answer.num_samples for site, answer in in_domain.items()})
-    pixels = (
-        max(settings.min_boundary_bias, settings.image_boundary_error)
-        if reference_level.is_inferred
-        else max(settings.min_boundary_bias, reference_level.tolerated)
-    )
-    near = pixels * statistics.median(answer.pixel_size for answer in in_domain.values())
+    averaged = fedavg_boundary(offsets, {site: answer.num_samples for site, answer in counted.items()})
+    pixels = settings.min_boundary_bias
+    if reference_level.is_inferred:
+        pixels = max(pixels, settings.image_boundary_error)
+    elif reference_level.kind is ReferenceKind.EDGES and _is_of_images(reference_level):
+        # Before the first round that alone is tolerated; where all follow to the image boundary, it is nothing.
+        pixels = reference_level.tolerated
+    near = pixels * statistics.median(answer.pixel_size for answer in counted.values())
     return averaged if averaged is not None and averaged.is_within(near) else None
 
 

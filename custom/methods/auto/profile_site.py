@@ -82,10 +82,9 @@ def profile_curves(
     ]
     left = [one if is_enough else None for one, is_enough in zip(measured, may_leave, strict=True)]
     unit = pixel_of_scale(cases, halvings)
-    # Once, and of the contours as they are given: no two answers differ by it.
-    has_radii = halvings == 0 and not has_fixed_grid
+    # At one scale, and of the contours as they are given: no two answers differ by it.
     radii = [
-        mean_radius(cases, label) if has_radii and one is not None else math.nan
+        mean_radius(cases, label) if halvings == 0 and one is not None else math.nan
         for label, one in zip(labels, left, strict=True)
     ]
     fields = _curve_fields(patients, halvings, SiteCurves.of(left, unit, radii))

@@ -252,6 +252,7 @@ def test_a_run_says_how_far_it_is_and_draws_its_numbers(tmp_path: Path) -> None:
     assert {tag: value for (number, tag), value in run.link.drawn.items() if number == 1} == {
         "dice": 0.5,
         "hd95": 4.0,
+        "hd95_undefined": 0.0,
         "effective_sites": 1.0,
         "calls": 2.0,
         "accepted_sites": 1.0,

@@ -60,13 +60,21 @@ def test_its_estimate_for_tests_has_the_standard_error_of_a_normal_interval():
     ],
 )
 def test_the_level_is_a_convention_or_the_image_boundary(biases, kind, value, is_confident):
-    level = profile_reference_level({str(index): known(bias) for index, bias in enumerate(biases)})
+    level = profile_reference_level({str(index): known(bias, half_width=0.01) for index, bias in enumerate(biases)})
 
     assert (level.kind, level.value, level.is_confident) == (kind, value, is_confident)
 
 
+@pytest.mark.parametrize(("half_width", "kind"), [(0.1, ReferenceKind.EDGES), (0.3, ReferenceKind.CONVENTION)])
+def test_sites_that_may_lie_within_the_range_share_a_convention(half_width, kind):
+    """2.0 px apart: for certain 1.8 or 1.4 px."""
+    sites = {"a": known(0.5, half_width=half_width), "b": known(2.5, half_width=half_width)}
+
+    assert profile_reference_level(sites).kind is kind
+
+
 def test_lengths_of_the_rule_are_pixels():
-    sites = {"a": known(0.5, unit=0.25), "b": known(1.0, unit=0.25)}
+    sites = {"a": known(0.5, unit=0.25, half_width=0.05), "b": known(1.0, unit=0.25, half_width=0.05)}
 
     assert profile_reference_level(sites).kind is ReferenceKind.EDGES
 
@@ -93,7 +101,8 @@ def test_where_a_site_is_moved_others_follow_to_the_same_boundary():
     assert not is_to_correct(known(0.4, half_width=0.1), level)
     assert not is_to_correct(known(0.6, half_width=0.7), level)
     # A site that images do not know is no reason.
-    unknown = profile_reference_level({"a": known(0.6), "b": known(-1.4), "c": known(4.0, correlation=0.5)})
+    near = {"a": known(0.6, half_width=0.2), "b": known(-1.4, half_width=0.2)}
+    unknown = profile_reference_level(near | {"c": known(4.0, correlation=0.5)})
     assert not is_to_correct(known(1.4), unknown)
 
 
@@ -111,11 +120,25 @@ def test_others_follow_where_more_than_a_third_of_the_sites_is_far(num_far, foll
 @pytest.mark.parametrize(("radius", "follows"), [(12.0, False), (9.0, False), (6.0, True), (3.0, True)])
 def test_the_smaller_the_objects_the_smaller_the_tolerated_bias(radius, follows):
     """Seven sites of ten 1.2 px too small: within a sixth of a radius of 9 px, not of 6 px."""
-    sites = {str(index): known(-1.2 if index < 7 else 0.9, radius=radius) for index in range(10)}
+    sites = {str(index): known(-1.2 if index < 7 else 0.9, half_width=0.2, radius=radius) for index in range(10)}
 
     assert tolerated_bias(sites) == pytest.approx(max(radius / 6, 0.5))
     assert is_to_correct(sites["0"], profile_reference_level(sites)) == follows
     assert image_boundary_level(sites, is_asked=True).tolerated == 0
+
+
+@pytest.mark.parametrize("lie", [1e6, 1e-6])
+def test_a_radius_that_is_no_object_s_has_nobody_s_bias_tolerated(lie):
+    honest, lying = known(3.0, radius=9.0), known(0.0, radius=lie)
+    assert tolerated_bias({"a": honest, "b": lying}) <= 1.5
+    assert tolerated_bias({"a": honest, "b": honest, "c": lying}) == 1.5
+
+
+@pytest.mark.parametrize("radius", [3.0, 9.0, 60.0])
+def test_a_site_alone_is_corrected_from_one_and_a_half_pixels_on_whatever_its_objects(radius):
+    for bias, is_moved in ((1.2, False), (1.6, True), (4.0, True)):
+        site = known(bias, radius=radius)
+        assert is_to_correct(site, profile_reference_level({"a": site})) == is_moved
 
 
 def test_without_radii_objects_are_taken_as_of_nine_pixels():

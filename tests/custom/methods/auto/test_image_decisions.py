@@ -5,11 +5,13 @@ from dataclasses import replace
 import pytest
 from support.corrected_runs import bias_of
 from test_auto_decisions import OFFSET, SETTINGS, answer, codes, known, sites
+from test_auto_decisions import images as images_of
 
 from fedannot.custom.annotation_bias.profile.decision import ProfileEstimate
 from fedannot.custom.annotation_bias.statuses import EvidenceCode, ReferenceKind, Status
 from fedannot.custom.methods.auto.bias_record import bias_record
 from fedannot.custom.methods.auto.decisions import decide
+from fedannot.custom.methods.auto.image_decisions import decide_by_images
 
 # The model draws 1.5 px inside the image boundary.
 BIASES = (4.0, -3.0, 0.2, 2.0, -2.5, 0.9)
@@ -114,3 +116,30 @@ def test_what_images_confirmed_before_the_first_round_stays_where_the_model_says
     assert moves(later) == {
         f"site-{index}": pytest.approx(bias) for index, bias in enumerate(BIASES) if abs(bias) >= 0.5
     }
+
+
+@pytest.mark.parametrize("image", [0.0, 9.0])
+def test_what_is_tolerated_before_the_first_round_is_so_beside_the_model_too(image):
+    """Objects of 18 px, so that 3 px are tolerated; in the second case every site has another scanner."""
+    biases = (2.2, 2.0, -0.5, 2.3, 1.9, 2.1)
+    images = ({site: replace(one, radius=18.0) for site, one in profile(*biases).items()},)
+    assert decide_by_images(images, SETTINGS).tolerated.keys() == {1}
+
+    answers = {
+        site: replace(one, images=images_of(image * place))
+        for place, (site, one) in enumerate(of_model(*biases).items())
+    }
+    result = decide(answers, SETTINGS, seed=100, profiles=images)
+
+    assert result.findings["site-0"][OFFSET].is_confirmed
+    assert result.tolerated.keys() == {1}
+    assert not moves(result)
+
+
+def test_where_sites_follow_to_the_image_boundary_the_model_tolerates_nothing_either():
+    """Two of five sites are far: federated averaging's contours are at zero, and all follow nevertheless."""
+    biases = (4.0, 4.2, 0.1, -0.1, 0.0)
+    images = (profile(*biases),)
+    before = decide_by_images(images, SETTINGS)
+    assert [site for site, asked in before.corrections.items() if asked] == ["site-0", "site-1"]
+    assert moves(decide(of_model(*biases), SETTINGS, seed=100, profiles=images)).keys() == {"site-0", "site-1"}

@@ -197,7 +197,8 @@ def test_nothing_leaves_but_noisy_vectors_and_what_follows_from_no_patient(tmp_p
     answer = fields_of(many["a"])
     data = left(tmp_path, MEASURE_BOUNDARY_PROFILE, answer, hiding(1.0))
     assert set(data) == EXACT | {PROFILE_VECTOR, noise_of(PROFILE_VECTOR)}
-    assert np.isnan([data["profile_unit"], *data["profile_curve"]]).all()
+    assert answer.fields["profile_radius"] == [pytest.approx(12.5, abs=0.5)]
+    assert np.isnan([data["profile_unit"], *data["profile_radius"], *data["profile_curve"]]).all()
     assert data["profile_patients"] == [0]
     assert (data["num_patients"], data["grid_halvings"], data["grid_micrometres"]) == (PATIENTS, 0, 1000)
     # σ 2 · 3 / 40 in each cosine.
@@ -222,7 +223,7 @@ def test_without_a_scale_by_the_server_or_a_grid_by_data_yaml_nothing_is_spent(t
 def test_with_private_updates_alone_no_curve_leaves(tmp_path, many):
     data = left(tmp_path, MEASURE_BOUNDARY_PROFILE, fields_of(many["a"]), PrivacyFilter(1.0, 2.0))
     assert set(data) == EXACT
-    assert np.isnan(data["profile_curve"]).all()
+    assert np.isnan(data["profile_radius"] + data["profile_curve"]).all()
 
 
 def test_of_two_patients_not_even_noise_leaves(tmp_path, many):
@@ -251,13 +252,18 @@ def test_a_patient_whose_objects_vanish_by_the_server_s_number_changes_no_field_
         {PROFILE_VECTOR: [1e6] * VECTOR_ENTRIES, "grid_micrometres": 10**6},
         {PROFILE_VECTOR: [1e-9] + [1e6] * 12, "num_patients": 10**12},
         {noise_of(PROFILE_VECTOR): [0.0] * VECTOR_ENTRIES, PROFILE_VECTOR: [1.0, *[-1.0, 1.0] * 6]},
+        # None takes the field out.
+        {"grid_halvings": None, "grid_micrometres": None},
     ],
 )
 def test_a_site_that_lies_with_noise_moves_no_other_by_a_pixel(tmp_path, many, lie):
     class Lying(Sites):
         def answer(self, task, name, message):
             answer = super().answer(task, name, message)
-            return answer | lie if name == "c" and PROFILE_VECTOR in answer else answer
+            lies = answer | lie if name == "c" and PROFILE_VECTOR in answer else answer
+            said = {field: value for field, value in lies.items() if value is not None}
+            assert REGISTRY.refusal(task, said, 1) is None
+            return said
 
     sites = Lying(many, tmp_path, {"c": [hiding(0.7)]})
     server = begun(sites)
