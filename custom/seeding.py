@@ -22,4 +22,4 @@ def derive_seed(seed: int, *purpose: str | int) -> int:
         False
     """
     text = "/".join(str(part) for part in (seed, *purpose))
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+    return int.from_bytes(hashlib.sha256(text.encode(errors="surrogateescape")).digest()[:8], "big") >> 1

@@ -149,7 +149,7 @@ def _errors_name(source: Path, converted: Path) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        raise DataError(str(error).replace(str(converted), str(source))) from error
+        raise type(error)(str(error).replace(str(converted), str(source))) from error
 
 
 def _picture(case: SourceCase, staging: Path, reading: Reading) -> tuple[Path, Picture]:

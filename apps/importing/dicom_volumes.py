@@ -11,7 +11,11 @@ from ...transforms.array_types import Array, Floats
 from ...transforms.errors import DataError
 from ...transforms.loading.volume_files import MAX_VOXELS
 
-_CLASS, _FRAMES, _POSITION = "0008|0016", "0028|0008", "0020|0032"
+_CLASS, _FRAMES, _POSITION, _ORIENTATION = "0008|0016", "0028|0008", "0020|0032", "0020|0037"
+# Of a pixel in the patient, or on the detector.
+_PIXEL_SPACINGS = "0028|0030", "0018|1164"
+# Difference of two numbers of a header that is no rounding.
+_SAME_NUMBER = 1e-3
 _SEGMENTATION_CLASS = "1.2.840.10008.5.1.4.1.1.66.4"
 # Fraction of the step between slices by which one of them may differ.
 _LARGEST_UNEVENNESS = 0.1
@@ -76,20 +80,28 @@ def read_frames(file: Path) -> tuple[Array, Floats, bool]:
         what = "segmentation" if header.is_segmentation else "volume"
         raise DataError(f"{file}: its {header.frames} frames cannot be read as a {what} ({reason}).") from error
     # Frames, rows, columns, as columns, rows, frames.
-    columns = np.asarray(volume.affine, dtype=np.float64)[:3, [2, 1, 0, 3]]
-    return _in_small_type(np.asarray(volume.array).transpose(2, 1, 0)), columns, header.is_segmentation
+    columns, frames = np.asarray(volume.affine, dtype=np.float64)[:3, [2, 1, 0, 3]], np.asarray(volume.array)
+    if frames.ndim != 3:
+        raise DataError(f"{file}: found {header.frames} frames in colours; expected one value per voxel.")
+    return _in_small_type(frames.transpose(2, 1, 0)), columns, header.is_segmentation
 
 
-def check_extents(source: Path, reader: Any, voxels: int) -> None:
+def check_extents(source: Path, reader: Any, voxels: int, *, values: int = 1) -> None:
     """Check what a header says before any voxel is read: it may be wrong by orders of magnitude.
 
+    Args:
+        source: to name in an error.
+        reader: SimpleITK's, which has read the header.
+        voxels: how many there are in all.
+        values: how many each voxel may have.
+
     Raises:
-        DataError: if there are not three axes with one value, or too many voxels.
+        DataError: if there are not three axes with as many values, or too many voxels.
     """
-    axes, values = reader.GetDimension(), reader.GetNumberOfComponents()
-    if (axes, values) != (3, 1):
+    axes, found = reader.GetDimension(), reader.GetNumberOfComponents()
+    if (axes, found) != (3, values):
         raise DataError(
-            f"{source}: found {axes} axes with {values} values per voxel; expected three axes and one value."
+            f"{source}: found {axes} axes with {found} values per voxel; expected three axes and one value."
         )
     if voxels > MAX_VOXELS:
         raise DataError(f"{source}: found {voxels} voxels; expected at most {MAX_VOXELS}.")
@@ -119,8 +131,9 @@ class DicomHeader:
 
     @property
     def frames(self) -> int:
-        """Number of its frames."""
-        return int(self._text(_FRAMES) or 1)
+        """Number of its frames; 1 where the file says none."""
+        text = self._text(_FRAMES)
+        return int(text) if text.isdecimal() else 1
 
     @property
     def is_segmentation(self) -> bool:
@@ -139,9 +152,26 @@ class DicomHeader:
 
     @property
     def position(self) -> list[float] | None:
-        """Where the first pixel lies, None where the file does not say it."""
-        parts = self._text(_POSITION).split("\\")
-        return [float(part) for part in parts] if len(parts) == 3 else None
+        """Where the first pixel lies, None where the file does not say it in three numbers."""
+        return self._numbers(_POSITION, 3)
+
+    @property
+    def orientation(self) -> list[float] | None:
+        """How rows and columns run, six numbers, None where the file does not say it."""
+        return self._numbers(_ORIENTATION, 6)
+
+    @property
+    def pixel_spacing(self) -> list[float] | None:
+        """Size of a pixel, two numbers above 0, None where the file does not say it."""
+        known = (self._numbers(tag, 2) for tag in _PIXEL_SPACINGS)
+        return next((spacing for spacing in known if spacing is not None and min(spacing) > 0), None)
+
+    def _numbers(self, tag: str, count: int) -> list[float] | None:
+        try:
+            numbers = [float(part) for part in self._text(tag).split("\\")]
+        except ValueError:
+            return None
+        return numbers if len(numbers) == count and np.isfinite(numbers).all() else None
 
 
 def _read_slices(folder: Path, headers: Sequence[DicomHeader]) -> tuple[Array, Floats]:
@@ -149,6 +179,7 @@ def _read_slices(folder: Path, headers: Sequence[DicomHeader]) -> tuple[Array, F
     import SimpleITK  # noqa: PLC0415
 
     check_extents(folder, headers[0].reader, headers[0].voxels * len(headers))
+    _check_places(headers)
     reader = SimpleITK.ImageSeriesReader()
     reader.SetFileNames([str(header.file) for header in headers])
     if len({header.reader.GetPixelID() for header in headers}) > 1:
@@ -157,10 +188,30 @@ def _read_slices(folder: Path, headers: Sequence[DicomHeader]) -> tuple[Array, F
     image = reader.Execute()
     voxels = SimpleITK.GetArrayFromImage(image).transpose(2, 1, 0)
     columns = np.column_stack([np.reshape(image.GetDirection(), (3, 3)) * image.GetSpacing(), image.GetOrigin()])
-    positions = [position for header in headers if (position := header.position) is not None]
-    if len(positions) == len(headers) > 1:
-        columns[:, 2] = _slice_step(folder, np.array(positions, dtype=np.float64))
+    if len(headers) > 1:
+        columns[:, 2] = _slice_step(folder, np.array([header.position for header in headers], dtype=np.float64))
     return voxels if voxels.dtype.kind != "f" else _in_small_type(voxels), columns
+
+
+def _check_places(headers: Sequence[DicomHeader]) -> None:
+    """Check that all slices say where they lie, and run alike: SimpleITK would take 1 mm, or what the first says."""
+    first = headers[0]
+    for header in headers:
+        for name, own, of_first in (
+            ("ImagePositionPatient", header.position, None),
+            ("ImageOrientationPatient", header.orientation, first.orientation),
+            ("PixelSpacing", header.pixel_spacing, first.pixel_spacing),
+        ):
+            if own is None:
+                raise DataError(
+                    f"{header.file}: found no usable {name}; expected it in every slice of a series, which says where "
+                    "it lies. Export the series again, or leave it out."
+                )
+            if of_first is not None and np.abs(np.subtract(own, of_first)).max() > _SAME_NUMBER:
+                raise DataError(
+                    f"{header.file}: found {name} {own}, in {first.file.name} {of_first}; expected the same in all "
+                    "slices of a series. Put slices that run otherwise into a folder of their own."
+                )
 
 
 def _in_small_type(voxels: Array) -> Array:

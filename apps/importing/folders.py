@@ -60,12 +60,14 @@ class MaskNames:
         if not self.label_suffix:
             return name
         pattern = f"(.+){re.escape(_composed(self.label_suffix))}{_NUMBER}"
-        result = re.fullmatch(pattern, _composed(name), re.IGNORECASE)
+        result = re.fullmatch(pattern, _composed(name), re.IGNORECASE | re.DOTALL)
         return None if result is None else result[1]
 
     def of_image(self, name: str) -> str | None:
         """Return what an image shares with its mask; None of a name without the suffix of images."""
-        result = re.fullmatch(f"(.+){re.escape(_composed(self.image_suffix))}", _composed(name), re.IGNORECASE)
+        result = re.fullmatch(
+            f"(.+){re.escape(_composed(self.image_suffix))}", _composed(name), re.IGNORECASE | re.DOTALL
+        )
         return None if result is None else result[1]
 
 

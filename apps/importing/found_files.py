@@ -124,7 +124,9 @@ def _known_suffix(file: Path) -> str | None:
 
 def _reason(file: Path, beside: Sequence[Path]) -> str | None:
     """Why a file is no image that can be read; None of a file with another's voxels."""
-    if _holds_voxels(file.name.lower(), {other.name.lower() for other in beside}):
+    if file.name.lower().endswith(_VOXELS) and _holds_voxels(
+        file.name.lower(), {other.name.lower() for other in beside if _known_suffix(other) in _HEADERS}
+    ):
         return None
     suffix = file.suffix.lower()
     return f"an image format that is not read ({suffix})" if suffix in _OTHER_IMAGES else "not an image"

@@ -20,11 +20,12 @@ from ...custom.data.description import (
     read_site_description,
 )
 from ...custom.data.federation import FEDERATION_FILE, TEST_FOLDER, read_federation
-from ...custom.data.masks import read_classes, write_classes
+from ...custom.data.masks import Mask, read_classes, write_classes
 from ...custom.data.watch import Watch, watched
 from ...custom.data.whole_files import new_folder, private_file, private_folder, write_text
 from ...transforms.errors import DataError
 from ...transforms.loading.image_files import read_image
+from ...transforms.loading.volume_files import Volume, as_image_lies, read_volume
 
 _FOLDS = 5
 _MOST: dict[np.dtype[np.uint8] | np.dtype[np.uint16], int] = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}
@@ -107,6 +108,8 @@ def _found(folder: Path) -> dict[str, list[_Named]]:
                 "the same at all sites."
             )
         datalist = read_datalist(own / description.datalist)
+        for item in (one for refused in datalist.refused.values() for one in refused):
+            raise DataError(f"Site {site}: {item.reason} Correct the datalist, or take the item out.")
         for section in (TRAINING, VALIDATION, TESTING):
             part = cases[TESTING if section == TESTING else TRAINING]
             for case in datalist.section(section):
@@ -146,13 +149,19 @@ def _write_image(named: _Named, file: Path) -> None:
 
 
 def _write_mask(named: _Named, target: Path) -> None:
-    """Write the classes 0, 1, … of a mask, whatever its file calls them."""
+    """Write the classes 0, 1, … of a mask, whatever its file calls them; a volume's as its image lies."""
     if not isinstance(named.case.label, Path):
         raise DataError(f"{named.case.image}: found the class {named.case.label}; expected a mask.")
     classes = range(len(named.description.classes) + 1)
     numbered = named.description.model_copy(update={"labels": {label: label for label in classes}})
     label = named.case.label
-    write_classes(target, read_classes(label, named.description), label, numbered)
+    mask, like = read_classes(label, named.description), label
+    if mask.affine is not None:
+        image, like = read_volume(named.case.image), named.case.image
+        mask = Mask(
+            as_image_lies(label, Volume(mask.classes, mask.affine), image).voxels.astype(np.uint8), image.affine
+        )
+    write_classes(target, mask, like, numbered)
 
 
 def _dataset(name: str, description: SegmentationDescription, ending: str, count: int) -> dict[str, object]:

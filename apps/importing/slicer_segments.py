@@ -33,7 +33,11 @@ class Segment:
 
 
 def segments_of(tags: Mapping[str, str]) -> list[Segment]:
-    """Return the segments that a header names, in their order."""
+    """Return the segments that a header names, in their order.
+
+    Raises:
+        ValueError: if a value or a layer is no number.
+    """
     numbers = sorted(int(result[1]) for tag in tags if (result := _SEGMENT.fullmatch(tag)))
     return [
         Segment(
@@ -61,7 +65,7 @@ def united_layers(file: Path, layers: Array, segments: Sequence[Segment]) -> Lab
     result = np.zeros(layers.shape[:3], dtype=np.int64)
     named = np.zeros(layers.shape, dtype=bool)
     for segment in segments:
-        if segment.layer >= layers.shape[3]:
+        if not 0 <= segment.layer < layers.shape[3]:
             continue
         inside = layers[..., segment.layer] == segment.value
         if (result[inside] != 0).any():

@@ -11,6 +11,7 @@ from ...custom.data.whole_files import private_file, private_folder
 from ...transforms.array_types import Array, Floats
 from ...transforms.errors import DataError
 from ...transforms.loading.volume_files import VOLUME_SUFFIXES, Volume, is_volume
+from ...transforms.loading.volume_geometry import is_usable, millimetres, voxel_spacing
 from .dicom_volumes import check_extents, read_frames, read_series
 from .layouts.listing import DICOM_SUFFIX
 from .mask_grid import on_grid
@@ -52,9 +53,12 @@ def dicom_patient(source: Path) -> str | None:
     """Return the ``PatientID`` of a DICOM file, or series in a folder, None where it has none; no pixel is read."""
     import SimpleITK  # noqa: PLC0415
 
+    files = dicom_files([*source.iterdir()]) if source.is_dir() else {source}
+    if not files:
+        return None
     SimpleITK.ProcessObject.GlobalWarningDisplayOff()
     reader = SimpleITK.ImageFileReader()
-    reader.SetFileName(str(min(dicom_files([*source.iterdir()])) if source.is_dir() else source))
+    reader.SetFileName(str(min(files)))
     try:
         reader.ReadImageInformation()
     except RuntimeError:
@@ -80,6 +84,11 @@ def as_nifti(source: Path, target: Path, *, onto: Volume | None = None) -> Path:
     voxels, affine, is_segmentation = _read(source)
     if onto is not None and is_segmentation:
         voxels, affine = on_grid(source, voxels, affine, onto), onto.affine
+    if not is_usable(affine):
+        raise DataError(
+            f"{source}: found voxels of {millimetres(voxel_spacing(affine))} from {affine[:3, 3]}; expected axes "
+            "with a length, in different directions, and a place. Export the volume again."
+        )
     private_folder(target.parent)
     # Not by SimpleITK, which cannot write the sheared axes of a tilted gantry.
     image = nibabel.Nifti1Image(voxels, affine, dtype=voxels.dtype)
@@ -117,12 +126,18 @@ def _read_file(file: Path) -> tuple[Array, Floats, bool]:
     reader.ReadImageInformation()
     is_segmentation = file.name.lower().endswith(SEGMENTATION_SUFFIX)
     layers = reader.GetNumberOfComponents() if is_segmentation else 1
-    if layers == 1:
-        check_extents(file, reader, math.prod(reader.GetSize()))
+    check_extents(file, reader, layers * math.prod(reader.GetSize()), values=layers)
     image = reader.Execute()
     columns = np.column_stack([np.reshape(image.GetDirection(), (3, 3)) * image.GetSpacing(), image.GetOrigin()])
     voxels = SimpleITK.GetArrayFromImage(image).transpose(2, 1, 0, *(() if layers == 1 else (3,)))
     if layers > 1:
         tags = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
-        voxels = united_layers(file, voxels, segments_of(tags))
+        try:
+            segments = segments_of(tags)
+        except ValueError as error:
+            raise DataError(
+                f"{file}: found a segment whose value or layer is no number ({error}); expected whole numbers. Save "
+                "the segmentation again."
+            ) from error
+        voxels = united_layers(file, voxels, segments)
     return voxels, columns, is_segmentation

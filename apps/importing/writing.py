@@ -1,6 +1,7 @@
 """A data set where it lies becomes a federation: checked, converted where need be, split into sites, copied."""
 
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,9 @@ from .options import ImportOptions, described
 from .plan import Plan, SiteChoice, make_plan
 from .several_readers import SeveralReadersError
 from .source import LeftOut, SourceCase, SourceDataset
+
+# Of the name of a case: a disk has names of 255 bytes, and suffixes, sites and temporary marks come to it.
+_MOST_BYTES = 200
 
 
 def write_imported_federation(
@@ -212,6 +216,7 @@ def _names(cases: Sequence[SourceCase]) -> list[str]:
     unique = []
     for case, name in zip(cases, names, strict=True):
         longer = name if count[folded(name)] == 1 else f"{case.image.parent.name}_{name}"
+        longer = _shortened(longer)
         own, attempt = longer, 1
         while folded(own) in taken:
             attempt += 1
@@ -219,6 +224,13 @@ def _names(cases: Sequence[SourceCase]) -> list[str]:
         taken.add(folded(own))
         unique.append(own)
     return unique
+
+
+def _shortened(name: str) -> str:
+    """The name, without its end where a disk could not have it with what is put around it."""
+    while len(os.fsencode(name)) > _MOST_BYTES:
+        name = name[:-1]
+    return name
 
 
 def _stem(file: Path) -> str:

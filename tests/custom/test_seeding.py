@@ -33,3 +33,7 @@ def test_seed_is_the_same_in_another_process():
     # Python randomises the hash of texts per process; a derived seed must not depend on it.
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert int(result.stdout) == derive_seed(3, "site-1", 2)
+
+
+def test_names_of_files_that_are_no_text_have_seeds():
+    assert derive_seed(0, "\udcff.png") != derive_seed(0, "\udcfe.png")

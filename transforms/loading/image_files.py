@@ -31,6 +31,7 @@ Result = TypeVar("Result")
 _SHOWN_VALUES = 8
 # Label values that lie closer than this are counted in a table rather than sorted.
 _TABLE_LENGTH = 2**16
+_MOST_LABEL = 2**53
 
 
 class ColouredMaskError(DataError):
@@ -105,9 +106,22 @@ def read_mask(file: Path) -> Labels:
         >>> read_mask(Path("mask.png")).tolist()
         [[255, 0, 0], [0, 255, 0], [0, 0, 255]]
     """
-    values: Array = _open(file, mask_values)
+    return label_values(_open(file, mask_values), file)
+
+
+def label_values(values: Array, file: Path) -> Labels:
+    """Return the values of a mask of any shape as whole numbers.
+
+    Raises:
+        DataError: if some are not finite, no whole numbers, or larger than floating point tells apart.
+    """
     if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.rint(values)).all()):
         raise DataError(f"{file}: found a mask with fractions; expected whole numbers, the labels.")
+    if values.size and not (values.min() > -_MOST_LABEL and values.max() < _MOST_LABEL):
+        raise DataError(
+            f"{file}: found label values from {values.min():g} to {values.max():g}; expected small whole numbers, the "
+            "labels. Export the mask again."
+        )
     return values.astype(np.int64)
 
 

@@ -17,9 +17,10 @@ from nibabel.wrapstruct import WrapStructError
 
 from ..array_types import Array, Floats
 from ..data_error import DataError, MissingFileError
-from .image_files import check_intensities, file_exists
+from .image_files import check_intensities, file_exists, label_values
 from .volume_geometry import (
     Placement,
+    Transform,
     axis_order,
     corner_distance,
     label_image,
@@ -105,9 +106,7 @@ def read_label_volume(file: Path) -> Volume:
         DataError: as for :func:`read_volume`, or if a value is no whole number.
     """
     voxels, placement = _read(file)
-    if voxels.dtype.kind == "f" and not (np.isfinite(voxels).all() and (voxels == np.rint(voxels)).all()):
-        raise DataError(f"{file}: found a mask with fractions; expected whole numbers, the labels.")
-    return Volume(voxels.astype(np.int64), placement.affine, placement)
+    return Volume(label_values(voxels, file), placement.affine, placement)
 
 
 def read_placement(file: Path) -> Placement:
@@ -117,7 +116,7 @@ def read_placement(file: Path) -> Placement:
         DataError: as for :func:`read_volume`, but for what is wrong with voxels.
     """
     with _opened(file) as image:
-        return placement_of(file, image.header)
+        return _placement(file, image)
 
 
 def write_label_volume(file: Path, labels: Array, affine: Floats) -> None:
@@ -219,9 +218,24 @@ def _is_near(mask: Volume, image: Volume) -> bool:
 def _read(file: Path) -> tuple[Array, Placement]:
     """Voxel values with three axes, not complex, and where they lie."""
     with _opened(file) as image:
-        placement = placement_of(file, image.header)
+        placement = _placement(file, image)
         voxels = np.asarray(image.dataobj)
     return voxels.reshape(voxels.shape[:3]), placement
+
+
+def _placement(file: Path, image: Nifti1Image) -> Placement:
+    placement = placement_of(file, image.header)
+    if placement.taken is Transform.SFORM:
+        return placement
+    # nibabel makes 1 of a size of 0 when it reads a header with its check.
+    with image.file_map["image"].get_prepare_fileobj("rb") as stream:
+        stored = type(image.header).from_fileobj(stream, check=False)["pixdim"][1:4]
+    if (stored == 0).any():
+        raise DataError(
+            f"{file}: found voxels of {' × '.join(f'{step:.3g}' for step in stored)} by pixdim, and no sform that "
+            "counts; expected sizes above 0. Correct pixdim in the header, or export the file again."
+        )
+    return placement
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 The sform counts if its voxel sizes are those of ``pixdim``. Otherwise the header contradicts itself:
 
-- Voxels of 1 × 1 × 1, and an identity matrix, are what programs write that know no better; the other side counts.
 - An sform of a template (codes 3 to 5) stretches the patient; the qform counts.
+- Voxels of 1 × 1 × 1, and an identity matrix, are what programs write that know no better; the other side counts.
 - Else nothing says which side is right, and the file is refused.
 """
 
@@ -126,7 +126,7 @@ def placement_of(file: Path, header: Nifti1Header) -> Placement:
     sform = np.asarray(header.get_sform(), dtype=np.float64) if int(header["sform_code"]) > 0 else None
     pixdim = np.abs(np.asarray(header["pixdim"][1:4], dtype=np.float64))
     affine, taken, contradiction = _chosen(file, header, sform, _qform(header), pixdim)
-    if not _is_usable(affine):
+    if not is_usable(affine):
         raise DataError(f"{file}: found an affine that cannot be inverted; expected one that says where voxels lie.")
     _check_size(file, voxel_spacing(affine), unit)
     scale = np.diag([*[unit.in_millimetres] * 3, 1.0])
@@ -142,7 +142,7 @@ def _chosen(
         if qform is not None or int(header["qform_code"]) > 0:
             return _known(file, qform), Transform.QFORM, None
         return np.asarray(header.get_base_affine()), Transform.PIXDIM, Contradiction.NO_ORIENTATION
-    if not _is_usable(sform):
+    if not is_usable(sform):
         return (
             (sform, Transform.SFORM, None) if qform is None else (qform, Transform.QFORM, Contradiction.UNUSABLE_SFORM)
         )
@@ -158,10 +158,10 @@ def _chosen(
         if qform is not None:
             return qform, Transform.QFORM, Contradiction.DEFAULT_SFORM
         return sform @ np.diag([*(pixdim / sizes), 1.0]), Transform.SFORM_AXES, Contradiction.DEFAULT_SFORM
-    if _is_default(pixdim):
-        return sform, Transform.SFORM, Contradiction.DEFAULT_PIXDIM
     if qform is not None and int(header["sform_code"]) >= _FIRST_TEMPLATE_CODE:
         return qform, Transform.QFORM, Contradiction.TEMPLATE_SFORM
+    if _is_default(pixdim):
+        return sform, Transform.SFORM, Contradiction.DEFAULT_PIXDIM
     raise DataError(
         f"{file}: found voxels of {_numbers(sizes)} by the sform and {_numbers(pixdim)} by pixdim; expected a header "
         "that agrees with itself. Correct the one that is wrong, or export the file again."
@@ -176,7 +176,7 @@ def _qform(header: Nifti1Header) -> Floats | None:
         qform = np.asarray(header.get_qform(), dtype=np.float64)
     except HeaderDataError:
         return None
-    return qform if _is_usable(qform) else None
+    return qform if is_usable(qform) else None
 
 
 def _known(file: Path, qform: Floats | None) -> Floats:
@@ -197,7 +197,7 @@ def _check_size(file: Path, spacing: Sequence[float], unit: LengthUnit) -> None:
         )
 
 
-def _is_usable(affine: Floats) -> bool:
+def is_usable(affine: Floats) -> bool:
     """Return whether an affine is finite and its axes have a length and do not lie, but for rounding, in a plane."""
     if not np.isfinite(affine).all():
         return False

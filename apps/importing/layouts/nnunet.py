@@ -67,9 +67,10 @@ def _classes(
             "pixels cannot be imported: complete the masks, or leave these cases out."
         )
     regions = {name: values for name, values in entries.items() if isinstance(values, list)}
-    values_of = {name: [*_whole(values, file)] for name, values in entries.items() if name != "background"}
-    values_of = {name: [value for value in values if value] for name, values in values_of.items()}
-    if not any(values_of.values()):
+    values_of = {name: [value for value in _whole(values, file) if value] for name, values in entries.items()}
+    # What has no value but 0 is the background, whatever it is called.
+    values_of = {name: values for name, values in values_of.items() if values and name != "background"}
+    if not values_of:
         raise DataError(f"{file}: key 'labels' is {given!r}; expected a value beside 0, the background.")
     if not regions:
         by_value = sorted((values[0], name) for name, values in values_of.items())
@@ -109,17 +110,22 @@ def _cases(
         files_of: dict[str, list[Path]] = defaultdict(list)
         masks: dict[str, Path] = {}
         for file in listing.files:
-            if not file.name.lower().endswith(ending):
+            if file.parent not in (root / labels, root / images):
                 continue
-            stem = file.name[: -len(ending)]
-            if file.parent == root / labels:
+            fits, stem = file.name.lower().endswith(ending), file.name[: len(file.name) - len(ending)]
+            if fits and file.parent == root / labels:
                 masks[stem] = file
-            elif file.parent == root / images and (match := re.fullmatch(r"(.+)_\d{4}", stem)):
+            elif fits and (match := re.fullmatch(r"(.+)_\d{4}", stem, re.DOTALL)):
                 files_of[match[1]].append(file)
+            else:
+                skipped.append(
+                    LeftOut(listing.shown(file), f"not called CASE_0000{ending}, or CASE{ending} for a mask")
+                )
         for name, files in files_of.items():
-            if len(files) > 1:
+            if len(files) > 1 or (len(channels) > 1 and ending not in _PICTURES):
                 raise DataError(
-                    f"{files[0].parent}: found {len(files)} channels of {name} ({', '.join(channels)}); expected one. "
+                    f"{files[0].parent}: found {len(files)} of {len(channels)} channels of {name} "
+                    f"({', '.join(channels)}); expected a data set with one. "
                     f"Import one of them: --images {root / images} --labels {root / labels} --image-suffix _0000."
                 )
             if name in masks:

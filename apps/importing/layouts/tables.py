@@ -35,6 +35,8 @@ def read_table(file: Path, columns: Sequence[str]) -> list[dict[str, str]]:
     if missing:
         result = ", ".join(filter(None, header)) or "none"
         raise DataError(f"{file}: found the columns {result}; expected also {', '.join(missing)}.")
+    if twice := [column for column in columns if header.count(column) > 1]:
+        raise DataError(f"{file}: found several columns {twice[0]}; expected one of each name. Rename the others.")
     places = {column: place for place, column in enumerate(header) if column in columns}
     table: list[dict[str, str]] = []
     for row in rows:
@@ -63,6 +65,8 @@ def _csv_rows(file: Path) -> Iterator[list[str]]:
     header = text.partition("\n")[0]
     delimiter = mark[1] if mark else max(",;\t", key=header.count)
     try:
-        yield from csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        yield from csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     except csv.Error as error:
-        raise DataError(f"{file}: cannot be read as CSV ({error}).") from error
+        raise DataError(
+            f"{file}: cannot be read as CSV ({error}); look for a quotation mark without its counterpart."
+        ) from error

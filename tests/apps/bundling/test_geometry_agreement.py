@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import SimpleITK
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from monai.bundle import ConfigParser
 from nibabel.orientations import apply_orientation, inv_ornt_aff, io_orientation
@@ -64,6 +64,8 @@ STORED = st.builds(
     st.sampled_from(["u1", "i2", "f4"]),
     st.sampled_from([1.0, 0.5]),
 )
+# True voxels of 1 × 1 × 1 mm, which are no default.
+TEMPLATE = Stored((0, 1, 2), (False,) * 3, "template sform", "mm", "i2", 1.0)
 WORLDS = st.tuples(
     st.tuples(*[st.sampled_from([1.0, 1.5, 2.5])] * 3), st.sampled_from([0.0, 0.15, -0.3]), st.integers(-80, 80)
 )
@@ -157,6 +159,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(image_how=TEMPLATE, mask_how=TEMPLATE, world=((1.0, 1.0, 1.0), 0.0, 0))
 @given(image_how=STORED, mask_how=STORED, world=WORLDS)
 def test_image_and_mask_lie_at_their_place_for_all_readers(
     image_how: Stored, mask_how: Stored, world: tuple[tuple[float, ...], float, int], folder: Path, segment: Any

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from fedannot.apps.importing.datalists import read_source_datalist
+from fedannot.apps.importing.find import Named, find_datasets
 from fedannot.apps.importing.source import SourceCase
 from fedannot.transforms.errors import DataError
 
@@ -209,3 +210,10 @@ def test_a_list_has_no_keys_to_choose_from(write):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(DataError, match=r"nowhere\.json: found no such file; expected a datalist"):
         read_source_datalist(tmp_path / "nowhere.json")
+
+
+def test_an_empty_folder_has_no_patient_and_is_no_series(write):
+    file = write([{"image": "empty", "label": "l/a.nii"}])
+    (file.parent / "empty").mkdir()
+    (dataset,) = find_datasets(Named(datalist=file))
+    assert dataset.cases[0].group is None

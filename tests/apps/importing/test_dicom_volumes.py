@@ -2,6 +2,7 @@
 
 import nibabel
 import numpy as np
+import pydicom
 import pytest
 from dicom_files import AFFINE, CT, MR, SHAPE, write_frames, write_segmentation, write_slices
 
@@ -112,3 +113,41 @@ def test_one_file_that_cannot_be_used_does_not_end_an_import(tmp_path):
     report = imported(tmp_path, cases, labels={1: 1, 2: 1})
     assert len(report.excluded) == 2
     assert len(read_datalist(tmp_path / "out" / "site-1" / "datalist.json").section("training")) == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"ImagePositionPatient": None}, r"1\.dcm: found no usable ImagePositionPatient"),
+        ({"ImageOrientationPatient": None}, r"1\.dcm: found no usable ImageOrientationPatient"),
+        ({"PixelSpacing": None}, r"1\.dcm: found no usable PixelSpacing"),
+        ({"PixelSpacing": [0, 0]}, r"1\.dcm: found no usable PixelSpacing"),
+        ({"PixelSpacing": [2, 2]}, r"1\.dcm: found PixelSpacing \[2\.0, 2\.0\], in 0\.dcm \[0\.7, 0\.9\]"),
+        ({"ImageOrientationPatient": [0, 1, 0, 1, 0, 0]}, r"1\.dcm: found ImageOrientationPatient \[0\.0, 1\.0,"),
+    ],
+)
+def test_slices_without_a_place_of_their_own_are_refused_by_name(tmp_path, values, message):
+    """SimpleITK would take 1 mm, or what the first slice says."""
+    series = write_slices(tmp_path / "series", STORED, ONES, ZEROS)
+    slice_ = pydicom.dcmread(series / "1.dcm")
+    for name, value in values.items():
+        delattr(slice_, name) if value is None else setattr(slice_, name, value)
+    slice_.save_as(series / "1.dcm", enforce_file_format=True)
+    with pytest.raises(DataError, match=message):
+        as_nifti(series, tmp_path / "out.nii.gz")
+
+
+def test_slices_at_one_place_or_with_a_place_that_is_no_number_do_not_end_an_import(tmp_path):
+    good, same, text = (write_slices(tmp_path / name, STORED, ONES, ZEROS) for name in ("good", "same", "text"))
+    for file in same.iterdir():
+        slice_ = pydicom.dcmread(file)
+        slice_.ImagePositionPatient = [0, 0, 0]
+        slice_.save_as(file, enforce_file_format=True)
+    damaged = text / "1.dcm"
+    damaged.write_bytes(damaged.read_bytes().replace(b"3.0\\4.0\\", b"abc\\4.0\\"))
+    write_segmentation(tmp_path / "seg" / "a.dcm", good, MASK, range(4))
+    cases = [SourceCase(folder, tmp_path / "seg", name=folder.name) for folder in (good, same, text)]
+    report = imported(tmp_path, cases, labels={1: 1, 2: 1})
+    assert "same: found voxels of 0.9 × 0.7 × 0 mm" in str(report.excluded[0])
+    assert "1.dcm: found no usable ImagePositionPatient" in str(report.excluded[1])
+    assert report.num_cases == 1

@@ -273,3 +273,29 @@ def test_masks_of_real_cells_beside_their_images(real_data, tmp_path):
     assert len(dataset.cases) == 11
     assert all(case.label.stem == f"{case.image.stem}_majority" for case in dataset.cases)
     assert tuple(map(str, dataset.skipped)) == ()
+
+
+def test_a_line_break_in_a_name_and_a_name_as_long_as_a_disk_has_it_come_along(folders, tmp_path):
+    images, labels = folders
+    long = "n" * 251
+    for index, name in enumerate(("a\nb", long)):
+        (images / f"case_{index}.jpg").rename(images / f"{name}.jpg")
+        (labels / f"case_{index}.png").rename(labels / f"{name}.png")
+    (labels / "case_2.png").rename(labels / "case_2_1.png")
+    shutil.copy(labels / "case_3.png", labels / "case_2_2.png")
+    dataset = read_folders(images, labels, label_suffix="")
+    report = write_imported_federation([dataset], tmp_path / "out", SiteChoice(1), test_share=0.0)
+    taken = {file.stem for file in (tmp_path / "out" / "site-1" / "images").iterdir()}
+    assert {"a\nb", long[:200]} < taken
+    assert report.excluded == ()
+    # A mask with a suffix is found behind a line break, too.
+    (labels / "a\nb.png").rename(labels / "a\nb_seg.png")
+    assert [case.name for case in read_folders(images, labels, label_suffix="_seg").cases] == ["a\nb"]
+
+
+def test_a_missing_file_is_named_as_missing(folders, tmp_path):
+    images, labels = folders
+    (images / "case_0.jpg").unlink()
+    (images / "case_0.jpg").symlink_to(tmp_path / "nowhere.jpg")
+    report = write_imported_federation([read_folders(images, labels)], tmp_path / "out", SiteChoice(1), test_share=0.0)
+    assert [one.reason for one in report.excluded] == ["a file is missing"]

@@ -60,7 +60,7 @@ def test_what_cannot_be_held_is_refused_by_name(tmp_path):
         found(tmp_path)
     change(tmp_path, labels={"background": 0, "a": 1}, channel_names={"0": "T1", "1": "T2"})
     volume(tmp_path / "Dataset501_Hippocampus" / "imagesTr" / "hippocampus_001_0001.nii.gz")
-    with pytest.raises(DataError, match=r"found 2 channels of hippocampus_001 \(T1, T2\); .*--image-suffix _0000"):
+    with pytest.raises(DataError, match=r"found 2 of 2 channels of hippocampus_001 \(T1, T2\); .*--image-suffix _0000"):
         found(tmp_path)
 
 
@@ -121,3 +121,42 @@ def test_pictures_are_written_as_png_of_their_depth(tmp_path):
         assert np.unique(np.asarray(Image.open(case.label))).tolist() == [0, 1]
     export_nnunet(tmp_path / "mine" / "site-1", tmp_path / "one")
     assert not (tmp_path / "one" / "imagesTs").exists()
+
+
+def test_names_of_the_background_and_of_files_that_do_not_fit(tmp_path):
+    nnunet(tmp_path)
+    raw = tmp_path / "Dataset501_Hippocampus"
+    change(tmp_path, labels={"rest": 0, "a": 1, "b": 2})
+    volume(raw / "imagesTr" / "scan.nii.gz")
+    (raw / "labelsTr" / "scan.mha").write_text("")
+    dataset = found(tmp_path)
+    assert (dataset.classes, dataset.labels) == (("a", "b"), {0: 0, 1: 1, 2: 2})
+    named = [one.name for one in dataset.skipped if one.reason.startswith("not called CASE_0000.nii.gz")]
+    assert named == ["Dataset501_Hippocampus/imagesTr/scan.nii.gz", "Dataset501_Hippocampus/labelsTr/scan.mha"]
+    change(tmp_path, channel_names={"0": "T1", "1": "T2"})
+    with pytest.raises(DataError, match=r"found 1 of 2 channels of hippocampus_001 \(T1, T2\); expected a data set"):
+        found(tmp_path)
+
+
+def test_a_mask_that_is_stored_otherwise_than_its_image_is_exported_on_its_voxels(tmp_path):
+    affine = np.diag([1.5, 2, 3, 1.0])
+    mask = np.zeros((6, 5, 4), np.uint8)
+    mask[1:4, 1:3, 1] = 1
+    items = []
+    for index in range(3):
+        voxels = np.random.default_rng(index).normal(size=mask.shape).astype(np.float32)
+        nibabel.save(nibabel.Nifti1Image(voxels, affine), tmp_path / f"{index}.nii.gz")
+        turned = nibabel.Nifti1Image(mask, affine).as_reoriented([[1, -1], [0, 1], [2, -1]])
+        nibabel.save(turned, tmp_path / f"{index}_mask.nii.gz")
+        items.append({"image": f"{index}.nii.gz", "label": f"{index}_mask.nii.gz"})
+    text(tmp_path / "datalist.json", {"training": [*items, {"image": "../0.nii.gz", "label": "0_mask.nii.gz"}]})
+    (tmp_path / "data.yaml").write_text("pipeline: volume\nclasses: [a]\nlabels: {0: 0, 1: 1}\n")
+    with pytest.raises(DataError, match=r"datalist\.json: training\[3\].*leads out"):
+        export_nnunet(tmp_path, tmp_path / "raw")
+    assert not (tmp_path / "raw").exists()
+    text(tmp_path / "datalist.json", {"training": items})
+    export_nnunet(tmp_path, tmp_path / "raw")
+    for case in found(tmp_path / "raw").cases:
+        written = nibabel.load(case.label)
+        assert np.array_equal(written.dataobj, mask)
+        np.testing.assert_allclose(written.affine, nibabel.load(case.image).affine)

@@ -91,3 +91,20 @@ def test_layers_become_one_mask_where_segments_do_not_overlap(tmp_path):
     text = " ".join(map(str, report.excluded))
     assert "overlap.seg.nrrd: found 19 voxels of the segment 'b' in other segments, too" in text
     assert "unnamed.seg.nrrd: found 4 voxels in 2 layers that belong to none of its 1 segments" in text
+
+
+def test_segments_whose_value_or_layer_is_no_number_are_left_out_by_name(tmp_path):
+    both = np.stack([FIRST, SECOND])
+    for name, segments in {
+        "good": [("a", 0, 1), ("b", 1, 1)],
+        "layer": [("a", "x", 1), ("b", 1, 1)],
+        "value": [("a", 0, "1.5"), ("b", 1, 1)],
+        "below": [("a", 0, 1), ("b", -1, 1)],
+    }.items():
+        write(tmp_path / "images" / f"{name}.nrrd", VOXELS)
+        write(tmp_path / "labels" / f"{name}.seg.nrrd", both, segments)
+    report, cases = imported(tmp_path, {1: 1, 2: 1})
+    assert set(cases) == {"good"}
+    text = " ".join(map(str, report.excluded))
+    assert "layer.seg.nrrd: found a segment whose value or layer is no number" in text
+    assert "below.seg.nrrd: found 4 voxels in 2 layers that belong to none" in text

@@ -237,3 +237,14 @@ def test_columns_far_to_the_right_cost_nothing(openpyxl, file):
 def test_tables_of_spreadsheet_programs_are_read_whatever_parts_their_cells(tmp_path, text):
     (tmp_path / "table.csv").write_bytes(text.encode("utf-8-sig"))
     assert read_table(tmp_path / "table.csv", ["a", "b"]) == [{"a": "1,5", "b": "x"}]
+
+
+def test_a_column_that_is_there_twice_and_a_quotation_that_does_not_end_are_refused(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("ID;ID;Name\n1;2;a\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.csv: found several columns ID; expected one of each name"):
+        read_table(file, ["ID", "Name"])
+    assert read_table(file, ["Name"]) == [{"Name": "a"}]
+    file.write_text('ID;Name\n1;"a\n2;b\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"a\.csv: cannot be read as CSV .*; look for a quotation mark"):
+        read_table(file, ["ID", "Name"])

@@ -1,5 +1,6 @@
 import gzip
 import os
+import struct
 
 import nibabel
 import numpy as np
@@ -12,6 +13,7 @@ from fedannot.transforms.loading.volume_files import (
     check_same_geometry,
     is_volume,
     read_label_volume,
+    read_placement,
     read_volume,
     voxel_spacing,
     write_label_volume,
@@ -279,3 +281,26 @@ def test_a_flipped_mask_is_off_by_the_length_of_the_axis(tmp_path):
 def test_a_mask_of_another_size_is_refused_with_both_sizes(tmp_path):
     with pytest.raises(DataError, match=r"m\.nii: found a mask of 2 × 3 × 5 voxels, .* 2 × 3 × 4"):
         check_same_geometry(tmp_path / "m.nii", Volume(np.zeros((2, 3, 5)), np.eye(4)), Volume(RAMP, np.eye(4)))
+
+
+@pytest.mark.parametrize("codes", [(1, 0), (0, 0)], ids=["qform", "pixdim alone"])
+def test_voxels_without_a_size_are_refused_where_nothing_else_says_it(tmp_path, codes):
+    """nibabel makes 1 mm of them."""
+    file = tmp_path / "volume.nii"
+    nibabel.save(nibabel.Nifti1Image(np.zeros((4, 4, 2), np.int16), np.diag([1.5, 1.5, 4.0, 1.0])), file)
+    content = bytearray(file.read_bytes())
+    struct.pack_into("<2h", content, 252, *codes)
+    struct.pack_into("<3f", content, 80, 0, 0, 0)
+    file.write_bytes(content)
+    for read in (read_volume, read_label_volume, read_placement):
+        with pytest.raises(DataError, match=r"volume\.nii: found voxels of 0 × 0 × 0 by pixdim, and no sform"):
+            read(file)
+    struct.pack_into("<2h", content, 252, 0, 1)
+    file.write_bytes(content)
+    assert read_volume(file).spacing == (1.5, 1.5, 4.0)
+
+
+def test_label_values_that_floating_point_cannot_tell_apart_are_refused(tmp_path):
+    nibabel.save(nibabel.Nifti1Image(np.full((2, 2, 2), 1e30, np.float32), np.eye(4)), tmp_path / "mask.nii")
+    with pytest.raises(DataError, match=r"mask\.nii: found label values from 1e\+30 to 1e\+30; expected small whole"):
+        read_label_volume(tmp_path / "mask.nii")
