@@ -42,7 +42,8 @@ class ProfileThresholds(SettingsModel):
     max_hidden_noise: float = Field(
         default=3.0,
         description="A curve with more noise in each cosine than a patient's own may be long counts as none: it would "
-        "make all others uncertain through their templates. By hand, with ten patients and σ = 4 below it.",
+        "make all others uncertain through their templates. Chosen by hand, above that of ten patients at σ = 4; not "
+        "measured.",
     )
     bootstrap_draws: int = Field(default=200, description="Draws of patients. Chosen by hand; not measured.")
     min_likeness: float = Field(
