@@ -12,5 +12,9 @@ class DataError(ValueError):
     """
 
 
+class NearlyWholeError(DataError):
+    """Label values of a mask are close to whole numbers, and none."""
+
+
 class MissingFileError(DataError):
     """A file that is named is not there."""

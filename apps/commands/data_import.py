@@ -61,6 +61,7 @@ def import_federation(
     instances: option.Instances = False,
     unite_masks: option.UniteMasks = False,
     trust_voxels: option.TrustVoxels = False,
+    round_labels: option.RoundLabels = False,
     classes: option.Classes = None,
     channels: option.Channels = None,
     pipeline: option.Pipeline = None,
@@ -131,6 +132,7 @@ def import_federation(
             unite_masks=unite_masks,
             classes=names,
             trust_voxels=trust_voxels,
+            round_labels=round_labels,
             allowed_cut=allow_cut,
         )
         with Progress(states_in_log=False) as progress:

@@ -101,6 +101,10 @@ TrustVoxels = Annotated[
     bool,
     typer.Option("--trust-voxels", help="Masks lie where their images lie, whatever their headers say of it."),
 ]
+RoundLabels = Annotated[
+    bool,
+    typer.Option("--round-labels", help="Round label values that are not quite whole numbers, such as 0.9999."),
+]
 Classes = Annotated[str | None, typer.Option(metavar="NAME,…", help="Names of the classes; default: as found.")]
 Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for RGB; default: RGB if an image has colours.")]
 Pipeline = Annotated[VolumePipelineName | None, typer.Option(help="Volumes whole or as slices; default: whole.")]

@@ -1,17 +1,18 @@
 """One case of a data set, read once: files that the pipelines can use, and what an import has to know of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...custom.data.description import SiteDescription, SliceDescription, VolumeDescription
 from ...custom.data.whole_files import private_file, private_folder
 from ...transforms.array_types import Array, Labels
-from ...transforms.errors import DataError
+from ...transforms.data_error import DataError, NearlyWholeError
 from ...transforms.loading.image_files import Picture, check_same_size, read_picture, value_counts
 from ...transforms.loading.picture_display import UPRIGHT
 from ...transforms.loading.volume_files import (
@@ -40,6 +41,9 @@ _MIRRORED = (
 )
 
 
+Read = TypeVar("Read")
+
+
 @dataclass(frozen=True)
 class Reading:
     """How the files of a data set are read.
@@ -50,6 +54,7 @@ class Reading:
         colours: of masks in colours, colour → class; see :func:`fedannot.transforms.loading.image_files.read_colours`.
         trust_voxels: take a mask of a volume's size to lie where its image lies, whatever its affine says.
         unites_masks: several masks of an image are parts of one annotation, also where they cover each other.
+        round_labels: round label values that are not quite whole numbers, and write such masks again.
     """
 
     description: SiteDescription
@@ -57,6 +62,7 @@ class Reading:
     colours: Mapping[int, int] | None = None
     trust_voxels: bool = False
     unites_masks: bool = False
+    round_labels: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,6 +89,7 @@ class CheckedCase:
         has_colours: whether the picture shows colours.
         is_turned_by_exif: whether EXIF says that the picture is shown otherwise than it is stored.
         is_turned: whether a mask is stored in another orientation than its image.
+        is_rounded: whether label values of a mask were rounded.
         remarks: what of the headers of its image and masks counts where they contradict themselves.
     """
 
@@ -98,6 +105,7 @@ class CheckedCase:
     remarks: tuple[str, ...] = ()
     has_colours: bool = False
     is_turned_by_exif: bool = False
+    is_rounded: bool = False
 
     @property
     def name(self) -> str:
@@ -161,16 +169,21 @@ def _picture(case: SourceCase, staging: Path, reading: Reading) -> tuple[Path, P
 
 def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> CheckedCase:
     image_file, picture = _picture(case, staging, reading)
+    rounded = [False]
 
     def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, Labels]:
         files = _files(label, case)
-        parts = [read_values(file, reading.colours) for file in files]
+        parts = []
+        for file in files:
+            values, was_rounded = _rounded(partial(read_values, file, reading.colours), reading)
+            parts.append(values)
+            rounded.append(was_rounded)
         for file, part in zip(files, parts, strict=True):
             check_same_size(file, part.shape, picture.intensities.shape[1:])
         if not reading.unites_masks:
             check_one_reader(files, parts)
         merged = np.maximum.reduce(parts)
-        if len(files) == 1 and reading.colours is None:
+        if len(files) == 1 and reading.colours is None and not any(rounded):
             return files[0], merged
         return write_mask(staging / kind / f"{case.name}.png", merged), merged
 
@@ -183,6 +196,7 @@ def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> Check
         None if clean is None else clean[0],
         _counts(values),
         () if clean is None else tuple(_counts(clean[1])),
+        is_rounded=any(rounded),
         **_of_picture(picture),
     )
 
@@ -191,7 +205,7 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
     image_file = as_nifti(case.image, staging / "images" / f"{case.name}.nii.gz")
     with _errors_name(case.image, image_file):
         image = read_volume(image_file)
-    offsets, turned, remarks = [0.0], [False], _remarks(case.image, image)
+    offsets, turned, rounded, remarks = [0.0], [False], [False], _remarks(case.image, image)
 
     def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, Labels]:
         files = _files(label, case)
@@ -199,7 +213,8 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
         for index, file in enumerate(files):
             nifti = as_nifti(file, staging / kind / "parts" / f"{case.name}-{index}.nii.gz", onto=image)
             with _errors_name(file, nifti):
-                volume = read_label_volume(nifti)
+                volume, was_rounded = _rounded(partial(read_label_volume, nifti), reading)
+            rounded.append(was_rounded)
             placed, offset = _placed(file, volume, image, trusted=reading.trust_voxels)
             offsets.append(offset)
             turned.append(placed is not volume)
@@ -208,7 +223,7 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
         if not reading.unites_masks:
             check_one_reader(files, [voxels for _, voxels in parts])
         merged = np.maximum.reduce([voxels for _, voxels in parts])
-        if len(files) == 1 and not any(offsets) and not any(turned):
+        if len(files) == 1 and not any((*offsets, *turned, *rounded)):
             return parts[0][0], merged
         target = staging / kind / f"{case.name}.nii.gz"
         private_folder(target.parent)
@@ -228,7 +243,18 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
         max(offsets),
         any(turned),
         tuple(remarks),
+        is_rounded=any(rounded),
     )
+
+
+def _rounded(read: Callable[..., Read], reading: Reading) -> tuple[Read, bool]:
+    """What is read of a mask, and whether its label values were rounded."""
+    try:
+        return read(), False
+    except NearlyWholeError as error:
+        if not reading.round_labels:
+            raise NearlyWholeError(f"{error} --round-labels takes the nearest ones.") from error
+    return read(rounds=True), True
 
 
 def _remarks(file: Path, volume: Volume) -> list[str]:

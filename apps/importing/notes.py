@@ -173,6 +173,17 @@ def turned_masks(checked: Sequence[CheckedCase]) -> str | None:
     )
 
 
+def rounded_masks(checked: Sequence[CheckedCase]) -> str | None:
+    """Say in how many cases label values were rounded, None if in none."""
+    rounded = [case for case in checked if case.is_rounded]
+    if not rounded:
+        return None
+    return (
+        f"Rounded masks: in {len(rounded)} of {len(checked)} cases ({rounded[0].label_file.name} for one) label values "
+        "were not quite whole numbers; masks are written with the nearest ones."
+    )
+
+
 def header_remarks(checked: Sequence[CheckedCase]) -> str | None:
     """Say which headers contradict themselves or are not in millimetres, and what of them counts; None if none is."""
     cases = [case for case in checked if case.remarks]

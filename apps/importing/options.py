@@ -26,6 +26,7 @@ class ImportOptions:
         numbered: the values in masks number objects of one class; see :data:`NUMBERED`.
         colours: of masks in colours, colour → class; see :class:`fedannot.apps.importing.checked.Reading`.
         trust_voxels: see :class:`fedannot.apps.importing.checked.Reading`.
+        round_labels: see :class:`fedannot.apps.importing.checked.Reading`.
         unite_masks: several masks of an image are parts of one annotation, also where they cover each other.
         allowed_cut: largest fraction of all annotated voxels that the pipeline's crop may cut off.
     """
@@ -37,6 +38,7 @@ class ImportOptions:
     numbered: bool = False
     colours: Mapping[int, int] | None = None
     trust_voxels: bool = False
+    round_labels: bool = False
     unite_masks: bool = False
     allowed_cut: float = ALLOWED_CUT
 

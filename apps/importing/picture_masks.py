@@ -15,12 +15,13 @@ _SHOWN_COLOURS = 6
 _BLACK = 0
 
 
-def read_values(file: Path, colours: Mapping[int, int] | None) -> Labels:
+def read_values(file: Path, colours: Mapping[int, int] | None, *, rounds: bool = False) -> Labels:
     """Read a mask ``(H, W)``: its grey values, or the classes of its colours.
 
     Args:
         file: the mask.
         colours: colour → class; black is background where it is not among them. None for grey values.
+        rounds: see :func:`fedannot.transforms.loading.image_files.label_values`.
 
     Raises:
         DataError: if it cannot be read, is in colours where none are known, or has an unknown one; it names the colours
@@ -28,7 +29,7 @@ def read_values(file: Path, colours: Mapping[int, int] | None) -> Labels:
     """
     if colours is None:
         try:
-            return read_mask(file)
+            return read_mask(file, rounds=rounds)
         except ColouredMaskError as error:
             result = read_colours(file)
             others = [int(colour) for colour in np.unique(result) if colour != _BLACK]

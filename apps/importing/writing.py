@@ -36,6 +36,7 @@ from .notes import (
     identical_images,
     likely_patients_parted,
     moved_to_test,
+    rounded_masks,
     several_masks,
     trusted_voxels,
     turned_masks,
@@ -88,7 +89,9 @@ def write_imported_federation(
         staging = folder / ".converted"
         channels = options.channels or dataset.channels
         unites = options.unite_masks or dataset.unites_masks
-        reading = Reading(known, channels, options.colours, options.trust_voxels, unites)
+        reading = Reading(
+            known, channels, options.colours, options.trust_voxels, unites, round_labels=options.round_labels
+        )
         checked, excluded = _check(dataset, staging, reading, watch)
         if channels is None:
             dataset = replace(dataset, channels=3 if any(case.has_colours for case in checked) else 1)
@@ -120,6 +123,7 @@ def write_imported_federation(
             trusted_voxels(checked),
             turned_masks(checked),
             header_remarks(checked),
+            rounded_masks(checked),
             several_masks(checked),
             grey_values(checked, mapping) if options.has_ranges else None,
             cut,

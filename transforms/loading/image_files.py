@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from ..array_types import Array, Classes, Labels, SingleFloats
-from ..data_error import DataError, MissingFileError
+from ..data_error import DataError, MissingFileError, NearlyWholeError
 from .picture_display import (
     MAX_INTENSITY,
     ColouredPictureError,
@@ -32,6 +32,8 @@ _SHOWN_VALUES = 8
 # Label values that lie closer than this are counted in a table rather than sorted.
 _TABLE_LENGTH = 2**16
 _MOST_LABEL = 2**53
+# Values of a mask that resampling has left differ by so much from labels.
+_NEARLY_WHOLE = 0.01
 
 
 class ColouredMaskError(DataError):
@@ -94,10 +96,15 @@ def read_picture(file: Path, channels: int | None = None) -> Picture:
     return _open(file, convert)
 
 
-def read_mask(file: Path) -> Labels:
+def read_mask(file: Path, *, rounds: bool = False) -> Labels:
     """Read the values of a mask ``(H, W)``; see :func:`.picture_display.mask_values` for palettes.
 
+    Args:
+        file: the mask.
+        rounds: see :func:`label_values`.
+
     Raises:
+        NearlyWholeError: as :func:`label_values`.
         DataError: if the file is missing, cannot be read as an image, is coloured, holds no whole numbers, or its
             alpha channel carries what is annotated.
 
@@ -106,23 +113,48 @@ def read_mask(file: Path) -> Labels:
         >>> read_mask(Path("mask.png")).tolist()
         [[255, 0, 0], [0, 255, 0], [0, 0, 255]]
     """
-    return label_values(_open(file, mask_values), file)
+    return label_values(_open(file, mask_values), file, rounds=rounds)
 
 
-def label_values(values: Array, file: Path) -> Labels:
+def label_values(values: Array, file: Path, *, rounds: bool = False) -> Labels:
     """Return the values of a mask of any shape as whole numbers.
 
+    Args:
+        values: as they are in the file.
+        file: the mask, for errors.
+        rounds: round values that differ from whole numbers by a hundredth at most, as resampling leaves them.
+
     Raises:
+        NearlyWholeError: if some differ so little, and are not to be rounded.
         DataError: if some are not finite, no whole numbers, or larger than floating point tells apart.
     """
-    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.rint(values)).all()):
-        raise DataError(f"{file}: found a mask with fractions; expected whole numbers, the labels.")
+    if values.dtype.kind == "f":
+        values = _whole(values, file, rounds=rounds)
     if values.size and not (values.min() > -_MOST_LABEL and values.max() < _MOST_LABEL):
         raise DataError(
             f"{file}: found label values from {values.min():g} to {values.max():g}; expected small whole numbers, the "
             "labels. Export the mask again."
         )
     return values.astype(np.int64)
+
+
+def _whole(values: Array, file: Path, *, rounds: bool) -> Array:
+    if not_finite := int(np.count_nonzero(~np.isfinite(values))):
+        raise DataError(
+            f"{file}: found {not_finite} of {values.size} values of a mask that are NaN or infinite; expected whole "
+            "numbers, the labels, with 0 for background."
+        )
+    whole = np.rint(values)
+    off = np.abs(values - whole)
+    if not off.any() or (rounds and off.max() <= _NEARLY_WHOLE):
+        return whole
+    if off.max() > _NEARLY_WHOLE:
+        raise DataError(f"{file}: found a mask with fractions; expected whole numbers, the labels.")
+    example = values.ravel()[off.argmax()]
+    raise NearlyWholeError(
+        f"{file}: found {np.count_nonzero(off)} label values that are not quite whole, such as {example:.6g}; expected "
+        "whole numbers, the labels."
+    )
 
 
 def read_colours(file: Path) -> Labels:

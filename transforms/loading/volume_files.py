@@ -99,14 +99,19 @@ def read_volume(file: Path) -> Volume:
     return Volume(voxels, placement.affine, placement)
 
 
-def read_label_volume(file: Path) -> Volume:
+def read_label_volume(file: Path, *, rounds: bool = False) -> Volume:
     """Read the values of a mask as they are in the file, int64.
 
+    Args:
+        file: the mask.
+        rounds: see :func:`.image_files.label_values`.
+
     Raises:
+        NearlyWholeError: as :func:`.image_files.label_values`.
         DataError: as for :func:`read_volume`, or if a value is no whole number.
     """
     voxels, placement = _read(file)
-    return Volume(label_values(voxels, file), placement.affine, placement)
+    return Volume(label_values(voxels, file, rounds=rounds), placement.affine, placement)
 
 
 def read_placement(file: Path) -> Placement:

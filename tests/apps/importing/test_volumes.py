@@ -8,7 +8,7 @@ import SimpleITK
 from scans import OBLIQUE, ORIGIN, SPACING, VOXELS, file_number, itk_volume, write_series
 
 from fedannot.apps.importing.checked import Reading, checked_case
-from fedannot.apps.importing.notes import turned_masks
+from fedannot.apps.importing.notes import rounded_masks, turned_masks
 from fedannot.apps.importing.source import SourceCase, SourceDataset
 from fedannot.apps.importing.volumes import as_nifti, is_dicom_series
 from fedannot.custom.data.description import VolumeDescription
@@ -223,6 +223,23 @@ def test_a_mask_that_does_not_fit_is_named_as_the_person_knows_it(tmp_path, chec
     with pytest.raises(DataError, match=message) as caught:
         check(image, write_mask(tmp_path / "mask.nrrd", **mask))
     assert "staging" not in str(caught.value)
+
+
+def test_label_values_of_a_resampled_mask_are_rounded_on_request(tmp_path, check):
+    """Read back by SimpleITK: whole numbers at the mask's place."""
+    image = write_series(tmp_path / "series")
+    mask = write_mask(tmp_path / "mask.nrrd", voxels=(VOXELS % 3).astype(np.float32) * np.float32(0.9999))
+    with pytest.raises(
+        DataError, match=r"mask\.nrrd: found .* not quite whole.* --round-labels takes the nearest ones"
+    ):
+        check(image, mask)
+    case = check(image, mask, round_labels=True)
+    assert (case.is_rounded, case.values) == (True, (0, 1, 2))
+    written, given = SimpleITK.ReadImage(str(case.label)), SimpleITK.ReadImage(str(mask))
+    assert np.array_equal(SimpleITK.GetArrayFromImage(written), VOXELS % 3)
+    np.testing.assert_allclose(written.GetOrigin(), given.GetOrigin(), atol=1e-3)
+    assert rounded_masks([case]).startswith("Rounded masks: in 1 of 1 cases (mask.nrrd for one)")
+    assert not check(image, write_mask(tmp_path / "whole.nrrd"), round_labels=True).is_rounded
 
 
 def test_an_image_with_holes_is_named_as_the_person_knows_it(tmp_path, check):

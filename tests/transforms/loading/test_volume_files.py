@@ -6,7 +6,7 @@ import nibabel
 import numpy as np
 import pytest
 
-from fedannot.transforms.errors import DataError
+from fedannot.transforms.data_error import DataError, NearlyWholeError
 from fedannot.transforms.loading import volume_files
 from fedannot.transforms.loading.volume_files import (
     Volume,
@@ -74,8 +74,17 @@ def test_labels_stored_as_floating_point_are_whole_numbers(tmp_path):
     np.testing.assert_array_equal(volume.voxels, RAMP)
     with pytest.raises(DataError, match=r"b\.nii: found a mask with fractions"):
         read_label_volume(write(tmp_path / "b.nii", RAMP + 0.5))
-    with pytest.raises(DataError, match=r"c\.nii: found a mask with fractions"):
+    with pytest.raises(DataError, match=r"c\.nii: found 8 of 8 values of a mask that are NaN or infinite"):
         read_label_volume(write(tmp_path / "c.nii", np.full((2, 2, 2), np.nan)))
+
+
+def test_nearly_whole_labels_are_rounded_on_request_alone(tmp_path):
+    file = write(tmp_path / "a.nii", (RAMP - 1e-4).astype("f4"))
+    with pytest.raises(NearlyWholeError, match=r"a\.nii: found 24 label values that are not quite whole, such as"):
+        read_label_volume(file)
+    np.testing.assert_array_equal(read_label_volume(file, rounds=True).voxels, RAMP)
+    with pytest.raises(DataError, match=r"b\.nii: found a mask with fractions"):
+        read_label_volume(write(tmp_path / "b.nii", (RAMP + 0.02).astype("f4")), rounds=True)
 
 
 def test_spacing_is_the_length_of_the_axes():
