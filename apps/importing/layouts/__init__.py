@@ -10,6 +10,7 @@ from . import (
     kvasir_capsule,
     left_atrium,
     ljubljana_ms,
+    monailabel,
     msseg1,
     nnunet,
     oia_odir,
@@ -38,6 +39,7 @@ _LAYOUTS = (
     ),
     Layout("msd", "A task of the Medical Segmentation Decathlon", "segmentation", decathlon.EXPECTED, decathlon.read),
     Layout("nnunet", "A raw data set of nnU-Net", "segmentation", nnunet.EXPECTED, nnunet.read),
+    Layout("monailabel", "A local datastore of MONAI Label", "segmentation", monailabel.EXPECTED, monailabel.read),
     Layout(
         "kvasir-capsule", "Kvasir-Capsule endoscopy", "classification", kvasir_capsule.EXPECTED, kvasir_capsule.read
     ),

@@ -242,6 +242,17 @@ def nnunet(root):
     text(root / "dataset.json", content)
 
 
+def monailabel(root):
+    objects = {}
+    for name in ("spleen_10", "spleen_2"):
+        volume(root / f"{name}.nii.gz", root / "labels" / "final" / f"{name}.nii.gz")
+        info = {"label_info": [{"name": "spleen", "idx": 1}]}
+        objects[name] = {"image": {"ext": ".nii.gz"}, "labels": {"final": {"ext": ".nii.gz", "info": info}}}
+    volume(root / "spleen_3.nii.gz", root / "labels" / "original" / "spleen_3.nii.gz")
+    objects["spleen_3"] = {"image": {"ext": ".nii.gz"}, "labels": {"original": {"ext": ".nii.gz"}}}
+    text(root / "datastore_v2.json", {"name": "a", "description": "", "images_dir": ".", "objects": objects})
+
+
 KVASIR_FOLDERS = (
     "Ampulla of vater",
     "Angiectasia",
@@ -337,6 +348,7 @@ MINIATURES = {
     "isbi2012-la": isbi2012_la,
     "msd": msd,
     "nnunet": nnunet,
+    "monailabel": monailabel,
     "kvasir-capsule": kvasir_capsule,
     "oia-odir": oia_odir,
     "chaoyang": chaoyang,
