@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from ...custom.data.description import ImageDescription, SegmentationDescription, SliceDescription, VolumeDescription
 from ...custom.data.masks import Mask, annotated_axis, read_classes, turned_to
+from ...custom.data.preparation import CLEAN_LABEL, IMAGE, LABEL, Preparation, build_preparation
 from ...custom.data.whole_files import replaced
 from ...transforms.array_types import Array, Booleans, Classes, Floats
 from ...transforms.errors import DataError
@@ -34,6 +35,9 @@ _RESOLUTION = 100
 # Panels are smaller than this many pixels; a mask is thinned out to it before its contour is drawn.
 _MAX_SIDE = 512
 _NAME_LENGTH = 26
+# Axes of a prepared volume that is not cut into slices: samples, channels, and three of its own.
+_WHOLE_VOLUME = 5
+_COLOUR_CHANNELS = 3
 _COLOURS = (VERMILLION, SKY, ORANGE, PURPLE, GREEN, BLUE)
 _CLEAN_COLOUR = YELLOW
 
@@ -47,18 +51,28 @@ class Panel:
         label: classes ``(H, W)``, None if there is no mask, or none that fits.
         clean_label: as above.
         aspect: height of a pixel over its width.
+        caption: size and spacing, empty where the files are drawn.
     """
 
     pixels: Array | None
     label: Array | None = None
     clean_label: Array | None = None
     aspect: float = 1.0
+    caption: str = ""
 
 
-def draw_contact_sheet(report: SiteReport, file: Path) -> Path | None:
-    """Draw a site's contact sheet and return the file; None if the site has no case to show."""
+def draw_contact_sheet(report: SiteReport, file: Path, *, prepared: bool = False) -> Path | None:
+    """Draw a site's contact sheet and return the file; None if the site has no case to show.
+
+    Args:
+        report: on the site.
+        file: the picture.
+        prepared: draw what the network sees, with size, spacing and what is cut off of the annotation; else cases as
+            they lie in their files.
+    """
     if report.facts is None or not report.facts.cases:
         return None
+    preparation = build_preparation(report.facts.description) if prepared and report.facts.description else None
     problems = problems_by_file(report)
     cases = chosen_cases(report.facts, problems)
     width, height = COLUMNS * PANEL + GAP, -(-len(cases) // COLUMNS) * (PANEL + TITLE) + HEADER
@@ -70,14 +84,15 @@ def draw_contact_sheet(report: SiteReport, file: Path) -> Path | None:
         row, column = divmod(index, COLUMNS)
         left, top = column * PANEL + GAP, row * (PANEL + TITLE) + HEADER
         kinds = _problems_of(case, problems)
-        text = "\n".join([_title(case, report.facts), ", ".join(kinds)])
+        panel = _panel(case, report.facts) if preparation is None else _prepared_panel(case, preparation)
+        text = "\n".join([_title(case, report.facts), panel.caption or ", ".join(kinds)])
         colour = "red" if kinds else "black"
         axes.text(left, top + 0.02, text, va="top", fontsize=6.5, color=colour, clip_on=True)
-        _draw_panel(axes, _panel(case, report.facts), left, top + TITLE)
+        _draw_panel(axes, panel, left, top + TITLE)
     axes.text(
         width / 2,
         0.1,
-        f"{drawable(report.site)}: {len(cases)} of {len(report.facts.cases)} cases",
+        f"{drawable(report.site)}: {len(cases)} of {len(report.facts.cases)} cases{', prepared' if prepared else ''}",
         va="top",
         ha="center",
     )
@@ -154,6 +169,52 @@ def _volume_panel(case: CaseFacts, description: SliceDescription | VolumeDescrip
         None if array is None else np.take(array, position, axis).T[::-1] for array in (volume.voxels, label, clean)
     )
     return Panel(pixels, label, clean, aspect=up / across)
+
+
+def _prepared_panel(case: CaseFacts, preparation: Preparation) -> Panel:
+    """What the network sees of a case: of slices the one with the largest annotation, of a volume such a slice."""
+    try:
+        prepared = preparation(case.case)
+    except (DataError, OSError):
+        return Panel(None)
+    image, label, clean = (
+        None if kind not in prepared.tensors else prepared.tensors[kind].numpy() for kind in (IMAGE, LABEL, CLEAN_LABEL)
+    )
+    assert image is not None
+    masks = [None if mask is None or mask.ndim == 1 else mask for mask in (label, clean)]
+    caption = _caption(image.shape, prepared.spacing, case)
+    spacing = prepared.spacing or (1.0,) * (image.ndim - 2)
+    if image.ndim == _WHOLE_VOLUME:
+        # Slices across the last axis, as samples of their own.
+        image = np.moveaxis(image[0], -1, 0)
+        masks = [None if mask is None else np.moveaxis(mask[0], -1, 0) for mask in masks]
+    shown = _largest(masks[0], len(image))
+    pixels = np.moveaxis(image[shown], 0, -1)
+    pixels = pixels if pixels.shape[-1] == _COLOUR_CHANNELS else pixels[..., 0]
+    given, right = (None if mask is None else mask[shown] for mask in masks)
+    if prepared.spacing is None:
+        return Panel(pixels, given, right, caption=caption)
+    # As in a viewer of NIfTI volumes, see above.
+    pixels, given, right = (
+        None if plane is None else np.swapaxes(plane, 0, 1)[::-1] for plane in (pixels, given, right)
+    )
+    return Panel(pixels, given, right, aspect=spacing[1] / spacing[0], caption=caption)
+
+
+def _largest(label: Array | None, count: int) -> int:
+    """The sample with the largest annotation, else the middle one."""
+    if label is None or not label.any():
+        return count // 2
+    return int((label > 0).reshape(count, -1).sum(axis=1).argmax())
+
+
+def _caption(shape: tuple[int, ...], spacing: tuple[float, ...] | None, case: CaseFacts) -> str:
+    """Size, spacing and what is cut off of a prepared image ``(S, C, H, W[, D])``."""
+    size = " × ".join(map(str, shape[2:]))
+    number = f"{shape[0]} slices of {size}" if shape[0] > 1 else size
+    steps = "" if spacing is None else f", {' × '.join(f'{step:.3g}' for step in spacing)} mm"
+    kept = 1.0 if case.annotation is None else case.annotation.share_kept
+    return f"{number}{steps}" + (f", {1 - kept:.0%} cut off" if kept < 1 else "")
 
 
 def _mask(

@@ -217,6 +217,7 @@ def check(
         Path | None, typer.Option(help="Folder for the contact sheets; default: runs/check/NAME_OF_DIR.")
     ] = None,
     pictures: Annotated[bool, typer.Option(help="Draw a contact sheet of every site.")] = True,
+    prepared: Annotated[bool, typer.Option("--prepared", help="Draw what the network sees, too.")] = False,
     salt_file: Annotated[
         Path | None,
         typer.Option(
@@ -246,7 +247,7 @@ def check(
             report = check_data(folder, on_progress=progress).report
             progress.state("Drawing the contact sheets.")
             target = out or Path("runs") / "check" / folder.resolve().name
-            written = write_outputs(report, target, pictures=pictures, json_file=json_, salt=salt)
+            written = write_outputs(report, target, pictures=pictures, json_file=json_, salt=salt, prepared=prepared)
         print_report(report, Terminal())
         for what, file in written:
             say(f"{what}: {file}")

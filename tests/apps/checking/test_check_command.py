@@ -128,6 +128,11 @@ def test_contact_sheets_lie_in_a_default_folder_that_is_printed(tmp_path):
     sheet = tmp_path / "work" / "runs" / "check" / "somewhere" / "somewhere.png"
     assert sheet.is_file()
     assert str(sheet.parent.relative_to(tmp_path / "work")) in result.output
+    assert [file.name for file in sheet.parent.iterdir()] == ["somewhere.png"]
+    assert (
+        run("check", tmp_path / "somewhere", "--no-pictures", "--prepared", "--out", tmp_path / "seen").exit_code == 0
+    )
+    assert [file.name for file in (tmp_path / "seen").iterdir()] == ["somewhere-prepared.png"]
 
 
 def salt_file(folder, salt):

@@ -16,6 +16,7 @@ from checked_sites import (
 )
 from PIL import Image
 
+from fedannot.apps.checking import contact_sheet
 from fedannot.apps.checking.checking import check_site
 from fedannot.apps.checking.contact_sheet import (
     COLUMNS,
@@ -32,9 +33,9 @@ from fedannot.apps.checking.contact_sheet import (
 RESOLUTION = 100
 
 
-def drawn(folder):
+def drawn(folder, **options):
     report = check_site(folder, "site-1")
-    file = draw_contact_sheet(report, folder / "sheet.png")
+    file = draw_contact_sheet(report, folder / "sheet.png", **options)
     return np.asarray(Image.open(file).convert("RGB")).astype(int), report
 
 
@@ -109,6 +110,42 @@ def test_of_a_volume_the_slice_with_the_largest_annotation_is_drawn(tmp_path):
     assert (square_of_panel[5:20, 105:180] < 50).all()
     assert (square_of_panel[165:180, 5:80] < 50).all()
     assert red(square_of_panel).any()
+
+
+@pytest.mark.parametrize("slices", [False, True])
+def test_prepared_volumes_are_drawn_as_the_network_sees_them(tmp_path, slices):
+    """Stored with turned axes: in RAS the right eight of sixteen voxels are bright, and a crop to 8 × 8 keeps four."""
+    image = np.random.default_rng(0).uniform(0, 0.1, (16, 16, 6)).astype(np.float32)
+    image[8:, :, 2] += 5
+    mask = np.zeros(image.shape, np.uint8)
+    mask[2:10, 6:10, 2] = 1
+    item = volume(tmp_path, "v", image[::-1], mask[::-1], np.diag([-1, 1, 2, 1]))
+    kind = "volume_slices\nsize: [8, 8]" if slices else "volume\nsize: [8, 8, 6]"
+    write_site(tmp_path, VOLUMES.replace("pipeline: volume", f"pipeline: {kind}"), {"training": [item]})
+    sheet, report = drawn(tmp_path, prepared=True)
+    shown = panel(sheet, 0)
+    assert (shown[5:35, 10:80] < 60).all()
+    assert (shown[5:35, 110:180] > 200).all()
+    assert red(shown[40:145]).any()
+    (case,) = report.facts.cases
+    prepared = contact_sheet.build_preparation(report.facts.description)
+    size = "6 slices of 8 × 8, 1 × 1 mm" if slices else "8 × 8 × 6, 1 × 1 × 2 mm"
+    # Of the columns 2 to 9 those from 4 on are left.
+    assert contact_sheet._prepared_panel(case, prepared).caption == f"{size}, 25% cut off"
+
+
+def test_prepared_pictures_have_the_size_of_the_network(tmp_path):
+    picture_site(tmp_path, 2)
+    (tmp_path / "images" / "case_1.png").write_bytes(b"no picture")
+    sheet, report = drawn(tmp_path, prepared=True)
+    prepared = contact_sheet.build_preparation(report.facts.description)
+    captions = [contact_sheet._prepared_panel(case, prepared).caption for case in report.facts.cases]
+    assert captions == ["16 × 32", ""]
+    # Twice as wide as high.
+    good, bad = (panel(sheet, index) for index in (1, 0))
+    assert not is_blank(good[:80])
+    assert is_blank(good[100:])
+    assert red(bad).any()
 
 
 def test_voxels_keep_their_proportions(tmp_path):
