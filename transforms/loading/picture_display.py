@@ -183,10 +183,11 @@ def _upright(picture: Image.Image) -> Image.Image:
     _check_depth(picture)
     if orientation(picture) == UPRIGHT:
         return picture
-    # Pillow turns a TIFF when it reads the pixels, and takes the tag away. Where it maps a file with a name into memory
-    # it takes rows for columns.
+    # Pillow turns a TIFF when it reads the pixels; earlier versions leave the tag there. Where it maps a file with a
+    # name into memory it takes rows for columns.
     picture.filename = ""  # type: ignore[attr-defined]
-    return ImageOps.exif_transpose(picture)
+    picture.load()
+    return picture if picture.format == "TIFF" else ImageOps.exif_transpose(picture)
 
 
 def _check_extents(picture: Image.Image) -> None:
