@@ -160,7 +160,7 @@ def estimate_from_images(
     if not some:
         return absent
     (estimates,) = estimate_profiles(_CasesHere(some, label, seed), 1)
-    return absent | estimates
+    return absent | {site: replace(one, samples=len(sites[site])) for site, one in estimates.items()}
 
 
 def measure_curves(

@@ -19,6 +19,7 @@ from .outbound import (
     GRID_HALVINGS,
     GRID_MICROMETRES,
     MOVED_PATIENTS,
+    NUM_SAMPLES,
     PROFILE_CURVE,
     PROFILE_ERROR,
     PROFILE_HALVINGS,
@@ -69,6 +70,7 @@ class AskedSites:
 
     Attributes:
         moved: the sites that have moved all their masks back before they measured, with numbers of patients.
+        samples: by site the number that it trains on, as far as its claim counts.
     """
 
     def __init__(self, this_round: Round, num_classes: int, noisy: KeptAnswers) -> None:
@@ -78,6 +80,7 @@ class AskedSites:
         self._halvings: dict[str, int] = {}
         self._measured: dict[str, SiteCurves] = {}
         self.moved: dict[str, int] = {}
+        self.samples: dict[str, int] = {}
 
     def coarsest(self) -> int:
         """Ask all sites for curves at their own first scale; return that of the middle one."""
@@ -154,6 +157,7 @@ class AskedSites:
         Nor has a class of fewer patients than a site may send.
         """
         self.moved |= {site: answer[MOVED_PATIENTS] for site, answer in answers.items() if MOVED_PATIENTS in answer}
+        self.samples |= {site: answer[NUM_SAMPLES] for site, answer in answers.items() if NUM_SAMPLES in answer}
         return {
             site: SiteCurves(
                 np.array(answer[PROFILE_CURVE], dtype=np.float64).reshape(self._num_classes, CURVE_LEVELS),

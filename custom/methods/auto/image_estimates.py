@@ -1,6 +1,7 @@
 """What images say of all sites in a run of `auto`: asked before the first round, and of sites that join later."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypedDict
 
 from ....transforms.strict_files import JsonObject
@@ -57,7 +58,10 @@ class ImageEstimates:
             return None
         num_classes = self._settings.network.num_classes
         sites = AskedSites(this_round, num_classes, self._noisy)
-        found = estimate_profiles(sites, num_classes)
+        found = tuple(
+            {site: replace(one, samples=sites.samples.get(site, 0)) for site, one in profile.items()}
+            for profile in estimate_profiles(sites, num_classes)
+        )
         if this_round.is_stopped():
             return None
         answered = {site for profile in found for site in profile}
@@ -79,7 +83,10 @@ class ImageEstimates:
         """Return what is known as plain values."""
         return {
             "profiles": [
-                {site: finite({"patients": one.patients, **one.numbers()}) for site, one in profile.items()}
+                {
+                    site: finite({"patients": one.patients, "samples": one.samples, **one.numbers()})
+                    for site, one in profile.items()
+                }
                 for profile in self.profiles
             ],
             "asked": sorted(self._asked),
@@ -103,4 +110,5 @@ def _estimate(values: Mapping[str, Any]) -> ProfileEstimate:
         name: absent if values.get(name) is None else float(values[name])
         for name, absent in ProfileEstimate.absent().numbers().items()
     }
-    return ProfileEstimate(patients, **numbers)
+    # Nor samples; patients count then.
+    return ProfileEstimate(patients, **numbers, samples=values.get("samples", 0))

@@ -1,6 +1,7 @@
 """What is known of a bias from images, and what counts as zero."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from scipy import stats
@@ -139,6 +140,40 @@ def test_a_site_alone_is_corrected_from_one_and_a_half_pixels_on_whatever_its_ob
     for bias, is_moved in ((1.2, False), (1.6, True), (4.0, True)):
         site = known(bias, radius=radius)
         assert is_to_correct(site, profile_reference_level({"a": site})) == is_moved
+
+
+def test_a_site_alone_has_nothing_tolerated_though_its_objects_are_large():
+    level = profile_reference_level({"a": known(4.0, radius=60.0)})
+    assert (level.tolerated, level.minimum_effect) == (0.0, 1.5)
+
+
+@pytest.mark.parametrize(("is_asked", "minimum_effect"), [(False, 1.5), (True, 0.5)])
+def test_who_asks_for_the_image_boundary_tolerates_nothing(is_asked, minimum_effect):
+    """All sites about 1 px off, of objects with a radius of 9 px."""
+    sites = {"a": known(0.9, radius=9.0), "b": known(1.0, radius=9.0), "c": known(1.1, radius=9.0)}
+    assert image_boundary_level(sites, is_asked=is_asked).minimum_effect == minimum_effect
+    assert image_boundary_level({"a": sites["a"]}, is_asked=is_asked).minimum_effect == 1.5
+
+
+@pytest.mark.parametrize("lie", [{"patients": 10**9}, {"patients": 10**9, "samples": 10**9}])
+def test_a_site_that_claims_many_cases_does_not_have_the_others_moved(lie):
+    """Nine sites 0.6 px too small stay, as they would without it."""
+    honest = {str(index): known(-0.6, radius=9.0, half_width=0.2, samples=8) for index in range(9)}
+    claims = {"samples": 0} | lie
+    sites = {site: replace(one, samples=min(claims["samples"], 8)) for site, one in honest.items()}
+
+    level = profile_reference_level(sites | {"liar": replace(known(3.0, radius=9.0), **claims)})
+
+    assert (level.kind, level.tolerated, level.minimum_effect) == (ReferenceKind.EDGES, 1.5, 1.5)
+
+
+def test_samples_count_and_not_patients_where_all_say_them():
+    """Two of six sites with most of the samples of few patients: federated averaging follows them."""
+    sites = {site: known(0.0, radius=9.0, half_width=0.2, samples=10) for site in "cdef"}
+    sites |= {site: replace(known(3.0, radius=9.0), patients=3, samples=30) for site in "ab"}
+    assert profile_reference_level(sites).tolerated == 0.0
+    unsaid = sites | {"a": replace(sites["a"], samples=0)}
+    assert profile_reference_level(unsaid).tolerated == 1.5
 
 
 def test_without_radii_objects_are_taken_as_of_nine_pixels():

@@ -219,6 +219,19 @@ def test_a_resumed_run_knows_what_images_said():
     assert not asked.asked
 
 
+def test_samples_that_sites_claim_are_kept_over_a_restart():
+    class Claiming(ImageSites):
+        def answer(self, task, name, message):
+            claim = {"num_samples": 11} if name == "a" else {"num_samples": 8}
+            return super().answer(task, name, message) | (claim if task == MEASURE_BOUNDARY_PROFILE else {})
+
+    server, _ = begun(Claiming(disc_sites(BIASES)))
+    resumed = AutoServer(server.settings)
+    resumed.restore(json.loads(json.dumps(server.state())), [])
+    for profiles in (server.state()["images"]["profiles"], resumed.state()["images"]["profiles"]):
+        assert {site: one["samples"] for site, one in profiles[0].items()} == dict.fromkeys("bcde", 8) | {"a": 11}
+
+
 def test_an_honest_site_with_other_contrast_stays_as_it_is():
     """Its images are inverted, and as weak again: a model would not know them, its own contours still lie on them."""
     cases = disc_sites(BIASES)
