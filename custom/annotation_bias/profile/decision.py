@@ -198,14 +198,3 @@ def claimed_samples(estimates: Mapping[str, ProfileEstimate]) -> dict[str, float
     """Return the numbers of samples by which federated averaging weighs sites; those of patients if one is missing."""
     have_all = all(one.samples > 0 for one in estimates.values())
     return {site: float(one.samples if have_all else one.patients) for site, one in estimates.items()}
-
-
-def is_to_correct(estimate: ProfileEstimate, level: ReferenceLevel | None) -> bool:
-    """Return whether a site's contours are to be moved: its bias is known, and far enough from the level.
-
-    That is beyond its interval and the minimum effect; of a convention nothing is. In a federation all sites are tested
-    together instead.
-    """
-    if level is None or level.kind is ReferenceKind.CONVENTION or not (level.is_confident and estimate.is_known):
-        return False
-    return abs(estimate.bias - level.value) >= max(level.minimum_effect * estimate.unit, estimate.half_width)
