@@ -10,10 +10,12 @@ from support.corrected_runs import bias_of
 from support.disc_cases import disc_case, disc_sites
 from support.rounds import round_of
 
+from fedannot.custom.annotation_bias.profile import estimation
 from fedannot.custom.annotation_bias.profile.curves import LARGEST_CHANGE, LEVELS
 from fedannot.custom.annotation_bias.profile.decision import ProfileEstimate
-from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images
+from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images, measure_curves
 from fedannot.custom.annotation_bias.statuses import EvidenceCode, ReferenceKind, Status
+from fedannot.custom.methods.auto import profile_site
 from fedannot.custom.methods.auto.image_decisions import decide_by_images
 from fedannot.custom.methods.auto.outbound import CURVE_LEVELS, OUTBOUND_FIELDS
 from fedannot.custom.methods.auto.outbound import LARGEST_CHANGE as LARGEST_SENT
@@ -288,6 +290,21 @@ def test_a_site_sends_nothing_where_moved_contours_leave_out_a_case():
         assert np.isnan(answer["profile_curve"]).all() == (patients == 0)
     given = ProfileRequest.of_templates((6.0,), (None,))
     assert profile_errors(cases, given, 1, seed=0).fields["profile_error_patients"] == [0]
+
+
+def test_contours_are_measured_once_as_they_are_moved_and_once_as_they_are_given(monkeypatch):
+    cases, measured = [disc_case(str(number), 0.0, radius=10.0) for number in range(3)], []
+
+    def measuring(cases, label, **asked):
+        measured.append(asked.get("bias", 0.0))
+        return measure_curves(cases, label, **asked)
+
+    for module in (profile_site, estimation):
+        monkeypatch.setattr(module, "measure_curves", measuring)
+    curves = profile_curves(cases, ProfileRequest(halvings=0, biases=(1.0,)), 1)
+    errors = profile_errors(cases, ProfileRequest.of_templates((1.0,), (None,)), 1, seed=0)
+    assert (curves.fields["profile_patients"], errors.fields["profile_error_patients"]) == ([3], [3])
+    assert measured == [1.0, 0.0] * 2
 
 
 @pytest.fixture(scope="module")
