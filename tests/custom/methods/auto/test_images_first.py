@@ -187,6 +187,7 @@ def test_a_site_that_joins_later_is_asked_after_its_first_round_and_the_others_k
 
     begun(later, number=3, server=server, history=trained(*asked, "a"))
 
+    assert [names for _, names in later.asked] == [["a"]] * 3
     assert moves(later) == {"a": pytest.approx(4.0, abs=0.5)}
     assert {site: of for site, of in server.estimates[0].sites.items() if site != "a"} == {
         site: of.model_copy(update={"corrected_before_round": server.estimates[0].sites[site].corrected_before_round})
@@ -197,6 +198,32 @@ def test_a_site_that_joins_later_is_asked_after_its_first_round_and_the_others_k
     again = ImageSites(everyone)
     begun(again, number=4, server=server, history=trained(*asked, "a"))
     assert not again.asked
+
+
+@pytest.mark.parametrize("version", ["this", "earlier"])
+def test_a_site_that_joins_is_compared_with_what_the_others_have_sent(version):
+    """At two scales, after a restart: as if all were asked together. An earlier version has kept no curves."""
+    biases = {"a": 9.0, "b": -6.0, "c": 0.0, "d": 4.0}
+    everyone = disc_sites(biases, size=128, radius=20.0)
+    together, _ = begun(ImageSites(everyone))
+    server, _ = begun(ImageSites({site: everyone[site] for site in "bcd"}))
+    state = json.loads(json.dumps(server.state()))
+    check_restorable(state, "auto")
+    if version == "earlier":
+        del state["images"]["curves"]
+    resumed = AutoServer(server.settings)
+    resumed.restore(state, [])
+    later = ImageSites(everyone)
+
+    begun(later, number=3, server=resumed, history=trained(*biases))
+
+    measured = [names for task, names in later.asked if task == MEASURE_BOUNDARY_PROFILE]
+    assert measured == ([["a"]] * 2 if version == "this" else [list("abcd")] * 2)
+    ours, theirs = (server.estimates[0].witnesses[1].sites["a"] for server in (resumed, together))
+    assert ours.is_known
+    assert ours.estimate == pytest.approx(theirs.estimate, abs=0.05)
+    assert ours.high == pytest.approx(theirs.high, abs=0.1)
+    assert set(resumed.state()["images"]["curves"]) == set(biases)
 
 
 def test_a_site_that_never_answers_is_asked_twice_and_no_more():
