@@ -29,8 +29,8 @@ from .volume_geometry import (
     smallest_type,
     voxel_spacing,
 )
+from .volume_suffixes import VOLUME_SUFFIXES
 
-VOLUME_SUFFIXES = (".nii", ".nii.gz")
 MAX_VOXELS = 2**30  # 4 GiB as float32
 
 # A gzip stream holds at most this many times its own length.
