@@ -1,4 +1,4 @@
-"""The modules that a bundle carries a copy of, so that it reads and writes volumes by the project's own rules."""
+"""The modules that a bundle carries a copy of, so that it reads and writes images by the project's own rules."""
 
 import ast
 import shutil
@@ -8,7 +8,7 @@ from ... import transforms
 
 # The package in the bundle; MONAI's command line finds it in the bundle's folder.
 PACKAGE = "bundle_reading"
-FOLDER_IMAGES = "loading/folder_images.py"
+_NEEDED = ("folder_images", "folder_results", "dicom_pictures", "volume_transforms")
 _SOURCE = Path(transforms.__file__).parent
 
 
@@ -27,7 +27,7 @@ def write_reading_code(folder: Path) -> None:
 
 def reading_modules() -> list[str]:
     """Return the modules that reading the images of a folder needs, as paths in ``fedannot.transforms``."""
-    waiting, known = [FOLDER_IMAGES, "loading/volume_transforms.py"], set[str]()
+    waiting, known = [f"loading/{name}.py" for name in _NEEDED], set[str]()
     while waiting:
         name = waiting.pop()
         if name not in known:

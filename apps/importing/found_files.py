@@ -55,7 +55,7 @@ def other_files(listing: Listing, *known: Path) -> list[LeftOut]:
         if known_suffix(file) is not None:
             result.append(LeftOut(shown, "a volume, not a picture"))
         elif (reason := reason_of(file, ())) is not None:
-            result.append(_left_out(other_file(shown, reason)))
+            result.append(_left_out(other_file(file, shown, reason)))
     return result
 
 

@@ -56,9 +56,7 @@ class FoundFile:
     @property
     def is_picture(self) -> bool:
         """Whether it is a picture, not a volume."""
-        return self.file.is_file() and (
-            self.file.name.lower().endswith(IMAGE_SUFFIXES) or is_dicom_picture(self.file)
-        )
+        return self.file.is_file() and (self.file.name.lower().endswith(IMAGE_SUFFIXES) or is_dicom_picture(self.file))
 
 
 @dataclass(frozen=True)
@@ -66,11 +64,13 @@ class OtherFile:
     """What is no image that can be read.
 
     Attributes:
+        file: where it lies.
         shown: its path, as messages have it.
         reason: why.
         suffix: its own, where the reason is the format; else empty.
     """
 
+    file: Path
     shown: str
     reason: Reason
     suffix: str = ""
@@ -104,7 +104,7 @@ def search_folder(root: Path, *, without: Path | None = None) -> FolderContent:
         place = folder.relative_to(root).parts
         shown = "/".join((title, *place))
         links = [name for name in filter(_is_visible, subfolders) if (folder / name).is_symlink()]
-        others += [OtherFile(f"{shown}/{name}", Reason.LINK) for name in links]
+        others += [OtherFile(folder / name, f"{shown}/{name}", Reason.LINK) for name in links]
         skipped = None if without is None else without.resolve()
         subfolders[:] = sorted(
             name
@@ -112,7 +112,7 @@ def search_folder(root: Path, *, without: Path | None = None) -> FolderContent:
             if _is_visible(name) and name not in links and (folder / name).resolve() != skipped
         )
         hidden = [name for name in names if name.startswith(".") and known_suffix(Path(name)) is not None]
-        others += [OtherFile(f"{shown}/{name}", Reason.HIDDEN) for name in sorted(hidden)]
+        others += [OtherFile(folder / name, f"{shown}/{name}", Reason.HIDDEN) for name in sorted(hidden)]
         files = [folder / name for name in sorted(names) if _is_visible(name)]
         # Slices beside other images of the topmost folder are nobody's series.
         slices = dicom_files([file for file in files if known_suffix(file) is None])
@@ -126,9 +126,9 @@ def search_folder(root: Path, *, without: Path | None = None) -> FolderContent:
                 usable.append(FoundFile(file, place, file.name[: -len(suffix)], f"{shown}/{file.name}"))
             elif file not in slices:
                 if (reason := reason_of(file, files)) is not None:
-                    others.append(other_file(f"{shown}/{file.name}", reason))
+                    others.append(other_file(file, f"{shown}/{file.name}", reason))
             elif not place:
-                others.append(OtherFile(f"{shown}/{file.name}", Reason.LOOSE_SLICE))
+                others.append(OtherFile(file, f"{shown}/{file.name}", Reason.LOOSE_SLICE))
     usable.sort(key=lambda found: natural_order(found.shown))
     return FolderContent(tuple(usable), tuple(others))
 
@@ -139,9 +139,9 @@ def known_suffix(file: Path) -> str | None:
     return next((suffix for suffix in _READ if name.endswith(suffix)), None)
 
 
-def other_file(shown: str, reason: Reason) -> OtherFile:
+def other_file(file: Path, shown: str, reason: Reason) -> OtherFile:
     """Return what is no image, with its suffix where the reason is the format."""
-    return OtherFile(shown, reason, Path(shown).suffix.lower() if reason is Reason.OTHER_FORMAT else "")
+    return OtherFile(file, shown, reason, file.suffix.lower() if reason is Reason.OTHER_FORMAT else "")
 
 
 def reason_of(file: Path, beside: Sequence[Path]) -> Reason | None:
