@@ -8,12 +8,15 @@ from ... import transforms
 
 # The package in the bundle; MONAI's command line finds it in the bundle's folder.
 PACKAGE = "bundle_reading"
+# What runs the bundle without the packages of MONAI's command line.
+PROGRAM = "run.py"
 _NEEDED = ("folder_images", "folder_results", "dicom_pictures", "volume_transforms")
 _SOURCE = Path(transforms.__file__).parent
 
 
 def write_reading_code(folder: Path) -> None:
-    """Write the package :data:`PACKAGE` into a folder: a module for the images of a folder, and what it imports."""
+    """Write :data:`PROGRAM` and :data:`PACKAGE` into a folder: what reads images and writes results."""
+    shutil.copyfile(Path(__file__).with_name("run_bundle.py"), folder / PROGRAM)
     modules = reading_modules()
     for name in modules:
         target = folder / PACKAGE / name
