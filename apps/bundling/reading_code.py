@@ -16,7 +16,6 @@ _SOURCE = Path(transforms.__file__).parent
 
 def write_reading_code(folder: Path) -> None:
     """Write :data:`PROGRAM` and :data:`PACKAGE` into a folder: what reads images and writes results."""
-    shutil.copyfile(Path(__file__).with_name("run_bundle.py"), folder / PROGRAM)
     modules = reading_modules()
     for name in modules:
         target = folder / PACKAGE / name
@@ -26,6 +25,7 @@ def write_reading_code(folder: Path) -> None:
         (folder / PACKAGE / subfolder / "__init__.py").write_text(
             '"""Copied from fedannot, which a bundle does not need."""\n', encoding="utf-8"
         )
+    shutil.copyfile(Path(__file__).with_name("run_bundle.py"), folder / PROGRAM)
 
 
 def reading_modules() -> list[str]:
