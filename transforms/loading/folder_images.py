@@ -42,12 +42,21 @@ def find_images(folder: str, *, pictures: bool, without: str) -> ImagesFound:
         folder: the folder; where there is none, nothing is found.
         pictures: whether pictures are wanted, or volumes.
         without: the folder of results, which may lie below it.
+
+    Raises:
+        SystemExit: if there is DICOM, and SimpleITK is not installed.
     """
-    content = search_folder(Path(folder), without=Path(without))
-    files = [found.file for found in content.usable if found.is_picture == pictures]
+    try:
+        content = search_folder(Path(folder), without=Path(without))
+        wanted = [found.is_picture == pictures for found in content.usable]
+    except ImportError as error:
+        sys.exit(f"{folder}: found DICOM, which needs another package: pip install {error.name}")
+    files = [found.file for found, is_wanted in zip(content.usable, wanted, strict=True) if is_wanted]
     other_kind = "a volume, not a picture" if pictures else "a picture, not a volume"
     left_out = [
-        f"{found.file}: left out, it is {other_kind}." for found in content.usable if found.is_picture != pictures
+        f"{found.file}: left out, it is {other_kind}."
+        for found, is_wanted in zip(content.usable, wanted, strict=True)
+        if not is_wanted
     ]
     for other in content.others:
         if other.reason is Reason.NO_IMAGE and other.file.suffix.lower() == DICOM_SUFFIX:
@@ -144,7 +153,7 @@ class UsableImages(IterableDataset[dict[str, Any]]):
     def _prepared(self, file: str) -> dict[str, Any]:
         try:
             item = self.prepare({self.key: file})
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError, ImportError) as error:
             # MONAI wraps what a transform raises.
             cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ is not None else error
             reason = str(cause).replace("\n", " ")

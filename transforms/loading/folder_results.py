@@ -99,7 +99,7 @@ def class_probabilities(logits: torch.Tensor) -> torch.Tensor:
 
     Where rounding makes classes equal, the one of the largest logit gets the next larger number.
     """
-    probabilities = torch.softmax(logits.double(), dim=0).float()
+    probabilities = torch.softmax(logits.float(), dim=0)
     best = logits.argmax(dim=0, keepdim=True)
     largest = probabilities.amax(dim=0, keepdim=True)
     next_larger = torch.nextafter(largest, torch.full_like(largest, 2.0))
