@@ -109,8 +109,9 @@ def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> Referen
     """Choose the reference level of boundary biases that images say.
 
     If the known biases may lie within 1.5 pixels and a sixth of the objects' radius, by their intervals, the sites have
-    one convention: the level is their median, so that nothing is corrected. It is confident if it is within 2 pixels of the image boundary; farther away
-    it may be a convention or an error of all. Otherwise the level is the image boundary.
+    one convention: the level is their median, so that nothing is corrected. It is confident if it is within 2 pixels of
+    the image boundary; farther away it may be a convention or an error of all. Otherwise the level is the image
+    boundary.
 
     Args:
         estimates: of every site; a single site has no convention with others, and its level is the image boundary.
