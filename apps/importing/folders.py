@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...transforms.errors import DataError
@@ -15,6 +15,7 @@ from ...transforms.natural_order import natural_order
 from .dicom_pictures import is_dicom_picture
 from .found_files import FoundFiles, find_files
 from .pairing import Entry, pair
+from .series_pairs import paired_by_series
 from .source import LeftOut, SourceCase, SourceDataset
 
 _SHOWN_NAMES = 5
@@ -103,17 +104,18 @@ def read_folders(
     for folder in (images, labels):
         if not folder.is_dir():
             raise DataError(f"{folder}: found no such folder; expected one with images.")
-    if one_folder and not names.tell_apart:
+    found = find_files(images, without=None if one_folder else labels)
+    if one_folder and not (names.tell_apart or any(entry.is_structure_set for entry in found.usable)):
         raise DataError(
             f"{images}: is given for images and for masks; expected two folders, or what tells masks apart: "
             "--label-suffix _seg, --label-include '*_mask*', or --image-suffix _ct."
         )
-    found = find_files(images, without=None if one_folder else labels)
     found_labels = found if one_folder else find_files(labels, without=images)
     left_out = list(found.others if one_folder else (*found.others, *found_labels.others))
     image_entries = _images(found, images, names, left_out, without_masks=one_folder)
     label_entries = _masks(found_labels, labels, names, image_entries, left_out, only_masks=one_folder)
-    pairs = pair(image_entries, label_entries)
+    by_series, others = paired_by_series(image_entries, label_entries)
+    pairs = pair(image_entries, others).with_masks(by_series)
     if not pairs.masks:
         raise DataError(_no_pair(images, labels, names, image_entries, label_entries, left_out))
     paired = [(entry, pairs.masks[place]) for place, entry in enumerate(image_entries) if place in pairs.masks]
@@ -176,15 +178,19 @@ def _images(
     """The images, by what they share with their masks."""
     result: dict[tuple[tuple[str, ...], str], Entry] = {}
     for one in found.usable:
-        if (without_masks and names.is_mask(one.file, one.name)) or (
+        if one.is_structure_set:
+            if not without_masks:
+                left_out.append(LeftOut(one.shown, "contours (RTSTRUCT) in the folder of the images"))
+            continue
+        if (without_masks and names.is_mask(one.file, one.key)) or (
             names.include and not fits(one.file, names.include)
         ):
             continue
-        key = names.of_image(one.name)
+        key = names.of_image(one.key)
         if key is None:
             left_out.append(LeftOut(one.shown, f"its name does not end with {names.image_suffix}"))
             continue
-        _add(result, (one.folders, key), Entry(one.file, one.folders, key, one.shown), root)
+        _add(result, (one.folders, key), replace(one, key=key), root)
     return list(result.values())
 
 
@@ -202,16 +208,19 @@ def _masks(
     paths = {folded("/".join((*image.folders, image.key))) for image in images}
     result: dict[tuple[tuple[str, ...], str], Entry] = {}
     for one in found.usable:
-        if (only_masks and not names.is_mask(one.file, one.name)) or not names.is_asked_for(one.file):
+        is_mask = one.is_structure_set or not only_masks or names.is_mask(one.file, one.key)
+        if not is_mask or not names.is_asked_for(one.file):
             continue
         # A folder with the name of an image holds its masks, whatever these are called.
-        key = one.name if folded("/".join(one.folders)) in paths else names.of_mask(one.name)
+        key = one.key if folded("/".join(one.folders)) in paths else names.of_mask(one.key)
+        if one.is_structure_set:
+            key = key or one.key
         if key is None:
             left_out.append(LeftOut(one.shown, "no image"))
             continue
         if names.label_include and not names.label_suffix:
             key = _longest_beginning(key, keys)
-        _add(result, (one.folders, one.name), Entry(one.file, one.folders, key, one.shown), root)
+        _add(result, (one.folders, one.key), replace(one, key=key), root)
     return list(result.values())
 
 

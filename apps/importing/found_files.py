@@ -9,7 +9,9 @@ from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.natural_order import natural_order
 from .dicom_pictures import is_dicom_picture, stands_alone
 from .layouts.listing import DICOM_SUFFIX, Listing
+from .pairing import Entry
 from .source import LeftOut
+from .structure_sets import is_structure_set
 from .volumes import VOLUME_FILE_SUFFIXES, dicom_files
 
 _READ = (*IMAGE_SUFFIXES, *VOLUME_FILE_SUFFIXES)
@@ -29,23 +31,6 @@ _OF_SYSTEMS = frozenset({"__macosx", "thumbs.db", "desktop.ini"})
 
 
 @dataclass(frozen=True)
-class FoundFile:
-    """A picture, a volume or a DICOM series below a folder.
-
-    Attributes:
-        file: where it lies; of a series its folder.
-        folders: the names of the folders between.
-        name: its own, without suffix.
-        shown: its path, as messages have it.
-    """
-
-    file: Path
-    folders: tuple[str, ...]
-    name: str
-    shown: str
-
-
-@dataclass(frozen=True)
 class FoundFiles:
     """What lies below a folder.
 
@@ -54,7 +39,7 @@ class FoundFiles:
         others: everything else, each with its reason.
     """
 
-    usable: tuple[FoundFile, ...]
+    usable: tuple[Entry, ...]
     others: tuple[LeftOut, ...]
 
 
@@ -67,7 +52,7 @@ def find_files(root: Path, *, without: Path | None = None) -> FoundFiles:
         root: the folder.
         without: a folder below it that belongs to something else.
     """
-    usable: list[FoundFile] = []
+    usable: list[Entry] = []
     others: list[LeftOut] = []
     title = root.resolve().name
     for parent, subfolders, names in os.walk(root):
@@ -85,14 +70,19 @@ def find_files(root: Path, *, without: Path | None = None) -> FoundFiles:
         files = [folder / name for name in sorted(names) if _is_visible(name)]
         # Slices beside other images of the topmost folder are nobody's series.
         slices = dicom_files([file for file in files if _known_suffix(file) is None])
+        contours = {file for file in slices if is_structure_set(file)}
+        slices -= contours
         alone = _standing_alone(slices, in_folder=bool(place))
         slices -= alone
         if slices and place:
-            usable.append(FoundFile(folder, place[:-1], place[-1], shown))
+            usable.append(Entry(folder, place[:-1], place[-1], shown))
         for file in files:
             suffix = DICOM_SUFFIX if file in alone else _known_suffix(file)
-            if suffix is not None:
-                usable.append(FoundFile(file, place, file.name[: -len(suffix)], f"{shown}/{file.name}"))
+            if file in contours:
+                name = file.name.removesuffix(DICOM_SUFFIX)
+                usable.append(Entry(file, place, name, f"{shown}/{file.name}", is_structure_set=True))
+            elif suffix is not None:
+                usable.append(Entry(file, place, file.name[: -len(suffix)], f"{shown}/{file.name}"))
             elif file not in slices:
                 if (reason := _reason(file, files)) is not None:
                     others.append(LeftOut(f"{shown}/{file.name}", reason))

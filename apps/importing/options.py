@@ -24,9 +24,9 @@ class ImportOptions:
         labels: value in a mask → class, beside 0 → 0; None takes the data set's, or what two-valued masks say.
         classes: names of the classes; None takes the data set's.
         numbered: the values in masks number objects of one class; see :data:`NUMBERED`.
-        colours: of masks in colours, colour → class; see :class:`fedannot.apps.importing.checked.Reading`.
-        trust_voxels: see :class:`fedannot.apps.importing.checked.Reading`.
-        round_labels: see :class:`fedannot.apps.importing.checked.Reading`.
+        colours: of masks in colours, colour → class; see :class:`fedannot.apps.importing.reading.Reading`.
+        trust_voxels: see :class:`fedannot.apps.importing.reading.Reading`.
+        round_labels: see :class:`fedannot.apps.importing.reading.Reading`.
         unite_masks: several masks of an image are parts of one annotation, also where they cover each other.
         allowed_cut: largest fraction of all annotated voxels that the pipeline's crop may cut off.
     """

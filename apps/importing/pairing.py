@@ -6,7 +6,7 @@ images, the folders decide between them, and where they cannot, the mask is ambi
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...transforms.folded_names import folded
@@ -17,19 +17,21 @@ _Texts = Callable[["Entry"], Iterator[str]]
 
 @dataclass(frozen=True)
 class Entry:
-    """An image or a mask.
+    """A picture, a volume, a DICOM series or a structure set below a folder: an image or a mask.
 
     Attributes:
-        file: where it lies.
-        folders: the names of the folders above it.
-        key: what it shares with its counterpart, without suffixes.
+        file: where it lies; of a series its folder.
+        folders: the names of the folders between.
+        key: its name without suffix; for a pair what it shares with its counterpart.
         shown: its path, as messages have it.
+        is_structure_set: whether it is DICOM RTSTRUCT, which is never an image.
     """
 
     file: Path
     folders: tuple[str, ...]
     key: str
     shown: str
+    is_structure_set: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,12 @@ class Pairing:
     masks: Mapping[int, tuple[Entry, ...]]
     ambiguous: tuple[tuple[Entry, tuple[int, ...]], ...]
     alone: tuple[Entry, ...]
+
+    def with_masks(self, others: Mapping[int, Sequence[Entry]]) -> "Pairing":
+        """Return what belongs together with further masks of some images."""
+        places = sorted({*self.masks, *others})
+        masks = {place: (*self.masks.get(place, ()), *others.get(place, ())) for place in places}
+        return replace(self, masks=masks)
 
 
 def pair(images: Sequence[Entry], masks: Sequence[Entry]) -> Pairing:

@@ -14,7 +14,7 @@ from ...transforms.loading.volume_files import VOLUME_SUFFIXES, Volume, is_volum
 from ...transforms.loading.volume_geometry import is_usable, millimetres, voxel_spacing
 from .dicom_volumes import check_extents, read_frames, read_series
 from .layouts.listing import DICOM_SUFFIX
-from .mask_grid import on_grid
+from .mask_grid import is_on_grid, on_grid
 from .slicer_segments import SEGMENTATION_SUFFIX, segments_of, united_layers
 
 _CONVERTED_SUFFIXES = (".nrrd", ".nhdr", ".mha", ".mhd")
@@ -73,16 +73,17 @@ def as_nifti(source: Path, target: Path, *, onto: Volume | None = None) -> Path:
     Args:
         source: a volume's file, or the folder of one DICOM series.
         target: the file to write if need be, ``.nii.gz``.
-        onto: of a mask the image; a segmentation of DICOM or 3D Slicer, which may cover a part of it, gets its voxels.
+        onto: of a mask the image; a segmentation of DICOM or 3D Slicer on its voxels, of which it may cover a part,
+            gets them all.
 
     Raises:
         DataError: if the volume cannot be read, is not three-dimensional, or the folder holds several series or one
-            with gaps; or a segmentation does not lie on the voxels of its image.
+            with gaps; or a segmentation has annotation outside of its image.
     """
     if is_volume(source):
         return source
     voxels, affine, is_segmentation = _read(source)
-    if onto is not None and is_segmentation:
+    if onto is not None and is_segmentation and is_usable(affine) and is_on_grid(voxels.shape, affine, onto):
         voxels, affine = on_grid(source, voxels, affine, onto), onto.affine
     if not is_usable(affine):
         raise DataError(

@@ -23,7 +23,8 @@ from ...custom.data.yaml_file import validated
 from ...transforms.errors import DataError, MissingFileError
 from ...transforms.folded_names import folded
 from .case_groups import CaseTraits
-from .checked import CheckedCase, Reading, checked_case
+from .checked import CheckedCase, checked_case
+from .contour_masks import check_classes_are_drawn
 from .cut import check_cut
 from .label_values import grey_values, label_map, with_known_values
 from .notes import (
@@ -31,11 +32,14 @@ from .notes import (
     ImportReport,
     absent_from_test,
     colours,
+    drawn_contours,
     full_masks,
     header_remarks,
     identical_images,
+    kept_offsets,
     likely_patients_parted,
     moved_to_test,
+    resampled_masks,
     rounded_masks,
     several_masks,
     trusted_voxels,
@@ -44,6 +48,7 @@ from .notes import (
 )
 from .options import ImportOptions, described
 from .plan import Plan, SiteChoice, make_plan
+from .reading import Reading
 from .several_readers import SeveralReadersError
 from .source import LeftOut, SourceCase, SourceDataset
 
@@ -93,6 +98,8 @@ def write_imported_federation(
             known, channels, options.colours, options.trust_voxels, unites, round_labels=options.round_labels
         )
         checked, excluded = _check(dataset, staging, reading, watch)
+        if all(case.contours for case in checked):
+            check_classes_are_drawn([facts for case in checked for facts in case.contours])
         if channels is None:
             dataset = replace(dataset, channels=3 if any(case.has_colours for case in checked) else 1)
         mapping = label_map(dataset, checked, options.asked)
@@ -122,6 +129,9 @@ def write_imported_federation(
             *dataset.notes,
             trusted_voxels(checked),
             turned_masks(checked),
+            resampled_masks(checked),
+            kept_offsets(checked),
+            drawn_contours(checked),
             header_remarks(checked),
             rounded_masks(checked),
             several_masks(checked),
