@@ -11,6 +11,7 @@ import numpy as np
 from ...custom.data.description import SiteDescription, SliceDescription, VolumeDescription
 from ...transforms.array_types import Array, Labels
 from ...transforms.data_error import DataError
+from ...transforms.loading.dicom_kind import is_structure_set
 from ...transforms.loading.image_files import Picture, check_same_size, read_picture, value_counts
 from ...transforms.loading.picture_display import UPRIGHT
 from ...transforms.loading.volume_files import Volume, read_volume
@@ -23,7 +24,6 @@ from .placed_masks import MaskFacts, placed_mask, remarks_on, write_mask_like
 from .reading import Reading, errors_name
 from .several_readers import check_one_reader
 from .source import SourceCase, SourceDataset
-from .structure_sets import is_structure_set
 from .volumes import as_nifti
 
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...transforms.errors import DataError
+from ...transforms.loading.dicom_kind import is_structure_set
 from .class_folders import read_class_folders
 from .class_tables import TableColumns, read_class_table
 from .datalists import read_source_datalist
 from .folders import fits, read_folders
 from .layouts import DATASETS
 from .source import SourceCase, SourceDataset
-from .structure_sets import is_structure_set, read_structure_set, shown_names
+from .structure_sets import read_structure_set, shown_names
 from .volumes import dicom_patient, is_dicom
 
 _PLACES = (

@@ -5,13 +5,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...transforms.loading.dicom_kind import is_structure_set
 from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.natural_order import natural_order
 from .dicom_pictures import is_dicom_picture, stands_alone
 from .layouts.listing import DICOM_SUFFIX, Listing
-from .pairing import Entry
 from .source import LeftOut
-from .structure_sets import is_structure_set
 from .volumes import VOLUME_FILE_SUFFIXES, dicom_files
 
 _READ = (*IMAGE_SUFFIXES, *VOLUME_FILE_SUFFIXES)
@@ -31,6 +30,25 @@ _OF_SYSTEMS = frozenset({"__macosx", "thumbs.db", "desktop.ini"})
 
 
 @dataclass(frozen=True)
+class FoundFile:
+    """A picture, a volume, a DICOM series or a structure set below a folder.
+
+    Attributes:
+        file: where it lies; of a series its folder.
+        folders: the names of the folders between.
+        name: its own, without suffix; of an image or a mask what it shares with its counterpart.
+        shown: its path, as messages have it.
+        is_structure_set: whether it is DICOM RTSTRUCT, which is never an image.
+    """
+
+    file: Path
+    folders: tuple[str, ...]
+    name: str
+    shown: str
+    is_structure_set: bool = False
+
+
+@dataclass(frozen=True)
 class FoundFiles:
     """What lies below a folder.
 
@@ -39,7 +57,7 @@ class FoundFiles:
         others: everything else, each with its reason.
     """
 
-    usable: tuple[Entry, ...]
+    usable: tuple[FoundFile, ...]
     others: tuple[LeftOut, ...]
 
 
@@ -52,7 +70,7 @@ def find_files(root: Path, *, without: Path | None = None) -> FoundFiles:
         root: the folder.
         without: a folder below it that belongs to something else.
     """
-    usable: list[Entry] = []
+    usable: list[FoundFile] = []
     others: list[LeftOut] = []
     title = root.resolve().name
     for parent, subfolders, names in os.walk(root):
@@ -75,14 +93,14 @@ def find_files(root: Path, *, without: Path | None = None) -> FoundFiles:
         alone = _standing_alone(slices, in_folder=bool(place))
         slices -= alone
         if slices and place:
-            usable.append(Entry(folder, place[:-1], place[-1], shown))
+            usable.append(FoundFile(folder, place[:-1], place[-1], shown))
         for file in files:
             suffix = DICOM_SUFFIX if file in alone else _known_suffix(file)
             if file in contours:
                 name = file.name.removesuffix(DICOM_SUFFIX)
-                usable.append(Entry(file, place, name, f"{shown}/{file.name}", is_structure_set=True))
+                usable.append(FoundFile(file, place, name, f"{shown}/{file.name}", is_structure_set=True))
             elif suffix is not None:
-                usable.append(Entry(file, place, file.name[: -len(suffix)], f"{shown}/{file.name}"))
+                usable.append(FoundFile(file, place, file.name[: -len(suffix)], f"{shown}/{file.name}"))
             elif file not in slices:
                 if (reason := _reason(file, files)) is not None:
                     others.append(LeftOut(f"{shown}/{file.name}", reason))

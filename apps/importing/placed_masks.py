@@ -7,6 +7,7 @@ from pathlib import Path
 from ...custom.data.whole_files import private_file, private_folder
 from ...transforms.array_types import Labels
 from ...transforms.data_error import DataError
+from ...transforms.loading.dicom_kind import is_structure_set
 from ...transforms.loading.volume_files import (
     Volume,
     as_image_lies,
@@ -19,7 +20,6 @@ from .contour_masks import ContourFacts, mask_of_contours
 from .mask_grid import has_size_of, resampled
 from .reading import Reading, errors_name
 from .series_pairs import series_of
-from .structure_sets import is_structure_set
 from .volumes import as_nifti
 
 _TRUST = (

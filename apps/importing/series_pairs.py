@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...transforms.errors import DataError
+from ...transforms.loading.dicom_kind import is_structure_set
 from .dicom_volumes import DicomHeader, SeriesIdentity
-from .pairing import Entry
-from .structure_sets import is_structure_set, read_structure_set
+from .found_files import FoundFile
+from .structure_sets import read_structure_set
 from .volumes import dicom_files
 
 
@@ -22,7 +23,9 @@ def series_of(source: Path) -> SeriesIdentity | None:
         return None
 
 
-def paired_by_series(images: Sequence[Entry], masks: Sequence[Entry]) -> tuple[dict[int, list[Entry]], list[Entry]]:
+def paired_by_series(
+    images: Sequence[FoundFile], masks: Sequence[FoundFile]
+) -> tuple[dict[int, list[FoundFile]], list[FoundFile]]:
     """Pair structure sets with the series that they name.
 
     Returns:
@@ -35,7 +38,7 @@ def paired_by_series(images: Sequence[Entry], masks: Sequence[Entry]) -> tuple[d
     for place, image in enumerate(images):
         if (identity := series_of(image.file)) is not None and identity.series:
             known[identity.series].append(place)
-    pairs: dict[int, list[Entry]] = defaultdict(list)
+    pairs: dict[int, list[FoundFile]] = defaultdict(list)
     others = [mask for mask in masks if not mask.is_structure_set]
     for mask in structure_sets:
         places = [place for series in sorted(_named(mask.file)) for place in known[series]]

@@ -10,6 +10,7 @@ import numpy as np
 from ...custom.data.whole_files import private_file, private_folder
 from ...transforms.array_types import Array, Floats
 from ...transforms.errors import DataError
+from ...transforms.loading.dicom_kind import is_structure_set
 from ...transforms.loading.volume_files import VOLUME_SUFFIXES, Volume, is_volume
 from ...transforms.loading.volume_geometry import is_usable, millimetres, voxel_spacing
 from .dicom_volumes import check_extents, read_frames, read_series
@@ -54,6 +55,7 @@ def dicom_patient(source: Path) -> str | None:
     import SimpleITK  # noqa: PLC0415
 
     files = dicom_files([*source.iterdir()]) if source.is_dir() else {source}
+    files = {file for file in files if not is_structure_set(file)}
     if not files:
         return None
     SimpleITK.ProcessObject.GlobalWarningDisplayOff()

@@ -73,8 +73,11 @@ def test_a_ring_has_its_hole_and_every_voxel_is_that_of_an_independent_polygon(t
     random = np.random.default_rng(3)
     star = [circle(affine, 2, radius=random.uniform(6, 14), count=60)[index] for index in range(60)]
     contours = [contour(star), contour(circle(affine, 2, radius=4.1)), contour(circle(affine, 2, radius=2.1))]
-    write_structure_set(tmp_path / "in" / "p1" / "ct" / "rs.dcm", {"GTV": contours})
-    _, (case,) = imported(tmp_path)
+    # Before the slices, of which the first one says whose they are.
+    write_structure_set(tmp_path / "in" / "p1" / "ct" / "!rs.dcm", {"GTV": contours})
+    report, (case,) = imported(tmp_path)
+    assert "Patients: the PatientID of 1 DICOM series names 1." in report.notes
+    assert case.group == "p"
     values = np.asarray(nibabel.load(case.label).dataobj)
     inverse = np.linalg.inv(affine)
     centres = np.argwhere(np.ones(SHAPE[:0:-1]))
