@@ -1,5 +1,6 @@
 """Contours of DICOM RTSTRUCT become masks at the place where they were drawn, or are refused by name."""
 
+import json
 import math
 
 import nibabel
@@ -137,6 +138,19 @@ def test_structure_sets_find_their_series_by_its_uid_whatever_the_names(tmp_path
     _, cases = imported(tmp_path, labels=tmp_path / "sets")
     areas = {case.image.name: int(np.asarray(nibabel.load(case.label).dataobj).sum()) for case in cases}
     assert areas["p1_ct.nii.gz"] > 4 * areas["p2_ct.nii.gz"] > 0
+
+
+def test_a_datalist_names_structure_sets_and_their_regions(tmp_path):
+    affine = series(tmp_path)
+    write_structure_set(tmp_path / "in" / "rs" / "a.dcm", {"Cord": disc(affine), "GTV": disc(affine, radius=4)})
+    items = [{"image": "p1/ct", "label": "rs/a.dcm"}, {"image": "p1/ct", "label": "rs"}]
+    content = {"labels": {"0": "background", "5": "gtv"}, "training": items}
+    (tmp_path / "in" / "datalist.json").write_text(json.dumps(content))
+    datasets = find_datasets(Named(datalist=tmp_path / "in" / "datalist.json"))
+    import_found(datasets, tmp_path / "out", sites="1", test=0.0)
+    for case in read_datalist(tmp_path / "out" / "site-1" / "datalist.json").section("training"):
+        values = np.asarray(nibabel.load(case.label).dataobj)
+        assert values.sum() * np.prod(SPACING[:2]) / 3 == pytest.approx(math.pi * 16, rel=0.05)
 
 
 WRONG = {
