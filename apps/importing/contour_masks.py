@@ -14,9 +14,9 @@ from skimage.measure import grid_points_in_poly
 
 from ...transforms.array_types import Array, Booleans, Floats, Labels
 from ...transforms.errors import DataError
+from ...transforms.loading.dicom_header import SeriesIdentity
 from ...transforms.loading.volume_files import Volume
 from .class_names import name_key
-from .dicom_volumes import SeriesIdentity
 from .structure_sets import Region, StructureSet, read_structure_set, shown_names
 
 # Fraction of the step between slices by which a contour may leave its slice.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...transforms.errors import DataError
+from ...transforms.loading.dicom_header import is_dicom
 from ...transforms.loading.dicom_kind import is_structure_set
 from .class_folders import read_class_folders
 from .class_tables import TableColumns, read_class_table
@@ -15,7 +16,7 @@ from .folders import fits, read_folders
 from .layouts import DATASETS
 from .source import SourceCase, SourceDataset
 from .structure_sets import read_structure_set, shown_names
-from .volumes import dicom_patient, is_dicom
+from .volumes import dicom_patient
 
 _PLACES = (
     "--images with --labels, or --datalist, or --dataset NAME=DIR, or --class-folders, or --classes-csv with --images"

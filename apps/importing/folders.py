@@ -10,10 +10,11 @@ from pathlib import Path
 
 from ...transforms.errors import DataError
 from ...transforms.folded_names import folded
+from ...transforms.loading.dicom_header import is_dicom_picture
+from ...transforms.loading.folder_search import FoundFile
 from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.natural_order import natural_order
-from .dicom_pictures import is_dicom_picture
-from .found_files import FoundFile, FoundFiles, find_files
+from .found_files import FoundFiles, find_files
 from .pairing import pair
 from .series_pairs import paired_by_series
 from .source import LeftOut, SourceCase, SourceDataset

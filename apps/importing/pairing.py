@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...transforms.folded_names import folded
-from .found_files import FoundFile
+from ...transforms.loading.folder_search import FoundFile
 
 # What lies below a folder, by the text that a rule compares.
 _Texts = Callable[[FoundFile], Iterator[str]]

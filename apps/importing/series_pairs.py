@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...transforms.errors import DataError
+from ...transforms.loading.dicom_header import DicomHeader, SeriesIdentity, dicom_files
 from ...transforms.loading.dicom_kind import is_structure_set
-from .dicom_volumes import DicomHeader, SeriesIdentity
-from .found_files import FoundFile
+from ...transforms.loading.folder_search import FoundFile
 from .structure_sets import read_structure_set
-from .volumes import dicom_files
 
 
 def series_of(source: Path) -> SeriesIdentity | None:

@@ -16,6 +16,7 @@ from fedannot.apps.importing.find import Named, find_datasets
 from fedannot.apps.importing.options import ImportOptions
 from fedannot.custom.data.datalist import read_datalist
 from fedannot.transforms.errors import DataError
+from fedannot.transforms.loading.folder_images import find_images
 
 SHAPE, SPACING, ORIGIN = (5, 40, 48), (0.8, 1.1, 2.5), (-12.0, 34.0, -70.0)
 AXIAL = np.eye(3)
@@ -151,6 +152,14 @@ def test_a_datalist_names_structure_sets_and_their_regions(tmp_path):
     for case in read_datalist(tmp_path / "out" / "site-1" / "datalist.json").section("training"):
         values = np.asarray(nibabel.load(case.label).dataobj)
         assert values.sum() * np.prod(SPACING[:2]) / 3 == pytest.approx(math.pi * 16, rel=0.05)
+
+
+def test_a_bundle_leaves_contours_beside_its_images_out_by_name(tmp_path):
+    affine = series(tmp_path)
+    file = write_structure_set(tmp_path / "in" / "p1" / "ct" / "a.dcm", {"GTV": disc(affine)})
+    found = find_images(str(tmp_path / "in"), pictures=False, without="")
+    assert found.files == (str(tmp_path / "in" / "p1" / "ct"),)
+    assert found.left_out == (f"{file}: left out, it holds contours, no image.",)
 
 
 WRONG = {
