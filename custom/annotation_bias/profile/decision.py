@@ -108,8 +108,8 @@ def is_shown(estimates: Mapping[str, ProfileEstimate]) -> bool:
 def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> ReferenceLevel | None:
     """Choose the reference level of boundary biases that images say.
 
-    If the known biases may lie within 1.5 pixels, by their intervals, the sites have one convention: the level is their
-    median, so that nothing is corrected. It is confident if it is within 2 pixels of the image boundary; farther away
+    If the known biases may lie within 1.5 pixels and a sixth of the objects' radius, by their intervals, the sites have
+    one convention: the level is their median, so that nothing is corrected. It is confident if it is within 2 pixels of the image boundary; farther away
     it may be a convention or an error of all. Otherwise the level is the image boundary.
 
     Args:
@@ -124,7 +124,8 @@ def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> Referen
     in_pixels = np.array([estimate.bias / estimate.unit for estimate in known])
     half_widths = np.array([estimate.half_width / estimate.unit for estimate in known])
     certain_range = (in_pixels - half_widths).max() - (in_pixels + half_widths).min()
-    if len(known) == 1 or certain_range > THRESHOLDS.max_range_of_convention:
+    largest_range = min(THRESHOLDS.max_range_of_convention, tolerated_bias(estimates))
+    if len(known) == 1 or certain_range > largest_range:
         return image_boundary_level(estimates)
     median = float(np.median([estimate.bias for estimate in known]))
     is_near = abs(float(np.median(in_pixels))) <= THRESHOLDS.max_distance_of_convention

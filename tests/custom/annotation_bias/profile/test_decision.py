@@ -84,6 +84,14 @@ def test_sites_that_may_lie_within_the_range_share_a_convention(half_width, kind
     assert profile_reference_level(sites).kind is kind
 
 
+@pytest.mark.parametrize(("radius", "kind"), [(9.0, ReferenceKind.CONVENTION), (4.0, ReferenceKind.EDGES)])
+def test_a_range_that_is_large_for_small_objects_is_no_convention(radius, kind):
+    """For certain 1 px apart: a ninth of a radius of 9 px, a quarter of one of 4 px."""
+    sites = {site: known(bias, half_width=0.1, radius=radius) for site, bias in (("a", -0.6), ("b", 0.6))}
+
+    assert profile_reference_level(sites).kind is kind
+
+
 def test_lengths_of_the_rule_are_pixels():
     sites = {"a": known(0.5, unit=0.25, half_width=0.05), "b": known(1.0, unit=0.25, half_width=0.05)}
 
