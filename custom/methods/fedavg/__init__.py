@@ -8,12 +8,13 @@ Equations, by what they define:
     μ/2 ‖θ − θ_t‖², FedProx         fedannot.custom.training.objectives.ProximalPenalty
 """
 
+from ...annotation_gaps import AnnotationGap
 from ...interface.declaration import Method
 from .settings import ClassificationSettings, FedAvgSettings
 
 _HALVES = (f"{__name__}.server:FedAvgServer", f"{__name__}.site:FedAvgSite")
 
 METHODS = (
-    Method("fedavg", "segmentation", FedAvgSettings, *_HALVES),
+    Method("fedavg", "segmentation", FedAvgSettings, *_HALVES, supports=frozenset(AnnotationGap)),
     Method("fedavg", "classification", ClassificationSettings, *_HALVES),
 )
