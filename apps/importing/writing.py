@@ -22,6 +22,7 @@ from ...custom.data.whole_files import new_folder, private_file, private_folder,
 from ...custom.data.yaml_file import validated
 from ...transforms.errors import DataError, MissingFileError
 from ...transforms.folded_names import folded
+from ...transforms.ignored_label import IGNORED_LABEL
 from .case_groups import CaseTraits
 from .checked import CheckedCase, Reading, checked_case
 from .cut import check_cut
@@ -34,6 +35,7 @@ from .notes import (
     full_masks,
     header_remarks,
     identical_images,
+    ignored_pixels,
     likely_patients_parted,
     moved_to_test,
     rounded_masks,
@@ -42,7 +44,7 @@ from .notes import (
     turned_masks,
     turned_pictures,
 )
-from .options import ImportOptions, described
+from .options import ImportOptions, described, ignored_values
 from .plan import Plan, SiteChoice, make_plan
 from .several_readers import SeveralReadersError
 from .source import LeftOut, SourceCase, SourceDataset
@@ -95,12 +97,14 @@ def write_imported_federation(
         checked, excluded = _check(dataset, staging, reading, watch)
         if channels is None:
             dataset = replace(dataset, channels=3 if any(case.has_colours for case in checked) else 1)
-        mapping = label_map(dataset, checked, options.asked)
+        ignore = ignored_values(dataset, options)
+        mapping = label_map(dataset, checked, options.asked, ignore)
         description = described(dataset, options, mapping)
+        meaning = mapping | dict.fromkeys(ignore, IGNORED_LABEL)
         if mapping:
-            checked = with_known_values(checked, mapping, excluded)
-        cut = check_cut(checked, mapping, description, options.allowed_cut)
-        traits = [CaseTraits(case.digest, _classes_in(case, mapping)) for case in checked]
+            checked = with_known_values(checked, meaning, excluded)
+        cut = check_cut(checked, meaning, description, options.allowed_cut)
+        traits = [CaseTraits(case.digest, _classes_in(case, meaning)) for case in checked]
         try:
             plan = make_plan(
                 [case.source for case in checked],
@@ -125,11 +129,12 @@ def write_imported_federation(
             header_remarks(checked),
             rounded_masks(checked),
             several_masks(checked),
-            grey_values(checked, mapping) if options.has_ranges else None,
+            grey_values(checked, meaning) if options.has_ranges else None,
             cut,
             colours(checked, None if channels is None else description.in_channels) if not dataset.volumes else None,
             turned_pictures(checked),
-            full_masks(checked, mapping),
+            full_masks(checked, meaning),
+            ignored_pixels(checked, ignore),
             identical_images(checked),
             likely_patients_parted(checked, plan),
             moved_to_test(checked, plan),
@@ -143,10 +148,10 @@ def write_imported_federation(
 
 
 def _classes_in(case: CheckedCase, labels: Mapping[int, int]) -> frozenset[int]:
-    """The class of a picture, or the foreground classes of a mask."""
+    """The class of a picture, or the foreground classes of a mask; value in the mask → class."""
     if isinstance(case.label, int):
         return frozenset({case.label})
-    return frozenset(labels[value] for value in case.counts) - {0}
+    return frozenset(labels[value] for value in case.counts) - {0, IGNORED_LABEL}
 
 
 def _absent(description: SiteDescription, traits: Sequence[CaseTraits], plan: Plan) -> str | None:
@@ -163,7 +168,9 @@ def _together(datasets: Sequence[SourceDataset]) -> SourceDataset:
     """Several data sets of one kind as one."""
     first, *others = datasets
     for other in others:
-        kinds = [(part.task, part.volumes, part.classes, part.labels, part.channels) for part in (first, other)]
+        kinds = [
+            (part.task, part.volumes, part.classes, part.labels, part.channels, part.ignore) for part in (first, other)
+        ]
         if kinds[0] != kinds[1]:
             raise DataError(
                 f"Import: found {first.name} and {other.name}, which differ in task, kind, classes, label values or "
