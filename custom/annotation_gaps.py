@@ -6,7 +6,13 @@ from .data.description import SegmentationDescription, SiteDescription
 
 
 class AnnotationGap(StrEnum):
-    """A kind of gap in annotations, which a method has to support."""
+    """A kind of gap in annotations, which a method has to support.
+
+    Example:
+        >>> from fedannot.custom import find_method
+        >>> AnnotationGap.UNANNOTATED_CLASSES in find_method("segmentation", "fedavg").supports
+        True
+    """
 
     IGNORED_PIXELS = "ignored pixels"
     UNANNOTATED_CLASSES = "classes that a site does not annotate"
