@@ -195,12 +195,11 @@ PARTIAL = TWO_CLASSES.model_copy(update={"annotated_classes": ("organ",), "label
 FOR_MASKS = [job.name for job in fitting_jobs(JOBS, "segmentation") if "swarm" not in job.name]
 
 
-@pytest.mark.parametrize("job", ["audit", "auto"])
-def test_a_method_that_cannot_leave_pixels_out_refuses_a_site_with_ignored_ones(federation, tmp_path, job):
+def test_a_method_that_cannot_leave_pixels_out_refuses_a_site_with_ignored_ones(federation, tmp_path):
     with pytest.raises(
         AnnotationGapError, match=re.escape(f"{tmp_path / 'site-2' / 'data.yaml'} has the key 'ignore'")
     ):
-        fit(job, federation(TWO_CLASSES, IGNORED))
+        fit("audit", federation(TWO_CLASSES, IGNORED))
 
 
 @pytest.mark.parametrize("job", sorted(set(FOR_MASKS) - {"fedavg"}))
@@ -213,7 +212,7 @@ def test_a_method_without_marginal_loss_refuses_a_site_that_does_not_annotate_a_
         fit(job, federation(PARTIAL, TWO_CLASSES))
 
 
-@pytest.mark.parametrize("job", sorted(set(FOR_MASKS) - {"audit", "auto"}))
+@pytest.mark.parametrize("job", sorted(set(FOR_MASKS) - {"audit"}))
 def test_methods_that_leave_ignored_pixels_out_take_them(federation, job):
     assert fit(job, federation(TWO_CLASSES, IGNORED))["network.num_classes"] == 2
 
@@ -228,8 +227,8 @@ def test_a_test_set_may_have_gaps_under_any_method(federation):
 
 def test_a_site_refuses_itself_before_it_trains(federation, tmp_path):
     federation(PARTIAL, IGNORED)
-    auto = read_job_settings({"method": "auto", "network": {"num_classes": 2}})
+    audit = read_job_settings({"method": "audit", "network": {"num_classes": 2}})
     for site, key in (("site-1", "annotated_classes"), ("site-2", "ignore")):
-        with pytest.raises(AnnotationGapError, match=f"^Site {site}: .*has the key '{key}', but the method 'auto'"):
-            check_site(tmp_path / site, auto, site=site)
+        with pytest.raises(AnnotationGapError, match=f"^Site {site}: .*has the key '{key}', but the method 'audit'"):
+            check_site(tmp_path / site, audit, site=site)
         check_site(tmp_path / site, read_job_settings({"method": "fedavg", "network": {"num_classes": 2}}), site=site)
