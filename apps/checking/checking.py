@@ -11,7 +11,13 @@ from ...custom.data.federation import FEDERATION_FILE, TEST_FOLDER, FederationDe
 from ...custom.data.watch import Watch
 from ...custom.data.yaml_file import read_values, validated
 from ...transforms.errors import DataError
-from .annotation_checks import check_absent_classes, check_cut_annotations, check_empty_annotations
+from .annotation_checks import (
+    check_absent_classes,
+    check_annotated_by_nobody,
+    check_cut_annotations,
+    check_empty_annotations,
+    check_ignored_cases,
+)
 from .duplicate_checks import check_duplicates, check_shared_groups
 from .facts import SiteFacts
 from .federation_checks import check_likely_patients, check_same_task, check_shared_cases
@@ -48,6 +54,7 @@ SITE_CHECKS: tuple[SiteCheck, ...] = (
     check_outliers,
     check_absent_classes,
     check_empty_annotations,
+    check_ignored_cases,
     check_spacing,
     check_orientation,
 )
@@ -109,6 +116,7 @@ def _compared(reports: list[SiteReport], federation: FederationDescription) -> t
         *check_same_polarity(sites),
         *check_shared_cases(sites, secrets.token_bytes(32)),
         *check_likely_patients(sites),
+        *check_annotated_by_nobody(sites),
     ):
         result[site].append(finding)
     return tuple(

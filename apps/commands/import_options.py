@@ -96,6 +96,10 @@ LabelMap = Annotated[
         "'#ff0000:1'. Default: as found.",
     ),
 ]
+Ignore = Annotated[
+    str | None,
+    typer.Option(metavar="VALUE,…", help="Mask values of pixels that count nowhere: neither background nor a class."),
+]
 Instances = Annotated[bool, typer.Option("--instances", help="Values in masks number objects, all of one class.")]
 TrustVoxels = Annotated[
     bool,

@@ -1,10 +1,11 @@
 """What a person has to know of an import: files left out, and what was decided about those that came along."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...custom.data.datalist import TESTING
+from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.natural_order import natural_order
 from ..checking.patient_names import likely_patients
 from .checked import CheckedCase
@@ -155,8 +156,21 @@ def full_masks(checked: Sequence[CheckedCase], labels: Mapping[int, int]) -> str
         "Foreground everywhere: {count} of {total} masks have no background ({label} for one). Compare them with their "
         "images; an export may have lost or inverted them."
     )
-    full = [case for case in checked if case.counts and all(labels[value] for value in case.counts)]
+    background = 0, IGNORED_LABEL
+    full = [case for case in checked if case.counts and all(labels[value] not in background for value in case.counts)]
     return _said(text, full, checked)
+
+
+def ignored_pixels(checked: Sequence[CheckedCase], ignore: Collection[int]) -> str | None:
+    """Say how many pixels count nowhere, None if no value says so."""
+    if not ignore:
+        return None
+    pixels = [sum(count.pixels for value, count in case.counts.items() if value in ignore) for case in checked]
+    total = sum(case.pixels for case in checked)
+    return (
+        f"Ignored pixels: {sum(pixels) / max(total, 1):.2%} of the pixels, in {sum(map(bool, pixels))} of "
+        f"{len(checked)} masks, count nowhere."
+    )
 
 
 def turned_masks(checked: Sequence[CheckedCase]) -> str | None:

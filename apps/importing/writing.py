@@ -23,6 +23,7 @@ from ...custom.data.whole_files import new_folder, private_file, private_folder,
 from ...custom.data.yaml_file import validated
 from ...transforms.errors import DataError, MissingFileError
 from ...transforms.folded_names import folded
+from ...transforms.ignored_label import IGNORED_LABEL
 from .case_groups import CaseTraits
 from .checked import CheckedCase, checked_case
 from .contour_masks import check_classes_are_drawn
@@ -37,6 +38,7 @@ from .notes import (
     full_masks,
     header_remarks,
     identical_images,
+    ignored_pixels,
     kept_offsets,
     likely_patients_parted,
     moved_to_test,
@@ -47,7 +49,7 @@ from .notes import (
     turned_masks,
     turned_pictures,
 )
-from .options import ImportOptions, described
+from .options import ImportOptions, described, ignored_values
 from .plan import Plan, SiteChoice, make_plan
 from .reading import Reading
 from .several_readers import SeveralReadersError
@@ -117,6 +119,7 @@ class _UsableCases:
         checked: the cases.
         excluded: cases that cannot be used.
         labels: value in a mask → class; empty for classification.
+        ignore: values in a mask of pixels that count nowhere.
         description: of the sites' data.
         cut: what the pipeline's crop cuts off, in words; None if it is nothing.
         has_chosen_channels: whether a person or the data set's layout chose the channels.
@@ -126,14 +129,20 @@ class _UsableCases:
     checked: Sequence[CheckedCase]
     excluded: Sequence[LeftOut]
     labels: dict[int, int]
+    ignore: tuple[int, ...]
     description: SiteDescription
     cut: str | None
     has_chosen_channels: bool
 
+    @property
+    def meaning(self) -> dict[int, int]:
+        """Value in a mask → class, or the label of pixels that count nowhere."""
+        return self.labels | dict.fromkeys(self.ignore, IGNORED_LABEL)
+
     @cached_property
     def traits(self) -> list[CaseTraits]:
         """What each case shows."""
-        return [CaseTraits(case.digest, _classes_in(case, self.labels)) for case in self.checked]
+        return [CaseTraits(case.digest, _classes_in(case, self.meaning)) for case in self.checked]
 
 
 def _usable_cases(
@@ -148,12 +157,14 @@ def _usable_cases(
         check_classes_are_drawn([facts for case in checked for facts in case.contours])
     if channels is None:
         dataset = replace(dataset, channels=3 if any(case.has_colours for case in checked) else 1)
-    labels = label_map(dataset, checked, options.asked)
+    ignore = ignored_values(dataset, options)
+    labels = label_map(dataset, checked, options.asked, ignore)
     description = described(dataset, options, labels)
+    meaning = labels | dict.fromkeys(ignore, IGNORED_LABEL)
     if labels:
-        checked = with_known_values(checked, labels, excluded)
-    cut = check_cut(checked, labels, description, options.allowed_cut)
-    return _UsableCases(dataset, checked, excluded, labels, description, cut, channels is not None)
+        checked = with_known_values(checked, meaning, excluded)
+    cut = check_cut(checked, meaning, description, options.allowed_cut)
+    return _UsableCases(dataset, checked, excluded, labels, ignore, description, cut, channels is not None)
 
 
 def _planned(
@@ -176,7 +187,7 @@ def _planned(
 
 def _notes(cases: _UsableCases, options: ImportOptions, plan: Plan) -> tuple[str, ...]:
     """What a person has to know of the cases and of the split, in sentences."""
-    checked, labels = cases.checked, cases.labels
+    checked, labels = cases.checked, cases.meaning
     chosen = cases.description.in_channels if cases.has_chosen_channels else None
     notes = (
         *cases.dataset.notes,
@@ -193,6 +204,7 @@ def _notes(cases: _UsableCases, options: ImportOptions, plan: Plan) -> tuple[str
         None if cases.dataset.volumes else colours(checked, chosen),
         turned_pictures(checked),
         full_masks(checked, labels),
+        ignored_pixels(checked, cases.ignore),
         identical_images(checked),
         likely_patients_parted(checked, plan),
         moved_to_test(checked, plan),
@@ -202,10 +214,10 @@ def _notes(cases: _UsableCases, options: ImportOptions, plan: Plan) -> tuple[str
 
 
 def _classes_in(case: CheckedCase, labels: Mapping[int, int]) -> frozenset[int]:
-    """The class of a picture, or the foreground classes of a mask."""
+    """The class of a picture, or the foreground classes of a mask; value in the mask → class."""
     if isinstance(case.label, int):
         return frozenset({case.label})
-    return frozenset(labels[value] for value in case.counts) - {0}
+    return frozenset(labels[value] for value in case.counts) - {0, IGNORED_LABEL}
 
 
 def _absent(description: SiteDescription, traits: Sequence[CaseTraits], plan: Plan) -> str | None:
@@ -222,7 +234,9 @@ def _together(datasets: Sequence[SourceDataset]) -> SourceDataset:
     """Several data sets of one kind as one."""
     first, *others = datasets
     for other in others:
-        kinds = [(part.task, part.volumes, part.classes, part.labels, part.channels) for part in (first, other)]
+        kinds = [
+            (part.task, part.volumes, part.classes, part.labels, part.channels, part.ignore) for part in (first, other)
+        ]
         if kinds[0] != kinds[1]:
             raise DataError(
                 f"Import: found {first.name} and {other.name}, which differ in task, kind, classes, label values or "
