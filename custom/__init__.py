@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .annotation_bias.cases import PredictedCase
     from .annotation_bias.confusion import confident_joint
     from .annotation_bias.site_estimates import estimate_completeness, estimate_offset
+    from .annotation_gaps import AnnotationGap
     from .data.description import read_site_description
     from .data.federation import read_federation
     from .data.noise.choice import NoiseChoice
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TRAIN",
+    "AnnotationGap",
     "Cells",
     "Chambers",
     "FedAvgServer",
@@ -82,6 +84,7 @@ __getattr__, __dir__ = lazy_names(
         "squared_distance": "aggregation.drift",
         "StreamingAverage": "aggregation.streaming_average",
         **dict.fromkeys(("LayerWeights", "quantity_weights"), "aggregation.weighting"),
+        "AnnotationGap": "annotation_gaps",
         "PredictedCase": "annotation_bias.cases",
         "confident_joint": "annotation_bias.confusion",
         **dict.fromkeys(("estimate_completeness", "estimate_offset"), "annotation_bias.site_estimates"),

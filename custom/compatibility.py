@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..transforms.errors import DataError
+from .annotation_gaps import KEYS, AnnotationGap, gaps_of
 from .data.description import (
     DESCRIPTION_FILE,
     ClassificationDescription,
@@ -11,7 +12,7 @@ from .data.description import (
     SiteDescription,
     read_site_description,
 )
-from .methods.lookup import method_names
+from .methods.lookup import all_methods, method_names, method_of
 from .settings import RunSettings
 
 # What describes data for a task, and what its cases are.
@@ -51,6 +52,23 @@ class OtherTaskError(DataMismatchError):
         super().__init__(f"{place} holds {held(description)}, but {job} is for {task} and needs {wanted}; {fits}.")
 
 
+class AnnotationGapError(DataMismatchError):
+    """A method cannot use annotations that say nothing of some pixels or classes.
+
+    Args:
+        place: the file that describes the data.
+        gap: of what they say nothing.
+        method: the method.
+    """
+
+    def __init__(self, place: str, gap: AnnotationGap, method: str) -> None:
+        able = sorted(item.name for item in all_methods() if gap in item.supports)
+        super().__init__(
+            f"{place} has the key {KEYS[gap]!r}, but the method {method!r} cannot use {gap}: they would count as "
+            f"background. Methods that can: {', '.join(able)}."
+        )
+
+
 def check_compatibility(folder: Path, settings: RunSettings, *, site: str) -> None:
     """Check that the network that the job's settings describe can take the data of a folder.
 
@@ -64,12 +82,32 @@ def check_compatibility(folder: Path, settings: RunSettings, *, site: str) -> No
             or classes; it says which methods or settings would fit.
         DataError: if the description cannot be read.
     """
-    try:
-        description = read_site_description(folder)
-    except DataError as error:
-        raise DataError(f"Site {site}: {error}") from error
+    description = _read(folder, site)
     check_task(description, settings.task, place=f"Site {site}: {folder}", job=f"a job of {settings.method!r}")
     check_network(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
+
+
+def check_site(folder: Path, settings: RunSettings, *, site: str) -> None:
+    """Check as :func:`check_compatibility`, and that the method can use what the site's annotations leave open.
+
+    Args:
+        folder: the folder with ``data.yaml``.
+        settings: the job's settings.
+        site: the site's name, for messages.
+
+    Raises:
+        DataMismatchError: as there, or if the method cannot use ignored pixels or classes that are not annotated.
+        DataError: if the description cannot be read.
+    """
+    check_compatibility(folder, settings, site=site)
+    check_annotations(_read(folder, site), settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
+
+
+def _read(folder: Path, site: str) -> SiteDescription:
+    try:
+        return read_site_description(folder)
+    except DataError as error:
+        raise DataError(f"Site {site}: {error}") from error
 
 
 def check_task(
@@ -120,6 +158,23 @@ def check_network(description: SiteDescription, settings: RunSettings, *, place:
         f"{network.num_classes} in {network.spatial_dims}; if the description is right, run the job with "
         f"{_options(changes)}, or write the same into its settings.conf."
     )
+
+
+def check_annotations(description: SiteDescription, settings: RunSettings, *, place: str) -> None:
+    """Check that a job's method can use annotations that say nothing of some pixels or classes.
+
+    Args:
+        description: what describes the data.
+        settings: the job's settings.
+        place: the file that describes the data, for the message.
+
+    Raises:
+        AnnotationGapError: if it cannot; it names the methods that can.
+    """
+    method = method_of(settings)
+    unsupported = sorted(gaps_of(description) - method.supports)
+    if unsupported:
+        raise AnnotationGapError(place, unsupported[0], method.name)
 
 
 def network_settings(description: SiteDescription) -> dict[str, int]:

@@ -293,7 +293,10 @@ def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
         raise DataError(
             f"{data}: found other classes at {', '.join(other)}; expected {', '.join(names)} at every site."
         )
-    cases = {site: profile_cases(_given(folder, site, sites[site])) for site, folder in folders.items()}
+    cases = {
+        site: profile_cases(_given(folder, site, sites[site]), sites[site].description)
+        for site, folder in folders.items()
+    }
     profiles: list[dict[str, ProfileEstimate]] = []
     shifts: dict[str, dict[str, ImageShift]] = {}
     pairings: dict[str, dict[str, ImagePairing]] = {}

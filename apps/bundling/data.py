@@ -11,7 +11,7 @@ from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
 
 # What differs between sites without a difference for the network.
-_OF_FILES = {"labels", "datalist", *OF_TRAINING}
+_OF_FILES = {"labels", "ignore", "datalist", *OF_TRAINING}
 
 
 def find_description(
@@ -77,8 +77,9 @@ def _described_folders(folder: Path, site: str | None) -> list[Path]:
 
 
 def _common(folders: list[Path]) -> AnyDescription:
-    """The description that all folders share, but for label values and file names."""
-    first, *others = ((folder, read_site_description(folder)) for folder in folders)
+    """The description that all folders share, but for label values and file names; one of all classes if there is."""
+    described = [(folder, read_site_description(folder)) for folder in folders]
+    first, *others = sorted(described, key=lambda one: bool(getattr(one[1], "unannotated_classes", ())))
     for folder, description in others:
         result, expected = (item.model_dump(exclude=_OF_FILES) for item in (description, first[1]))
         differing = sorted(key for key in result if result[key] != expected.get(key)) or ["pipeline"]

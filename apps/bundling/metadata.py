@@ -20,6 +20,8 @@ from .source import BundleSource
 SCHEMA = "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/download/0.8.1/meta_schema_20240725.json"
 # MONAI's command line needs it; neither fedannot nor a bundle's own program does.
 _FIRE_VERSION = "0.7.1"
+# Of a description, what says something of one site's files alone.
+_OF_A_SITE = {"datalist", "ignore", "annotated_classes"}
 # Settings that name files.
 _OF_THIS_MACHINE: dict[str, bool | set[str]] = {
     "data": True,
@@ -103,7 +105,7 @@ def metadata(source: BundleSource, statements: Statements) -> JsonObject:
             "federation": {"name": source.federation, "sites": _sites(source)},
             "weights": site_weights(source),
             "noise_estimates": {} if summary is None else noise_estimates(summary),
-            "data": source.description.model_dump(mode="json", exclude={"datalist"}, exclude_none=True),
+            "data": source.description.model_dump(mode="json", exclude=_OF_A_SITE, exclude_none=True),
             "settings": source.settings.model_dump(mode="json", exclude=_OF_THIS_MACHINE),
         },
     }

@@ -1,7 +1,7 @@
 """What the annotations of a site leave out: empty masks, absent classes, objects outside the pipeline's crop."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...custom.data.datalist import TRAINING
 from .facts import SiteFacts
@@ -66,6 +66,43 @@ def check_cut_annotations(site: SiteFacts) -> Iterator[Finding]:
 
 
 def class_counts(site: SiteFacts, section: str = TRAINING) -> dict[str, int]:
-    """Return how many usable cases of a list have each class."""
+    """Return how many usable cases of a list have each class; classes that the site does not annotate are absent."""
     counts = Counter(label for _, facts in site.annotations(section) for label in facts.areas)
-    return {name: counts[label] for label, name in site.class_names.items()}
+    return {site.class_names[label]: counts[label] for label in site.annotated_labels}
+
+
+def check_ignored_cases(site: SiteFacts) -> Iterator[Finding]:
+    """Find usable training cases of which every pixel is ignored, so that they teach nothing."""
+    ignored = [case.label or case.name for case, facts in site.annotations(TRAINING) if facts.ignored == 1]
+    if ignored:
+        yield site_finding(
+            Severity.WARNING,
+            "ignored-everywhere",
+            f"found {plural(len(ignored), 'training case')} of which every pixel is ignored; they teach nothing.",
+            "Compare the masks with 'ignore' in data.yaml, or take the cases out of the datalist.",
+            files=ignored,
+        )
+
+
+def check_annotated_by_nobody(sites: Sequence[SiteFacts]) -> Iterator[tuple[str, Finding]]:
+    """Find classes that no site annotates.
+
+    Args:
+        sites: the sites and the test set.
+
+    Yields:
+        Name of the first site and what is wrong.
+    """
+    annotating = [site for site in sites if not site.is_test]
+    known = {site.class_names[label] for site in annotating for label in site.annotated_labels}
+    for name in annotating[0].class_names.values() if annotating else ():
+        if name not in known:
+            yield (
+                annotating[0].site,
+                site_finding(
+                    Severity.WARNING,
+                    "annotated-by-nobody",
+                    f"found no site that annotates {name}; nothing teaches the model what it is.",
+                    "Correct 'annotated_classes' in data.yaml, or take the class out of 'classes' at all sites.",
+                ),
+            )

@@ -11,11 +11,17 @@ from ...custom.data.federation import FEDERATION_FILE, TEST_FOLDER, FederationDe
 from ...custom.data.watch import Watch
 from ...custom.data.yaml_file import read_values, validated
 from ...transforms.errors import DataError
-from .annotation_checks import check_absent_classes, check_cut_annotations, check_empty_annotations
+from .annotation_checks import (
+    check_absent_classes,
+    check_annotated_by_nobody,
+    check_cut_annotations,
+    check_empty_annotations,
+    check_ignored_cases,
+)
 from .duplicate_checks import check_duplicates, check_shared_groups
 from .facts import SiteFacts
 from .federation_checks import check_likely_patients, check_same_task, check_shared_cases
-from .file_checks import check_files, check_links, check_trainable, check_trained_size
+from .file_checks import check_datalist_place, check_files, check_links, check_trainable, check_trained_size
 from .finding import Finding, Severity, site_finding
 from .geometry_checks import check_enlargement, check_orientation, check_resampling, check_spacing
 from .intensity_checks import check_constant_images, check_outliers, check_voxel_types, check_window
@@ -32,6 +38,7 @@ SITE_CHECKS: tuple[SiteCheck, ...] = (
     check_trained_size,
     check_files,
     check_links,
+    check_datalist_place,
     check_cut_annotations,
     check_inverted_masks,
     check_full_masks,
@@ -47,6 +54,7 @@ SITE_CHECKS: tuple[SiteCheck, ...] = (
     check_outliers,
     check_absent_classes,
     check_empty_annotations,
+    check_ignored_cases,
     check_spacing,
     check_orientation,
 )
@@ -108,6 +116,7 @@ def _compared(reports: list[SiteReport], federation: FederationDescription) -> t
         *check_same_polarity(sites),
         *check_shared_cases(sites, secrets.token_bytes(32)),
         *check_likely_patients(sites),
+        *check_annotated_by_nobody(sites),
     ):
         result[site].append(finding)
     return tuple(

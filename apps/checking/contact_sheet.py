@@ -15,6 +15,7 @@ from ...custom.data.preparation import CLEAN_LABEL, IMAGE, LABEL, Preparation, b
 from ...custom.data.whole_files import replaced
 from ...transforms.array_types import Array, Booleans, Classes, Floats
 from ...transforms.errors import DataError
+from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.loading.image_files import read_image
 from ...transforms.loading.volume_files import read_volume
 from ...transforms.printable import drawable, printable
@@ -38,8 +39,10 @@ _NAME_LENGTH = 26
 # Axes of a prepared volume that is not cut into slices: samples, channels, and three of its own.
 _WHOLE_VOLUME = 5
 _COLOUR_CHANNELS = 3
+_SMALLEST_PERCENT = 0.01
 _COLOURS = (VERMILLION, SKY, ORANGE, PURPLE, GREEN, BLUE)
 _CLEAN_COLOUR = YELLOW
+_IGNORED_COLOUR = "lightgrey"
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,7 @@ def _volume_panel(case: CaseFacts, description: SliceDescription | VolumeDescrip
     axis = annotated_axis(Mask(np.zeros((1, 1, 1), np.uint8), volume.affine), description)
     position = shape[axis] // 2
     if label is not None and label.any():
-        position = int((label > 0).sum(axis=tuple({0, 1, 2} - {axis})).argmax())
+        position = int(((label > 0) & (label != IGNORED_LABEL)).sum(axis=tuple({0, 1, 2} - {axis})).argmax())
     # The first axis in the slice goes right and the second up, as in a viewer of NIfTI volumes.
     across, up = (step for index, step in enumerate(volume.spacing) if index != axis)
     pixels, label, clean = (
@@ -205,16 +208,25 @@ def _largest(label: Array | None, count: int) -> int:
     """The sample with the largest annotation, else the middle one."""
     if label is None or not label.any():
         return count // 2
-    return int((label > 0).reshape(count, -1).sum(axis=1).argmax())
+    return int(((label > 0) & (label != IGNORED_LABEL)).reshape(count, -1).sum(axis=1).argmax())
 
 
 def _caption(shape: tuple[int, ...], spacing: tuple[float, ...] | None, case: CaseFacts) -> str:
-    """Size, spacing and what is cut off of a prepared image ``(S, C, H, W[, D])``."""
+    """Size and spacing of a prepared image ``(S, C, H, W[, D])``, and the share of its annotation that is cut off.
+
+    Nothing is cut off of pictures: they are resized or padded.
+    """
     size = " × ".join(map(str, shape[2:]))
     number = f"{shape[0]} slices of {size}" if shape[0] > 1 else size
     steps = "" if spacing is None else f", {' × '.join(f'{step:.3g}' for step in spacing)} mm"
-    kept = 1.0 if case.annotation is None else case.annotation.share_kept
-    return f"{number}{steps}" + (f", {1 - kept:.0%} cut off" if kept < 1 else "")
+    return f"{number}{steps}" + (
+        "" if case.annotation is None else f", {_percent(1 - case.annotation.share_kept)} cut off"
+    )
+
+
+def _percent(share: float) -> str:
+    """A share in whole percent; what is cut off of large annotations is not rounded to nothing."""
+    return "<1%" if 0 < share < _SMALLEST_PERCENT else f"{share:.0%}"
 
 
 def _mask(
@@ -250,9 +262,11 @@ def _draw_panel(axes: Any, panel: Panel, left: float, top: float) -> None:
     if panel.label is not None:
         label = panel.label[::step, ::step]
         for value in np.unique(label[label > 0]):
-            _draw_contour(axes, label == value, frame, colour_of(int(value)), "solid")
+            colour, style = (colour_of(int(value)), "solid") if value != IGNORED_LABEL else (_IGNORED_COLOUR, "dotted")
+            _draw_contour(axes, label == value, frame, colour, style)
     if panel.clean_label is not None:
-        _draw_contour(axes, panel.clean_label[::step, ::step] > 0, frame, _CLEAN_COLOUR, "dashed")
+        clean = panel.clean_label[::step, ::step]
+        _draw_contour(axes, (clean > 0) & (clean != IGNORED_LABEL), frame, _CLEAN_COLOUR, "dashed")
 
 
 def _draw_contour(axes: Any, mask: Booleans, frame: tuple[float, float, float, float], colour: str, style: str) -> None:
@@ -285,6 +299,8 @@ def _draw_legend(figure: Figure, site: SiteFacts, top: float) -> None:
         return
     line = mpl.lines.Line2D
     handles = [line([], [], color=colour_of(label), label=drawable(name)) for label, name in site.class_names.items()]
+    if getattr(site.description, "ignore", ()):
+        handles.append(line([], [], color=_IGNORED_COLOUR, linestyle="dotted", label="ignored"))
     if any(case.case.clean_label is not None for case in site.cases):
         handles.append(line([], [], color=_CLEAN_COLOUR, linestyle="dashed", label="clean label"))
     figure.legend(

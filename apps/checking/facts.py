@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...custom.data.datalist import TRAINING, Case, ExcludedCase
-from ...custom.data.description import AnyDescription, ClassificationDescription
+from ...custom.data.description import AnyDescription, ClassificationDescription, SegmentationDescription
 from .finding import Finding, Severity
 from .layout import MaskLayout
 
@@ -57,12 +57,14 @@ class AnnotationFacts:
         digest: SHA-256 of shape and classes; for classification the class.
         share_kept: fraction of the foreground that is left after the pipeline's crop, 1 where nothing is cropped.
         layout: where the foreground lies, None for classification.
+        ignored: fraction of the pixels that are ignored.
     """
 
     areas: Mapping[int, int]
     digest: str
     share_kept: float = 1.0
     layout: MaskLayout | None = None
+    ignored: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,14 @@ class SiteFacts:
     def class_names(self) -> dict[int, str]:
         """Class → name; for segmentation of the foreground classes."""
         return dict(enumerate(self.description.classes, start=0 if self.is_classification else 1))
+
+    @property
+    def annotated_labels(self) -> tuple[int, ...]:
+        """The classes that the site annotates."""
+        description = self.description
+        if isinstance(description, SegmentationDescription):
+            return description.annotated_labels
+        return tuple(self.class_names)
 
     @property
     def images(self) -> list[tuple[CaseFacts, ImageFacts]]:

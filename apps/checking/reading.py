@@ -25,6 +25,7 @@ from ...custom.data.description import (
 from ...custom.data.watch import Watch, watched
 from ...transforms.array_types import Classes, SingleFloats
 from ...transforms.errors import DataError, MissingFileError
+from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.loading.image_files import Picture, check_same_size, map_mask, read_mask, read_picture
 from ...transforms.loading.picture_display import UPRIGHT
 from ...transforms.loading.volume_files import Volume, as_image_lies, read_label_volume, read_volume
@@ -140,7 +141,7 @@ class CaseReader:
             if picture is not None:
                 shape = picture.intensities.shape[1:]
                 attempt(GEOMETRY, lambda: check_same_size(file, values.shape, shape))
-            return attempt(VALUES, lambda: map_mask(values, description.labels, file))
+            return attempt(VALUES, lambda: map_mask(values, description.labels_of_values, file))
 
         classes = self._masks(case, read, problems)
         image = None if picture is None else _picture_facts(picture)
@@ -162,13 +163,13 @@ class CaseReader:
             if placed is not None and placed is not mask:
                 problems.append(_turned(self._name(file), mask, placed))
             voxels = (placed or mask).voxels
-            return attempt(VALUES, lambda: map_mask(voxels, description.labels, file))
+            return attempt(VALUES, lambda: map_mask(voxels, description.labels_of_values, file))
 
         classes = self._masks(case, read, problems)
         annotation = None
         if classes is not None:
             fits = volume is not None and volume.voxels.shape == classes.shape
-            kept = share_kept(classes, volume, description) if fits and volume is not None else 1.0
+            kept = share_kept(_counted(classes), volume, description) if fits and volume is not None else 1.0
             annotation = _annotation_facts(classes, kept)
         return None if volume is None else _volume_facts(volume, case.image), annotation
 
@@ -300,4 +301,11 @@ def _annotation_facts(classes: Classes, kept: float = 1.0) -> AnnotationFacts:
     # Counting makes eight bytes of each value that it is given.
     counts = sum(np.bincount(flat[start : start + _PART], minlength=256) for start in range(0, flat.size, _PART))
     areas = {label: int(count) for label, count in enumerate(np.atleast_1d(counts)) if label and count}
-    return AnnotationFacts(areas, digest_of(classes), kept, MaskLayout.of(classes))
+    ignored = areas.pop(IGNORED_LABEL, 0)
+    layout = MaskLayout.of(_counted(classes) if ignored else classes)
+    return AnnotationFacts(areas, digest_of(classes), kept, layout, ignored / classes.size if ignored else 0.0)
+
+
+def _counted(classes: Classes) -> Classes:
+    """Classes with ignored pixels as background."""
+    return np.where(classes == IGNORED_LABEL, np.uint8(0), classes)

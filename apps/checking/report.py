@@ -50,6 +50,8 @@ class SiteReportJson(TypedDict):
     pipeline: str | None
     lists: dict[str, ListCounts]
     classes: dict[str, dict[str, int]]
+    not_annotated: list[str]
+    ignored_values: list[int]
     images: ImageRanges
     counts: dict[str, int]
     findings: list[dict[str, object]]
@@ -146,6 +148,8 @@ def _site_as_json(site: SiteReport) -> SiteReportJson:
         "pipeline": None if site.facts is None else site.facts.description.pipeline,
         "lists": {name: {"items": items, "usable": usable} for name, (items, usable) in site.lists.items()},
         "classes": {} if site.facts is None else {name: class_counts(site.facts, name) for name in site.lists},
+        "not_annotated": list(getattr(site.facts and site.facts.description, "unannotated_classes", ())),
+        "ignored_values": list(getattr(site.facts and site.facts.description, "ignore", ())),
         "images": _images_as_json([] if site.facts is None else [image for _, image in site.facts.images]),
         "counts": {severity.value: site.count(severity) for severity in Severity},
         "findings": [asdict(finding) for finding in site.findings],

@@ -7,6 +7,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from ...custom.annotation_gaps import gaps_of
+from ...custom.data.datalist import SECTIONS
+from ...custom.data.description import SegmentationDescription
 from ...transforms.printable import printable
 from ..terminal import Terminal
 from .annotation_checks import class_counts
@@ -22,8 +25,9 @@ _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "c
 def print_report(report: CheckReport, console: Terminal) -> None:
     """Print the report of a check; findings of a kind are shown together, the first of many."""
     console.print(_overview(report))
-    if (classes := _class_table(report)) is not None:
-        console.print(classes)
+    for table in (_class_table(report), _annotation_table(report)):
+        if table is not None:
+            console.print(table)
     for site in report.sites:
         if site.findings:
             console.rule(Text(printable(site.site), "bold"), align="left")
@@ -80,6 +84,29 @@ def _class_table(report: CheckReport) -> Table | None:
         table.add_column(name, justify="right", overflow="fold")
     for site, classes in counts.items():
         table.add_row(site, *(str(classes.get(name, "-")) for name in names))
+    return table
+
+
+def _annotation_table(report: CheckReport) -> Table | None:
+    """Who annotates what; None if all annotate everything."""
+    known = [site.facts for site in report.sites if site.facts]
+    if not any(gaps_of(site.description) for site in known):
+        return None
+    table = Table(title="Who annotates what", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("site", "annotated", "not annotated", "ignored values", "ignored pixels"):
+        table.add_column(heading, justify="right" if heading == "ignored pixels" else "left", overflow="fold")
+    for site in known:
+        description = site.description
+        if not isinstance(description, SegmentationDescription):
+            continue
+        fractions = [facts.ignored for section in SECTIONS for _, facts in site.annotations(section)]
+        table.add_row(
+            site.site,
+            ", ".join(printable(site.class_names[label]) for label in site.annotated_labels),
+            ", ".join(map(printable, description.unannotated_classes)) or "-",
+            ", ".join(map(str, description.ignore)) or "-",
+            f"{sum(fractions) / len(fractions):.1%}" if description.ignore and fractions else "-",
+        )
     return table
 
 

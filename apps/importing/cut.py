@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...custom.data.description import SiteDescription, SliceDescription, VolumeDescription
 from ...transforms.errors import DataError
+from ...transforms.ignored_label import IGNORED_LABEL
 from .checked import CheckedCase
 
 ALLOWED_CUT = 0.05
@@ -28,7 +29,7 @@ class Cut:
         """Add up what is cut off the foreground of cases; value in the masks → class."""
         annotated, kept = [0], [0]
         for case in checked:
-            counts = [count for value, count in case.counts.items() if labels[value]]
+            counts = [count for value, count in case.counts.items() if labels[value] not in (0, IGNORED_LABEL)]
             annotated.append(sum(count.pixels for count in counts))
             kept.append(sum(count.kept for count in counts))
         shares = [1 - left / own if own else 0.0 for own, left in zip(annotated[1:], kept[1:], strict=True)]

@@ -1,10 +1,11 @@
 """What the values in masks mean: value in the files → class."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ...custom.data.label_ranges import runs
 from ...transforms.errors import DataError
+from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.loading.image_files import show_values
 from .checked import CheckedCase
 from .source import LeftOut, SourceDataset
@@ -20,7 +21,10 @@ _SHOWN_VALUES = 3
 
 
 def label_map(
-    dataset: SourceDataset, checked: Sequence[CheckedCase], asked: Mapping[int, int] | None
+    dataset: SourceDataset,
+    checked: Sequence[CheckedCase],
+    asked: Mapping[int, int] | None,
+    ignore: Collection[int] = (),
 ) -> dict[int, int]:
     """Say which value in the masks is which class: as asked for, as the data set says, or as two-valued masks say.
 
@@ -30,6 +34,7 @@ def label_map(
         dataset: the data set.
         checked: its cases.
         asked: value → class beside 0 → 0, None if the person said nothing.
+        ignore: values of pixels that count nowhere.
 
     Returns:
         Value → class; nothing for classification.
@@ -44,7 +49,7 @@ def label_map(
         return {}
     if asked is not None:
         return {0: 0} | dict(asked)
-    result = {value for case in checked for value in case.values}
+    result = {value for case in checked for value in case.values} - set(ignore)
     said = dataset.labels
     if said is not None and not (len(said) == 2 and result <= {0, 255} and not result <= said.keys()):
         return dict(said)
@@ -182,7 +187,7 @@ def _share_text(checked: Sequence[CheckedCase], shares: Sequence[float]) -> str:
 
 def _unknown(case: CheckedCase, unknown: Sequence[int], labels: Mapping[int, int]) -> str:
     """Why a case's mask cannot be used with this mapping, and the whole option with which it can."""
-    expected = as_option({value: label for value, label in labels.items() if value}) or "0"
+    expected = as_option({value: label for value, label in labels.items() if value and label != IGNORED_LABEL}) or "0"
     counted = [
         f"{value} ({case.counts[value].pixels} of {case.pixels} pixels)" if value in case.counts else str(value)
         for value in unknown[:_SHOWN_VALUES]
@@ -190,6 +195,7 @@ def _unknown(case: CheckedCase, unknown: Sequence[int], labels: Mapping[int, int
     more = ", …" if len(unknown) > _SHOWN_VALUES else ""
     return (
         f"{case.label_file}: found the label values {', '.join(counted)}{more} beside those of the label map "
-        f"({expected}). To take {'it' if len(unknown) == 1 else 'them'} as background: --label-map "
+        f"({expected}). If such pixels count nowhere: --ignore {','.join(map(str, unknown))}. To take "
+        f"{'it' if len(unknown) == 1 else 'them'} as background: --label-map "
         f"{expected},{','.join(f'{value}:0' for value in unknown)}."
     )

@@ -82,7 +82,9 @@ def export_nnunet(folder: Path, out: Path, watch: Watch | None = None) -> Nnunet
                 _write_image(named, private_folder(target / part[0]) / f"{named.name}_0000{ending}")
                 _write_mask(named, private_folder(target / part[1]) / named.name)
         folds = _folds(cases[TRAINING])
-        _write_json(target / "dataset.json", _dataset(out.resolve().name, first, ending, len(cases[TRAINING])))
+        ignores = any(named.description.ignore for part in cases.values() for named in part)
+        dataset = _dataset(out.resolve().name, first, ending, len(cases[TRAINING]), ignores=ignores)
+        _write_json(target / "dataset.json", dataset)
         _write_json(target / "splits_final.json", folds)
     return NnunetExport(len(cases[TRAINING]), len(cases[TESTING]), len(folds))
 
@@ -100,6 +102,11 @@ def _found(folder: Path) -> dict[str, list[_Named]]:
         description = read_site_description(own)
         if not isinstance(description, SegmentationDescription):
             raise DataError(f"{own}: found images with classes; expected masks, as nnU-Net needs them.")
+        if description.unannotated_classes:
+            raise DataError(
+                f"{own / DESCRIPTION_FILE}: found that {', '.join(description.unannotated_classes)} is not annotated; "
+                "expected all classes, as nnU-Net takes what is not annotated for background."
+            )
         is_picture = isinstance(description, ImageDescription)
         kinds.setdefault((description.classes, description.in_channels, is_picture), site)
         if len(kinds) > 1:
@@ -149,11 +156,16 @@ def _write_image(named: _Named, file: Path) -> None:
 
 
 def _write_mask(named: _Named, target: Path) -> None:
-    """Write the classes 0, 1, … of a mask, whatever its file calls them; a volume's as its image lies."""
+    """Write the classes 0, 1, … of a mask, whatever its file calls them, and the next number for ignored pixels.
+
+    A volume's mask is written as its image lies.
+    """
     if not isinstance(named.case.label, Path):
         raise DataError(f"{named.case.image}: found the class {named.case.label}; expected a mask.")
     classes = range(len(named.description.classes) + 1)
-    numbered = named.description.model_copy(update={"labels": {label: label for label in classes}})
+    # nnU-Net's own value of ignored pixels is the highest one.
+    changes = {"labels": {label: label for label in classes}, "ignore": (len(classes),)}
+    numbered = named.description.model_copy(update=changes)
     label = named.case.label
     mask, like = read_classes(label, named.description), label
     if mask.affine is not None:
@@ -164,12 +176,15 @@ def _write_mask(named: _Named, target: Path) -> None:
     write_classes(target, mask, like, numbered)
 
 
-def _dataset(name: str, description: SegmentationDescription, ending: str, count: int) -> dict[str, object]:
+def _dataset(
+    name: str, description: SegmentationDescription, ending: str, count: int, *, ignores: bool
+) -> dict[str, object]:
+    ignored = ("ignore",) if ignores else ()
     channels = ["R", "G", "B"] if description.in_channels > 1 else ["CT" if _is_ct(description) else "image"]
     return {
         "name": name,
         "channel_names": {str(index): channel for index, channel in enumerate(channels)},
-        "labels": {"background": 0} | {name: index for index, name in enumerate(description.classes, 1)},
+        "labels": {"background": 0} | {name: index for index, name in enumerate((*description.classes, *ignored), 1)},
         "numTraining": count,
         "file_ending": ending,
     }

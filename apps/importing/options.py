@@ -22,11 +22,12 @@ class ImportOptions:
         pipeline: for volumes ``volume_slices`` or ``volume``; None takes what fits the data set, whole volumes.
         keys: further keys of ``data.yaml``, such as ``size``, ``channels`` or ``spacing``.
         labels: value in a mask → class, beside 0 → 0; None takes the data set's, or what two-valued masks say.
+        ignore: values in a mask of pixels that count nowhere; None takes the data set's.
         classes: names of the classes; None takes the data set's.
         numbered: the values in masks number objects of one class; see :data:`NUMBERED`.
-        colours: of masks in colours, colour → class; see :class:`fedannot.apps.importing.checked.Reading`.
-        trust_voxels: see :class:`fedannot.apps.importing.checked.Reading`.
-        round_labels: see :class:`fedannot.apps.importing.checked.Reading`.
+        colours: of masks in colours, colour → class; see :class:`fedannot.apps.importing.reading.Reading`.
+        trust_voxels: see :class:`fedannot.apps.importing.reading.Reading`.
+        round_labels: see :class:`fedannot.apps.importing.reading.Reading`.
         unite_masks: several masks of an image are parts of one annotation, also where they cover each other.
         allowed_cut: largest fraction of all annotated voxels that the pipeline's crop may cut off.
     """
@@ -34,6 +35,7 @@ class ImportOptions:
     pipeline: str | None = None
     keys: Mapping[str, Any] | None = None
     labels: Mapping[int, int] | None = None
+    ignore: Sequence[int] | None = None
     classes: Sequence[str] | None = None
     numbered: bool = False
     colours: Mapping[int, int] | None = None
@@ -64,6 +66,11 @@ class ImportOptions:
         return self.labels is not None and any(last - first > 1 for first, last, _ in runs(self.labels))
 
 
+def ignored_values(dataset: SourceDataset, options: ImportOptions) -> tuple[int, ...]:
+    """Return the values in masks of pixels that count nowhere, as a person or the data set says."""
+    return dataset.ignore if options.ignore is None else tuple(options.ignore)
+
+
 def described(dataset: SourceDataset, options: ImportOptions, labels: Mapping[int, int]) -> SiteDescription:
     """Return what describes the sites' data.
 
@@ -84,6 +91,9 @@ def described(dataset: SourceDataset, options: ImportOptions, labels: Mapping[in
         values |= {"pipeline": "image2d", "labels": dict(labels), "channels": dataset.channels or 1, "size": (256, 256)}
     if "labels" in values:
         _check_names(values["labels"], values["classes"])
+        values["ignore"] = ignored_values(dataset, options)
+    elif options.ignore:
+        raise DataError(f"--ignore: says what values in masks mean, but {dataset.name} has no masks.")
     if dataset.task == "classification" and len(values["classes"]) < len(dataset.classes):
         raise DataError(
             f"--classes: found {len(values['classes'])} names; expected one for each of the {len(dataset.classes)} "

@@ -65,6 +65,7 @@ class SourceDataset:
         channels: 1 for grey, 3 for RGB; None for RGB if a picture has colours.
         skipped: what was left out on finding it, and why; one entry for each file.
         notes: a sentence for everything that was decided on finding it.
+        ignore: values in a mask file of pixels that count nowhere.
         unites_masks: several masks of an image are its objects, as its publishers say; else masks that cover each other
             are taken for several readers'.
     """
@@ -79,3 +80,4 @@ class SourceDataset:
     skipped: tuple[LeftOut, ...] = field(default=())
     notes: tuple[str, ...] = ()
     unites_masks: bool = False
+    ignore: tuple[int, ...] = ()

@@ -122,12 +122,12 @@ def _site_scores(folder: Path, corrections: StoredCorrections | None) -> Correct
             continue
         known = True
         mask = read_classes(case.label, description)
-        given = mask.classes != 0
-        clean = turned_to(read_classes(case.clean_label, description), mask.affine).classes != 0
+        given = mask.foreground
+        clean = turned_to(read_classes(case.clean_label, description), mask.affine).foreground
         now = given
         corrected = used.get(_relative(case, folder))
         if corrections is not None and corrected is not None and corrected.mask is not None:
-            now = read_classes(corrections.folder / corrected.mask.counting_file, description).classes != 0
+            now = read_classes(corrections.folder / corrected.mask.counting_file, description).foreground
         added += int(np.count_nonzero(now & ~given))
         missing += int(np.count_nonzero(clean & ~given))
         right += int(np.count_nonzero(now & ~given & clean))

@@ -89,7 +89,8 @@ def _mean_of_local(run: Path, sites: Sequence[str], federation: Path, settings: 
 
 
 def _dice(model: nn.Module, data: SiteData, settings: FedAvgSettings) -> float | None:
-    return evaluate(model, data.cases, settings.network.num_classes, Inference.of(settings)).mean_dice
+    inference, annotated = Inference.of(settings), data.annotated_labels
+    return evaluate(model, data.cases, settings.network.num_classes, inference, annotated).mean_dice
 
 
 def _known_scores(run: Path, site: str) -> LocalScores | None:

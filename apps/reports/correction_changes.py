@@ -118,9 +118,11 @@ class SiteChanges:
             return CaseChange(record, problem="no usable training case any more")
         case, counts = self.labels(record)
         ignored = counts == IGNORED_LABEL
-        moved = int(np.count_nonzero((counts != case.label.numpy()) & ~ignored))
+        given = case.label.numpy()
+        moved = int(np.count_nonzero((counts != given) & ~ignored))
         relabelled, problem = self._relabelled(record, case)
-        return CaseChange(record, moved, int(np.count_nonzero(ignored)), relabelled, problem)
+        # What the site's own masks ignore is no change.
+        return CaseChange(record, moved, int(np.count_nonzero(ignored & (given != IGNORED_LABEL))), relabelled, problem)
 
     def _relabelled(self, record: CaseCorrection, case: LoadedCase) -> tuple[int, str]:
         """How many objects have another class, and why they are not all that were to get one."""

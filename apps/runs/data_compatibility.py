@@ -7,6 +7,7 @@ from typing import Any
 from ...custom.compatibility import (
     EXAMPLE_PATCH,
     DataMismatchError,
+    check_annotations,
     check_network,
     check_task,
     held,
@@ -76,7 +77,12 @@ def settings_for_data(job: Job, changes: Mapping[str, Any], described: Descripti
     first, description = next(iter(described.items()))
     changes = {f"network.{key}": value for key, value in network_settings(description).items()} | dict(changes)
     _check_dimensions(job, changes, first, description)
-    _check_networks(job.settings_with(changes), described)
+    settings = job.settings_with(changes)
+    _check_networks(settings, described)
+    for folder, description in described.items():
+        # Of a test set they are left out, whatever the method.
+        if folder.name != TEST_FOLDER:
+            check_annotations(description, settings, place=str(folder / DESCRIPTION_FILE))
     return changes
 
 

@@ -98,6 +98,9 @@ def _paths(case: Case) -> list[str]:
 def _pipeline(description: SiteDescription) -> str:
     """What a case's tensors depend on beside its files: the pipeline, its packages, how PyTorch uses the processor."""
     values = description.model_dump(mode="json", exclude={"datalist", *OF_TRAINING})
+    if not values.get("ignore"):
+        # What was prepared before there were ignored values is found again.
+        values.pop("ignore", None)
     processor = torch.backends.cpu.get_cpu_capability()
     return json.dumps([PREPARATION_VERSION, values, package_versions(_DECODERS), processor], sort_keys=True)
 

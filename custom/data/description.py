@@ -1,12 +1,14 @@
 """What describes a site's data, `data.yaml`: the pipeline that reads them and what their annotations mean."""
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
 
 from ...transforms.errors import DataError
+from ...transforms.ignored_label import IGNORED_LABEL
 from .label_ranges import expanded, in_ranges
 from .yaml_file import YamlContent, read_values, validated, write_values
 
@@ -26,12 +28,24 @@ class SiteDescription(YamlContent):
     Args:
         pipeline: ``image2d``, ``volume_slices``, ``volume`` or ``classification``.
         classes: names of the classes; for segmentation of the foreground classes 1, 2, ….
-        datalist: the MONAI datalist, relative to ``data.yaml``; its paths are relative to itself.
+        datalist: the MONAI datalist, relative to ``data.yaml`` and in its folder, or an absolute path; its paths are
+            relative to itself.
     """
 
     pipeline: str
     classes: Annotated[tuple[str, ...], Field(min_length=1)]
     datalist: str = DATALIST_FILE
+
+    @field_validator("datalist")
+    @classmethod
+    def _datalist_stays(cls, datalist: str) -> str:
+        # Who wrote a relative path meant a file beside it; a folder from elsewhere is not to reach other data so.
+        if PurePosixPath(os.path.normpath(datalist)).parts[:1] == (os.pardir,):
+            raise ValueError(
+                f"key 'datalist' is {datalist!r}, which leads out of the folder of {DESCRIPTION_FILE}; expected a file "
+                "in it, or an absolute path"
+            )
+        return datalist
 
     @model_validator(mode="after")
     def _classes_differ(self) -> Self:
@@ -65,9 +79,14 @@ class SegmentationDescription(SiteDescription):
 
     Args:
         labels: value in a mask file → class, 0 for background; the file may have ranges of values, ``128-255: 1``.
+        ignore: values in a mask file of pixels that count nowhere: neither background nor any class.
+        annotated_classes: those of `classes` that the site annotates, by name or number; its background may hold the
+            others. None for all of them.
     """
 
-    labels: dict[int, Annotated[int, Field(ge=0, le=255)]]
+    labels: dict[int, Annotated[int, Field(ge=0, lt=IGNORED_LABEL)]]
+    ignore: tuple[int, ...] = ()
+    annotated_classes: Annotated[tuple[str | int, ...], Field(min_length=1)] | None = None
 
     @field_validator("labels", mode="before")
     @classmethod
@@ -79,14 +98,60 @@ class SegmentationDescription(SiteDescription):
         return in_ranges(labels)
 
     @model_validator(mode="after")
+    def _annotated_classes_are_known(self) -> Self:
+        for entry in self.annotated_classes or ():
+            if not self._is_class(entry):
+                raise ValueError(
+                    f"key 'annotated_classes' has {entry!r}, expected one of 'classes' {list(self.classes)}, or its "
+                    f"number from 1 to {len(self.classes)}"
+                )
+        if self.annotated_classes and len(set(self.annotated_labels)) != len(self.annotated_classes):
+            raise ValueError(f"key 'annotated_classes' is {list(self.annotated_classes)}, expected each class once")
+        return self
+
+    @model_validator(mode="after")
     def _labels_fit_classes(self) -> Self:
-        wanted, result = set(range(len(self.classes) + 1)), set(self.labels.values())
+        wanted, result = {0, *self.annotated_labels}, set(self.labels.values())
         if result != wanted:
+            key = "classes" if self.annotated_classes is None else "annotated_classes"
             raise ValueError(
                 f"key 'labels' leads to the classes {sorted(result)}, expected 0 (background) and one for each of "
-                f"'classes' {list(self.classes)}: {sorted(wanted)}"
+                f"'{key}' {list(self.annotated_classes or self.classes)}: {sorted(wanted)}"
             )
         return self
+
+    @model_validator(mode="after")
+    def _ignored_values_differ(self) -> Self:
+        if len(set(self.ignore)) != len(self.ignore):
+            raise ValueError(f"key 'ignore' is {list(self.ignore)}, expected each value once")
+        if both := sorted(set(self.ignore) & set(self.labels)):
+            raise ValueError(
+                f"key 'ignore' has {both[0]}, which 'labels' leads to the class {self.labels[both[0]]}; expected a "
+                "value in one of them alone"
+            )
+        return self
+
+    def _is_class(self, entry: str | int) -> bool:
+        return entry in self.classes if isinstance(entry, str) else 1 <= entry <= len(self.classes)
+
+    @property
+    def labels_of_values(self) -> dict[int, int]:
+        """Value in a mask file → class, :data:`IGNORED_LABEL` for those that are ignored."""
+        return self.labels | dict.fromkeys(self.ignore, IGNORED_LABEL)
+
+    @property
+    def annotated_labels(self) -> tuple[int, ...]:
+        """Numbers of the classes that the site annotates, ascending."""
+        numbers = range(1, len(self.classes) + 1)
+        if self.annotated_classes is None:
+            return tuple(numbers)
+        return tuple(label for label in numbers if {label, self.classes[label - 1]} & set(self.annotated_classes))
+
+    @property
+    def unannotated_classes(self) -> tuple[str, ...]:
+        """Names of the classes that the site does not annotate."""
+        annotated = self.annotated_labels
+        return tuple(name for label, name in enumerate(self.classes, start=1) if label not in annotated)
 
 
 class ImageDescription(SegmentationDescription):
@@ -233,8 +298,8 @@ class ClassificationDescription(SiteDescription):
 
 
 AnyDescription = ImageDescription | SliceDescription | VolumeDescription | ClassificationDescription
-# What decides which samples are trained on, and not what they are.
-OF_TRAINING = frozenset({"stride", "empty_slices"})
+# What decides which samples are trained on or which classes count, and not what samples are.
+OF_TRAINING = frozenset({"stride", "empty_slices", "annotated_classes"})
 PIPELINES: dict[str, type[AnyDescription]] = {
     "image2d": ImageDescription,
     "volume_slices": SliceDescription,
@@ -290,4 +355,6 @@ def write_site_description(folder: Path, description: SiteDescription) -> None:
     # JSON has text keys only; the label values are numbers.
     if isinstance(description, SegmentationDescription):
         values["labels"] = in_ranges(description.labels)
+        if not description.ignore:
+            del values["ignore"]
     write_values(folder / DESCRIPTION_FILE, values)

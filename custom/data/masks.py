@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from ...transforms.array_types import Classes, Floats, Labels
+from ...transforms.array_types import Booleans, Classes, Floats, Labels
 from ...transforms.errors import DataError
+from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.loading.image_files import map_mask, read_mask, show_values
 from .description import ImageDescription, SegmentationDescription, SliceDescription
 from .whole_files import private_file
@@ -22,12 +23,17 @@ class Mask:
     """A mask as it lies in its file.
 
     Attributes:
-        classes: uint8 ``(H, W)``, or of a volume ``(I, J, K)``; 0 for background.
+        classes: uint8 ``(H, W)``, or of a volume ``(I, J, K)``; 0 for background, 255 for ignored pixels.
         affine: ``(4, 4)`` of a volume, None of a picture.
     """
 
     classes: Classes
     affine: Floats | None = None
+
+    @property
+    def foreground(self) -> Booleans:
+        """Where any class is annotated; ignored pixels are not."""
+        return np.asarray((self.classes != 0) & (self.classes != IGNORED_LABEL))
 
 
 def read_classes(file: Path, description: SegmentationDescription) -> Mask:
@@ -37,7 +43,7 @@ def read_classes(file: Path, description: SegmentationDescription) -> Mask:
         DataError: if the file is missing, unreadable or has a label value without a class.
     """
     values, affine = _read_values(file, description)
-    return Mask(map_mask(values, description.labels, file), affine)
+    return Mask(map_mask(values, description.labels_of_values, file), affine)
 
 
 def turned_to(mask: Mask, affine: Floats | None) -> Mask:
@@ -77,7 +83,7 @@ def write_with_additions(
     values, affine = _read_values(file, description)
     if values.shape != added.shape:
         raise ValueError(f"{file}: expected additions of the shape {values.shape}, but got {added.shape}.")
-    given = map_mask(values, description.labels, file)
+    given = map_mask(values, description.labels_of_values, file)
     placed = np.where(given == 0, added, 0).astype(np.uint8)
     return _write_values(target, _changed(values, given, given + placed, description), file, affine), given, placed
 
@@ -101,7 +107,7 @@ def write_changed(target: Path, file: Path, classes: Classes, description: Segme
     values, affine = _read_values(file, description)
     if values.shape != classes.shape:
         raise ValueError(f"{file}: expected classes of the shape {values.shape}, but got {classes.shape}.")
-    given = map_mask(values, description.labels, file)
+    given = map_mask(values, description.labels_of_values, file)
     return _write_values(target, _changed(values, given, classes, description), file, affine)
 
 
@@ -112,7 +118,7 @@ def _changed(
     description: SegmentationDescription,
 ) -> Labels:
     """Label values of other classes than the given ones; where a class stays, its value does, too."""
-    return np.where(given == classes, values, _values_of_classes(description.labels)[classes])
+    return np.where(given == classes, values, _values_of_classes(description.labels_of_values)[classes])
 
 
 def write_classes(target: Path, mask: Mask, like: Path, description: SegmentationDescription) -> Path:
@@ -130,7 +136,7 @@ def write_classes(target: Path, mask: Mask, like: Path, description: Segmentatio
     Raises:
         DataError: if the other file cannot be read, or a label value is none that a PNG can hold.
     """
-    return _write_values(target, _values_of_classes(description.labels)[mask.classes], like, mask.affine)
+    return _write_values(target, _values_of_classes(description.labels_of_values)[mask.classes], like, mask.affine)
 
 
 def _read_values(file: Path, description: SegmentationDescription) -> tuple[Labels, Floats | None]:

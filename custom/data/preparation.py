@@ -53,7 +53,7 @@ def _image_preparation(description: ImageDescription) -> Preparation:
     from ...transforms.loading.image_pipeline import build_image_pipeline, decode_case  # noqa: PLC0415
 
     pipeline = build_image_pipeline(
-        channels=description.channels, size=description.size, labels=description.labels, fit=description.fit
+        channels=description.channels, size=description.size, labels=description.labels_of_values, fit=description.fit
     )
 
     def prepare(case: Case) -> PreparedCase:
@@ -111,7 +111,7 @@ def build_volume_pipeline(description: SliceDescription | VolumeDescription) -> 
     from ...transforms.loading.volume_pipeline import VolumePipeline  # noqa: PLC0415
 
     return VolumePipeline(
-        labels=description.labels,
+        labels=description.labels_of_values,
         orientation=description.orientation,
         spacing=description.spacing,
         crop=description.crop,

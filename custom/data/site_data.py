@@ -12,7 +12,7 @@ from ...transforms.errors import DataError
 from ...transforms.printable import printable_logger
 from .case_preparation import SiteCases, prepared_cases
 from .datalist import TRAINING, Case, ExcludedCase, read_datalist
-from .description import SiteDescription, read_site_description
+from .description import SegmentationDescription, SiteDescription, read_site_description
 from .preparation import CLEAN_LABEL, GIVEN_LABEL, IMAGE, LABEL
 from .prepared_pack import StoredCase, case_tensors
 from .prepared_store import PreparedStore
@@ -28,7 +28,8 @@ class LoadedCase:
         name: the image's file name, for messages at the site.
         unit: the patient or volume; see :attr:`Case.unit`.
         image: float32 ``(S, C, H, W[, D])``.
-        label: the annotation in use, uint8 ``(S, H, W[, D])``, 0 for background; ``(S,)`` for classification.
+        label: the annotation in use, uint8 ``(S, H, W[, D])``, 0 for background, 255 for ignored pixels; ``(S,)`` for
+            classification.
         clean_label: the annotation without noise, as above, where it is known; for evaluation only.
         spacing: size of a voxel along the spatial axes of a sample in millimetres, None in pixels.
         slice_spacing: distance of neighbouring slices in millimetres; None where there are none or it is not known.
@@ -79,6 +80,13 @@ class SiteData:
     def classes(self) -> tuple[str, ...]:
         """Names of the classes; for segmentation of the foreground classes."""
         return self.description.classes
+
+    @property
+    def annotated_labels(self) -> tuple[int, ...] | None:
+        """Numbers of the foreground classes that the site annotates; None for all of them, and in classification."""
+        if not isinstance(self.description, SegmentationDescription) or not self.description.unannotated_classes:
+            return None
+        return self.description.annotated_labels
 
     @property
     def channels(self) -> int:

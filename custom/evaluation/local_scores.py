@@ -51,7 +51,7 @@ def local_scores(models: Mapping[str, nn.Module], data: SiteData, settings: RunS
         settings: the job's settings.
     """
     scored = {
-        name: evaluate(model, data.cases, settings.network.num_classes, Inference.of(settings))
+        name: evaluate(model, data.cases, settings.network.num_classes, Inference.of(settings), data.annotated_labels)
         for name, model in models.items()
     }
     return LocalScores(

@@ -45,7 +45,7 @@ class Scoring:
 
 
 def _score_segmentation(network: nn.Module, data: SiteData, settings: RunSettings) -> SegmentationRoundScores:
-    scores = evaluate(network, data.cases, settings.network.num_classes, Inference.of(settings))
+    scores = evaluate(network, data.cases, settings.network.num_classes, Inference.of(settings), data.annotated_labels)
     return SegmentationRoundScores(
         evaluated_on="test",
         dice=scores.mean_dice,

@@ -27,7 +27,7 @@ class SegmentationScores:
 
     A case is empty for a class that its annotation does not have. Annotated cases have a Dice, 0 where the class is
     missed; empty ones are left empty or not. Ignored pixels are background in annotation and prediction; a case of
-    which every pixel is ignored is none.
+    which every pixel is ignored is none. A class that is not annotated at all has no annotated and no empty case.
 
     Attributes:
         dice: mean Dice coefficient over the annotated cases, 0 to 1; NaN if there is none.
@@ -37,7 +37,7 @@ class SegmentationScores:
             pictures, in millimetres for volumes.
         hd95_undefined: number of annotated cases without a distance: the class is missed, or the distance of slices is
             unknown.
-        num_annotated: number of annotated cases; the others are empty.
+        num_annotated: number of annotated cases; the others are empty, if the class is annotated at all.
         num_cases: number of cases: pictures or volumes, not slices.
         dice_units: number of patients or volumes that the annotated cases are of.
         empty_units: number of patients or volumes that the empty cases are of.
@@ -91,7 +91,11 @@ class CaseScores:
 
 
 def evaluate(
-    network: nn.Module, cases: Sequence[LoadedCase], num_classes: int, inference: Inference
+    network: nn.Module,
+    cases: Sequence[LoadedCase],
+    num_classes: int,
+    inference: Inference,
+    annotated_labels: Sequence[int] | None = None,
 ) -> SegmentationScores:
     """Predict and score one case after the other; the slices of a volume are scored together, as a volume.
 
@@ -100,10 +104,11 @@ def evaluate(
         cases: at least one case.
         num_classes: number of foreground classes C.
         inference: how the model is run.
+        annotated_labels: the classes that the cases' annotations know of; others have no score. None for all.
     """
     predictions = inference.predictions(network, cases)
     scores = [score_case(case, predicted, num_classes) for case, predicted in zip(cases, predictions, strict=True)]
-    return mean_scores(scores, [case.unit for case in cases])
+    return mean_scores(scores, [case.unit for case in cases], annotated_labels)
 
 
 def score_case(case: LoadedCase, predicted: torch.Tensor, num_classes: int) -> CaseScores:
@@ -149,17 +154,27 @@ def score_labels(
     return CaseScores(tuple(dice), tuple(hd95), tuple(annotated), tuple(result), counts=bool(counted.any()))
 
 
-def mean_scores(scores: Sequence[CaseScores], units: Sequence[str]) -> SegmentationScores:
+def mean_scores(
+    scores: Sequence[CaseScores], units: Sequence[str], annotated_labels: Sequence[int] | None = None
+) -> SegmentationScores:
     """Return the means over cases, all of which weigh equally in the means that they count for.
 
     Args:
         scores: the scores of each case.
         units: the patient or volume of each case.
+        annotated_labels: see :func:`evaluate`.
     """
     dice, hd95 = (torch.tensor(values, dtype=torch.float64) for values in _columns(scores, "dice", "hd95"))
     annotated, result = (torch.tensor(values, dtype=torch.bool) for values in _columns(scores, "annotated", "found"))
     counts = torch.tensor([case.counts for case in scores])
-    empty = counts[:, None] & ~annotated
+    if annotated_labels is not None:
+        # Without an annotation that could have the class, a case has it neither rightly nor wrongly.
+        is_known = torch.tensor([label + 1 in annotated_labels for label in range(annotated.shape[1])])
+        dice, hd95 = (values.masked_fill(~is_known, math.nan) for values in (dice, hd95))
+        annotated, counted = annotated & is_known, counts[:, None] & is_known
+    else:
+        counted = counts[:, None]
+    empty = counted & ~annotated
     left_empty = torch.where(empty, (~result).double(), math.nan)
     return SegmentationScores(
         dice=tuple(torch.nanmean(dice, 0).tolist()),

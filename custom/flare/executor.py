@@ -18,7 +18,7 @@ from nvflare.fuel.utils import fobs
 from torch import nn
 
 from ...transforms.errors import DataError
-from ..compatibility import DataMismatchError, check_compatibility
+from ..compatibility import DataMismatchError, check_site
 from ..data.datalist import TRAINING
 from ..data.location import DataLocation, locate_site_data
 from ..data.site_data import SiteData, load_site_data
@@ -250,7 +250,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         folder = view.locate().folder
         replaced = view.corrections.files_in_use(folder) if section == TRAINING else {}
         if section not in self._data or self._data[section][0] != replaced:
-            check_compatibility(folder, self.settings, site=view.name)
+            check_site(folder, self.settings, site=view.name)
             store = participant_store(own_config)
             data = load_site_data(folder, store, section=section, site=view.name, replaced_labels=replaced)
             self._data[section] = replaced, data

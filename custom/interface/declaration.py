@@ -4,6 +4,7 @@ import pkgutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..annotation_gaps import AnnotationGap
 from ..outbound.fields import COMMON_FIELDS, OutboundField
 from ..settings import RunSettings, SettingsError
 from ..task_names import TRAIN
@@ -31,6 +32,8 @@ class Method:
         site: its :class:`fedannot.custom.interface.method.SiteMethod`, as above.
         outbound_fields: what leaves a site beside what leaves it in federated averaging. Their tasks are ``train``, or
             the method's own, which its site half answers.
+        supports: what annotations may say nothing of. A site with any other gap is refused before it trains, since its
+            background would count as one.
 
     Raises:
         ValueError: if two fields of a task have one name, or a field could carry what the guard cannot check: a model
@@ -49,6 +52,7 @@ class Method:
     server: str
     site: str
     outbound_fields: tuple[OutboundField, ...] = ()
+    supports: frozenset[AnnotationGap] = frozenset()
 
     def __post_init__(self) -> None:
         if not (isinstance(self.settings, type) and issubclass(self.settings, RunSettings)):

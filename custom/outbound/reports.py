@@ -109,7 +109,7 @@ def validation_report(network: nn.Module, data: SiteData | None, settings: RunSe
     num_patients = 0 if data is None else len(set(data.units))
     if data is None or num_patients < MINIMUM_CASES:
         return report
-    scores = evaluate(network, data.cases, settings.network.num_classes, Inference.of(settings))
+    scores = evaluate(network, data.cases, settings.network.num_classes, Inference.of(settings), data.annotated_labels)
     defined = [count - missed for count, missed in zip(scores.num_annotated, scores.hd95_undefined, strict=True)]
     return report | {
         "num_patients": num_patients,

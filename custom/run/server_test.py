@@ -9,7 +9,7 @@ from torch import nn
 
 from ...transforms.errors import DataError
 from ...transforms.printable import printable_logger
-from ..compatibility import check_compatibility
+from ..compatibility import check_compatibility, check_site
 from ..data.datalist import REFERENCE, TESTING
 from ..data.federation import TEST_FOLDER
 from ..data.location import locate_test_data
@@ -92,7 +92,7 @@ class ServerTest:
         if folder is None or not count_cases(folder, REFERENCE):
             return None
         try:
-            check_compatibility(folder, self._settings, site=TEST_FOLDER)
+            check_site(folder, self._settings, site=TEST_FOLDER)
             data = load_site_data(folder, participant_store(self._config_folder), section=REFERENCE, site=TEST_FOLDER)
         except DataError as error:
             _LOGGER.warning("The reviewed cases at the server do not count: %s", error)

@@ -14,6 +14,7 @@ from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .batch import Batch
 from .corrected_loss import annotated_log_probabilities
 from .losses import DiceRecord, build_loss
+from .marginal_classes import MarginalClasses
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ class SupervisedObjective:
         completeness: fraction of the objects that is annotated in every sample of the site, of each foreground class,
             ``(N, C)``: the loss is then that of the annotations under the probability that what is there is annotated,
             and does not teach that objects which are left out are background. None where nothing is missing.
+        marginal: of a site that does not annotate all classes; None where it annotates all of them.
+
+    Raises:
+        ValueError: if there is both a completeness and a class that is not annotated.
     """
 
     def __init__(
@@ -51,20 +56,26 @@ class SupervisedObjective:
         loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
         dice: DiceRecord | None = None,
         completeness: torch.Tensor | None = None,
+        marginal: MarginalClasses | None = None,
     ) -> None:
+        if completeness is not None and marginal is not None:
+            raise ValueError("Expected a completeness of all classes, but some are not annotated.")
         self._loss = loss
         self._dice = dice
         self._completeness = completeness
+        self._marginal = marginal
 
     def __call__(self, network: nn.Module, batch: Batch, step: Step) -> torch.Tensor:
         """Return the loss."""
         del step
-        logits = network(batch.images)
+        logits, labels = network(batch.images), batch.labels
+        if self._marginal is not None:
+            logits, labels = self._marginal.logits(logits), self._marginal.labels(labels)
         if self._dice is not None:
-            self._dice.add(logits, batch.labels, batch.samples)
+            self._dice.add(logits, labels, batch.samples)
         if self._completeness is not None:
             logits = annotated_log_probabilities(logits, self._completeness[batch.samples])
-        return self._loss(logits, batch.labels)
+        return self._loss(logits, labels)
 
 
 class ProximalPenalty:
@@ -113,6 +124,7 @@ def training_objective(
     network: nn.Module,
     dice: DiceRecord | None = None,
     completeness: torch.Tensor | None = None,
+    marginal: MarginalClasses | None = None,
 ) -> Objective:
     """Return the objective that a job's settings name: their loss, and FedProx's penalty where it has a weight.
 
@@ -121,8 +133,9 @@ def training_objective(
         network: with the received parameters, to which the penalty keeps what is trained.
         dice: gets the Dice loss of every batch; segmentation only.
         completeness: of the annotations, see :class:`SupervisedObjective`; segmentation only.
+        marginal: as above.
     """
-    objective = SupervisedObjective(build_loss(training), dice, completeness)
+    objective = SupervisedObjective(build_loss(training), dice, completeness, marginal)
     if isinstance(training, TrainingSettings) and training.proximal_weight:
         return Sum(objective, ProximalPenalty(training.proximal_weight, network))
     return objective

@@ -1,10 +1,12 @@
 """Bringing images, volumes and masks to one size: stretched, cut, or padded; and labels of that size back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
 from torch.nn.functional import interpolate, pad
+
+from ..ignored_label import IGNORED_LABEL
 
 # `resize`: each side is stretched or shrunk to the size. `pad`: all sides alike until the longest one fits; the rest is
 # padded. `crop`: pixels stay as they are; what is larger is cut off around the centre, what is smaller is padded.
@@ -50,10 +52,11 @@ def resize_image(image: torch.Tensor, extents: Sequence[int]) -> torch.Tensor:
 def resize_mask(mask: torch.Tensor, extents: Sequence[int], num_classes: int) -> torch.Tensor:
     """Resize a mask ``(1, H, W[, D])``: a pixel gets the class with the largest fraction of the area that it covers.
 
-    Of classes with equal shares the last one wins, so that half a pixel of lesion is lesion.
+    Of classes with equal shares the last one wins, so that half a pixel of lesion is lesion. Ignored pixels are the
+    last.
 
     Args:
-        mask: classes.
+        mask: classes, 255 for ignored pixels.
         extents: of the result.
         num_classes: number of classes with background.
 
@@ -64,13 +67,19 @@ def resize_mask(mask: torch.Tensor, extents: Sequence[int], num_classes: int) ->
         return mask
     best = torch.zeros((1, *extents), dtype=torch.uint8)
     largest = torch.full((1, *extents), -1.0)
+    ignored = [IGNORED_LABEL] if bool((mask == IGNORED_LABEL).any()) else []
     # One class at a time: all of them at once would take many times the memory of the image.
-    for label in range(num_classes):
+    for label in (*range(num_classes), *ignored):
         share = interpolate((mask == label).float()[None], tuple(extents), mode="area")[0]
         wins = share >= largest
         best[wins] = label
         largest = torch.where(wins, share, largest)
     return best
+
+
+def number_of_classes(labels: Mapping[int, int]) -> int:
+    """Return the number of classes with background that values in a file lead to; ignored pixels are none of them."""
+    return max(label for label in labels.values() if label != IGNORED_LABEL) + 1
 
 
 def padded(image: torch.Tensor, size: Sequence[int], *, border: bool) -> torch.Tensor:

@@ -10,6 +10,7 @@ from PIL import Image
 
 from ..array_types import Array, Classes, Labels, SingleFloats
 from ..data_error import DataError, MissingFileError, NearlyWholeError
+from ..ignored_label import IGNORED_LABEL
 from .picture_display import (
     MAX_INTENSITY,
     ColouredPictureError,
@@ -172,7 +173,7 @@ def map_mask(values: Labels, labels: Mapping[int, int], file: Path) -> Classes:
 
     Args:
         values: the mask as it is in the file.
-        labels: value in the file → class, 0 for background.
+        labels: value in the file → class, 0 for background, 255 for pixels that are ignored.
         file: the file to name in an error.
 
     Raises:
@@ -264,8 +265,14 @@ def show_values(values: Any) -> str:
 
 def _refuse_unmapped(file: Path, values: str, unknown: list[int], labels: Mapping[int, int]) -> NoReturn:
     if unknown == [255] and 1 in labels:
-        raise _unmapped(file, values, labels, "If 255 marks the lesion, write in data.yaml: labels: {0: 0, 255: 1}.")
-    if unknown == [1] and 255 in labels:
+        raise _unmapped(
+            file,
+            values,
+            labels,
+            "If 255 marks the lesion, write in data.yaml: labels: {0: 0, 255: 1}. If such pixels count nowhere: "
+            "ignore: [255].",
+        )
+    if unknown == [1] and labels.get(255, IGNORED_LABEL) != IGNORED_LABEL:
         raise _unmapped(file, values, labels, "If 1 marks the lesion, write in data.yaml: labels: {0: 0, 1: 1}.")
     if file.suffix.lower() in (".jpg", ".jpeg"):
         raise _unmapped(
@@ -276,7 +283,12 @@ def _refuse_unmapped(file: Path, values: str, unknown: list[int], labels: Mappin
             "example labels: {0-127: 0, 128-255: 1}.",
         )
     entries = ", ".join(f"{value}: CLASS" for value in unknown[:_SHOWN_VALUES])
-    raise _unmapped(file, values, labels, f"Add to 'labels' in data.yaml: {entries}; or correct the mask.")
+    raise _unmapped(
+        file,
+        values,
+        labels,
+        f"Add to 'labels' in data.yaml: {entries}; or to 'ignore', if such pixels count nowhere; or correct the mask.",
+    )
 
 
 def _unmapped(file: Path, values: str, labels: Mapping[int, int], remedy: str) -> DataError:

@@ -9,7 +9,7 @@ from monai.config import KeysCollection
 from monai.transforms import Compose, EnsureTyped, MapTransform, NormalizeIntensityd, SqueezeDimd
 
 from ..data_error import DataError
-from .fitting import Fit, padded, resize_image, resize_mask, scaled_extents
+from .fitting import Fit, number_of_classes, padded, resize_image, resize_mask, scaled_extents
 from .image_files import check_same_size, map_mask, read_image, read_mask
 
 IMAGE, LABEL, CLEAN_LABEL = "image", "label", "clean_label"
@@ -23,12 +23,12 @@ def build_image_pipeline(
     A case is a dictionary with the paths ``image``, ``label`` and, where it is known, ``clean_label``. Images become
     grey or RGB, are resized (bilinear, with anti-aliasing where they shrink) and z-scored, jointly over the channels; a
     constant image becomes zeros. Label values become classes and a pixel gets the class with the largest fraction of
-    the area that it covers, foreground where shares are equal.
+    the area that it covers, foreground where shares are equal; ignored pixels count as a class of their own.
 
     Args:
         channels: 1 for grey, 3 for RGB.
         size: rows and columns of the result.
-        labels: value in a mask file → class, 0 for background.
+        labels: value in a mask file → class, 0 for background, 255 for ignored pixels.
         fit: ``resize`` stretches both sides to the size; ``pad`` keeps the proportions and pads, an image with the
             intensities at its border, a mask with background.
 
@@ -42,7 +42,7 @@ def build_image_pipeline(
             ReadImaged(IMAGE, channels),
             ReadMaskd(masks, labels, image_key=IMAGE, allow_missing_keys=True),
             ResizeImaged(IMAGE, size, fit),
-            ResizeMaskd(masks, size, fit, num_classes=max(labels.values()) + 1, allow_missing_keys=True),
+            ResizeMaskd(masks, size, fit, num_classes=number_of_classes(labels), allow_missing_keys=True),
             NormalizeIntensityd(IMAGE),
             *_padding(size, fit),
             SqueezeDimd(masks, dim=0, allow_missing_keys=True),

@@ -21,7 +21,7 @@ from monai.transforms.utils import convert_applied_interp_mode
 from nibabel.orientations import apply_orientation, axcodes2ornt, io_orientation, ornt_transform
 
 from ..array_types import Classes, Floats
-from .fitting import Fit
+from .fitting import Fit, number_of_classes
 from .image_pipeline import CLEAN_LABEL, IMAGE, LABEL, decode_case
 from .volume_files import Volume, read_volume
 from .volume_geometry import voxel_spacing
@@ -56,7 +56,7 @@ class VolumePipeline:
     slices. What moves voxels are MONAI's transforms, whose record is used to go back.
 
     Args:
-        labels: value in a mask file → class, 0 for background.
+        labels: value in a mask file → class, 0 for background, 255 for ignored pixels.
         orientation: directions in which the axes grow, such as ``RAS``.
         spacing: voxel size in millimetres to resample to; None keeps each volume's own.
         crop: ``centre`` crops around the centre of the volume, ``foreground`` around that of the box that holds
@@ -196,7 +196,7 @@ class VolumePipeline:
         if self._size is None:
             return []
         if self._fit != "crop":
-            num_classes = max(self._labels.values()) + 1
+            num_classes = number_of_classes(self._labels)
             return [FitVolumed(keys, self._size, self._fit, image_key=IMAGE, num_classes=num_classes)]
         # Around an image its border goes on, around a mask there is background.
         modes = ["edge" if key == IMAGE else "constant" for key in keys]

@@ -20,6 +20,8 @@ _PARTS: tuple[tuple[str, str, Section], ...] = (
 )
 _PICTURES = (".png", ".bmp", ".tif", ".tiff", ".jpg", ".jpeg")
 _COLOURS = 3
+# nnU-Net's name for pixels that count nowhere.
+_IGNORED = "ignore"
 
 
 def read(folder: Path, *, seed: int) -> SourceDataset:
@@ -28,8 +30,8 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     Regions become exclusive classes, by the order in which nnU-Net itself draws them.
 
     Raises:
-        DataError: if there is no ``dataset.json``, it has another form or the label ``ignore``, or cases have several
-            channels in files of their own.
+        DataError: if there is no ``dataset.json``, it has another form, or cases have several channels in files of
+            their own.
     """
     del seed  # Nothing here is random.
     listing = list_files(folder)
@@ -44,34 +46,43 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     names = content.get("channel_names", content.get("modality")) if isinstance(content, Mapping) else None
     if not isinstance(names, Mapping) or not isinstance(content.get("labels"), Mapping):
         raise DataError(f"{file}: found another content; expected {_CONTENT}.")
-    labels, classes, notes = _classes(content["labels"], content.get("regions_class_order"), file)
+    entries = _entries(content["labels"])
+    ignore = tuple(_whole(entries.pop(_IGNORED, []), file))
+    labels, classes, notes = _classes(entries, content.get("regions_class_order"), file)
     ending = str(content.get("file_ending", ".nii.gz")).lower()
     cases, skipped = _cases(listing, file.parent, ending, tuple(map(str, names.values())))
     is_picture = ending in _PICTURES
     channels: Literal[1, 3] = 3 if is_picture and len(names) == _COLOURS else 1
     dataset = SourceDataset(
-        "nnunet", "segmentation", not is_picture, cases, classes, labels, channels, skipped=skipped, notes=notes
+        "nnunet",
+        "segmentation",
+        not is_picture,
+        cases,
+        classes,
+        labels,
+        channels,
+        skipped=skipped,
+        notes=notes,
+        ignore=ignore,
     )
     return checked(dataset, listing, EXPECTED)
 
 
+def _entries(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Names with their values; earlier versions have value: name."""
+    return {str(value): int(key) for key, value in given.items()} if _is_numbered(given) else dict(given)
+
+
 def _classes(
-    given: Mapping[str, Any], order: Any, file: Path
+    entries: Mapping[str, Any], order: Any, file: Path
 ) -> tuple[dict[int, int], tuple[str, ...], tuple[str, ...]]:
     """Value in a mask → class, the classes' names, and what was decided on regions."""
-    # Earlier versions have value: name.
-    entries = {str(value): int(key) for key, value in given.items()} if _is_numbered(given) else dict(given)
-    if "ignore" in entries:
-        raise DataError(
-            f"{file}: found the label 'ignore' ({entries['ignore']}); expected classes alone. Masks with ignored "
-            "pixels cannot be imported: complete the masks, or leave these cases out."
-        )
     regions = {name: values for name, values in entries.items() if isinstance(values, list)}
     values_of = {name: [value for value in _whole(values, file) if value] for name, values in entries.items()}
     # What has no value but 0 is the background, whatever it is called.
     values_of = {name: values for name, values in values_of.items() if values and name != "background"}
     if not values_of:
-        raise DataError(f"{file}: key 'labels' is {given!r}; expected a value beside 0, the background.")
+        raise DataError(f"{file}: key 'labels' is {entries!r}; expected a value beside 0, the background.")
     if not regions:
         by_value = sorted((values[0], name) for name, values in values_of.items())
         names = tuple(name for _, name in by_value)

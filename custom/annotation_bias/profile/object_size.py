@@ -6,21 +6,22 @@ import numpy as np
 from scipy import ndimage
 
 from ....transforms.array_types import Booleans
+from ....transforms.ignored_label import IGNORED_LABEL
+from ..ignored_objects import at_ignored
 from .scales import ProfileCase
 
 
 def mean_radius(cases: Sequence[ProfileCase], label: int) -> float:
     """Return the radius of the objects of a class, mean over cases, in millimetres, pixels without spacing.
 
-    NaN where no case has any.
+    NaN where no case has any. Objects at pixels that the site ignores do not count, of which only a part is seen.
 
     Args:
         cases: of a site, as it has annotated them.
         label: the class.
     """
-    radii = [
-        object_radius(case.annotation == label, case.spacing) for case in cases if (case.annotation == label).any()
-    ]
+    masks = [(_whole_objects(case, label), case.spacing) for case in cases]
+    radii = [object_radius(mask, spacing) for mask, spacing in masks if mask.any()]
     return float(np.mean(radii)) if radii else float("nan")
 
 
@@ -39,3 +40,9 @@ def object_radius(mask: Booleans, spacing: Sequence[float] | None) -> float:
     distances = ndimage.distance_transform_edt(np.pad(mask[found], 1), sampling=steps)
     inside = distances[distances > 0] - min(steps) / 2
     return float((mask.ndim + 1) * inside.mean())
+
+
+def _whole_objects(case: ProfileCase, label: int) -> Booleans:
+    """The pixels of a class, without the objects at ignored pixels."""
+    mask, ignored = case.annotation == label, case.annotation == IGNORED_LABEL
+    return np.asarray(mask & ~at_ignored(ignored, mask) if case.ignores and ignored.any() else mask)

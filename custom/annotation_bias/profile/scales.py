@@ -8,6 +8,7 @@ import numpy as np
 
 from ....transforms.array_types import AnyFloats, Array, Booleans, Classes, Floats
 from ....transforms.surfaces import checked_spacing
+from ...data.description import SiteDescription
 from ...data.site_data import LoadedCase
 from .contours import signed_distance
 from .curves import case_curve
@@ -25,12 +26,14 @@ class ProfileCase:
         image: ``(C, H, W[, D])``.
         annotation: classes, 0 for background, 255 where nothing counts, ``(H, W[, D])``.
         spacing: size of a pixel along each axis in millimetres; None in pixels.
+        ignores: whether the site's masks have ignored pixels; masks that are moved may have some at the border, too.
     """
 
     patient: str
     image: AnyFloats
     annotation: Classes
     spacing: tuple[float, ...] | None = None
+    ignores: bool = False
 
     @property
     def unit(self) -> float:
@@ -38,10 +41,16 @@ class ProfileCase:
         return min(self.spacing) if self.spacing is not None else 1.0
 
 
-def profile_cases(cases: Sequence[LoadedCase]) -> list[ProfileCase]:
-    """Return the samples of loaded cases, each slice or volume by itself."""
+def profile_cases(cases: Sequence[LoadedCase], description: SiteDescription | None = None) -> list[ProfileCase]:
+    """Return the samples of loaded cases, each slice or volume by itself.
+
+    Args:
+        cases: of a site.
+        description: the site's, which says whether its masks have ignored pixels; None for masks without any.
+    """
+    ignores = bool(getattr(description, "ignore", ()))
     return [
-        ProfileCase(case.unit, image, annotation, case.spacing)
+        ProfileCase(case.unit, image, annotation, case.spacing, ignores)
         for case in cases
         for image, annotation in zip(case.image.numpy(), case.label.numpy(), strict=True)
     ]

@@ -14,6 +14,7 @@ Equations, by what they define:
     M' = {x : d_M(x) ≤ −(β − r)}         fedannot.transforms.move_contour.MoveContour
 """
 
+from ...annotation_gaps import AnnotationGap
 from ...interface.declaration import Method
 from .outbound import OUTBOUND_FIELDS
 from .settings import AutoSettings
@@ -25,4 +26,5 @@ METHOD = Method(
     f"{__name__}.server:AutoServer",
     f"{__name__}.site:AutoSite",
     OUTBOUND_FIELDS,
+    supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
 )

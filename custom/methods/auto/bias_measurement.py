@@ -1,7 +1,7 @@
 """What a site reports of how it annotates."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ...annotation_bias.confusion import are_of_known_classes, class_samples, co
 from ...annotation_bias.error_injection import calibrate_completeness, calibrate_confusion, calibrate_offset
 from ...annotation_bias.estimate import Estimate, sent, three_digits
 from ...annotation_bias.given_annotations import GivenAnnotations
+from ...annotation_bias.ignored_objects import whole_objects, without_common_ignored
 from ...annotation_bias.image_boundary import estimate_edges
 from ...annotation_bias.image_features import image_statistics
 from ...annotation_bias.noisy_estimates import object_samples, offset_samples
@@ -48,6 +49,8 @@ _LOGGER = printable_logger(__name__)
 
 _MICROMETRES = 1000
 
+Whole = Callable[[PredictedCase], PredictedCase]
+
 
 def measure_bias(
     predict: Predictor,
@@ -76,11 +79,12 @@ def measure_bias(
     labels = range(1, settings.network.num_classes + 1)
     annotations = _given_annotations(data, reviewed)
     other = None if relabelled is None else annotations.own(relabelled)
-    given, after_relabelling = _predicted_twice(predict, annotations.own(), other)
+    whole = whole_objects(data.description)
+    given, after_relabelling = _predicted_twice(predict, annotations.own(), other, whole)
     cases, counted = given, data.cases
     if relabelled is not None and _share_of_others(after_relabelling) <= THRESHOLDS.most_objects:
         cases, counted = after_relabelling, tuple(relabelled)
-    known = [] if reviewed is None else _predicted(predict, reviewed.cases)
+    known = [] if reviewed is None else _predicted(predict, reviewed.cases, whole)
     report: OutboundValues = {
         "num_samples": data.num_samples,
         "num_patients": len(set(data.units)),
@@ -109,7 +113,7 @@ def measure_bias(
     report |= sent(EDGES, [estimate_edges(cases, label, seed=seed) for label in labels], calibrated=False)
     report |= sent(REFERENCE, [estimate_offset(known, label, seed=seed) for label in labels], calibrated=False)
     pairs = annotations.compared(counted)
-    report |= sent(REVIEWED, [_offset_of_pairs(pairs, label, seed=seed) for label in labels], calibrated=False)
+    report |= sent(REVIEWED, [_offset_of_pairs(pairs, label, data, seed=seed) for label in labels], calibrated=False)
     if (resampled := data.description.resampled_pixel) is not None:
         report[RESAMPLED] = round(_MICROMETRES * resampled)
     if cases is not given:
@@ -160,23 +164,24 @@ def pixel_size(data: SiteData) -> float:
 
 
 def _predicted_twice(
-    predict: Predictor, cases: Sequence[LoadedCase], relabelled: Sequence[LoadedCase] | None
+    predict: Predictor, cases: Sequence[LoadedCase], relabelled: Sequence[LoadedCase] | None, whole: Whole
 ) -> tuple[list[PredictedCase], list[PredictedCase]]:
     """The cases with their given annotations, and with those of classes given again, if any; the model runs once."""
     if relabelled is None:
-        return _predicted(predict, cases), []
+        return _predicted(predict, cases, whole), []
     given, after_relabelling = [], []
     annotations = (annotation for case in relabelled for annotation in case.label.numpy())
     for case, annotation in zip(predict(cases), annotations, strict=True):
         # Both have something in the same pixels.
-        if (one := cut_to_objects(case)) and (other := cut_to_objects(case.with_annotation(annotation))):
+        changed = case.with_annotation(annotation)
+        if (one := cut_to_objects(whole(case))) and (other := cut_to_objects(whole(changed))):
             given.append(one)
             after_relabelling.append(other)
     return given, after_relabelling
 
 
-def _predicted(predict: Predictor, cases: Sequence[LoadedCase]) -> list[PredictedCase]:
-    cut = (cut_to_objects(case) for case in predict(cases))
+def _predicted(predict: Predictor, cases: Sequence[LoadedCase], whole: Whole) -> list[PredictedCase]:
+    cut = (cut_to_objects(whole(case)) for case in predict(cases))
     return [case for case in cut if case is not None]
 
 
@@ -193,12 +198,15 @@ def _given_annotations(data: SiteData, reviewed: SiteData | None) -> GivenAnnota
     return result
 
 
-def _offset_of_pairs(pairs: Sequence[tuple[LoadedCase, LoadedCase]], label: int, *, seed: int) -> Estimate:
+def _offset_of_pairs(
+    pairs: Sequence[tuple[LoadedCase, LoadedCase]], label: int, data: SiteData, *, seed: int
+) -> Estimate:
     """The median offset of given contours from reviewed ones, measured without a model."""
     offsets, units = [], []
     for given, reviewed in pairs:
         for one, other in zip(given.label.numpy(), reviewed.label.numpy(), strict=True):
-            offset = mask_offset(one == label, other == label, given.spacing)
+            both = without_common_ignored(one, other, data.description)
+            offset = mask_offset(both[0] == label, both[1] == label, given.spacing)
             if offset is not None:
                 offsets.append(offset.offset)
                 units.append(given.unit)

@@ -44,7 +44,8 @@ def given_cases(training: SiteData, reviewed: SiteData | None) -> list[ProfileCa
         training: with the annotations in use.
         reviewed: cases whose annotations somebody has reviewed, None where there are none.
     """
-    return profile_cases(GivenAnnotations.of(training.cases, () if reviewed is None else reviewed.cases).own())
+    given = GivenAnnotations.of(training.cases, () if reviewed is None else reviewed.cases).own()
+    return profile_cases(given, training.description)
 
 
 def profile_curves(

@@ -10,6 +10,7 @@ from torch import nn
 from ...annotation_bias.domain_check import check_domains
 from ...annotation_bias.error_injection import calibrate_offset
 from ...annotation_bias.estimate import Estimate
+from ...annotation_bias.ignored_objects import whole_objects
 from ...annotation_bias.image_features import ImageStatistics, image_statistics
 from ...annotation_bias.predicted_samples import cut_to_objects, predicted_by
 from ...annotation_bias.site_estimates import estimate_offset
@@ -47,7 +48,8 @@ class ServerReference:
             settings: the job's.
             seed: decides intervals and injected errors.
         """
-        predicted = (cut_to_objects(case) for case in predicted_by(network, Inference.of(settings))(data.cases))
+        whole, predict = whole_objects(data.description), predicted_by(network, Inference.of(settings))
+        predicted = (cut_to_objects(whole(case)) for case in predict(data.cases))
         cases = [case for case in predicted if case is not None]
         offsets = [
             calibrate_offset(cases, label, seed=seed).of(estimate_offset(cases, label, seed=seed)).corrected()

@@ -8,6 +8,7 @@ import numpy as np
 from torch import nn
 
 from ....transforms.array_types import Booleans, Classes
+from ...annotation_bias.ignored_objects import whole_objects
 from ...annotation_bias.predicted_samples import predicted_samples
 from ...corrections.kinds import (
     Correction,
@@ -96,18 +97,19 @@ def _chosen(
     fraction = 0.0 if other_classes is None else other_classes.fraction
     if not unannotated and fraction == 0:
         return [], []
-    shift = of_kind(asked, MaskShift)
+    shift, whole = of_kind(asked, MaskShift), whole_objects(data.description)
     of_none, of_other_class, samples = UnannotatedObjects(unannotated), ConfusedObjects(fraction), _samples(data.cases)
     if fraction > 0:
         for predicted in predicted_samples(network, data.cases, inference):
-            of_other_class.see(predicted)
+            of_other_class.see(whole(predicted))
     relabelled = of_other_class.relabelled(samples)
     if unannotated:
         # How many are ignored hangs on how many are annotated, by the classes that count.
         of_samples = zip(predicted_samples(network, data.cases, inference), relabelled, strict=True)
         for predicted, (other, _) in of_samples:
             annotation = relabelled_objects(predicted.annotation, other)[0]
-            of_none.see(predicted.with_annotation(_moved(annotation, predicted.spacing, shift)))
+            moved_back = predicted.with_annotation(_moved(annotation, predicted.spacing, shift))
+            of_none.see(whole(moved_back))
     spacings = [case.spacing for case in data.cases for _ in case.label]
     moved = [_moved(given, spacing, shift) for given, spacing in zip(samples, spacings, strict=True)]
     return of_none.ignored(moved), relabelled

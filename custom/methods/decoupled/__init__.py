@@ -15,6 +15,7 @@ Equations:
     Eq. 8   loss.DecoupledLoss
 """
 
+from ...annotation_gaps import AnnotationGap
 from ...interface.declaration import Method
 from ..personal import OUTBOUND_FIELDS
 from .settings import DecoupledSettings
@@ -26,4 +27,5 @@ METHOD = Method(
     f"{__name__}.server:DecoupledServer",
     f"{__name__}.site:DecoupledSite",
     OUTBOUND_FIELDS,
+    supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
 )

@@ -6,6 +6,7 @@ Equations, by what they define:
     F_k(v) + λ/2 ‖v − w_t‖²         site.DittoSite.train_both
 """
 
+from ...annotation_gaps import AnnotationGap
 from ...interface.declaration import Method
 from ..personal import OUTBOUND_FIELDS, PERSONAL_SERVER
 from .settings import DittoSettings
@@ -17,4 +18,5 @@ METHOD = Method(
     PERSONAL_SERVER,
     f"{__name__}.site:DittoSite",
     OUTBOUND_FIELDS,
+    supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
 )

@@ -14,6 +14,7 @@ Equations:
     Eq. 7   weights.layer_coefficients, weights.layer_weights
 """
 
+from ...annotation_gaps import AnnotationGap
 from ...interface.declaration import Method
 from .outbound import OUTBOUND_FIELDS
 from .settings import FedA3ISettings
@@ -25,4 +26,5 @@ METHOD = Method(
     f"{__name__}.server:FedA3IServer",
     f"{__name__}.site:FedA3ISite",
     OUTBOUND_FIELDS,
+    supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
 )

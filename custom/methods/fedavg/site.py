@@ -13,6 +13,7 @@ from ...training.batches import training_batches
 from ...training.corrected_loss import ForwardCorrected
 from ...training.loop import train
 from ...training.losses import DiceRecord
+from ...training.marginal_classes import MarginalClasses
 from ...training.objectives import Objective, SupervisedObjective, training_objective
 
 
@@ -81,10 +82,16 @@ class FedAvgSite(SiteMethod):
             dice: gets the Dice loss of every batch, where the site reports it.
             targets: what counts of the site's labels.
         """
-        del site
         if targets.transition is not None:
             return SupervisedObjective(ForwardCorrected(targets.transition).to(next(network.parameters()).device))
-        return training_objective(self.settings.training, network, dice, targets.completeness)
+        return training_objective(
+            self.settings.training, network, dice, targets.completeness, self._marginal_classes(site)
+        )
+
+    def _marginal_classes(self, site: SiteView) -> MarginalClasses | None:
+        """What the site's annotations say of classes; None where it annotates all of them."""
+        annotated = site.load(TRAINING).annotated_labels
+        return None if annotated is None else MarginalClasses(annotated, self.settings.network.num_classes)
 
     def dice_record(self, network: nn.Module) -> DiceRecord | None:
         """Return what records the Dice loss of a round's training, where the site reports it."""

@@ -9,6 +9,7 @@ Equations, by what they define:
     Σ_j (θ − θ_j)ᵀ diag(I_j) (θ − θ_j)          curvature.OthersCurvature.penalty
 """
 
+from ...annotation_gaps import AnnotationGap
 from ...interface.declaration import Method
 from .settings import FedCurvSettings
 
@@ -18,4 +19,5 @@ METHOD = Method(
     FedCurvSettings,
     f"{__name__}.server:FedCurvServer",
     f"{__name__}.site:FedCurvSite",
+    supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
 )

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
 from ...networks.building import build_network
 from ...settings import FEATURES
 from ...training.batch import Batch, Batches
 from ...training.loop import TrainingStopped
+from ...training.losses import CrossEntropy
 from ...training.objectives import Step
 
 
@@ -65,8 +65,8 @@ def fisher_diagonal(
 ) -> list[torch.Tensor]:
     """Return the diagonal of the empirical Fisher information: the mean over samples of the squared gradient.
 
-    The gradient is that of a sample's cross entropy, the mean over its pixels, with the network in evaluation mode. It
-    leaves the site as a part of the state dict, for a mean over all samples.
+    The gradient is that of a sample's cross entropy, the mean over its pixels that are not ignored, with the network in
+    evaluation mode. It leaves the site as a part of the state dict, for a mean over all samples.
 
     Args:
         network: the trained network, put into evaluation mode.
@@ -82,13 +82,13 @@ def fisher_diagonal(
     """
     parameters = list(network.parameters())
     sums = [torch.zeros_like(parameter) for parameter in parameters]
-    count = 0
+    of_pixels, count = CrossEntropy(), 0
     network.eval()
     for batch in batches.epoch(generator):
         if should_stop is not None and should_stop():
             raise TrainingStopped
         for image, label in zip(batch.images, batch.labels, strict=True):
-            loss = cross_entropy(network(image[None]), label.long())
+            loss = of_pixels(network(image[None]), label[None])
             for total, gradient in zip(sums, torch.autograd.grad(loss, parameters), strict=True):
                 total.add_(gradient.square())
             count += 1

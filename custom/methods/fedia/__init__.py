@@ -21,6 +21,7 @@ The job's own form, which acts on what is confirmed alone:
     corrections    predicted_lesions.missing_lesions
 """
 
+from ...annotation_gaps import AnnotationGap
 from ...interface.declaration import Method
 from .outbound import OUTBOUND_FIELDS
 from .settings import FedIASettings
@@ -32,4 +33,5 @@ METHOD = Method(
     f"{__name__}.server:FedIAServer",
     f"{__name__}.site:FedIASite",
     OUTBOUND_FIELDS,
+    supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
 )

@@ -6,6 +6,7 @@ Equations, by what they define:
     head first, then representation     site.FedRepSite.train_both
 """
 
+from ...annotation_gaps import AnnotationGap
 from ...interface.declaration import Method
 from ..personal import OUTBOUND_FIELDS, PERSONAL_SERVER
 from .settings import FedRepSettings
@@ -17,4 +18,5 @@ METHOD = Method(
     PERSONAL_SERVER,
     f"{__name__}.site:FedRepSite",
     OUTBOUND_FIELDS,
+    supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
 )

@@ -1,5 +1,6 @@
 """Every site by itself: nothing is averaged but what all were sent."""
 
+from ...annotation_gaps import AnnotationGap
 from ...interface.declaration import Method
 from ..personal import OUTBOUND_FIELDS, PERSONAL_SERVER
 from .settings import SingleSiteSettings
@@ -11,4 +12,5 @@ METHOD = Method(
     PERSONAL_SERVER,
     f"{__name__}.site:LoneSite",
     OUTBOUND_FIELDS,
+    supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
 )

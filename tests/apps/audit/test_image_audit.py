@@ -290,3 +290,35 @@ def test_an_absent_estimate_is_written_without_numbers():
 
     assert (bias.bias, bias.low, bias.high, bias.is_known, bias.is_to_correct) == (None, None, None, False, False)
     assert json.loads(bias.model_dump_json())["standard_error"] is None
+
+
+def test_ignored_pixels_have_no_part_in_a_bias(tmp_path):
+    """Most of each contour is drawn 3 pixels too far inside; where that is ignored, the bias is that of the rest."""
+    write_site(tmp_path / "north", 4.0)
+    write_site(tmp_path / "other" / "north", -3.0)
+    for file in (tmp_path / "north" / "labels").iterdir():
+        mask, other = (np.array(Image.open(one)) for one in (file, tmp_path / "other" / "north" / "labels" / file.name))
+        mask[:, :36] = other[:, :36] + 200
+        Image.fromarray(mask).save(file)
+    write_site(tmp_path / "south", -3.0)
+    values = {"name": "f", "task": "segmentation", "sites": ("north", "south")}
+    write_federation(tmp_path, FederationDescription.model_validate(values))
+    lines = "channels: 1\nclasses: [lesion]\nsize: [64, 64]\n"
+    biases = []
+    for described in ("labels: {0: 0, 1: 1}\nignore: [200, 201]\n", "labels: {0: 0, 200: 0, 1: 1, 201: 1}\n"):
+        (tmp_path / "north" / "data.yaml").write_text(lines + described)
+        biases.append(audit_images(tmp_path).biases["lesion"]["north"])
+    assert biases[0].is_known
+    assert biases[0].bias == pytest.approx(4.0, abs=0.5)
+    # The same pixels as annotation: between both.
+    assert biases[1].bias < 2.0
+
+
+def test_a_class_that_a_site_does_not_annotate_says_nothing_there(tmp_path):
+    lines = "channels: 1\nclasses: [lesion, cyst]\nsize: [64, 64]\n"
+    write_site(tmp_path / "north", 0.0, description=lines + "labels: {0: 0, 1: 1}\nannotated_classes: [lesion]\n")
+    audit = audit_images(tmp_path / "north")
+    assert audit.biases["lesion"]["north"].bias == pytest.approx(0, abs=0.4)
+    bias, pairing = audit.biases["cyst"]["north"], audit.pairings["cyst"]["north"]
+    assert (bias.patients, bias.bias, bias.is_known, pairing.cases) == (0, None, False, 0)
+    assert audit.reference_levels["cyst"] is None

@@ -98,7 +98,8 @@ def test_the_json_has_its_keys_whatever_was_found(tmp_path):
     report = json.loads((tmp_path / "new" / "report.json").read_text(encoding="utf-8"))
     sites = report.pop("sites")
     assert report == {"content": "fedannot check", "version": 1, "name": "trial", "can_train": False}
-    keys = ["site", "role", "can_train", "pipeline", "lists", "classes", "images", "counts", "findings"]
+    of_data = ["pipeline", "lists", "classes", "not_annotated", "ignored_values", "images"]
+    keys = ["site", "role", "can_train", *of_data, "counts", "findings"]
     assert [list(site) for site in sites] == [keys, keys]
     good, unusable = sites
     (finding,) = good.pop("findings")
@@ -114,6 +115,8 @@ def test_the_json_has_its_keys_whatever_was_found(tmp_path):
         "pipeline": "image2d",
         "lists": {"training": {"items": 2, "usable": 1}, "validation": {"items": 1, "usable": 1}},
         "classes": {"training": {"lesion": 1}, "validation": {"lesion": 1}},
+        "not_annotated": [],
+        "ignored_values": [],
         "counts": {"error": 1, "warning": 0, "note": 0},
     }
     assert (images["readable"], images["voxel_types"], images["spacing_mm"]) == (3, {"L": 3}, None)

@@ -160,6 +160,8 @@ def test_options_of_pictures_reach_the_description(folders, tmp_path):
             "classes": ("lesion", "cyst"),
             "datalist": "datalist.json",
             "labels": {0: 0, 255: 1, 7: 2},
+            "ignore": (),
+            "annotated_classes": None,
             "channels": 3,
             "size": (32, 16),
         }
@@ -171,6 +173,8 @@ def test_options_of_volumes_reach_the_description(volume_folders, tmp_path):
     assert read_site_description(tmp_path / "out" / "site-1").model_dump() == {
         "pipeline": "volume",
         "classes": ("lesion",),
+        "ignore": (),
+        "annotated_classes": None,
         "datalist": "datalist.json",
         "labels": {0: 0, 1: 1},
         "orientation": "LPS",

@@ -215,3 +215,27 @@ def test_colours_are_written_in_one_way(text):
 def test_a_map_is_written_as_its_option():
     for option in ("255:1", "85:1,170:2", "0-127:0,128-255:1", "255:1,254:0"):
         assert as_option({0: 0} | parse_label_map(option) if "-" not in option else parse_label_map(option)) == option
+
+
+def test_ignored_values_are_asked_for_and_stand_in_data_yaml(dataset, tmp_path):
+    """Masks of two values explain themselves also beside ignored pixels; these are no foreground of any note."""
+    masks = [square(1), np.maximum(square(1), square(255, columns=slice(7, 10))), np.full((8, 10), 255)]
+    report = import_to(tmp_path / "out", dataset(*masks), ignore=[255])
+    description = read_site_description(tmp_path / "out" / "site-1")
+    assert (description.labels, description.ignore) == ({0: 0, 1: 1}, (255,))
+    data = load_site_data(tmp_path / "out" / "site-1", tmp_path / "cache", site="site-1")
+    assert len(data.cases) == 3
+    assert any(note.startswith("Ignored pixels: 37.08% of the pixels, in 2 of 3 masks") for note in report.notes)
+    assert not any("Foreground everywhere" in note or "Grey" in note for note in report.notes)
+
+
+def test_a_value_without_a_class_names_the_option_for_ignored_pixels(dataset, tmp_path):
+    with pytest.raises(DataError, match=r"found the label values 9 .*If such pixels count nowhere: --ignore 9\. To"):
+        import_to(tmp_path / "out", dataset(square(9)), label_map="1:1")
+
+
+def test_ignored_values_of_images_with_classes_are_refused(tmp_path):
+    file = save(tmp_path / "a.png", square(9))
+    dataset = SourceDataset("any", "classification", False, (SourceCase(file, 0), SourceCase(file, 1)), ("a", "b"))
+    with pytest.raises(DataError, match="--ignore: says what values in masks mean, but any has no masks"):
+        import_to(tmp_path / "out", dataset, ignore=[255])

@@ -55,9 +55,6 @@ def test_regions_become_the_classes_that_are_drawn_last(tmp_path):
 
 def test_what_cannot_be_held_is_refused_by_name(tmp_path):
     nnunet(tmp_path)
-    change(tmp_path, labels={"background": 0, "a": 1, "ignore": 2})
-    with pytest.raises(DataError, match=r"found the label 'ignore' \(2\); expected classes alone"):
-        found(tmp_path)
     change(tmp_path, labels={"background": 0, "a": 1}, channel_names={"0": "T1", "1": "T2"})
     volume(tmp_path / "Dataset501_Hippocampus" / "imagesTr" / "hippocampus_001_0001.nii.gz")
     with pytest.raises(DataError, match=r"found 2 of 2 channels of hippocampus_001 \(T1, T2\); .*--image-suffix _0000"):
@@ -103,6 +100,43 @@ def test_an_export_is_read_as_the_federation_was(tmp_path):
         )
         assert np.allclose(image.affine, affine)
         assert np.allclose(mask.affine, affine)
+
+
+@pytest.mark.parametrize(
+    "labels", [{"background": 0, "a": 2, "ignore": 3}, {"0": "background", "2": "a", "3": "ignore"}]
+)
+def test_ignored_pixels_are_read_by_their_name(tmp_path, labels):
+    nnunet(tmp_path)
+    change(tmp_path, labels=labels)
+    dataset = found(tmp_path)
+    assert (dataset.classes, dataset.labels, dataset.ignore) == (("a",), {0: 0, 2: 1}, (3,))
+
+
+def exported(folder, out, description):
+    """A site of one picture, whose mask has the values 0, 5, 6 and 2, as nnU-Net has it."""
+    folder.mkdir()
+    Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8)).save(folder / "image.png")
+    Image.fromarray(np.resize(np.array([0, 5, 6, 2], np.uint8), (8, 8))).save(folder / "mask.png")
+    text(folder / "datalist.json", {"training": [{"image": "image.png", "label": "mask.png"}]})
+    (folder / "data.yaml").write_text(f"channels: 1\nsize: [8, 8]\nclasses: [a, b]\n{description}")
+    return export_nnunet(folder, out)
+
+
+def test_ignored_pixels_are_written_with_the_highest_value_and_read_again(tmp_path):
+    """The value of ignored pixels in the file is the number of a class, which must not become one of them."""
+    raw = tmp_path / "Dataset501_Mine"
+    exported(tmp_path / "site", raw, "labels: {0: 0, 5: 1, 6: 2}\nignore: [2]\n")
+    content = json.loads((raw / "dataset.json").read_text(encoding="utf-8"))
+    assert content["labels"] == {"background": 0, "a": 1, "b": 2, "ignore": 3}
+    (mask,) = (raw / "labelsTr").iterdir()
+    np.testing.assert_array_equal(np.asarray(Image.open(mask)), np.resize([0, 1, 2, 3], (8, 8)))
+    assert (found(raw).labels, found(raw).ignore) == ({0: 0, 1: 1, 2: 2}, (3,))
+
+
+def test_a_site_that_does_not_annotate_a_class_is_not_exported(tmp_path):
+    with pytest.raises(DataError, match=r"data\.yaml: found that a is not annotated; expected all classes"):
+        exported(tmp_path / "site", tmp_path / "raw", "labels: {0: 0, 6: 2}\nannotated_classes: [b]\nignore: [2, 5]\n")
+    assert not (tmp_path / "raw").exists()
 
 
 def test_pictures_are_written_as_png_of_their_depth(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 
 from fedannot.apps.runs.data_compatibility import fitting_jobs, read_descriptions, settings_for_data
 from fedannot.apps.runs.job import Job
-from fedannot.custom.compatibility import DataMismatchError
+from fedannot.custom.compatibility import AnnotationGapError, DataMismatchError, check_site
 from fedannot.custom.data.description import (
     ClassificationDescription,
     ImageDescription,
@@ -16,6 +16,7 @@ from fedannot.custom.data.description import (
     write_site_description,
 )
 from fedannot.custom.data.federation import FederationDescription, write_federation
+from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.transforms.errors import DataError
 
 JOBS = Path(__file__).parents[3] / "jobs"
@@ -187,3 +188,47 @@ def test_jobs_of_a_task():
     result = [job.name for job in fitting_jobs(JOBS, "classification")]
     assert result == ["audit_classification", "auto_classification", "fedavg_classification", "fedgsca"]
     assert fitting_jobs(JOBS / "absent", "classification") == []
+
+
+IGNORED = TWO_CLASSES.model_copy(update={"ignore": (255,)})
+PARTIAL = TWO_CLASSES.model_copy(update={"annotated_classes": ("organ",), "labels": {0: 0, 1: 1}})
+FOR_MASKS = [job.name for job in fitting_jobs(JOBS, "segmentation") if "swarm" not in job.name]
+
+
+def test_a_method_that_cannot_leave_pixels_out_refuses_a_site_with_ignored_ones(federation, tmp_path):
+    with pytest.raises(
+        AnnotationGapError, match=re.escape(f"{tmp_path / 'site-2' / 'data.yaml'} has the key 'ignore'")
+    ):
+        fit("audit", federation(TWO_CLASSES, IGNORED))
+
+
+@pytest.mark.parametrize("job", sorted(set(FOR_MASKS) - {"fedavg"}))
+def test_a_method_without_marginal_loss_refuses_a_site_that_does_not_annotate_a_class(federation, job):
+    with pytest.raises(
+        AnnotationGapError,
+        match=r"site-1/data\.yaml has the key 'annotated_classes', but the method '\w+' cannot use classes that a site "
+        r"does not annotate: they would count as background\. Methods that can: fedavg\.$",
+    ):
+        fit(job, federation(PARTIAL, TWO_CLASSES))
+
+
+@pytest.mark.parametrize("job", sorted(set(FOR_MASKS) - {"audit"}))
+def test_methods_that_leave_ignored_pixels_out_take_them(federation, job):
+    assert fit(job, federation(TWO_CLASSES, IGNORED))["network.num_classes"] == 2
+
+
+def test_federated_averaging_takes_sites_that_do_not_annotate_a_class(federation):
+    assert fit("fedavg", federation(PARTIAL, IGNORED))["network.num_classes"] == 2
+
+
+def test_a_test_set_may_have_gaps_under_any_method(federation):
+    assert fit("auto", federation(TWO_CLASSES, test=IGNORED))["network.num_classes"] == 2
+
+
+def test_a_site_refuses_itself_before_it_trains(federation, tmp_path):
+    federation(PARTIAL, IGNORED)
+    audit = read_job_settings({"method": "audit", "network": {"num_classes": 2}})
+    for site, key in (("site-1", "annotated_classes"), ("site-2", "ignore")):
+        with pytest.raises(AnnotationGapError, match=f"^Site {site}: .*has the key '{key}', but the method 'audit'"):
+            check_site(tmp_path / site, audit, site=site)
+        check_site(tmp_path / site, read_job_settings({"method": "fedavg", "network": {"num_classes": 2}}), site=site)

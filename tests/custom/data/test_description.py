@@ -26,6 +26,7 @@ SLICES = SliceDescription(
 )
 VOLUME = VolumeDescription(classes=("a", "b"), labels={0: 0, 1: 1, 2: 2, -1: 0}, size=(16, 24, 32))
 CLASSES = ClassificationDescription(channels=1, size=(8, 9), classes=("no", "yes", "1"))
+TWO = "channels: 1\nsize: [8, 8]\nclasses: [a, b]\nlabels: {0: 0, 1: 1, 2: 2}\n"
 FULL = "pipeline: volume_slices\nclasses: [a]\nlabels: {0: 0, 1: 1}\nsize: [8, 8]\n"
 
 
@@ -72,6 +73,24 @@ def test_a_grid_is_fixed_where_no_file_decides_it():
     assert not resampled.model_copy(update={"size": None}).has_fixed_grid
 
 
+def test_what_a_site_does_not_annotate_is_read_by_name_or_number_and_written(tmp_path):
+    first = "channels: 1\nsize: [8, 8]\nclasses: [a, b, c]\nlabels: {0: 0, 7: 1, 9: 3}\nignore: [255, 254]\n"
+    for entries in ("[c, a]", "[1, c]", "[3, 1]"):
+        (tmp_path / "data.yaml").write_text(f"{first}annotated_classes: {entries}")
+        result = read_site_description(tmp_path)
+        assert (result.annotated_labels, result.unannotated_classes) == ((1, 3), ("b",))
+        assert result.labels_of_values == {0: 0, 7: 1, 9: 3, 255: 255, 254: 255}
+        write_site_description(tmp_path, result)
+        assert read_site_description(tmp_path) == result
+
+
+def test_descriptions_of_complete_annotations_have_no_key_for_gaps(tmp_path):
+    write_site_description(tmp_path, IMAGE)
+    assert not {"ignore", "annotated_classes"} & set((tmp_path / "data.yaml").read_text().replace(":", "").split())
+    assert IMAGE.unannotated_classes == ()
+    assert IMAGE.labels_of_values == IMAGE.labels
+
+
 def test_volumes_have_these_defaults(tmp_path):
     (tmp_path / "data.yaml").write_text("pipeline: volume\nclasses: [a]\nlabels: {0: 0, 1: 1}\n")
     result = read_site_description(tmp_path)
@@ -91,7 +110,10 @@ def test_volumes_have_these_defaults(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"data\.yaml: found nothing; expected the keys pipeline, classes, datalist, labels, channels, size"),
+        (
+            "",
+            r"data\.yaml: found nothing; expected the keys pipeline, classes, datalist, labels, ignore",
+        ),
         ("[1, 2]", r"data\.yaml: found \[1, 2\]; expected the keys pipeline"),
         ("channels: [1", r"data\.yaml: is not YAML"),
         ("a: 2001-99-99", r"data\.yaml: is not YAML"),
@@ -146,6 +168,32 @@ def test_volumes_have_these_defaults(tmp_path):
         (
             FULL.replace("_slices", "").replace("8, 8", "8, 8, 8") + "slice_axis: 2",
             r"data\.yaml: unknown key 'slice_axis'",
+        ),
+        (TWO + "ignore: [255, 255]", r"data\.yaml: key 'ignore' is \[255, 255\], expected each value once"),
+        (
+            TWO + "ignore: [2]",
+            r"data\.yaml: key 'ignore' has 2, which 'labels' leads to the class 2; expected a value in",
+        ),
+        (TWO + "ignore: [edge]", r"data\.yaml: key 'ignore\.0' is 'edge': .*valid integer"),
+        (TWO + "annotated_classes: []", r"data\.yaml: key 'annotated_classes' is \[\]: .*at least 1"),
+        (
+            TWO + "annotated_classes: [c]",
+            r"data\.yaml: key 'annotated_classes' has 'c', expected one of 'classes' \[.*, or its number from 1 to 2",
+        ),
+        (TWO + "annotated_classes: [3]", r"data\.yaml: key 'annotated_classes' has 3, expected one of 'classes'"),
+        (TWO + "annotated_classes: [b, 2]", r"data\.yaml: key 'annotated_classes' is \['b', 2\], expected each class"),
+        (
+            TWO + "annotated_classes: [a]",
+            r"data\.yaml: key 'labels' leads to the classes \[0, 1, 2\], expected 0 \(background\) and one for each of "
+            r"'annotated_classes' \['a'\]: \[0, 1\]",
+        ),
+        (
+            "pipeline: classification\nchannels: 1\nsize: [8, 8]\nclasses: [a, b]\nignore: [255]",
+            r"data\.yaml: unknown key 'ignore'",
+        ),
+        (
+            "pipeline: classification\nchannels: 1\nsize: [8, 8]\nclasses: [a, b]\nannotated_classes: [a]",
+            r"data\.yaml: unknown key 'annotated_classes'",
         ),
         (
             "pipeline: classification\nchannels: 1\nsize: [8, 8]\nclasses: [a]",

@@ -109,6 +109,27 @@ def test_validation_report_is_the_evaluation():
     REGISTRY.check(VALIDATE, report)
 
 
+def test_a_class_that_the_site_does_not_annotate_has_no_score_and_counts_for_no_case():
+    """Whatever the model finds: the third site's Dice of class 2 is that of the others."""
+    data = make_data(SIX)
+    labels = {0: 0, 1: 1}
+    description = data.description.model_copy(update={"annotated_classes": ("a",), "labels": labels})
+    cases = tuple(replace(case, label=torch.where(case.label == 2, 0, case.label)) for case in data.cases)
+    partial = validation_report(Threshold(2), replace(data, cases=cases, description=description), settings(2))
+    whole = validation_report(Threshold(2), data, settings(2))
+    REGISTRY.check(VALIDATE, partial)
+    assert (partial["dice"][0], partial["hd95"][0]) == (whole["dice"][0], whole["hd95"][0])
+    for name in ("dice", "hd95", "left_empty"):
+        assert math.isnan(partial[name][1])
+    for name in ("num_class_patients", "num_class_cases", "num_empty_patients", "num_distance_patients", "num_defined"):
+        assert partial[name][1] == 0
+    pooled = evaluation.pool_site_scores({"a": whole, "b": partial})
+    assert pooled["dice_per_class"] == pytest.approx(whole["dice"])
+    assert pooled["num_annotated_per_class"] == [12, 6]
+    # No site had a case without an object of an annotated class.
+    assert pooled["left_empty_per_class"] == [None, None]
+
+
 def test_distance_over_few_defined_cases_stays_at_the_site():
     data = make_data([(1, 2), (1, 2), (1,), (1,)])
     # Predicted without a fault, so class 2 has a distance in two cases only.
