@@ -264,9 +264,10 @@ def _print_jobs(federation: Path) -> None:
     from ..runs.data_compatibility import fitting_jobs, read_descriptions
     from ..runs.installed import jobs_folder
 
-    description = next(iter(read_descriptions(federation).values()))
+    descriptions = read_descriptions(federation).values()
+    description = next(iter(descriptions))
     task = task_of(description)
-    fitting = fitting_jobs(jobs_folder(), task)
+    fitting = fitting_jobs(jobs_folder(), task, descriptions)
     which = f"Jobs that fit: {', '.join(job.name for job in fitting)}." if fitting else ""
     say(f"These are {held(description)}, for {task}. {which}".strip())
     if fitting:

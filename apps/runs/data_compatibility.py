@@ -1,9 +1,10 @@
 """Compatibility of a federation's data with a job, for all sites before anything starts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...custom.annotation_gaps import AnnotationGap, gaps_of
 from ...custom.compatibility import (
     EXAMPLE_PATCH,
     DataMismatchError,
@@ -14,9 +15,10 @@ from ...custom.compatibility import (
     network_settings,
     task_of,
 )
-from ...custom.data.description import DESCRIPTION_FILE, AnyDescription, read_site_description
+from ...custom.data.description import DESCRIPTION_FILE, AnyDescription, SiteDescription, read_site_description
 from ...custom.data.federation import TEST_FOLDER, read_federation
 from ...custom.data.phantoms.choice import embedded_description
+from ...custom.methods.lookup import method_of
 from ...custom.settings import RunSettings, SettingsError, SettingValues
 from ...transforms.errors import DataError
 from .job import Job, JobError
@@ -86,15 +88,23 @@ def settings_for_data(job: Job, changes: Mapping[str, Any], described: Descripti
     return changes
 
 
-def fitting_jobs(jobs: Path, task: str) -> list[Path]:
-    """Return the folders of jobs in a folder that are for a task."""
+def fitting_jobs(jobs: Path, task: str, descriptions: Iterable[SiteDescription] = ()) -> list[Path]:
+    """Return the folders of jobs in a folder that are for a task.
+
+    Args:
+        jobs: the folder.
+        task: the task.
+        descriptions: of sites, whose ignored pixels and classes that are not annotated the method has to support.
+    """
+    gaps = frozenset[AnnotationGap]().union(*map(gaps_of, descriptions))
     result = []
     for meta in sorted(jobs.glob("*/meta.json")):
         try:
-            if Job(meta.parent).settings().task == task:
-                result.append(meta.parent)
+            settings = Job(meta.parent).settings()
         except (JobError, SettingsError, OSError):
             continue
+        if settings.task == task and gaps <= method_of(settings).supports:
+            result.append(meta.parent)
     return result
 
 

@@ -192,6 +192,18 @@ def test_jobs_of_a_task():
 
 IGNORED = TWO_CLASSES.model_copy(update={"ignore": (255,)})
 PARTIAL = TWO_CLASSES.model_copy(update={"annotated_classes": ("organ",), "labels": {0: 0, 1: 1}})
+
+
+def test_jobs_that_cannot_leave_pixels_out_do_not_fit_data_with_ignored_ones():
+    without_gaps, ignored, partial = (
+        [job.name for job in fitting_jobs(JOBS, "segmentation", [TWO_CLASSES, other])]
+        for other in (TWO_CLASSES, IGNORED, PARTIAL)
+    )
+    assert "audit" in without_gaps
+    assert [name for name in without_gaps if name not in ignored] == ["audit"]
+    assert partial == ["fedavg"]
+
+
 FOR_MASKS = [job.name for job in fitting_jobs(JOBS, "segmentation") if "swarm" not in job.name]
 
 
