@@ -285,9 +285,9 @@ def _checks(description: AnyDescription) -> list[str]:
         ),
     ]
     if not isinstance(description, ClassificationDescription):
-        names = "{@reading_images.result_name(file, str(@dataset_dir)) for file in @datalist}"
+        shared = "@reading_images.shared_names(@datalist, str(@dataset_dir))"
         what = "found files whose names differ in their ending alone, so that their masks would have the same name"
-        checks.append(_check(f"len({names}) == len(@datalist)", what))
+        checks.append(_check(f"not {shared}", what, and_all=shared))
     return checks
 
 

@@ -4,6 +4,7 @@ A bundle carries a copy of this module and of those that it imports.
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from monai.config import KeysCollection
 from monai.transforms import MapTransform
 from torch.utils.data import IterableDataset, get_worker_info
 
+from ..printable import printable
 from .dicom_header import DICOM_SUFFIX
 from .folder_search import Reason, known_suffix, search_folder
 
@@ -44,8 +46,11 @@ def find_images(folder: str, *, pictures: bool, without: str) -> ImagesFound:
         without: the folder of results, which may lie below it.
 
     Raises:
-        SystemExit: if there is DICOM, and SimpleITK is not installed.
+        SystemExit: if results would lie among the images, where a later run would take them for images; or there is
+            DICOM, and SimpleITK is not installed.
     """
+    if Path(folder).resolve() == Path(without).resolve():
+        sys.exit(f"{folder}: found one folder for images and results; expected two. Name another --output_dir.")
     try:
         content = search_folder(Path(folder), without=Path(without))
         usable = [found for found in content.usable if not found.is_structure_set]
@@ -68,7 +73,7 @@ def find_images(folder: str, *, pictures: bool, without: str) -> ImagesFound:
             files.append(other.file)
         else:
             left_out.append(f"{other.file}: left out, it is {other.reason}.")
-    return ImagesFound(tuple(map(str, files)), tuple(left_out))
+    return ImagesFound(tuple(map(str, files)), tuple(map(printable, left_out)))
 
 
 def result_name(file: str, folder: str) -> str:
@@ -82,6 +87,18 @@ def result_name(file: str, folder: str) -> str:
     if path.is_dir():
         return shown
     return shown[: -len(known_suffix(path) or path.suffix)] if path.suffix else shown
+
+
+def shared_names(files: Sequence[str], folder: str) -> tuple[str, ...]:
+    """Return the images whose results would be called as another's, in order.
+
+    Args:
+        files: the images.
+        folder: where they lie.
+    """
+    names = [result_name(file, folder) for file in files]
+    counts = Counter(names)
+    return tuple(printable(file) for file, name in zip(files, names, strict=True) if counts[name] > 1)
 
 
 def _shown(file: str, folder: str) -> str:
@@ -131,7 +148,7 @@ class UsableImages(IterableDataset[dict[str, Any]]):
             self._say(text)
         for file in self.files:
             if Path(file).name.startswith("."):
-                self._say(f"{file}: left out, it is {Reason.HIDDEN}.")
+                self._say(printable(f"{file}: left out, it is {Reason.HIDDEN}."))
                 continue
             try:
                 item = self._prepared(file)
@@ -161,9 +178,11 @@ class UsableImages(IterableDataset[dict[str, Any]]):
             # MONAI wraps what a transform raises.
             cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ is not None else error
             reason = str(cause).replace("\n", " ")
-            raise _UnusableError(reason if file in reason else f"{file}: {reason}") from error
+            raise _UnusableError(printable(reason if file in reason else f"{file}: {reason}")) from error
         if not bool(torch.isfinite(item[self.key]).all()):
-            raise _UnusableError(f"{file}: found intensities that are not finite; expected numbers. Export it again.")
+            raise _UnusableError(
+                printable(f"{file}: found intensities that are not finite; expected numbers. Export it again.")
+            )
         return {**item, FILE: file, SHOWN: _shown(file, self.folder), NAME: result_name(file, self.folder)}
 
     @staticmethod

@@ -207,6 +207,37 @@ def test_a_missing_folder_ends_the_run(tmp_path: Path) -> None:
         parser.get_parsed_content("run::0")
 
 
+def test_files_whose_masks_would_have_the_same_name_are_named(tmp_path: Path) -> None:
+    for name in ("a.png", "a.JPG", "b.png"):
+        (tmp_path / name).touch()
+    parser = parser_for(ImageDescription(**SEGMENTING, channels=1, size=(16, 16)), tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        [parser.get_parsed_content(f"run::{number}") for number in range(3)]
+    assert sorted(str(ended.value).splitlines()[1:]) == [str(tmp_path / "a.JPG"), str(tmp_path / "a.png")]
+
+
+@pytest.mark.parametrize("results", [".", "sub/.."])
+def test_results_are_not_written_among_the_images(results: str, tmp_path: Path) -> None:
+    write_picture(tmp_path / "a.png", "L")
+    (tmp_path / "sub").mkdir()
+    parser = parser_for(ImageDescription(**SEGMENTING, channels=1, size=(37, 52)), tmp_path)
+    parser["output_dir"] = str(tmp_path / results)
+    parser.parse()
+    with pytest.raises(SystemExit, match="found one folder for images and results; expected two"):
+        [parser.get_parsed_content(f"run::{number}") for number in range(3)]
+
+
+def test_names_of_bad_files_cannot_command_a_terminal(tmp_path: Path, capsys: Any) -> None:
+    write_picture(tmp_path / "a.png", "L")
+    (tmp_path / "b\x1b[2J.png").write_bytes(b"no image")
+    (tmp_path / "c\x1b[2J.webp").touch()
+    text = run_with_threshold(ImageDescription(**SEGMENTING, channels=1, size=(37, 52)), tmp_path)
+    said = capsys.readouterr().err
+    assert "\x1b" not in text + said
+    assert all(r"b\x1b[2J.png" in part for part in (text, said))
+    assert r"c\x1b[2J.webp: left out" in said
+
+
 def test_names_with_full_stops_are_distinguished(tmp_path: Path) -> None:
     for name in ("scan.1.nii.gz", "scan.2.nii.gz", "scan.nii"):
         (tmp_path / name).touch()
