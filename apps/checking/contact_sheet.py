@@ -29,8 +29,9 @@ mpl.use("Agg")
 MAX_CASES = 24
 COLUMNS = 6
 
-# In inches: side of a panel with the gap beside it, the two lines of text above it, and the sheet's head.
-PANEL, GAP, TITLE, HEADER = 1.9, 0.06, 0.3, 0.6
+# In inches: side of a panel with the gap beside it, the two lines of text above it, of prepared cases three, and the
+# sheet's head.
+PANEL, GAP, TITLE, PREPARED_TITLE, HEADER = 1.9, 0.06, 0.3, 0.4, 0.6
 
 _RESOLUTION = 100
 # Panels are smaller than this many pixels; a mask is thinned out to it before its contour is drawn.
@@ -54,7 +55,7 @@ class Panel:
         label: classes ``(H, W)``, None if there is no mask, or none that fits.
         clean_label: as above.
         aspect: height of a pixel over its width.
-        caption: size and spacing, empty where the files are drawn.
+        caption: size with what is cut off, and spacing in a line of its own; empty where the files are drawn.
     """
 
     pixels: Array | None
@@ -78,20 +79,21 @@ def draw_contact_sheet(report: SiteReport, file: Path, *, prepared: bool = False
     preparation = build_preparation(report.facts.description) if prepared and report.facts.description else None
     problems = problems_by_file(report)
     cases = chosen_cases(report.facts, problems)
-    width, height = COLUMNS * PANEL + GAP, -(-len(cases) // COLUMNS) * (PANEL + TITLE) + HEADER
+    title = PREPARED_TITLE if prepared else TITLE
+    width, height = COLUMNS * PANEL + GAP, -(-len(cases) // COLUMNS) * (PANEL + title) + HEADER
     figure = Figure(figsize=(width, height), dpi=_RESOLUTION)
     # One pair of axes in inches, rows going down: a pair for each panel would take most of the time.
     axes = figure.add_axes((0, 0, 1, 1), autoscale_on=False, xlim=(0, width), ylim=(height, 0))
     axes.axis("off")
     for index, case in enumerate(cases):
         row, column = divmod(index, COLUMNS)
-        left, top = column * PANEL + GAP, row * (PANEL + TITLE) + HEADER
+        left, top = column * PANEL + GAP, row * (PANEL + title) + HEADER
         kinds = _problems_of(case, problems)
         panel = _panel(case, report.facts) if preparation is None else _prepared_panel(case, preparation)
         text = "\n".join([_title(case, report.facts), panel.caption or ", ".join(kinds)])
         colour = "red" if kinds else "black"
         axes.text(left, top + 0.02, text, va="top", fontsize=6.5, color=colour, clip_on=True)
-        _draw_panel(axes, panel, left, top + TITLE)
+        _draw_panel(axes, panel, left, top + title)
     axes.text(
         width / 2,
         0.1,
@@ -218,10 +220,9 @@ def _caption(shape: tuple[int, ...], spacing: tuple[float, ...] | None, case: Ca
     """
     size = " × ".join(map(str, shape[2:]))
     number = f"{shape[0]} slices of {size}" if shape[0] > 1 else size
-    steps = "" if spacing is None else f", {' × '.join(f'{step:.3g}' for step in spacing)} mm"
-    return f"{number}{steps}" + (
-        "" if case.annotation is None else f", {_percent(1 - case.annotation.share_kept)} cut off"
-    )
+    steps = "" if spacing is None else f"\n{' × '.join(f'{step:.3g}' for step in spacing)} mm"
+    cut = "" if case.annotation is None else f", {_percent(1 - case.annotation.share_kept)} cut off"
+    return f"{number}{cut}{steps}"
 
 
 def _percent(share: float) -> str:

@@ -25,6 +25,7 @@ from fedannot.apps.checking.contact_sheet import (
     GAP,
     HEADER,
     PANEL,
+    PREPARED_TITLE,
     TITLE,
     chosen_cases,
     draw_contact_sheet,
@@ -41,10 +42,10 @@ def drawn(folder, **options):
     return np.asarray(Image.open(file).convert("RGB")).astype(int), report
 
 
-def panel(sheet, index):
-    """The square of a panel."""
+def panel(sheet, index, above=TITLE):
+    """The square of a panel below a text of this height."""
     row, column = divmod(index, COLUMNS)
-    top = round((HEADER + row * (PANEL + TITLE) + TITLE) * RESOLUTION)
+    top = round((HEADER + row * (PANEL + above) + above) * RESOLUTION)
     left = round((GAP + column * PANEL) * RESOLUTION)
     side = round((PANEL - GAP) * RESOLUTION)
     return sheet[top : top + side, left : left + side]
@@ -125,18 +126,29 @@ def test_prepared_volumes_are_drawn_as_the_network_sees_them(tmp_path, slices):
     kind = "volume_slices\nsize: [8, 8]" if slices else "volume\nsize: [8, 8, 6]"
     write_site(tmp_path, VOLUMES.replace("pipeline: volume", f"pipeline: {kind}"), {"training": [item]})
     sheet, report = drawn(tmp_path, prepared=True)
-    shown = panel(sheet, 0)
+    shown = panel(sheet, 0, PREPARED_TITLE)
     assert (shown[5:35, 10:80] < 60).all()
     assert (shown[5:35, 110:180] > 200).all()
     assert red(shown[40:145]).any()
     (case,) = report.facts.cases
     prepared = contact_sheet.build_preparation(report.facts.description)
-    size = "6 slices of 8 × 8, 1 × 1 mm" if slices else "8 × 8 × 6, 1 × 1 × 2 mm"
+    size, spacing = ("6 slices of 8 × 8", "1 × 1 mm") if slices else ("8 × 8 × 6", "1 × 1 × 2 mm")
     # Of the columns 2 to 9 those from 4 on are left.
-    assert contact_sheet._prepared_panel(case, prepared).caption == f"{size}, 25% cut off"
+    assert contact_sheet._prepared_panel(case, prepared).caption == f"{size}, 25% cut off\n{spacing}"
     for kept, shown in ((1.0, "0%"), (0.999, "<1%")):
         other = replace(case, annotation=replace(case.annotation, share_kept=kept))
-        assert contact_sheet._prepared_panel(other, prepared).caption == f"{size}, {shown} cut off"
+        assert contact_sheet._prepared_panel(other, prepared).caption == f"{size}, {shown} cut off\n{spacing}"
+
+
+def test_size_and_spacing_of_a_prepared_volume_stay_above_its_panel(tmp_path):
+    shape, affine = (40, 40, 6), np.diag([1.52, 2.05, 3.13, 1])
+    item = volume(tmp_path, "v", pixels(0, shape), square(shape, 1), affine)
+    write_site(tmp_path, VOLUMES, {"training": [item]})
+    sheet, _ = drawn(tmp_path, prepared=True)
+    height = round(PREPARED_TITLE * RESOLUTION)
+    top, right = round(HEADER * RESOLUTION), round(PANEL * RESOLUTION)
+    assert not is_blank(sheet[top + height - 18 : top + height, :right])
+    assert is_blank(sheet[top:, right:])
 
 
 def test_prepared_pictures_have_the_size_of_the_network(tmp_path):
@@ -147,7 +159,7 @@ def test_prepared_pictures_have_the_size_of_the_network(tmp_path):
     captions = [contact_sheet._prepared_panel(case, prepared).caption for case in report.facts.cases]
     assert captions == ["16 × 32, 0% cut off", ""]
     # Twice as wide as high.
-    good, bad = (panel(sheet, index) for index in (1, 0))
+    good, bad = (panel(sheet, index, PREPARED_TITLE) for index in (1, 0))
     assert not is_blank(good[:80])
     assert is_blank(good[100:])
     assert red(bad).any()
