@@ -8,6 +8,7 @@ from nibabel.nifti1 import Nifti1Image
 
 from ..array_types import Array, Floats
 from ..data_error import DataError, MissingFileError
+from .detached_voxels import check_voxels_beside
 from .dicom_header import DICOM_SUFFIX
 from .dicom_volumes import check_extents, read_frames, read_series
 from .image_files import check_intensities
@@ -90,6 +91,7 @@ def _read_file(file: Path) -> tuple[Array, Floats, bool]:
 
     if file.name.lower().endswith(DICOM_SUFFIX):
         return read_frames(file)
+    check_voxels_beside(file)
     reader = SimpleITK.ImageFileReader()
     reader.SetFileName(str(file))
     reader.ReadImageInformation()
