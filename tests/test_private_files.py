@@ -27,13 +27,16 @@ PRIVATE_CALLS = {"private_file", "private_folder"}
 
 _SHARED = "nothing of a patient is in it, and others use it"
 _MEMORY = "writes into memory or to another process"
+_OF_A_BUNDLE = "in a bundle, where its user decides"
 _OF_ANOTHER = "the writer that it calls is private"
 EXCEPTIONS = {
     "apps/audit/federation_page.py:write_federation_page": _SHARED,
     "apps/audit/shared_page.py:write_shared_page": _SHARED,
     "apps/bundling/export.py:_write_json": _SHARED,
     "apps/bundling/reading_code.py:write_reading_code": _SHARED,
-    "transforms/loading/folder_images.py:__call__": "in a bundle, where its user decides",
+    "transforms/loading/folder_results.py:_target": _OF_A_BUNDLE,
+    "transforms/loading/folder_results.py:write": _OF_A_BUNDLE,
+    "transforms/loading/folder_results.py:_write_volume": _OF_A_BUNDLE,
     "apps/deployment/kit.py:prepare_kit": _SHARED,
     "custom/run/schemas.py:write_schemas": _SHARED,
     "apps/audit/case_pictures.py:_encoded": _MEMORY,
@@ -48,7 +51,7 @@ EXCEPTIONS = {
     "apps/runs/job.py:copy_with": "a job; what copies it into a run makes it private",
     "apps/runs/tracking.py:add_to": "of that copy of a job",
     "transforms/loading/volume_files.py:write_label_volume": "is given a private file",
-    "transforms/loading/volume_files.py:write_labels_like": "is given a private file",
+    "transforms/loading/volume_files.py:write_voxels_like": "is given a private file",
     "custom/data/file_locks.py:_try": "a lock, with 0600 of its own",
     "custom/flare/private_log.py:_opened": "a log, with 0600 of its own",
     "custom/data/whole_files.py:private_file": "the writer itself",

@@ -13,15 +13,18 @@ from typing import Literal
 
 from pydantic import Field
 
+from ...custom.annotation_bias.fedavg_boundary import FedAvgBoundary
 from ...custom.annotation_bias.given_annotations import GivenAnnotations
-from ...custom.annotation_bias.profile.decision import ProfileEstimate, is_to_correct, profile_reference_level
+from ...custom.annotation_bias.parameters import ParameterKey, ParameterKind
+from ...custom.annotation_bias.profile.decision import ProfileEstimate
 from ...custom.annotation_bias.profile.estimation import estimate_from_images
 from ...custom.annotation_bias.profile.mask_pairing import MaskPairing, PairingStatus, compare_masks
 from ...custom.annotation_bias.profile.mask_shift import ShiftStatus, WholeShift, shift_of_all_masks
 from ...custom.annotation_bias.profile.one_sided import OneSidedBias, estimate_one_sided
 from ...custom.annotation_bias.profile.scales import ProfileCase, profile_cases
 from ...custom.annotation_bias.profile.site_shift import SiteShift, estimate_site_shift
-from ...custom.annotation_bias.statuses import ReferenceKind, ReferenceLevel, Unit
+from ...custom.annotation_bias.statuses import ReferenceKind, ReferenceLevel, Status, TestResult, Unit
+from ...custom.corrections.kinds import BoundaryShift, of_kind
 from ...custom.data.datalist import REFERENCE, TRAINING, VALIDATION, read_datalist
 from ...custom.data.description import DESCRIPTION_FILE, SegmentationDescription, read_site_description
 from ...custom.data.federation import FEDERATION_FILE, read_federation
@@ -29,6 +32,8 @@ from ...custom.data.json_record import JsonRecord, write_record
 from ...custom.data.site_data import LoadedCase, SiteData, count_cases, load_site_data
 from ...custom.data.store_location import participant_store
 from ...custom.data.whole_files import private_folder
+from ...custom.methods.auto.image_decisions import ImageDecisions, decide_by_images
+from ...custom.methods.auto.settings import BiasSettings
 from ...transforms.errors import DataError
 from ...transforms.shift_mask import shifted_mask
 
@@ -44,7 +49,9 @@ class ImageBias(JsonRecord):
         low: lower end of the 90 % interval; None as above, and for one patient.
         high: upper end.
         is_known: whether images say it; else bias and interval are no evidence.
-        is_to_correct: whether it is at least the minimum effect from the reference level.
+        is_to_correct: whether `auto` would correct it before its first round.
+        status: what the test of all sites and classes says; None in earlier records. What is confirmed and not to be
+            corrected is tolerated.
         standard_error: over patients, in pixels; None as the interval.
         prominence: of the boundary in the sites' mean curve; None as the bias.
         correlation: of the site's curve with the others'; None as the bias.
@@ -59,17 +66,19 @@ class ImageBias(JsonRecord):
     standard_error: float | None
     prominence: float | None
     correlation: float | None
+    status: Status | None = None
 
     @classmethod
-    def of(cls, estimate: ProfileEstimate, level: ReferenceLevel | None) -> "ImageBias":
-        """Take over an estimate."""
+    def of(cls, estimate: ProfileEstimate, result: TestResult, *, is_to_correct: bool) -> "ImageBias":
+        """Take over an estimate and what follows from it."""
         return cls(
             patients=estimate.patients,
             bias=_finite(estimate.bias),
             low=_finite(estimate.bias - estimate.half_width),
             high=_finite(estimate.bias + estimate.half_width),
             is_known=estimate.is_known,
-            is_to_correct=is_to_correct(estimate, level),
+            is_to_correct=is_to_correct,
+            status=result.status,
             standard_error=_finite(estimate.standard_error),
             prominence=_finite(estimate.prominence),
             correlation=_finite(estimate.correlation),
@@ -221,11 +230,14 @@ class ImageReference(JsonRecord):
         kind: the image boundary, or a convention that all sites have.
         value: by how far it lies outside the image boundary.
         is_confident: whether anything may be corrected by it.
+        tolerated: from where to where from it federated averaging has its boundary, where confirmed biases stay for
+            that; None where they do not, and in earlier records.
     """
 
     kind: ReferenceKind
     value: float
     is_confident: bool
+    tolerated: tuple[float, float] | None = None
 
 
 class ImageAudit(JsonRecord):
@@ -285,8 +297,7 @@ def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
         site: profile_cases(_given(folder, site, sites[site]), sites[site].description)
         for site, folder in folders.items()
     }
-    levels: dict[str, ImageReference | None] = {}
-    biases: dict[str, dict[str, ImageBias]] = {}
+    profiles: list[dict[str, ProfileEstimate]] = []
     shifts: dict[str, dict[str, ImageShift]] = {}
     pairings: dict[str, dict[str, ImagePairing]] = {}
     sides: dict[str, dict[str, ImageSide]] = {}
@@ -297,9 +308,7 @@ def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
             of_classes[site].append(shift)
         placed = {site: _moved_back(some, moved.get(site)) for site, some in cases.items()}
         estimates = estimate_from_images(placed, label, seed=seed)
-        level = profile_reference_level(estimates)
-        levels[name] = _reference(level)
-        biases[name] = {site: ImageBias.of(estimate, level) for site, estimate in estimates.items()}
+        profiles.append(estimates)
         shifts[name] = {site: ImageShift.of(shift) for site, shift in moved.items()}
         pairings[name] = {site: ImagePairing.of(compare_masks(some, label)) for site, some in placed.items()}
         sides[name] = {
@@ -307,11 +316,18 @@ def audit_images(data: Path, *, seed: int = 0) -> ImageAudit:
             for site, some in cases.items()
             if some
         }
+    decided = decide_by_images(profiles, BiasSettings())
     return ImageAudit(
         unit=_unit(cases),
         excluded={site: len(loaded.excluded) for site, loaded in sites.items()},
-        reference_levels=levels,
-        biases=biases,
+        reference_levels={
+            name: _reference(level, decided.tolerated.get(label))
+            for label, (name, level) in enumerate(zip(names, decided.reference_levels, strict=True), start=1)
+        },
+        biases={
+            name: _biases(estimates, decided, label)
+            for label, (name, estimates) in enumerate(zip(names, profiles, strict=True), start=1)
+        },
         shifts=shifts,
         pairings=pairings,
         sides=sides,
@@ -405,10 +421,26 @@ def _unit(cases: Mapping[str, list[ProfileCase]]) -> Unit:
     return "mm" if True in have else "px"
 
 
-def _reference(level: ReferenceLevel | None) -> ImageReference | None:
+def _reference(level: ReferenceLevel | None, tolerated: FedAvgBoundary | None) -> ImageReference | None:
     if level is None:
         return None
-    return ImageReference(kind=level.kind, value=level.value, is_confident=level.is_confident)
+    return ImageReference(
+        kind=level.kind,
+        value=level.value,
+        is_confident=level.is_confident,
+        tolerated=None if tolerated is None else (tolerated.low, tolerated.high),
+    )
+
+
+def _biases(estimates: Mapping[str, ProfileEstimate], decided: ImageDecisions, label: int) -> dict[str, ImageBias]:
+    """What is said of a class at each site."""
+    key = ParameterKey(ParameterKind.OFFSET, label)
+    asked = {site: of_kind(corrections, BoundaryShift) for site, corrections in decided.corrections.items()}
+    moved = {site for site, shift in asked.items() if shift is not None and label in shift.bias}
+    return {
+        site: ImageBias.of(estimate, decided.findings[site][key], is_to_correct=site in moved)
+        for site, estimate in estimates.items()
+    }
 
 
 def _finite(number: float) -> float | None:

@@ -12,12 +12,14 @@ from ...transforms.errors import DataError
 from ...transforms.strict_files import JsonObject
 from .inference_config import MODEL_FILE, inference_config
 from .metadata import Statements, metadata
+from .metadata_schema import METADATA_SCHEMA
 from .model_card import model_card
 from .reading_code import write_reading_code
 from .source import BundleSource
 from .torchscript import to_torchscript
 
 WEIGHTS_FILE = "model.pt"
+SCHEMA_FILE = "metadata.schema.json"
 
 
 def export_bundle(
@@ -47,6 +49,7 @@ def export_bundle(
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
         torch.save(weights, folder / "models" / WEIGHTS_FILE)
         _write_json(folder / "configs" / "metadata.json", described)
+        _write_json(folder / "configs" / SCHEMA_FILE, METADATA_SCHEMA)
         _write_json(folder / "configs" / "inference.json", inference_config(source.description, inference))
         write_reading_code(folder)
         (folder / "docs" / "README.md").write_text(model_card(source, described), encoding="utf-8")

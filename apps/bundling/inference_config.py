@@ -11,8 +11,9 @@ from ...custom.data.description import (
     VolumeDescription,
 )
 from ...custom.evaluation.inference import OVERLAP, Inference
+from ...transforms.loading.dicom_header import DICOM_SUFFIX
 from ...transforms.loading.image_files import IMAGE_SUFFIXES
-from ...transforms.loading.volume_files import VOLUME_SUFFIXES
+from ...transforms.loading.volume_suffixes import VOLUME_FILE_SUFFIXES
 from ...transforms.loading.volume_transforms import ROUNDING
 from ...transforms.strict_files import JsonObject
 from .fitting_config import PAD, RESIZE, UNFIT, fitting_config
@@ -20,13 +21,20 @@ from .reading_code import PACKAGE
 
 MODEL_FILE = "model.ts"
 PREDICTIONS_FILE = "predictions.json"
-POSTFIX = "seg"
+POSTFIX, PROBABILITIES_POSTFIX = "seg", "prob"
 
 _IMAGE, _PREDICTION = "image", "pred"
 
 Config = JsonObject
 
-_IMPORTS = ("collections", "functools", "json", "pathlib", "pydoc", "re", "sys")
+_IMPORTS = ("collections", "functools", "json", "os", "pathlib", "pydoc", "sys")
+# MONAI's command line puts the bundle's folder into the path where it runs a bundle; where it verifies or exports one,
+# the folder is above the files that it is given.
+_BUNDLE_ROOT = (
+    "$next((str(folder) for folder in [sys.path[1], *(os.path.dirname(os.path.dirname(os.path.abspath(part))) "
+    "for word in sys.argv for part in word.split('=', 1) if part.endswith('.json'))] "
+    f"if os.path.isfile(os.path.join(folder, 'models', '{MODEL_FILE}'))), '.')"
+)
 
 
 def inference_config(description: AnyDescription, inference: Inference) -> Config:
@@ -42,14 +50,16 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
     """
     return {
         "imports": [f"$import {name}" for name in _IMPORTS],
-        # MONAI's command line puts the bundle's folder there.
-        "bundle_root": f"$sys.path[1] if pathlib.Path(sys.path[1], 'models', '{MODEL_FILE}').is_file() else '.'",
+        "bundle_root": _BUNDLE_ROOT,
         "dataset_dir": "input",
         "output_dir": "output",
         "device": "$torch.device('cuda' if torch.cuda.is_available() else 'cpu')",
-        "datalist": f"$sorted(str(file) for file in pathlib.Path(@dataset_dir).iterdir() {_has_suffix(description)})",
-        "network_def": f"$torch.jit.load(str(pathlib.Path(@bundle_root, 'models', '{MODEL_FILE}')), @device).eval()",
         "reading_images": _own_module("folder_images"),
+        "writing_results": _own_module("folder_results"),
+        "found": "$@reading_images.find_images(str(@dataset_dir), "
+        f"pictures={isinstance(description, _OF_PICTURES)}, without=str(@output_dir))",
+        "datalist": "$list(@found.files)",
+        "network_def": f"$torch.jit.load(str(pathlib.Path(@bundle_root, 'models', '{MODEL_FILE}')), @device).eval()",
         **_own_reader(description),
         **(fitting_config(_fitted_size(description), description.fit) if _keeps_extents(description) else {}),
         "preprocessing": {"_target_": "Compose", "transforms": _preprocessing(description)},
@@ -58,6 +68,8 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
             "files": "@datalist",
             "prepare": "@preprocessing",
             "key": _IMAGE,
+            "folder": "$str(@dataset_dir)",
+            "left_out": "$@found.left_out",
         },
         "dataloader": {
             "_target_": "DataLoader",
@@ -76,13 +88,12 @@ def _own_reader(description: AnyDescription) -> Config:
     """What reads a picture or a volume as import, check and run do."""
     if not isinstance(description, _OF_PICTURES):
         return {"reading_volumes": _own_module("volume_transforms")}
-    # Columns first, as MONAI writes them.
-    pixels = f"@reading_pictures.read_image(pathlib.Path(file), {description.channels}).swapaxes(1, 2)"
     return {
-        "reading_pictures": _own_module("image_files"),
+        "reading_pictures": _own_module("dicom_pictures"),
         "with_meta": "$lambda file, pixels: monai.data.MetaTensor(torch.from_numpy(pixels), "
         "meta={'filename_or_obj': file, 'spatial_shape': np.array(pixels.shape[1:])})",
-        "read_picture": f"$lambda file: @with_meta(file, {pixels})",
+        "read_picture": "$lambda file: @with_meta(file, "
+        f"@reading_pictures.read_any_picture(pathlib.Path(file), {description.channels}))",
     }
 
 
@@ -116,11 +127,8 @@ def _fitted_size(description: AnyDescription) -> list[int | None]:
 
 
 def _suffixes(description: AnyDescription) -> Sequence[str]:
-    return IMAGE_SUFFIXES if isinstance(description, _OF_PICTURES) else VOLUME_SUFFIXES
-
-
-def _has_suffix(description: AnyDescription) -> str:
-    return f"if file.name.lower().endswith({tuple(_suffixes(description))!r})"
+    suffixes = IMAGE_SUFFIXES if isinstance(description, _OF_PICTURES) else VOLUME_FILE_SUFFIXES
+    return (*suffixes, DICOM_SUFFIX)
 
 
 def _preprocessing(description: AnyDescription) -> list[Config]:
@@ -134,17 +142,10 @@ def _picture_steps(description: ImageDescription | ClassificationDescription) ->
     size = tuple(description.size)
     keeps = _keeps_extents(description)
     resized = f"torch.nn.functional.interpolate(image[None], {size}, mode='bilinear', antialias=True)[0]"
-    steps = [
+    return [
         # Not LoadImaged, which tries other readers where ours refuses a picture.
         _step("Lambdad", func="$lambda file: @read_picture(file)"),
-        # MONAI writes columns first; back and forth, so that rows are the network's first axis.
-        _step("Transposed", indices=[0, 2, 1]),
-    ]
-    return [
-        *steps,
         _lambda("torch.zeros_like(image) if bool(image.min() == image.max()) else image"),
-        # The order in memory decides in which order numbers are added up.
-        _lambda("image.contiguous()"),
         _lambda(RESIZE if keeps else f"image if tuple(image.shape[1:]) == {size} else {resized}"),
         _step("NormalizeIntensityd"),
         *([_lambda(PAD)] if keeps else []),
@@ -154,7 +155,7 @@ def _picture_steps(description: ImageDescription | ClassificationDescription) ->
 def _volume_steps(description: SliceDescription | VolumeDescription) -> list[Config]:
     """The steps of :class:`fedannot.transforms.loading.volume_pipeline.VolumePipeline`."""
     steps = [
-        _step("$@reading_volumes.ReadVolumed", labels=None),
+        _step("$@reading_images.ReadAnyVolumed"),
         _step("Orientationd", axcodes=description.orientation, labels=None),
     ]
     if description.spacing is not None:
@@ -208,78 +209,91 @@ def _results(description: AnyDescription) -> Config:
                 *checks,
                 "$pathlib.Path(@output_dir).mkdir(parents=True, exist_ok=True)",
                 f"$pathlib.Path(@output_dir, '{PREDICTIONS_FILE}').write_text(json.dumps("
-                "{pathlib.Path(item['file']).name: dict(zip(@classes, row)) for items in @dataloader "
+                "{item['shown']: dict(zip(@classes, row)) for items in @dataloader "
                 "for item, row in zip(items, @probabilities(items))}, "
                 "indent=2, ensure_ascii=False, allow_nan=False) + '\\n', encoding='utf-8')",
                 "$@dataset.finish()",
             ],
         }
-    keeps = _keeps_extents(description)
-    with_meta = f"monai.data.MetaTensor(logits, meta=item['{_IMAGE}'].meta)" if keeps else "logits"
+    item = f"{{**item, '{_PREDICTION}': monai.data.MetaTensor(logits, meta=item['{_IMAGE}'].meta)}}"
     return {
+        "write_probabilities": False,
         "postprocessing": {"_target_": "Compose", "transforms": _postprocessing(description)},
+        "postprocessing_probabilities": {"_target_": "Compose", "transforms": _probabilities(description)},
+        "results_of": "$[@postprocessing, *([@postprocessing_probabilities] "
+        "if str(@write_probabilities).lower() in ('true', '1', 'yes') else [])]",
         "run": [
             *checks,
             # Nothing is kept of a case that has been written.
-            f"$collections.deque((@postprocessing({{**item, '{_PREDICTION}': {with_meta}}}) for items in @dataloader "
-            "for item, logits in zip(items, @predict(items))), maxlen=0)",
+            f"$collections.deque((write({item}) for items in @dataloader "
+            "for item, logits in zip(items, @predict(items)) for write in @results_of), maxlen=0)",
             "$@dataset.finish()",
         ],
     }
 
 
 def _postprocessing(description: AnyDescription) -> list[Config]:
-    is_picture = isinstance(description, ImageDescription)
-    steps = [
-        _step("EnsureTyped", key=_PREDICTION, track_meta=True),
+    """From logits to the labels of a file."""
+    return [
         _step("AsDiscreted", key=_PREDICTION, argmax=True),
-        *([_step("Lambdad", key=_PREDICTION, func=f"$lambda mask: {UNFIT}")] if _keeps_extents(description) else []),
-        _step("Invertd", key=_PREDICTION, transform="@preprocessing", orig_keys=_IMAGE, nearest_interp=True),
+        *_back_to_file(description),
+        _writing("WriteLabelsd", POSTFIX),
     ]
-    if is_picture:
-        back = "torch.nn.functional.interpolate(mask[None], [int(n) for n in mask.meta['spatial_shape']], "
-        steps.append(
-            {
-                "_target_": "Lambdad",
-                "keys": _PREDICTION,
-                "func": f"$lambda mask: {back}mode='nearest-exact')[0]",
-            }
-        )
-    if not is_picture:
-        place = {"output_dir": "@output_dir", "postfix": POSTFIX}
-        return [*steps, _step("$@reading_images.WriteLabelsd", key=_PREDICTION, **place)]
-    saving = _step(
-        "SaveImaged",
-        key=_PREDICTION,
-        output_dir="@output_dir",
-        output_postfix=POSTFIX,
-        output_ext=".png",
-        output_dtype="$np.uint8",
-        separate_folder=False,
-        resample=False,
-    )
-    return [*steps, saving]
+
+
+def _probabilities(description: AnyDescription) -> list[Config]:
+    """From logits to the probabilities of a file; a voxel takes those of the nearest one, as it does with labels."""
+    probabilities = "$lambda logits: @writing_results.class_probabilities(logits)"
+    return [
+        _step("Lambdad", key=_PREDICTION, func=probabilities),
+        *_back_to_file(description),
+        _writing("WriteProbabilitiesd", PROBABILITIES_POSTFIX),
+    ]
+
+
+def _back_to_file(description: AnyDescription) -> list[Config]:
+    """From the network's pixels to those of the image's file, without new values."""
+    keeps = _keeps_extents(description)
+    steps = [_step("Lambdad", key=_PREDICTION, func=f"$lambda mask: {UNFIT}")] if keeps else []
+    if not isinstance(description, ImageDescription):
+        back = _step("Invertd", key=_PREDICTION, transform="@preprocessing", orig_keys=_IMAGE, nearest_interp=True)
+        return [*steps, back]
+    if not keeps:
+        resized = "torch.nn.functional.interpolate(mask.as_tensor()[None], [int(n) for n in "
+        resized += "mask.meta['spatial_shape']], mode='nearest-exact')[0]"
+        func = f"$lambda mask: monai.data.MetaTensor({resized}).copy_meta_from(mask)"
+        steps = [_step("Lambdad", key=_PREDICTION, func=func)]
+    return steps
+
+
+def _writing(target: str, postfix: str) -> Config:
+    return _step(f"$@writing_results.{target}", key=_PREDICTION, output_dir="$str(@output_dir)", postfix=postfix)
 
 
 def _checks(description: AnyDescription) -> list[str]:
     """What ends a run with a sentence: no folder, no file in it, or two files whose results would have one name."""
     listed = ", ".join(_suffixes(description))
+    series = "" if isinstance(description, _OF_PICTURES) else ", or folders with a DICOM series"
     checks = [
         _check(
             "pathlib.Path(@dataset_dir).is_dir()", "found no such folder; name the folder of images with --dataset_dir"
         ),
-        _check("len(@datalist) > 0", f"found no image in it; expected files that end with {listed}"),
+        _check(
+            "len(@datalist) > 0",
+            f"found no image in it; expected files that end with {listed}{series}",
+            and_all="@found.left_out",
+        ),
     ]
     if not isinstance(description, ClassificationDescription):
-        ending = r"\.nii(\.gz)?$" if not isinstance(description, ImageDescription) else r"\.[^.]*$"
-        names = f"{{re.sub({ending!r}, '', pathlib.Path(file).name, flags=re.I) for file in @datalist}}"
+        names = "{@reading_images.result_name(file, str(@dataset_dir)) for file in @datalist}"
         what = "found files whose names differ in their ending alone, so that their masks would have the same name"
         checks.append(_check(f"len({names}) == len(@datalist)", what))
     return checks
 
 
-def _check(condition: str, what: str) -> str:
-    return f"${condition} or sys.exit(str(@dataset_dir) + {': ' + what + '.'!r})"
+def _check(condition: str, what: str, *, and_all: str = "()") -> str:
+    """What ends a run with a sentence, and all lines of a list."""
+    return f"${condition} or sys.exit('\\n'.join([str(@dataset_dir) + {': ' + what + '.'!r}, *{and_all}]))"
 
 
 def _step(target: str, key: str = _IMAGE, **arguments: Any) -> Config:

@@ -18,7 +18,7 @@ from ..reports.output import noise_level
 from .source import BundleSource
 
 SCHEMA = "https://github.com/Project-MONAI/MONAI-extra-test-data/releases/download/0.8.1/meta_schema_20240725.json"
-# MONAI's command line needs it; no part of fedannot does.
+# MONAI's command line needs it; neither fedannot nor a bundle's own program does.
 _FIRE_VERSION = "0.7.1"
 # Of a description, what says something of one site's files alone.
 _OF_A_SITE = {"datalist", "ignore", "annotated_classes"}
@@ -266,7 +266,7 @@ def _is_volume(source: BundleSource) -> bool:
 
 
 def _packages(source: BundleSource) -> tuple[str, ...]:
-    return ("nibabel", "pillow") if _is_volume(source) else ("pillow",)
+    return ("nibabel", "pillow", "SimpleITK") if _is_volume(source) else ("pillow", "SimpleITK")
 
 
 def _version(package: str) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 from ...custom.data.description import ClassificationDescription, ImageDescription
 from ...custom.methods.personal.own_threshold import AtThreshold
 from ...transforms.printable import printable
-from .inference_config import POSTFIX, PREDICTIONS_FILE
+from .inference_config import POSTFIX, PREDICTIONS_FILE, PROBABILITIES_POSTFIX
 from .metadata import bundle_name
+from .reading_code import PROGRAM
 from .source import BundleSource
 
 _MARKDOWN = str.maketrans({character: f"\\{character}" for character in "\\|<>`[]"})
@@ -38,37 +39,53 @@ _FILES = """\
 - `models/model.ts`: the model as TorchScript, which `configs/inference.json` loads
 - `models/model.pt`: its weights, a state dict (`torch.load(..., weights_only=True)`)
 - `configs/metadata.json`: inputs and outputs, the training federation, sites' weights and noise estimates, versions
-- `bundle_reading`: the program code that reads images and writes masks
+- `configs/metadata.schema.json`: what `metadata.json` must hold, to verify it without a download
+- `run.py`, `bundle_reading`: the program code that reads images and writes results
 - `configs/inference.json`: how images are prepared and masks written. Such a file can hold any Python: run it only if \
 you trust its origin"""
+
+
+RUN_LINE = f"python {PROGRAM} --dataset_dir IMAGES --output_dir RESULTS"
+_PROBABILITIES = f"""
+
+With `--write_probabilities`, each class also gets a file of its probability, `RESULTS/NAME_{PROBABILITIES_POSTFIX}_0` \
+for background and so on, float32, with the voxels of the mask. The mask is the class of the largest one."""
+_BY_MONAI = ", with `--write_probabilities True` for probabilities"
 
 
 def _running(source: BundleSource, metadata: Mapping[str, Any]) -> str:
     packages = [f"monai=={metadata['monai_version']}", "torch"]
     packages += [f"{name}>={version}" for name, version in metadata["required_packages_version"].items()]
     images, result = _files(source)
+    is_segmentation = not isinstance(source.description, ClassificationDescription)
     return f"""\
+In the bundle's folder:
+
 ```sh
 pip install {" ".join(f'"{package}"' for package in packages)}
-python -m monai.bundle run --config_file configs/inference.json --dataset_dir IMAGES --output_dir RESULTS
+{RUN_LINE}
 ```
 
-`IMAGES` is a folder of {images}. {result} The GPU is used where there is one."""
+`IMAGES` is a folder of {images}, also in folders below. {result} The GPU is used where there is one. What cannot be \
+used is named, the others go on, and the command ends with an error.{_PROBABILITIES if is_segmentation else ""}
+
+MONAI's own command does the same: `python -m monai.bundle run --config_file configs/inference.json --dataset_dir \
+IMAGES --output_dir RESULTS`{_BY_MONAI if is_segmentation else ""}."""
+
+
+_PICTURES = "pictures (PNG, JPEG, BMP, TIFF, DICOM of one frame)"
+_VOLUMES = "volumes (NIfTI, NRRD, MHA, a folder for each DICOM series, DICOM of many frames with `highdicom` installed)"
 
 
 def _files(source: BundleSource) -> tuple[str, str]:
     description = source.description
     if isinstance(description, ClassificationDescription):
-        return "pictures (PNG, JPEG, BMP, TIFF)", (
-            f"`RESULTS/{PREDICTIONS_FILE}` gets the probability of every class for every file."
-        )
+        return _PICTURES, (f"`RESULTS/{PREDICTIONS_FILE}` gets the probability of every class for every file.")
     classes = ", ".join(f"{number} {_words(name)}" for number, name in enumerate(("background", *description.classes)))
     if isinstance(description, ImageDescription):
-        return "pictures (PNG, JPEG, BMP, TIFF)", (
-            f"`RESULTS/NAME_{POSTFIX}.png` has the size of its picture; its values are {classes}."
-        )
-    return "NIfTI volumes (`.nii`, `.nii.gz`)", (
-        f"`RESULTS/NAME_{POSTFIX}.nii.gz` has the voxels and the affine of its volume; its values are {classes}."
+        return _PICTURES, (f"`RESULTS/NAME_{POSTFIX}.png` has the size of its picture; its values are {classes}.")
+    return _VOLUMES, (
+        f"`RESULTS/NAME_{POSTFIX}.nii.gz` has the voxels and the place of its volume; its values are {classes}."
     )
 
 

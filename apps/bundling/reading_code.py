@@ -1,4 +1,4 @@
-"""The modules that a bundle carries a copy of, so that it reads and writes volumes by the project's own rules."""
+"""The modules that a bundle carries a copy of, so that it reads and writes images by the project's own rules."""
 
 import ast
 import shutil
@@ -8,12 +8,14 @@ from ... import transforms
 
 # The package in the bundle; MONAI's command line finds it in the bundle's folder.
 PACKAGE = "bundle_reading"
-FOLDER_IMAGES = "loading/folder_images.py"
+# What runs the bundle without the packages of MONAI's command line.
+PROGRAM = "run.py"
+_NEEDED = ("folder_images", "folder_results", "dicom_pictures", "volume_transforms")
 _SOURCE = Path(transforms.__file__).parent
 
 
 def write_reading_code(folder: Path) -> None:
-    """Write the package :data:`PACKAGE` into a folder: a module for the images of a folder, and what it imports."""
+    """Write :data:`PROGRAM` and :data:`PACKAGE` into a folder: what reads images and writes results."""
     modules = reading_modules()
     for name in modules:
         target = folder / PACKAGE / name
@@ -23,11 +25,12 @@ def write_reading_code(folder: Path) -> None:
         (folder / PACKAGE / subfolder / "__init__.py").write_text(
             '"""Copied from fedannot, which a bundle does not need."""\n', encoding="utf-8"
         )
+    shutil.copyfile(Path(__file__).with_name("run_bundle.py"), folder / PROGRAM)
 
 
 def reading_modules() -> list[str]:
     """Return the modules that reading the images of a folder needs, as paths in ``fedannot.transforms``."""
-    waiting, known = [FOLDER_IMAGES, "loading/volume_transforms.py"], set[str]()
+    waiting, known = [f"loading/{name}.py" for name in _NEEDED], set[str]()
     while waiting:
         name = waiting.pop()
         if name not in known:

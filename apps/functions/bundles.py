@@ -1,11 +1,15 @@
 """A run's model as a MONAI Bundle."""
 
+import shlex
+import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...transforms.strict_files import JsonObject, read_json
 from ..bundling.export import export_bundle as write_bundle
 from ..bundling.metadata import Statements
+from ..bundling.reading_code import PROGRAM
 from ..bundling.source import read_source
 from ..reports.html import html_paragraphs
 from .runs import Run
@@ -34,15 +38,22 @@ class Bundle:
 
     @property
     def command(self) -> str:
-        """How it is run where only MONAI is installed."""
-        config = self.folder / "configs" / "inference.json"
-        return f"python -m monai.bundle run --config_file {config} --dataset_dir IMAGES --output_dir RESULTS"
+        """How it is run, in a shell of this environment or of another with MONAI."""
+        program = shlex.quote(str(self.folder / PROGRAM))
+        return f"{_python()} {program} --dataset_dir IMAGES --output_dir RESULTS"
 
     def __str__(self) -> str:
         return f"{self.folder}: run it with: {self.command}"
 
     def _repr_html_(self) -> str:
         return html_paragraphs(self.model_card.read_text(encoding="utf-8").split("\n\n")[0], str(self))
+
+
+def _python() -> str:
+    """The interpreter that exports, by its whole path where a shell would start another one."""
+    started = shutil.which("python")
+    is_same = started is not None and Path(started).parent == Path(sys.executable).parent
+    return "python" if is_same else shlex.quote(sys.executable)
 
 
 def export_bundle(

@@ -7,12 +7,11 @@ from typing import Any, cast
 
 from ...custom.data.datalist import SECTIONS, TRAINING, cases_of
 from ...transforms.errors import DataError
+from ...transforms.loading.dicom_header import DICOM_SUFFIX, is_dicom_picture
 from ...transforms.loading.volume_files import is_volume
+from ...transforms.loading.volume_suffixes import VOLUME_FILE_SUFFIXES
 from ...transforms.strict_files import read_json
-from .dicom_pictures import is_dicom_picture
-from .layouts.listing import DICOM_SUFFIX
 from .source import LeftOut, Section, SourceCase, SourceDataset
-from .volumes import VOLUME_FILE_SUFFIXES
 
 # Classes are stored in a byte.
 _LARGEST_CLASS = 255

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...transforms.errors import DataError
+from ...transforms.loading.dicom_header import is_dicom
 from .class_folders import read_class_folders
 from .class_tables import TableColumns, read_class_table
 from .datalists import read_source_datalist
 from .folders import fits, read_folders
 from .layouts import DATASETS
 from .source import SourceCase, SourceDataset
-from .volumes import dicom_patient, is_dicom
+from .volumes import dicom_patient
 
 _PLACES = (
     "--images with --labels, or --datalist, or --dataset NAME=DIR, or --class-folders, or --classes-csv with --images"

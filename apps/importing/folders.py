@@ -10,9 +10,9 @@ from pathlib import Path
 
 from ...transforms.errors import DataError
 from ...transforms.folded_names import folded
+from ...transforms.loading.dicom_header import is_dicom_picture
 from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.natural_order import natural_order
-from .dicom_pictures import is_dicom_picture
 from .found_files import FoundFiles, find_files
 from .pairing import Entry, pair
 from .source import LeftOut, SourceCase, SourceDataset

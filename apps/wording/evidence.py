@@ -44,6 +44,10 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
     EvidenceCode.REVIEWED_AGREE: (
         "Without the reviewed cases it is confirmed, and stays ({effect:+.2f}): they do not contradict it."
     ),
+    EvidenceCode.FOLLOWS_OTHERS: (
+        "It follows other sites, which are confirmed: the bias is more than √2 standard errors, so correcting it is "
+        "expected to make its error smaller."
+    ),
     EvidenceCode.REVIEWED: (
         "The reference level is that of the reviewed annotations of {patients:.0f} patients{where}."
     ),
@@ -99,8 +103,8 @@ _STATUSES = {
     Status.NOT_SIGNIFICANT: ("Not confirmed", "above {level:g}"),
     Status.UNKNOWN: ("Cannot tell", ""),
 }
-# For these an effect stays that another estimate has confirmed.
-_KEPT = (EvidenceCode.EARLIER_AGREES, EvidenceCode.REVIEWED_AGREE)
+# For these an effect is confirmed that this estimate alone does not confirm.
+_KEPT = (EvidenceCode.EARLIER_AGREES, EvidenceCode.REVIEWED_AGREE, EvidenceCode.FOLLOWS_OTHERS)
 # With these an effect would say nothing.
 _WITHOUT_EFFECT = (EvidenceCode.MISLABELLED, EvidenceCode.NO_SUPPORT)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from ...custom.annotation_bias.profile.mask_pairing import PairingStatus
 from ...custom.annotation_bias.profile.mask_shift import ShiftStatus
 from ...custom.annotation_bias.profile.thresholds import THRESHOLDS
-from ...custom.annotation_bias.statuses import ReferenceKind
+from ...custom.annotation_bias.statuses import ReferenceKind, Status
 from ...custom.outbound.fields import MINIMUM_CASES
 from ..audit.image_audit import (
     ImageAudit,
@@ -57,7 +57,14 @@ def reference_in_words(level: ImageReference | None, num_sites: int, unit: str) 
     if level is None:
         return "the images do not show the boundary clearly; nothing can be told from them."
     if level.kind is not ReferenceKind.CONVENTION:
-        return f"zero is the image boundary{'' if num_sites > 1 else ', as seen at this site alone'}."
+        zero = f"zero is the image boundary{'' if num_sites > 1 else ', as seen at this site alone'}"
+        if level.tolerated is None:
+            return f"{zero}."
+        low, high = level.tolerated
+        return (
+            f"{zero}. Federated averaging has its own from {signed(low)} to {signed(high)} {unit}, which is tolerated: "
+            "nothing is corrected."
+        )
     distance = f"{abs(level.value):.1f} {unit} {'outside' if level.value > 0 else 'inside'} the image boundary"
     if level.is_confident:
         return f"the sites annotate alike, {distance}: a common convention, nothing is corrected."
@@ -130,14 +137,20 @@ def _verdict(bias: ImageBias, distance: float, level: ImageReference) -> str:
     direction = "large" if distance > 0 else "small"
     if bias.is_to_correct:
         return f"annotated too {direction}"
+    if bias.status is Status.CONFIRMED:
+        return f"too {direction}, within what is tolerated"
     if not level.is_confident:
         return "as the other sites"
     if bias.low is None or bias.high is None or bias.low <= level.value <= bias.high:
         return "about right"
+    if bias.status is Status.NOT_SIGNIFICANT:
+        return f"perhaps too {direction}, too uncertain to be corrected"
     return f"a little too {direction}, less than is corrected"
 
 
 def _why_unknown(bias: ImageBias) -> str:
+    if bias.is_known:
+        return "those of other sites do not show the boundary"
     if bias.standard_error is None:
         return "one patient has no interval"
     if bias.prominence is None or bias.prominence < THRESHOLDS.min_prominence:

@@ -1,8 +1,11 @@
 """Where a model's contours lie that federated averaging trains on sites which annotate differently."""
 
+import math
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from .statuses import ReferenceLevel, TestResult
 from .thresholds import THRESHOLDS
 
 
@@ -44,6 +47,62 @@ def fedavg_boundary(offsets: Mapping[str, float], weights: Mapping[str, float]) 
     total = sum(weight for _, weight in known)
     low, high = (_quantile(known, quantile * total) for quantile in THRESHOLDS.fedavg_quantiles)
     return FedAvgBoundary(low, high)
+
+
+def boundary_of_claims(offsets: Mapping[str, float], samples: Mapping[str, float]) -> FedAvgBoundary | None:
+    """Return the same by the numbers of samples that sites claim; a claim counts three times the middle one at most.
+
+    Of two sites the smaller claim is the middle one. So one site that lies does not decide what is tolerated of many.
+
+    Args:
+        offsets: as above.
+        samples: by site; not below 0.
+
+    Example:
+        >>> offsets = {"a": 4.0, "b": 4.0, "c": 5.0, "d": 5.0, "e": 0.0}
+        >>> boundary_of_claims(offsets, dict.fromkeys("abcd", 9) | {"e": 1e9})
+        FedAvgBoundary(low=0.0, high=4.0)
+    """
+    claims = {site: samples[site] for site in offsets if samples.get(site, 0) > 0}
+    if not claims:
+        return None
+    most = THRESHOLDS.max_claim_of_samples * statistics.median_low(claims.values())
+    return fedavg_boundary(offsets, {site: min(claim, most) for site, claim in claims.items()})
+
+
+def tolerated_boundary(
+    level: ReferenceLevel | None,
+    results: Mapping[str, TestResult],
+    samples: Mapping[str, float],
+    pixel_sizes: Mapping[str, float],
+    *,
+    distance: float,
+) -> FedAvgBoundary | None:
+    """Return where federated averaging's contours lie, if boundary biases stay for that.
+
+    They stay if one is confirmed, and all of the range is nearer to the reference level than the distance.
+
+    Args:
+        level: of a class.
+        results: of the tests of that class, by site.
+        samples: of these sites, see :func:`boundary_of_claims`.
+        pixel_sizes: of these sites, in the unit of the results.
+        distance: that is tolerated, in pixels.
+
+    Returns:
+        The range in the unit of the results, a pixel being that of the middle site; None where biases do not stay.
+    """
+    is_any_confirmed = any(found.is_confirmed for found in results.values())
+    if level is None or not level.is_confident or not is_any_confirmed:
+        return None
+    offsets = {
+        site: found.effect / pixel_sizes[site] for site, found in results.items() if not math.isnan(found.effect)
+    }
+    averaged = boundary_of_claims(offsets, samples)
+    if averaged is None or not averaged.is_within(distance):
+        return None
+    unit = statistics.median(pixel_sizes[site] for site in offsets)
+    return FedAvgBoundary(averaged.low * unit, averaged.high * unit)
 
 
 def _quantile(ascending: list[tuple[float, float]], weight: float) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -27,6 +27,8 @@ class Criterion:
         smallest_auroc: an error injection with a smaller AUROC cannot tell; 0 asks for none.
         slopes: an error injection with a slope outside of these cannot tell either.
         untestable_because: why nothing can be tested whatever the estimate is; None where it can.
+        follows: whether it is confirmed, too, once the same parameter of another site is, if correcting it is expected
+            to make its squared error smaller.
     """
 
     reference: float
@@ -35,12 +37,15 @@ class Criterion:
     smallest_auroc: float = THRESHOLDS.min_auroc
     slopes: tuple[float, float] = THRESHOLDS.slopes
     untestable_because: Evidence | None = None
+    follows: bool = False
 
     @classmethod
     def of_reference_level(cls, level: ReferenceLevel, minimum_effect: float) -> "Criterion":
         """Return the criterion of a boundary bias against a reference level."""
         doubt = None if level.is_confident else Evidence(EvidenceCode.REFERENCE_UNSURE)
-        return cls.of_offsets(level.value, minimum_effect, level.standard_error, doubt)
+        return replace(
+            cls.of_offsets(level.value, minimum_effect, level.standard_error, doubt), follows=level.all_follow
+        )
 
     @classmethod
     def of_offsets(
@@ -81,7 +86,9 @@ def effect_tests(
     """Test which parameters of which sites differ from their reference.
 
     Each kind of parameter is a family of its own (Holm over its sites and classes): tests of missed objects make no
-    boundary bias harder to prove.
+    boundary bias harder to prove. Where all sites follow to the image boundary, Holm bounds the probability that any
+    is corrected without reason. Once one is, an effect of at least √2 standard errors is confirmed, too. For e² − SE²
+    is without bias for the squared error that stays, and SE² is what a correction leaves.
 
     An effect is confirmed if its corrected p-value is at most the level, it is at least the minimum effect, and the
     site's error injection says that such an error would be seen there. The p-value is that of a two-sided t-test, with
@@ -107,13 +114,18 @@ def effect_tests(
         family = [(site, name) for site, name in keys if name.kind is kind]
         p_values = [_p_value(estimates[site][name], criteria[site][name]) for site, name in family]
         corrected |= zip(family, holm(p_values), strict=True)
-    return {
+    results = {
         site: {
             name: _result(estimates[site][name], criteria[site][name], corrected.get((site, name)), level)
             for name in sorted(estimates[site])
             if name in criteria.get(site, {})
         }
         for site in sorted(estimates)
+    }
+    confirmed = {name for found in results.values() for name, result in found.items() if result.is_confirmed}
+    return {
+        site: {name: _following(one, criteria[site][name]) if name in confirmed else one for name, one in found.items()}
+        for site, found in results.items()
     }
 
 
@@ -162,3 +174,13 @@ def _result(estimate: Estimate, criterion: Criterion, p_value: float | None, lev
         status = Status.SMALL if abs(effect) < criterion.minimum_effect else Status.CONFIRMED
     thresholds = Evidence(EvidenceCode.THRESHOLDS, {"level": level, "minimum_effect": criterion.minimum_effect})
     return TestResult(effect, error, p_value, status, (thresholds,))
+
+
+def _following(result: TestResult, criterion: Criterion) -> TestResult:
+    """The result of a site that follows the others; as it is where it does not."""
+    least = max(criterion.minimum_effect, math.sqrt(2) * result.standard_error)
+    if result.status is Status.NOT_SIGNIFICANT and criterion.follows and abs(result.effect) >= least:
+        return replace(
+            result, status=Status.CONFIRMED, evidence=(*result.evidence, Evidence(EvidenceCode.FOLLOWS_OTHERS))
+        )
+    return result

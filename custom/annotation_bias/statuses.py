@@ -50,6 +50,7 @@ class EvidenceCode(StrEnum):
         EARLIER_AGREES: an effect that was confirmed before stays, as this estimate does not contradict it: ``effect``.
         REVIEWED_AGREE: an effect that is confirmed without the reviewed cases stays, as they do not contradict it:
             ``effect``.
+        FOLLOWS_OTHERS: other sites are confirmed, and correcting this one is expected to make its error smaller.
         REVIEWED: the reference level is that of reviewed annotations: ``patients``, ``at_server`` (0 or 1).
         REVIEWED_ABSENT: the setting asks for it, and there are none.
         REVIEWED_DIFFER: the server's reviewed images are out of the sites' domain.
@@ -90,6 +91,7 @@ class EvidenceCode(StrEnum):
     NO_SUPPORT = "no_support"
     EARLIER_AGREES = "earlier_agrees"
     REVIEWED_AGREE = "reviewed_agree"
+    FOLLOWS_OTHERS = "follows_others"
     REVIEWED = "reviewed"
     REVIEWED_ABSENT = "reviewed_absent"
     REVIEWED_DIFFER = "reviewed_differ"
@@ -194,6 +196,11 @@ class ReferenceLevel:
     def is_inferred(self) -> bool:
         """Whether it follows from the sites' offsets alone, and nobody said or reviewed where it is."""
         return self.kind in (ReferenceKind.BALANCED, ReferenceKind.MEDIAN)
+
+    @property
+    def all_follow(self) -> bool:
+        """Whether it is the image boundary as images say it, and no site's distance from it is tolerated."""
+        return self.kind is ReferenceKind.EDGES and self.minimum_effect > 0 and self.tolerated == 0
 
     @property
     def is_of_server(self) -> bool:

@@ -28,6 +28,11 @@ class BiasThresholds(SettingsModel):
         description="So many times the patients of the median site count at most of one site's reviewed ones. "
         "Chosen by hand; not measured.",
     )
+    max_claim_of_samples: float = Field(
+        default=3.0,
+        description="So many times the samples of the median site count at most of one site's, where it is decided "
+        "which boundary bias is tolerated. As above; not measured.",
+    )
     reviewed_resolution: float = Field(
         default=0.2,
         description="Reviewed contours are no more precise than this, in pixels, however alike few are. Chosen "

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from profile_rows import ROWS, measured_rows, row_options, row_sites, true_bias, without_truth
 
-from fedannot.custom.annotation_bias.profile.decision import is_to_correct, profile_reference_level
 from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images
 from fedannot.custom.corrections.kinds import BoundaryShift, of_kind
 from fedannot.custom.methods.auto.image_decisions import decide_by_images
@@ -27,40 +26,32 @@ def estimate_row(name: str, seed: int, *, alone: bool = False) -> Iterator[dict[
     for sites in row_sites(name, seed):
         cases = {site: without_truth(known) for site, known in sites.items()}
         labels = ROWS[name].labels
-        groups = [{site: cases[site]} for site in cases] if alone else [cases]
-        start = time.process_time()
-        profiles = [
-            {
-                site: estimate
-                for group in groups
-                for site, estimate in estimate_from_images(group, label, seed=seed).items()
-            }
-            for label in labels
-        ]
-        seconds = (time.process_time() - start) / len(labels)
-        decided = decide_by_images(profiles, BiasSettings())
-        for index, (label, estimates) in enumerate(zip(labels, profiles, strict=True), start=1):
-            level = profile_reference_level(estimates)
-            for site, estimate in estimates.items():
-                shift = of_kind(decided.corrections[site], BoundaryShift)
-                true = true_bias(sites[site], label) / estimate.unit
-                yield {
-                    "row": name,
-                    "seed": seed,
-                    "site": site,
-                    "class": label,
-                    "true": true,
-                    "bias": estimate.bias / estimate.unit,
-                    "half_width": estimate.half_width / estimate.unit,
-                    "patients": estimate.patients,
-                    "known": estimate.is_known,
-                    "correlation": estimate.correlation,
-                    "prominence": estimate.prominence,
-                    "standard_error": estimate.standard_error,
-                    "corrected": is_to_correct(estimate, level) if alone else shift is not None and index in shift.bias,
-                    "level": None if level is None else level.kind.value,
-                    "milliseconds_per_case": 1000 * seconds / sum(map(len, cases.values())),
-                }
+        for group in [{site: cases[site]} for site in cases] if alone else [cases]:
+            start = time.process_time()
+            profiles = [estimate_from_images(group, label, seed=seed) for label in labels]
+            seconds = (time.process_time() - start) / len(labels)
+            decided = decide_by_images(profiles, BiasSettings())
+            for index, (label, estimates) in enumerate(zip(labels, profiles, strict=True), start=1):
+                level = decided.reference_levels[index - 1]
+                for site, estimate in estimates.items():
+                    shift = of_kind(decided.corrections[site], BoundaryShift)
+                    yield {
+                        "row": name,
+                        "seed": seed,
+                        "site": site,
+                        "class": label,
+                        "true": true_bias(sites[site], label) / estimate.unit,
+                        "bias": estimate.bias / estimate.unit,
+                        "half_width": estimate.half_width / estimate.unit,
+                        "patients": estimate.patients,
+                        "known": estimate.is_known,
+                        "correlation": estimate.correlation,
+                        "prominence": estimate.prominence,
+                        "standard_error": estimate.standard_error,
+                        "corrected": shift is not None and index in shift.bias,
+                        "level": None if level is None else level.kind.value,
+                        "milliseconds_per_case": 1000 * seconds / sum(map(len, group.values())),
+                    }
 
 
 def table(found: Sequence[Mapping[str, Any]]) -> str:

@@ -16,7 +16,7 @@ from monai.bundle import ConfigWorkflow, run  # noqa: E402
 torch.set_num_threads(1)
 for bundle, images, results in json.loads(sys.argv[1]):
     config = f"{bundle}/configs/inference.json"
-    run(config_file=config, dataset_dir=images, output_dir=results)
+    run(config_file=config, dataset_dir=images, output_dir=results, write_probabilities=True)
     workflow = ConfigWorkflow(config, workflow_type="infer", bundle_root=bundle, dataset_dir=images)
     workflow.initialize()
     loader, predict = (workflow.parser.get_parsed_content(name) for name in ("dataloader", "predict"))

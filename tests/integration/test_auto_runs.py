@@ -11,10 +11,12 @@ import torch
 from conftest import JOBS, SMALL
 from plain_records import collect_output, read_summary, simulate
 from support.corrected_runs import bias_of
+from support.shifted_discs import CASES, SHIFT, write_shifted_site
 from test_simulator import run_simulator
 
 from fedannot.apps.runs.job import Job
 from fedannot.custom.annotation_bias.estimate import Estimate
+from fedannot.custom.data.federation import FederationDescription, write_federation
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.methods.auto.records import SiteBiasRecord
@@ -48,6 +50,14 @@ def assert_same_model(one: Path, other: Path) -> None:
     first, second = model(one), model(other)
     assert first.keys() == second.keys()
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def from_round_1(finished: Path, copy: Path) -> Path:
+    """Copy a finished run, with the server's state after the first round."""
+    shutil.copytree(finished, copy)
+    state = copy / "run" / "server" / "simulate_job" / STATE_FILE
+    shutil.copyfile(state.with_name("fedannot_state_round_1.pt"), state)
+    return copy
 
 
 def last_estimate(summary: dict[str, Any]) -> dict[str, Any]:
@@ -137,9 +147,7 @@ def test_a_veto_takes_everything_back_at_the_sites(
 
 def test_a_run_resumed_before_the_estimate_makes_it_again_with_the_same_bits(whole: Path, tmp_path: Path) -> None:
     """From the state after the first round, while the sites' folders are those after the last."""
-    again = shutil.copytree(whole / "whole", tmp_path / "again")
-    state = again / "run" / "server" / "simulate_job" / STATE_FILE
-    shutil.copyfile(state.with_name("fedannot_state_round_1.pt"), state)
+    again = from_round_1(whole / "whole", tmp_path / "again")
     resumed = simulate(whole / "job", again, data=whole / "data", resume=True)
     assert resumed["channels"] == read_summary(whole / "whole")["channels"]
     assert_same_model(whole / "whole", again)
@@ -152,6 +160,26 @@ def test_a_run_that_ends_in_the_middle_goes_on_from_what_was_corrected(whole: Pa
     simulate(job, tmp_path / "parts", data=whole / "data", overrides={"rounds": 2})
     simulate(job, tmp_path / "parts", data=whole / "data", resume=True)
     assert_same_model(tmp_path / "once", tmp_path / "parts")
+
+
+def test_masks_that_a_site_has_moved_back_are_those_of_a_run_resumed_after_the_first_round(tmp_path: Path) -> None:
+    """All masks of one site are drawn 2.5 px off: it measures and moves them before the first round, and only then."""
+    data, sites = tmp_path / "data", ("site-1", "site-2")
+    for site, shift in zip(sites, (SHIFT, (0.0, 0.0)), strict=True):
+        write_shifted_site(data / site, shift)
+    write_federation(data, FederationDescription.model_validate({"name": "f", "task": "segmentation", "sites": sites}))
+    settings = SMALL | EAGER | {"rounds": 2, "correct_shift": True, "keep_rounds": [1]}
+    job = Job.open(JOBS / "auto").copy_with(settings, tmp_path / "job").folder
+    once = simulate(job, tmp_path / "once", data=data)
+    again = from_round_1(tmp_path / "once", tmp_path / "again")
+    resumed = simulate(job, again, data=data, resume=True)
+    assert last_estimate(once)["moved_masks"] == {"site-1": CASES}
+    assert resumed["channels"] == once["channels"]
+    assert len(once["channels"]) == 2
+    for out in (tmp_path / "once", again):
+        assert {file.parents[4].name for file in out.rglob("corrections.json")} == {"site-1"}
+        assert {file.parent.name for file in out.rglob("corrections.json")} == {"round_1"}
+    assert_same_model(tmp_path / "once", again)
 
 
 def test_clean_labels_are_federated_averaging_bit_for_bit(small_job: Callable[..., Path], tmp_path: Path) -> None:

@@ -262,6 +262,27 @@ def test_written_masks_lie_in_their_images_files(bundles: dict[str, Exported], n
         assert np.array_equal(np.asarray(written.dataobj), expected), case.name
 
 
+@pytest.mark.parametrize("name", SEGMENTING)
+def test_the_largest_probability_that_is_written_is_that_of_the_label(bundles: dict[str, Exported], name: str) -> None:
+    exported = bundles[name]
+    classes = range(len(exported.source.description.classes) + 1)
+    for case in exported.cases:
+        if isinstance(exported.source.description, ImageDescription):
+            base = exported.results / Path(case.name).stem
+            mask = np.asarray(Image.open(f"{base}_seg.png"))
+            written = [np.asarray(Image.open(f"{base}_prob_{label}.tif")) for label in classes]
+        else:
+            base = exported.results / case.name.removesuffix(".nii.gz")
+            source = nibabel.load(f"{base}_seg.nii.gz")
+            files = [nibabel.load(f"{base}_prob_{label}.nii.gz") for label in classes]
+            assert all(np.array_equal(file.affine, source.affine) for file in files)
+            mask, written = np.asarray(source.dataobj), [np.asarray(file.dataobj) for file in files]
+        probabilities = np.stack(written)
+        assert (probabilities.dtype, len(probabilities)) == (np.float32, len(exported.source.description.classes) + 1)
+        np.testing.assert_array_equal(probabilities.argmax(axis=0), mask)
+        np.testing.assert_allclose(probabilities.sum(axis=0), 1, atol=1e-6)
+
+
 def test_the_personal_model_is_another_than_the_global(bundles: dict[str, Exported]) -> None:
     one, other = (bundles[name].seen() for name in ("global", "personal"))
     assert all(not torch.equal(one[name]["logits"].softmax(0), other[name]["logits"].softmax(0)) for name in one)

@@ -1,20 +1,88 @@
-"""The images of a folder for a bundle: what cannot be used is named and left out, labels are written beside their file.
+"""The images of a folder for a bundle: read as import, check and run read them; what cannot be used is named.
 
-A bundle carries a copy of this module and of those that it imports, so that it reads what import, check and run read.
+A bundle carries a copy of this module and of those that it imports.
 """
 
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from monai.config import KeysCollection
 from monai.transforms import MapTransform
 from torch.utils.data import IterableDataset, get_worker_info
 
-FILE = "file"
+from .dicom_header import DICOM_SUFFIX
+from .folder_search import Reason, known_suffix, search_folder
+
+FILE, SHOWN, NAME = "file", "shown", "name"
+# Where a volume's affine is kept, as its file has it.
+FILE_AFFINE = "file_affine"
+
+
+@dataclass(frozen=True)
+class ImagesFound:
+    """The images below a folder.
+
+    Attributes:
+        files: their paths; of a DICOM series that of its folder.
+        left_out: what is not used, each with its reason.
+    """
+
+    files: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+
+def find_images(folder: str, *, pictures: bool, without: str) -> ImagesFound:
+    """Find the pictures or the volumes below a folder, as an import finds them.
+
+    Args:
+        folder: the folder; where there is none, nothing is found.
+        pictures: whether pictures are wanted, or volumes.
+        without: the folder of results, which may lie below it.
+
+    Raises:
+        SystemExit: if there is DICOM, and SimpleITK is not installed.
+    """
+    try:
+        content = search_folder(Path(folder), without=Path(without))
+        wanted = [found.is_picture == pictures for found in content.usable]
+    except ImportError as error:
+        sys.exit(f"{folder}: found DICOM, which needs another package: pip install {error.name}")
+    files = [found.file for found, is_wanted in zip(content.usable, wanted, strict=True) if is_wanted]
+    other_kind = "a volume, not a picture" if pictures else "a picture, not a volume"
+    left_out = [
+        f"{found.file}: left out, it is {other_kind}."
+        for found, is_wanted in zip(content.usable, wanted, strict=True)
+        if not is_wanted
+    ]
+    for other in content.others:
+        if other.reason is Reason.NO_IMAGE and other.file.suffix.lower() == DICOM_SUFFIX:
+            # Damaged: the reader says in what way, and it counts as refused.
+            files.append(other.file)
+        else:
+            left_out.append(f"{other.file}: left out, it is {other.reason}.")
+    return ImagesFound(tuple(map(str, files)), tuple(left_out))
+
+
+def result_name(file: str, folder: str) -> str:
+    """Return how results of an image are called: its path below the folder, without suffix; elsewhere its name.
+
+    Args:
+        file: the image.
+        folder: where the images lie.
+    """
+    shown, path = _shown(file, folder), Path(file)
+    if path.is_dir():
+        return shown
+    return shown[: -len(known_suffix(path) or path.suffix)] if path.suffix else shown
+
+
+def _shown(file: str, folder: str) -> str:
+    path = Path(file)
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else path.name
 
 
 class UsableImages(IterableDataset[dict[str, Any]]):
@@ -24,19 +92,30 @@ class UsableImages(IterableDataset[dict[str, Any]]):
         files: paths of the images; hidden files, which some systems write beside others, are named and left out.
         prepare: turns ``{key: path}`` into ``{key: image}``.
         key: of the image.
+        folder: where the images lie; their results are called by their paths below it.
+        left_out: what is named first.
 
     Attributes:
         refused: the reasons for files that cannot be used, as far as the images were read.
         used: number of the others.
     """
 
-    def __init__(self, files: Sequence[str], prepare: Callable[[dict[str, Any]], dict[str, Any]], key: str) -> None:
+    def __init__(
+        self,
+        files: Sequence[str],
+        prepare: Callable[[dict[str, Any]], dict[str, Any]],
+        key: str,
+        *,
+        folder: str = ".",
+        left_out: Sequence[str] = (),
+    ) -> None:
         self.files, self.prepare, self.key = tuple(files), prepare, key
+        self.folder, self.left_out = folder, tuple(left_out)
         self.refused: list[str] = []
         self.used = 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yield the usable images, each with its path as ``file``.
+        """Yield the usable images: ``file``, its path below the folder as ``shown``, and the ``name`` of its results.
 
         Raises:
             RuntimeError: in a worker process, whose refusals nobody would learn of.
@@ -44,9 +123,11 @@ class UsableImages(IterableDataset[dict[str, Any]]):
         if get_worker_info() is not None:
             raise RuntimeError("Expected num_workers = 0, as refused files are counted in this process.")
         self.refused, self.used = [], 0
+        for text in self.left_out:
+            self._say(text)
         for file in self.files:
             if Path(file).name.startswith("."):
-                self._say(f"{file}: left out, it is a hidden file.")
+                self._say(f"{file}: left out, it is {Reason.HIDDEN}.")
                 continue
             try:
                 item = self._prepared(file)
@@ -72,14 +153,14 @@ class UsableImages(IterableDataset[dict[str, Any]]):
     def _prepared(self, file: str) -> dict[str, Any]:
         try:
             item = self.prepare({self.key: file})
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError, ImportError) as error:
             # MONAI wraps what a transform raises.
             cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ is not None else error
             reason = str(cause).replace("\n", " ")
             raise _UnusableError(reason if file in reason else f"{file}: {reason}") from error
         if not bool(torch.isfinite(item[self.key]).all()):
             raise _UnusableError(f"{file}: found intensities that are not finite; expected numbers. Export it again.")
-        return {**item, FILE: file}
+        return {**item, FILE: file, SHOWN: _shown(file, self.folder), NAME: result_name(file, self.folder)}
 
     @staticmethod
     def _say(text: str) -> None:
@@ -90,34 +171,31 @@ class _UnusableError(Exception):
     """A file cannot be used; says which and why."""
 
 
-class WriteLabelsd(MapTransform):  # type: ignore[misc]
-    """Write labels ``(1, I, J, K)`` where the voxels of their image's file lie, for whatever reads both.
+class ReadAnyVolumed(MapTransform):  # type: ignore[misc]
+    """Read volumes of any format to ``(1, I, J, K)`` with their affine; what of a header counts is said in the log.
 
     Args:
-        keys: of the labels, in any order of the file's axes, with their affine in millimetres.
-        output_dir: folder of the results, made if need be.
-        postfix: is added to the file's name.
+        keys: keys of the paths.
     """
 
-    def __init__(self, keys: KeysCollection, output_dir: str, postfix: str) -> None:
+    def __init__(self, keys: KeysCollection) -> None:
         super().__init__(keys)
-        self.folder, self.postfix = Path(output_dir), postfix
 
     def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-        """Write ``NAME_POSTFIX.nii.gz`` and return the data as they are.
+        """Replace paths by tensors.
 
         Raises:
-            DataError: if the image's file can no longer be read.
+            DataError: if a file is missing or cannot be used.
         """
         # Pictures need no nibabel.
-        from .volume_files import Volume, in_order_of, write_labels_like  # noqa: PLC0415
+        from .other_volumes import read_any_volume  # noqa: PLC0415
+        from .volume_transforms import as_meta_tensor, log_remark  # noqa: PLC0415
 
         result = dict(data)
-        self.folder.mkdir(parents=True, exist_ok=True)
         for key in self.key_iterator(result):
-            labels, like = result[key], Path(result[FILE])
-            classes = labels.as_tensor()[0].round().to(torch.uint8).cpu().numpy()
-            lying = in_order_of(Volume(classes, np.asarray(labels.affine, dtype=np.float64)), like)
-            name = like.name[: -len("".join(like.suffixes[-2:]))] if like.name.lower().endswith(".gz") else like.stem
-            write_labels_like(self.folder / f"{name}_{self.postfix}.nii.gz", lying, like)
+            file = Path(result[key])
+            volume = read_any_volume(file)
+            log_remark(file, volume)
+            result[key] = as_meta_tensor(volume.voxels, volume.affine, file)
+            result[key].meta[FILE_AFFINE] = volume.affine
         return result

@@ -23,14 +23,14 @@ from .volume_geometry import (
     Transform,
     axis_order,
     corner_distance,
-    label_image,
+    image_like,
     millimetres,
     placement_of,
     smallest_type,
     voxel_spacing,
 )
+from .volume_suffixes import VOLUME_SUFFIXES
 
-VOLUME_SUFFIXES = (".nii", ".nii.gz")
 MAX_VOXELS = 2**30  # 4 GiB as float32
 
 # A gzip stream holds at most this many times its own length.
@@ -140,8 +140,22 @@ def write_labels_like(file: Path, labels: Array, like: Path) -> None:
     Raises:
         DataError: if the other file cannot be read.
     """
+    write_voxels_like(file, labels.astype(smallest_type(labels)), like)
+
+
+def write_voxels_like(file: Path, voxels: Array, like: Path) -> None:
+    """Write voxels ``(I, J, K)`` as NIfTI in their type, where the voxels of another file lie for whatever reads both.
+
+    Args:
+        file: the file to write.
+        voxels: as above.
+        like: as above.
+
+    Raises:
+        DataError: as above.
+    """
     with _opened(like) as image:
-        nibabel.save(label_image(labels, image), file)
+        nibabel.save(image_like(voxels, image), file)
 
 
 def as_image_lies(file: Path, mask: Volume, image: Volume, *, remedy: str = "") -> Volume:
@@ -179,8 +193,12 @@ def in_order_of(classes: Volume, file: Path) -> Array:
     Raises:
         DataError: if the file cannot be read.
     """
-    order = axis_order(classes.affine, read_placement(file).affine)
-    return np.ascontiguousarray(apply_orientation(classes.voxels, order))
+    return as_axes_run(classes, read_placement(file).affine)
+
+
+def as_axes_run(volume: Volume, affine: Floats) -> Array:
+    """Return the voxels of a volume with their axes in the order and direction of an affine ``(4, 4)`` at its place."""
+    return np.ascontiguousarray(apply_orientation(volume.voxels, axis_order(volume.affine, affine)))
 
 
 def check_same_geometry(file: Path, found: Volume, image: Volume, *, remedy: str = "") -> None:

@@ -241,8 +241,8 @@ def axis_order(source: Floats, target: Floats) -> Array:
     return order
 
 
-def label_image(labels: Array, like: Nifti1Image) -> Nifti1Image:
-    """Return label values ``(I, J, K)`` as an image in a small type whose header says where voxels lie as another does.
+def image_like(voxels: Array, like: Nifti1Image) -> Nifti1Image:
+    """Return voxels ``(I, J, K)`` as an image of their type whose header says where voxels lie as another does.
 
     Both transforms with their codes, voxel sizes and units are those of the other, contradictions included: whatever
     reads one file reads the other at the same place. Nothing else of its header comes along.
@@ -250,10 +250,9 @@ def label_image(labels: Array, like: Nifti1Image) -> Nifti1Image:
     header = type(like.header)()
     for field in _GEOMETRY_FIELDS:
         header[field] = like.header[field]
-    stored = labels.astype(smallest_type(labels))
-    header.set_data_dtype(stored.dtype)
+    header.set_data_dtype(voxels.dtype)
     header["pixdim"][:4] = like.header["pixdim"][:4]
-    return type(like)(stored, None, header)
+    return type(like)(voxels, None, header)
 
 
 def smallest_type(labels: Array) -> np.dtype[np.generic]:

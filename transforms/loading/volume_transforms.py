@@ -70,14 +70,14 @@ class ReadVolumed(MapTransform):  # type: ignore[misc]
 
     def _image(self, file: Path) -> MetaTensor:
         volume = read_volume(file)
-        _log_remark(file, volume)
+        log_remark(file, volume)
         return as_meta_tensor(volume.voxels, volume.affine, file)
 
     def _mask(self, file: Path, image: MetaTensor) -> MetaTensor:
         assert self.labels is not None
         affine = np.asarray(image.affine, dtype=np.float64)
         volume = as_image_lies(file, read_label_volume(file), Volume(image[0].numpy(), affine))
-        _log_remark(file, volume)
+        log_remark(file, volume)
         return as_meta_tensor(map_mask(volume.voxels, self.labels, file).astype(np.float32), affine, file)
 
 
@@ -208,7 +208,7 @@ class FitVolumed(MapTransform, InvertibleTransform):  # type: ignore[misc]
         return result
 
 
-def _log_remark(file: Path, volume: Volume) -> None:
+def log_remark(file: Path, volume: Volume) -> None:
     """Say in the log what of a header counts that contradicts itself, or is not in millimetres."""
     if volume.placement is not None and (remark := volume.placement.remark):
         _LOGGER.warning("%s: %s", file, remark)

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from ....transforms.errors import DataError
 from ....transforms.folded_names import folded
+from ....transforms.loading.dicom_header import DICOM_SUFFIX
 from ....transforms.natural_order import natural_order
 from ..source import LeftOut, Section, SourceDataset
 
@@ -19,7 +20,6 @@ _IGNORED = frozenset({"__macosx", "thumbs.db", "desktop.ini"})
 ONE_CLASS = {0: 0, 1: 1, 255: 1}
 
 _VOLUME_SUFFIXES = (".nii.gz", ".nii", ".nrrd")
-DICOM_SUFFIX = ".dcm"
 _SECTION = re.compile(r"(?<![a-z])(train|valid|test)")
 _SECTIONS: Mapping[str, Section] = {"train": "training", "valid": "validation", "test": "testing"}
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from ....transforms.array_types import Booleans, Floats, Indices
 from .curves import LEVELS, STEP
+from .origin import chords_of, origin_of, vertex_of
 from .thresholds import THRESHOLDS
 
 # The largest bias that is looked for, in pixels.
@@ -42,12 +43,14 @@ class Alignment:
 
     Attributes:
         biases: β_k in pixels, positive where a site annotates outside the image boundary, ``(K,)``.
+        origin: how far that is outside the boundary at which the template was centred, in pixels.
         correlations: r_k of each site's curve with the template of the others, ``(K,)``; 1 for one site alone.
         prominence: by how much the mean curve is higher at the boundary than beside it, as a fraction of its mean.
         templates: of the others, for each site; None for one site alone.
     """
 
     biases: Floats
+    origin: float
     correlations: Floats
     prominence: float
     templates: tuple[Template | None, ...]
@@ -114,8 +117,8 @@ def align(curves: Floats) -> Alignment:
 
     Shift τ_k maximises the Pearson correlation of S_k(x + τ) with the mean T of the other sites' shifted curves over
     |x| ≤ 5, one site after the other, at most ten sweeps. After each sweep the template is centred at its boundary z,
-    and β_k = −(τ_k + z). Of two starts, no shift and each site at the boundary of its own curve, the one with the
-    larger mean correlation × prominence counts.
+    and β_k = −(τ_k + z) less its origin (:func:`.origin.origin_of`). Of two starts, no shift and each site at the
+    boundary of its own curve, the one with the larger mean correlation × prominence counts.
 
     A lying site moves the others little. Of four sites and more, those count in templates whose curve fits the template
     that the others have without it (:attr:`ProfileThresholds.min_likeness`). They count no farther from the median of
@@ -147,12 +150,12 @@ def boundary_of(values: Floats, positions: Floats, mean_shift: float = 0.0) -> t
         positions: of its values, in pixels.
         mean_shift: mean shift of the sites.
     """
-    chords = _chords(values, _CHORD)
+    chords = chords_of(values, _CHORD)
     allowed = (np.abs(positions) <= _FARTHEST_BOUNDARY) & np.isfinite(chords)
     prior = np.exp(-0.5 * ((positions + mean_shift) / _BOUNDARY_PRIOR) ** 2)
     index = int(np.argmax(np.where(allowed, chords * prior, -np.inf)))
     around = chords[max(index - 1, 0) : index + 2]
-    return index, _vertex(around) if len(around) == 3 and np.isfinite(around).all() else 0.0
+    return index, vertex_of(around) if len(around) == 3 and np.isfinite(around).all() else 0.0
 
 
 def _alike(curves: Floats) -> Indices:
@@ -219,8 +222,10 @@ class _Aligner:
         _, beyond = boundary_of(template, self.positions, self._mean_shift(shifts))
         correlations = np.array([self._correlations(site, shifts) for site in self.sites.tolist()])
         fine = SHIFTS[shifts] + STEP * np.array(list(self._fractions(correlations, shifts)))
+        origin = origin_of(template, self.positions) - beyond * STEP
         return Alignment(
-            biases=-(fine + beyond * STEP),
+            biases=-(fine + beyond * STEP) - origin,
+            origin=origin,
             correlations=correlations[self.sites, shifts],
             prominence=self._prominence(template),
             templates=tuple(
@@ -247,11 +252,11 @@ class _Aligner:
         """By which fraction of a step each site's best shift is beyond the one of the grid."""
         for row, shift in zip(correlations, shifts.tolist(), strict=True):
             around = row[max(shift - 1, 0) : shift + 2]
-            yield _vertex(around) if len(self.sites) > 1 and len(around) == 3 and around.min() > -1 else 0.0
+            yield vertex_of(around) if len(self.sites) > 1 and len(around) == 3 and around.min() > -1 else 0.0
 
     def _prominence(self, template: Floats) -> float:
         near = slice(self.middle - _PROMINENCE_LEVELS, self.middle + _PROMINENCE_LEVELS + 1)
-        chords = _chords(template, _PROMINENCE_CHORD)[near]
+        chords = chords_of(template, _PROMINENCE_CHORD)[near]
         return float(np.nanmax(chords) / np.nanmean(template)) if np.isfinite(chords).any() else 0.0
 
 
@@ -268,21 +273,3 @@ def _near_median(values: Floats, known: Floats) -> Floats:
     middle[some] = np.nanmedian(np.where(present[:, some], values[:, some], np.nan), axis=0)
     departure = THRESHOLDS.max_site_departure
     return np.where(present, np.clip(values, middle - departure, middle + departure), 0.0)
-
-
-def _chords(values: Floats, length: float) -> Floats:
-    """C(x) = T(x) − ½ (T(x − length) + T(x + length)), absent values filled in; NaN where T has none."""
-    steps = round(length / STEP)
-    known = np.flatnonzero(np.isfinite(values))
-    if len(known) < 2:
-        return np.full(len(values), np.nan)
-    filled = np.interp(np.arange(-steps, len(values) + steps), known, values[known])
-    chords = filled[steps:-steps] - 0.5 * (filled[: -2 * steps] + filled[2 * steps :])
-    return np.where(np.isfinite(values), chords, np.nan)
-
-
-def _vertex(values: Floats) -> float:
-    """Where the parabola through three values has its maximum, in steps from the middle one."""
-    before, middle, after = values.tolist()
-    bend = before - 2 * middle + after
-    return float(np.clip(0.5 * (before - after) / bend, -0.5, 0.5)) if bend < 0 else 0.0

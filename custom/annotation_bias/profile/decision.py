@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from ..estimate import INTERVAL_DEVIATIONS, Estimate
-from ..fedavg_boundary import FedAvgBoundary, fedavg_boundary
+from ..fedavg_boundary import FedAvgBoundary, boundary_of_claims
 from ..statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel
 from .interval import student_quantile
 from .thresholds import THRESHOLDS
@@ -26,6 +26,7 @@ class ProfileEstimate:
         prominence: of the template.
         correlation: of the site's curve with the template of the others; 1 for one site alone.
         radius: of the site's objects, as the bias; NaN where it is not known.
+        samples: that the site trains on, as far as its claim counts; 0 where nobody has said it.
     """
 
     patients: int
@@ -36,6 +37,7 @@ class ProfileEstimate:
     prominence: float
     correlation: float
     radius: float = math.nan
+    samples: int = 0
 
     @classmethod
     def absent(cls, patients: int = 0) -> "ProfileEstimate":
@@ -55,8 +57,9 @@ class ProfileEstimate:
         )
 
     def numbers(self) -> dict[str, float]:
-        """Return all but the patients by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "patients"}
+        """Return all but counts by name."""
+        names = (field.name for field in fields(self) if field.name not in ("patients", "samples"))
+        return {name: getattr(self, name) for name in names}
 
     @property
     def whole_error(self) -> float:
@@ -105,9 +108,10 @@ def is_shown(estimates: Mapping[str, ProfileEstimate]) -> bool:
 def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> ReferenceLevel | None:
     """Choose the reference level of boundary biases that images say.
 
-    If the known biases may lie within 1.5 pixels, by their intervals, the sites have one convention: the level is their
-    median, so that nothing is corrected. It is confident if it is within 2 pixels of the image boundary; farther away
-    it may be a convention or an error of all. Otherwise the level is the image boundary.
+    If the known biases may lie within 1.5 pixels and a sixth of the objects' radius, by their intervals, the sites have
+    one convention: the level is their median, so that nothing is corrected. It is confident if it is within 2 pixels of
+    the image boundary; farther away it may be a convention or an error of all. Otherwise the level is the image
+    boundary.
 
     Args:
         estimates: of every site; a single site has no convention with others, and its level is the image boundary.
@@ -121,7 +125,8 @@ def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> Referen
     in_pixels = np.array([estimate.bias / estimate.unit for estimate in known])
     half_widths = np.array([estimate.half_width / estimate.unit for estimate in known])
     certain_range = (in_pixels - half_widths).max() - (in_pixels + half_widths).min()
-    if len(known) == 1 or certain_range > THRESHOLDS.max_range_of_convention:
+    largest_range = min(THRESHOLDS.max_range_of_convention, tolerated_bias(estimates))
+    if len(known) == 1 or certain_range > largest_range:
         return image_boundary_level(estimates)
     median = float(np.median([estimate.bias for estimate in known]))
     is_near = abs(float(np.median(in_pixels))) <= THRESHOLDS.max_distance_of_convention
@@ -143,26 +148,29 @@ def image_boundary_level(estimates: Mapping[str, ProfileEstimate], *, is_asked: 
 
     Federated averaging's contours are the weighted median of the sites'. While that and two thirds of the sites are
     within a sixth of the objects' radius of the image boundary, nothing is corrected: the model is hardly worse for it,
-    and a few bad sites move it little. Else all sites follow to the boundary from 0.5 pixels on; a site alone has
-    nobody who follows, and its minimum effect is 1.5 pixels.
+    and a few bad sites move it little. Else all sites follow to the boundary from 0.5 pixels on. A site alone has its
+    boundary by nobody else's images: its minimum effect is always 1.5 pixels, and nothing more is tolerated.
 
     Args:
         estimates: of every site.
-        is_asked: whether a person has said that the image boundary is right: then no distance is tolerated.
+        is_asked: whether a person has said that the image boundary is right: all sites follow, whatever their distance.
     """
     distance, averaged = tolerated_bias(estimates), image_fedavg_boundary(estimates)
     known = [one for one in estimates.values() if one.is_known]
     num_far = sum(abs(one.bias) >= distance * one.unit for one in known)
-    are_followed = num_far > THRESHOLDS.max_far_fraction * len(known) or not (
-        averaged is None or averaged.is_within(distance)
+    is_alone = len(known) <= 1
+    are_followed = (
+        is_asked
+        or num_far > THRESHOLDS.max_far_fraction * len(known)
+        or not (averaged is None or averaged.is_within(distance))
     )
     return ReferenceLevel(
         ReferenceKind.EDGES,
         0.0,
         0.0,
         (Evidence(EvidenceCode.EDGES),),
-        minimum_effect=THRESHOLDS.min_bias_of_others if are_followed and len(known) > 1 else THRESHOLDS.min_bias,
-        tolerated=0.0 if is_asked or are_followed else distance,
+        minimum_effect=THRESHOLDS.min_bias_of_others if are_followed and not is_alone else THRESHOLDS.min_bias,
+        tolerated=0.0 if are_followed or is_alone else distance,
     )
 
 
@@ -183,27 +191,12 @@ def tolerated_bias(estimates: Mapping[str, ProfileEstimate]) -> float:
 
 
 def image_fedavg_boundary(estimates: Mapping[str, ProfileEstimate]) -> FedAvgBoundary | None:
-    """Return where federated averaging's contours lie by the known biases, in pixels from the image boundary.
-
-    Args:
-        estimates: of every site; patients stand for its samples.
-
-    Returns:
-        None where no bias is known.
-    """
+    """Return where federated averaging's contours lie by the known biases, in pixels from the image boundary."""
     known = {site: one for site, one in estimates.items() if one.is_known}
-    return fedavg_boundary(
-        {site: one.bias / one.unit for site, one in known.items()},
-        {site: one.patients for site, one in known.items()},
-    )
+    return boundary_of_claims({site: one.bias / one.unit for site, one in known.items()}, claimed_samples(known))
 
 
-def is_to_correct(estimate: ProfileEstimate, level: ReferenceLevel | None) -> bool:
-    """Return whether a site's contours are to be moved: its bias is known, and far enough from the level.
-
-    That is beyond its interval and the minimum effect; of a convention nothing is. In a federation all sites are tested
-    together instead.
-    """
-    if level is None or level.kind is ReferenceKind.CONVENTION or not (level.is_confident and estimate.is_known):
-        return False
-    return abs(estimate.bias - level.value) >= max(level.minimum_effect * estimate.unit, estimate.half_width)
+def claimed_samples(estimates: Mapping[str, ProfileEstimate]) -> dict[str, float]:
+    """Return the numbers of samples by which federated averaging weighs sites; those of patients if one is missing."""
+    have_all = all(one.samples > 0 for one in estimates.values())
+    return {site: float(one.samples if have_all else one.patients) for site, one in estimates.items()}

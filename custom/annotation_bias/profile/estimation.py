@@ -160,7 +160,7 @@ def estimate_from_images(
     if not some:
         return absent
     (estimates,) = estimate_profiles(_CasesHere(some, label, seed), 1)
-    return absent | estimates
+    return absent | {site: replace(one, samples=len(sites[site])) for site, one in estimates.items()}
 
 
 def measure_curves(
@@ -201,21 +201,16 @@ def pixel_of_scale(cases: Sequence[ProfileCase], halvings: int) -> float:
     return float(2**halvings * np.median([case.unit for case in cases]))
 
 
-def site_standard_error(
-    cases: Sequence[ProfileCase], label: int, template: Template | None, *, bias: float, seed: int
-) -> tuple[float, int]:
+def site_standard_error(measured: MeasuredCurves | None, template: Template | None, *, seed: int) -> tuple[float, int]:
     """Return the standard error of a site's bias at the last scale, in pixels, and the patients behind it.
 
     It is infinite where the site has no curve.
 
     Args:
-        cases: of the site.
-        label: the class.
+        measured: the curves of a class, with contours moved by what was found at coarser scales.
         template: of the other sites; None of a site alone.
-        bias: what was found at coarser scales.
         seed: decides the draws of patients.
     """
-    measured = measure_curves(cases, label, bias=bias)
     if measured is None:
         return np.inf, 0
     return standard_error(measured.curves, measured.patients, template, seed=seed), measured.num_patients
@@ -241,13 +236,13 @@ class _CasesHere:
     def standard_errors(
         self, biases: Mapping[str, Sequence[float]], templates: Mapping[str, Sequence[Template | None]]
     ) -> dict[str, list[float]]:
-        return {
-            site: [
-                site_standard_error(
-                    cases, self.label, templates[site][0], bias=biases.get(site, (0.0,))[0], seed=self.seed
-                )[0]
-            ]
+        measured = {
+            site: measure_curves(cases, self.label, bias=biases.get(site, (0.0,))[0])
             for site, cases in self.sites.items()
+        }
+        return {
+            site: [site_standard_error(curves, templates[site][0], seed=self.seed)[0]]
+            for site, curves in measured.items()
         }
 
 

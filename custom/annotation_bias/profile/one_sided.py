@@ -185,7 +185,7 @@ def _places(draws: Floats, alignment: Alignment) -> Floats:
 def _sides(alignment: Alignment, places: Floats, patients: int, unit: float) -> Iterator[Side]:
     """The sides whose curves, and those they are compared with, fit the others' and agree between draws."""
     biases = alignment.biases
-    is_near = np.abs(places - biases) <= _ELSEWHERE
+    is_near = np.abs(places - (biases + alignment.origin)) <= _ELSEWHERE
     is_clear = (alignment.correlations >= THRESHOLDS.min_side_correlation) & (
         is_near.mean(axis=0) >= THRESHOLDS.min_side_agreement
     )

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypedDict
 
 import numpy as np
@@ -13,12 +13,14 @@ from ...annotation_bias.profile.estimation import SiteCurves
 from ...annotation_bias.profile.noisy_curves import errors_with_noise, noisy_site_curves
 from ...interface.views import Round
 from ...outbound.fields import MINIMUM_CASES
+from ...records.plain_values import finite
 from ...task_names import MEASURE_BOUNDARY_PROFILE, MEASURE_PROFILE_ERROR
 from .outbound import (
     CURVE_LEVELS,
     GRID_HALVINGS,
     GRID_MICROMETRES,
     MOVED_PATIENTS,
+    NUM_SAMPLES,
     PROFILE_CURVE,
     PROFILE_ERROR,
     PROFILE_HALVINGS,
@@ -50,51 +52,93 @@ class NoisyAnswer(TypedDict):
     biases: list[float]
 
 
-# By site and number of halvings.
-KeptAnswers = dict[str, dict[str, NoisyAnswer]]
+class KeptCurves(TypedDict):
+    """What a site that hides nobody has said at a scale, as plain values.
+
+    Attributes:
+        curves: of all classes one after the other, None where there is no number.
+        patients: of each class.
+        unit: size of a pixel of the scale in millimetres, in pixels without spacing.
+        radii: of each class, None where it was not said.
+        biases: by which its contours were moved.
+    """
+
+    curves: list[float | None]
+    patients: list[int]
+    unit: float
+    radii: list[float | None]
+    biases: list[float]
+
+
+class KeptAnswers(TypedDict):
+    """What sites have said, by their names and numbers of halvings."""
+
+    curves: dict[str, dict[str, KeptCurves]]
+    noisy: dict[str, dict[str, NoisyAnswer]]
 
 
 class AskedSites:
     """Sites that are asked in a round.
 
     At first each measures at its own first scale. Where all have the same, that is the first scale of all, and one
-    question less. A site that hides single patients says no more than its scale then. It is asked once for each scale,
-    and by how much its bias may be wrong the server makes of the noise.
+    question less. A site that hides single patients says no more than its scale then, and by how much its bias may be
+    wrong the server makes of the noise.
+
+    No site is asked twice for a scale. Where one joins, the others' curves are those that they have sent: contours that
+    would now be moved by another bias move the curve by the difference. The first scale stays that of the others.
 
     Args:
         this_round: in which they are asked.
         num_classes: number of foreground classes C.
-        noisy: answers of sites that hide single patients: those that are there are not asked for again, and new ones
-            are added.
+        kept: earlier answers, to which new ones are added.
+        names: of the sites that are asked; None for all. Of others there is what is kept.
 
     Attributes:
         moved: the sites that have moved all their masks back before they measured, with numbers of patients.
+        samples: by site the number that it trains on, as far as its claim counts.
     """
 
-    def __init__(self, this_round: Round, num_classes: int, noisy: KeptAnswers) -> None:
-        self._round, self._num_classes, self._noisy = this_round, num_classes, noisy
+    def __init__(
+        self, this_round: Round, num_classes: int, kept: KeptAnswers, names: Collection[str] | None = None
+    ) -> None:
+        self._round, self._num_classes, self._names = this_round, num_classes, names
+        self._kept, self._noisy = kept["curves"], kept["noisy"]
         self._first: dict[str, SiteCurves] = {}
         self._hiding: dict[str, int] = {}
         self._halvings: dict[str, int] = {}
         self._measured: dict[str, SiteCurves] = {}
         self.moved: dict[str, int] = {}
+        self.samples: dict[str, int] = {}
 
     def coarsest(self) -> int:
-        """Ask all sites for curves at their own first scale; return that of the middle one."""
-        answers = self._round.ask(MEASURE_BOUNDARY_PROFILE)
+        """Ask sites for curves at their own first scale; return that of the middle one, or the one that is kept."""
+        answers = self._round.ask(MEASURE_BOUNDARY_PROFILE, None if self._names is None else sorted(self._names))
         self._first = self._read(answers)
         self._hiding = {site: answer[GRID_HALVINGS] for site, answer in sorted(answers.items()) if _is_hiding(answer)}
         self._halvings = {site: answers[site].get(PROFILE_HALVINGS, 0) for site in self._first}
         every = [*self._halvings.values(), *self._hiding.values()]
+        if self._names is not None:
+            self._hiding |= dict.fromkeys(self._noisy.keys() - answers.keys(), 0)
+            scales = [int(scale) for known in (self._kept, self._noisy) for of in known.values() for scale in of]
+            every = [max(scales)] if scales else every
         return statistics.median_low(every) if every else 0
 
     def curves(self, halvings: int, biases: Mapping[str, Sequence[float]]) -> dict[str, SiteCurves]:
         """Return the curves of every site that answers, see :class:`ProfileSites`."""
         hiding = self._hiding_curves(halvings, biases)
         if not biases and set(self._halvings.values()) <= {halvings}:
-            self._measured = self._first | hiding
+            new = self._first
         else:
-            self._measured = self._read(self._asked(sorted(self._first), halvings, biases)) | hiding
+            new = self._read(self._asked(sorted(self._first), halvings, biases))
+        nothing = (0.0,) * self._num_classes
+        for site, curves in new.items():
+            self._kept.setdefault(site, {})[str(halvings)] = _plain(curves, biases.get(site, nothing))
+        others = {
+            site: _kept_curves(of[str(halvings)], biases.get(site, nothing))
+            for site, of in self._kept.items()
+            if site not in self._first and str(halvings) in of
+        }
+        self._measured = others | new | hiding
         return self._measured
 
     def standard_errors(
@@ -105,7 +149,7 @@ class AskedSites:
         requests = {
             site: ProfileRequest.of_templates(biases.get(site, nothing), of_classes).message()
             for site, of_classes in sorted(templates.items())
-            if site not in self._hiding
+            if site in self._first
         }
         answers = self._round.ask(MEASURE_PROFILE_ERROR, sorted(requests), own_messages=requests) if requests else {}
         said = {
@@ -128,7 +172,11 @@ class AskedSites:
     def _hiding_curves(self, halvings: int, biases: Mapping[str, Sequence[float]]) -> dict[str, SiteCurves]:
         """The curves of sites that hide single patients; who has answered before is not asked again."""
         nothing, scale = [0.0] * self._num_classes, str(halvings)
-        due = [site for site in self._hiding if scale not in self._noisy.get(site, {})]
+        due = [
+            site
+            for site in self._hiding
+            if scale not in self._noisy.get(site, {}) and (self._names is None or site in self._names)
+        ]
         for site, answer in self._asked(due, halvings, biases).items():
             # One that has no budget left gives no answer; the size of its pixels is of another group of fields.
             is_whole = {PROFILE_VECTOR, GRID_MICROMETRES} <= answer.keys()
@@ -154,6 +202,7 @@ class AskedSites:
         Nor has a class of fewer patients than a site may send.
         """
         self.moved |= {site: answer[MOVED_PATIENTS] for site, answer in answers.items() if MOVED_PATIENTS in answer}
+        self.samples |= {site: answer[NUM_SAMPLES] for site, answer in answers.items() if NUM_SAMPLES in answer}
         return {
             site: SiteCurves(
                 np.array(answer[PROFILE_CURVE], dtype=np.float64).reshape(self._num_classes, CURVE_LEVELS),
@@ -164,6 +213,25 @@ class AskedSites:
             for site, answer in sorted(answers.items())
             if answer[PROFILE_UNIT] > 0
         }
+
+
+def _plain(curves: SiteCurves, biases: Sequence[float]) -> KeptCurves:
+    """The curves that a site has sent, with the biases by which its contours were moved."""
+    return KeptCurves(
+        curves=finite(curves.curves.ravel().tolist()),
+        patients=list(curves.patients),
+        unit=curves.unit,
+        radii=finite(list(curves.radii)),
+        biases=list(biases),
+    )
+
+
+def _kept_curves(kept: KeptCurves, biases: Sequence[float]) -> SiteCurves:
+    """What they would be with contours moved by these biases."""
+    curves, radii = (np.array(values, dtype=np.float64) for values in (kept["curves"], kept["radii"]))
+    return SiteCurves(
+        curves.reshape(-1, CURVE_LEVELS), tuple(kept["patients"]), kept["unit"], radii=tuple(radii.tolist())
+    ).moved(np.subtract(biases, kept["biases"]))
 
 
 def _is_hiding(answer: Mapping[str, Any]) -> bool:

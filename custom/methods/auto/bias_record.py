@@ -4,9 +4,9 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
-from ....transforms.natural_order import natural_order
 from ...annotation_bias.estimate import Estimate
 from ...annotation_bias.estimate_record import EstimateRecord, ParameterRecord, ReferenceLevelRecord, plain_estimate
+from ...annotation_bias.fedavg_boundary import FedAvgBoundary
 from ...annotation_bias.profile.decision import ProfileEstimate, is_shown
 from ...annotation_bias.profile.fusion import FusedBiases
 from ...annotation_bias.statuses import ReferenceLevel, Unit
@@ -21,6 +21,7 @@ from .records import (
     Outcome,
     SiteBiasRecord,
     WitnessRecord,
+    names_where,
 )
 
 
@@ -33,21 +34,11 @@ def bias_record(decisions: Decisions, number: int, *, is_applied: bool = True, p
         is_applied: whether sites act on them; an audit only says what `auto` would do.
         profiles: of each class what images say; empty where they were not asked.
     """
-    sites = {
-        site: SiteBiasRecord(
-            parameters={
-                key: ParameterRecord.of(decisions.tested[site][key], result)
-                for key, result in decisions.findings[site].items()
-            },
-            corrections=corrections,
-            corrected_before_round=None,
-        )
-        for site, corrections in decisions.corrections.items()
-    }
+    sites = _site_records(decisions)
     return BiasRecord(
         before_round=number,
         reference_levels=_level_records(decisions.reference_levels, decisions.unit),
-        decision=_decision(decisions, is_applied=is_applied),
+        decision=_decision(decisions, sites, is_applied=is_applied),
         sites=sites,
         witnesses=witness_records(profiles, decisions.fused),
     )
@@ -61,40 +52,48 @@ def image_bias_record(decisions: ImageDecisions, profiles: Profiles, number: int
         profiles: of each class.
         number: the round before whose training it was.
     """
-    unit = unit_of_profiles(profiles)
-    corrected = sorted((site for site, asked in decisions.corrections.items() if asked), key=natural_order)
-    confirmed = [site for site, found in decisions.findings.items() if any(one.is_confirmed for one in found.values())]
-    if corrected:
-        outcome = Outcome.CORRECTED
-    elif decisions.tolerated:
-        outcome = Outcome.TOLERATED
-    else:
-        outcome = Outcome.MEASURED if confirmed else Outcome.NOTHING
+    unit, sites = unit_of_profiles(profiles), _site_records(decisions)
     return BiasRecord(
         before_round=number,
         reference_levels=_level_records(decisions.reference_levels, unit),
         decision=DecisionRecord(
-            outcome=outcome,
+            outcome=_image_outcome(decisions, sites),
             is_applied=True,
-            corrected=tuple(corrected),
-            confirmed=tuple(sorted(confirmed, key=natural_order)),
-            tolerated={label: (averaged.low, averaged.high) for label, averaged in decisions.tolerated.items()},
+            corrected=names_where(sites, lambda of: bool(of.corrections)),
+            confirmed=names_where(sites, lambda of: of.deviates),
+            tolerated=_ranges(decisions.tolerated),
             unit=unit,
         ),
-        sites={
-            site: SiteBiasRecord(
-                parameters={
-                    key: ParameterRecord.of(decisions.tested[site][key], one)
-                    for key, one in decisions.findings[site].items()
-                },
-                corrections=corrections,
-                corrected_before_round=None,
-            )
-            for site, corrections in decisions.corrections.items()
-        },
+        sites=sites,
         is_of_images=True,
         witnesses=witness_records(profiles, {}),
     )
+
+
+def _site_records(decisions: Decisions | ImageDecisions) -> dict[str, SiteBiasRecord]:
+    return {
+        site: SiteBiasRecord(
+            parameters={
+                key: ParameterRecord.of(decisions.tested[site][key], result)
+                for key, result in decisions.findings[site].items()
+            },
+            corrections=corrections,
+            corrected_before_round=None,
+        )
+        for site, corrections in decisions.corrections.items()
+    }
+
+
+def _image_outcome(decisions: ImageDecisions, sites: Mapping[str, SiteBiasRecord]) -> Outcome:
+    if any(of.corrections for of in sites.values()):
+        return Outcome.CORRECTED
+    if decisions.tolerated:
+        return Outcome.TOLERATED
+    return Outcome.MEASURED if any(of.deviates for of in sites.values()) else Outcome.NOTHING
+
+
+def _ranges(tolerated: Mapping[int, FedAvgBoundary]) -> dict[int, tuple[float, float]]:
+    return {label: (averaged.low, averaged.high) for label, averaged in tolerated.items()}
 
 
 def unit_of_profiles(profiles: Profiles) -> Unit:
@@ -141,17 +140,14 @@ def _level_records(levels: Sequence[ReferenceLevel | None], unit: Unit) -> dict[
     }
 
 
-def _decision(decisions: Decisions, *, is_applied: bool) -> DecisionRecord:
-    confirmed = (
-        site for site, found in decisions.findings.items() if any(item.is_confirmed for item in found.values())
-    )
+def _decision(decisions: Decisions, sites: Mapping[str, SiteBiasRecord], *, is_applied: bool) -> DecisionRecord:
     numbers = {} if decisions.unfit is None else decisions.unfit.numbers
     return DecisionRecord(
         outcome=_outcome(decisions, is_applied=is_applied),
         is_applied=is_applied,
-        corrected=tuple(sorted((site for site, asked in decisions.corrections.items() if asked), key=natural_order)),
-        confirmed=tuple(sorted(confirmed, key=natural_order)),
-        tolerated={label: (averaged.low, averaged.high) for label, averaged in decisions.tolerated.items()},
+        corrected=names_where(sites, lambda of: bool(of.corrections)),
+        confirmed=names_where(sites, lambda of: of.deviates),
+        tolerated=_ranges(decisions.tolerated),
         found_share=numbers.get("found"),
         expected_share=numbers.get("expected"),
         unit=decisions.unit,

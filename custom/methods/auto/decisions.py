@@ -1,14 +1,13 @@
 """What the server concludes from the sites' reports: reference levels, confirmed effects, and corrections."""
 
-import math
 import statistics
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from ...annotation_bias.domain_check import DomainCheck, check_domains
 from ...annotation_bias.estimate import Estimate
-from ...annotation_bias.fedavg_boundary import FedAvgBoundary, fedavg_boundary
+from ...annotation_bias.fedavg_boundary import FedAvgBoundary, tolerated_boundary
 from ...annotation_bias.hysteresis import standing
 from ...annotation_bias.parameters import ALL_CLASSES, CONFUSED_OBJECTS, ParameterKey, ParameterKind
 from ...annotation_bias.profile.decision import is_shown
@@ -96,56 +95,163 @@ def decide(
         profiles: of each class by site what images say of the boundary bias; empty for nothing.
         uses_model: whether boundary biases of these classes are those of images and model together; else of images.
     """
+    kinds = _kinds_of_sites(answers, settings)
+    reports = with_images(answers, server, profiles, kinds.predictable(answers), uses_model=uses_model)
+    answers, server = reports.answers, reports.server
+    tests_of = partial(_tests_of_offsets, kinds=kinds, settings=settings, seed=seed, before=before, profiles=profiles)
+    reference_levels, tested, criteria = tests_of(answers, server=server)
+    _add_tests_of_objects(tested, criteria, answers, kinds, settings)
+    findings = effect_tests(tested, criteria, level=settings.level)
+    if server is not None or any(answer.has_reviewed for answer in answers.values()):
+        unreviewed = {site: answer.without_reviewed() for site, answer in answers.items()}
+        _, without_reviewed, references = tests_of(unreviewed, server=None)
+        other = effect_tests(without_reviewed, references, level=settings.level)
+        findings = _with_standing(findings, other, criteria, EvidenceCode.REVIEWED_AGREE)
+    findings = _with_standing(findings, _results_of(before), criteria, EvidenceCode.EARLIER_AGREES)
+    findings = without_mislabelled(findings, kinds.relabelled)
+    tolerated = _tolerated(answers, findings, reference_levels, kinds, settings, before)
+    corrections = _corrections_of_sites(answers, findings, reference_levels, kinds, settings, tolerated)
+    return Decisions(
+        tuple(reference_levels),
+        tested,
+        findings,
+        corrections,
+        tolerated,
+        kinds.unfit,
+        _unit(kinds.of_references(answers) or answers),
+        reports.fused,
+    )
+
+
+@dataclass(frozen=True)
+class _KindsOfSites:
+    """What may be concluded of whom.
+
+    Attributes:
+        in_domain: sites that count for reference levels.
+        relabelled: sites whose estimates are of annotations with relabelled objects.
+        least: the confused fraction of the best site.
+        unfit: why the model is no reference for any site; None if it is one.
+        doubts: by site why the model cannot predict its images; None where it can.
+    """
+
+    in_domain: frozenset[str]
+    relabelled: frozenset[str]
+    least: Estimate | None
+    unfit: Evidence | None
+    doubts: Mapping[str, Evidence | None]
+
+    def of_references(self, answers: Mapping[str, BiasReport]) -> dict[str, BiasReport]:
+        """The answers of sites that count for reference levels."""
+        return {site: answer for site, answer in answers.items() if site in self.in_domain}
+
+    def predictable(self, answers: Mapping[str, BiasReport]) -> dict[str, BiasReport]:
+        """Those whose boundary biases the model can tell."""
+        return self.of_references(answers) if self.unfit is None else {}
+
+
+def _kinds_of_sites(answers: Mapping[str, BiasReport], settings: BiasSettings) -> _KindsOfSites:
     domain_checks = _domain_checks(answers, settings)
     alike = {site: answer for site, answer in answers.items() if not domain_checks[site].out_of_domain}
     least = best_estimate([answer.confused for answer in alike.values()], lambda one: -one.value)
-    in_domain = {site: answer for site, answer in alike.items() if not looks_mislabelled(answer.confused, least)}
     unfit = _unfit(detected_fraction(answers), settings)
-    doubts = {site: unfit or _other_images(check) for site, check in domain_checks.items()}
-    labels = range(1, settings.network.num_classes + 1)
-    predictable = in_domain if unfit is None else {}
-    reports = with_images(answers, server, profiles, predictable, uses_model=uses_model)
-    answers, server = reports.answers, reports.server
-    in_domain = {site: answers[site] for site in in_domain}
-    tests_of = partial(_tests_of_offsets, doubts=doubts, settings=settings, seed=seed, before=before, profiles=profiles)
-    reference_levels, tested, criteria = tests_of(answers, in_domain, server=server)
-    for label in labels:
+    return _KindsOfSites(
+        frozenset(site for site, answer in alike.items() if not looks_mislabelled(answer.confused, least)),
+        frozenset(site for site, answer in alike.items() if answer.is_relabelled),
+        least,
+        unfit,
+        {site: unfit or _other_images(check) for site, check in domain_checks.items()},
+    )
+
+
+def _add_tests_of_objects(
+    tested: Mapping[str, dict[ParameterKey, Estimate]],
+    criteria: Mapping[str, dict[ParameterKey, Criterion]],
+    answers: Mapping[str, BiasReport],
+    kinds: _KindsOfSites,
+    settings: BiasSettings,
+) -> None:
+    """Add what is tested of missed and confused objects against what."""
+    references = kinds.of_references(answers)
+    for label in range(1, settings.network.num_classes + 1):
         # The recall of all objects and that of confident ones are two quantities.
-        complete = {hides: largest_recall(in_domain, label, hides_patients=hides) for hides in (False, True)}
+        complete = {hides: largest_recall(references, label, hides_patients=hides) for hides in (False, True)}
         for site, answer in answers.items():
             key = ParameterKey(ParameterKind.MISSING, label)
             tested[site][key], criteria[site][key] = missing_criterion(
-                answer, label, complete[answer.hides_patients], settings, doubts[site]
+                answer, label, complete[answer.hides_patients], settings, kinds.doubts[site]
             )
     if settings.network.num_classes > 1:
         for site, answer in answers.items():
             tested[site][CONFUSED_OBJECTS] = answer.confused
-            criteria[site][CONFUSED_OBJECTS] = confused_criterion(answer, least, settings, doubts[site])
-    findings = effect_tests(tested, criteria, level=settings.level)
-    if server is not None or any(answer.has_reviewed for answer in answers.values()):
-        unreviewed = {site: answer.without_reviewed() for site, answer in answers.items()}
-        _, without_reviewed, references = tests_of(
-            unreviewed, {site: unreviewed[site] for site in in_domain}, server=None
-        )
-        for site, found in effect_tests(without_reviewed, references, level=settings.level).items():
-            findings[site] |= _standing(found, criteria[site], findings[site], EvidenceCode.REVIEWED_AGREE)
-    for site, record in {} if before is None else before.sites.items():
-        if site in findings:
-            earlier = {key: one.as_result() for key, one in record.parameters.items()}
-            findings[site] |= _standing(earlier, criteria[site], findings[site], EvidenceCode.EARLIER_AGREES)
-    relabelled = {site for site, answer in alike.items() if answer.is_relabelled}
-    findings = without_mislabelled(findings, relabelled)
-    # Images need no domain: what they say of any site counts, as before the first round.
-    by_images = {label for label, level in zip(labels, reference_levels, strict=True) if _is_of_images(level)}
-    tolerated = {
-        label: averaged
-        for label, reference_level in zip(labels, reference_levels, strict=True)
-        if not _stays_moved(before, findings, label)
-        and (counted := answers if label in by_images else in_domain)
-        and (averaged := _tolerated_boundary(counted, findings, label, reference_level, settings)) is not None
+            criteria[site][CONFUSED_OBJECTS] = confused_criterion(answer, kinds.least, settings, kinds.doubts[site])
+
+
+def _results_of(before: BiasRecord | None) -> dict[str, dict[ParameterKey, TestResult]]:
+    """What an earlier estimate has found, by site and parameter."""
+    sites = {} if before is None else before.sites
+    return {site: {key: one.as_result() for key, one in record.parameters.items()} for site, record in sites.items()}
+
+
+def _with_standing(
+    findings: Mapping[str, dict[ParameterKey, TestResult]],
+    other: Mapping[str, Mapping[ParameterKey, TestResult]],
+    criteria: Mapping[str, Mapping[ParameterKey, Criterion]],
+    code: EvidenceCode,
+) -> dict[str, dict[ParameterKey, TestResult]]:
+    """The findings, with what another estimate has confirmed and they do not contradict."""
+    return {
+        site: found | _standing(other.get(site, {}), criteria[site], found, code) for site, found in findings.items()
     }
-    of_one_kind = in_domain.keys() | relabelled
-    corrections = {
+
+
+def _tolerated(
+    answers: Mapping[str, BiasReport],
+    findings: Mapping[str, Mapping[ParameterKey, TestResult]],
+    reference_levels: Sequence[ReferenceLevel | None],
+    kinds: _KindsOfSites,
+    settings: BiasSettings,
+    before: BiasRecord | None,
+) -> dict[int, FedAvgBoundary]:
+    """By class the FedAvg boundary where boundary biases stay for it; not where a site's contours were moved before."""
+    result = {}
+    for label, level in enumerate(reference_levels, start=1):
+        # Images need no domain: what they say of any site counts, as before the first round.
+        counted = answers if _is_of_images(level) else kinds.of_references(answers)
+        averaged = tolerated_boundary(
+            level,
+            {site: findings[site][ParameterKey(ParameterKind.OFFSET, label)] for site in counted},
+            {site: answer.num_samples for site, answer in counted.items()},
+            {site: answer.pixel_size for site, answer in counted.items()},
+            distance=_tolerated_distance(level, settings),
+        )
+        if averaged is not None and not _stays_moved(before, findings, label):
+            result[label] = averaged
+    return result
+
+
+def _tolerated_distance(level: ReferenceLevel | None, settings: BiasSettings) -> float:
+    """By how much federated averaging's contours may be off, in pixels: as near the level as that is known."""
+    if level is None:
+        return 0.0
+    if level.is_inferred:
+        return max(settings.min_boundary_bias, settings.image_boundary_error)
+    # Before the first round that alone is tolerated; where all follow to the image boundary, it is nothing.
+    return level.tolerated if _is_of_images(level) else settings.min_boundary_bias
+
+
+def _corrections_of_sites(
+    answers: Mapping[str, BiasReport],
+    findings: Mapping[str, Mapping[ParameterKey, TestResult]],
+    reference_levels: Sequence[ReferenceLevel | None],
+    kinds: _KindsOfSites,
+    settings: BiasSettings,
+    tolerated: Collection[int],
+) -> dict[str, tuple[Correction, ...]]:
+    """What each site is asked to correct; sites that correct nothing are there, too."""
+    of_one_kind = kinds.in_domain | kinds.relabelled
+    by_images = {label for label in tolerated if _is_of_images(reference_levels[label - 1])}
+    return {
         site: _corrections(
             answers[site],
             found,
@@ -154,17 +260,17 @@ def decide(
         )
         for site, found in findings.items()
     }
-    pixel_size = statistics.median(answer.pixel_size for answer in (in_domain or answers).values()) if answers else 1.0
-    return Decisions(
-        tuple(reference_levels), tested, findings, corrections, tolerated, unfit, unit_of(pixel_size), reports.fused
-    )
+
+
+def _unit(answers: Mapping[str, BiasReport]) -> Unit:
+    """That of most sites."""
+    return unit_of(statistics.median(answer.pixel_size for answer in answers.values()) if answers else 1.0)
 
 
 def _tests_of_offsets(
     answers: Mapping[str, BiasReport],
-    in_domain: Mapping[str, BiasReport],
     *,
-    doubts: Mapping[str, Evidence | None],
+    kinds: _KindsOfSites,
     settings: BiasSettings,
     seed: int,
     server: ServerReference | None,
@@ -174,7 +280,7 @@ def _tests_of_offsets(
     list[ReferenceLevel | None], dict[str, dict[ParameterKey, Estimate]], dict[str, dict[ParameterKey, Criterion]]
 ]:
     """The reference level of each class, and by site and class what is tested of the offset against what."""
-    labels = range(1, settings.network.num_classes + 1)
+    labels, in_domain = range(1, settings.network.num_classes + 1), kinds.of_references(answers)
     of_images = [image_level(profile, settings) for profile in profiles] or [None] * len(labels)
     levels = [
         reference_level_of(
@@ -189,7 +295,7 @@ def _tests_of_offsets(
         is_by_images = bool(profiles) and is_shown(profiles[label - 1])
         for site, answer in answers.items():
             # Where images say it, it matters no more how well the model predicts the site's images.
-            doubt = doubts[site]
+            doubt = kinds.doubts[site]
             if is_by_images:
                 doubt = None if answer.offset[label - 1].is_known else NOT_SHOWN
             tested[site][key], criteria[site][key] = offset_criterion(answer, label, level, settings, doubt)
@@ -261,34 +367,6 @@ def _unfit(share: float, settings: BiasSettings) -> Evidence | None:
 def _is_of_images(level: ReferenceLevel | None) -> bool:
     """Whether images alone give the reference level; it has a minimum effect of its own."""
     return level is not None and level.minimum_effect > 0
-
-
-def _tolerated_boundary(
-    counted: Mapping[str, BiasReport],
-    findings: Mapping[str, Mapping[ParameterKey, TestResult]],
-    label: int,
-    reference_level: ReferenceLevel | None,
-    settings: BiasSettings,
-) -> FedAvgBoundary | None:
-    """The FedAvg boundary, if a boundary bias is confirmed, and it is as near the reference level as is known."""
-    key = ParameterKey(ParameterKind.OFFSET, label)
-    result = {site: findings[site][key] for site in counted}
-    if (
-        reference_level is None
-        or not reference_level.is_confident
-        or not any(finding.is_confirmed for finding in result.values())
-    ):
-        return None
-    offsets = {site: finding.effect for site, finding in result.items() if not math.isnan(finding.effect)}
-    averaged = fedavg_boundary(offsets, {site: answer.num_samples for site, answer in counted.items()})
-    pixels = settings.min_boundary_bias
-    if reference_level.is_inferred:
-        pixels = max(pixels, settings.image_boundary_error)
-    elif _is_of_images(reference_level):
-        # Before the first round that alone is tolerated; where all follow to the image boundary, it is nothing.
-        pixels = reference_level.tolerated
-    near = pixels * statistics.median(answer.pixel_size for answer in counted.values())
-    return averaged if averaged is not None and averaged.is_within(near) else None
 
 
 def _corrections(

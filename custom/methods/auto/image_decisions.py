@@ -1,17 +1,16 @@
 """What images say before the first round, and beside the model: boundary biases on one scale, decisions on them."""
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...annotation_bias.estimate import INTERVAL_DEVIATIONS, Estimate
-from ...annotation_bias.fedavg_boundary import FedAvgBoundary
+from ...annotation_bias.fedavg_boundary import FedAvgBoundary, tolerated_boundary
 from ...annotation_bias.parameters import ParameterKey, ParameterKind
 from ...annotation_bias.profile.decision import (
     ProfileEstimate,
+    claimed_samples,
     image_boundary_level,
-    image_fedavg_boundary,
     is_shown,
     profile_reference_level,
 )
@@ -104,12 +103,15 @@ def _tolerated(
     result = {}
     for label, (profile, level) in enumerate(zip(profiles, levels, strict=True), start=1):
         key = ParameterKey(ParameterKind.OFFSET, label)
-        averaged = image_fedavg_boundary(profile)
-        if level is None or averaged is None or not any(found[key].is_confirmed for found in findings.values()):
-            continue
-        if averaged.is_within(level.tolerated):
-            unit = statistics.median(one.unit for one in profile.values() if one.is_known)
-            result[label] = FedAvgBoundary(averaged.low * unit - level.value, averaged.high * unit - level.value)
+        averaged = tolerated_boundary(
+            level,
+            {site: findings[site][key] for site in profile},
+            claimed_samples({site: one for site, one in profile.items() if one.is_known}),
+            {site: one.unit for site, one in profile.items()},
+            distance=0.0 if level is None else level.tolerated,
+        )
+        if averaged is not None:
+            result[label] = averaged
     return result
 
 

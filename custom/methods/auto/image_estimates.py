@@ -1,7 +1,8 @@
 """What images say of all sites in a run of `auto`: asked before the first round, and of sites that join later."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from dataclasses import replace
+from typing import Any
 
 from ....transforms.strict_files import JsonObject
 from ...annotation_bias.profile.decision import ProfileEstimate
@@ -15,19 +16,17 @@ from .records import BiasRecord
 from .settings import AutoSettings
 
 
-class ImageState(TypedDict):
-    """What is kept over a restart: of each class by site what images say, who was asked, and answers with noise."""
+class ImageState(KeptAnswers):
+    """What is kept over a restart: of each class by site what images say, who was asked, and what was answered."""
 
     profiles: list[dict[str, JsonObject]]
     asked: list[str]
-    noisy: KeptAnswers
 
 
 class ImageEstimates:
     """Asks every site once for its boundary profile, again if it did not answer before the first round.
 
-    Where one joins the others are asked again, to compare it with. Not so those that hide single patients, whose every
-    answer spends: what they have said is kept.
+    Where one joins it alone is asked, and compared with what the others have said.
 
     Args:
         settings: the job's.
@@ -40,7 +39,9 @@ class ImageEstimates:
         self.profiles: Profiles = ()
         self._settings = settings
         self._asked: set[str] = set()
-        self._noisy: KeptAnswers = {}
+        self._kept: KeptAnswers = {"curves": {}, "noisy": {}}
+        # A run of an earlier version has kept none: all are asked once more.
+        self._lacks_curves = False
 
     def estimate(self, this_round: Round) -> BiasRecord | None:
         """Ask whom nobody has asked, and decide on them; what is known of the others stays.
@@ -56,14 +57,19 @@ class ImageEstimates:
         if not self._settings.asks_images or (self.profiles and not joined):
             return None
         num_classes = self._settings.network.num_classes
-        sites = AskedSites(this_round, num_classes, self._noisy)
-        found = estimate_profiles(sites, num_classes)
+        is_first = not self.profiles
+        names = None if is_first or self._lacks_curves else joined
+        sites = AskedSites(this_round, num_classes, self._kept, names)
+        found = tuple(
+            {site: replace(one, samples=sites.samples.get(site, 0)) for site, one in profile.items()}
+            for profile in estimate_profiles(sites, num_classes)
+        )
         if this_round.is_stopped():
             return None
         answered = {site for profile in found for site in profile}
-        is_first = not self.profiles
         new = answered if is_first else joined & answered
         self._asked |= new | joined
+        self._lacks_curves = False
         if not is_first:
             found = tuple(
                 {**known, **{site: one for site, one in profile.items() if site in new}}
@@ -79,11 +85,14 @@ class ImageEstimates:
         """Return what is known as plain values."""
         return {
             "profiles": [
-                {site: finite({"patients": one.patients, **one.numbers()}) for site, one in profile.items()}
+                {
+                    site: finite({"patients": one.patients, "samples": one.samples, **one.numbers()})
+                    for site, one in profile.items()
+                }
                 for profile in self.profiles
             ],
             "asked": sorted(self._asked),
-            "noisy": self._noisy,
+            **self._kept,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -92,7 +101,11 @@ class ImageEstimates:
             {site: _estimate(values) for site, values in profile.items()} for profile in state["profiles"]
         )
         self._asked = set(state["asked"])
-        self._noisy = {site: dict(answers) for site, answers in state.get("noisy", {}).items()}
+        self._lacks_curves = "curves" not in state
+        self._kept = {
+            "curves": {site: dict(answers) for site, answers in state.get("curves", {}).items()},
+            "noisy": {site: dict(answers) for site, answers in state.get("noisy", {}).items()},
+        }
 
 
 def _estimate(values: Mapping[str, Any]) -> ProfileEstimate:
@@ -103,4 +116,5 @@ def _estimate(values: Mapping[str, Any]) -> ProfileEstimate:
         name: absent if values.get(name) is None else float(values[name])
         for name, absent in ProfileEstimate.absent().numbers().items()
     }
-    return ProfileEstimate(patients, **numbers)
+    # Nor samples; patients count then.
+    return ProfileEstimate(patients, **numbers, samples=values.get("samples", 0))

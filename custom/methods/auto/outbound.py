@@ -22,6 +22,7 @@ RELABELLED = "classes_given_anew"
 REVIEWED_GAIN, HELD_OUT_GAIN = "reviewed_gain", "held_out_gain"
 IMAGE_MEANS, IMAGE_DEVIATIONS = "image_means", "image_deviations"
 
+NUM_SAMPLES = "num_samples"
 PROFILE_CURVE, PROFILE_PATIENTS = "profile_curve", "profile_patients"
 PROFILE_UNIT, PROFILE_HALVINGS = "profile_unit", "profile_halvings"
 PROFILE_RADIUS = "profile_radius"
@@ -37,7 +38,7 @@ VECTOR_ENTRIES, LARGEST_DEPARTURE = 13, 3.0
 
 # What a site reports of its channel, here and in the audit.
 BIAS_FIELDS = (
-    OutboundField("num_samples", (ESTIMATE_ANNOTATION_BIAS,), "count"),
+    OutboundField(NUM_SAMPLES, (ESTIMATE_ANNOTATION_BIAS,), "count"),
     OutboundField("num_patients", (ESTIMATE_ANNOTATION_BIAS,), "count"),
     OutboundField("pixel_size", (ESTIMATE_ANNOTATION_BIAS,), "number", counted_by="num_patients", limits=(0.0, 1e4)),
     OutboundField(RESAMPLED, (ESTIMATE_ANNOTATION_BIAS,), "count", optional="resampled"),
@@ -67,6 +68,7 @@ BIAS_FIELDS = (
 
 # What a site sends of its boundary profile, before the first round.
 PROFILE_FIELDS = (
+    OutboundField(NUM_SAMPLES, (MEASURE_BOUNDARY_PROFILE,), "count", optional="weight"),
     OutboundField("num_patients", (MEASURE_BOUNDARY_PROFILE,), "count"),
     OutboundField(
         PROFILE_HALVINGS,

@@ -78,7 +78,7 @@ def profile_curves(
         measure_curves(cases, label, factor=2**halvings, bias=bias) for label, bias in zip(labels, biases, strict=True)
     ]
     may_leave = [
-        one is not None and one.num_patients >= MINIMUM_CASES and _are_all_there(cases, label, halvings, bias)
+        one is not None and one.num_patients >= MINIMUM_CASES and _are_all_there(one, cases, label, halvings, bias)
         for one, label, bias in zip(measured, labels, biases, strict=True)
     ]
     left = [one if is_enough else None for one, is_enough in zip(measured, may_leave, strict=True)]
@@ -107,24 +107,31 @@ def profile_errors(cases: Sequence[ProfileCase], request: ProfileRequest, num_cl
     errors, counts = [], []
     of_classes = zip(request.biases_of(num_classes), request.templates_of(num_classes), strict=True)
     for label, (bias, template) in enumerate(of_classes, start=1):
-        error, patients = site_standard_error(cases, label, template, bias=bias, seed=seed)
-        may_leave = patients >= MINIMUM_CASES and math.isfinite(error)
-        may_leave = may_leave and _are_all_there(cases, label, 0, bias)
+        measured = measure_curves(cases, label, bias=bias)
+        error, patients = site_standard_error(measured, template, seed=seed)
+        is_enough = patients >= MINIMUM_CASES and math.isfinite(error)
+        may_leave = measured is not None and is_enough and _are_all_there(measured, cases, label, 0, bias)
         errors.append(three_digits(error) if may_leave else math.nan)
         counts.append(patients if may_leave else 0)
     return Answer({PROFILE_ERROR: errors, PROFILE_ERROR_PATIENTS: counts})
 
 
-def _are_all_there(cases: Sequence[ProfileCase], label: int, halvings: int, bias: float) -> bool:
+def _are_all_there(moved: MeasuredCurves, cases: Sequence[ProfileCase], label: int, halvings: int, bias: float) -> bool:
     """Whether moved contours leave a curve in the same cases as given ones.
 
     Else the difference of two answers would be the curve of those whose objects vanish by the server's number.
+
+    Args:
+        moved: the curves of contours that were moved by the bias.
+        cases: of the site.
+        label: the class.
+        halvings: of the scale.
+        bias: the server's.
     """
     if bias == 0:
         return True
-    factor = 2**halvings
-    moved, given = (measure_curves(cases, label, factor=factor, bias=by) for by in (bias, 0.0))
-    return moved is not None and given is not None and moved.places == given.places
+    given = measure_curves(cases, label, factor=2**halvings)
+    return given is not None and moved.places == given.places
 
 
 def _samples(measured: Sequence[MeasuredCurves | None], cases: Sequence[ProfileCase]) -> dict[str, PatientVectors]:

@@ -1,6 +1,6 @@
 """What `auto` adds to a run's summary, as records."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -58,6 +58,11 @@ class SiteBiasRecord(Record):
     def deviates(self) -> bool:
         """Whether any effect is confirmed."""
         return any(parameter.is_confirmed for parameter in self.parameters.values())
+
+
+def names_where(sites: Mapping[str, SiteBiasRecord], holds: Callable[[SiteBiasRecord], bool]) -> tuple[str, ...]:
+    """Return the names of the sites of which something holds, in their natural order."""
+    return tuple(sorted((site for site, of in sites.items() if holds(of)), key=natural_order))
 
 
 class Outcome(StrEnum):
@@ -188,11 +193,11 @@ class BiasRecord(Record):
             others = witnesses[label].sites if label in witnesses else {}
             witnesses[label] = own.model_copy(update={"sites": {**others, **own.sites}})
         sites = {**other.sites, **self.sites}
-        corrected = tuple(sorted((site for site, of in sites.items() if of.corrections), key=natural_order))
+        corrected = names_where(sites, lambda of: bool(of.corrections))
         decision = self.decision.model_copy(
             update={
                 "corrected": corrected,
-                "confirmed": tuple(sorted((site for site, of in sites.items() if of.deviates), key=natural_order)),
+                "confirmed": names_where(sites, lambda of: of.deviates),
                 "outcome": Outcome.CORRECTED if corrected else self.decision.outcome,
             }
         )

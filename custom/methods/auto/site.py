@@ -34,7 +34,7 @@ from ...task_names import (
     MEASURE_PROFILE_ERROR,
 )
 from ..fedavg.site import FedAvgSite
-from .outbound import MOVED_PATIENTS
+from .outbound import MOVED_PATIENTS, NUM_SAMPLES
 from .scored_cases import reviewed_cases, rollback_answer, without_held_out
 from .settings import AutoSettings
 
@@ -114,7 +114,9 @@ class AutoSite(FedAvgSite):
             patients = len({case.patient for case in cases})
             has_moved = own is not site and patients >= MINIMUM_CASES
             moved = {MOVED_PATIENTS: patients} if has_moved else {}
-            return self._without_samples(Answer({**answer.fields, **moved}, answer.samples))
+            # As with its models; cases of a review may have no curve.
+            weight = {NUM_SAMPLES: data.num_samples}
+            return self._without_samples(Answer({**answer.fields, **weight, **moved}, answer.samples))
         seed = derive_seed(site.seed, site.name, "profile")
         return profile_errors(cases, request, num_classes, seed=seed)
 

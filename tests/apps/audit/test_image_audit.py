@@ -1,6 +1,7 @@
 """An audit of contours by images alone: of a federation and of one hospital, by the command."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from fedannot.apps.commands.cli import app
 from fedannot.apps.wording.image_audit import image_audit_in_words
 from fedannot.custom.annotation_bias.profile.decision import ProfileEstimate
 from fedannot.custom.annotation_bias.profile.mask_pairing import PairingStatus
+from fedannot.custom.annotation_bias.statuses import Status, TestResult
 from fedannot.custom.data.federation import FederationDescription, write_federation
 from fedannot.transforms.errors import DataError
 
@@ -58,6 +60,27 @@ def test_each_site_of_a_federation_has_its_bias(federation):
     assert {site: bias.bias for site, bias in audit.biases["lesion"].items()} == pytest.approx(BIASES, abs=0.4)
     assert [bias.is_to_correct for bias in audit.biases["lesion"].values()] == [True, True, False]
     assert audit.unit == "px"
+
+
+def test_the_audit_tolerates_what_auto_tolerates(tmp_path):
+    """One site of four is 3 px off, of discs with a radius of 10 px: federated averaging does not follow it."""
+    sites = {"east": 0.0, "north": 3.0, "south": 0.0, "west": 0.0}
+    for site, bias in sites.items():
+        write_site(tmp_path / site, bias)
+    write_federation(
+        tmp_path, FederationDescription.model_validate({"name": "f", "task": "segmentation", "sites": tuple(sites)})
+    )
+
+    audit = audit_images(tmp_path)
+
+    assert not any(bias.is_to_correct for bias in audit.biases["lesion"].values())
+    assert audit.biases["lesion"]["north"].status is Status.CONFIRMED
+    low, high = audit.reference_levels["lesion"].tolerated
+    assert -1.0 < low <= high < 1.0
+    lines = list(image_audit_in_words(audit))
+    assert "which is tolerated: nothing is corrected" in lines[0]
+    assert any(line.startswith("  north: too large, within what is tolerated: +") for line in lines)
+    assert not any("annotated too" in line for line in lines)
 
 
 def test_one_hospital_alone_has_its_bias(federation):
@@ -262,7 +285,8 @@ def test_labelled_images_are_refused(tmp_path):
 def test_an_absent_estimate_is_written_without_numbers():
     from fedannot.apps.audit.image_audit import ImageBias
 
-    bias = ImageBias.of(ProfileEstimate.absent(), None)
+    nothing = TestResult(math.nan, math.nan, math.nan, Status.UNKNOWN)
+    bias = ImageBias.of(ProfileEstimate.absent(), nothing, is_to_correct=False)
 
     assert (bias.bias, bias.low, bias.high, bias.is_known, bias.is_to_correct) == (None, None, None, False, False)
     assert json.loads(bias.model_dump_json())["standard_error"] is None

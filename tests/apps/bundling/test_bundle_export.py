@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from fedannot.apps.bundling.export import export_bundle
 from fedannot.apps.bundling.metadata import Statements, metadata
 from fedannot.apps.bundling.model_card import model_card
-from fedannot.apps.bundling.reading_code import PACKAGE, reading_modules
+from fedannot.apps.bundling.reading_code import PACKAGE, PROGRAM, reading_modules
 from fedannot.apps.bundling.source import read_source
 from fedannot.apps.commands.cli import app
 from fedannot.custom.data.description import AnyDescription, ClassificationDescription, VolumeDescription
@@ -30,6 +30,7 @@ from fedannot.transforms.errors import DataError
 
 ROOT = Path(__file__).parents[3]
 FILES = {"LICENSE", "configs/inference.json", "configs/metadata.json", "docs/README.md", "models/model.pt"}
+FILES |= {"configs/metadata.schema.json", PROGRAM}
 FILES |= {"models/model.ts", *(f"{PACKAGE}/{name}" for name in reading_modules())}
 FILES |= {f"{PACKAGE}/__init__.py", f"{PACKAGE}/loading/__init__.py"}
 # What MONAI's schema of metadata asks for (meta_schema_20240725), and of a tensor.
@@ -241,7 +242,7 @@ def test_the_command(tmp_path: Path) -> None:
     arguments = ["bundle", "export", str(run), "--site", "site-2", "--out", str(tmp_path / "bundle")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert f"--config_file {tmp_path / 'bundle' / 'configs' / 'inference.json'}" in result.output
+    assert f"{tmp_path / 'bundle' / 'run.py'} --dataset_dir IMAGES" in result.output
     found = json.loads((tmp_path / "bundle" / "configs" / "metadata.json").read_text(encoding="utf-8"))
     assert found["fedannot"]["model_of"] == "site-2"
     result = CliRunner().invoke(app, arguments)

@@ -182,7 +182,11 @@ def test_volumes_are_prepared_alike(name: str, kind: str, tmp_path: Path) -> Non
     ("names", "description", "reason"),
     [
         ([], ImageDescription(**SEGMENTING, channels=1, size=(16, 16)), r"found no image in it; .* \.png, \.jpg"),
-        (["a.txt"], VolumeDescription(**SEGMENTING), r"found no image in it; .* \.nii, \.nii\.gz\."),
+        (
+            ["a.txt"],
+            VolumeDescription(**SEGMENTING),
+            r"found no image in it; .* \.nii, \.nii\.gz, \.nrrd, .*, or folders with a DICOM series\.",
+        ),
         (["a.png", "a.JPG"], ImageDescription(**SEGMENTING, channels=1, size=(16, 16)), "differ in their ending alone"),
         (["a.nii", "a.nii.gz"], VolumeDescription(**SEGMENTING), "differ in their ending alone"),
     ],

@@ -10,9 +10,10 @@ from scans import OBLIQUE, ORIGIN, SPACING, VOXELS, file_number, itk_volume, wri
 from fedannot.apps.importing.checked import Reading, checked_case
 from fedannot.apps.importing.notes import rounded_masks, turned_masks
 from fedannot.apps.importing.source import SourceCase, SourceDataset
-from fedannot.apps.importing.volumes import as_nifti, is_dicom_series
+from fedannot.apps.importing.volumes import as_nifti
 from fedannot.custom.data.description import VolumeDescription
 from fedannot.transforms.errors import DataError
+from fedannot.transforms.loading.dicom_header import is_dicom_series
 
 
 def expected_affine(directions=OBLIQUE, step=None):

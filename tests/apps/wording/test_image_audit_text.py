@@ -5,9 +5,10 @@ import pytest
 from fedannot.apps.audit.image_audit import ImageBias, ImagePairing, ImageReference, ImageSide
 from fedannot.apps.wording.image_audit import bias_in_words, pairing_in_words, reference_in_words, side_in_words
 from fedannot.custom.annotation_bias.profile.mask_pairing import PairingStatus
-from fedannot.custom.annotation_bias.statuses import ReferenceKind
+from fedannot.custom.annotation_bias.statuses import ReferenceKind, Status
 
 BOUNDARY = ImageReference(kind=ReferenceKind.EDGES, value=0.0, is_confident=True)
+TOLERATED = BOUNDARY.model_copy(update={"tolerated": (-0.2, 0.6)})
 FAR = ImageReference(kind=ReferenceKind.CONVENTION, value=4.0, is_confident=False)
 NEAR = ImageReference(kind=ReferenceKind.CONVENTION, value=-1.0, is_confident=True)
 
@@ -33,6 +34,9 @@ def bias(value: float | None = 3.0, **changes) -> ImageBias:
         (bias(-3.0, is_to_correct=True), BOUNDARY, "annotated too small: −3.0 px"),
         (bias(0.2), BOUNDARY, "about right: +0.2 px"),
         (bias(1.2), BOUNDARY, "a little too large, less than is corrected: +1.2 px"),
+        (bias(3.0, status=Status.CONFIRMED), BOUNDARY, "too large, within what is tolerated: +3.0 px"),
+        (bias(-3.0, status=Status.NOT_SIGNIFICANT), BOUNDARY, "perhaps too small, too uncertain to be corrected: −3.0"),
+        (bias(3.0), None, "cannot tell from the images: those of other sites do not show"),
         (bias(4.1), FAR, "as the other sites: +4.1 px"),
         (bias(None), BOUNDARY, "too few objects"),
         (bias(3.0, is_known=False, prominence=0.1), BOUNDARY, "cannot tell from the images: images change hardly"),
@@ -54,6 +58,7 @@ def test_the_interval_and_the_patients_are_said():
     [
         (None, 3, "nothing can be told"),
         (BOUNDARY, 3, "zero is the image boundary."),
+        (TOLERATED, 3, "from −0.2 to +0.6 mm, which is tolerated: nothing is corrected."),
         (BOUNDARY, 1, "at this site alone"),
         (NEAR, 3, "1.0 mm inside the image boundary: a common convention"),
         (FAR, 3, "all sites annotate 4.0 mm outside the image boundary: convention or error?"),

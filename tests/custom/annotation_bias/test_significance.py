@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from fedannot.custom.annotation_bias.estimate import Estimate, three_digits
@@ -58,6 +59,32 @@ def test_more_sites_ask_for_more():
     assert result_of(unsure).is_confirmed
     # The more evident sites come first in Holm's order, so others of the same evidence are needed.
     assert not result_of(unsure, others=[replace(unsure, value=0.1, low=-1.5, high=1.7)] * 9).is_confirmed
+
+
+@pytest.mark.parametrize(
+    ("deviations", "others_are_confirmed", "follows", "is_confirmed"),
+    [(1.5, True, True, True), (1.35, True, True, False), (1.5, False, True, False), (1.5, True, False, False)],
+)
+def test_where_all_follow_an_effect_of_root_two_errors_is_enough(
+    deviations, others_are_confirmed, follows, is_confirmed
+):
+    criterion = replace(CRITERION, follows=follows)
+    half = 1.6449 * 3.0 / deviations
+    other = CONFIDENT if others_are_confirmed else replace(CONFIDENT, value=0.1, low=-0.4, high=0.6)
+
+    result = result_of(replace(CONFIDENT, low=3 - half, high=3 + half), criterion, [other])
+
+    assert result.is_confirmed == is_confirmed
+    assert (EvidenceCode.FOLLOWS_OTHERS in codes(result)) == is_confirmed
+
+
+def test_following_makes_the_mean_squared_error_smaller():
+    """By brute force: biases of 1.5 to 3 standard errors, corrected where that is said to help."""
+    generator = np.random.default_rng(0)
+    for true in (1.5, 2.0, 3.0):
+        measured = true + generator.standard_normal(4000)
+        stays = np.where(np.abs(measured) >= math.sqrt(2), true - measured, true)
+        assert np.mean(stays**2) < true**2
 
 
 def test_tests_of_missed_objects_make_no_boundary_bias_harder_to_prove():

@@ -1,6 +1,7 @@
 """What is known of a bias from images, and what counts as zero."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from scipy import stats
@@ -8,16 +9,26 @@ from scipy import stats
 from fedannot.custom.annotation_bias.profile.decision import (
     ProfileEstimate,
     image_boundary_level,
-    is_to_correct,
     profile_reference_level,
     tolerated_bias,
 )
 from fedannot.custom.annotation_bias.statuses import ReferenceKind
+from fedannot.custom.methods.auto.image_decisions import decide_by_images
+from fedannot.custom.methods.auto.settings import BiasSettings
 
 
 def known(bias: float, **changes) -> ProfileEstimate:
     values = {"standard_error": 0.2, "half_width": 0.5, "unit": 1.0, "prominence": 0.6, "correlation": 0.97}
     return ProfileEstimate(patients=10, bias=bias, **{**values, **changes})
+
+
+EXACT = {"standard_error": 0.05, "half_width": 0.2}
+
+
+def moved(sites) -> list[str]:
+    """Whose contours `auto` has moved before its first round."""
+    corrections = decide_by_images([sites], BiasSettings()).corrections
+    return sorted(site for site, asked in corrections.items() if asked)
 
 
 @pytest.mark.parametrize(
@@ -73,6 +84,14 @@ def test_sites_that_may_lie_within_the_range_share_a_convention(half_width, kind
     assert profile_reference_level(sites).kind is kind
 
 
+@pytest.mark.parametrize(("radius", "kind"), [(9.0, ReferenceKind.CONVENTION), (4.0, ReferenceKind.EDGES)])
+def test_a_range_that_is_large_for_small_objects_is_no_convention(radius, kind):
+    """For certain 1 px apart: a ninth of a radius of 9 px, a quarter of one of 4 px."""
+    sites = {site: known(bias, half_width=0.1, radius=radius) for site, bias in (("a", -0.6), ("b", 0.6))}
+
+    assert profile_reference_level(sites).kind is kind
+
+
 def test_lengths_of_the_rule_are_pixels():
     sites = {"a": known(0.5, unit=0.25, half_width=0.05), "b": known(1.0, unit=0.25, half_width=0.05)}
 
@@ -83,47 +102,39 @@ def test_there_is_no_level_without_a_known_site():
     assert profile_reference_level({"a": known(1.0, prominence=0.1), "b": ProfileEstimate.absent()}) is None
 
 
-def test_contours_are_moved_from_the_minimum_effect_on():
-    level = image_boundary_level({"a": known(-1.0), "b": known(1.0)})
-
-    assert is_to_correct(known(1.5), level)
-    assert is_to_correct(known(-1.5), level)
-    assert not is_to_correct(known(1.4), level)
-    assert not is_to_correct(known(1.5, half_width=1.6), level)
-    assert not is_to_correct(known(4.0, correlation=0.5), level)
-    assert not is_to_correct(known(4.0), None)
+def test_a_site_alone_is_moved_from_the_minimum_effect_on():
+    assert moved({"a": known(1.5)}) == moved({"a": known(-1.5)}) == ["a"]
+    assert not moved({"a": known(1.4)})
+    # t = 1.5 / (1.6 / 1.83) = 1.7.
+    assert not moved({"a": known(1.5, half_width=1.6)})
+    assert not moved({"a": known(4.0, correlation=0.5)})
 
 
 def test_where_a_site_is_moved_others_follow_to_the_same_boundary():
-    level = profile_reference_level({"a": known(0.6), "b": known(4.0)})
-
-    assert is_to_correct(known(0.6), level)
-    assert not is_to_correct(known(0.4, half_width=0.1), level)
-    assert not is_to_correct(known(0.6, half_width=0.7), level)
+    assert moved({"a": known(0.6), "b": known(4.0)}) == ["a", "b"]
+    assert moved({"a": known(0.4, half_width=0.1), "b": known(4.0)}) == ["b"]
+    assert moved({"a": known(0.6, half_width=0.7), "b": known(4.0)}) == ["b"]
     # A site that images do not know is no reason.
     near = {"a": known(0.6, half_width=0.2), "b": known(-1.4, half_width=0.2)}
-    unknown = profile_reference_level(near | {"c": known(4.0, correlation=0.5)})
-    assert not is_to_correct(known(1.4), unknown)
+    assert not moved(near | {"c": known(4.0, correlation=0.5)})
 
 
 @pytest.mark.parametrize(("num_far", "follows"), [(1, False), (3, False), (4, True)])
 def test_others_follow_where_more_than_a_third_of_the_sites_is_far(num_far, follows):
     """One bad site of ten, or three, do not decide for the others, nor move federated averaging's contours."""
-    sites = {str(index): known(3.0 if index < num_far else -0.6, radius=9.0) for index in range(10)}
+    sites = {str(index): known(3.0 if index < num_far else -0.6, radius=9.0, **EXACT) for index in range(10)}
 
-    level = profile_reference_level(sites)
-
-    assert is_to_correct(sites["9"], level) == follows
-    assert level.tolerated == (0.0 if follows else 1.5)
+    assert moved(sites) == (sorted(sites) if follows else [])
+    assert profile_reference_level(sites).tolerated == (0.0 if follows else 1.5)
 
 
 @pytest.mark.parametrize(("radius", "follows"), [(12.0, False), (9.0, False), (6.0, True), (3.0, True)])
 def test_the_smaller_the_objects_the_smaller_the_tolerated_bias(radius, follows):
     """Seven sites of ten 1.2 px too small: within a sixth of a radius of 9 px, not of 6 px."""
-    sites = {str(index): known(-1.2 if index < 7 else 0.9, half_width=0.2, radius=radius) for index in range(10)}
+    sites = {str(index): known(-1.2 if index < 7 else 0.9, radius=radius, **EXACT) for index in range(10)}
 
     assert tolerated_bias(sites) == pytest.approx(max(radius / 6, 0.5))
-    assert is_to_correct(sites["0"], profile_reference_level(sites)) == follows
+    assert moved(sites) == (sorted(sites) if follows else [])
     assert image_boundary_level(sites, is_asked=True).tolerated == 0
 
 
@@ -135,10 +146,43 @@ def test_a_radius_that_is_no_object_s_has_nobody_s_bias_tolerated(lie):
 
 
 @pytest.mark.parametrize("radius", [3.0, 9.0, 60.0])
-def test_a_site_alone_is_corrected_from_one_and_a_half_pixels_on_whatever_its_objects(radius):
-    for bias, is_moved in ((1.2, False), (1.6, True), (4.0, True)):
-        site = known(bias, radius=radius)
-        assert is_to_correct(site, profile_reference_level({"a": site})) == is_moved
+@pytest.mark.parametrize(("bias", "is_moved"), [(1.2, False), (1.6, True), (4.0, True)])
+def test_a_site_alone_is_corrected_from_one_and_a_half_pixels_on_whatever_its_objects(radius, bias, is_moved):
+    assert bool(moved({"a": known(bias, radius=radius)})) == is_moved
+
+
+def test_a_site_alone_has_nothing_tolerated_though_its_objects_are_large():
+    level = profile_reference_level({"a": known(4.0, radius=60.0)})
+    assert (level.tolerated, level.minimum_effect) == (0.0, 1.5)
+
+
+@pytest.mark.parametrize(("is_asked", "minimum_effect"), [(False, 1.5), (True, 0.5)])
+def test_who_asks_for_the_image_boundary_tolerates_nothing(is_asked, minimum_effect):
+    """All sites about 1 px off, of objects with a radius of 9 px."""
+    sites = {"a": known(0.9, radius=9.0), "b": known(1.0, radius=9.0), "c": known(1.1, radius=9.0)}
+    assert image_boundary_level(sites, is_asked=is_asked).minimum_effect == minimum_effect
+    assert image_boundary_level({"a": sites["a"]}, is_asked=is_asked).minimum_effect == 1.5
+
+
+@pytest.mark.parametrize("lie", [{"patients": 10**9}, {"patients": 10**9, "samples": 10**9}])
+def test_a_site_that_claims_many_cases_does_not_have_the_others_moved(lie):
+    """Nine sites 0.6 px too small stay, as they would without it."""
+    honest = {str(index): known(-0.6, radius=9.0, half_width=0.2, samples=8) for index in range(9)}
+    claims = {"samples": 0} | lie
+    sites = {site: replace(one, samples=min(claims["samples"], 8)) for site, one in honest.items()}
+
+    level = profile_reference_level(sites | {"liar": replace(known(3.0, radius=9.0), **claims)})
+
+    assert (level.kind, level.tolerated, level.minimum_effect) == (ReferenceKind.EDGES, 1.5, 1.5)
+
+
+def test_samples_count_and_not_patients_where_all_say_them():
+    """Two of six sites with most of the samples of few patients: federated averaging follows them."""
+    sites = {site: known(0.0, radius=9.0, half_width=0.2, samples=10) for site in "cdef"}
+    sites |= {site: replace(known(3.0, radius=9.0), patients=3, samples=30) for site in "ab"}
+    assert profile_reference_level(sites).tolerated == 0.0
+    unsaid = sites | {"a": replace(sites["a"], samples=0)}
+    assert profile_reference_level(unsaid).tolerated == 1.5
 
 
 def test_without_radii_objects_are_taken_as_of_nine_pixels():
@@ -149,13 +193,11 @@ def test_without_radii_objects_are_taken_as_of_nine_pixels():
 def test_nothing_is_moved_where_all_sites_are_alike_and_far():
     sites = {"a": known(4.0), "b": known(4.5)}
 
-    assert not any(is_to_correct(site, profile_reference_level(sites)) for site in sites.values())
+    assert not moved(sites)
 
 
 def test_nothing_is_moved_where_one_may_have_the_convention_of_the_others_by_its_interval():
     sites = {str(index): known(bias, half_width=0.6) for index, bias in enumerate((0.0, 0.1, -0.1, 2.4))}
 
-    level = profile_reference_level(sites)
-
-    assert level.kind is ReferenceKind.CONVENTION
-    assert not any(is_to_correct(site, level) for site in sites.values())
+    assert profile_reference_level(sites).kind is ReferenceKind.CONVENTION
+    assert not moved(sites)

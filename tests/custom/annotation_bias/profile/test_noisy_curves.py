@@ -118,7 +118,7 @@ def federation(noise, generator, *, patients=60, biases=(3.0, -2.0, 0.0, 1.0, -3
 def test_intervals_have_the_noise_in_them(noise, known_at_least):
     """Whole sites drawn again, with noise as the filter gives it: at least nine of ten intervals hold the truth."""
     generator = np.random.default_rng(100)
-    results = [result for _ in range(3) for result in federation(noise, generator)]
+    results = [result for _ in range(4) for result in federation(noise, generator)]
     common = np.median([found.bias - true for found, true in results])
     known = [(found, true) for found, true in results if found.is_known]
     assert len(known) >= known_at_least * len(results)

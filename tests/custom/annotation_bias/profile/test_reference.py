@@ -64,7 +64,8 @@ def test_curves_biases_and_errors_are_those_of_the_reference(reference, cases):
     ours = align(np.stack([site_curve(curves) for curves in sites]))
     theirs = reference.align(np.stack([reference.site_curve(curves) for curves in sites]))
 
-    np.testing.assert_allclose(ours.biases, theirs["bias"], atol=0.05)
+    # The reference has zero where a single chord is largest.
+    np.testing.assert_allclose(ours.biases + ours.origin, theirs["bias"], atol=0.05)
     np.testing.assert_allclose(ours.prominence, theirs["prominence"], atol=0.02)
     np.testing.assert_allclose(ours.correlations, theirs["correlation"], atol=0.02)
     patients = [str(number) for number in range(len(sites[0]))]

@@ -17,6 +17,7 @@ from test_images_first import ImageSites, begun
 from fedannot.custom.corrections.kinds import BoundaryShift, MaskShift, MissedObjectsIgnored
 from fedannot.custom.corrections.store import revert
 from fedannot.custom.corrections.targets import active_targets
+from fedannot.custom.data.datalist import TRAINING
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.auto import METHOD, shift_site
 from fedannot.custom.methods.auto.records import BiasRecord
@@ -90,6 +91,7 @@ def test_the_site_moves_its_masks_and_says_only_that_it_did(moved, data, tmp_pat
 
     np.testing.assert_allclose(shift_of(site, method).shift, SHIFT, atol=0.3)
     assert set(answer) - set(unmoved) == {"moved_patients"}
+    assert answer["num_samples"] == unmoved["num_samples"] == site.view(method, 1).load(TRAINING).num_samples
     assert answer["moved_patients"] == CASES
     # Contours lie where images change: the curve has a higher peak, at the contour.
     curve, before = (np.array(fields["profile_curve"]) for fields in (answer, unmoved))

@@ -155,3 +155,36 @@ def test_of_a_convention_nothing_is_corrected_before_the_first_round_nor_later()
     assert not any(before.corrections.values())
     assert before.tolerated.keys() == {1}
     assert not moves(decide(of_model(*biases), SETTINGS, seed=100, profiles=images))
+
+
+def test_before_the_first_round_and_beside_the_model_the_same_is_tolerated():
+    """Two sites of six are 3 px off. By samples they have half of the weight, by patients a tenth."""
+    biases = (3.0, 3.0, 0.1, 0.0, -0.1, 0.0)
+    for samples, stays in ((4, True), (30, False)):
+        images = {
+            site: replace(one, radius=9.0, patients=40 if bias < 1 else 9, samples=10 if bias < 1 else samples)
+            for (site, one), bias in zip(profile(*biases).items(), biases, strict=True)
+        }
+        answers = {
+            site: replace(one, num_samples=images[site].samples) for site, one in of_model(*biases, edges=0.0).items()
+        }
+        before = decide_by_images([images], SETTINGS)
+        beside = decide(answers, SETTINGS, seed=100, profiles=(images,))
+        assert (set(before.tolerated), set(beside.tolerated)) == (({1}, {1}) if stays else (set(), set()))
+        assert moves(before).keys() == moves(beside).keys() == (set() if stays else {"site-0", "site-1"})
+
+
+def test_a_site_alone_corrects_though_its_objects_are_large():
+    for bias, is_moved in ((1.4, False), (1.6, True)):
+        alone = {"a": replace(by_image(bias), radius=60.0)}
+        assert moves(decide_by_images([alone], SETTINGS)) == ({"a": pytest.approx(bias)} if is_moved else {})
+
+
+def test_who_asks_for_the_image_boundary_has_small_biases_of_all_sites_corrected():
+    """All sites about 1 px off: a convention by default."""
+    images = {site: replace(one, radius=9.0) for site, one in profile(1.2, 1.0, 0.9, 1.1, 0.4).items()}
+    assert not moves(decide_by_images([images], SETTINGS))
+    asking = SETTINGS.model_copy(update={"reference_level": "image_boundary"})
+    assert moves(decide_by_images([images], asking)) == {
+        f"site-{index}": pytest.approx(bias) for index, bias in enumerate((1.2, 1.0, 0.9, 1.1))
+    }

@@ -10,10 +10,12 @@ from support.corrected_runs import bias_of
 from support.disc_cases import disc_case, disc_sites
 from support.rounds import round_of
 
+from fedannot.custom.annotation_bias.profile import estimation
 from fedannot.custom.annotation_bias.profile.curves import LARGEST_CHANGE, LEVELS
 from fedannot.custom.annotation_bias.profile.decision import ProfileEstimate
-from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images
+from fedannot.custom.annotation_bias.profile.estimation import estimate_from_images, measure_curves
 from fedannot.custom.annotation_bias.statuses import EvidenceCode, ReferenceKind, Status
+from fedannot.custom.methods.auto import profile_site
 from fedannot.custom.methods.auto.image_decisions import decide_by_images
 from fedannot.custom.methods.auto.outbound import CURVE_LEVELS, OUTBOUND_FIELDS
 from fedannot.custom.methods.auto.outbound import LARGEST_CHANGE as LARGEST_SENT
@@ -120,7 +122,9 @@ def test_coarse_scales_are_asked_one_after_the_other():
         MEASURE_BOUNDARY_PROFILE,
         MEASURE_PROFILE_ERROR,
     ]
-    assert moves(sites) == {site: pytest.approx(bias, abs=0.6) for site, bias in (("a", 9.0), ("b", -6.0))}
+    assert {"c": 0.0, **moves(sites)} == {
+        site: pytest.approx(bias, abs=0.6) for site, bias in (("a", 9.0), ("b", -6.0), ("c", 0.0))
+    }
 
 
 def test_nothing_is_done_where_all_annotate_alike():
@@ -185,6 +189,7 @@ def test_a_site_that_joins_later_is_asked_after_its_first_round_and_the_others_k
 
     begun(later, number=3, server=server, history=trained(*asked, "a"))
 
+    assert [names for _, names in later.asked] == [["a"]] * 3
     assert moves(later) == {"a": pytest.approx(4.0, abs=0.5)}
     assert {site: of for site, of in server.estimates[0].sites.items() if site != "a"} == {
         site: of.model_copy(update={"corrected_before_round": server.estimates[0].sites[site].corrected_before_round})
@@ -195,6 +200,32 @@ def test_a_site_that_joins_later_is_asked_after_its_first_round_and_the_others_k
     again = ImageSites(everyone)
     begun(again, number=4, server=server, history=trained(*asked, "a"))
     assert not again.asked
+
+
+@pytest.mark.parametrize("version", ["this", "earlier"])
+def test_a_site_that_joins_is_compared_with_what_the_others_have_sent(version):
+    """At two scales, after a restart: as if all were asked together. An earlier version has kept no curves."""
+    biases = {"a": 9.0, "b": -6.0, "c": 0.0, "d": 4.0}
+    everyone = disc_sites(biases, size=128, radius=20.0)
+    together, _ = begun(ImageSites(everyone))
+    server, _ = begun(ImageSites({site: everyone[site] for site in "bcd"}))
+    state = json.loads(json.dumps(server.state()))
+    check_restorable(state, "auto")
+    if version == "earlier":
+        del state["images"]["curves"]
+    resumed = AutoServer(server.settings)
+    resumed.restore(state, [])
+    later = ImageSites(everyone)
+
+    begun(later, number=3, server=resumed, history=trained(*biases))
+
+    measured = [names for task, names in later.asked if task == MEASURE_BOUNDARY_PROFILE]
+    assert measured == ([["a"]] * 2 if version == "this" else [list("abcd")] * 2)
+    ours, theirs = (server.estimates[0].witnesses[1].sites["a"] for server in (resumed, together))
+    assert ours.is_known
+    assert ours.estimate == pytest.approx(theirs.estimate, abs=0.05)
+    assert ours.high == pytest.approx(theirs.high, abs=0.1)
+    assert set(resumed.state()["images"]["curves"]) == set(biases)
 
 
 def test_a_site_that_never_answers_is_asked_twice_and_no_more():
@@ -217,6 +248,19 @@ def test_a_resumed_run_knows_what_images_said():
     asked = ImageSites(disc_sites(BIASES))
     begun(asked, number=2, server=resumed, history=trained(*BIASES))
     assert not asked.asked
+
+
+def test_samples_that_sites_claim_are_kept_over_a_restart():
+    class Claiming(ImageSites):
+        def answer(self, task, name, message):
+            claim = {"num_samples": 11} if name == "a" else {"num_samples": 8}
+            return super().answer(task, name, message) | (claim if task == MEASURE_BOUNDARY_PROFILE else {})
+
+    server, _ = begun(Claiming(disc_sites(BIASES)))
+    resumed = AutoServer(server.settings)
+    resumed.restore(json.loads(json.dumps(server.state())), [])
+    for profiles in (server.state()["images"]["profiles"], resumed.state()["images"]["profiles"]):
+        assert {site: one["samples"] for site, one in profiles[0].items()} == dict.fromkeys("bcde", 8) | {"a": 11}
 
 
 def test_an_honest_site_with_other_contrast_stays_as_it_is():
@@ -275,6 +319,21 @@ def test_a_site_sends_nothing_where_moved_contours_leave_out_a_case():
         assert np.isnan(answer["profile_curve"]).all() == (patients == 0)
     given = ProfileRequest.of_templates((6.0,), (None,))
     assert profile_errors(cases, given, 1, seed=0).fields["profile_error_patients"] == [0]
+
+
+def test_contours_are_measured_once_as_they_are_moved_and_once_as_they_are_given(monkeypatch):
+    cases, measured = [disc_case(str(number), 0.0, radius=10.0) for number in range(3)], []
+
+    def measuring(cases, label, **asked):
+        measured.append(asked.get("bias", 0.0))
+        return measure_curves(cases, label, **asked)
+
+    for module in (profile_site, estimation):
+        monkeypatch.setattr(module, "measure_curves", measuring)
+    curves = profile_curves(cases, ProfileRequest(halvings=0, biases=(1.0,)), 1)
+    errors = profile_errors(cases, ProfileRequest.of_templates((1.0,), (None,)), 1, seed=0)
+    assert (curves.fields["profile_patients"], errors.fields["profile_error_patients"]) == ([3], [3])
+    assert measured == [1.0, 0.0] * 2
 
 
 @pytest.fixture(scope="module")

@@ -1,22 +1,18 @@
 """DICOM as a volume: a series of slices with SimpleITK, a file of many frames or segments with highdicom."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...transforms.array_types import Array, Floats
-from ...transforms.errors import DataError
-from ...transforms.loading.volume_files import MAX_VOXELS
+from ..array_types import Array, Floats
+from ..data_error import DataError
+from .dicom_header import DicomHeader
+from .volume_files import MAX_VOXELS
 
-_CLASS, _FRAMES, _POSITION, _ORIENTATION = "0008|0016", "0028|0008", "0020|0032", "0020|0037"
-# Of a pixel in the patient, or on the detector.
-_PIXEL_SPACINGS = "0028|0030", "0018|1164"
 # Difference of two numbers of a header that is no rounding.
 _SAME_NUMBER = 1e-3
-_SEGMENTATION_CLASS = "1.2.840.10008.5.1.4.1.1.66.4"
 # Fraction of the step between slices by which one of them may differ.
 _LARGEST_UNEVENNESS = 0.1
 
@@ -105,73 +101,6 @@ def check_extents(source: Path, reader: Any, voxels: int, *, values: int = 1) ->
         )
     if voxels > MAX_VOXELS:
         raise DataError(f"{source}: found {voxels} voxels; expected at most {MAX_VOXELS}.")
-
-
-class DicomHeader:
-    """What the header of a DICOM file says; its pixels are not read.
-
-    Args:
-        file: the file.
-
-    Raises:
-        RuntimeError: if SimpleITK cannot read it.
-    """
-
-    def __init__(self, file: Path | str) -> None:
-        import SimpleITK  # noqa: PLC0415
-
-        self.file = Path(file)
-        self.reader = SimpleITK.ImageFileReader()
-        self.reader.SetFileName(str(file))
-        self.reader.SetImageIO("GDCMImageIO")
-        self.reader.ReadImageInformation()
-
-    def _text(self, tag: str) -> str:
-        return str(self.reader.GetMetaData(tag)).strip() if self.reader.HasMetaDataKey(tag) else ""
-
-    @property
-    def frames(self) -> int:
-        """Number of its frames; 1 where the file says none."""
-        text = self._text(_FRAMES)
-        return int(text) if text.isdecimal() else 1
-
-    @property
-    def is_segmentation(self) -> bool:
-        """Whether it is a DICOM segmentation."""
-        return self._text(_CLASS) == _SEGMENTATION_CLASS
-
-    @property
-    def has_frames(self) -> bool:
-        """Whether its frames have places of their own."""
-        return self.frames > 1 or self.is_segmentation
-
-    @property
-    def voxels(self) -> int:
-        """Number of its voxels."""
-        return math.prod(self.reader.GetSize())
-
-    @property
-    def position(self) -> list[float] | None:
-        """Where the first pixel lies, None where the file does not say it in three numbers."""
-        return self._numbers(_POSITION, 3)
-
-    @property
-    def orientation(self) -> list[float] | None:
-        """How rows and columns run, six numbers, None where the file does not say it."""
-        return self._numbers(_ORIENTATION, 6)
-
-    @property
-    def pixel_spacing(self) -> list[float] | None:
-        """Size of a pixel, two numbers above 0, None where the file does not say it."""
-        known = (self._numbers(tag, 2) for tag in _PIXEL_SPACINGS)
-        return next((spacing for spacing in known if spacing is not None and min(spacing) > 0), None)
-
-    def _numbers(self, tag: str, count: int) -> list[float] | None:
-        try:
-            numbers = [float(part) for part in self._text(tag).split("\\")]
-        except ValueError:
-            return None
-        return numbers if len(numbers) == count and np.isfinite(numbers).all() else None
 
 
 def _read_slices(folder: Path, headers: Sequence[DicomHeader]) -> tuple[Array, Floats]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ...transforms.array_types import Array, Labels
-from ...transforms.errors import DataError
+from ..array_types import Array, Labels
+from ..data_error import DataError
 
 SEGMENTATION_SUFFIX = ".seg.nrrd"
 
