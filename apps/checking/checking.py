@@ -21,7 +21,7 @@ from .annotation_checks import (
 from .duplicate_checks import check_duplicates, check_shared_groups
 from .facts import SiteFacts
 from .federation_checks import check_likely_patients, check_same_task, check_shared_cases
-from .file_checks import check_files, check_links, check_trainable, check_trained_size
+from .file_checks import check_datalist_place, check_files, check_links, check_trainable, check_trained_size
 from .finding import Finding, Severity, site_finding
 from .geometry_checks import check_enlargement, check_orientation, check_resampling, check_spacing
 from .intensity_checks import check_constant_images, check_outliers, check_voxel_types, check_window
@@ -38,6 +38,7 @@ SITE_CHECKS: tuple[SiteCheck, ...] = (
     check_trained_size,
     check_files,
     check_links,
+    check_datalist_place,
     check_cut_annotations,
     check_inverted_masks,
     check_full_masks,

@@ -39,6 +39,7 @@ _NAME_LENGTH = 26
 # Axes of a prepared volume that is not cut into slices: samples, channels, and three of its own.
 _WHOLE_VOLUME = 5
 _COLOUR_CHANNELS = 3
+_SMALLEST_PERCENT = 0.01
 _COLOURS = (VERMILLION, SKY, ORANGE, PURPLE, GREEN, BLUE)
 _CLEAN_COLOUR = YELLOW
 _IGNORED_COLOUR = "lightgrey"
@@ -211,12 +212,21 @@ def _largest(label: Array | None, count: int) -> int:
 
 
 def _caption(shape: tuple[int, ...], spacing: tuple[float, ...] | None, case: CaseFacts) -> str:
-    """Size, spacing and what is cut off of a prepared image ``(S, C, H, W[, D])``."""
+    """Size and spacing of a prepared image ``(S, C, H, W[, D])``, and the share of its annotation that is cut off.
+
+    Nothing is cut off of pictures: they are resized or padded.
+    """
     size = " × ".join(map(str, shape[2:]))
     number = f"{shape[0]} slices of {size}" if shape[0] > 1 else size
     steps = "" if spacing is None else f", {' × '.join(f'{step:.3g}' for step in spacing)} mm"
-    kept = 1.0 if case.annotation is None else case.annotation.share_kept
-    return f"{number}{steps}" + (f", {1 - kept:.0%} cut off" if kept < 1 else "")
+    return f"{number}{steps}" + (
+        "" if case.annotation is None else f", {_percent(1 - case.annotation.share_kept)} cut off"
+    )
+
+
+def _percent(share: float) -> str:
+    """A share in whole percent; what is cut off of large annotations is not rounded to nothing."""
+    return "<1%" if 0 < share < _SMALLEST_PERCENT else f"{share:.0%}"
 
 
 def _mask(

@@ -10,6 +10,9 @@ from ...custom.training.trained_sizes import least_samples
 from .facts import SiteFacts
 from .finding import Finding, Severity, plural, site_finding
 
+# Kind of finding: data.yaml names a datalist by a path outside of its folder.
+DATALIST_ELSEWHERE = "datalist-elsewhere"
+
 
 def check_files(site: SiteFacts) -> Iterator[Finding]:
     """Find items and files that cannot be used; such cases are left out of training."""
@@ -40,6 +43,19 @@ def check_links(site: SiteFacts) -> Iterator[Finding]:
             "If a store without duplicates or a backup made them, nothing is wrong: listed files are only read. Else "
             "give the folder copies of its own: cp -r --no-preserve=links DIR COPY.",
             files=linked,
+        )
+
+
+def check_datalist_place(site: SiteFacts) -> Iterator[Finding]:
+    """Find a datalist outside of the site's folder: its images are those beside it."""
+    datalist = Path(site.description.datalist)
+    if datalist.is_absolute() and not datalist.resolve().is_relative_to(site.folder.resolve()):
+        yield site_finding(
+            Severity.NOTE,
+            DATALIST_ELSEWHERE,
+            f"data.yaml names the datalist {datalist}, outside of this folder; the images beside it are read.",
+            "If you wrote data.yaml, nothing is wrong. If it came from somebody else, look whether these are the data.",
+            files=["data.yaml"],
         )
 
 

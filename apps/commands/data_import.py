@@ -1,8 +1,8 @@
 """`fedannot data import`: make a federation of images and annotations as they lie."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..plain_lines import say
 from . import import_options as option
@@ -20,6 +20,8 @@ from .import_options import CropName, FitName
 
 if TYPE_CHECKING:
     from ..importing.notes import ImportReport
+    from ..importing.options import ImportOptions
+    from ..importing.source import SourceDataset
 
 # So many files of a reason are printed; the record of the import has them all.
 _SHOWN_FILES = 20
@@ -86,9 +88,7 @@ def import_federation(
         from ..runs.progress import Progress
 
         Progress().tell("Reading the data set.")
-        from ..functions.data import import_found
         from ..importing.find import Named, find_datasets
-        from ..importing.options import ImportOptions
 
         names = None if classes is None else [name.strip() for name in classes.split(",")]
         wanted = Named(
@@ -113,45 +113,77 @@ def import_federation(
             seed=seed,
         )
         datasets = find_datasets(wanted)
-        options = ImportOptions(
+        keys = _description_keys(
+            channels=channels,
+            size=size,
+            spacing=spacing,
+            orientation=orientation,
+            fit=fit,
+            crop=crop,
+            window=window,
+            slice_axis=slice_axis,
+            stride=stride,
+            empty_slices=empty_slices,
+        )
+        options = _options(
+            keys,
+            label_map,
             pipeline=None if pipeline is None else pipeline.value,
-            keys=_description_keys(
-                channels=channels,
-                size=size,
-                spacing=spacing,
-                orientation=orientation,
-                fit=fit,
-                crop=crop,
-                window=window,
-                slice_axis=slice_axis,
-                stride=stride,
-                empty_slices=empty_slices,
-            ),
-            labels=None if label_map is None or is_of_colours(label_map) else parse_label_map(label_map),
-            colours=None if label_map is None or not is_of_colours(label_map) else parse_colour_map(label_map),
+            classes=names,
             ignore=None if ignore is None else parse_numbers("--ignore", ignore, int),
             numbered=instances,
             unite_masks=unite_masks,
-            classes=names,
             trust_voxels=trust_voxels,
             round_labels=round_labels,
             allowed_cut=allow_cut,
         )
-        with Progress(states_in_log=False) as progress:
-            made = import_found(
-                datasets,
-                out,
-                sites=sites,
-                test=test,
-                validation=validation,
-                options=options,
-                seed=seed,
-                on_progress=progress,
-            )
-        _print_import(made.report, out)
-        print_federation(out)
-        _print_left_out(made.report, out)
-        _print_jobs(out)
+        _import(datasets, out, options, sites=sites, test=test, validation=validation, seed=seed)
+
+
+def _options(keys: Mapping[str, DescriptionValue], label_map: str | None, **others: Any) -> "ImportOptions":
+    """What a person says of the data, with a label map of values or of colours.
+
+    Raises:
+        DataError: if the label map has another form.
+    """
+    from ..importing.options import ImportOptions
+
+    if label_map is None:
+        return ImportOptions(keys=keys, **others)
+    if is_of_colours(label_map):
+        return ImportOptions(keys=keys, colours=parse_colour_map(label_map), **others)
+    return ImportOptions(keys=keys, labels=parse_label_map(label_map), **others)
+
+
+def _import(
+    datasets: "Sequence[SourceDataset]",
+    out: Path,
+    options: "ImportOptions",
+    *,
+    sites: str,
+    test: float | None,
+    validation: float,
+    seed: int,
+) -> None:
+    """Make the federation, and print what became of the data."""
+    from ..functions.data import import_found
+    from ..runs.progress import Progress
+
+    with Progress(states_in_log=False) as progress:
+        made = import_found(
+            datasets,
+            out,
+            sites=sites,
+            test=test,
+            validation=validation,
+            options=options,
+            seed=seed,
+            on_progress=progress,
+        )
+    _print_import(made.report, out)
+    print_federation(out)
+    _print_left_out(made.report, out)
+    _print_jobs(out)
 
 
 def _description_keys(

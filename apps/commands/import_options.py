@@ -103,13 +103,19 @@ Ignore = Annotated[
 Instances = Annotated[bool, typer.Option("--instances", help="Values in masks number objects, all of one class.")]
 TrustVoxels = Annotated[
     bool,
-    typer.Option("--trust-voxels", help="Masks lie where their images lie, whatever their headers say of it."),
+    typer.Option(
+        "--trust-voxels",
+        help="Masks of the size of their images lie where these lie, whatever their headers say; not if turned.",
+    ),
 ]
 RoundLabels = Annotated[
     bool,
     typer.Option("--round-labels", help="Round label values that are not quite whole numbers, such as 0.9999."),
 ]
-Classes = Annotated[str | None, typer.Option(metavar="NAME,…", help="Names of the classes; default: as found.")]
+Classes = Annotated[
+    str | None,
+    typer.Option(metavar="NAME,…", help="Names of the classes, of RTSTRUCT those of its regions; default: as found."),
+]
 Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for RGB; default: RGB if an image has colours.")]
 Pipeline = Annotated[VolumePipelineName | None, typer.Option(help="Volumes whole or as slices; default: whole.")]
 Size = Annotated[

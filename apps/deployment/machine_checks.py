@@ -21,6 +21,7 @@ from ...custom.run.threads import COMPUTE_FILE, number_of_threads
 from ...custom.settings import SettingsError
 from ...transforms.errors import DataError
 from ..checking.checking import check_site
+from ..checking.file_checks import DATALIST_ELSEWHERE
 from .check_points import GIB, Point, State, disk_point
 from .kit import Kit
 
@@ -46,7 +47,8 @@ def check_data(kit: Kit) -> Iterator[Point]:
         if finding.blocks_training:
             yield Point("data", State.PROBLEM, finding.found, finding.remedy)
     if report.can_train:
-        others = len(report.findings)
+        # Who fills in a kit names the place of its data.
+        others = sum(finding.kind != DATALIST_ELSEWHERE for finding in report.findings)
         state = State.WARNING if others else State.READY
         remedy = f"fedannot data check {folder} names files and says what to do about them." if others else ""
         yield Point("data", state, f"usable: {counts}" + (f"; {others} findings" if others else ""), remedy)

@@ -1,68 +1,30 @@
 """One case of a data set, read once: files that the pipelines can use, and what an import has to know of them."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ...custom.data.description import SiteDescription, SliceDescription, VolumeDescription
-from ...custom.data.whole_files import private_file, private_folder
 from ...transforms.array_types import Array, Labels
-from ...transforms.data_error import DataError, NearlyWholeError
+from ...transforms.data_error import DataError
+from ...transforms.loading.dicom_kind import is_structure_set
 from ...transforms.loading.image_files import Picture, check_same_size, read_picture, value_counts
 from ...transforms.loading.picture_display import UPRIGHT
-from ...transforms.loading.volume_files import (
-    Volume,
-    as_image_lies,
-    is_turned,
-    largest_offset,
-    read_label_volume,
-    read_volume,
-    write_labels_like,
-)
+from ...transforms.loading.volume_files import Volume, read_volume
 from ..checking.crop import inside_crop
 from ..checking.digests import digest_of
+from .contour_masks import ContourFacts
 from .dicom_pictures import as_picture
 from .picture_masks import read_values, write_mask
+from .placed_masks import MaskFacts, placed_mask, remarks_on, write_mask_like
+from .reading import Reading, errors_name
 from .several_readers import check_one_reader
 from .source import SourceCase, SourceDataset
 from .volumes import as_nifti
-
-_TRUST = (
-    "If the voxels do belong together, --trust-voxels imports the mask with its image's affine; else export it again."
-)
-_MIRRORED = (
-    "Its axes run to {mask}, those of the image to {image}, so that --trust-voxels would turn or mirror it and does "
-    "not apply. Export the mask again from its image."
-)
-
-
-Read = TypeVar("Read")
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How the files of a data set are read.
-
-    Attributes:
-        description: of a site's data as far as it is known before masks are read: size, and what is cropped.
-        channels: of pictures; None for as many as each one's colours need.
-        colours: of masks in colours, colour → class; see :func:`fedannot.transforms.loading.image_files.read_colours`.
-        trust_voxels: take a mask of a volume's size to lie where its image lies, whatever its affine says.
-        unites_masks: several masks of an image are parts of one annotation, also where they cover each other.
-        round_labels: round label values that are not quite whole numbers, and write such masks again.
-    """
-
-    description: SiteDescription
-    channels: int | None = None
-    colours: Mapping[int, int] | None = None
-    trust_voxels: bool = False
-    unites_masks: bool = False
-    round_labels: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,10 +47,9 @@ class CheckedCase:
         counts: value in the mask → how often it has it; none for classification.
         clean_values: the values in the clean mask, as above.
         digest: of the image's pixels; None where all are equal, as such images are alike whatever they show.
-        offset: by how far its mask lay off its image where that was not believed, in millimetres; else 0.
+        masks: of a volume, how each mask came onto the voxels of its image.
         has_colours: whether the picture shows colours.
         is_turned_by_exif: whether EXIF says that the picture is shown otherwise than it is stored.
-        is_turned: whether a mask is stored in another orientation than its image.
         is_rounded: whether label values of a mask were rounded.
         remarks: what of the headers of its image and masks counts where they contradict themselves.
     """
@@ -100,8 +61,7 @@ class CheckedCase:
     counts: Mapping[int, ValueCount] = field(default_factory=dict)
     clean_values: tuple[int, ...] = ()
     digest: str | None = None
-    offset: float = 0.0
-    is_turned: bool = False
+    masks: tuple[MaskFacts, ...] = ()
     remarks: tuple[str, ...] = ()
     has_colours: bool = False
     is_turned_by_exif: bool = False
@@ -116,6 +76,31 @@ class CheckedCase:
     def values(self) -> tuple[int, ...]:
         """The values in the masks, sorted."""
         return tuple(sorted({*self.counts, *self.clean_values}))
+
+    @property
+    def offset(self) -> float:
+        """By how far its masks lay off its image where that was not believed, in millimetres; else 0."""
+        return max((facts.trusted_offset for facts in self.masks), default=0.0)
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether a mask is stored in another orientation than its image."""
+        return any(facts.is_turned for facts in self.masks)
+
+    @property
+    def kept_offset(self) -> float:
+        """As above, by less than half a voxel, so that their voxels were taken as they are."""
+        return max((facts.kept_offset for facts in self.masks), default=0.0)
+
+    @property
+    def resampled_from(self) -> float | None:
+        """Distance in millimetres from which a label came at most, of masks on another grid; None if there are none."""
+        return max((facts.resampled_from for facts in self.masks if facts.resampled_from is not None), default=None)
+
+    @property
+    def contours(self) -> tuple[ContourFacts, ...]:
+        """What became of its structure sets."""
+        return tuple(facts.contours for facts in self.masks if facts.contours is not None)
 
     @property
     def pixels(self) -> int:
@@ -151,19 +136,10 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, readin
     return _checked_volume(case, staging, reading) if dataset.volumes else _checked_picture(case, staging, reading)
 
 
-@contextmanager
-def _errors_name(source: Path, converted: Path) -> Iterator[None]:
-    """Name the person's own file in errors of the converted one."""
-    try:
-        yield
-    except DataError as error:
-        raise type(error)(str(error).replace(str(converted), str(source))) from error
-
-
 def _picture(case: SourceCase, staging: Path, reading: Reading) -> tuple[Path, Picture]:
     """The picture of a case, and the file that the pipelines read."""
     file = as_picture(case.image, staging / "images" / (case.name or case.image.stem))
-    with _errors_name(case.image, file):
+    with errors_name(case.image, file):
         return file, read_picture(file, reading.channels)
 
 
@@ -175,7 +151,11 @@ def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> Check
         files = _files(label, case)
         parts = []
         for file in files:
-            values, was_rounded = _rounded(partial(read_values, file, reading.colours), reading)
+            if is_structure_set(file):
+                raise DataError(
+                    f"{file}: found contours (RTSTRUCT) of a picture; expected them of a volume, or a mask."
+                )
+            values, was_rounded = reading.rounded(partial(read_values, file, reading.colours))
             parts.append(values)
             rounded.append(was_rounded)
         for file, part in zip(files, parts, strict=True):
@@ -203,32 +183,23 @@ def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> Check
 
 def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> CheckedCase:
     image_file = as_nifti(case.image, staging / "images" / f"{case.name}.nii.gz")
-    with _errors_name(case.image, image_file):
+    with errors_name(case.image, image_file):
         image = read_volume(image_file)
-    offsets, turned, rounded, remarks = [0.0], [False], [False], _remarks(case.image, image)
+    placed: list[MaskFacts] = []
 
     def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, Labels]:
-        files = _files(label, case)
-        parts = []
-        for index, file in enumerate(files):
-            nifti = as_nifti(file, staging / kind / "parts" / f"{case.name}-{index}.nii.gz", onto=image)
-            with _errors_name(file, nifti):
-                volume, was_rounded = _rounded(partial(read_label_volume, nifti), reading)
-            rounded.append(was_rounded)
-            placed, offset = _placed(file, volume, image, trusted=reading.trust_voxels)
-            offsets.append(offset)
-            turned.append(placed is not volume)
-            remarks.extend(_remarks(file, volume))
-            parts.append((nifti, placed.voxels))
+        files, folder = _files(label, case), staging / kind / "parts"
+        parts = [
+            placed_mask(file, case.image, image, folder / f"{case.name}-{index}.nii.gz", reading)
+            for index, file in enumerate(files)
+        ]
+        placed.extend(part.facts for part in parts)
         if not reading.unites_masks:
-            check_one_reader(files, [voxels for _, voxels in parts])
-        merged = np.maximum.reduce([voxels for _, voxels in parts])
-        if len(files) == 1 and not any((*offsets, *turned, *rounded)):
-            return parts[0][0], merged
-        target = staging / kind / f"{case.name}.nii.gz"
-        private_folder(target.parent)
-        write_labels_like(private_file(target), merged, image_file)
-        return target, merged
+            check_one_reader(files, [part.values for part in parts])
+        merged = np.maximum.reduce([part.values for part in parts])
+        if len(parts) == 1 and (stored := parts[0].file) is not None:
+            return stored, merged
+        return write_mask_like(staging / kind / f"{case.name}.nii.gz", merged, image_file), merged
 
     label, values = mask(case.label, "labels")
     clean = None if case.clean_label is None else mask(case.clean_label, "clean_labels")
@@ -240,41 +211,10 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
         _counts(values, image, reading.description),
         () if clean is None else tuple(_counts(clean[1])),
         _image_digest(image.voxels),
-        max(offsets),
-        any(turned),
-        tuple(remarks),
-        is_rounded=any(rounded),
+        masks=tuple(placed),
+        remarks=(*remarks_on(case.image, image), *(remark for facts in placed for remark in facts.remarks)),
+        is_rounded=any(facts.is_rounded for facts in placed),
     )
-
-
-def _rounded(read: Callable[..., Read], reading: Reading) -> tuple[Read, bool]:
-    """What is read of a mask, and whether its label values were rounded."""
-    try:
-        return read(), False
-    except NearlyWholeError as error:
-        if not reading.round_labels:
-            raise NearlyWholeError(f"{error} --round-labels takes the nearest ones.") from error
-    return read(rounds=True), True
-
-
-def _remarks(file: Path, volume: Volume) -> list[str]:
-    placement = volume.placement
-    return [] if placement is None or placement.remark is None else [f"{file.name}: {placement.remark}"]
-
-
-def _placed(file: Path, mask: Volume, image: Volume, *, trusted: bool) -> tuple[Volume, float]:
-    """A mask as its image lies; by how many millimetres it lies off where that is not believed, else 0."""
-    has_size = mask.voxels.shape == image.voxels.shape
-    # A header that says nothing of its axes may be of any voxels.
-    says = all(volume.placement is None or volume.placement.says_orientation for volume in (mask, image))
-    would_mirror = says and is_turned(mask, image)
-    remedy = _MIRRORED.format(mask=mask.orientation, image=image.orientation) if would_mirror else _TRUST
-    try:
-        return as_image_lies(file, mask, image, remedy=remedy), 0.0
-    except DataError:
-        if not trusted or would_mirror or not has_size:
-            raise
-    return mask, largest_offset(mask, image)
 
 
 def _counts(

@@ -42,8 +42,8 @@ class ClassSpellings:
         exact = set(asked or ())
         spellings: dict[str, list[str]] = defaultdict(list)
         for text in sorted(count, key=natural_order):
-            spellings[text if text in exact and _is_distinct(text, exact) else _key(text)].append(text)
-        wanted = {_key(name): name for name in asked or () if not _is_distinct(name, exact)}
+            spellings[text if text in exact and _is_distinct(text, exact) else name_key(text)].append(text)
+        wanted = {name_key(name): name for name in asked or () if not _is_distinct(name, exact)}
         of: dict[str, str] = {}
         notes: list[str] = []
         for key, own in spellings.items():
@@ -55,10 +55,11 @@ class ClassSpellings:
         return cls(tuple(sorted(dict.fromkeys(of.values()), key=natural_order)), of, tuple(notes))
 
 
-def _key(text: str) -> str:
+def name_key(text: str) -> str:
+    """Return what is the same for spellings of one name: capitals, Unicode form and extra spaces do not matter."""
     return " ".join(folded(text).split())
 
 
 def _is_distinct(name: str, asked: set[str]) -> bool:
     """Whether a person names two classes that differ in capitals alone, of which this is one."""
-    return sum(_key(other) == _key(name) for other in asked) > 1
+    return sum(name_key(other) == name_key(name) for other in asked) > 1

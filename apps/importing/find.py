@@ -8,12 +8,14 @@ from pathlib import Path
 
 from ...transforms.errors import DataError
 from ...transforms.loading.dicom_header import is_dicom
+from ...transforms.loading.dicom_kind import is_structure_set
 from .class_folders import read_class_folders
 from .class_tables import TableColumns, read_class_table
 from .datalists import read_source_datalist
 from .folders import fits, read_folders
 from .layouts import DATASETS
 from .source import SourceCase, SourceDataset
+from .structure_sets import read_structure_set, shown_names
 from .volumes import dicom_patient
 
 _PLACES = (
@@ -81,7 +83,7 @@ def find_datasets(wanted: Named) -> list[SourceDataset]:
         raise DataError(f"Import: expected either {_PLACES}.")
     _refuse_idle_options(wanted, of_folders=of_folders)
     return [
-        _with_patients(_with_paths(_included(dataset, wanted.include), root), wanted)
+        _with_patients(_with_paths(_with_regions(_included(dataset, wanted.include), wanted.classes), root), wanted)
         for dataset, root in _datasets(wanted, of_folders=of_folders)
     ]
 
@@ -157,6 +159,27 @@ def _included(dataset: SourceDataset, patterns: Sequence[str]) -> SourceDataset:
     if not chosen:
         raise DataError(f"--include: no image of {dataset.name} fits {', '.join(patterns)}.")
     return replace(dataset, cases=chosen)
+
+
+def _with_regions(dataset: SourceDataset, classes: Sequence[str] | None) -> SourceDataset:
+    """The data set with the classes that name the regions of its structure sets, if all its masks are such."""
+    if dataset.task != "segmentation" or not dataset.volumes:
+        return dataset
+    files = [file for case in dataset.cases for file in _files(case.label)]
+    if not files or not all(map(is_structure_set, files)):
+        return dataset
+    if classes is None and dataset.labels is None:
+        names = read_structure_set(files[0]).names
+        raise DataError(
+            f"{files[0]}: found the regions {shown_names(names)}; expected --classes NAME,… with those to import. "
+            "Where regions overlap, the later class counts."
+        )
+    named = tuple(classes or dataset.classes)
+    return replace(dataset, classes=named, labels={label: label for label in range(len(named) + 1)})
+
+
+def _files(label: Path | tuple[Path, ...] | int) -> tuple[Path, ...]:
+    return () if isinstance(label, int) else label if isinstance(label, tuple) else (label,)
 
 
 def _with_paths(dataset: SourceDataset, root: Path) -> SourceDataset:

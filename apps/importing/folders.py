@@ -5,16 +5,18 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...transforms.errors import DataError
 from ...transforms.folded_names import folded
 from ...transforms.loading.dicom_header import is_dicom_picture
+from ...transforms.loading.folder_search import FoundFile
 from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.natural_order import natural_order
 from .found_files import FoundFiles, find_files
-from .pairing import Entry, pair
+from .pairing import pair
+from .series_pairs import paired_by_series
 from .source import LeftOut, SourceCase, SourceDataset
 
 _SHOWN_NAMES = 5
@@ -103,17 +105,18 @@ def read_folders(
     for folder in (images, labels):
         if not folder.is_dir():
             raise DataError(f"{folder}: found no such folder; expected one with images.")
-    if one_folder and not names.tell_apart:
+    found = find_files(images, without=None if one_folder else labels)
+    if one_folder and not (names.tell_apart or any(entry.is_structure_set for entry in found.usable)):
         raise DataError(
             f"{images}: is given for images and for masks; expected two folders, or what tells masks apart: "
             "--label-suffix _seg, --label-include '*_mask*', or --image-suffix _ct."
         )
-    found = find_files(images, without=None if one_folder else labels)
     found_labels = found if one_folder else find_files(labels, without=images)
     left_out = list(found.others if one_folder else (*found.others, *found_labels.others))
     image_entries = _images(found, images, names, left_out, without_masks=one_folder)
     label_entries = _masks(found_labels, labels, names, image_entries, left_out, only_masks=one_folder)
-    pairs = pair(image_entries, label_entries)
+    by_series, others = paired_by_series(image_entries, label_entries)
+    pairs = pair(image_entries, others).with_masks(by_series)
     if not pairs.masks:
         raise DataError(_no_pair(images, labels, names, image_entries, label_entries, left_out))
     paired = [(entry, pairs.masks[place]) for place, entry in enumerate(image_entries) if place in pairs.masks]
@@ -151,19 +154,19 @@ def _composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _cases(paired: Sequence[tuple[Entry, Sequence[Entry]]]) -> tuple[SourceCase, ...]:
+def _cases(paired: Sequence[tuple[FoundFile, Sequence[FoundFile]]]) -> tuple[SourceCase, ...]:
     """The cases, each with a name of its own: the image's, behind its folders' where several images have it."""
-    count = Counter(folded(image.key) for image, _ in paired)
+    count = Counter(folded(image.name) for image, _ in paired)
     cases = []
     # In the order of their names: a split goes by positions.
-    for image, masks in sorted(paired, key=lambda own: (own[0].key, own[0].shown)):
-        name = image.key if count[folded(image.key)] == 1 else "_".join((*image.folders, image.key))
+    for image, masks in sorted(paired, key=lambda own: (own[0].name, own[0].shown)):
+        name = image.name if count[folded(image.name)] == 1 else "_".join((*image.folders, image.name))
         files = tuple(mask.file for mask in sorted(masks, key=lambda mask: natural_order(mask.shown)))
         cases.append(SourceCase(image.file, files[0] if len(files) == 1 else files, name=name))
     return tuple(cases)
 
 
-def _ambiguous(mask: Entry, images: Sequence[Entry]) -> LeftOut:
+def _ambiguous(mask: FoundFile, images: Sequence[FoundFile]) -> LeftOut:
     shown = ", ".join(image.shown for image in images[:_SHOWN_NAMES])
     more = ", …" if len(images) > _SHOWN_NAMES else ""
     reason = "several images fit"
@@ -172,10 +175,14 @@ def _ambiguous(mask: Entry, images: Sequence[Entry]) -> LeftOut:
 
 def _images(
     found: FoundFiles, root: Path, names: MaskNames, left_out: list[LeftOut], *, without_masks: bool
-) -> list[Entry]:
+) -> list[FoundFile]:
     """The images, by what they share with their masks."""
-    result: dict[tuple[tuple[str, ...], str], Entry] = {}
+    result: dict[tuple[tuple[str, ...], str], FoundFile] = {}
     for one in found.usable:
+        if one.is_structure_set:
+            if not without_masks:
+                left_out.append(LeftOut(one.shown, "contours (RTSTRUCT) in the folder of the images"))
+            continue
         if (without_masks and names.is_mask(one.file, one.name)) or (
             names.include and not fits(one.file, names.include)
         ):
@@ -184,7 +191,7 @@ def _images(
         if key is None:
             left_out.append(LeftOut(one.shown, f"its name does not end with {names.image_suffix}"))
             continue
-        _add(result, (one.folders, key), Entry(one.file, one.folders, key, one.shown), root)
+        _add(result, (one.folders, key), replace(one, name=key), root)
     return list(result.values())
 
 
@@ -192,31 +199,37 @@ def _masks(
     found: FoundFiles,
     root: Path,
     names: MaskNames,
-    images: Sequence[Entry],
+    images: Sequence[FoundFile],
     left_out: list[LeftOut],
     *,
     only_masks: bool,
-) -> list[Entry]:
+) -> list[FoundFile]:
     """The masks, by what they share with their images."""
-    keys = {folded(image.key) for image in images}
-    paths = {folded("/".join((*image.folders, image.key))) for image in images}
-    result: dict[tuple[tuple[str, ...], str], Entry] = {}
+    keys = {folded(image.name) for image in images}
+    paths = {folded("/".join((*image.folders, image.name))) for image in images}
+    result: dict[tuple[tuple[str, ...], str], FoundFile] = {}
     for one in found.usable:
-        if (only_masks and not names.is_mask(one.file, one.name)) or not names.is_asked_for(one.file):
+        is_mask = one.is_structure_set or not only_masks or names.is_mask(one.file, one.name)
+        if not is_mask or not names.is_asked_for(one.file):
             continue
         # A folder with the name of an image holds its masks, whatever these are called.
         key = one.name if folded("/".join(one.folders)) in paths else names.of_mask(one.name)
+        if one.is_structure_set:
+            key = key or one.name
         if key is None:
             left_out.append(LeftOut(one.shown, "no image"))
             continue
         if names.label_include and not names.label_suffix:
             key = _longest_beginning(key, keys)
-        _add(result, (one.folders, one.name), Entry(one.file, one.folders, key, one.shown), root)
+        _add(result, (one.folders, one.name), replace(one, name=key), root)
     return list(result.values())
 
 
 def _add(
-    known: dict[tuple[tuple[str, ...], str], Entry], place: tuple[tuple[str, ...], str], entry: Entry, root: Path
+    known: dict[tuple[tuple[str, ...], str], FoundFile],
+    place: tuple[tuple[str, ...], str],
+    entry: FoundFile,
+    root: Path,
 ) -> None:
     if place in known:
         raise DataError(
@@ -241,8 +254,8 @@ def _no_pair(
     images: Path,
     labels: Path,
     names: MaskNames,
-    image_entries: Sequence[Entry],
-    label_entries: Sequence[Entry],
+    image_entries: Sequence[FoundFile],
+    label_entries: Sequence[FoundFile],
     left_out: Sequence[LeftOut],
 ) -> str:
     chosen = f" that fit {', '.join(names.include)}" if names.include else ""
@@ -257,7 +270,7 @@ def _no_pair(
     )
 
 
-def _some_names(entries: Sequence[Entry]) -> str:
+def _some_names(entries: Sequence[FoundFile]) -> str:
     names = ["/".join((*entry.folders, entry.file.name)) for entry in entries]
     if not names:
         return "no images"

@@ -1,7 +1,7 @@
 """What a person has to know of an import: files left out, and what was decided about those that came along."""
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...custom.data.datalist import TESTING
@@ -16,6 +16,7 @@ from .source import LeftOut
 IMPORT_FILE = "import.json"
 
 _SHOWN_NAMES = 4
+_SHOWN_REGIONS = 8
 
 
 @dataclass(frozen=True)
@@ -130,41 +131,34 @@ def colours(checked: Sequence[CheckedCase], chosen: int | None) -> str | None:
         checked: the cases.
         chosen: the channels that a person or the data set's layout chose, None if the images decided.
     """
-    coloured = [case for case in checked if case.has_colours]
-    if not coloured or chosen == 3:
-        return None
-    result = f"Colours: {len(coloured)} of {len(checked)} images have colours ({coloured[0].name} for one)"
+    coloured = [case for case in checked if case.has_colours and chosen != 3]
     if chosen == 1:
-        return f"{result} and are read as grey. --channels 3 keeps the colours."
-    others = "; grey ones get three equal channels" if len(coloured) < len(checked) else ""
-    return f"{result}, so that all are read as RGB{others}. --channels 1 reads them as grey."
+        end = " and are read as grey. --channels 3 keeps the colours."
+    else:
+        others = "; grey ones get three equal channels" if len(coloured) < len(checked) else ""
+        end = f", so that all are read as RGB{others}. --channels 1 reads them as grey."
+    return _said("Colours: {count} of {total} images have colours ({image} for one)" + end, coloured, checked)
 
 
 def turned_pictures(checked: Sequence[CheckedCase]) -> str | None:
     """Say which images EXIF turns, None if none is turned."""
-    turned = [case for case in checked if case.is_turned_by_exif]
-    if not turned:
-        return None
-    return (
-        f"Turned images: {len(turned)} of {len(checked)} images have an orientation in EXIF ({turned[0].name} for one)."
-        " They are read as viewers show them, masks by their own orientation. A mask that was drawn on the pixels as "
-        "stored lies elsewhere: look at the contact sheets of `fedannot data check`."
+    text = (
+        "Turned images: {count} of {total} images have an orientation in EXIF ({image} for one). They are read as "
+        "viewers show them, masks by their own orientation. A mask that was drawn on the pixels as stored lies "
+        "elsewhere: look at the contact sheets of `fedannot data check`."
     )
+    return _said(text, [case for case in checked if case.is_turned_by_exif], checked)
 
 
 def full_masks(checked: Sequence[CheckedCase], labels: Mapping[int, int]) -> str | None:
     """Say which masks are foreground everywhere, None if none is."""
-    full = [
-        case
-        for case in checked
-        if case.counts and all(labels[value] not in (0, IGNORED_LABEL) for value in case.counts)
-    ]
-    if not full:
-        return None
-    return (
-        f"Foreground everywhere: {len(full)} of {len(checked)} masks have no background ({full[0].label_file.name} for "
-        "one). Compare them with their images; an export may have lost or inverted them."
+    text = (
+        "Foreground everywhere: {count} of {total} masks have no background ({label} for one). Compare them with their "
+        "images; an export may have lost or inverted them."
     )
+    background = 0, IGNORED_LABEL
+    full = [case for case in checked if case.counts and all(labels[value] not in background for value in case.counts)]
+    return _said(text, full, checked)
 
 
 def ignored_pixels(checked: Sequence[CheckedCase], ignore: Collection[int]) -> str | None:
@@ -181,24 +175,82 @@ def ignored_pixels(checked: Sequence[CheckedCase], ignore: Collection[int]) -> s
 
 def turned_masks(checked: Sequence[CheckedCase]) -> str | None:
     """Say how many masks were stored in another orientation than their images, None if none was."""
-    turned = [case for case in checked if case.is_turned]
-    if not turned:
-        return None
-    return (
-        f"Turned masks: in {len(turned)} of {len(checked)} cases ({turned[0].label_file.name} for one) masks are "
-        "stored in another orientation than their images, at the same place; they were turned, every label as it was."
+    text = (
+        "Turned masks: in {count} of {total} cases ({label} for one) masks are stored in another orientation than "
+        "their images, at the same place; they were turned, every label as it was."
     )
+    return _said(text, [case for case in checked if case.is_turned], checked)
+
+
+def resampled_masks(checked: Sequence[CheckedCase]) -> str | None:
+    """Say how many masks have another grid than their images, None if none has."""
+    resampled = [case for case in checked if case.resampled_from is not None]
+    farthest = max((case.resampled_from or 0.0 for case in resampled), default=0.0)
+    text = (
+        "Resampled masks: in {count} of {total} cases ({label} for one) masks have other voxels than their images, at "
+        f"the same place. Each voxel got the label of the nearest voxel of the mask, up to {farthest:.3g} mm away."
+    )
+    return _said(text, resampled, checked)
+
+
+def kept_offsets(checked: Sequence[CheckedCase]) -> str | None:
+    """Say how many masks lie less than half a voxel off their images, None if none does."""
+    off = [case for case in checked if case.kept_offset > 0]
+    farthest = max((case.kept_offset for case in off), default=0.0)
+    text = (
+        "Masks slightly off: in {count} of {total} cases ({label} for one) masks lie less than half a voxel off their "
+        f"images, up to {farthest:.3g} mm. Their voxels were taken as they are."
+    )
+    return _said(text, off, checked)
 
 
 def rounded_masks(checked: Sequence[CheckedCase]) -> str | None:
     """Say in how many cases label values were rounded, None if in none."""
-    rounded = [case for case in checked if case.is_rounded]
-    if not rounded:
-        return None
-    return (
-        f"Rounded masks: in {len(rounded)} of {len(checked)} cases ({rounded[0].label_file.name} for one) label values "
-        "were not quite whole numbers; masks are written with the nearest ones."
+    text = (
+        "Rounded masks: in {count} of {total} cases ({label} for one) label values were not quite whole numbers; masks "
+        "are written with the nearest ones."
     )
+    return _said(text, [case for case in checked if case.is_rounded], checked)
+
+
+def drawn_contours(checked: Sequence[CheckedCase]) -> str | None:
+    """Say what of structure sets became masks and what did not, None if there are none."""
+    drawn = [case for case in checked if case.contours]
+    facts = [own for case in drawn for own in case.contours]
+    ignored, overlapping = sum(own.num_ignored for own in facts), [own.num_overlapping for own in facts]
+    parts = ["Contours: in {count} of {total} cases ({label} for one) masks were drawn from RTSTRUCT"]
+    if others := _counted(name for own in facts for name in own.others):
+        parts.append(f"regions that no class names were left out: {others}")
+    if absent := _counted(name for own in facts for name in own.absent):
+        parts.append(f"there is no region for {absent}, which is background there")
+    if ignored:
+        parts.append(f"{ignored} contours that enclose nothing, such as open ones and points, were ignored")
+    if any(overlapping):
+        where = f"{sum(overlapping)} voxels of {sum(map(bool, overlapping))} structure sets"
+        parts.append(f"{where} lie in the regions of two classes; the later class of --classes has them")
+    escaped = [part.replace("{", "{{").replace("}", "}}") for part in parts[1:]]
+    return _said("; ".join([parts[0], *escaped]) + ".", drawn, checked)
+
+
+def _counted(names: Iterable[str]) -> str:
+    """Names with how often each comes, the most frequent first."""
+    count = Counter(names).most_common()
+    more = ", …" if len(count) > _SHOWN_REGIONS else ""
+    return ", ".join(f"{name!r} ({number})" for name, number in count[:_SHOWN_REGIONS]) + more
+
+
+def _said(text: str, cases: Sequence[CheckedCase], checked: Sequence[CheckedCase]) -> str | None:
+    """What is to be said of some of the cases, None if there are none.
+
+    Args:
+        text: with places for their ``count`` among the ``total``, and the ``image`` or ``label`` of one of them.
+        cases: those of which it is said.
+        checked: all cases.
+    """
+    if not cases:
+        return None
+    example = cases[0]
+    return text.format(count=len(cases), total=len(checked), image=example.name, label=example.label_file.name)
 
 
 def header_remarks(checked: Sequence[CheckedCase]) -> str | None:

@@ -25,9 +25,9 @@ class ImportOptions:
         ignore: values in a mask of pixels that count nowhere; None takes the data set's.
         classes: names of the classes; None takes the data set's.
         numbered: the values in masks number objects of one class; see :data:`NUMBERED`.
-        colours: of masks in colours, colour → class; see :class:`fedannot.apps.importing.checked.Reading`.
-        trust_voxels: see :class:`fedannot.apps.importing.checked.Reading`.
-        round_labels: see :class:`fedannot.apps.importing.checked.Reading`.
+        colours: of masks in colours, colour → class; see :class:`fedannot.apps.importing.reading.Reading`.
+        trust_voxels: see :class:`fedannot.apps.importing.reading.Reading`.
+        round_labels: see :class:`fedannot.apps.importing.reading.Reading`.
         unite_masks: several masks of an image are parts of one annotation, also where they cover each other.
         allowed_cut: largest fraction of all annotated voxels that the pipeline's crop may cut off.
     """

@@ -6,9 +6,10 @@ import nibabel
 
 from ...custom.data.whole_files import private_file, private_folder
 from ...transforms.loading.dicom_header import dicom_files
+from ...transforms.loading.dicom_kind import is_structure_set
 from ...transforms.loading.other_volumes import as_nifti_image, read_other_volume
 from ...transforms.loading.volume_files import Volume, is_volume
-from .mask_grid import on_grid
+from .mask_grid import is_on_grid, on_grid
 
 _PATIENT = "0010|0020"
 
@@ -18,6 +19,7 @@ def dicom_patient(source: Path) -> str | None:
     import SimpleITK  # noqa: PLC0415
 
     files = dicom_files([*source.iterdir()]) if source.is_dir() else {source}
+    files = {file for file in files if not is_structure_set(file)}
     if not files:
         return None
     SimpleITK.ProcessObject.GlobalWarningDisplayOff()
@@ -37,16 +39,17 @@ def as_nifti(source: Path, target: Path, *, onto: Volume | None = None) -> Path:
     Args:
         source: a volume's file, or the folder of one DICOM series.
         target: the file to write if need be, ``.nii.gz``.
-        onto: of a mask the image; a segmentation of DICOM or 3D Slicer, which may cover a part of it, gets its voxels.
+        onto: of a mask the image; a segmentation of DICOM or 3D Slicer on its voxels, of which it may cover a part,
+            gets them all.
 
     Raises:
         DataError: if the volume cannot be read, is not three-dimensional, or the folder holds several series or one
-            with gaps; or a segmentation does not lie on the voxels of its image.
+            with gaps; or a segmentation has annotation outside of its image.
     """
     if is_volume(source):
         return source
     voxels, affine, is_segmentation = read_other_volume(source)
-    if onto is not None and is_segmentation:
+    if onto is not None and is_segmentation and is_on_grid(voxels.shape, affine, onto):
         voxels, affine = on_grid(source, voxels, affine, onto), onto.affine
     private_folder(target.parent)
     nibabel.save(as_nifti_image(voxels, affine), private_file(target))

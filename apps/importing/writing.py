@@ -5,7 +5,8 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from ...custom.data.datalist import TESTING, Case, write_datalist
@@ -24,7 +25,8 @@ from ...transforms.errors import DataError, MissingFileError
 from ...transforms.folded_names import folded
 from ...transforms.ignored_label import IGNORED_LABEL
 from .case_groups import CaseTraits
-from .checked import CheckedCase, Reading, checked_case
+from .checked import CheckedCase, checked_case
+from .contour_masks import check_classes_are_drawn
 from .cut import check_cut
 from .label_values import grey_values, label_map, with_known_values
 from .notes import (
@@ -32,12 +34,15 @@ from .notes import (
     ImportReport,
     absent_from_test,
     colours,
+    drawn_contours,
     full_masks,
     header_remarks,
     identical_images,
     ignored_pixels,
+    kept_offsets,
     likely_patients_parted,
     moved_to_test,
+    resampled_masks,
     rounded_masks,
     several_masks,
     trusted_voxels,
@@ -46,6 +51,7 @@ from .notes import (
 )
 from .options import ImportOptions, described, ignored_values
 from .plan import Plan, SiteChoice, make_plan
+from .reading import Reading
 from .several_readers import SeveralReadersError
 from .source import LeftOut, SourceCase, SourceDataset
 
@@ -89,62 +95,122 @@ def write_imported_federation(
     known = described(dataset, options, {0: 0} | dict(options.asked or dataset.labels or {1: 1}))
     with new_folder(out) as folder:
         staging = folder / ".converted"
-        channels = options.channels or dataset.channels
-        unites = options.unite_masks or dataset.unites_masks
-        reading = Reading(
-            known, channels, options.colours, options.trust_voxels, unites, round_labels=options.round_labels
-        )
-        checked, excluded = _check(dataset, staging, reading, watch)
-        if channels is None:
-            dataset = replace(dataset, channels=3 if any(case.has_colours for case in checked) else 1)
-        ignore = ignored_values(dataset, options)
-        mapping = label_map(dataset, checked, options.asked, ignore)
-        description = described(dataset, options, mapping)
-        meaning = mapping | dict.fromkeys(ignore, IGNORED_LABEL)
-        if mapping:
-            checked = with_known_values(checked, meaning, excluded)
-        cut = check_cut(checked, meaning, description, options.allowed_cut)
-        traits = [CaseTraits(case.digest, _classes_in(case, meaning)) for case in checked]
-        try:
-            plan = make_plan(
-                [case.source for case in checked],
-                choice,
-                test_share=test_share,
-                validation_share=validation_share,
-                seed=seed,
-                traits=traits,
-            )
-        except DataError as error:
-            raise DataError(f"{error}{f' First case left out: {excluded[0]}' if excluded else ''}") from error
-        _write(folder, description, checked, plan, seed, watch)
+        cases = _usable_cases(dataset, options, known, staging, watch)
+        plan = _planned(cases, choice, test_share=test_share, validation_share=validation_share, seed=seed)
+        _write(folder, cases.description, cases.checked, plan, seed, watch)
         stratified = ", by class" if choice.by_content else ""
         made = f"import of {dataset.name}, split at random{stratified}, seed {seed}"
         values = {"name": out.resolve().name, "task": dataset.task, "sites": tuple(plan.sites), "made": made}
         write_federation(folder, validated(values, FederationDescription, "Import"))
         shutil.rmtree(staging, ignore_errors=True)
-        notes = (
-            *dataset.notes,
-            trusted_voxels(checked),
-            turned_masks(checked),
-            header_remarks(checked),
-            rounded_masks(checked),
-            several_masks(checked),
-            grey_values(checked, meaning) if options.has_ranges else None,
-            cut,
-            colours(checked, None if channels is None else description.in_channels) if not dataset.volumes else None,
-            turned_pictures(checked),
-            full_masks(checked, meaning),
-            ignored_pixels(checked, ignore),
-            identical_images(checked),
-            likely_patients_parted(checked, plan),
-            moved_to_test(checked, plan),
-            _absent(description, traits, plan),
-        )
-        report = ImportReport(
-            dataset.skipped, tuple(excluded), mapping, tuple(filter(None, notes)), num_cases=len(checked)
-        )
+        notes = _notes(cases, options, plan)
+        left_out, count = tuple(cases.excluded), len(cases.checked)
+        report = ImportReport(dataset.skipped, left_out, cases.labels, notes, num_cases=count)
         write_text(private_file(folder / IMPORT_FILE), json.dumps(report.plain(), indent=1) + "\n")
     return report
+
+
+@dataclass(frozen=True)
+class _UsableCases:
+    """The cases that can be used, and how they are read.
+
+    Attributes:
+        dataset: with the channels that its images need.
+        checked: the cases.
+        excluded: cases that cannot be used.
+        labels: value in a mask → class; empty for classification.
+        ignore: values in a mask of pixels that count nowhere.
+        description: of the sites' data.
+        cut: what the pipeline's crop cuts off, in words; None if it is nothing.
+        has_chosen_channels: whether a person or the data set's layout chose the channels.
+    """
+
+    dataset: SourceDataset
+    checked: Sequence[CheckedCase]
+    excluded: Sequence[LeftOut]
+    labels: dict[int, int]
+    ignore: tuple[int, ...]
+    description: SiteDescription
+    cut: str | None
+    has_chosen_channels: bool
+
+    @property
+    def meaning(self) -> dict[int, int]:
+        """Value in a mask → class, or the label of pixels that count nowhere."""
+        return self.labels | dict.fromkeys(self.ignore, IGNORED_LABEL)
+
+    @cached_property
+    def traits(self) -> list[CaseTraits]:
+        """What each case shows."""
+        return [CaseTraits(case.digest, _classes_in(case, self.meaning)) for case in self.checked]
+
+
+def _usable_cases(
+    dataset: SourceDataset, options: ImportOptions, known: SiteDescription, staging: Path, watch: Watch | None
+) -> _UsableCases:
+    """Read all cases, and understand what the values of their masks mean."""
+    channels = options.channels or dataset.channels
+    unites = options.unite_masks or dataset.unites_masks
+    reading = Reading(known, channels, options.colours, options.trust_voxels, unites, round_labels=options.round_labels)
+    checked, excluded = _check(dataset, staging, reading, watch)
+    if all(case.contours for case in checked):
+        check_classes_are_drawn([facts for case in checked for facts in case.contours])
+    if channels is None:
+        dataset = replace(dataset, channels=3 if any(case.has_colours for case in checked) else 1)
+    ignore = ignored_values(dataset, options)
+    labels = label_map(dataset, checked, options.asked, ignore)
+    description = described(dataset, options, labels)
+    meaning = labels | dict.fromkeys(ignore, IGNORED_LABEL)
+    if labels:
+        checked = with_known_values(checked, meaning, excluded)
+    cut = check_cut(checked, meaning, description, options.allowed_cut)
+    return _UsableCases(dataset, checked, excluded, labels, ignore, description, cut, channels is not None)
+
+
+def _planned(
+    cases: _UsableCases, choice: SiteChoice, *, test_share: float | None, validation_share: float, seed: int
+) -> Plan:
+    """Split the cases; an error names the first one that could not be used."""
+    try:
+        return make_plan(
+            [case.source for case in cases.checked],
+            choice,
+            test_share=test_share,
+            validation_share=validation_share,
+            seed=seed,
+            traits=cases.traits,
+        )
+    except DataError as error:
+        first = f" First case left out: {cases.excluded[0]}" if cases.excluded else ""
+        raise DataError(f"{error}{first}") from error
+
+
+def _notes(cases: _UsableCases, options: ImportOptions, plan: Plan) -> tuple[str, ...]:
+    """What a person has to know of the cases and of the split, in sentences."""
+    checked, labels = cases.checked, cases.meaning
+    chosen = cases.description.in_channels if cases.has_chosen_channels else None
+    notes = (
+        *cases.dataset.notes,
+        trusted_voxels(checked),
+        turned_masks(checked),
+        resampled_masks(checked),
+        kept_offsets(checked),
+        drawn_contours(checked),
+        header_remarks(checked),
+        rounded_masks(checked),
+        several_masks(checked),
+        grey_values(checked, labels) if options.has_ranges else None,
+        cases.cut,
+        None if cases.dataset.volumes else colours(checked, chosen),
+        turned_pictures(checked),
+        full_masks(checked, labels),
+        ignored_pixels(checked, cases.ignore),
+        identical_images(checked),
+        likely_patients_parted(checked, plan),
+        moved_to_test(checked, plan),
+        _absent(cases.description, cases.traits, plan),
+    )
+    return tuple(filter(None, notes))
 
 
 def _classes_in(case: CheckedCase, labels: Mapping[int, int]) -> frozenset[int]:

@@ -1,7 +1,8 @@
 """What describes a site's data, `data.yaml`: the pipeline that reads them and what their annotations mean."""
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_serializer, field_validator, model_validator
@@ -27,12 +28,24 @@ class SiteDescription(YamlContent):
     Args:
         pipeline: ``image2d``, ``volume_slices``, ``volume`` or ``classification``.
         classes: names of the classes; for segmentation of the foreground classes 1, 2, ….
-        datalist: the MONAI datalist, relative to ``data.yaml``; its paths are relative to itself.
+        datalist: the MONAI datalist, relative to ``data.yaml`` and in its folder, or an absolute path; its paths are
+            relative to itself.
     """
 
     pipeline: str
     classes: Annotated[tuple[str, ...], Field(min_length=1)]
     datalist: str = DATALIST_FILE
+
+    @field_validator("datalist")
+    @classmethod
+    def _datalist_stays(cls, datalist: str) -> str:
+        # Who wrote a relative path meant a file beside it; a folder from elsewhere is not to reach other data so.
+        if PurePosixPath(os.path.normpath(datalist)).parts[:1] == (os.pardir,):
+            raise ValueError(
+                f"key 'datalist' is {datalist!r}, which leads out of the folder of {DESCRIPTION_FILE}; expected a file "
+                "in it, or an absolute path"
+            )
+        return datalist
 
     @model_validator(mode="after")
     def _classes_differ(self) -> Self:

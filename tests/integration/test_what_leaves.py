@@ -5,7 +5,7 @@ unless asked for: `make test-processes`.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,15 @@ import yaml
 from conftest import JOBS
 from hospitals import BOUNDS, END_TIMEOUT, SETTINGS, SITES, Hospitals, started_hospitals
 from plain_records import simulate
+from support.shifted_discs import SHIFT, write_shifted_site
 
 from fedannot.apps.deployment.deployable_job import deployable_job
 from fedannot.apps.runs.job import Job
+from fedannot.custom.data.federation import FederationDescription, write_federation
 from fedannot.custom.data.phantoms.cells import Cells
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.flare.messages import METHOD_TASK
+from fedannot.custom.methods.auto.outbound import MOVED_PATIENTS
 from fedannot.custom.methods.lookup import method_of
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.task_names import COMPARE_SCORES, KEEP_SCORES, TRAIN
@@ -52,7 +55,7 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "fedavg_classification": CLASSIFICATION,
     "fedgsca": CLASSIFICATION | {"warmup_rounds": 1, "rounds": 3},
     # Of a model that has hardly learnt anything estimates are asked for all the same.
-    "auto": SEGMENTATION | WARMUP | {"min_predicted_fraction": 0.0},
+    "auto": SEGMENTATION | WARMUP | {"min_predicted_fraction": 0.0, "correct_shift": True},
     "auto_classification": CLASSIFICATION | WARMUP,
     "audit": SEGMENTATION | {"folds": 2, "min_predicted_fraction": 0.0},
     "audit_classification": CLASSIFICATION | {"folds": 2},
@@ -146,14 +149,32 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def data_of(name: str, hospitals: Hospitals, cells: Path) -> Path:
-    return cells if CLASSIFICATION.items() <= {**JOB_SETTINGS[name], "rounds": 2}.items() else hospitals.data
+@pytest.fixture(scope="module")
+def shifted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A federation in which all masks of one site are drawn at another place."""
+    folder = tmp_path_factory.mktemp("shifted")
+    for site in SITES:
+        write_shifted_site(folder / site, SHIFT if site == SITES[0] else (0.0, 0.0))
+    write_federation(
+        folder, FederationDescription.model_validate({"name": "f", "task": "segmentation", "sites": SITES})
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def data_of(hospitals: Hospitals, cells: Path, shifted: Path) -> Callable[[str], Path]:
+    def chosen(name: str) -> Path:
+        if name == "auto":
+            return shifted
+        return cells if CLASSIFICATION.items() <= {**JOB_SETTINGS[name], "rounds": 2}.items() else hospitals.data
+
+    return chosen
 
 
 @pytest.fixture(scope="module", params=sorted(JOB_SETTINGS))
-def ran(request: pytest.FixtureRequest, hospitals: Hospitals, cells: Path, captured: Path) -> Ran:
+def ran(request: pytest.FixtureRequest, hospitals: Hospitals, data_of: Callable[[str], Path], captured: Path) -> Ran:
     name: str = request.param
-    data = data_of(name, hospitals, cells)
+    data = data_of(name)
     for site in SITES:
         description = yaml.safe_load((data / site / "data.yaml").read_text(encoding="utf-8"))
         description["datalist"] = str(data / site / "datalist.json")
@@ -176,12 +197,12 @@ def test_every_job_is_here() -> None:
     assert set(JOB_SETTINGS) == {path.name for path in JOBS.iterdir()}
 
 
-def test_the_model_is_the_simulators(ran: Ran, cells: Path, tmp_path: Path) -> None:
+def test_the_model_is_the_simulators(ran: Ran, data_of: Callable[[str], Path], tmp_path: Path) -> None:
     """A swarm's is that of its form with a server."""
     simulated = "decoupled_server" if ran.name == "decoupled" else ran.name
     bounds = {} if ran.name in ("decoupled", "fedcurv") else BOUNDS
     overrides = JOB_SETTINGS[ran.name] | bounds
-    simulate(JOBS / simulated, tmp_path / "out", data=data_of(ran.name, ran.hospitals, cells), overrides=overrides)
+    simulate(JOBS / simulated, tmp_path / "out", data=data_of(ran.name), overrides=overrides)
     expected = torch.load(tmp_path / "out" / "model.pt", weights_only=True)["model"]
     if ran.name == "decoupled":
         file = ran.hospitals.private("site-1", ran.job_id) / "personal" / "local_model.pt"
@@ -237,6 +258,7 @@ def test_fields_of_the_jobs_own_method_leave_and_nothing_else(ran: Ran) -> None:
         if not (ran.name in DECIDING and (field.optional or UNASKED.issuperset(field.tasks)))
     }
     assert expected - seen <= UNSEEN.get(ran.name, set())
+    assert (MOVED_PATIENTS in seen) == (ran.name == "auto")
 
 
 def _public_properties(headers: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -256,8 +278,8 @@ def test_nvflares_own_messages_are_known(ran: Ran) -> None:
         assert set(payload) - {"__headers__"} in FRAMEWORK_PAYLOADS, payload
 
 
-def test_no_message_holds_a_name_of_the_sites_files(ran: Ran, cells: Path) -> None:
-    data = data_of(ran.name, ran.hospitals, cells)
+def test_no_message_holds_a_name_of_the_sites_files(ran: Ran, data_of: Callable[[str], Path]) -> None:
+    data = data_of(ran.name)
     images = {path.name for site in SITES for path in (data / site / "images").iterdir()}
     assert images
     for message in ran.messages:

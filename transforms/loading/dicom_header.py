@@ -2,15 +2,30 @@
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 DICOM_SUFFIX = ".dcm"
 
 _PREAMBLE = 128
+_SERIES, _FRAME_OF_REFERENCE = "0020|000e", "0020|0052"
 _CLASS, _FRAMES, _POSITION, _ORIENTATION = "0008|0016", "0028|0008", "0020|0032", "0020|0037"
 # Of a pixel in the patient, or on the detector.
 _PIXEL_SPACINGS = "0028|0030", "0018|1164"
 _SEGMENTATION_CLASS = "1.2.840.10008.5.1.4.1.1.66.4"
+
+
+@dataclass(frozen=True)
+class SeriesIdentity:
+    """What identifies a series; empty where its files do not say it.
+
+    Attributes:
+        series: its UID.
+        frame_of_reference: UID of the frame that its places are in.
+    """
+
+    series: str
+    frame_of_reference: str
 
 
 class DicomHeader:
@@ -33,7 +48,7 @@ class DicomHeader:
         self.reader.ReadImageInformation()
 
     def _text(self, tag: str) -> str:
-        return str(self.reader.GetMetaData(tag)).strip() if self.reader.HasMetaDataKey(tag) else ""
+        return str(self.reader.GetMetaData(tag)).strip("\0 \t\r\n") if self.reader.HasMetaDataKey(tag) else ""
 
     @property
     def frames(self) -> int:
@@ -50,6 +65,11 @@ class DicomHeader:
     def has_frames(self) -> bool:
         """Whether its frames have places of their own."""
         return self.frames > 1 or self.is_segmentation
+
+    @property
+    def identity(self) -> SeriesIdentity:
+        """The series that the file belongs to."""
+        return SeriesIdentity(self._text(_SERIES), self._text(_FRAME_OF_REFERENCE))
 
     @property
     def voxels(self) -> int:

@@ -48,15 +48,19 @@ def find_images(folder: str, *, pictures: bool, without: str) -> ImagesFound:
     """
     try:
         content = search_folder(Path(folder), without=Path(without))
-        wanted = [found.is_picture == pictures for found in content.usable]
+        usable = [found for found in content.usable if not found.is_structure_set]
+        wanted = [found.is_picture == pictures for found in usable]
     except ImportError as error:
         sys.exit(f"{folder}: found DICOM, which needs another package: pip install {error.name}")
-    files = [found.file for found, is_wanted in zip(content.usable, wanted, strict=True) if is_wanted]
+    files = [found.file for found, is_wanted in zip(usable, wanted, strict=True) if is_wanted]
     other_kind = "a volume, not a picture" if pictures else "a picture, not a volume"
     left_out = [
         f"{found.file}: left out, it is {other_kind}."
-        for found, is_wanted in zip(content.usable, wanted, strict=True)
+        for found, is_wanted in zip(usable, wanted, strict=True)
         if not is_wanted
+    ]
+    left_out += [
+        f"{found.file}: left out, it holds contours, no image." for found in content.usable if found.is_structure_set
     ]
     for other in content.others:
         if other.reason is Reason.NO_IMAGE and other.file.suffix.lower() == DICOM_SUFFIX:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..natural_order import natural_order
 from .dicom_header import DICOM_SUFFIX, dicom_files, is_dicom_picture, stands_alone
+from .dicom_kind import is_structure_set
 from .image_files import IMAGE_SUFFIXES
 from .volume_suffixes import VOLUME_FILE_SUFFIXES
 
@@ -39,19 +40,21 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True)
 class FoundFile:
-    """A picture, a volume or a DICOM series below a folder.
+    """A picture, a volume, a DICOM series or a structure set below a folder.
 
     Attributes:
         file: where it lies; of a series its folder.
         folders: the names of the folders between.
-        name: its own, without suffix.
+        name: its own, without suffix; of an image or a mask what it shares with its counterpart.
         shown: its path, as messages have it.
+        is_structure_set: whether it is DICOM RTSTRUCT, which is never an image.
     """
 
     file: Path
     folders: tuple[str, ...]
     name: str
     shown: str
+    is_structure_set: bool = False
 
     @property
     def is_picture(self) -> bool:
@@ -81,7 +84,7 @@ class FolderContent:
     """What lies below a folder.
 
     Attributes:
-        usable: the images, in the order of their paths.
+        usable: the images and structure sets, in the order of their paths.
         others: everything else, but what operating systems add.
     """
 
@@ -116,13 +119,18 @@ def search_folder(root: Path, *, without: Path | None = None) -> FolderContent:
         files = [folder / name for name in sorted(names) if _is_visible(name)]
         # Slices beside other images of the topmost folder are nobody's series.
         slices = dicom_files([file for file in files if known_suffix(file) is None])
+        contours = {file for file in slices if is_structure_set(file)}
+        slices -= contours
         alone = _standing_alone(slices, in_folder=bool(place))
         slices -= alone
         if slices and place:
             usable.append(FoundFile(folder, place[:-1], place[-1], shown))
         for file in files:
             suffix = DICOM_SUFFIX if file in alone else known_suffix(file)
-            if suffix is not None:
+            if file in contours:
+                name = file.name.removesuffix(DICOM_SUFFIX)
+                usable.append(FoundFile(file, place, name, f"{shown}/{file.name}", is_structure_set=True))
+            elif suffix is not None:
                 usable.append(FoundFile(file, place, file.name[: -len(suffix)], f"{shown}/{file.name}"))
             elif file not in slices:
                 if (reason := reason_of(file, files)) is not None:

@@ -22,7 +22,8 @@ from nibabel.orientations import apply_orientation, inv_ornt_aff, io_orientation
 from fedannot.apps.bundling.inference_config import inference_config
 from fedannot.apps.bundling.reading_code import write_reading_code
 from fedannot.apps.checking.reading import CaseReader
-from fedannot.apps.importing.checked import Reading, checked_case
+from fedannot.apps.importing.checked import checked_case
+from fedannot.apps.importing.reading import Reading
 from fedannot.apps.importing.source import SourceCase, SourceDataset
 from fedannot.custom.data.datalist import Case
 from fedannot.custom.data.description import VolumeDescription

@@ -1,5 +1,7 @@
 """The contact sheet: which cases are on it, where, and in which colours."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from checked_sites import (
@@ -132,6 +134,9 @@ def test_prepared_volumes_are_drawn_as_the_network_sees_them(tmp_path, slices):
     size = "6 slices of 8 × 8, 1 × 1 mm" if slices else "8 × 8 × 6, 1 × 1 × 2 mm"
     # Of the columns 2 to 9 those from 4 on are left.
     assert contact_sheet._prepared_panel(case, prepared).caption == f"{size}, 25% cut off"
+    for kept, shown in ((1.0, "0%"), (0.999, "<1%")):
+        other = replace(case, annotation=replace(case.annotation, share_kept=kept))
+        assert contact_sheet._prepared_panel(other, prepared).caption == f"{size}, {shown} cut off"
 
 
 def test_prepared_pictures_have_the_size_of_the_network(tmp_path):
@@ -140,7 +145,7 @@ def test_prepared_pictures_have_the_size_of_the_network(tmp_path):
     sheet, report = drawn(tmp_path, prepared=True)
     prepared = contact_sheet.build_preparation(report.facts.description)
     captions = [contact_sheet._prepared_panel(case, prepared).caption for case in report.facts.cases]
-    assert captions == ["16 × 32", ""]
+    assert captions == ["16 × 32, 0% cut off", ""]
     # Twice as wide as high.
     good, bad = (panel(sheet, index) for index in (1, 0))
     assert not is_blank(good[:80])

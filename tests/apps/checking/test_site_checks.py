@@ -423,6 +423,23 @@ def test_files_with_further_names_on_the_disk_are_named_and_hold_nothing_up(tmp_
     assert report.can_train
 
 
+def test_a_datalist_elsewhere_is_named_and_one_that_leads_out_by_dots_is_refused(tmp_path):
+    picture_site(tmp_path / "others")
+    site = tmp_path / "site"
+    site.mkdir()
+    for datalist in ("../others/datalist.json", "sub/../../others/datalist.json"):
+        (site / "data.yaml").write_text(f"{PICTURES}\ndatalist: {datalist}\n")
+        (finding,) = check(site).findings
+        assert finding.blocks_training
+        assert f"key 'datalist' is {datalist!r}, which leads out of the folder of data.yaml" in finding.found
+    (site / "data.yaml").write_text(f"{PICTURES}\ndatalist: {tmp_path / 'others' / 'datalist.json'}\n")
+    (finding,) = check(site).findings
+    assert (finding.severity, finding.kind) == ("note", "datalist-elsewhere")
+    assert str(tmp_path / "others" / "datalist.json") in finding.found
+    (tmp_path / "others" / "data.yaml").write_text(f"{PICTURES}\ndatalist: ./datalist.json\n")
+    assert not check(tmp_path / "others").findings
+
+
 @pytest.mark.parametrize(
     ("size", "cases", "kind"),
     [

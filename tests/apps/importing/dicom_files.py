@@ -6,7 +6,9 @@ import numpy as np
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian
 
-CT, MR, ENHANCED_CT, X_RAY = (f"1.2.840.10008.5.1.4.1.1.{end}" for end in ("2", "4", "2.1", "1.1"))
+CT, MR, ENHANCED_CT, X_RAY, STRUCTURE_SET = (
+    f"1.2.840.10008.5.1.4.1.1.{end}" for end in ("2", "4", "2.1", "1.1", "481.3")
+)
 SHAPE = (4, 5, 6)  # slices, rows, columns
 SPACING, STEP, ORIGIN = (0.7, 0.9), 2.5, (3.0, 4.0, -10.0)
 # Voxel (column, row, slice) to millimetres to the right, front and top.
@@ -125,4 +127,71 @@ def write_segmentation(file, folder, mask, chosen):
     )
     Path(file).parent.mkdir(parents=True, exist_ok=True)
     segmentation.save_as(file)
+    return file
+
+
+def write_oblique(folder, shape, directions, spacing, origin, *, series="1.2.3.9", frame="1.2.3.5"):
+    """Write a series of zeros ``(slices, rows, columns)`` whose rows, columns and slices run along unit vectors.
+
+    Returns:
+        Folder; and the affine to the left, back and top, of column, row and slice.
+    """
+    columns = np.array(directions, dtype=float).T * np.array(spacing)
+    for index in range(shape[0]):
+        write(
+            folder / f"{index}.dcm",
+            np.zeros(shape[1:], np.int16),
+            CT,
+            f"{series}.{index + 1}",
+            ImagePositionPatient=[float(f"{value:.8g}") for value in np.array(origin) + index * columns[:, 2]],
+            ImageOrientationPatient=[float(f"{value:.10g}") for value in np.ravel(directions[:2])],
+            PixelSpacing=[spacing[1], spacing[0]],
+            SliceThickness=spacing[2],
+            InstanceNumber=index + 1,
+            FrameOfReferenceUID=frame,
+        )
+    affine = np.eye(4)
+    affine[:3, :3], affine[:3, 3] = columns, origin
+    return folder, affine
+
+
+def contour(points, kind="CLOSED_PLANAR", **values):
+    """An item of a ContourSequence of points ``(n, 3)``, to the left, back and top."""
+    data = [f"{value:.8g}" for value in np.ravel(points)]
+    return item(**({"ContourGeometricType": kind, "NumberOfContourPoints": len(points), "ContourData": data} | values))
+
+
+def write_structure_set(file, regions, *, series="1.2.3.9", frame="1.2.3.5", without=()):
+    """Write an RTSTRUCT of regions, name → contours."""
+    listed = [
+        item(ROINumber=number, ROIName=name, ReferencedFrameOfReferenceUID=frame)
+        for number, name in enumerate(regions, start=1)
+    ]
+    drawn = [
+        item(ReferencedROINumber=number, ContourSequence=list(contours))
+        for number, contours in enumerate(regions.values(), start=1)
+    ]
+    named = item(RTReferencedSeriesSequence=[item(SeriesInstanceUID=series)])
+    frames = [item(FrameOfReferenceUID=frame, RTReferencedStudySequence=[named])]
+    uid = "1.2.3.66.1"
+    sequences = {
+        "StructureSetROISequence": listed,
+        "ROIContourSequence": drawn,
+        "ReferencedFrameOfReferenceSequence": frames,
+    }
+    known = {name: value for name, value in sequences.items() if name not in without}
+    meta = FileMetaDataset()
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = STRUCTURE_SET, uid
+    dataset = item(
+        SOPClassUID=STRUCTURE_SET,
+        SOPInstanceUID=uid,
+        SeriesInstanceUID="1.2.3.66",
+        StudyInstanceUID="1.2.3",
+        Modality="RTSTRUCT",
+        **known,
+    )
+    dataset.file_meta = meta
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    dataset.save_as(file, enforce_file_format=True)
     return file

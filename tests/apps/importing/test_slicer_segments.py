@@ -20,16 +20,21 @@ SECOND[1, 4:6, 1:3] = 1
 STEPS, ORIGIN = (-1.5, -1.5, 3.0), (30.0, 20.0, 10.0)
 
 
-def write(file, values, segments=(), start=(0, 0, 0)):
+def write(file, values, segments=(), start=(0, 0, 0), *, is_ras=False):
     """An NRRD file by hand; values ``(I, J, K)``, or ``(L, I, J, K)`` of layers."""
     layers = values.ndim == 4
-    origin = [place + step * index for place, step, index in zip(ORIGIN, STEPS, start, strict=True)]
-    directions = " ".join(f"({','.join(str(STEPS[a] if a == b else 0) for b in range(3))})" for a in range(3))
+    # The same places, in a file whose space runs to the right and front.
+    signs = (-1, -1, 1) if is_ras else (1, 1, 1)
+    steps = [step * sign for step, sign in zip(STEPS, signs, strict=True)]
+    origin = [
+        (place + step * index) * sign for place, step, index, sign in zip(ORIGIN, STEPS, start, signs, strict=True)
+    ]
+    directions = " ".join(f"({','.join(str(steps[a] if a == b else 0) for b in range(3))})" for a in range(3))
     lines = [
         "NRRD0004",
         "type: uchar",
         f"dimension: {values.ndim}",
-        "space: left-posterior-superior",
+        f"space: {'right-anterior' if is_ras else 'left-posterior'}-superior",
         f"sizes: {' '.join(map(str, values.shape))}",
         f"space directions: {'none ' if layers else ''}{directions}",
         f"kinds: {'list ' if layers else ''}domain domain domain",
@@ -52,15 +57,16 @@ def imported(tmp_path, label_map, classes=("a",)):
 
 
 def test_whole_and_cropped_segmentations_lie_on_their_images(tmp_path):
-    for name in ("whole", "value3", "cropped", "outside"):
-        write(tmp_path / "images" / f"{name}.nrrd", VOXELS)
+    for name in ("whole", "value3", "cropped", "outside", "ras"):
+        write(tmp_path / "images" / f"{name}.nrrd", VOXELS, is_ras=name == "ras")
     labels = tmp_path / "labels"
+    write(labels / "ras.seg.nrrd", FIRST, [("lesion", 0, 1)], is_ras=True)
     write(labels / "whole.seg.nrrd", FIRST, [("lesion", 0, 1)])
     write(labels / "value3.seg.nrrd", FIRST * 3, [("lesion", 0, 3)])
     write(labels / "cropped.seg.nrrd", FIRST[2:6, 1:4, 2:4], [("lesion", 0, 1)], start=(2, 1, 2))
     write(labels / "outside.seg.nrrd", FIRST[2:6, 1:4, 2:4], [("lesion", 0, 1)], start=(5, 1, 2))
     report, cases = imported(tmp_path, {1: 1, 3: 1})
-    assert set(cases) == {"whole", "value3", "cropped"}
+    assert set(cases) == {"whole", "value3", "cropped", "ras"}
     assert "outside.seg.nrrd: found 7 of 19 annotated voxels outside of its image" in str(report.excluded[0])
     for name, case in cases.items():
         image, label = nibabel.load(case.image), nibabel.load(case.label)

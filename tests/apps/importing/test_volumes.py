@@ -7,8 +7,9 @@ import pytest
 import SimpleITK
 from scans import OBLIQUE, ORIGIN, SPACING, VOXELS, file_number, itk_volume, write_series
 
-from fedannot.apps.importing.checked import Reading, checked_case
+from fedannot.apps.importing.checked import checked_case
 from fedannot.apps.importing.notes import rounded_masks, turned_masks
+from fedannot.apps.importing.reading import Reading
 from fedannot.apps.importing.source import SourceCase, SourceDataset
 from fedannot.apps.importing.volumes import as_nifti
 from fedannot.custom.data.description import VolumeDescription
@@ -215,7 +216,7 @@ def test_a_mask_may_have_another_format_than_its_image(tmp_path, check, name):
     [
         ({"shift": 1.0}, r"mask\.nrrd: found a mask that lies up to 1\.7 mm off its image"),
         ({"directions": np.eye(3)}, r"mask\.nrrd: found a mask that lies up to .* mm off"),
-        ({"voxels": VOXELS[:5]}, r"mask\.nrrd: found a mask of 3 × 4 × 5 voxels, .* 3 × 4 × 6"),
+        ({"voxels": VOXELS[:5]}, r"mask\.nrrd: found a mask that ends inside of its image, annotated up to its end"),
         ({"voxels": VOXELS / np.float32(7)}, r"mask\.nrrd: found a mask with fractions"),
     ],
 )
