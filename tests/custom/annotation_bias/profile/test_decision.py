@@ -113,7 +113,9 @@ def test_a_site_alone_is_moved_from_the_minimum_effect_on():
 def test_where_a_site_is_moved_others_follow_to_the_same_boundary():
     assert moved({"a": known(0.6), "b": known(4.0)}) == ["a", "b"]
     assert moved({"a": known(0.4, half_width=0.1), "b": known(4.0)}) == ["b"]
-    assert moved({"a": known(0.6, half_width=0.7), "b": known(4.0)}) == ["b"]
+    # 0.7 / 1.83 is less than 0.6 / √2, 0.9 / 1.83 more.
+    assert moved({"a": known(0.6, half_width=0.7), "b": known(4.0)}) == ["a", "b"]
+    assert moved({"a": known(0.6, half_width=0.9), "b": known(4.0)}) == ["b"]
     # A site that images do not know is no reason.
     near = {"a": known(0.6, half_width=0.2), "b": known(-1.4, half_width=0.2)}
     assert not moved(near | {"c": known(4.0, correlation=0.5)})
