@@ -121,6 +121,17 @@ def test_where_a_site_is_moved_others_follow_to_the_same_boundary():
     assert not moved(near | {"c": known(4.0, correlation=0.5)})
 
 
+def test_a_site_that_is_not_known_follows_if_it_fits_the_others():
+    """Left behind it would move the model away from where the others are moved to."""
+    others = {"a": known(-3.0), "b": known(3.0), "c": known(4.0)}
+    assert moved(others | {"d": known(-3.0, correlation=0.85)}) == ["a", "b", "c", "d"]
+    assert moved(others | {"d": known(-3.0, standard_error=0.9, half_width=1.8)}) == ["a", "b", "c", "d"]
+    assert moved(others | {"d": known(-3.0, correlation=0.75)}) == ["a", "b", "c"]
+    assert moved(others | {"d": known(-3.0, standard_error=2.5, half_width=4.6)}) == ["a", "b", "c"]
+    # By itself it proves nothing.
+    assert not moved({"a": known(0.0), "b": known(0.1), "d": known(-4.0, correlation=0.85)})
+
+
 @pytest.mark.parametrize(("num_far", "follows"), [(1, False), (3, False), (4, True)])
 def test_others_follow_where_more_than_a_third_of_the_sites_is_far(num_far, follows):
     """One bad site of ten, or three, do not decide for the others, nor move federated averaging's contours."""
