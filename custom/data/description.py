@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_serializer, field_validator, model_validator
+from pydantic import Field, StrictInt, StrictStr, field_serializer, field_validator, model_validator
 
 from ...transforms.errors import DataError
 from ...transforms.ignored_label import IGNORED_LABEL
@@ -86,7 +86,7 @@ class SegmentationDescription(SiteDescription):
 
     labels: dict[int, Annotated[int, Field(ge=0, lt=IGNORED_LABEL)]]
     ignore: tuple[int, ...] = ()
-    annotated_classes: Annotated[tuple[str | int, ...], Field(min_length=1)] | None = None
+    annotated_classes: Annotated[tuple[StrictStr | StrictInt, ...], Field(min_length=1)] | None = None
 
     @field_validator("labels", mode="before")
     @classmethod
