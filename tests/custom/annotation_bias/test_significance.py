@@ -78,13 +78,13 @@ def test_where_all_follow_an_effect_of_root_two_errors_is_enough(
     assert (EvidenceCode.FOLLOWS_OTHERS in codes(result)) == is_confirmed
 
 
-def test_following_makes_the_mean_squared_error_smaller():
-    """By brute force: biases of 1.5 to 3 standard errors, corrected where that is said to help."""
-    generator = np.random.default_rng(0)
-    for true in (1.5, 2.0, 3.0):
-        measured = true + generator.standard_normal(4000)
-        stays = np.where(np.abs(measured) >= math.sqrt(2), true - measured, true)
-        assert np.mean(stays**2) < true**2
+def test_one_patient_follows_nobody():
+    """Its interval has no width, and says nothing of how sure it is."""
+    criterion = replace(CRITERION, follows=True)
+    alone = Estimate(1, 3.0, 3.0, 3.0, slope=1.0, auroc=0.9)
+    assert result_of(alone, criterion, [CONFIDENT]).status is Status.NOT_SIGNIFICANT
+    unsure = Estimate(2, 3.0, 0.0, 6.0, slope=1.0, auroc=0.9)
+    assert result_of(unsure, criterion, [CONFIDENT]).is_confirmed
 
 
 def test_tests_of_missed_objects_make_no_boundary_bias_harder_to_prove():
