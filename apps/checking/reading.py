@@ -22,6 +22,7 @@ from ...custom.data.description import (
     VolumeDescription,
     read_site_description,
 )
+from ...custom.data.masks import without_ignored
 from ...custom.data.watch import Watch, watched
 from ...transforms.array_types import Classes, SingleFloats
 from ...transforms.errors import DataError, MissingFileError
@@ -169,7 +170,7 @@ class CaseReader:
         annotation = None
         if classes is not None:
             fits = volume is not None and volume.voxels.shape == classes.shape
-            kept = share_kept(_counted(classes), volume, description) if fits and volume is not None else 1.0
+            kept = share_kept(without_ignored(classes), volume, description) if fits and volume is not None else 1.0
             annotation = _annotation_facts(classes, kept)
         return None if volume is None else _volume_facts(volume, case.image), annotation
 
@@ -302,10 +303,5 @@ def _annotation_facts(classes: Classes, kept: float = 1.0) -> AnnotationFacts:
     counts = sum(np.bincount(flat[start : start + _PART], minlength=256) for start in range(0, flat.size, _PART))
     areas = {label: int(count) for label, count in enumerate(np.atleast_1d(counts)) if label and count}
     ignored = areas.pop(IGNORED_LABEL, 0)
-    layout = MaskLayout.of(_counted(classes) if ignored else classes)
+    layout = MaskLayout.of(without_ignored(classes) if ignored else classes)
     return AnnotationFacts(areas, digest_of(classes), kept, layout, ignored / classes.size if ignored else 0.0)
-
-
-def _counted(classes: Classes) -> Classes:
-    """Classes with ignored pixels as background."""
-    return np.where(classes == IGNORED_LABEL, np.uint8(0), classes)

@@ -93,8 +93,9 @@ def _annotation_table(report: CheckReport) -> Table | None:
     if not any(gaps_of(site.description) for site in known):
         return None
     table = Table(title="Who annotates what", box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("site", "annotated", "not annotated", "ignored values", "ignored pixels"):
-        table.add_column(heading, justify="right" if heading == "ignored pixels" else "left", overflow="fold")
+    for heading in ("site", "annotated", "not annotated", "ignored values"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("ignored pixels", justify="right", overflow="fold")
     for site in known:
         description = site.description
         if not isinstance(description, SegmentationDescription):

@@ -9,9 +9,10 @@ import torch
 from matplotlib.colors import to_rgba
 from scipy import ndimage
 
+from ...custom.data.masks import without_ignored
 from ...custom.data.site_data import LoadedCase, SiteData
 from ...transforms.array_types import Array, Booleans
-from .left_out import lacks_lesions, left_out_lesions
+from .left_out import is_annotated, lacks_lesions, left_out_lesions
 
 # One for each class in turn.
 LINE_STYLES: tuple[Literal["solid", "dashed", "dotted", "dashdot"], ...] = ("solid", "dashed", "dotted", "dashdot")
@@ -44,7 +45,7 @@ def annotated_cases(data: SiteData, count: int) -> list[int]:
 
     Cases in which a lesion was left out go first, where that is known.
     """
-    annotated = [number for number, case in enumerate(data.cases) if bool(case.label.any())]
+    annotated = [number for number, case in enumerate(data.cases) if bool(is_annotated(case.label).any())]
     candidates = annotated or list(range(len(data.cases)))
     units = [data.cases[number].unit for number in candidates]
     repeated = {number for place, number in enumerate(candidates) if units.index(units[place]) != place}
@@ -72,7 +73,7 @@ def shown_case(case: LoadedCase) -> ShownCase:
 
 def _most_shown(label: torch.Tensor, left_out: torch.Tensor | None) -> int:
     """The slice, along the first axis, that has much of both; of what there is where a case does not have both."""
-    annotated = (label > 0).flatten(1).sum(1)
+    annotated = is_annotated(label).flatten(1).sum(1)
     if left_out is None or not bool(left_out.any()):
         return int(annotated.argmax())
     missing = (left_out > 0).flatten(1).sum(1)
@@ -91,8 +92,11 @@ def draw_image(axes: Any, shown: ShownCase) -> None:
 
 
 def draw_contours(axes: Any, mask: torch.Tensor, shown: ShownCase, colour: str, *, width: float = 1.2) -> None:
-    """Draw the outlines of the classes of a mask ``(1, H, W[, D])``, each with a style of line of its own."""
-    classes = plane(mask, shown)[0]
+    """Draw the outlines of the classes of a mask ``(1, H, W[, D])``, each with a style of line of its own.
+
+    Ignored pixels are drawn as background.
+    """
+    classes = without_ignored(plane(mask, shown)[0])
     for label, style in zip(range(1, int(classes.max()) + 1), cycle(LINE_STYLES), strict=False):
         if (region := class_region(classes, label)).any():
             axes.contour(region, levels=[0.5], colors=colour, linewidths=width, linestyles=style)

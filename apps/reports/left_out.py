@@ -5,9 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from ...custom.data.masks import without_ignored
 from ...custom.data.site_data import LoadedCase
 from ...transforms.array_types import Classes
 from ...transforms.connected_lesions import label_lesions
+from ...transforms.ignored_label import IGNORED_LABEL
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def left_out_lesions(case: LoadedCase) -> LeftOut | None:
     """
     if case.clean_label is None:
         return None
-    given, clean = _whole(case.label), _whole(case.clean_label)
+    given, clean = _whole(case.label), without_ignored(_whole(case.clean_label))
     mask = np.zeros_like(clean)
     num_lesions = num_left_out = 0
     for label in range(1, int(clean.max(initial=0)) + 1):
@@ -54,10 +56,15 @@ def left_out_lesions(case: LoadedCase) -> LeftOut | None:
 def lacks_lesions(case: LoadedCase) -> bool:
     """Return whether the annotation of a case has nothing of some lesion of the clean one."""
     # Most complete cases are recognised by their pixels alone, without a search for lesions.
-    if case.clean_label is None or not bool(((case.label == 0) & (case.clean_label != 0)).any()):
+    if case.clean_label is None or not bool(((case.label == 0) & is_annotated(case.clean_label)).any()):
         return False
     result = left_out_lesions(case)
     return result is not None and result.num_left_out > 0
+
+
+def is_annotated(samples: torch.Tensor) -> torch.Tensor:
+    """Return where a class is annotated; ignored pixels are not."""
+    return (samples != 0) & (samples != IGNORED_LABEL)
 
 
 def _whole(samples: torch.Tensor) -> Classes:

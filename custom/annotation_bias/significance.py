@@ -28,7 +28,7 @@ class Criterion:
         slopes: an error injection with a slope outside of these cannot tell either.
         untestable_because: why nothing can be tested whatever the estimate is; None where it can.
         follows: whether it is confirmed, too, once the same parameter of another site is, if correcting it is expected
-            to make its squared error smaller.
+            to make its squared error smaller; also where it cannot be tested by itself.
     """
 
     reference: float
@@ -184,7 +184,8 @@ def _result(estimate: Estimate, criterion: Criterion, p_value: float | None, lev
 def _following(result: TestResult, criterion: Criterion) -> TestResult:
     """The result of a site that follows the others; as it is where it does not."""
     least = max(criterion.minimum_effect, math.sqrt(2) * result.standard_error)
-    if result.status is Status.NOT_SIGNIFICANT and criterion.follows and abs(result.effect) >= least:
+    is_open = result.status is Status.NOT_SIGNIFICANT or criterion.untestable_because is not None
+    if is_open and criterion.follows and abs(result.effect) >= least:
         return replace(
             result, status=Status.CONFIRMED, evidence=(*result.evidence, Evidence(EvidenceCode.FOLLOWS_OTHERS))
         )

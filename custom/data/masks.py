@@ -36,6 +36,11 @@ class Mask:
         return np.asarray((self.classes != 0) & (self.classes != IGNORED_LABEL))
 
 
+def without_ignored(classes: Classes) -> Classes:
+    """Return classes with ignored pixels as background, of the same shape."""
+    return np.where(classes == IGNORED_LABEL, np.uint8(0), classes)
+
+
 def read_classes(file: Path, description: SegmentationDescription) -> Mask:
     """Read a mask file's classes.
 

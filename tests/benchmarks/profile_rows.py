@@ -158,7 +158,7 @@ def _hippocampi(
     options = hippocampus_dataset_options(sliced=sliced, together=together)
     if thick is not None:
         keys = {"spacing": (1.0, 1.0, 1.0)}
-        options = ImportOptions("volume", keys, options.labels, options.classes)
+        options = ImportOptions(pipeline="volume", keys=keys, labels=options.labels, classes=options.classes)
     return ProfileRow(
         real(partial(write_hippocampi, options=options), noise),
         (1,) if together else (1, 2),

@@ -56,6 +56,16 @@ class ProfileEstimate:
             and self.standard_error <= THRESHOLDS.max_standard_error
         )
 
+    @property
+    def may_follow(self) -> bool:
+        """Whether it may be corrected where other sites are: it fits their template, however uncertain it is."""
+        return (
+            math.isfinite(self.bias)
+            and math.isfinite(self.half_width)
+            and self.prominence >= THRESHOLDS.min_prominence
+            and self.correlation >= THRESHOLDS.min_correlation_to_follow
+        )
+
     def numbers(self) -> dict[str, float]:
         """Return all but counts by name."""
         names = (field.name for field in fields(self) if field.name not in ("patients", "samples"))
@@ -71,8 +81,13 @@ class ProfileEstimate:
 
         Injected errors say nothing: moving an annotation moves its curve exactly, so slope and AUROC are 1.
         """
-        if not self.is_known:
-            return Estimate.unknown(self.patients)
+        return self._estimate() if self.is_known else Estimate.unknown(self.patients)
+
+    def as_follower(self) -> Estimate:
+        """Return the bias of a site that may be corrected where others are; unknown where it does not fit them."""
+        return self._estimate() if self.may_follow else Estimate.unknown(self.patients)
+
+    def _estimate(self) -> Estimate:
         return estimate_of(self.patients, self.bias, self.whole_error, self.degrees_of_freedom)
 
     @property

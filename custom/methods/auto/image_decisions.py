@@ -73,7 +73,7 @@ def decide_by_images(profiles: Profiles, settings: BiasSettings) -> ImageDecisio
         key = ParameterKey(ParameterKind.OFFSET, label)
         for site in sites:
             found = profile.get(site, ProfileEstimate.absent())
-            tested[site][key] = found.as_estimate()
+            tested[site][key] = found.as_follower() if _only_follows(found, level) else found.as_estimate()
             criteria[site][key] = _criterion(found, level, settings, is_shown=is_shown(profile))
     findings = effect_tests(tested, criteria, level=settings.level)
     tolerated = _tolerated(profiles, levels, findings)
@@ -118,11 +118,17 @@ def _tolerated(
 def _criterion(
     found: ProfileEstimate, level: ReferenceLevel | None, settings: BiasSettings, *, is_shown: bool
 ) -> Criterion:
-    if not (is_shown and found.is_known):
+    if not is_shown or not (found.is_known or _only_follows(found, level)):
         return Criterion.of_offsets(0.0, 0.0, untestable_because=NOT_SHOWN)
     if level is None:
         return Criterion.of_offsets(0.0, 0.0, untestable_because=Evidence(EvidenceCode.NO_REFERENCE_LEVEL))
-    return Criterion.of_reference_level(level, minimum_effect_of(level, settings) * found.unit)
+    criterion = Criterion.of_reference_level(level, minimum_effect_of(level, settings) * found.unit)
+    return criterion if found.is_known else replace(criterion, untestable_because=NOT_SHOWN)
+
+
+def _only_follows(found: ProfileEstimate, level: ReferenceLevel | None) -> bool:
+    """Whether a site may be corrected where others are, though its bias is not known."""
+    return level is not None and level.all_follow and found.may_follow and not found.is_known
 
 
 @dataclass(frozen=True)

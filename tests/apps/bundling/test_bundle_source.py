@@ -73,6 +73,16 @@ def test_data_that_sites_prepare_in_different_ways_are_refused(tmp_path: Path) -
     assert read_source(run, data=run / "data" / "site-2").description.size == (48, 32)
 
 
+def test_sites_may_differ_in_what_they_annotate_and_ignore(tmp_path: Path) -> None:
+    """The description of a site that annotates all classes counts, whichever comes first."""
+    settings = settings_of("fedavg", network={"num_classes": 2})
+    two = PICTURES.model_copy(update={"classes": ("organ", "lesion"), "labels": {0: 0, 1: 1, 2: 2}})
+    partial = {"labels": {0: 0, 1: 1}, "annotated_classes": ("organ",), "ignore": (255,)}
+    run = write_run(tmp_path / "run", settings, two)
+    write_site_description(run / "data" / "site-1", two.model_copy(update=partial))
+    assert read_source(run).description == two
+
+
 def test_data_that_do_not_fit_the_network_are_refused(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", settings_of("fedavg"), PICTURES.model_copy(update={"channels": 3}))
     with pytest.raises(DataError, match="describes 3 channels and 1 foreground classes"):

@@ -53,3 +53,13 @@ def test_nothing_is_left_out_of_what_is_empty_or_not_known(known):
     assert (result is None) != known
     assert result is None or (result.num_lesions, result.num_left_out, int(result.mask.sum())) == (0, 0, 0)
     assert not lacks_lesions(case(given, clean if known else None))
+
+
+def test_ignored_pixels_are_no_lesion():
+    given, clean = masks(1, 12, 12)
+    clean[0, :3, :3], clean[0, 6:, :] = 1, 255
+    given[0, 6:, :] = 255
+    result = left_out_lesions(case(given, clean))
+    assert (result.num_lesions, result.num_left_out, int(result.mask.max())) == (1, 1, 1)
+    given[0, :3, :3] = 255
+    assert not lacks_lesions(case(given, clean))

@@ -113,10 +113,23 @@ def test_a_site_alone_is_moved_from_the_minimum_effect_on():
 def test_where_a_site_is_moved_others_follow_to_the_same_boundary():
     assert moved({"a": known(0.6), "b": known(4.0)}) == ["a", "b"]
     assert moved({"a": known(0.4, half_width=0.1), "b": known(4.0)}) == ["b"]
-    assert moved({"a": known(0.6, half_width=0.7), "b": known(4.0)}) == ["b"]
+    # 0.7 / 1.83 is less than 0.6 / √2, 0.9 / 1.83 more.
+    assert moved({"a": known(0.6, half_width=0.7), "b": known(4.0)}) == ["a", "b"]
+    assert moved({"a": known(0.6, half_width=0.9), "b": known(4.0)}) == ["b"]
     # A site that images do not know is no reason.
     near = {"a": known(0.6, half_width=0.2), "b": known(-1.4, half_width=0.2)}
     assert not moved(near | {"c": known(4.0, correlation=0.5)})
+
+
+def test_a_site_that_is_not_known_follows_if_it_fits_the_others():
+    """Left behind it would move the model away from where the others are moved to."""
+    others = {"a": known(-3.0), "b": known(3.0), "c": known(4.0)}
+    assert moved(others | {"d": known(-3.0, correlation=0.85)}) == ["a", "b", "c", "d"]
+    assert moved(others | {"d": known(-3.0, standard_error=0.9, half_width=1.8)}) == ["a", "b", "c", "d"]
+    assert moved(others | {"d": known(-3.0, correlation=0.75)}) == ["a", "b", "c"]
+    assert moved(others | {"d": known(-3.0, standard_error=2.5, half_width=4.6)}) == ["a", "b", "c"]
+    # By itself it proves nothing.
+    assert not moved({"a": known(0.0), "b": known(0.1), "d": known(-4.0, correlation=0.85)})
 
 
 @pytest.mark.parametrize(("num_far", "follows"), [(1, False), (3, False), (4, True)])

@@ -53,6 +53,17 @@ def test_information_of_one_pixel_by_hand() -> None:
     torch.testing.assert_close(bias, error.square().mean(dim=0))
 
 
+def test_ignored_pixels_have_no_information() -> None:
+    """A picture of which a pixel is ignored is a picture without it; one of which all are adds a zero to the mean."""
+    network, cpu = nn.Conv2d(1, 2, 1), torch.device("cpu")
+    images = torch.tensor([[2.0, -1.0, 9.0], [4.0, 4.0, 4.0]]).reshape(2, 1, 1, 3)
+    labels = torch.tensor([[1, 0, 255], [255, 255, 255]], dtype=torch.uint8).reshape(2, 1, 3)
+    result = fisher_diagonal(network, SampleBatches(images, labels, 2, cpu), torch.Generator())
+    alone = SampleBatches(images[:1, ..., :2], labels[:1, ..., :2], 2, cpu)
+    for one, expected in zip(result, fisher_diagonal(network, alone, torch.Generator()), strict=True):
+        torch.testing.assert_close(one, expected / 2)
+
+
 def test_information_is_of_every_sample_alone_and_leaves_the_network() -> None:
     network = build_network(**SMALL)
     generator = torch.Generator().manual_seed(0)
