@@ -76,7 +76,8 @@ def bias_in_words(bias: ImageBias, level: ImageReference | None, unit: str) -> s
     if bias.bias is None:
         return "too few objects to tell."
     patients = plural(bias.patients, "patient")
-    if not bias.is_known or level is None:
+    # What is not known may still follow other sites.
+    if level is None or not (bias.is_known or bias.is_to_correct):
         return f"cannot tell from the images: {_why_unknown(bias)} ({patients})."
     figures = f"{signed(bias.bias)} {unit} against the image boundary"
     if bias.low is not None and bias.high is not None:

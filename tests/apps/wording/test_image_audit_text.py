@@ -37,6 +37,11 @@ def bias(value: float | None = 3.0, **changes) -> ImageBias:
             BOUNDARY,
             "perhaps too large, to be corrected as at other sites: +0.8 px",
         ),
+        (
+            bias(3.0, is_known=False, is_to_correct=True, follows=True),
+            BOUNDARY,
+            "perhaps too large, to be corrected as",
+        ),
         (bias(0.2), BOUNDARY, "about right: +0.2 px"),
         (bias(1.2), BOUNDARY, "a little too large, less than is corrected: +1.2 px"),
         (bias(3.0, status=Status.CONFIRMED), BOUNDARY, "too large, within what is tolerated: +3.0 px"),
