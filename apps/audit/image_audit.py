@@ -23,7 +23,15 @@ from ...custom.annotation_bias.profile.mask_shift import ShiftStatus, WholeShift
 from ...custom.annotation_bias.profile.one_sided import OneSidedBias, estimate_one_sided
 from ...custom.annotation_bias.profile.scales import ProfileCase, profile_cases
 from ...custom.annotation_bias.profile.site_shift import SiteShift, estimate_site_shift
-from ...custom.annotation_bias.statuses import ReferenceKind, ReferenceLevel, Status, TestResult, Unit
+from ...custom.annotation_bias.statuses import (
+    EvidenceCode,
+    ReferenceKind,
+    ReferenceLevel,
+    Status,
+    TestResult,
+    Unit,
+    has,
+)
 from ...custom.corrections.kinds import BoundaryShift, of_kind
 from ...custom.data.datalist import REFERENCE, TRAINING, VALIDATION, read_datalist
 from ...custom.data.description import DESCRIPTION_FILE, SegmentationDescription, read_site_description
@@ -52,6 +60,7 @@ class ImageBias(JsonRecord):
         is_to_correct: whether `auto` would correct it before its first round.
         status: what the test of all sites and classes says; None in earlier records. What is confirmed and not to be
             corrected is tolerated.
+        follows: whether it is confirmed only since other sites are.
         standard_error: over patients, in pixels; None as the interval.
         prominence: of the boundary in the sites' mean curve; None as the bias.
         correlation: of the site's curve with the others'; None as the bias.
@@ -67,6 +76,7 @@ class ImageBias(JsonRecord):
     prominence: float | None
     correlation: float | None
     status: Status | None = None
+    follows: bool = False
 
     @classmethod
     def of(cls, estimate: ProfileEstimate, result: TestResult, *, is_to_correct: bool) -> "ImageBias":
@@ -79,6 +89,7 @@ class ImageBias(JsonRecord):
             is_known=estimate.is_known,
             is_to_correct=is_to_correct,
             status=result.status,
+            follows=has(result.evidence, EvidenceCode.FOLLOWS_OTHERS),
             standard_error=_finite(estimate.standard_error),
             prominence=_finite(estimate.prominence),
             correlation=_finite(estimate.correlation),

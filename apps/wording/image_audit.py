@@ -62,8 +62,8 @@ def reference_in_words(level: ImageReference | None, num_sites: int, unit: str) 
             return f"{zero}."
         low, high = level.tolerated
         return (
-            f"{zero}. Federated averaging has its own from {signed(low)} to {signed(high)} {unit}, which is tolerated: "
-            "nothing is corrected."
+            f"{zero}. Federated averaging has its boundary from {signed(low)} to {signed(high)} {unit} off, which is "
+            "tolerated: nothing is corrected."
         )
     distance = f"{abs(level.value):.1f} {unit} {'outside' if level.value > 0 else 'inside'} the image boundary"
     if level.is_confident:
@@ -76,7 +76,8 @@ def bias_in_words(bias: ImageBias, level: ImageReference | None, unit: str) -> s
     if bias.bias is None:
         return "too few objects to tell."
     patients = plural(bias.patients, "patient")
-    if not bias.is_known or level is None:
+    # What is not known may still follow other sites.
+    if level is None or not (bias.is_known or bias.is_to_correct):
         return f"cannot tell from the images: {_why_unknown(bias)} ({patients})."
     figures = f"{signed(bias.bias)} {unit} against the image boundary"
     if bias.low is not None and bias.high is not None:
@@ -136,7 +137,11 @@ def side_in_words(side: ImageSide, unit: str) -> str:
 def _verdict(bias: ImageBias, distance: float, level: ImageReference) -> str:
     direction = "large" if distance > 0 else "small"
     if bias.is_to_correct:
-        return f"annotated too {direction}"
+        return (
+            f"perhaps too {direction}, to be corrected as at other sites"
+            if bias.follows
+            else f"annotated too {direction}"
+        )
     if bias.status is Status.CONFIRMED:
         return f"too {direction}, within what is tolerated"
     if not level.is_confident:

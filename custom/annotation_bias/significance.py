@@ -124,7 +124,12 @@ def effect_tests(
     }
     confirmed = {name for found in results.values() for name, result in found.items() if result.is_confirmed}
     return {
-        site: {name: _following(one, criteria[site][name]) if name in confirmed else one for name, one in found.items()}
+        site: {
+            name: _following(result, criteria[site][name])
+            if name in confirmed and estimates[site][name].patients > 1
+            else result
+            for name, result in found.items()
+        }
         for site, found in results.items()
     }
 

@@ -16,7 +16,7 @@ class Status(StrEnum):
         CONFIRMED: significant after the correction for all sites and classes, at least the minimum effect, and of an
             estimate that could be tested: with a reference level that is sure, at a site in domain with enough
             sensitivity to injected errors, by a model that detects enough. Or it was confirmed before, and this
-            estimate does not contradict it.
+            estimate does not contradict it. Or it follows other sites, of which that holds.
         SMALL: significant, and below the minimum effect.
         NOT_SIGNIFICANT: the test was made and does not reject.
         UNKNOWN: nothing could be tested.

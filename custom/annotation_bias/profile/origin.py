@@ -31,13 +31,15 @@ def origin_of(values: Floats, positions: Floats) -> float:
         positions: of its values, in pixels.
 
     Returns:
-        0 for a template with too few values.
+        0 for a template with fewer than two values, or none near its boundary.
     """
     known = np.flatnonzero(np.isfinite(values))
     if len(known) < 2:
         return 0.0
     near = np.flatnonzero(np.abs(positions) <= _NEAREST)
     chords = np.mean([chords_of(values, length) for length in _CHORDS], axis=0)
+    if not np.isfinite(chords[near]).any():
+        return 0.0
     best = near[int(np.argmax(np.where(np.isfinite(chords[near]), chords[near], -np.inf)))]
     around = chords[best - 1 : best + 2]
     boundary = float(positions[best]) + (STEP * vertex_of(around) if np.isfinite(around).all() else 0.0)

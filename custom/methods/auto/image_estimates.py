@@ -1,5 +1,6 @@
 """What images say of all sites in a run of `auto`: asked before the first round, and of sites that join later."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -101,11 +102,12 @@ class ImageEstimates:
             {site: _estimate(values) for site, values in profile.items()} for profile in state["profiles"]
         )
         self._asked = set(state["asked"])
-        self._lacks_curves = "curves" not in state
         self._kept = {
             "curves": {site: dict(answers) for site, answers in state.get("curves", {}).items()},
             "noisy": {site: dict(answers) for site, answers in state.get("noisy", {}).items()},
         }
+        with_bias = {site for profile in self.profiles for site, one in profile.items() if math.isfinite(one.bias)}
+        self._lacks_curves = not with_bias <= self._kept["curves"].keys() | self._kept["noisy"].keys()
 
 
 def _estimate(values: Mapping[str, Any]) -> ProfileEstimate:

@@ -9,12 +9,12 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from fedannot.apps.audit.image_audit import ImageAudit, audit_images
+from fedannot.apps.audit.image_audit import ImageAudit, ImageBias, audit_images
 from fedannot.apps.commands.cli import app
 from fedannot.apps.wording.image_audit import image_audit_in_words
 from fedannot.custom.annotation_bias.profile.decision import ProfileEstimate
 from fedannot.custom.annotation_bias.profile.mask_pairing import PairingStatus
-from fedannot.custom.annotation_bias.statuses import Status, TestResult
+from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode, Status, TestResult
 from fedannot.custom.data.federation import FederationDescription, write_federation
 from fedannot.transforms.errors import DataError
 
@@ -283,13 +283,21 @@ def test_labelled_images_are_refused(tmp_path):
 
 
 def test_an_absent_estimate_is_written_without_numbers():
-    from fedannot.apps.audit.image_audit import ImageBias
-
     nothing = TestResult(math.nan, math.nan, math.nan, Status.UNKNOWN)
     bias = ImageBias.of(ProfileEstimate.absent(), nothing, is_to_correct=False)
 
     assert (bias.bias, bias.low, bias.high, bias.is_known, bias.is_to_correct) == (None, None, None, False, False)
     assert json.loads(bias.model_dump_json())["standard_error"] is None
+
+
+def test_the_record_says_which_bias_follows_other_sites():
+    estimate, thresholds = ProfileEstimate.absent(), Evidence(EvidenceCode.THRESHOLDS)
+    alone = TestResult(0.8, 0.5, 0.2, Status.CONFIRMED, (thresholds,))
+    following = TestResult(0.8, 0.5, 0.2, Status.CONFIRMED, (thresholds, Evidence(EvidenceCode.FOLLOWS_OTHERS)))
+    biases = [ImageBias.of(estimate, result, is_to_correct=True) for result in (alone, following)]
+    assert [bias.follows for bias in biases] == [False, True]
+    earlier = biases[1].model_dump(exclude={"follows"})
+    assert not ImageBias.model_validate(earlier).follows
 
 
 def test_ignored_pixels_have_no_part_in_a_bias(tmp_path):

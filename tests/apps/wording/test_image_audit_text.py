@@ -32,6 +32,16 @@ def bias(value: float | None = 3.0, **changes) -> ImageBias:
     [
         (bias(3.0, is_to_correct=True), BOUNDARY, "annotated too large: +3.0 px"),
         (bias(-3.0, is_to_correct=True), BOUNDARY, "annotated too small: −3.0 px"),
+        (
+            bias(0.8, is_to_correct=True, follows=True),
+            BOUNDARY,
+            "perhaps too large, to be corrected as at other sites: +0.8 px",
+        ),
+        (
+            bias(3.0, is_known=False, is_to_correct=True, follows=True),
+            BOUNDARY,
+            "perhaps too large, to be corrected as",
+        ),
         (bias(0.2), BOUNDARY, "about right: +0.2 px"),
         (bias(1.2), BOUNDARY, "a little too large, less than is corrected: +1.2 px"),
         (bias(3.0, status=Status.CONFIRMED), BOUNDARY, "too large, within what is tolerated: +3.0 px"),
@@ -58,7 +68,11 @@ def test_the_interval_and_the_patients_are_said():
     [
         (None, 3, "nothing can be told"),
         (BOUNDARY, 3, "zero is the image boundary."),
-        (TOLERATED, 3, "from −0.2 to +0.6 mm, which is tolerated: nothing is corrected."),
+        (
+            TOLERATED,
+            3,
+            "Federated averaging has its boundary from −0.2 to +0.6 mm off, which is tolerated: nothing is corrected.",
+        ),
         (BOUNDARY, 1, "at this site alone"),
         (NEAR, 3, "1.0 mm inside the image boundary: a common convention"),
         (FAR, 3, "all sites annotate 4.0 mm outside the image boundary: convention or error?"),

@@ -48,3 +48,5 @@ def test_levels_without_a_value_do_not_count():
     partial[-12:] = np.nan
     assert origin_of(partial, POSITIONS) == pytest.approx(0.2, abs=0.03)
     assert origin_of(np.full(len(POSITIONS), np.nan), POSITIONS) == 0.0
+    far = np.where(np.abs(POSITIONS) > 3, bump(0.2), np.nan)
+    assert origin_of(far, POSITIONS) == 0.0
