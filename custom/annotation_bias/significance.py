@@ -184,7 +184,10 @@ def _result(estimate: Estimate, criterion: Criterion, p_value: float | None, lev
 def _following(result: TestResult, criterion: Criterion) -> TestResult:
     """The result of a site that follows the others; as it is where it does not."""
     least = max(criterion.minimum_effect, math.sqrt(2) * result.standard_error)
-    is_open = result.status is Status.NOT_SIGNIFICANT or criterion.untestable_because is not None
+    why = criterion.untestable_because
+    is_open = result.status is Status.NOT_SIGNIFICANT or (
+        why is not None and why.code is EvidenceCode.BOUNDARY_NOT_SHOWN
+    )
     if is_open and criterion.follows and abs(result.effect) >= least:
         return replace(
             result, status=Status.CONFIRMED, evidence=(*result.evidence, Evidence(EvidenceCode.FOLLOWS_OTHERS))

@@ -180,6 +180,7 @@ def test_volumes_have_these_defaults(tmp_path):
             TWO + "annotated_classes: [c]",
             r"data\.yaml: key 'annotated_classes' has 'c', expected one of 'classes' \[.*, or its number from 1 to 2",
         ),
+        (TWO + "annotated_classes: [true]", r"data\.yaml: key 'annotated_classes"),
         (TWO + "annotated_classes: [3]", r"data\.yaml: key 'annotated_classes' has 3, expected one of 'classes'"),
         (TWO + "annotated_classes: [b, 2]", r"data\.yaml: key 'annotated_classes' is \['b', 2\], expected each class"),
         (
