@@ -131,7 +131,8 @@ def segment(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], tuple[
     (bundle / "models").mkdir()
     torch.jit.save(torch.jit.script(Threshold()), bundle / "models" / "model.ts")  # type: ignore[no-untyped-call]
     config = inference_config(DESCRIPTION, Inference(1, None))
-    parser = ConfigParser(config | {"dataset_dir": str(out), "output_dir": str(out), "bundle_root": str(bundle)})
+    images = tmp_path_factory.mktemp("images")
+    parser = ConfigParser(config | {"dataset_dir": str(images), "output_dir": str(out), "bundle_root": str(bundle)})
     names = ("dataset", "predict", "postprocessing")
     dataset, predict, postprocessing = (parser.get_parsed_content(name) for name in names)
 
