@@ -77,5 +77,5 @@ def test_a_bundle_of_a_run(run: Run, tmp_path: Path) -> None:
     bundle = export_bundle(run, tmp_path / "bundle", intended_use="Research.")
     assert bundle.metadata["intended_use"] == "Research."
     assert bundle.model_card.is_file()
-    assert f"--config_file {tmp_path / 'bundle' / 'configs' / 'inference.json'}" in bundle._repr_html_()
+    assert f"{tmp_path / 'bundle' / 'run.py'} --dataset_dir IMAGES" in bundle._repr_html_()
     tags_of(bundle._repr_html_())
