@@ -31,8 +31,10 @@ def serving(found: FoundAudit, idle: float = 600.0) -> Iterator[ReviewServer]:
     try:
         yield server
     finally:
-        # As if nobody had ever asked; a connection has it notice at once.
-        server._last_request = float("-inf")
-        socket.create_connection(("127.0.0.1", server.server_port)).close()
-        thread.join()
+        # As if nobody had ever asked; a connection has it notice at once. A request that is still answered may set the
+        # time again.
+        while thread.is_alive():
+            server._last_request = float("-inf")
+            socket.create_connection(("127.0.0.1", server.server_port)).close()
+            thread.join(0.2)
         server.server_close()
