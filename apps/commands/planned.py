@@ -21,7 +21,8 @@ def plan(
         Path,
         typer.Argument(
             metavar="JOB_OR_DIR",
-            help="A job's name or folder; or a federation's folder, for settings that suit its images.",
+            help="A job's name or folder; or a federation's folder or a run of the method fingerprint, for settings "
+            "that suit the images.",
             autocompletion=complete_jobs,
         ),
     ],
@@ -45,13 +46,16 @@ def plan(
     """Estimate what a job's run will take, by a few steps; or plan settings that suit the images of a federation."""
     with reported_errors():
         from ...custom.data.federation import FEDERATION_FILE
+        from ..reports.output import is_output
 
         of_job = {"--data": data, "--settings": settings, "--set": set_}
         of_folder = {"--hours": hours, "--memory-gb": memory_gb, "--side-by-side": side_by_side or None, "--out": out}
-        is_folder = (planned / FEDERATION_FILE).is_file()
+        is_folder = (planned / FEDERATION_FILE).is_file() or is_output(planned)
         if unused := [name for name, value in (of_job if is_folder else of_folder).items() if value is not None]:
             what, wanted = (
-                ("a federation", "a job") if is_folder else ("no federation's folder", "a federation's folder")
+                ("a federation or a run", "a job")
+                if is_folder
+                else ("no federation's folder and no run", "one of these")
             )
             raise typer.BadParameter(f"{planned} is {what}, but {unused[0]} goes with {wanted}.")
         if is_folder:
@@ -81,9 +85,11 @@ def _suggest(folder: Path, hours: float, memory_gb: float, side_by_side: bool, o
 
     with Progress(states_in_log=False) as progress:
         progress.state("Reading the images and measuring a few steps.")
-        from ..planning.suggested import suggest_settings
+        from ...custom.data.federation import FEDERATION_FILE
+        from ..planning.suggested import suggest_from_run, suggest_settings
 
-        suggested = suggest_settings(folder, hours=hours, memory_gb=memory_gb, side_by_side=side_by_side)
+        suggest = suggest_settings if (folder / FEDERATION_FILE).is_file() else suggest_from_run
+        suggested = suggest(folder, hours=hours, memory_gb=memory_gb, side_by_side=side_by_side)
         if out is not None:
             suggested.write(out)
     if out is None:
@@ -92,4 +98,5 @@ def _suggest(folder: Path, hours: float, memory_gb: float, side_by_side: bool, o
         return
     for sentence in suggested.sentences:
         say(sentence)
-    say(f"Written: {out}. Run it with: fedannot simulate fedavg --data {folder} --settings {out}")
+    data = folder if (folder / FEDERATION_FILE).is_file() else "DIR"
+    say(f"Written: {out}. Run it with: fedannot simulate fedavg --data {data} --settings {out}")

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.description import AnyDescription, SegmentationDescription, VolumeDescription
+from ...custom.data.description import AnyDescription, ClassificationDescription, VolumeDescription
 from ...custom.data.federation import TEST_FOLDER, read_federation
 from ...custom.data.whole_files import write_text
+from ...custom.methods.lookup import read_job_settings
 from ...custom.planning.fingerprint import Fingerprint, site_fingerprint
+from ...custom.planning.lengths import AXES
 from ...custom.planning.topology import Topology
 from ...custom.planning.training_plan import (
     Budget,
@@ -23,6 +25,7 @@ from ...custom.planning.training_plan import (
 )
 from ...custom.run.time_left import duration
 from ...transforms.errors import DataError
+from ..reports.output import read_summary
 from ..runs.data_compatibility import read_descriptions
 from .machine import dynunet, operations_per_second, step_seconds
 
@@ -31,6 +34,7 @@ _SHARE_OF_TRAINING = 0.85
 # nnU-Net's: 1000 epochs of 250 steps.
 FULL_STEPS = 250_000
 _DIGITS = 3
+_MULTIPLE = 32
 _LIMITED = {
     Limit.IMAGES: "as large as the images allow",
     Limit.MEMORY: "as large as the memory allows",
@@ -141,8 +145,6 @@ def suggest_settings(
         PlanError: if no network fits the images or the memory.
         ValueError: if hours or memory are not positive.
     """
-    if not (hours > 0 and memory_gb > 0):
-        raise ValueError(f"Expected positive hours and memory, but got {hours=}, {memory_gb=}")
     folder = Path(data)
     described = {place: one for place, one in read_descriptions(folder).items() if place.name != TEST_FOLDER}
     description = _common(described)
@@ -151,35 +153,105 @@ def suggest_settings(
         for site in read_federation(folder).sites
         if folder / site in described
     )
-    grid = grid_of(fingerprint, description)
-    channels, outputs = description.in_channels, len(description.classes) + 1
-    training = plan_training(
+    images = _Images(
         fingerprint,
-        grid,
-        Budget(memory_gb * 2**30, hours * 3600 * _SHARE_OF_TRAINING, len(described), in_turn=not side_by_side),
+        grid_of(fingerprint, description),
+        description.in_channels,
+        len(description.classes),
+        len(described),
+        _advice(fingerprint, description),
+    )
+    return _suggest(images, hours, memory_gb, side_by_side=side_by_side, threads=threads)
+
+
+def suggest_from_run(
+    run: str | Path, *, hours: float = 1.0, memory_gb: float = 4.0, side_by_side: bool = True, threads: int = 1
+) -> SuggestedSettings:
+    """Plan as :func:`suggest_settings` from a finished run of the method ``fingerprint``, without the images.
+
+    The images are planned as they lie in their files, without the sites' resampling.
+
+    Args:
+        run: the run's folder.
+        hours: as above; of each site, where sites work side by side.
+        memory_gb: as above.
+        side_by_side: as above.
+        threads: as above.
+
+    Raises:
+        DataError: if the folder has no fingerprint.
+        PlanError: as above.
+        ValueError: as above.
+    """
+    summary = read_summary(Path(run))
+    found = summary.named("fingerprint") if "fingerprint" in summary.plain() else None
+    if found is None:
+        raise DataError(
+            f"{run}: holds no fingerprint; expected a run of the method 'fingerprint' that a site answered."
+        )
+    fingerprint = Fingerprint.of_fields(found)
+    network = read_job_settings(summary.settings, str(run), of_finished_run=True).network
+    dims = network.spatial_dims
+    extents, spacing = fingerprint.extents()[:dims], fingerprint.spacing() or (1.0,) * AXES
+    advice: tuple[str, ...] = ()
+    if dims == 2:
+        # Whole pictures or slices are halved, so sites bring them to a size of many halvings.
+        extents = tuple(float(_MULTIPLE * max(round(extent / _MULTIPLE), 1)) for extent in extents)
+        advice = (f"At every site `size: [{extents[0]:g}, {extents[1]:g}]` in data.yaml.",)
+    images = _Images(
+        fingerprint,
+        Grid(extents, spacing[:dims]),
+        network.in_channels,
+        network.num_classes,
+        len(summary.sites),
+        advice,
+    )
+    return _suggest(images, hours, memory_gb, side_by_side=side_by_side, threads=threads)
+
+
+@dataclass(frozen=True)
+class _Images:
+    """What is planned for."""
+
+    fingerprint: Fingerprint
+    grid: Grid
+    channels: int
+    classes: int
+    sites: int
+    advice: tuple[str, ...] = ()
+
+
+def _suggest(images: _Images, hours: float, memory_gb: float, *, side_by_side: bool, threads: int) -> SuggestedSettings:
+    if not (hours > 0 and memory_gb > 0):
+        raise ValueError(f"Expected positive hours and memory, but got {hours=}, {memory_gb=}")
+    dims = len(images.grid.extents)
+    training = plan_training(
+        images.fingerprint,
+        images.grid,
+        Budget(memory_gb * 2**30, hours * 3600 * _SHARE_OF_TRAINING, images.sites, in_turn=not side_by_side),
         seconds_of=lambda topology, batch_size: step_seconds(
-            topology, batch_size, channels=channels, outputs=outputs, threads=threads
+            topology, batch_size, channels=images.channels, outputs=images.classes + 1, threads=threads
         ),
-        operations_per_second=operations_per_second(len(grid.extents), threads),
+        operations_per_second=operations_per_second(dims, threads),
     )
     values = {
         "rounds": training.rounds,
         "network._target_": "DynUNet",
-        "network.spatial_dims": len(grid.extents),
-        "network.in_channels": channels,
-        "network.num_classes": len(description.classes),
+        "network.spatial_dims": dims,
+        "network.in_channels": images.channels,
+        "network.num_classes": images.classes,
         **{f"network.{key}": value for key, value in dynunet(training.topology).items()},
         **({} if training.is_whole else {"training.patch": list(training.topology.patch)}),
         "training.batch_size": training.batch_size,
         "training.local_steps": training.local_steps,
     }
-    return SuggestedSettings(fingerprint, grid, training, values, _advice(fingerprint, description), hours)
+    return SuggestedSettings(images.fingerprint, images.grid, training, values, images.advice, hours)
 
 
-def _common(described: Mapping[Path, AnyDescription]) -> SegmentationDescription:
+def _common(described: Mapping[Path, AnyDescription]) -> AnyDescription:
     """What describes the images of all sites."""
     first, *others = described.items()
-    if not isinstance(first[1], SegmentationDescription):
+    if isinstance(first[1], ClassificationDescription):
         raise DataError(f"{first[0]}: holds data for classification; expected images with masks.")
     for folder, description in others:
         for key in ("pipeline", "size", "spacing", "classes"):
@@ -189,7 +261,7 @@ def _common(described: Mapping[Path, AnyDescription]) -> SegmentationDescription
     return first[1]
 
 
-def _advice(fingerprint: Fingerprint, description: SegmentationDescription) -> tuple[str, ...]:
+def _advice(fingerprint: Fingerprint, description: AnyDescription) -> tuple[str, ...]:
     """What data.yaml should say otherwise."""
     if not isinstance(description, VolumeDescription):
         return ()

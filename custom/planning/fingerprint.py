@@ -19,13 +19,12 @@ from ...transforms.errors import DataError
 from ...transforms.printable import printable_logger
 from ..data.datalist import TRAINING, Case, read_datalist
 from ..data.description import AnyDescription, SegmentationDescription, SliceDescription, VolumeDescription
+from .lengths import AXES, INTENSITY_BINS
 
 _LOGGER = printable_logger(__name__)
 
 # Intensities may be negative and are of any unit: equal bins of arsinh, from -80000 to 80000.
-INTENSITY_BINS = 192
 _INTENSITY_END = 12.0
-AXES = 3
 
 
 @dataclass(frozen=True)
@@ -114,21 +113,21 @@ class Fingerprint:
         if not total:
             raise ValueError("Expected a site with a case, but got none.")
         means = {
-            name: sum(np.asarray(getattr(site, name)) * (site.num_cases / total) for site in all_sites)
+            name: np.sum([getattr(site, name) * (site.num_cases / total) for site in all_sites], axis=0)
             for name in MEANS
         }
         return cls(total, sum(site.num_patients for site in all_sites), **means)
 
     @classmethod
     def of_fields(cls, values: Mapping[str, Any]) -> "Fingerprint":
-        """Return the fingerprint in a site's answer; see :meth:`fields`."""
+        """Return the fingerprint in a site's answer; see :meth:`as_fields`."""
         means = {name: np.array(values[name], dtype=np.float64) for name in MEANS}
-        return cls(values["num_cases"], values["num_patients"], **means)
+        return cls(values["num_samples"], values["num_patients"], **means)
 
     def as_fields(self) -> dict[str, int | list[float]]:
         """Return what leaves the site, as plain values."""
         means = {name: [float(value) for value in getattr(self, name)] for name in MEANS}
-        return {"num_cases": self.num_cases, "num_patients": self.num_patients, **means}
+        return {"num_samples": self.num_cases, "num_patients": self.num_patients, **means}
 
     def spacing(self, quantile: float = 0.5) -> tuple[float, ...] | None:
         """Return a quantile of the size of a voxel along each axis in millimetres; None where no case's is known.

@@ -11,6 +11,7 @@ from math import prod
 
 _SMALLEST_EDGE = 4
 _FEWEST_LEVELS = 3
+_ROUNDING = 1e-6
 # An axis with voxels longer than others' by more than this factor is anisotropic.
 _ANISOTROPY = 2.0
 _MOST_FEATURES = {2: 512, 3: 320}
@@ -62,7 +63,9 @@ class Topology:
             >>> Topology.of((160, 160, 20), (0.6, 0.6, 3.6), 32).kernels[:4]
             ((3, 3, 1), (3, 3, 1), (3, 3, 3), (3, 3, 3))
         """
-        sizes, lengths = [int(extent) for extent in extents], list(spacing)
+        # Means of logarithms are whole numbers but for rounding.
+        whole = [int(extent + _ROUNDING) for extent in extents]
+        sizes, lengths = list(whole), list(spacing)
         kernels: list[tuple[int, ...]] = []
         strides = [(1,) * len(sizes)]
         has_kernel = [False] * len(sizes)
@@ -84,7 +87,7 @@ class Topology:
                 f"{_FEWEST_LEVELS - 1} times, but the extents are {', '.join(f'{extent:g}' for extent in extents)}."
             )
         steps = _total_strides(strides)
-        patch = tuple(int(extent) // step * step for extent, step in zip(extents, steps, strict=True))
+        patch = tuple(extent // step * step for extent, step in zip(whole, steps, strict=True))
         most = _MOST_FEATURES[len(sizes)]
         widths = tuple(min(features * 2**level, most) for level in range(len(strides)))
         return cls(patch, tuple(kernels), tuple(strides), widths)

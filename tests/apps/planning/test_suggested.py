@@ -62,7 +62,7 @@ def test_the_command_shows_or_writes_it(federation: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--set", "rounds=2"], "is a federation, but --set goes with a job"),
+        (["--set", "rounds=2"], "is a federation or a run, but --set goes with a job"),
         (["--hours", "0"], "equal to 0.001"),
         (["--memory-gb", "0.001"], "Expected room for the smallest network"),
     ],

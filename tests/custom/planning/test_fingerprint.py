@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from fedannot.custom.data.description import ImageDescription, SliceDescription, VolumeDescription
-from fedannot.custom.planning.fingerprint import INTENSITY_BINS, CaseFingerprint, Fingerprint, site_fingerprint
+from fedannot.custom.planning.fingerprint import CaseFingerprint, Fingerprint, site_fingerprint
+from fedannot.custom.planning.lengths import INTENSITY_BINS
 from fedannot.transforms.errors import DataError
 
 

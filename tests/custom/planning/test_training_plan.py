@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fedannot.custom.data.description import ImageDescription, SliceDescription, VolumeDescription
-from fedannot.custom.planning.fingerprint import INTENSITY_BINS, CaseFingerprint, Fingerprint
+from fedannot.custom.planning.fingerprint import CaseFingerprint, Fingerprint
+from fedannot.custom.planning.lengths import INTENSITY_BINS
 from fedannot.custom.planning.topology import Topology
 from fedannot.custom.planning.training_plan import (
     Budget,
