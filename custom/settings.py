@@ -5,7 +5,7 @@ Types only: settings are also checked by processes that train nothing and load n
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -124,8 +124,11 @@ class TrainingSettings(_ScheduledTraining):
 
     Args:
         proximal_weight: μ of FedProx, which keeps what is trained near the received model; 0 for none.
-        augmentation: what is done to samples at random; see
-            :class:`fedannot.custom.training.augmentation.AugmentedBatches`.
+        augmentation: what is done to samples at random: a list of kinds, or ``nnunet`` for all that nnU-Net does; see
+            :class:`fedannot.custom.training.augmentation.AugmentedBatches` and
+            :class:`fedannot.custom.training.augmentation_nnunet.NnunetBatches`.
+        foreground_share: part of the patches of each batch that are centred on objects, the others lie anywhere in
+            their volume; null centres each with equal chance on an object or on the background.
     """
 
     loss: Literal["ce", "dice", "batch_dice", "ce_dice", "nr_dice"] = "ce"
@@ -136,7 +139,17 @@ class TrainingSettings(_ScheduledTraining):
     patches_per_volume: Positive = 2
     dice_loss_over: Literal["annotated", "all"] = "annotated"
     proximal_weight: Annotated[float, Field(ge=0)] = 0.0
-    augmentation: tuple[AugmentationKind, ...] = ()
+    augmentation: tuple[AugmentationKind, ...] | Literal["nnunet"] = ()
+    foreground_share: Annotated[float, Field(ge=0, le=1)] | None = None
+
+    @field_validator("augmentation", mode="before")
+    @classmethod
+    def _augmentation_is_known(cls, augmentation: Any) -> Any:
+        kinds = get_args(AugmentationKind)
+        is_list = isinstance(augmentation, list | tuple) and all(kind in kinds for kind in augmentation)
+        if not is_list and augmentation != "nnunet":
+            raise PydanticCustomError("augmentation", f"Expected nnunet, or a list with some of {', '.join(kinds)}")
+        return augmentation
 
     @field_validator("patch")
     @classmethod

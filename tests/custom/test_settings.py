@@ -127,7 +127,16 @@ def test_every_method_has_the_rules_of_aggregation_and_the_mean_without_them():
         assert method.settings.model_fields["aggregation"].default.rule == "mean"
 
 
+@pytest.mark.parametrize("value", ["foo", ["flip", "nnunet"], True, ["turn"], "flip"])
+def test_an_unknown_augmentation_is_refused_in_one_line(value):
+    assert error_text({"method": "feda3i", "training": {"augmentation": value}}) == (
+        f"{FILE}: key 'training.augmentation' is {value!r}: Expected nnunet, or a list with some of rotation, flip, "
+        "elastic, noise."
+    )
+
+
 FLOATS = [
+    "training.foreground_share",
     "training.learning_rate",
     "training.momentum",
     "training.proximal_weight",
