@@ -180,6 +180,17 @@ class ClassifierTrainingSettings(_ScheduledTraining):
     augmentation: bool = True
 
 
+class InferenceSettings(SettingsModel):
+    """How the model predicts, in validation, tests, estimates of annotations, and as a bundle.
+
+    Args:
+        mirroring: predict the mean of the probabilities of an image mirrored along all choices of its axes, 4 in 2D and
+            8 in 3D, which takes as many times as long.
+    """
+
+    mirroring: bool = False
+
+
 class RunSettings(SettingsModel):
     """What the settings of all methods and tasks share.
 
@@ -196,6 +207,7 @@ class RunSettings(SettingsModel):
             for all until the task's time is over. With it the result depends on which sites are fast.
         task_process: whether a site does its tasks in a process of their own, whose death is a refused result; see
             :mod:`fedannot.custom.flare.task_process`.
+        inference: how the model predicts.
         influence: bounds on what one site can do to the model; none by default.
         aggregation: the rule by which models become one.
         max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
@@ -214,6 +226,7 @@ class RunSettings(SettingsModel):
     data_required: bool = False
     network: NetworkSettings | ClassifierSettings
     training: TrainingSettings | ClassifierTrainingSettings
+    inference: InferenceSettings = InferenceSettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
     blocks: tuple[str, ...] = ()
     min_sites: Positive = 1
