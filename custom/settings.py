@@ -30,6 +30,9 @@ _MIN_EXTENT = 16
 FEATURES = (16, 32, 64, 128, 256, 16)
 WIDTHS = (64, 128, 256, 512)
 
+# Decay of Adam's running means as in FedA³I and FedIA.
+ADAM_BETAS = (0.9, 0.99)
+
 
 class SettingsError(ValueError):
     """A job's settings cannot be used; the text names the file, the key, what was found and what is allowed.
@@ -98,20 +101,51 @@ class _ScheduledTraining(SettingsModel):
     Args:
         optimizer: ``adam``, or ``sgd``, stochastic gradient descent.
         momentum: of ``sgd``.
+        nesterov: whether the momentum of ``sgd`` is Nesterov's.
+        betas: decay of the two running means of ``adam``.
         weight_decay: how much of every parameter is added to its gradient.
-        learning_rate_steps: fractions of all rounds after which the learning rate is a tenth of what it was before.
+        learning_rate: of the optimizer, where the schedule begins.
+        schedule: how the learning rate falls in the course of all rounds: ``constant``; ``steps`` by rounds, see
+            `learning_rate_steps`; ``polynomial`` and ``cosine`` with every optimizer step, to 0 at the end of the run.
+        learning_rate_steps: of the schedule ``steps``, fractions of all rounds after which the learning rate is a tenth
+            of what it was before.
+        learning_rate_power: of the schedule ``polynomial``, the exponent of (1 − t/T).
+        learning_rate_warmup: fraction of the run's steps in which the learning rate rises from 0 in a straight line;
+            the schedule comes after it.
+        local_epochs: passes over a site's samples in every round.
+        local_steps: optimizer steps of a site in every round, in place of `local_epochs`, which is not read then.
+        gradient_clipping: largest norm of a step's gradient over all parameters, a larger one is scaled down; None for
+            any.
+        precision: of the forward pass: ``full`` is float32, ``mixed`` has bfloat16 where it is exact enough (float16
+            on a GPU without it), ``auto`` is ``mixed`` on a GPU and ``full`` elsewhere.
+        keep_optimizer: whether a site goes on with its optimizer's state of the round before, such as momentum, in
+            place of a new optimizer every round. The state lies in the site's run folder and leaves it never.
     """
 
     optimizer: Literal["adam", "sgd"] = "adam"
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    nesterov: bool = False
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = ADAM_BETAS
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     learning_rate: Annotated[float, Field(gt=0)]
+    schedule: Literal["constant", "steps", "polynomial", "cosine"] = "steps"
     learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = ()
+    learning_rate_power: Annotated[float, Field(gt=0)] = 0.9
+    learning_rate_warmup: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    local_epochs: Positive = 5
+    local_steps: Positive | None = None
+    gradient_clipping: Annotated[float, Field(gt=0)] | None = None
+    precision: Literal["auto", "full", "mixed"] = "auto"
+    keep_optimizer: bool = False
 
-    def learning_rate_at(self, round_number: int, rounds: int) -> float:
-        """Return the learning rate of a round of so many."""
-        steps = sum(round_number > share * rounds for share in self.learning_rate_steps)
-        return self.learning_rate * 0.1**steps
+    @model_validator(mode="after")
+    def _nesterov_has_momentum(self) -> "_ScheduledTraining":
+        if self.nesterov and self.optimizer == "sgd" and not self.momentum:
+            raise ValueError(
+                "key 'training.nesterov' is true, but 'training.momentum' is 0; Nesterov's form needs a momentum above "
+                "0, for example 0.99"
+            )
+        return self
 
 
 class TrainingSettings(_ScheduledTraining):
@@ -131,7 +165,6 @@ class TrainingSettings(_ScheduledTraining):
     loss: Literal["ce", "dice", "batch_dice", "ce_dice", "nr_dice"] = "ce"
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
     batch_size: Positive = 8
-    local_epochs: Positive = 5
     patch: tuple[int, ...] | None = None
     patches_per_volume: Positive = 2
     dice_loss_over: Literal["annotated", "all"] = "annotated"
@@ -163,7 +196,6 @@ class ClassifierTrainingSettings(_ScheduledTraining):
     learning_rate: Annotated[float, Field(gt=0)] = 1e-2
     learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.7, 0.9)
     batch_size: Positive = 128
-    local_epochs: Positive = 5
     augmentation: bool = True
 
 

@@ -42,6 +42,7 @@ DEFAULT_LIMITS: dict[str, float] = {
     "grace_period": 7 * 86400,
     "seed": 2**63 - 1,
     "training.local_epochs": 100,
+    "training.local_steps": 10_000,
     "training.batch_size": 1024,
     "training.patch": 512,
     "training.patches_per_volume": 64,

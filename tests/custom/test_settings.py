@@ -19,9 +19,7 @@ from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.methods.lookup import all_methods, read_job_settings
 from fedannot.custom.networks.building import build_network
 from fedannot.custom.settings import (
-    ClassifierTrainingSettings,
     SettingsError,
-    TrainingSettings,
     read_settings,
 )
 
@@ -128,7 +126,10 @@ def test_every_method_has_the_rules_of_aggregation_and_the_mean_without_them():
 
 
 FLOATS = [
+    "training.gradient_clipping",
     "training.learning_rate",
+    "training.learning_rate_power",
+    "training.learning_rate_warmup",
     "training.momentum",
     "training.proximal_weight",
     "training.weight_decay",
@@ -163,7 +164,7 @@ def float_keys(model, prefix=""):
 
 
 def test_every_floating_setting_is_tried():
-    lists = ["embedded.completeness", "training.learning_rate_steps"]
+    lists = ["embedded.completeness", "training.betas", "training.learning_rate_steps"]
     assert sorted([*FLOATS, *lists]) == sorted(float_keys(FedA3ISettings))
 
 
@@ -364,11 +365,6 @@ def test_every_method_has_a_job():
     assert methods == {(method.task, method.name) for method in all_methods()}
 
 
-def test_the_learning_rate_falls_after_fractions_of_all_rounds():
-    training = TrainingSettings(learning_rate=0.002, learning_rate_steps=(0.5, 0.75))
-    rates = [training.learning_rate_at(number, 8) for number in range(1, 9)]
-    assert rates == pytest.approx([0.002] * 4 + [0.0002] * 2 + [0.00002] * 2)
-    assert TrainingSettings().learning_rate_at(99, 100) == TrainingSettings().learning_rate
-    of_classes = ClassifierTrainingSettings(learning_rate=0.01, learning_rate_steps=(0.7, 0.9))
-    rates = [of_classes.learning_rate_at(number, 10) for number in range(1, 11)]
-    assert rates == pytest.approx([0.01] * 7 + [0.001] * 2 + [0.0001])
+def test_nesterovs_form_needs_a_momentum():
+    values = {"method": "fedavg", "training": {"optimizer": "sgd", "nesterov": True, "momentum": 0}}
+    assert "'training.nesterov' is true, but 'training.momentum' is 0" in error_text(values)
