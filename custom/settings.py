@@ -7,16 +7,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
+from pydantic import (
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from ..transforms.errors import describe_validation_error
 from .aggregation.settings import AggregationSettings, InfluenceSettings
+from .components.component import TARGET, Component, ComponentError, as_validation_error, read_component
+from .components.merging import KEPT
+from .components.roles import Role
 from .data.phantoms.settings import EmbeddedSettings
 from .former_names import with_current_keys
 from .strict_model import SettingsModel
 
 Positive = Annotated[int, Field(ge=1)]
+# Of an image.
+Channels = Annotated[int, Field(ge=1, le=16)]
 
 # Settings by their names, or in an app by their dotted keys: ``{"training.batch_size": 8, ...}``.
 SettingValues = dict[str, JsonValue]
@@ -63,22 +76,65 @@ class RemovedSetting:
     dropped: str | None = None
 
 
-class NetworkSettings(SettingsModel):
-    """Which network is trained; see :func:`fedannot.custom.networks.build_network`.
+class _NetworkOrComponent(SettingsModel):
+    """A network by settings of its own, or any network in MONAI's form.
+
+    With ``_target_`` the block holds the class's arguments, apart from those that data and task decide
+    (:data:`.components.merging.KEPT`): they are given to the class under its own names.
 
     Attributes:
-        builder: the function that builds it, ``package.module:function``; a method with another network has another.
+        builder: the function that builds the network without ``_target_``, ``package.module:function``.
+        refuses_components: why a method takes no other network; empty where it takes any.
+        component: the class and its arguments; None for the network of the settings.
     """
 
+    builder: ClassVar[str]
+    refuses_components: ClassVar[str] = ""
+    component: Annotated[Component | None, Field(exclude=True)] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_component(cls, values: Any) -> Any:
+        if isinstance(values, str):
+            values = {TARGET: values}
+        if not isinstance(values, Mapping) or TARGET not in values:
+            return values
+        if cls.refuses_components:
+            raise ValueError(f"found {TARGET!r} = {values[TARGET]!r:.100}: {cls.refuses_components}")
+        kept = {key: value for key, value in values.items() if key in KEPT}
+        try:
+            component = read_component({key: value for key, value in values.items() if key not in KEPT}, Role.NETWORK)
+        except ComponentError as error:
+            raise as_validation_error(error) from error
+        return {**kept, "component": component}
+
+    @field_validator("component", mode="before")
+    @classmethod
+    def _component_is_read(cls, value: Any) -> Any:
+        if value is not None and not isinstance(value, Component):
+            raise ValueError(f"name a network by {TARGET!r}")
+        return value
+
+    @model_serializer(mode="wrap")
+    def _as_in_a_file(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        if self.component is None:
+            return values
+        return {key: value for key, value in values.items() if key in KEPT} | self.component.table()
+
+
+class NetworkSettings(_NetworkOrComponent):
+    """Which network is trained; see :func:`fedannot.custom.networks.build_network`."""
+
     builder: ClassVar[str] = "fedannot.custom.networks.building:build_network"
-    in_channels: Literal[1, 3] = 1
+    in_channels: Channels = 1
     num_classes: Positive = 1
     spatial_dims: Literal[2, 3] = 2
     features: Annotated[tuple[Positive, ...], Field(min_length=6, max_length=6)] = FEATURES
     upsample: Literal["deconv", "nontrainable"] = "deconv"
 
 
-class ClassifierSettings(SettingsModel):
+class ClassifierSettings(_NetworkOrComponent):
     """Which network is trained to classify; see :func:`fedannot.custom.networks.build_classifier`.
 
     Args:
@@ -86,7 +142,7 @@ class ClassifierSettings(SettingsModel):
     """
 
     builder: ClassVar[str] = "fedannot.custom.networks.building:build_classifier"
-    in_channels: Literal[1, 3] = 3
+    in_channels: Channels = 3
     num_classes: Annotated[int, Field(ge=2)] = 2
     spatial_dims: Literal[2] = 2
     depth: Literal[10, 18, 34, 50] = 50

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ...custom.components.merging import merged
 from ...custom.data.datalist import TESTING, TRAINING
 from ...custom.data.description import DESCRIPTION_FILE
 from ...custom.data.federation import TEST_FOLDER, read_federation
@@ -153,7 +154,7 @@ def plan(
     opened, folder = Job.open(job), None if data is None else Path(data)
     of_set = {} if settings is None else SettingsFile.read(opened, settings).values
     described = None if folder is None else read_descriptions(folder)
-    chosen = opened.settings_with(settings_for_data(opened, {**of_set, **(changes or {})}, described))
+    chosen = opened.settings_with(settings_for_data(opened, merged(of_set, changes or {}), described))
     with _federation(folder, chosen) as planned:
         sites = tuple(_site_plan(planned, site, chosen) for site in read_federation(planned.folder).sites)
         test = planned.folder / TEST_FOLDER
