@@ -14,7 +14,7 @@ from ...custom.networks.devices import ready_to_compute
 from ...custom.run.threads import number_of_threads
 from ...custom.settings import ClassifierTrainingSettings, RunSettings, TrainingSettings
 from ...custom.training.batch import Batch
-from ...custom.training.loop import run_epochs
+from ...custom.training.loop import Stepping, run_epochs
 from ...custom.training.losses import build_loss
 from ...custom.training.objectives import SupervisedObjective
 from ...custom.training.optimizers import build_optimizer
@@ -48,6 +48,7 @@ class _Noise:
 
     def __init__(self, batch: Batch, count: int) -> None:
         self.samples_per_epoch = count * len(batch.images)
+        self.steps_per_epoch = count
         self._batch, self._count = batch, count
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
@@ -72,9 +73,10 @@ def measure_step(settings: RunSettings, extents: Sequence[int], *, steps: int = 
         batch = _noise(settings, training, extents, next(network.parameters()).device)
         objective = SupervisedObjective(build_loss(training))
         optimizer = build_optimizer(network, training, training.learning_rate)
+        stepping = Stepping(gradient_clipping=training.gradient_clipping, precision=training.precision)
 
         def run(count: int) -> None:
-            run_epochs(network, _Noise(batch, count), objective, optimizer, epochs=1, seed=0)
+            run_epochs(network, _Noise(batch, count), objective, optimizer, epochs=1, seed=0, stepping=stepping)
 
         kept = _kept_bytes(lambda: run(1))
         seconds = [_timed(lambda: run(1)) for _ in range(steps)]

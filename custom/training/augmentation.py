@@ -41,6 +41,7 @@ class AugmentedBatches:
 
     def __init__(self, batches: Batches, kinds: Sequence[AugmentationKind]) -> None:
         self.samples_per_epoch = batches.samples_per_epoch
+        self.steps_per_epoch = batches.steps_per_epoch
         self._batches = batches
         self._kinds = tuple(kinds)
         self._steps: Any = None

@@ -125,6 +125,7 @@ class NnunetBatches:
 
     def __init__(self, batches: Batches) -> None:
         self.samples_per_epoch = batches.samples_per_epoch
+        self.steps_per_epoch = batches.steps_per_epoch
         self._batches = batches
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:

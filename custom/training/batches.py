@@ -1,5 +1,6 @@
 """What a site trains on in one round, batch by batch: its samples, or patches of its whole volumes."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -106,6 +107,7 @@ class SampleBatches:
         self._images, self._labels = _placed([images, labels], device)
         self._batch_size = batch_size
         self._joins_last = all(is_single_pixel(extent) for extent in images.shape[2:])
+        self.steps_per_epoch = len(self._split(self._used))
         self._device = device
         axes = [torch.arange(extent, device=device) for extent in images.shape[2:]]
         self._places = pixel_places(axes) if with_places else None
@@ -214,6 +216,7 @@ class PatchBatches:
         self._patch = tuple(patch)
         self._patches_per_volume = patches_per_volume
         self._batch_size = batch_size
+        self.steps_per_epoch = math.ceil(self.samples_per_epoch / batch_size)
         self._device = device
         self._with_places = with_places
 
