@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ...custom.components.merging import merged
 from ...custom.data.datalist import VALIDATION
 from ...custom.data.federation import read_federation
 from ...custom.data.location import DATA_VARIABLE
@@ -173,7 +174,7 @@ def _changes(job: Job, settings: str | None, data: Path | None, overrides: Mappi
     if settings is not None:
         settings_file = SettingsFile.read(job, settings, overrides)
         settings_file.check_data(data)
-    changes = dict(overrides) if settings_file is None else settings_file.values | dict(overrides)
+    changes = merged({} if settings_file is None else settings_file.values, overrides)
     with named_origins(job, settings_file, overrides):
         return settings_for_data(job, changes, None if data is None else read_descriptions(data))
 

@@ -35,10 +35,24 @@ _WITHOUT_EFFECT_ON_BITS = {
     "keep_rounds",
 }
 
+_TRAINING_OF_CLASSIFIERS: JsonObject = {"optimizer": "sgd"}
+_TRAINING_OF_SEGMENTATION: JsonObject = {"optimizer": "adam", "momentum": 0.9, "weight_decay": 0.0}
+_TRAINING_OF_ALL: JsonObject = {
+    "nesterov": False,
+    "betas": [0.9, 0.99],
+    "schedule": "steps",
+    "learning_rate_power": 0.9,
+    "learning_rate_warmup": 0.0,
+    "local_steps": None,
+    "gradient_clipping": None,
+    "precision": "auto",
+    "keep_optimizer": False,
+}
+
 # What settings were before there were any: a state that does not name them is of such a run.
 _LATER_SETTINGS: JsonObject = {
     "start_model": "",
-    "training": {"optimizer": "adam", "momentum": 0.9, "weight_decay": 0.0},
+    "training": _TRAINING_OF_SEGMENTATION | _TRAINING_OF_ALL,
     "influence": {"min_share": 0.0, "max_share": 1.0, "max_update_ratio": None, "max_quality_ratio": None},
     "aggregation": {"rule": "mean", "trim": 1, "byzantine": 1, "kept": None},
 }
@@ -204,7 +218,7 @@ def _with_later_settings(settings: Mapping[str, Any]) -> JsonObject:
     """Add what had no setting when a state was made, also in a block that had others; leave out what has none now."""
     later = dict(_LATER_SETTINGS)
     if settings.get("task") == "classification":
-        later["training"] = {"optimizer": "sgd"}
+        later["training"] = _TRAINING_OF_CLASSIFIERS | _TRAINING_OF_ALL
     complete = later | {key: value for key, value in settings.items() if _GONE_SETTINGS.get(key) != value}
     blocks = {key: value for key, value in later.items() if isinstance(value, dict)}
     return complete | {key: block | complete[key] for key, block in blocks.items()}
