@@ -237,9 +237,10 @@ def check_runs_in_process(job: Job) -> None:
         JobError: if they talk to each other; the text says how such a job is run.
     """
     if is_swarm(job):
+        sites = len(job.sites) or job.settings().embedded.sites
         raise JobError(
             f"{job.folder}: its sites talk to each other, so that each needs a process of its own: "
-            f"nvflare simulator {job.folder} -t {len(job.sites)}"
+            f"nvflare simulator {job.folder} -n {sites} -t {sites}"
         )
 
 
