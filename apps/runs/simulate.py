@@ -91,7 +91,7 @@ def simulate(
     progress = progress or Progress()
     job = Job.open(job_folder)
     check_runs_in_process(job)
-    changes = _changes(job, settings, data, overrides or {})
+    changes = changes_of_run(job, settings, data, overrides or {})
     run_settings = job.settings_with(changes)
     # A store that cannot be used is no fault of a site's data: said before anything is written.
     participant_store().open()
@@ -137,7 +137,7 @@ def simulate(
 
 def _run_rounds(run_job: Job, sites: Sequence[str], data: Path, out: Path, progress: Progress) -> Path:
     """Run the rounds over the sites of a federation's folder, and return the server's run folder."""
-    with _environment(DATA_VARIABLE, str(data.resolve())), _threads_given_back():
+    with environment_variable(DATA_VARIABLE, str(data.resolve())), _threads_given_back():
         try:
             return run_in_process(run_job, sites, out / RUN_FOLDER, _Turns(progress))
         finally:
@@ -168,8 +168,19 @@ def _earlier_run(out: Path, resume: bool) -> EarlierRun | None:
     return earlier
 
 
-def _changes(job: Job, settings: str | None, data: Path | None, overrides: Mapping[str, Any]) -> SettingValues:
-    """What differs from the job's own settings, with what follows from the data."""
+def changes_of_run(job: Job, settings: str | None, data: Path | None, overrides: Mapping[str, Any]) -> SettingValues:
+    """Return what differs from a job's own settings, with what follows from the data.
+
+    Args:
+        job: the job.
+        settings: a set of settings to use in place of the job's own, by its name beside the job or as a file.
+        data: a federation's folder; None for the embedded federation.
+        overrides: single settings to change after that.
+
+    Raises:
+        SettingsError: if a setting cannot be used.
+        DataError: if the data cannot be used, do not fit the job, or are not those that the set of settings is for.
+    """
     settings_file, overrides = None, job.current_names(overrides)
     if settings is not None:
         settings_file = SettingsFile.read(job, settings, overrides)
@@ -227,7 +238,13 @@ def _embedded_federation(settings: RunSettings, folder: Path) -> Path:
 
 
 @contextmanager
-def _environment(variable: str, value: str) -> Iterator[None]:
+def environment_variable(variable: str, value: str) -> Iterator[None]:
+    """Set a variable of the environment for a while.
+
+    Args:
+        variable: its name.
+        value: its value meanwhile.
+    """
     before = os.environ.get(variable)
     os.environ[variable] = value
     try:
