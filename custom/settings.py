@@ -68,7 +68,7 @@ class NetworkSettings(SettingsModel):
     """
 
     builder: ClassVar[str] = "fedannot.custom.networks.building:build_network"
-    in_channels: Literal[1, 3] = 1
+    in_channels: Annotated[int, Field(ge=1, le=16)] = 1
     num_classes: Positive = 1
     spatial_dims: Literal[2, 3] = 2
     features: Annotated[tuple[Positive, ...], Field(min_length=6, max_length=6)] = FEATURES
@@ -83,7 +83,7 @@ class ClassifierSettings(SettingsModel):
     """
 
     builder: ClassVar[str] = "fedannot.custom.networks.building:build_classifier"
-    in_channels: Literal[1, 3] = 3
+    in_channels: Annotated[int, Field(ge=1, le=16)] = 3
     num_classes: Annotated[int, Field(ge=2)] = 2
     spatial_dims: Literal[2] = 2
     depth: Literal[10, 18, 34, 50] = 50
