@@ -184,11 +184,15 @@ def _image(value: Any, file: Path, paths: ContainedPaths, place: str) -> tuple[P
     return first, () if len(channels) == 1 else channels
 
 
+def first_image(item: Mapping[str, Any]) -> Any:
+    """Return what an item of a datalist calls its image, of several channels the first one that has a file."""
+    image = item.get("image")
+    return next((name for name in image if name is not None), None) if isinstance(image, list) else image
+
+
 def _name_of(item: Any) -> str | None:
     """What an item calls its image, if that can be shown."""
-    image = item.get("image") if isinstance(item, dict) else None
-    if isinstance(image, list):
-        image = next((name for name in image if isinstance(name, str)), None)
+    image = first_image(item) if isinstance(item, dict) else None
     usable = isinstance(image, str) and image.isprintable() and len(image) <= _SHOWN_CHARACTERS
     return image if usable else None
 

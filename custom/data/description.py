@@ -111,9 +111,14 @@ class SiteDescription(YamlContent):
         return self.channels if self.channels in (_GREY, _RGB) else self.image_channels
 
     @property
-    def is_rgb(self) -> bool:
+    def shown_channels(self) -> int:
+        """How the file of a picture's first channel is read to be shown: 3 for red, green and blue, else 1."""
+        return _RGB if self.has_colours else _GREY
+
+    @property
+    def has_colours(self) -> bool:
         """Whether the channels are red, green and blue of a picture."""
-        return self.spatial_dims == 2 and self.channels == _RGB
+        return self.channels == _RGB
 
     @property
     def resampled_pixel(self) -> float | None:
@@ -255,6 +260,11 @@ class _VolumeDescription(SegmentationDescription):
     channels: Channels = 1
     missing_channels: MissingChannels = "refuse"
     channel_windows: tuple[Window, ...] | None = None
+
+    @property
+    def has_colours(self) -> bool:
+        """As above: volumes have none."""
+        return False
 
     @property
     def resampled_pixel(self) -> float | None:

@@ -79,7 +79,7 @@ def test_every_wrong_key_gets_a_line():
         ("training.learning_rate", 0, "greater than 0"),
         ("training.batch_size", 0, "greater than or equal to 1"),
         ("training.loss", "mse", "'ce', 'dice', 'batch_dice', 'ce_dice' or 'nr_dice'"),
-        ("network.in_channels", 2, "1 or 3"),
+        ("network.in_channels", 17, "16"),
         ("network.features", [16, 32], "at least 6"),
         ("network.features", [1] * 7, "at most 6"),
         ("network.spatial_dims", 4, "2 or 3"),
