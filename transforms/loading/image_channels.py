@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..data_error import DataError, MissingFileError
-from .image_files import file_exists
 
 MAX_CHANNELS = 16
 
@@ -63,6 +62,9 @@ def check_channel_files(files: Sequence[Path | None], channels: ImageChannels) -
         MissingFileError: if a file that is named does not exist.
         DataError: if there are more or fewer files than channels, or one is missing that may not be.
     """
+    # Pillow takes a moment, and the names of channels need none of it.
+    from .image_files import file_exists  # noqa: PLC0415
+
     first = reference_file(tuple(files))
     if len(files) != channels.count:
         raise DataError(
