@@ -14,6 +14,7 @@ from ...custom.records.round_records import SiteReport
 from ...custom.run.summary_record import BoundedInRound, SegmentationRoundSummary, Summary
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
+from ..wording.convergence import not_converged_in_words
 from ..wording.final_model import compared_in_words, scored_in_words, stopped_early_in_words
 from ..wording.groups import no_groups_in_words
 from ..wording.refusals import refusal_in_words
@@ -78,6 +79,8 @@ def conclusions(summary: Summary) -> list[str]:
 
 
 def _print_conclusions(summary: Summary, console: Terminal) -> None:
+    if said := not_converged_in_words(summary.score_trend, scoring_of(summary).label):
+        console.print(said, style="yellow")
     rounds = summary.settings.get("rounds")
     if isinstance(rounds, int) and (
         said := stopped_early_in_words(summary.final_model, summary.rounds_finished, rounds)

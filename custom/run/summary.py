@@ -9,7 +9,8 @@ from ...transforms.natural_order import natural_order
 from ..data.whole_files import write_text
 from ..evaluation.score_records import ClassificationRoundScores, RoundScores, SegmentationRoundScores
 from ..records.plain_values import finite
-from ..records.round_records import RoundRecord, SiteReport
+from ..records.round_records import Record, RoundRecord, SiteReport
+from .convergence import ScoreTrend, score_trend
 from .state import RunState
 from .summary_record import ROUND_SUMMARIES, SUMMARIES, SUMMARY_VERSION, FinalModel, Summary
 from .versions import installed_versions, source_commit
@@ -63,7 +64,7 @@ def summarize(
             "rounds": _rounds(history, task),
             "last_rounds": {name: mean_of_last(history, name) for name in _fields(task, "last_rounds")},
             "last_round": {name: history[-1].named(name) if history else None for name in _fields(task, "last_round")},
-            **_final(final_model, final_scores),
+            **_said(final_model=final_model, final_scores=final_scores, score_trend=_trend(history)),
             "refusals": [
                 {"round": record.round, "site": site, "reason": reason}
                 for record in history
@@ -88,12 +89,14 @@ def summarize(
     )
 
 
-def _final(model: FinalModel | None, scores: RoundScores | None) -> dict[str, object]:
-    """What a summary says of the result, where that is known."""
-    said = {"final_model": model, "final_scores": scores}
-    return {
-        name: value.model_dump(mode="json", exclude_unset=True) for name, value in said.items() if value is not None
-    }
+def _said(**records: Record | RoundScores | None) -> dict[str, object]:
+    """What is known of some records, by name, as plain values."""
+    known = {name: record for name, record in records.items() if record is not None}
+    return {name: record.model_dump(mode="json", exclude_unset=True) for name, record in known.items()}
+
+
+def _trend(history: Sequence[RoundRecord]) -> ScoreTrend | None:
+    return score_trend([record.main_score for record in history])
 
 
 def _rounds(history: Sequence[RoundRecord], task: str) -> list[dict[str, object]]:

@@ -18,6 +18,7 @@ from ..evaluation.score_records import (
 )
 from ..records.round_records import Bounded, Dominant, OpenRecord, Record, Refusal, SiteReport, Stage
 from ..settings import FinalModelKind
+from .convergence import ScoreTrend
 from .versions import SourceCommit
 
 # Of the summary; version 1 held sentences where this one holds codes and numbers, and is read as well.
@@ -98,6 +99,7 @@ class Summary(OpenRecord):
         final_model: which model is the result; None in summaries of earlier versions, where it is the last one, and of
             a swarm.
         final_scores: scores of that model, where it is another than the last one and was scored.
+        score_trend: how the score changes at the run's end; None with too few scores.
         refusals: every result that did not count.
         bounded: every bound that was met.
         dominant: the rounds in which one site nearly decided alone.
@@ -124,6 +126,7 @@ class Summary(OpenRecord):
     last_round: MeanScores
     final_model: FinalModel | None = None
     final_scores: MeanScores | None = None
+    score_trend: ScoreTrend | None = None
     refusals: tuple[Refusal, ...]
     bounded: tuple[BoundedInRound, ...]
     dominant: tuple[DominantInRound, ...] = ()
