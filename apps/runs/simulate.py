@@ -103,7 +103,7 @@ def simulate(
         progress.state("Making the embedded federation.")
         data = _embedded_federation(run_settings, out / DATA_FOLDER)
     federation = read_federation(data)
-    rounds_left = earlier is None or earlier.state.round_number < run_settings.rounds
+    rounds_left = earlier is None or not earlier.state.is_over(run_settings)
     if earlier is not None and not rounds_left and (summary := _finished(out, earlier, progress)) is not None:
         return summary
     if resume and (before := data_of_run(out)) not in ("", str(data.resolve())):
