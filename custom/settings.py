@@ -20,7 +20,15 @@ from pydantic_core import PydanticCustomError
 
 from ..transforms.errors import describe_validation_error
 from .aggregation.settings import AggregationSettings, InfluenceSettings
-from .components.component import TARGET, Component, ComponentError, as_validation_error, read_component
+from .components.component import (
+    TARGET,
+    Component,
+    ComponentError,
+    as_validation_error,
+    component_or,
+    component_or_none,
+    read_component,
+)
 from .components.merging import KEPT
 from .components.roles import Role
 from .data.phantoms.settings import EmbeddedSettings
@@ -151,18 +159,34 @@ class ClassifierSettings(_NetworkOrComponent):
     checkpoint: str = ""
 
 
+# A short form, or any class that is allowed.
+OptimizerName = Annotated[Literal["adam", "sgd"] | Component, component_or(Role.OPTIMIZER, "adam", "sgd")]
+ScheduleName = Annotated[
+    Literal["constant", "steps", "polynomial", "cosine"] | Component,
+    component_or(Role.SCHEDULE, "constant", "steps", "polynomial", "cosine"),
+]
+_LOSSES = ("ce", "dice", "batch_dice", "ce_dice", "nr_dice")
+LossName = Annotated[
+    Literal["ce", "dice", "batch_dice", "ce_dice", "nr_dice"] | Component, component_or(Role.LOSS, *_LOSSES)
+]
+ClassifierLossName = Annotated[Literal["ce"] | Component, component_or(Role.LOSS, "ce")]
+
+
 class _ScheduledTraining(SettingsModel):
     """What training of all tasks has: an optimizer, and a learning rate that may fall in the course of a run.
 
     Args:
-        optimizer: ``adam``, or ``sgd``, stochastic gradient descent.
+        optimizer: ``adam``; ``sgd``, stochastic gradient descent; or a class of ``torch.optim`` such as ``AdamW``, with
+            the class's own arguments and the learning rate of `learning_rate`.
         momentum: of ``sgd``.
         nesterov: whether the momentum of ``sgd`` is Nesterov's.
         betas: decay of the two running means of ``adam``.
-        weight_decay: how much of every parameter is added to its gradient.
+        weight_decay: of ``adam`` and ``sgd``, how much of every parameter is added to its gradient.
         learning_rate: of the optimizer, where the schedule begins.
         schedule: how the learning rate falls in the course of all rounds: ``constant``; ``steps`` by rounds, see
-            `learning_rate_steps`; ``polynomial`` and ``cosine`` with every optimizer step, to 0 at the end of the run.
+            `learning_rate_steps`; ``polynomial`` and ``cosine`` with every optimizer step, to 0 at the end of the run;
+            or a class of ``torch.optim.lr_scheduler`` such as ``CosineAnnealingLR``, which makes a step with every
+            optimizer step of all rounds.
         learning_rate_steps: of the schedule ``steps``, fractions of all rounds after which the learning rate is a tenth
             of what it was before.
         learning_rate_power: of the schedule ``polynomial``, the exponent of (1 − t/T).
@@ -176,15 +200,17 @@ class _ScheduledTraining(SettingsModel):
             on a GPU without it), ``auto`` is ``mixed`` on a GPU and ``full`` elsewhere.
         keep_optimizer: whether a site goes on with its optimizer's state of the round before, such as momentum, in
             place of a new optimizer every round. The state lies in the site's run folder and leaves it never.
+        class_weights: of the cross entropy, a number for each class, in segmentation for the background first; empty
+            where all count the same. The mean is over the weights.
     """
 
-    optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: OptimizerName = "adam"
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     nesterov: bool = False
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = ADAM_BETAS
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     learning_rate: Annotated[float, Field(gt=0)]
-    schedule: Literal["constant", "steps", "polynomial", "cosine"] = "steps"
+    schedule: ScheduleName = "steps"
     learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = ()
     learning_rate_power: Annotated[float, Field(gt=0)] = 0.9
     learning_rate_warmup: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -193,6 +219,7 @@ class _ScheduledTraining(SettingsModel):
     gradient_clipping: Annotated[float, Field(gt=0)] | None = None
     precision: Literal["auto", "full", "mixed"] = "auto"
     keep_optimizer: bool = False
+    class_weights: tuple[Annotated[float, Field(ge=0)], ...] = ()
 
     @model_validator(mode="after")
     def _nesterov_has_momentum(self) -> "_ScheduledTraining":
@@ -200,6 +227,11 @@ class _ScheduledTraining(SettingsModel):
             raise ValueError(
                 "key 'training.nesterov' is true, but 'training.momentum' is 0; Nesterov's form needs a momentum above "
                 "0, for example 0.99"
+            )
+        if self.learning_rate_warmup and isinstance(self.schedule, Component):
+            raise ValueError(
+                "key 'training.learning_rate_warmup' is of the schedules with a short form; leave it out with "
+                f"'training.schedule' {self.schedule.target!r}"
             )
         return self
 
@@ -213,12 +245,15 @@ class TrainingSettings(_ScheduledTraining):
     form of FedIA's paper.
 
     Args:
+        loss: ``ce``, cross entropy; ``dice``, Dice loss of each sample; ``batch_dice``, of the batch as one;
+            ``ce_dice``, the sum of the first two; ``nr_dice``, noise-robust Dice loss; or a class of ``monai.losses``
+            or ``torch.nn`` such as ``DiceFocalLoss``, of the probabilities of classes.
         proximal_weight: μ of FedProx, which keeps what is trained near the received model; 0 for none.
         augmentation: what is done to samples at random; see
             :class:`fedannot.custom.training.augmentation.AugmentedBatches`.
     """
 
-    loss: Literal["ce", "dice", "batch_dice", "ce_dice", "nr_dice"] = "ce"
+    loss: LossName = "ce"
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
     batch_size: Positive = 8
     patch: tuple[int, ...] | None = None
@@ -244,10 +279,12 @@ class ClassifierTrainingSettings(_ScheduledTraining):
     """How a site trains a classifier in one round.
 
     Args:
+        loss: ``ce``, cross entropy; or a class of ``torch.nn`` or ``monai.losses`` such as ``FocalLoss``.
         augmentation: turn images by multiples of 90° and mirror them, at random.
     """
 
-    optimizer: Literal["adam", "sgd"] = "sgd"
+    loss: ClassifierLossName = "ce"
+    optimizer: OptimizerName = "sgd"
     weight_decay: Annotated[float, Field(ge=0)] = 1e-6
     learning_rate: Annotated[float, Field(gt=0)] = 1e-2
     learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.7, 0.9)
@@ -274,6 +311,8 @@ class RunSettings(SettingsModel):
         influence: bounds on what one site can do to the model; none by default.
         aggregation: the rule by which models become one.
         max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
+        inferer: how the model is run over a case, a class of ``monai.inferers`` such as ``SlidingWindowInferer``; None
+            for whole images, and for the training's patch as a window with half an overlap over whole volumes.
         start_model: a MONAI Bundle's folder or a file with a state dict, whose weights the run begins with; empty for
             random ones. The server alone reads it, and of a bundle nothing but the weights.
     """
@@ -299,6 +338,7 @@ class RunSettings(SettingsModel):
     influence: InfluenceSettings = InfluenceSettings()
     aggregation: AggregationSettings = AggregationSettings()
     validate_every: Positive = 5
+    inferer: Annotated[Component | None, component_or_none(Role.INFERER)] = None
     keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""
     start_model: str = ""
@@ -311,6 +351,25 @@ class RunSettings(SettingsModel):
                 f"key 'min_sites' is {self.min_sites}, but 'aggregation.rule' {rule!r} needs the results of {needed} "
                 f"sites; set 'min_sites' to {needed} or more, so that rounds with fewer do not count"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _weights_are_of_the_classes(self) -> "RunSettings":
+        weights, loss = self.training.class_weights, self.training.loss
+        classes = self.network.num_classes + (self.task == "segmentation")
+        if weights and len(weights) != classes:
+            which = "the background and each class" if self.task == "segmentation" else "each class"
+            raise ValueError(
+                f"key 'training.class_weights' has {len(weights)} numbers, but network.num_classes is "
+                f"{self.network.num_classes}; expected {classes}, for {which}"
+            )
+        if weights and loss not in ("ce", "ce_dice"):
+            raise ValueError(
+                f"key 'training.class_weights' is of the losses 'ce' and 'ce_dice', but 'training.loss' is "
+                f"{loss if isinstance(loss, str) else loss.target!r}; leave it out, or give the loss its own weights"
+            )
+        if self.inferer is not None and self.task == "classification":
+            raise ValueError("key 'inferer' is of segmentation; leave it out")
         return self
 
     @property

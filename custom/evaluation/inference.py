@@ -6,8 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
+from pydantic import JsonValue
 from torch import nn
 
+from ..components.building import build_component, component_class, parameters_of
+from ..components.component import Component, ComponentError
+from ..components.roles import Role
 from ..data.site_data import LoadedCase
 from ..settings import RunSettings, TrainingSettings
 
@@ -29,17 +33,19 @@ class Inference:
         batch_size: samples, or positions of the window, that run through the network together.
         window: extents of the window that slides over whole volumes, which are taken one at a time; None runs samples
             as they are.
+        inferer: a class of MONAI's inferers in place of this.
     """
 
     batch_size: int
     window: tuple[int, ...] | None = None
+    inferer: Component | None = None
 
     @classmethod
     def of(cls, settings: RunSettings) -> "Inference":
         """Return what follows from a job's settings: the window is the patch of the training, where there is one."""
         training = settings.training
         if isinstance(training, TrainingSettings):
-            return cls(training.batch_size, training.patch)
+            return cls(training.batch_size, training.patch, _complete(settings.inferer, training))
         return cls(max(training.batch_size, _SMALLEST_CLASSIFIER_BATCH))
 
     @torch.inference_mode()
@@ -53,6 +59,8 @@ class Inference:
         patient's image overflows, and no answer of the site may tell by its absence that it did. The site's log does.
         """
         images = images.to(next(network.parameters()).device)
+        if self.inferer is not None:
+            return _finite(_inferred(self.inferer, network, images))
         if self.window is None:
             logits: torch.Tensor = network(images)
             return _finite(logits)
@@ -120,6 +128,38 @@ class Inference:
                 yield torch.stack(samples[: len(case.image)])
                 del samples[: len(case.image)]
                 case = next(waiting, None)
+
+
+def _complete(inferer: Component | None, training: TrainingSettings) -> Component | None:
+    """An inferer with the training's patch as its window and the batch size, where it has these and does not say."""
+    if inferer is None:
+        return None
+    known = parameters_of(component_class(inferer, Role.INFERER))
+    of_training: dict[str, JsonValue] = {"sw_batch_size": training.batch_size}
+    if training.patch is not None:
+        of_training["roi_size"] = [*training.patch]
+    given = {key: value for key, value in of_training.items() if key in known}
+    return Component.model_construct(target=inferer.target, arguments={**given, **inferer.arguments})
+
+
+def build_inferer(inferer: Component) -> Callable[[torch.Tensor, nn.Module], torch.Tensor]:
+    """Build an inferer.
+
+    Raises:
+        ComponentError: if its class cannot be used.
+    """
+    built: Callable[[torch.Tensor, nn.Module], torch.Tensor] = build_component(inferer, Role.INFERER)
+    return built
+
+
+def _inferred(inferer: Component, network: nn.Module, images: torch.Tensor) -> torch.Tensor:
+    logits = build_inferer(inferer)(images, network)
+    if not isinstance(logits, torch.Tensor) or logits.shape[2:] != images.shape[2:]:
+        shape = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+        raise ComponentError(
+            f"{inferer.target} gave {shape} for images {tuple(images.shape)}; expected logits of the same extents."
+        )
+    return logits
 
 
 def _finite(logits: torch.Tensor) -> torch.Tensor:
