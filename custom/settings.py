@@ -25,6 +25,7 @@ from .components.merging import KEPT
 from .components.roles import Role
 from .data.phantoms.settings import EmbeddedSettings
 from .former_names import with_current_keys
+from .recipe import RESEARCH, RecipeName, recipe_values, with_missing
 from .strict_model import SettingsModel
 
 Positive = Annotated[int, Field(ge=1)]
@@ -221,7 +222,7 @@ class TrainingSettings(_ScheduledTraining):
             their volume; null centres each with equal chance on an object or on the background.
     """
 
-    loss: Literal["ce", "dice", "batch_dice", "ce_dice", "nr_dice"] = "ce"
+    loss: Literal["ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice", "nr_dice"] = "ce"
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
     batch_size: Positive = 8
     patch: tuple[int, ...] | None = None
@@ -285,6 +286,9 @@ class RunSettings(SettingsModel):
     Args:
         task: what is learnt.
         method: how.
+        recipe: what fills settings without a value: ``demo``, the method's defaults; ``research``, nnU-Net's choices
+            for segmentation. Given for a run, it also goes before the values of the job's file; see
+            :mod:`fedannot.custom.recipe`.
         threads: of PyTorch in every process where the participant has not chosen; 0 for all cores. See
             :mod:`fedannot.custom.run.threads`.
         data: where sites' data lie that are named nowhere else.
@@ -304,9 +308,12 @@ class RunSettings(SettingsModel):
     """
 
     removed: ClassVar[Mapping[str, RemovedSetting]] = {}
+    # What the method decides itself, whatever the recipe.
+    without_recipe: ClassVar[frozenset[str]] = frozenset()
 
     task: Literal["segmentation", "classification"] = "segmentation"
     method: str = "fedavg"
+    recipe: RecipeName = "demo"
     seed: int = 0
     rounds: Positive = 100
     threads: Annotated[int, Field(ge=0)] = 1
@@ -328,6 +335,15 @@ class RunSettings(SettingsModel):
     keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""
     start_model: str = ""
+
+    @model_validator(mode="after")
+    def _recipe_is_of_segmentation(self) -> "RunSettings":
+        if self.recipe == RESEARCH and self.task != "segmentation":
+            raise ValueError(
+                f"key 'recipe' is {self.recipe!r}, whose choices are those of nnU-Net for segmentation; a job for "
+                f"{self.task} has recipe = demo"
+            )
+        return self
 
     @model_validator(mode="after")
     def _the_rule_has_enough_results(self) -> "RunSettings":
@@ -362,14 +378,34 @@ def read_settings(
     Raises:
         SettingsError: if a key is unknown or a value not allowed, also if only earlier versions allowed it.
     """
-    if of_finished_run:
-        # Nobody can change its settings any more, so nobody is warned of former names.
-        values = with_current_keys(values)
+    # Nobody can change a finished run's settings any more: nobody is warned of former names, and nothing is filled.
+    values = with_current_keys(values) if of_finished_run else with_missing(values, of_recipe(kind, values))
     try:
         return kind.model_validate(_without_removed(kind, values, source, of_finished_run=of_finished_run))
     except ValidationError as error:
         text = describe_validation_error(error, source=source, model=kind, where_listed=SettingsError.where_listed)
         raise SettingsError(text) from error
+
+
+def of_recipe(kind: type[RunSettings], values: Mapping[str, Any]) -> SettingValues:
+    """Return what the recipe that settings name says of all settings, by dotted keys.
+
+    Args:
+        kind: the method's settings.
+        values: settings as a file has them, not yet checked.
+    """
+    if not issubclass(_type_of(kind, "training"), TrainingSettings):
+        return {}
+    network = values.get("network")
+    spatial_dims = network.get("spatial_dims") if isinstance(network, Mapping) else None
+    if spatial_dims is None:
+        spatial_dims = _type_of(kind, "network").model_fields["spatial_dims"].default
+    return recipe_values(values.get("recipe"), spatial_dims=spatial_dims, own=kind.without_recipe)
+
+
+def _type_of(kind: type[RunSettings], block: str) -> type[SettingsModel]:
+    annotation: Any = kind.model_fields[block].annotation
+    return annotation if isinstance(annotation, type) else SettingsModel
 
 
 def _without_removed(

@@ -24,7 +24,7 @@ def test_all_settings_are_listed_each_with_what_is_allowed(name: str) -> None:
         # Its class says nothing of it; the job's file does.
         KnownSetting("network.in_channels", "1", "1, 3", "3 for RGB images"),
         # The comment says what is allowed anyhow.
-        KnownSetting("training.loss", '"ce"', "ce, dice, batch_dice, ce_dice, nr_dice", ""),
+        KnownSetting("training.loss", '"ce"', "ce, dice, batch_dice, ce_dice, ce_batch_dice, nr_dice", ""),
     ],
     ids=lambda one: one.name,
 )
