@@ -85,11 +85,13 @@ class _NetworkOrComponent(SettingsModel):
 
     Attributes:
         builder: the function that builds the network without ``_target_``, ``package.module:function``.
+        wrapper: a function that a method puts around any network, as above; empty for none.
         refuses_components: why a method takes no other network; empty where it takes any.
         component: the class and its arguments; None for the network of the settings.
     """
 
     builder: ClassVar[str]
+    wrapper: ClassVar[str] = ""
     refuses_components: ClassVar[str] = ""
     component: Annotated[Component | None, Field(exclude=True)] = None
 

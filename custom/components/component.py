@@ -26,6 +26,11 @@ class ComponentError(ValueError):
     """A component cannot be used; the text names it, what was found and what is allowed."""
 
 
+def first_line(error: BaseException | None) -> str:
+    """Return what an error of somebody's class says, without the advice that follows in further lines."""
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+
+
 class Component(BaseModel):
     """A class by its full name, with arguments as JSON has them; an argument may be a component's table in turn.
 

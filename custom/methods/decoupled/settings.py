@@ -19,6 +19,10 @@ class DecoupledNetworkSettings(NetworkSettings):
     """
 
     builder: ClassVar[str] = "fedannot.custom.methods.decoupled.network:build_decoupled_network"
+    refuses_components: ClassVar[str] = (
+        "decoupled predictions join a code to the features before the last layer, which only the network of the "
+        "settings gives; leave '_target_' out, or take another method"
+    )
     latent: Positive = LATENT
     encoder_features: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=5)] = ENCODER_FEATURES
 
