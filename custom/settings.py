@@ -5,7 +5,7 @@ Types only: settings are also checked by processes that train nothing and load n
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import (
     Field,
@@ -33,6 +33,7 @@ from .components.merging import KEPT
 from .components.roles import Role
 from .data.phantoms.settings import EmbeddedSettings
 from .former_names import with_current_keys
+from .recipe import RESEARCH, RecipeName, recipe_values, with_missing
 from .strict_model import SettingsModel
 
 Positive = Annotated[int, Field(ge=1)]
@@ -167,9 +168,11 @@ ScheduleName = Annotated[
     Literal["constant", "steps", "polynomial", "cosine"] | Component,
     component_or(Role.SCHEDULE, "constant", "steps", "polynomial", "cosine"),
 ]
-_LOSSES = ("ce", "dice", "batch_dice", "ce_dice", "nr_dice")
+_LOSSES = ("ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice", "nr_dice")
+_WEIGHTED_LOSSES = ("ce", "ce_dice", "ce_batch_dice")
 LossName = Annotated[
-    Literal["ce", "dice", "batch_dice", "ce_dice", "nr_dice"] | Component, component_or(Role.LOSS, *_LOSSES)
+    Literal["ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice", "nr_dice"] | Component,
+    component_or(Role.LOSS, *_LOSSES),
 ]
 ClassifierLossName = Annotated[Literal["ce"] | Component, component_or(Role.LOSS, "ce")]
 
@@ -248,11 +251,14 @@ class TrainingSettings(_ScheduledTraining):
 
     Args:
         loss: ``ce``, cross entropy; ``dice``, Dice loss of each sample; ``batch_dice``, of the batch as one;
-            ``ce_dice``, the sum of the first two; ``nr_dice``, noise-robust Dice loss; or a class of ``monai.losses``
-            or ``torch.nn`` such as ``DiceFocalLoss``, of the probabilities of classes.
+            ``ce_dice`` and ``ce_batch_dice``, the sum of ``ce`` and either; ``nr_dice``, noise-robust Dice loss; or a
+            class of ``monai.losses`` or ``torch.nn`` such as ``DiceFocalLoss``.
         proximal_weight: μ of FedProx, which keeps what is trained near the received model; 0 for none.
-        augmentation: what is done to samples at random; see
-            :class:`fedannot.custom.training.augmentation.AugmentedBatches`.
+        augmentation: what is done to samples at random: a list of kinds, or ``nnunet`` for all that nnU-Net does; see
+            :class:`fedannot.custom.training.augmentation.AugmentedBatches` and
+            :class:`fedannot.custom.training.augmentation_nnunet.NnunetBatches`.
+        foreground_share: part of the patches of each batch that are centred on objects, the others lie anywhere in
+            their volume; null centres each with equal chance on an object or on the background.
     """
 
     loss: LossName = "ce"
@@ -262,7 +268,17 @@ class TrainingSettings(_ScheduledTraining):
     patches_per_volume: Positive = 2
     dice_loss_over: Literal["annotated", "all"] = "annotated"
     proximal_weight: Annotated[float, Field(ge=0)] = 0.0
-    augmentation: tuple[AugmentationKind, ...] = ()
+    augmentation: tuple[AugmentationKind, ...] | Literal["nnunet"] = ()
+    foreground_share: Annotated[float, Field(ge=0, le=1)] | None = None
+
+    @field_validator("augmentation", mode="before")
+    @classmethod
+    def _augmentation_is_known(cls, augmentation: Any) -> Any:
+        kinds = get_args(AugmentationKind)
+        is_list = isinstance(augmentation, list | tuple) and all(kind in kinds for kind in augmentation)
+        if not is_list and augmentation != "nnunet":
+            raise PydanticCustomError("augmentation", f"Expected nnunet, or a list with some of {', '.join(kinds)}")
+        return augmentation
 
     @field_validator("patch")
     @classmethod
@@ -294,12 +310,26 @@ class ClassifierTrainingSettings(_ScheduledTraining):
     augmentation: bool = True
 
 
+class InferenceSettings(SettingsModel):
+    """How the model predicts, in validation, tests, estimates of annotations, and as a bundle.
+
+    Args:
+        mirroring: predict the mean of the probabilities of an image mirrored along all choices of its axes, 4 in 2D and
+            8 in 3D, which takes as many times as long.
+    """
+
+    mirroring: bool = False
+
+
 class RunSettings(SettingsModel):
     """What the settings of all methods and tasks share.
 
     Args:
         task: what is learnt.
         method: how.
+        recipe: what fills settings without a value: ``demo``, the method's defaults; ``research``, nnU-Net's choices
+            for segmentation. Given for a run, it also goes before the values of the job's file; see
+            :mod:`fedannot.custom.recipe`.
         threads: of PyTorch in every process where the participant has not chosen; 0 for all cores. See
             :mod:`fedannot.custom.run.threads`.
         data: where sites' data lie that are named nowhere else.
@@ -310,6 +340,7 @@ class RunSettings(SettingsModel):
             for all until the task's time is over. With it the result depends on which sites are fast.
         task_process: whether a site does its tasks in a process of their own, whose death is a refused result; see
             :mod:`fedannot.custom.flare.task_process`.
+        inference: how the model predicts.
         influence: bounds on what one site can do to the model; none by default.
         aggregation: the rule by which models become one.
         max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
@@ -320,9 +351,12 @@ class RunSettings(SettingsModel):
     """
 
     removed: ClassVar[Mapping[str, RemovedSetting]] = {}
+    # What the method decides itself, whatever the recipe.
+    without_recipe: ClassVar[frozenset[str]] = frozenset()
 
     task: Literal["segmentation", "classification"] = "segmentation"
     method: str = "fedavg"
+    recipe: RecipeName = "demo"
     seed: int = 0
     rounds: Positive = 100
     threads: Annotated[int, Field(ge=0)] = 1
@@ -330,6 +364,7 @@ class RunSettings(SettingsModel):
     data_required: bool = False
     network: NetworkSettings | ClassifierSettings
     training: TrainingSettings | ClassifierTrainingSettings
+    inference: InferenceSettings = InferenceSettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
     blocks: tuple[str, ...] = ()
     min_sites: Positive = 1
@@ -344,6 +379,15 @@ class RunSettings(SettingsModel):
     keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""
     start_model: str = ""
+
+    @model_validator(mode="after")
+    def _recipe_is_of_segmentation(self) -> "RunSettings":
+        if self.recipe == RESEARCH and self.task != "segmentation":
+            raise ValueError(
+                f"key 'recipe' is {self.recipe!r}, whose choices are those of nnU-Net for segmentation; a job for "
+                f"{self.task} has recipe = demo"
+            )
+        return self
 
     @model_validator(mode="after")
     def _the_rule_has_enough_results(self) -> "RunSettings":
@@ -365,9 +409,9 @@ class RunSettings(SettingsModel):
                 f"key 'training.class_weights' has {len(weights)} numbers, but network.num_classes is "
                 f"{self.network.num_classes}; expected {classes}, for {which}"
             )
-        if weights and loss not in ("ce", "ce_dice"):
+        if weights and loss not in _WEIGHTED_LOSSES:
             raise ValueError(
-                f"key 'training.class_weights' is of the losses 'ce' and 'ce_dice', but 'training.loss' is "
+                f"key 'training.class_weights' is of the losses {', '.join(_WEIGHTED_LOSSES)}, but 'training.loss' is "
                 f"{loss if isinstance(loss, str) else loss.target!r}; leave it out, or give the loss its own weights"
             )
         if self.inferer is not None and self.task == "classification":
@@ -397,14 +441,34 @@ def read_settings(
     Raises:
         SettingsError: if a key is unknown or a value not allowed, also if only earlier versions allowed it.
     """
-    if of_finished_run:
-        # Nobody can change its settings any more, so nobody is warned of former names.
-        values = with_current_keys(values)
+    # Nobody can change a finished run's settings any more: nobody is warned of former names, and nothing is filled.
+    values = with_current_keys(values) if of_finished_run else with_missing(values, of_recipe(kind, values))
     try:
         return kind.model_validate(_without_removed(kind, values, source, of_finished_run=of_finished_run))
     except ValidationError as error:
         text = describe_validation_error(error, source=source, model=kind, where_listed=SettingsError.where_listed)
         raise SettingsError(text) from error
+
+
+def of_recipe(kind: type[RunSettings], values: Mapping[str, Any]) -> SettingValues:
+    """Return what the recipe that settings name says of all settings, by dotted keys.
+
+    Args:
+        kind: the method's settings.
+        values: settings as a file has them, not yet checked.
+    """
+    if not issubclass(_type_of(kind, "training"), TrainingSettings):
+        return {}
+    network = values.get("network")
+    spatial_dims = network.get("spatial_dims") if isinstance(network, Mapping) else None
+    if spatial_dims is None:
+        spatial_dims = _type_of(kind, "network").model_fields["spatial_dims"].default
+    return recipe_values(values.get("recipe"), spatial_dims=spatial_dims, own=kind.without_recipe)
+
+
+def _type_of(kind: type[RunSettings], block: str) -> type[SettingsModel]:
+    annotation: Any = kind.model_fields[block].annotation
+    return annotation if isinstance(annotation, type) else SettingsModel
 
 
 def _without_removed(

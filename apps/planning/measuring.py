@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ...custom.components.component import Component
+from ...custom.evaluation.inference import Inference
 from ...custom.networks.described import described_network
 from ...custom.networks.devices import ready_to_compute
 from ...custom.run.threads import number_of_threads
@@ -30,7 +31,7 @@ class MeasuredStep:
 
     Attributes:
         seconds: median of the measured steps.
-        prediction_seconds: of one sample, without its gradient.
+        prediction_seconds: of one sample, without its gradient; of all its mirrored images where they are predicted.
         model_mb: of the weights, as they are sent.
         training_mb: of weights, gradients, optimizer and what a step keeps until its gradient is known.
         device: ``cpu`` or ``cuda``.
@@ -87,7 +88,7 @@ def measure_step(settings: RunSettings, extents: Sequence[int], *, steps: int = 
     weights = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
     return MeasuredStep(
         seconds=sorted(seconds)[len(seconds) // 2],
-        prediction_seconds=min(predictions) / len(batch.images),
+        prediction_seconds=min(predictions) / len(batch.images) * Inference.of(settings).num_passes(len(extents)),
         model_mb=weights / _MB,
         training_mb=(weights * _copies(training.optimizer) + kept) / _MB,
         device=batch.images.device.type,

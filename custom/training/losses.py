@@ -51,7 +51,8 @@ def segmentation_loss(name: str) -> nn.Module:
 
     ``"ce"`` is the mean pixel-wise cross entropy; ``"dice"`` the mean soft Dice loss of a sample over the foreground
     classes; ``"batch_dice"`` the soft Dice loss of the batch as one, in which samples without annotation count, too;
-    ``"ce_dice"`` the sum of ``"ce"`` and ``"dice"``; ``"nr_dice"`` the noise-robust Dice loss, as above of the batch.
+    ``"ce_dice"`` the sum of ``"ce"`` and ``"dice"``, ``"ce_batch_dice"`` that of ``"ce"`` and ``"batch_dice"``;
+    ``"nr_dice"`` the noise-robust Dice loss, as above of the batch.
 
     Raises:
         ValueError: if the name is unknown.
@@ -138,6 +139,14 @@ class CrossEntropyAndDice(CrossEntropy):
         return _dice_loss(logits, labels) + super().forward(logits, labels)
 
 
+class CrossEntropyAndBatchDice(CrossEntropy):
+    """Sum of :class:`CrossEntropy` and :class:`BatchDice`, as nnU-Net has it for images and slices."""
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss."""
+        return BatchDice().forward(logits, labels) + super().forward(logits, labels)
+
+
 class NoiseRobustDice(nn.Module):
     """Noise-robust Dice loss, Σ |p − g|^γ / (Σ p² + Σ g²) with γ = 1.5, mean over the foreground classes.
 
@@ -178,9 +187,14 @@ _LOSSES: dict[str, Callable[[], nn.Module]] = {
     "dice": SampleDice,
     "batch_dice": BatchDice,
     "ce_dice": CrossEntropyAndDice,
+    "ce_batch_dice": CrossEntropyAndBatchDice,
     "nr_dice": NoiseRobustDice,
 }
-_WITH_WEIGHTS: dict[str, Callable[[Sequence[float]], nn.Module]] = {"ce": CrossEntropy, "ce_dice": CrossEntropyAndDice}
+_WITH_WEIGHTS: dict[str, Callable[[Sequence[float]], nn.Module]] = {
+    "ce": CrossEntropy,
+    "ce_dice": CrossEntropyAndDice,
+    "ce_batch_dice": CrossEntropyAndBatchDice,
+}
 
 
 class DiceRecord:

@@ -63,8 +63,8 @@ def test_every_wrong_key_gets_a_line():
     assert all(line.startswith(f"{FILE}: ") for line in lines)
     assert any("'roundss'" in line and "'rounds'" in line for line in lines)
     assert (
-        f"{FILE}: key 'training.loss' is 'mse': Expected 'ce', 'dice', 'batch_dice', 'ce_dice', 'nr_dice', or the name "
-        "of a class such as 'monai.losses.NAME'." in lines
+        f"{FILE}: key 'training.loss' is 'mse': Expected 'ce', 'dice', 'batch_dice', 'ce_dice', 'ce_batch_dice', "
+        "'nr_dice', or the name of a class such as 'monai.losses.NAME'." in lines
     )
 
 
@@ -76,7 +76,7 @@ def test_every_wrong_key_gets_a_line():
         ("threads", -1, "greater than or equal to 0"),
         ("training.learning_rate", 0, "greater than 0"),
         ("training.batch_size", 0, "greater than or equal to 1"),
-        ("training.loss", "mse", "'ce', 'dice', 'batch_dice', 'ce_dice', 'nr_dice'"),
+        ("training.loss", "mse", "'ce', 'dice', 'batch_dice', 'ce_dice', 'ce_batch_dice', 'nr_dice'"),
         ("network.in_channels", 17, "less than or equal to 16"),
         ("network.features", [16, 32], "at least 6"),
         ("network.features", [1] * 7, "at most 6"),
@@ -125,7 +125,16 @@ def test_every_method_has_the_rules_of_aggregation_and_the_mean_without_them():
         assert method.settings.model_fields["aggregation"].default.rule == "mean"
 
 
+@pytest.mark.parametrize("value", ["foo", ["flip", "nnunet"], True, ["turn"], "flip"])
+def test_an_unknown_augmentation_is_refused_in_one_line(value):
+    assert error_text({"method": "feda3i", "training": {"augmentation": value}}) == (
+        f"{FILE}: key 'training.augmentation' is {value!r}: Expected nnunet, or a list with some of rotation, flip, "
+        "elastic, noise."
+    )
+
+
 FLOATS = [
+    "training.foreground_share",
     "training.gradient_clipping",
     "training.learning_rate",
     "training.learning_rate_power",
@@ -387,7 +396,7 @@ def test_nesterovs_form_needs_a_momentum():
         ),
         (
             {"method": "fedavg", "training": {"loss": "cee"}},
-            "Expected 'ce', 'dice', 'batch_dice', 'ce_dice', 'nr_dice'",
+            "Expected 'ce', 'dice', 'batch_dice', 'ce_dice', 'ce_batch_dice', 'nr_dice'",
         ),
         ({"method": "fedavg", "training": {"schedule": "PolynomialLR", "learning_rate_warmup": 0.1}}, "a short form"),
     ],

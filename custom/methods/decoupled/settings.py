@@ -38,6 +38,8 @@ class DecoupledSettings(PersonalSettings):
         noise_exponent: q of Eq. 6.
     """
 
+    without_recipe: ClassVar[frozenset[str]] = frozenset({"training.loss"})
+
     method: str = "decoupled"
     network: DecoupledNetworkSettings = DecoupledNetworkSettings()
     warmup_rounds: Positive = 10

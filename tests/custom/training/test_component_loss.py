@@ -170,12 +170,13 @@ def test_a_class_that_is_no_loss_of_classes_is_refused(loss, said):
 WEIGHTS = (0.5, 1.0, 4.0)
 
 
-@pytest.mark.parametrize("loss", ["ce", "ce_dice"])
+@pytest.mark.parametrize("loss", ["ce", "ce_dice", "ce_batch_dice"])
 def test_class_weights_are_pytorchs(loss):
     built = build_loss(TrainingSettings(loss=loss, class_weights=WEIGHTS))
     expected = torch.nn.CrossEntropyLoss(torch.tensor(WEIGHTS))(LOGITS, INDICES)
-    if loss == "ce_dice":
-        expected = expected + monai.losses.DiceLoss(**ONE_HOT, include_background=False)(LOGITS, LABELS)
+    if loss != "ce":
+        options = {"include_background": False, "batch": loss == "ce_batch_dice"}
+        expected = expected + monai.losses.DiceLoss(**ONE_HOT, **options)(LOGITS, LABELS)
     assert float(built(LOGITS, LABELS)) == pytest.approx(float(expected), rel=1e-6)
     of_classes = build_loss(ClassifierTrainingSettings(class_weights=WEIGHTS))
     assert float(of_classes(torch.log(torch.tensor([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])), torch.tensor([2, 0]))) == (
