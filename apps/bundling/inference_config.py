@@ -11,6 +11,7 @@ from ...custom.data.description import (
     VolumeDescription,
 )
 from ...custom.evaluation.inference import OVERLAP, Inference, mirrored_axes
+from ...transforms.errors import DataError
 from ...transforms.loading.dicom_header import DICOM_SUFFIX
 from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.loading.volume_suffixes import VOLUME_FILE_SUFFIXES
@@ -179,12 +180,19 @@ def _volume_steps(description: SliceDescription | VolumeDescription) -> list[Con
 
 def _inferer(description: AnyDescription, inference: Inference) -> Config:
     if isinstance(description, SliceDescription):
+        if inference.inferer is not None:
+            raise DataError(
+                f"The run has the inferer {inference.inferer.target}, but a bundle of slices runs a volume by its "
+                "slices; expected a run without an inferer. Leave the setting 'inferer' out."
+            )
         return {
             "_target_": "SliceInferer",
             "roi_size": list(description.size),
             "sw_batch_size": inference.batch_size,
             "spatial_dim": description.slice_axis,
         }
+    if inference.inferer is not None:
+        return inference.inferer.table()
     if inference.window is None:
         return {"_target_": "SimpleInferer"}
     return {
