@@ -43,7 +43,7 @@ def test_without_extents_the_first_is_taken_that_the_network_takes() -> None:
     ("table", "extents", "said"),
     [
         (
-            {"_target_": "DenseNet121"},
+            {"_target_": "DenseNet121", "block_config": [1, 1, 1, 1]},
             (64, 64),
             r"returns \(8, 2\) in training for .* \(8, 1, 64, 64\); expected \(8, 2, 64, 64\): the background and 1 cl",
         ),
