@@ -87,12 +87,15 @@ class LoopState(TypedDict, total=False):
     Attributes:
         num_samples: of every site that has trained, as far as its reports count.
         first_claims: by whose samples they are of, the number that each site reported first.
+        preparations: how each site prepares images, see :mod:`fedannot.custom.data.description_values`; earlier
+            versions kept none.
         job: the job that the state is of.
         method: what the method remembers, see :meth:`fedannot.custom.interface.method.ServerMethod.state`.
     """
 
     num_samples: dict[str, int]
     first_claims: dict[str, dict[str, int]]
+    preparations: dict[str, list[float]]
     job: str
     method: Mapping[str, object]
 
