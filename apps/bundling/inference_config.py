@@ -10,7 +10,7 @@ from ...custom.data.description import (
     SliceDescription,
     VolumeDescription,
 )
-from ...custom.evaluation.inference import OVERLAP, Inference
+from ...custom.evaluation.inference import OVERLAP, Inference, mirrored_axes
 from ...transforms.loading.dicom_header import DICOM_SUFFIX
 from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.loading.volume_suffixes import VOLUME_FILE_SUFFIXES
@@ -27,7 +27,7 @@ _IMAGE, _PREDICTION = "image", "pred"
 
 Config = JsonObject
 
-_IMPORTS = ("collections", "functools", "json", "os", "pathlib", "pydoc", "sys")
+_IMPORTS = ("collections", "functools", "json", "math", "os", "pathlib", "pydoc", "sys")
 # MONAI's command line puts the bundle's folder into the path where it runs a bundle; where it verifies or exports one,
 # the folder is above the files that it is given.
 _BUNDLE_ROOT = (
@@ -78,8 +78,7 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
             "collate_fn": "$list",
         },
         "inferer": _inferer(description, inference),
-        "predict": f"$lambda items: @inferer(torch.stack([item['{_IMAGE}'].as_tensor() for item in items])"
-        ".to(@device), @network_def).cpu()",
+        **_prediction(description, inference),
         **_results(description),
     }
 
@@ -195,6 +194,24 @@ def _inferer(description: AnyDescription, inference: Inference) -> Config:
         "overlap": OVERLAP,
         "mode": "gaussian",
         "padding_mode": "replicate",
+    }
+
+
+def _prediction(description: AnyDescription, inference: Inference) -> Config:
+    """From prepared images to the network's output, or with mirroring to log probabilities, in main memory."""
+    images = f"torch.stack([item['{_IMAGE}'].as_tensor() for item in items]).to(@device)"
+    if not inference.mirroring:
+        return {"predict": f"$lambda items: @inferer({images}, @network_def).cpu()"}
+    is_volume = isinstance(description, SliceDescription | VolumeDescription)
+    across = description.slice_axis if isinstance(description, SliceDescription) else None
+    back = "" if isinstance(description, ClassificationDescription) else ".flip(axes)"
+    return {
+        "mirrored_axes": mirrored_axes([axis for axis in range(3 if is_volume else 2) if axis != across]),
+        "log_probabilities": "$lambda images, axes: @inferer(images.flip(axes), @network_def)"
+        f"{back}.log_softmax(dim=1)",
+        "mean_of": "$lambda images: functools.reduce(torch.logaddexp, "
+        "(@log_probabilities(images, axes) for axes in @mirrored_axes)) - math.log(len(@mirrored_axes))",
+        "predict": f"$lambda items: @mean_of({images}).cpu()",
     }
 
 

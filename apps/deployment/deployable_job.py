@@ -11,6 +11,7 @@ from ...custom.approval.approved import installed_version
 from ...custom.approval.configuration import CLIENT_CONFIG, SERVER_CONFIG, JobConfiguration, JobRefusedError
 from ...custom.approval.limits import Limits, Minimum, check_minimum, check_settings, check_texts
 from ...custom.compatibility import network_settings
+from ...custom.components.merging import merged
 from ...custom.data.description import read_description_file
 from ...custom.data.whole_files import new_folder, write_text
 from ...custom.settings import RunSettings, SettingValues
@@ -91,9 +92,9 @@ def deployable_job(
     overrides = job.current_names(overrides or {})
     settings_file = None if settings is None else SettingsFile.read(job, settings, overrides)
     if settings_file is not None:
-        changes |= settings_file.values
+        changes = merged(changes, settings_file.values)
     with named_origins(job, settings_file, overrides):
-        chosen = job.settings_with(changes | overrides)
+        chosen = job.settings_with(merged(changes, overrides))
     check_texts(chosen)
     if sites and chosen.min_sites > len(sites):
         raise JobError(f"min_sites is {chosen.min_sites}, but the job names {len(sites)} sites.")

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ...custom.components.merging import merged
 from ...custom.data.datalist import VALIDATION
 from ...custom.data.federation import read_federation
 from ...custom.data.location import DATA_VARIABLE
@@ -102,7 +103,7 @@ def simulate(
         progress.state("Making the embedded federation.")
         data = _embedded_federation(run_settings, out / DATA_FOLDER)
     federation = read_federation(data)
-    rounds_left = earlier is None or earlier.state.round_number < run_settings.rounds
+    rounds_left = earlier is None or not earlier.state.is_over(run_settings)
     if earlier is not None and not rounds_left and (summary := _finished(out, earlier, progress)) is not None:
         return summary
     if resume and (before := data_of_run(out)) not in ("", str(data.resolve())):
@@ -184,7 +185,7 @@ def changes_of_run(job: Job, settings: str | None, data: Path | None, overrides:
     if settings is not None:
         settings_file = SettingsFile.read(job, settings, overrides)
         settings_file.check_data(data)
-    changes = dict(overrides) if settings_file is None else settings_file.values | dict(overrides)
+    changes = merged({} if settings_file is None else settings_file.values, overrides)
     with named_origins(job, settings_file, overrides):
         return settings_for_data(job, changes, None if data is None else read_descriptions(data))
 

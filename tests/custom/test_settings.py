@@ -19,9 +19,7 @@ from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.methods.lookup import all_methods, read_job_settings
 from fedannot.custom.networks.building import build_network
 from fedannot.custom.settings import (
-    ClassifierTrainingSettings,
     SettingsError,
-    TrainingSettings,
     read_settings,
 )
 
@@ -79,7 +77,7 @@ def test_every_wrong_key_gets_a_line():
         ("training.learning_rate", 0, "greater than 0"),
         ("training.batch_size", 0, "greater than or equal to 1"),
         ("training.loss", "mse", "'ce', 'dice', 'batch_dice', 'ce_dice' or 'nr_dice'"),
-        ("network.in_channels", 2, "1 or 3"),
+        ("network.in_channels", 17, "less than or equal to 16"),
         ("network.features", [16, 32], "at least 6"),
         ("network.features", [1] * 7, "at most 6"),
         ("network.spatial_dims", 4, "2 or 3"),
@@ -127,8 +125,20 @@ def test_every_method_has_the_rules_of_aggregation_and_the_mean_without_them():
         assert method.settings.model_fields["aggregation"].default.rule == "mean"
 
 
+@pytest.mark.parametrize("value", ["foo", ["flip", "nnunet"], True, ["turn"], "flip"])
+def test_an_unknown_augmentation_is_refused_in_one_line(value):
+    assert error_text({"method": "feda3i", "training": {"augmentation": value}}) == (
+        f"{FILE}: key 'training.augmentation' is {value!r}: Expected nnunet, or a list with some of rotation, flip, "
+        "elastic, noise."
+    )
+
+
 FLOATS = [
+    "training.foreground_share",
+    "training.gradient_clipping",
     "training.learning_rate",
+    "training.learning_rate_power",
+    "training.learning_rate_warmup",
     "training.momentum",
     "training.proximal_weight",
     "training.weight_decay",
@@ -163,7 +173,7 @@ def float_keys(model, prefix=""):
 
 
 def test_every_floating_setting_is_tried():
-    lists = ["embedded.completeness", "training.learning_rate_steps"]
+    lists = ["embedded.completeness", "training.betas", "training.learning_rate_steps"]
     assert sorted([*FLOATS, *lists]) == sorted(float_keys(FedA3ISettings))
 
 
@@ -361,11 +371,6 @@ def test_every_method_has_a_job():
     assert methods == {(method.task, method.name) for method in all_methods()}
 
 
-def test_the_learning_rate_falls_after_fractions_of_all_rounds():
-    training = TrainingSettings(learning_rate=0.002, learning_rate_steps=(0.5, 0.75))
-    rates = [training.learning_rate_at(number, 8) for number in range(1, 9)]
-    assert rates == pytest.approx([0.002] * 4 + [0.0002] * 2 + [0.00002] * 2)
-    assert TrainingSettings().learning_rate_at(99, 100) == TrainingSettings().learning_rate
-    of_classes = ClassifierTrainingSettings(learning_rate=0.01, learning_rate_steps=(0.7, 0.9))
-    rates = [of_classes.learning_rate_at(number, 10) for number in range(1, 11)]
-    assert rates == pytest.approx([0.01] * 7 + [0.001] * 2 + [0.0001])
+def test_nesterovs_form_needs_a_momentum():
+    values = {"method": "fedavg", "training": {"optimizer": "sgd", "nesterov": True, "momentum": 0}}
+    assert "'training.nesterov' is true, but 'training.momentum' is 0" in error_text(values)

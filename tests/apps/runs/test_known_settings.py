@@ -22,7 +22,7 @@ def test_all_settings_are_listed_each_with_what_is_allowed(name: str) -> None:
         ),
         KnownSetting("training.patch", "null", "list of: whole number or null", ""),
         # Its class says nothing of it; the job's file does.
-        KnownSetting("network.in_channels", "1", "1, 3", "3 for RGB images"),
+        KnownSetting("network.in_channels", "1", "whole number ≥ 1, ≤ 16", "3 for RGB images"),
         # The comment says what is allowed anyhow.
         KnownSetting("training.loss", '"ce"', "ce, dice, batch_dice, ce_dice, nr_dice", ""),
     ],

@@ -25,16 +25,23 @@ DESCRIBED: list[tuple[dict[str, Any], list[float]]] = [
     ),
     (
         {"pipeline": "volume", "orientation": "LPS", "spacing": [0.7, 1.0, 2.5], "crop": "foreground", **MASKS},
-        [2, *[NAN] * 4, 2, 1, 3, 4, 0.7, 1, 2.5, 1, 0, NAN, NAN, NAN],
+        [2, 1, *[NAN] * 3, 2, 1, 3, 4, 0.7, 1, 2.5, 1, 0, NAN, NAN, NAN],
     ),
     (
         {
-            **{"pipeline": "volume_slices", "slice_axis": 1, "size": [48, 64], "fit": "resize", "stride": 3},
+            **{
+                "pipeline": "volume_slices",
+                "channels": 4,
+                "slice_axis": 1,
+                "size": [48, 64],
+                "fit": "resize",
+                "stride": 3,
+            },
             **{"intensity": "window", "window": [-1000, 400.5], "annotated_classes": ["organ"]},
             **MASKS,
             "labels": {0: 0, 7: 1},
         },
-        [1, NAN, 48, 64, NAN, 0, 0, 2, 4, NAN, NAN, NAN, 0, 1, -1000, 400.5, 1],
+        [1, 4, 48, 64, NAN, 0, 0, 2, 4, NAN, NAN, NAN, 0, 1, -1000, 400.5, 1],
     ),
 ]
 
@@ -72,6 +79,9 @@ def test_what_numbers_do_not_say_is_not_said_in_part() -> None:
 
     values = {**DESCRIBED[0][0], "labels": {0: 0, 7: 1, 9: 2}}
     assert description_values(Later(**values)) is None
+    # Names of channels stay at the site, as those of classes do; but they decide which file is which.
+    assert description_values(ImageDescription(**values | {"channels": ["T1", "FLAIR"]})) is None
+    assert description_values(ImageDescription(**values | {"channels": 2, "missing_channels": "zeros"})) is None
     other = ImageDescription(**values).model_copy(update={"pipeline": "spectra"})
     assert description_values(other) is None
 
