@@ -1,15 +1,24 @@
 """The channels that an image must have, and the files that hold them: one with all of them, or one for each."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from ..array_types import SingleFloats
 from ..data_error import DataError, MissingFileError
 
 MAX_CHANNELS = 16
 
 # One file with all channels, or the file of every channel in order, None for one that is missing.
 ImageFiles = Path | tuple[Path | None, ...]
+# Reads a picture ``(C, H, W)`` of so many channels.
+ReadPicture = Callable[[Path, int], SingleFloats]
+
+# A name, the number of a channel, and suffixes.
+_NUMBERED_FILE = re.compile(r"(.+)_(\d{4})((?:\.[^.]+){0,2})", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -81,3 +90,78 @@ def check_channel_files(files: Sequence[Path | None], channels: ImageChannels) -
             raise MissingFileError(
                 f"{file}: found no such file; expected {channels.label(index)} of the image {first.name}."
             )
+
+
+def files_of(image: str | Path | Sequence[str | None], channels: ImageChannels) -> ImageFiles:
+    """Return the files of an image that a person names: a list of them, or one file with all that belong to it.
+
+    Files called ``CASE_0000.nii.gz``, ``CASE_0001.nii.gz``, … in a folder belong together.
+
+    Args:
+        image: a path, of numbered files that of the first one; or a path for each channel.
+        channels: that the image must have.
+    """
+    if not isinstance(image, str | Path):
+        return tuple(None if file is None else Path(file) for file in image)
+    file = Path(image)
+    match = _NUMBERED_FILE.fullmatch(file.name)
+    if match is None or channels.count == 1:
+        return file
+    names = [f"{match[1]}_{number:04d}{match[3]}" for number in range(channels.count)]
+    files = tuple(path if (path := file.with_name(name)).exists() else None for name in names)
+    return files if sum(path is not None for path in files) > 1 else file
+
+
+def first_channels(files: Sequence[str]) -> list[str]:
+    """Return files without those that are further channels of another one, by their numbers."""
+    matches = {file: _NUMBERED_FILE.fullmatch(Path(file).name) for file in files}
+    groups: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
+    for file, match in matches.items():
+        if match is not None:
+            groups.setdefault((str(Path(file).parent), match[1], match[3]), []).append((int(match[2]), file))
+    first = {min(group)[1] for group in groups.values()}
+    return [file for file in files if matches[file] is None or file in first]
+
+
+def read_picture_channels(
+    files: ImageFiles, channels: int | ImageChannels, read: ReadPicture | None = None
+) -> list[SingleFloats]:
+    """Read a picture: one array ``(1, H, W)`` or ``(3, H, W)`` of a file, or one ``(1, H, W)`` of every channel's file.
+
+    A channel that is missing is zeros.
+
+    Args:
+        files: a path, or one for each channel and None for one that is missing.
+        channels: 1 for grey, 3 for RGB; or those of an image with a grey file for each channel.
+        read: reads a file with so many channels; :func:`.image_files.read_image` if None.
+
+    Raises:
+        DataError: if a file is missing or unreadable, the channels differ in size, or are not those of the image.
+    """
+    if read is None:
+        from .image_files import read_image as read  # noqa: PLC0415
+    if isinstance(channels, int):
+        if not isinstance(files, str | Path):
+            raise DataError(
+                f"{reference_file(files)}: found an image of {len(files)} files; expected one file. To read a grey "
+                "file for each channel, name the channels in data.yaml: channels: [NAME, NAME]."
+            )
+        return [read(Path(files), channels)]
+    given = (Path(files),) if isinstance(files, str | Path) else files
+    check_channel_files(given, channels)
+    first_file = reference_file(given)
+    first = read(first_file, 1)
+    parts = []
+    for index, file in enumerate(given):
+        part = first if file == first_file else np.zeros_like(first) if file is None else read(file, 1)
+        if part.shape != first.shape:
+            raise DataError(
+                f"{file}: found {channels.label(index)} of {_pixels(part)}; expected the size of {first_file.name}, "
+                f"{_pixels(first)}. Export the channels of an image at one size."
+            )
+        parts.append(part)
+    return parts
+
+
+def _pixels(image: SingleFloats) -> str:
+    return f"{image.shape[1]} × {image.shape[2]} pixels (rows × columns)"
