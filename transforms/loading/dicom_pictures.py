@@ -9,8 +9,9 @@ from PIL import Image
 from ..array_types import Array, SingleFloats
 from ..data_error import DataError, MissingFileError
 from .dicom_header import DICOM_SUFFIX, DicomHeader
-from .image_channels import ImageChannels, files_of, read_picture_channels
+from .image_channels import ImageChannels, files_of
 from .image_files import read_image
+from .picture_channels import read_picture_channels
 from .picture_display import MAX_PIXELS, PictureError, intensities
 
 
@@ -47,7 +48,7 @@ def read_grey_channels(image: str | Path | Sequence[str | None], channels: Image
         Intensities, float32 ``(C, H, W)``.
 
     Raises:
-        DataError: as :func:`.image_channels.read_picture_channels`.
+        DataError: as :func:`.picture_channels.read_picture_channels`.
     """
     parts = read_picture_channels(files_of(image, channels), channels, read_any_picture)
     return np.concatenate([np.zeros_like(part) if part.min() == part.max() else part for part in parts])

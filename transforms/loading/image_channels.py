@@ -1,21 +1,16 @@
 """The channels that an image must have, and the files that hold them: one with all of them, or one for each."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from ..array_types import SingleFloats
 from ..data_error import DataError, MissingFileError
 
 MAX_CHANNELS = 16
 
 # One file with all channels, or the file of every channel in order, None for one that is missing.
 ImageFiles = Path | tuple[Path | None, ...]
-# Reads a picture ``(C, H, W)`` of so many channels.
-ReadPicture = Callable[[Path, int], SingleFloats]
 
 # A name, the number of a channel, and suffixes.
 _NUMBERED_FILE = re.compile(r"(.+)_(\d{4})((?:\.[^.]+){0,2})", re.DOTALL)
@@ -121,47 +116,3 @@ def first_channels(files: Sequence[str]) -> list[str]:
             groups.setdefault((str(Path(file).parent), match[1], match[3]), []).append((int(match[2]), file))
     first = {min(group)[1] for group in groups.values()}
     return [file for file in files if matches[file] is None or file in first]
-
-
-def read_picture_channels(
-    files: ImageFiles, channels: int | ImageChannels, read: ReadPicture | None = None
-) -> list[SingleFloats]:
-    """Read a picture: one array ``(1, H, W)`` or ``(3, H, W)`` of a file, or one ``(1, H, W)`` of every channel's file.
-
-    A channel that is missing is zeros.
-
-    Args:
-        files: a path, or one for each channel and None for one that is missing.
-        channels: 1 for grey, 3 for RGB; or those of an image with a grey file for each channel.
-        read: reads a file with so many channels; :func:`.image_files.read_image` if None.
-
-    Raises:
-        DataError: if a file is missing or unreadable, the channels differ in size, or are not those of the image.
-    """
-    if read is None:
-        from .image_files import read_image as read  # noqa: PLC0415
-    if isinstance(channels, int):
-        if not isinstance(files, str | Path):
-            raise DataError(
-                f"{reference_file(files)}: found an image of {len(files)} files; expected one file. To read a grey "
-                "file for each channel, name the channels in data.yaml: channels: [NAME, NAME]."
-            )
-        return [read(Path(files), channels)]
-    given = (Path(files),) if isinstance(files, str | Path) else files
-    check_channel_files(given, channels)
-    first_file = reference_file(given)
-    first = read(first_file, 1)
-    parts = []
-    for index, file in enumerate(given):
-        part = first if file == first_file else np.zeros_like(first) if file is None else read(file, 1)
-        if part.shape != first.shape:
-            raise DataError(
-                f"{file}: found {channels.label(index)} of {_pixels(part)}; expected the size of {first_file.name}, "
-                f"{_pixels(first)}. Export the channels of an image at one size."
-            )
-        parts.append(part)
-    return parts
-
-
-def _pixels(image: SingleFloats) -> str:
-    return f"{image.shape[1]} × {image.shape[2]} pixels (rows × columns)"

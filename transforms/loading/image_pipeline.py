@@ -10,8 +10,9 @@ from monai.transforms import Compose, EnsureTyped, MapTransform, NormalizeIntens
 
 from ..data_error import DataError
 from .fitting import Fit, number_of_classes, padded, resize_image, resize_mask, scaled_extents
-from .image_channels import ImageChannels, read_picture_channels
+from .image_channels import ImageChannels
 from .image_files import check_same_size, map_mask, read_mask
+from .picture_channels import read_picture_channels
 
 IMAGE, LABEL, CLEAN_LABEL = "image", "label", "clean_label"
 
