@@ -77,8 +77,8 @@ def prepared_network(
         extents: of the images, where the network takes no others.
     """
     # What a pass needs that tells the order of the blocks; see block_order.
-    network.pass_channels = settings.in_channels
-    network.pass_extents = _extents_to_attempt(settings, extents)
+    vars(network)["pass_channels"] = settings.in_channels
+    vars(network)["pass_extents"] = _extents_to_attempt(settings, extents)
     return give_main_output(leave_out_shared_entries(network))
 
 

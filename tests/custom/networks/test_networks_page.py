@@ -48,3 +48,4 @@ def test_the_example_in_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert isinstance(run, Run)
     assert run.summary.rounds_finished == 1
     assert run.report.is_file()
+    assert run.summary.estimated_memory_mb is not None
