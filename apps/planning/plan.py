@@ -198,7 +198,9 @@ def _federation(data: Path | None, settings: RunSettings) -> Iterator[_Planned]:
 
 def _site_plan(planned: _Planned, site: str, settings: RunSettings) -> SitePlan:
     samples = count_samples(planned.folder / site, TRAINING, settings) * planned.images_per_site
-    return SitePlan(site, samples, settings.training.local_epochs * math.ceil(samples / settings.training.batch_size))
+    training = settings.training
+    steps = training.local_steps or training.local_epochs * math.ceil(samples / training.batch_size)
+    return SitePlan(site, samples, steps)
 
 
 def _resident_mb() -> float:

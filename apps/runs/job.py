@@ -27,13 +27,15 @@ from ...custom.components.merging import (
 )
 from ...custom.former_names import current_setting, has_former_names
 from ...custom.methods.lookup import find_method, read_job_settings
-from ...custom.settings import RunSettings, SettingsError, SettingValues
+from ...custom.settings import RunSettings, SettingsError, SettingValues, of_recipe
 from ...transforms.errors import DataError, did_you_mean
 from ...transforms.strict_files import JsonObject, parse_yaml, read_json
 from .installed import UnknownJobError, find_job
 
 # Beside the app, where NVFlare does not look: named sets of settings, see settings_files.py.
 SETTINGS_FOLDER = "settings"
+# As above: runs the job of its folder by NVFlare's recipe, see nvflare_recipe.py.
+JOB_PROGRAM = "job.py"
 
 # In place of names in a job's deploy_map: the server and every site.
 ALL_MEMBERS = "@ALL"
@@ -180,9 +182,25 @@ class Job:
         """
         return read_job_settings(self._values_with(overrides, source), source=str(source or self.settings_file))
 
+    def recipe_changes(self, overrides: Mapping[str, Any]) -> SettingValues:
+        """Return what a recipe among the overrides changes of the job's settings, apart from what they give themselves.
+
+        A recipe that the job's file names fills what the file lacks, as it is read; there is nothing to change.
+
+        Raises:
+            SettingsError: if there is no such method.
+        """
+        if "recipe" not in overrides:
+            return {}
+        dimensions = overrides.get("network.spatial_dims", value_at(self._values(), "network.spatial_dims"))
+        values = {"recipe": overrides["recipe"], "network": {"spatial_dims": dimensions}}
+        filled = of_recipe(self._kind_with(overrides), values)
+        kept = merged(filled, overrides)
+        return {key: value for key, value in filled.items() if key in kept and key not in overrides}
+
     def _values_with(self, overrides: Mapping[str, Any], source: Path | None = None) -> JsonObject:
-        """The file's settings with changes, whose values are not yet checked."""
-        changes, values = merged(overrides), self._values()
+        """The file's settings with changes and those of their recipe, whose values are not yet checked."""
+        changes, values = self._with_recipe(overrides), self._values()
         kind = self._kind_with(changes)
         known, places = setting_names(kind), component_places(kind)
         in_file, current = self._names_in_file(known), self.current_names(changes)
@@ -194,18 +212,21 @@ class Job:
         apply_changes(values, {in_file.get(key, key): json.loads(_as_json(current[key])) for key in current}, places)
         return values
 
+    def _with_recipe(self, overrides: Mapping[str, Any]) -> SettingValues:
+        changes = merged(overrides)
+        return merged(self.recipe_changes(changes), changes)
+
     def copy_with(self, overrides: Mapping[str, Any], folder: Path) -> "Job":
         """Copy the job with other settings, given as ``{"training.batch_size": 8, ...}``.
 
-        The named sets of settings stay behind: the copy holds the settings of one run.
+        The named sets of settings and ``job.py`` stay behind: the copy holds the settings of one run.
 
         Raises:
             SettingsError: if an override is not a setting of the job's method, or its value not allowed.
         """
         self.settings_with(overrides)
-        shutil.copytree(
-            self.folder, folder, ignore=lambda inside, _: [SETTINGS_FOLDER] if Path(inside) == self.folder else []
-        )
+        beside = (SETTINGS_FOLDER, JOB_PROGRAM)
+        shutil.copytree(self.folder, folder, ignore=lambda inside, _: beside if Path(inside) == self.folder else ())
         copied = Job(folder)
         if overrides:
             with copied.settings_file.open("a", encoding="utf-8") as file:
@@ -214,7 +235,7 @@ class Job:
 
     def _changed_lines(self, overrides: Mapping[str, Any]) -> list[str]:
         """Changes as a file with settings has them; a block with a component is written whole."""
-        changes = merged(overrides)
+        changes = self._with_recipe(overrides)
         kind = self._kind_with(changes)
         current, values = self.current_names(changes), self._values_with(changes)
         in_file, places = self._names_in_file(setting_names(kind)), component_places(kind)
@@ -273,9 +294,10 @@ def check_runs_in_process(job: Job) -> None:
         JobError: if they talk to each other; the text says how such a job is run.
     """
     if is_swarm(job):
+        sites = len(job.sites) or job.settings().embedded.sites
         raise JobError(
             f"{job.folder}: its sites talk to each other, so that each needs a process of its own: "
-            f"nvflare simulator {job.folder} -t {len(job.sites)}"
+            f"nvflare simulator {job.folder} -n {sites} -t {sites}"
         )
 
 

@@ -41,15 +41,15 @@ class FedRepSite(PersonalSite):
         together = self.local_model(shared, personal)
         head = {id(parameter) for parameter in personal.parameters()}
 
-        def train_alone(part: str, epochs: int) -> TrainingOutcome:
+        def train_alone(part: str, epochs: int | None = None) -> TrainingOutcome:
             for parameter in together.parameters():
                 parameter.requires_grad_((id(parameter) in head) == (part == "head"))
             objective = training_objective(self.settings.training, together)
             seed = derive_seed(site.training_seed, part)
-            return self.train_part(together, objective, batches, site, seed=seed, epochs=epochs)
+            return self.train_part(together, objective, batches, site, seed=seed, part=part, epochs=epochs)
 
         train_alone("head", self.settings.head_epochs)
-        outcome = train_alone("representation", self.settings.training.local_epochs)
+        outcome = train_alone("representation")
         for parameter in together.parameters():
             parameter.requires_grad_(True)
         return outcome
