@@ -96,8 +96,8 @@ def deployable_job(
         changes = merged(changes, settings_file.values)
     with named_origins(job, settings_file, overrides):
         chosen = job.settings_with(merged(changes, overrides))
-    check_texts(chosen)
     check_deployable_network(chosen)
+    check_texts(chosen)
     if sites and chosen.min_sites > len(sites):
         raise JobError(f"min_sites is {chosen.min_sites}, but the job names {len(sites)} sites.")
     named = frozenset(sites) if sites else None
@@ -153,7 +153,13 @@ def check_deployable_network(settings: RunSettings) -> None:
         return
     # PyTorch takes seconds, and the networks of settings without a class need no look.
     from ...custom.networks.dry_run import dry_run  # noqa: PLC0415
+    from ...custom.networks.own_network import OWN_TARGET  # noqa: PLC0415
 
+    if settings.network.component.target == OWN_TARGET:
+        raise JobError(
+            f"key 'network' names {settings.network.component.arguments.get('name')!r}, code of the process that ran "
+            "it; a deployed job names classes that participants have installed."
+        )
     try:
         dry_run(settings)
     except ComponentError as error:
