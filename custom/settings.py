@@ -43,10 +43,15 @@ Channels = Annotated[int, Field(ge=1, le=16)]
 # Settings by their names, or in an app by their dotted keys: ``{"training.batch_size": 8, ...}``.
 SettingValues = dict[str, JsonValue]
 
+FinalModelKind = Literal["last", "best", "mean_of_last"]
+
 AugmentationKind = Literal["rotation", "flip", "elastic", "noise"]
 
 # The network halves an image four times.
 _MIN_EXTENT = 16
+
+# Rounds from one score by the sites to the next, where a job does not say.
+_SITES_VALIDATE_EVERY = 5
 
 # Widths of the segmentation network's levels, and of the classifier's stages.
 FEATURES = (16, 32, 64, 128, 256, 16)
@@ -346,6 +351,14 @@ class RunSettings(SettingsModel):
         max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
         inferer: how the model is run over a case, a class of ``monai.inferers`` such as ``SlidingWindowInferer``; None
             for whole images, and for the training's patch as a window with half an overlap over whole volumes.
+        validate_every: rounds from one score of the model to the next, by the server on its test set or by the sites on
+            their validation cases; the last round is scored as well. None: the server scores every round, the sites
+            every fifth.
+        final_model: which model is the run's result: that of the last round; the best one by the sites' validation
+            cases (a test set at the server never chooses); or the mean of the last `final_rounds`.
+        final_rounds: rounds whose models are averaged, where `final_model` is ``mean_of_last``.
+        patience: validations in a row without a better score after which the run ends, where `final_model` is
+            ``best``; None for never.
         start_model: a MONAI Bundle's folder or a file with a state dict, whose weights the run begins with; empty for
             random ones. The server alone reads it, and of a bundle nothing but the weights.
     """
@@ -353,6 +366,7 @@ class RunSettings(SettingsModel):
     removed: ClassVar[Mapping[str, RemovedSetting]] = {}
     # What the method decides itself, whatever the recipe.
     without_recipe: ClassVar[frozenset[str]] = frozenset()
+    final_models: ClassVar[tuple[FinalModelKind, ...]] = ("last", "best", "mean_of_last")
 
     task: Literal["segmentation", "classification"] = "segmentation"
     method: str = "fedavg"
@@ -374,7 +388,10 @@ class RunSettings(SettingsModel):
     max_failed_rounds: Positive = 3
     influence: InfluenceSettings = InfluenceSettings()
     aggregation: AggregationSettings = AggregationSettings()
-    validate_every: Positive = 5
+    validate_every: Positive | None = None
+    final_model: FinalModelKind = "last"
+    final_rounds: Positive = 5
+    patience: Positive | None = None
     inferer: Annotated[Component | None, component_or_none(Role.INFERER)] = None
     keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""
@@ -417,6 +434,30 @@ class RunSettings(SettingsModel):
         if self.inferer is not None and self.task == "classification":
             raise ValueError("key 'inferer' is of segmentation; leave it out")
         return self
+
+    @model_validator(mode="after")
+    def _the_final_model_suits_the_method(self) -> "RunSettings":
+        if self.final_model not in self.final_models:
+            raise ValueError(
+                f"key 'final_model' is {self.final_model!r}, but the method {self.method!r} has no single global model "
+                f"to choose; allowed: {', '.join(self.final_models)}"
+            )
+        if self.patience is not None and self.final_model != "best":
+            raise ValueError(
+                f"key 'patience' is {self.patience}, but 'final_model' is {self.final_model!r}: only a run whose model "
+                "is the best by validation ends early; set 'final_model' to 'best', or leave 'patience' out"
+            )
+        return self
+
+    def is_scored_after(self, round_number: int, *, at_server: bool) -> bool:
+        """Return whether the model is scored after a round.
+
+        Args:
+            round_number: from 1.
+            at_server: whether the server scores it on its test set; else the sites do.
+        """
+        every = self.validate_every or (1 if at_server else _SITES_VALIDATE_EVERY)
+        return round_number >= self.rounds or round_number % every == 0
 
     @property
     def reports_dice_loss(self) -> bool:

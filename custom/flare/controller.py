@@ -23,6 +23,7 @@ from nvflare.widgets.info_collector import InfoCollector
 from ...transforms.errors import DataError
 from ...transforms.natural_order import natural_order
 from ..approval.own_limits import own_limits
+from ..data.location import names_data
 from ..data.participant_folder import WAITING_FOLDER
 from ..methods.lookup import method_of, read_job_settings
 from ..outbound.registry import OutboundRegistry
@@ -91,6 +92,7 @@ class FederatedController(ModelController):  # type: ignore[misc]
             if is_submitted(self.fl_ctx):
                 keep_console_private(self._private_folder())
             set_threads(self.settings.threads, self._config_folder())
+            self._say_if_sites_are_missing()
             self.course.run(self._beginning())
             self.course.progress.end(Phase.STOPPED if self.is_stopped() else Phase.FINISHED)
         except Exception as error:
@@ -121,6 +123,17 @@ class FederatedController(ModelController):  # type: ignore[misc]
             state=state_file(settings.resume_from, self.fl_ctx) if settings.resume_from else None,
             largest_share=own_limits(self._config_folder()).largest_share,
         )
+
+    def _say_if_sites_are_missing(self) -> None:
+        """NVFlare simulates two sites unless it is told how many; the embedded federation may have more."""
+        settings, there = self.settings, len(self.sites())
+        if is_submitted(self.fl_ctx) or settings.data_required or there >= settings.embedded.sites:
+            return
+        if not names_data(settings.data, self._config_folder()):
+            self.logger.warning(
+                f"{there} of the {settings.embedded.sites} sites of the embedded federation take part; for all of "
+                f"them: nvflare simulator JOB -n {settings.embedded.sites}"
+            )
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Say how far the run is when somebody with the right to look asks for NVFlare's statistics of the job."""

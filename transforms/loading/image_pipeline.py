@@ -4,29 +4,33 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from monai.config import KeysCollection
 from monai.transforms import Compose, EnsureTyped, MapTransform, NormalizeIntensityd, SqueezeDimd
 
+from ..array_types import SingleFloats
 from ..data_error import DataError
 from .fitting import Fit, number_of_classes, padded, resize_image, resize_mask, scaled_extents
+from .image_channels import ImageChannels, ImageFiles, check_channel_files, reference_file
 from .image_files import check_same_size, map_mask, read_image, read_mask
 
 IMAGE, LABEL, CLEAN_LABEL = "image", "label", "clean_label"
 
 
 def build_image_pipeline(
-    *, channels: int, size: Sequence[int], labels: Mapping[int, int], fit: Fit = "resize"
+    *, channels: int | ImageChannels, size: Sequence[int], labels: Mapping[int, int], fit: Fit = "resize"
 ) -> Compose:
     """Build the transforms that turn the files of one case into tensors.
 
     A case is a dictionary with the paths ``image``, ``label`` and, where it is known, ``clean_label``. Images become
-    grey or RGB, are resized (bilinear, with anti-aliasing where they shrink) and z-scored, jointly over the channels; a
-    constant image becomes zeros. Label values become classes and a pixel gets the class with the largest fraction of
-    the area that it covers, foreground where shares are equal; ignored pixels count as a class of their own.
+    grey or RGB, are resized (bilinear, with anti-aliasing where they shrink) and z-scored, jointly over red, green and
+    blue, each by itself where channels have files of their own; a constant image or channel becomes zeros. Label values
+    become classes and a pixel gets the class with the largest fraction of the area that it covers, foreground where
+    shares are equal; ignored pixels count as a class of their own.
 
     Args:
-        channels: 1 for grey, 3 for RGB.
+        channels: 1 for grey, 3 for RGB; or those of an image with a grey file for each channel.
         size: rows and columns of the result.
         labels: value in a mask file → class, 0 for background, 255 for ignored pixels.
         fit: ``resize`` stretches both sides to the size; ``pad`` keeps the proportions and pads, an image with the
@@ -43,7 +47,7 @@ def build_image_pipeline(
             ReadMaskd(masks, labels, image_key=IMAGE, allow_missing_keys=True),
             ResizeImaged(IMAGE, size, fit),
             ResizeMaskd(masks, size, fit, num_classes=number_of_classes(labels), allow_missing_keys=True),
-            NormalizeIntensityd(IMAGE),
+            NormalizeIntensityd(IMAGE, channel_wise=isinstance(channels, ImageChannels)),
             *_padding(size, fit),
             SqueezeDimd(masks, dim=0, allow_missing_keys=True),
             EnsureTyped([IMAGE, *masks], track_meta=False, allow_missing_keys=True),
@@ -51,13 +55,13 @@ def build_image_pipeline(
     )
 
 
-def build_picture_pipeline(*, channels: int, size: Sequence[int], fit: Fit = "resize") -> Compose:
+def build_picture_pipeline(*, channels: int | ImageChannels, size: Sequence[int], fit: Fit = "resize") -> Compose:
     """Build the transforms of an image without masks; see :func:`build_image_pipeline` for what becomes of it."""
     return Compose(
         [
             ReadImaged(IMAGE, channels),
             ResizeImaged(IMAGE, size, fit),
-            NormalizeIntensityd(IMAGE),
+            NormalizeIntensityd(IMAGE, channel_wise=isinstance(channels, ImageChannels)),
             *_padding(size, fit),
             EnsureTyped(IMAGE, track_meta=False),
         ]
@@ -91,14 +95,14 @@ def decode_case(pipeline: Compose, case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ReadImaged(MapTransform):  # type: ignore[misc]
-    """Read image files to float32 ``(C, H, W)``; constant images become zeros.
+    """Read image files to float32 ``(C, H, W)``; constant images, or channels with files of their own, become zeros.
 
     Args:
-        keys: keys of the paths.
-        channels: 1 for grey, 3 for RGB.
+        keys: keys of the paths; a path, or one for each channel and None for one that is missing.
+        channels: 1 for grey, 3 for RGB; or those of an image with a grey file for each channel.
     """
 
-    def __init__(self, keys: KeysCollection, channels: int) -> None:
+    def __init__(self, keys: KeysCollection, channels: int | ImageChannels) -> None:
         super().__init__(keys)
         self.channels = channels
 
@@ -106,15 +110,56 @@ class ReadImaged(MapTransform):  # type: ignore[misc]
         """Replace paths by intensities.
 
         Raises:
-            DataError: if a file is missing or unreadable.
+            DataError: if a file is missing or unreadable, or the channels are not those that the image must have.
         """
         result = dict(data)
         for key in self.key_iterator(result):
-            image = read_image(Path(result[key]), self.channels)
             # Resizing would leave rounding errors in a constant image, which the z-score would blow up to noise.
-            constant = image.min() == image.max()
-            result[key] = torch.zeros(image.shape) if constant else torch.from_numpy(image)
+            parts = [
+                torch.zeros(image.shape) if image.min() == image.max() else torch.from_numpy(image)
+                for image in read_picture_channels(result[key], self.channels)
+            ]
+            result[key] = parts[0] if len(parts) == 1 else torch.cat(parts)
         return result
+
+
+def read_picture_channels(files: ImageFiles, channels: int | ImageChannels) -> list[SingleFloats]:
+    """Read a picture: one array ``(1, H, W)`` or ``(3, H, W)`` of a file, or one ``(1, H, W)`` of every channel's file.
+
+    A channel that is missing is zeros.
+
+    Args:
+        files: a path, or one for each channel and None for one that is missing.
+        channels: 1 for grey, 3 for RGB; or those of an image with a grey file for each channel.
+
+    Raises:
+        DataError: if a file is missing or unreadable, the channels differ in size, or are not those of the image.
+    """
+    if isinstance(channels, int):
+        if not isinstance(files, str | Path):
+            raise DataError(
+                f"{reference_file(files)}: found an image of {len(files)} files; expected one file. To read a grey "
+                "file for each channel, name the channels in data.yaml: channels: [NAME, NAME]."
+            )
+        return [read_image(Path(files), channels)]
+    given = (Path(files),) if isinstance(files, str | Path) else files
+    check_channel_files(given, channels)
+    first_file = reference_file(given)
+    first = read_image(first_file, 1)
+    parts = []
+    for index, file in enumerate(given):
+        part = first if file == first_file else np.zeros_like(first) if file is None else read_image(file, 1)
+        if part.shape != first.shape:
+            raise DataError(
+                f"{file}: found {channels.label(index)} of {_pixels(part)}; expected the size of {first_file.name}, "
+                f"{_pixels(first)}. Export the channels of an image at one size."
+            )
+        parts.append(part)
+    return parts
+
+
+def _pixels(image: SingleFloats) -> str:
+    return f"{image.shape[1]} × {image.shape[2]} pixels (rows × columns)"
 
 
 class ReadMaskd(MapTransform):  # type: ignore[misc]

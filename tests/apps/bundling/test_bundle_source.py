@@ -31,8 +31,8 @@ def test_the_global_model_with_the_data_of_the_output_folder(tmp_path: Path) -> 
     assert all(torch.equal(tensor, expected[name]) for name, tensor in source.network.state_dict().items())
     assert (source.description, source.federation, source.site) == (PICTURES, "hospitals", None)
     assert source.summary is not None
-    assert source.last_record is not None
-    assert source.last_record.round == 12
+    assert source.record is not None
+    assert source.record.round == 12
 
 
 def test_an_nvflare_workspace(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from fedannot.custom.task_names import (
     ESTIMATE_COMPLETENESS,
     ESTIMATE_CONFUSION,
     ESTIMATE_QUALITY,
+    FINGERPRINT,
     KEEP_MODEL,
     KEEP_REFERENCE_MODEL,
     KEEP_SCORES,
@@ -84,7 +85,20 @@ def made(task):
     }
 
 
+FINGERPRINT_RESULT = {
+    "num_samples": 8,
+    "num_patients": 4,
+    "spacing_known": [1.0],
+    "spacing_means": [0.0, 0.5, 1.0],
+    "spacing_squares": [0.0, 0.25, 1.0],
+    "extent_means": [4.0, 4.0, 3.0],
+    "extent_squares": [16.0, 16.0, 9.0],
+    "class_fractions": [0.1, 0.2],
+    "class_presence": [1.0, 0.5],
+    "foreground": [1.0] + [0.0] * 191,
+}
 COMPLETE = {
+    FINGERPRINT: FINGERPRINT_RESULT,
     TRAIN: TRAIN_RESULT,
     ESTIMATE_QUALITY: ESTIMATE_RESULT,
     ESTIMATE_COMPLETENESS: COMPLETENESS_RESULT,
