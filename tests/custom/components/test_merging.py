@@ -23,7 +23,7 @@ def test_places_are_blocks_and_fields_with_a_component():
     class Settings(FedAvgSettings):
         training: Training = Training()
 
-    assert component_places(Settings) == PLACES
+    assert component_places(Settings) == (*PLACES, "inferer")
 
 
 @pytest.mark.parametrize(
