@@ -349,8 +349,6 @@ class RunSettings(SettingsModel):
         influence: bounds on what one site can do to the model; none by default.
         aggregation: the rule by which models become one.
         max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
-        inferer: how the model is run over a case, a class of ``monai.inferers`` such as ``SlidingWindowInferer``; None
-            for whole images, and for the training's patch as a window with half an overlap over whole volumes.
         validate_every: rounds from one score of the model to the next, by the server on its test set or by the sites on
             their validation cases; the last round is scored as well. None: the server scores every round, the sites
             every fifth.
@@ -359,14 +357,16 @@ class RunSettings(SettingsModel):
         final_rounds: rounds whose models are averaged, where `final_model` is ``mean_of_last``.
         patience: validations in a row without a better score after which the run ends, where `final_model` is
             ``best``; None for never.
+        inferer: how the model is run over a case, a class of ``monai.inferers`` such as ``SlidingWindowInferer``; None
+            for whole images, and for the training's patch as a window with half an overlap over whole volumes.
         start_model: a MONAI Bundle's folder or a file with a state dict, whose weights the run begins with; empty for
             random ones. The server alone reads it, and of a bundle nothing but the weights.
     """
 
     removed: ClassVar[Mapping[str, RemovedSetting]] = {}
+    final_models: ClassVar[tuple[FinalModelKind, ...]] = ("last", "best", "mean_of_last")
     # What the method decides itself, whatever the recipe.
     without_recipe: ClassVar[frozenset[str]] = frozenset()
-    final_models: ClassVar[tuple[FinalModelKind, ...]] = ("last", "best", "mean_of_last")
 
     task: Literal["segmentation", "classification"] = "segmentation"
     method: str = "fedavg"
@@ -417,25 +417,6 @@ class RunSettings(SettingsModel):
         return self
 
     @model_validator(mode="after")
-    def _weights_are_of_the_classes(self) -> "RunSettings":
-        weights, loss = self.training.class_weights, self.training.loss
-        classes = self.network.num_classes + (self.task == "segmentation")
-        if weights and len(weights) != classes:
-            which = "the background and each class" if self.task == "segmentation" else "each class"
-            raise ValueError(
-                f"key 'training.class_weights' has {len(weights)} numbers, but network.num_classes is "
-                f"{self.network.num_classes}; expected {classes}, for {which}"
-            )
-        if weights and loss not in _WEIGHTED_LOSSES:
-            raise ValueError(
-                f"key 'training.class_weights' is of the losses {', '.join(_WEIGHTED_LOSSES)}, but 'training.loss' is "
-                f"{loss if isinstance(loss, str) else loss.target!r}; leave it out, or give the loss its own weights"
-            )
-        if self.inferer is not None and self.task == "classification":
-            raise ValueError("key 'inferer' is of segmentation; leave it out")
-        return self
-
-    @model_validator(mode="after")
     def _the_final_model_suits_the_method(self) -> "RunSettings":
         if self.final_model not in self.final_models:
             raise ValueError(
@@ -458,6 +439,25 @@ class RunSettings(SettingsModel):
         """
         every = self.validate_every or (1 if at_server else _SITES_VALIDATE_EVERY)
         return round_number >= self.rounds or round_number % every == 0
+
+    @model_validator(mode="after")
+    def _weights_are_of_the_classes(self) -> "RunSettings":
+        weights, loss = self.training.class_weights, self.training.loss
+        classes = self.network.num_classes + (self.task == "segmentation")
+        if weights and len(weights) != classes:
+            which = "the background and each class" if self.task == "segmentation" else "each class"
+            raise ValueError(
+                f"key 'training.class_weights' has {len(weights)} numbers, but network.num_classes is "
+                f"{self.network.num_classes}; expected {classes}, for {which}"
+            )
+        if weights and loss not in _WEIGHTED_LOSSES:
+            raise ValueError(
+                f"key 'training.class_weights' is of the losses {', '.join(_WEIGHTED_LOSSES)}, but 'training.loss' is "
+                f"{loss if isinstance(loss, str) else loss.target!r}; leave it out, or give the loss its own weights"
+            )
+        if self.inferer is not None and self.task == "classification":
+            raise ValueError("key 'inferer' is of segmentation; leave it out")
+        return self
 
     @property
     def reports_dice_loss(self) -> bool:

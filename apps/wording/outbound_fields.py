@@ -11,6 +11,10 @@ REASONS = {
     "num_excluded": "how many cases could not be used; which ones stays at the site",
     "embedded_data": "whether the site runs on the embedded phantom, which has a test set",
     "num_threads": "threads that the site trains with: bits are the same for the same number",
+    "preparation": (
+        "how data.yaml says that images are prepared, as numbers: size, spacing, orientation, intensities; a bundle of "
+        "the model does the same"
+    ),
     "train_loss": "mean training loss of the round, to watch training",
     "num_patients": "patients or volumes behind means and scores, never slices",
     "dice_loss": (

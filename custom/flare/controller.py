@@ -92,7 +92,6 @@ class FederatedController(ModelController):  # type: ignore[misc]
             if is_submitted(self.fl_ctx):
                 keep_console_private(self._private_folder())
             set_threads(self.settings.threads, self._config_folder())
-            self._say_if_sites_are_missing()
             self.course.run(self._beginning())
             self.course.progress.end(Phase.STOPPED if self.is_stopped() else Phase.FINISHED)
         except Exception as error:
@@ -109,6 +108,7 @@ class FederatedController(ModelController):  # type: ignore[misc]
         initial = self.load_model()
         if initial is None or not initial.params:
             raise RunFailedError("The persistor gave no start model.")
+        self._say_if_sites_are_missing()
         job_id, settings = self.fl_ctx.get_job_id(), self.settings
         named = sites_of_job(Path(self.engine.get_workspace().get_job_meta_path(job_id)))
         return RunContext(

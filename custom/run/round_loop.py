@@ -70,6 +70,7 @@ class RoundLoop:
         self._scoring = Scoring.of(settings.task)
         self.progress = ProgressTracker(settings)
         self._num_samples: dict[str, int] = {}
+        self._preparations: dict[str, list[float]] = {}
         self._claims = {kind: ReportedCounts(link.warning) for kind in (_TRAINING, _VALIDATION)}
         self._continued: dict[str, str | int] = {}
         self._of_weights: dict[str, Any] = {}
@@ -186,6 +187,7 @@ class RoundLoop:
     def _resume(self, earlier: RunState) -> None:
         self.state, kept = earlier, earlier.method_state
         self._num_samples = dict(kept["num_samples"])
+        self._preparations = dict(kept.get("preparations", {}))
         self._claims = {
             kind: ReportedCounts(self._link.warning, kept["first_claims"].get(kind)) for kind in self._claims
         }
@@ -253,6 +255,7 @@ class RoundLoop:
         request = Request(TRAIN, this_round.number, self.state.params, self._message, asked)
         give_noted(self._link, request, training.receive, self.refuse, self.progress)
         self._num_samples |= training.num_samples
+        self._preparations |= training.preparations
         this_round.reports, this_round.drifts = training.reports, training.drifts
         if len(training.reports) < self.settings.min_sites:
             self._link.error(
@@ -281,6 +284,7 @@ class RoundLoop:
         self.state.method_state = {
             "num_samples": dict(self._num_samples),
             "first_claims": {kind: dict(claims.first) for kind, claims in self._claims.items()},
+            "preparations": dict(self._preparations),
             "job": self._beginning.job_id,
             "method": self._method.state(),
         }

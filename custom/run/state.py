@@ -109,6 +109,8 @@ class LoopState(TypedDict, total=False):
     Attributes:
         num_samples: of every site that has trained, as far as its reports count.
         first_claims: by whose samples they are of, the number that each site reported first.
+        preparations: how each site prepares images, see :mod:`fedannot.custom.data.description_values`; earlier
+            versions kept none.
         job: the job that the state is of.
         final: what the choice of the final model remembers; absent where that is the last one.
         method: what the method remembers, see :meth:`fedannot.custom.interface.method.ServerMethod.state`.
@@ -116,6 +118,7 @@ class LoopState(TypedDict, total=False):
 
     num_samples: dict[str, int]
     first_claims: dict[str, dict[str, int]]
+    preparations: dict[str, list[float]]
     job: str
     final: dict[str, Any]
     method: Mapping[str, object]

@@ -302,7 +302,7 @@ def test_a_simulation_says_that_sites_of_the_embedded_federation_are_missing(
     monkeypatch.delenv("FEDANNOT_DATA", raising=False)
     controller, _ = failing(clock, monkeypatch, DataError("look here"), job, **settings)
     with caplog.at_level("WARNING", COURSE_LOGGER):
-        controller.run()
+        controller._say_if_sites_are_missing()
     said = [record.getMessage() for record in caplog.records if "embedded federation" in record.getMessage()]
     assert [text.partition(";")[0] for text in said] == expected
     assert all(text.endswith("for all of them: nvflare simulator JOB -n 10") for text in said)
