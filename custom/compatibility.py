@@ -1,11 +1,11 @@
 """Compatibility of a site's data with a job: task, dimensions, channels, classes; before anything is decoded."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from ..transforms.errors import DataError
 from .annotation_gaps import KEYS, AnnotationGap, gaps_of
-from .components.component import ComponentError
+from .components.component import Component, ComponentError
 from .data.description import (
     DESCRIPTION_FILE,
     ClassificationDescription,
@@ -194,7 +194,7 @@ def check_component(description: SiteDescription, settings: RunSettings, *, plac
 
 
 def check_annotations(description: SiteDescription, settings: RunSettings, *, place: str) -> None:
-    """Check that a job's method can use annotations that say nothing of some pixels or classes.
+    """Check that a job's method and its loss can use annotations that say nothing of some pixels or classes.
 
     Args:
         description: what describes the data.
@@ -202,12 +202,40 @@ def check_annotations(description: SiteDescription, settings: RunSettings, *, pl
         place: the file that describes the data, for the message.
 
     Raises:
-        AnnotationGapError: if it cannot; it names the methods that can.
+        AnnotationGapError: if the method cannot; it names the methods that can.
+        DataMismatchError: if the loss cannot.
     """
     method = method_of(settings)
-    unsupported = sorted(gaps_of(description) - method.supports)
+    unsupported = sorted((gaps := gaps_of(description)) - method.supports)
     if unsupported:
         raise AnnotationGapError(place, unsupported[0], method.name)
+    loss = settings.training.loss
+    if gaps and isinstance(loss, Component):
+        _check_loss(loss, gaps, settings, place)
+
+
+def _check_loss(loss: Component, gaps: Collection[AnnotationGap], settings: RunSettings, place: str) -> None:
+    """Raises DataMismatchError if a loss that is a class cannot leave out what the annotations say nothing of."""
+    # PyTorch, which not every process needs.
+    from .training.component_loss import ComponentLoss, Ignoring  # noqa: PLC0415
+
+    form = (settings.network.num_classes + 1, settings.network.spatial_dims)
+    try:
+        built = ComponentLoss(loss)
+        cannot = {
+            AnnotationGap.IGNORED_PIXELS: built.ignoring(*form) is Ignoring.NOT,
+            AnnotationGap.UNANNOTATED_CLASSES: not built.follows_from_probabilities(*form),
+        }
+    except ComponentError as error:
+        raise DataMismatchError(
+            f"{place}: the job's key 'training.loss' names a loss that cannot be used: {error}"
+        ) from error
+    for gap in sorted(gaps):
+        if cannot[gap]:
+            raise DataMismatchError(
+                f"{place}: key {KEYS[gap]!r} tells of {gap}, but the job's loss {loss.target} (key 'training.loss') "
+                "has no way to leave them out; choose another loss, such as 'ce_dice'."
+            )
 
 
 def network_settings(description: SiteDescription) -> dict[str, int]:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fedannot.custom.compatibility import DataMismatchError, check_compatibility
+from fedannot.custom.compatibility import DataMismatchError, check_annotations, check_compatibility
 from fedannot.custom.data.description import (
     ClassificationDescription,
     ImageDescription,
@@ -95,3 +95,28 @@ def test_masks_under_a_job_with_classes_are_one_sentence(tmp_path):
 def test_a_description_that_cannot_be_read_names_the_site(tmp_path):
     with pytest.raises(DataError, match=r"^Site site-1: .*data\.yaml"):
         check_compatibility(tmp_path, FedAvgSettings(), site="site-1")
+
+
+IGNORING = SliceDescription(size=(64, 64), ignore=(7,), **TWO)
+ONE_OF_TWO = SliceDescription(size=(64, 64), annotated_classes=("organ",), classes=TWO["classes"], labels=ONE["labels"])
+
+
+@pytest.mark.parametrize(
+    ("description", "loss", "key"),
+    [
+        (IGNORING, "DiceCELoss", "ignore"),
+        (IGNORING, "torch.nn.CrossEntropyLoss", None),
+        (ONE_OF_TWO, {"_target_": "DiceLoss", "sigmoid": True}, "annotated_classes"),
+        (ONE_OF_TWO, "DiceLoss", None),
+        (SLICES, "DiceCELoss", None),
+    ],
+)
+def test_a_loss_that_cannot_leave_out_what_is_not_annotated_is_refused(description, loss, key):
+    settings = FedAvgSettings.model_validate({"network": {"num_classes": 2}, "training": {"loss": loss}})
+    if key is None:
+        check_annotations(description, settings, place="data.yaml")
+        return
+    with pytest.raises(
+        DataMismatchError, match=rf"^data.yaml: key '{key}' tells of .* \(key 'training.loss'\) has no way"
+    ):
+        check_annotations(description, settings, place="data.yaml")
