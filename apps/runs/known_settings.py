@@ -92,6 +92,8 @@ def _allowed(schema: Mapping[str, Any]) -> str:
         return " or ".join(_allowed(item) for item in schema["anyOf"])
     if "const" in schema or "enum" in schema:
         return ", ".join(str(value) for value in schema.get("enum", [schema.get("const")]))
+    if "$ref" in schema:
+        return "class with arguments"
     kind = str(schema.get("type", ""))
     if kind == "array":
         return f"list of: {_allowed(schema['items'])}" if schema.get("items") else "list"
