@@ -82,7 +82,8 @@ def try_transforms(components: Sequence[Component], shape: Sequence[int]) -> Non
 @functools.lru_cache(maxsize=8)
 def _try(tables: str, shape: tuple[int, ...]) -> None:
     """A site asks for the same trial before every task."""
-    steps = build_transforms([read_component(table, Role.AUGMENTATION) for table in parse_json(tables, "the transforms")])
+    read = parse_json(tables, "the transforms")
+    steps = build_transforms([read_component(table, Role.AUGMENTATION) for table in read])
     for transform in steps.transforms:
         if hasattr(transform, "prob"):
             transform.prob = 1.0
