@@ -83,11 +83,7 @@ def check_compatibility(folder: Path, settings: RunSettings, *, site: str) -> No
             or classes; it says which methods or settings would fit.
         DataError: if the description cannot be read.
     """
-    description = _read(folder, site)
-    check_task(description, settings.task, place=f"Site {site}: {folder}", job=f"a job of {settings.method!r}")
-    check_network(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
-    check_component(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
-    check_augmentation(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
+    _check_description(_read(folder, site), folder, settings, site)
 
 
 def check_site(folder: Path, settings: RunSettings, *, site: str) -> None:
@@ -102,8 +98,16 @@ def check_site(folder: Path, settings: RunSettings, *, site: str) -> None:
         DataMismatchError: as there, or if the method cannot use ignored pixels or classes that are not annotated.
         DataError: if the description cannot be read.
     """
-    check_compatibility(folder, settings, site=site)
-    check_annotations(_read(folder, site), settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
+    description = _read(folder, site)
+    _check_description(description, folder, settings, site)
+    check_annotations(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
+
+
+def _check_description(description: SiteDescription, folder: Path, settings: RunSettings, site: str) -> None:
+    check_task(description, settings.task, place=f"Site {site}: {folder}", job=f"a job of {settings.method!r}")
+    check_network(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
+    check_component(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
+    check_augmentation(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
 
 
 def _read(folder: Path, site: str) -> SiteDescription:

@@ -20,7 +20,15 @@ from pydantic_core import PydanticCustomError
 
 from ..transforms.errors import describe_validation_error
 from .aggregation.settings import AggregationSettings, InfluenceSettings
-from .components.component import TARGET, Component, ComponentError, as_validation_error, read_component
+from .components.component import (
+    TARGET,
+    Component,
+    ComponentError,
+    as_validation_error,
+    component_or,
+    component_or_none,
+    read_component,
+)
 from .components.merging import KEPT
 from .components.roles import Role
 from .data.phantoms.settings import EmbeddedSettings
@@ -35,10 +43,15 @@ Channels = Annotated[int, Field(ge=1, le=16)]
 # Settings by their names, or in an app by their dotted keys: ``{"training.batch_size": 8, ...}``.
 SettingValues = dict[str, JsonValue]
 
+FinalModelKind = Literal["last", "best", "mean_of_last"]
+
 AugmentationKind = Literal["rotation", "flip", "elastic", "noise"]
 
 # The network halves an image four times.
 _MIN_EXTENT = 16
+
+# Rounds from one score by the sites to the next, where a job does not say.
+_SITES_VALIDATE_EVERY = 5
 
 # Widths of the segmentation network's levels, and of the classifier's stages.
 FEATURES = (16, 32, 64, 128, 256, 16)
@@ -154,18 +167,36 @@ class ClassifierSettings(_NetworkOrComponent):
     checkpoint: str = ""
 
 
+# A short form, or any class that is allowed.
+OptimizerName = Annotated[Literal["adam", "sgd"] | Component, component_or(Role.OPTIMIZER, "adam", "sgd")]
+ScheduleName = Annotated[
+    Literal["constant", "steps", "polynomial", "cosine"] | Component,
+    component_or(Role.SCHEDULE, "constant", "steps", "polynomial", "cosine"),
+]
+_LOSSES = ("ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice", "nr_dice")
+_WEIGHTED_LOSSES = ("ce", "ce_dice", "ce_batch_dice")
+LossName = Annotated[
+    Literal["ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice", "nr_dice"] | Component,
+    component_or(Role.LOSS, *_LOSSES),
+]
+ClassifierLossName = Annotated[Literal["ce"] | Component, component_or(Role.LOSS, "ce")]
+
+
 class _ScheduledTraining(SettingsModel):
     """What training of all tasks has: an optimizer, and a learning rate that may fall in the course of a run.
 
     Args:
-        optimizer: ``adam``, or ``sgd``, stochastic gradient descent.
+        optimizer: ``adam``; ``sgd``, stochastic gradient descent; or a class of ``torch.optim`` such as ``AdamW``, with
+            the class's own arguments and the learning rate of `learning_rate`.
         momentum: of ``sgd``.
         nesterov: whether the momentum of ``sgd`` is Nesterov's.
         betas: decay of the two running means of ``adam``.
-        weight_decay: how much of every parameter is added to its gradient.
+        weight_decay: of ``adam`` and ``sgd``, how much of every parameter is added to its gradient.
         learning_rate: of the optimizer, where the schedule begins.
         schedule: how the learning rate falls in the course of all rounds: ``constant``; ``steps`` by rounds, see
-            `learning_rate_steps`; ``polynomial`` and ``cosine`` with every optimizer step, to 0 at the end of the run.
+            `learning_rate_steps`; ``polynomial`` and ``cosine`` with every optimizer step, to 0 at the end of the run;
+            or a class of ``torch.optim.lr_scheduler`` such as ``CosineAnnealingLR``, which makes a step with every
+            optimizer step of all rounds.
         learning_rate_steps: of the schedule ``steps``, fractions of all rounds after which the learning rate is a tenth
             of what it was before.
         learning_rate_power: of the schedule ``polynomial``, the exponent of (1 − t/T).
@@ -179,15 +210,17 @@ class _ScheduledTraining(SettingsModel):
             on a GPU without it), ``auto`` is ``mixed`` on a GPU and ``full`` elsewhere.
         keep_optimizer: whether a site goes on with its optimizer's state of the round before, such as momentum, in
             place of a new optimizer every round. The state lies in the site's run folder and leaves it never.
+        class_weights: of the cross entropy, a number for each class, in segmentation for the background first; empty
+            where all count the same. The mean is over the weights.
     """
 
-    optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: OptimizerName = "adam"
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     nesterov: bool = False
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = ADAM_BETAS
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     learning_rate: Annotated[float, Field(gt=0)]
-    schedule: Literal["constant", "steps", "polynomial", "cosine"] = "steps"
+    schedule: ScheduleName = "steps"
     learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = ()
     learning_rate_power: Annotated[float, Field(gt=0)] = 0.9
     learning_rate_warmup: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -196,6 +229,7 @@ class _ScheduledTraining(SettingsModel):
     gradient_clipping: Annotated[float, Field(gt=0)] | None = None
     precision: Literal["auto", "full", "mixed"] = "auto"
     keep_optimizer: bool = False
+    class_weights: tuple[Annotated[float, Field(ge=0)], ...] = ()
 
     @model_validator(mode="after")
     def _nesterov_has_momentum(self) -> "_ScheduledTraining":
@@ -203,6 +237,11 @@ class _ScheduledTraining(SettingsModel):
             raise ValueError(
                 "key 'training.nesterov' is true, but 'training.momentum' is 0; Nesterov's form needs a momentum above "
                 "0, for example 0.99"
+            )
+        if self.learning_rate_warmup and isinstance(self.schedule, Component):
+            raise ValueError(
+                "key 'training.learning_rate_warmup' is of the schedules with a short form; leave it out with "
+                f"'training.schedule' {self.schedule.target!r}"
             )
         return self
 
@@ -216,6 +255,9 @@ class TrainingSettings(_ScheduledTraining):
     form of FedIA's paper.
 
     Args:
+        loss: ``ce``, cross entropy; ``dice``, Dice loss of each sample; ``batch_dice``, of the batch as one;
+            ``ce_dice`` and ``ce_batch_dice``, the sum of ``ce`` and either; ``nr_dice``, noise-robust Dice loss; or a
+            class of ``monai.losses`` or ``torch.nn`` such as ``DiceFocalLoss``.
         proximal_weight: μ of FedProx, which keeps what is trained near the received model; 0 for none.
         augmentation: what is done to samples at random: a list of kinds; ``nnunet`` for all that nnU-Net does; or a
             list of dictionary transforms of MONAI, ``[{_target_ = RandFlipd, keys = [image, label], prob = 0.5}]``. See
@@ -226,7 +268,7 @@ class TrainingSettings(_ScheduledTraining):
             their volume; null centres each with equal chance on an object or on the background.
     """
 
-    loss: Literal["ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice", "nr_dice"] = "ce"
+    loss: LossName = "ce"
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
     batch_size: Positive = 8
     patch: tuple[int, ...] | None = None
@@ -259,7 +301,7 @@ class TrainingSettings(_ScheduledTraining):
     @property
     def augmentation_kinds(self) -> tuple[AugmentationKind, ...]:
         """The kinds of augmentation, where it is a list of them."""
-        return tuple(kind for kind in self.augmentation if kind in get_args(AugmentationKind))
+        return tuple(kind for kind in get_args(AugmentationKind) if kind in tuple(self.augmentation))
 
     @property
     def transforms(self) -> tuple[Component, ...]:
@@ -283,10 +325,12 @@ class ClassifierTrainingSettings(_ScheduledTraining):
     """How a site trains a classifier in one round.
 
     Args:
+        loss: ``ce``, cross entropy; or a class of ``torch.nn`` or ``monai.losses`` such as ``FocalLoss``.
         augmentation: turn images by multiples of 90° and mirror them, at random.
     """
 
-    optimizer: Literal["adam", "sgd"] = "sgd"
+    loss: ClassifierLossName = "ce"
+    optimizer: OptimizerName = "sgd"
     weight_decay: Annotated[float, Field(ge=0)] = 1e-6
     learning_rate: Annotated[float, Field(gt=0)] = 1e-2
     learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.7, 0.9)
@@ -328,11 +372,22 @@ class RunSettings(SettingsModel):
         influence: bounds on what one site can do to the model; none by default.
         aggregation: the rule by which models become one.
         max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
+        validate_every: rounds from one score of the model to the next, by the server on its test set or by the sites on
+            their validation cases; the last round is scored as well. None: the server scores every round, the sites
+            every fifth.
+        final_model: which model is the run's result: that of the last round; the best one by the sites' validation
+            cases (a test set at the server never chooses); or the mean of the last `final_rounds`.
+        final_rounds: rounds whose models are averaged, where `final_model` is ``mean_of_last``.
+        patience: validations in a row without a better score after which the run ends, where `final_model` is
+            ``best``; None for never.
+        inferer: how the model is run over a case, a class of ``monai.inferers`` such as ``SlidingWindowInferer``; None
+            for whole images, and for the training's patch as a window with half an overlap over whole volumes.
         start_model: a MONAI Bundle's folder or a file with a state dict, whose weights the run begins with; empty for
             random ones. The server alone reads it, and of a bundle nothing but the weights.
     """
 
     removed: ClassVar[Mapping[str, RemovedSetting]] = {}
+    final_models: ClassVar[tuple[FinalModelKind, ...]] = ("last", "best", "mean_of_last")
     # What the method decides itself, whatever the recipe.
     without_recipe: ClassVar[frozenset[str]] = frozenset()
 
@@ -356,7 +411,11 @@ class RunSettings(SettingsModel):
     max_failed_rounds: Positive = 3
     influence: InfluenceSettings = InfluenceSettings()
     aggregation: AggregationSettings = AggregationSettings()
-    validate_every: Positive = 5
+    validate_every: Positive | None = None
+    final_model: FinalModelKind = "last"
+    final_rounds: Positive = 5
+    patience: Positive | None = None
+    inferer: Annotated[Component | None, component_or_none(Role.INFERER)] = None
     keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""
     start_model: str = ""
@@ -378,6 +437,49 @@ class RunSettings(SettingsModel):
                 f"key 'min_sites' is {self.min_sites}, but 'aggregation.rule' {rule!r} needs the results of {needed} "
                 f"sites; set 'min_sites' to {needed} or more, so that rounds with fewer do not count"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _the_final_model_suits_the_method(self) -> "RunSettings":
+        if self.final_model not in self.final_models:
+            raise ValueError(
+                f"key 'final_model' is {self.final_model!r}, but the method {self.method!r} has no single global model "
+                f"to choose; allowed: {', '.join(self.final_models)}"
+            )
+        if self.patience is not None and self.final_model != "best":
+            raise ValueError(
+                f"key 'patience' is {self.patience}, but 'final_model' is {self.final_model!r}: only a run whose model "
+                "is the best by validation ends early; set 'final_model' to 'best', or leave 'patience' out"
+            )
+        return self
+
+    def is_scored_after(self, round_number: int, *, at_server: bool) -> bool:
+        """Return whether the model is scored after a round.
+
+        Args:
+            round_number: from 1.
+            at_server: whether the server scores it on its test set; else the sites do.
+        """
+        every = self.validate_every or (1 if at_server else _SITES_VALIDATE_EVERY)
+        return round_number >= self.rounds or round_number % every == 0
+
+    @model_validator(mode="after")
+    def _weights_are_of_the_classes(self) -> "RunSettings":
+        weights, loss = self.training.class_weights, self.training.loss
+        classes = self.network.num_classes + (self.task == "segmentation")
+        if weights and len(weights) != classes:
+            which = "the background and each class" if self.task == "segmentation" else "each class"
+            raise ValueError(
+                f"key 'training.class_weights' has {len(weights)} numbers, but network.num_classes is "
+                f"{self.network.num_classes}; expected {classes}, for {which}"
+            )
+        if weights and loss not in _WEIGHTED_LOSSES:
+            raise ValueError(
+                f"key 'training.class_weights' is of the losses {', '.join(_WEIGHTED_LOSSES)}, but 'training.loss' is "
+                f"{loss if isinstance(loss, str) else loss.target!r}; leave it out, or give the loss its own weights"
+            )
+        if self.inferer is not None and self.task == "classification":
+            raise ValueError("key 'inferer' is of segmentation; leave it out")
         return self
 
     @property

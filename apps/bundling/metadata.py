@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TypedDict
 
-from ...custom.data.description import ClassificationDescription, SliceDescription, VolumeDescription
+from ...custom.data.description import AnyDescription, ClassificationDescription, SliceDescription, VolumeDescription
 from ...custom.evaluation.inference import Inference
 from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.feda3i.records import QualityFindings
@@ -89,7 +89,7 @@ def metadata(source: BundleSource, statements: Statements) -> JsonObject:
         "copyright": f"Copyright (c) {authors}",
         "data_source": f"{len(_reports(source)) or 'several'} sites; the images never left them",
         "data_type": "nibabel" if _is_volume(source) else "png",
-        "image_classes": "RGB channels" if source.description.in_channels == 3 else "one channel of intensities",
+        "image_classes": _image_classes(source.description),
         "pred_classes": ", ".join(f"{number}: {name}" for number, name in _classes(source).items()),
         "eval_metrics": dict(scores(source)),
         "intended_use": statements.intended_use or _default_use(source),
@@ -145,20 +145,22 @@ def scores(source: BundleSource) -> dict[str, float | str]:
         measured |= {"hd95_undefined": own.hd95_undefined}
         where = f"{local.num_cases} validation cases of {source.site}"
     else:
-        last = source.last_record
-        if last is None:
+        record = source.record
+        if record is None:
             return {}
-        measured = {name: last.named(name) for name in Scoring.of(source.settings.task).names}
+        # A mean of models is scored by itself.
+        last = (source.summary and source.summary.final_scores) or record
+        measured = {name: getattr(last, name) for name in Scoring.of(source.settings.task).names}
         on = {"test": "the federation's test set", "sites": "the sites' validation cases"}.get(last.evaluated_on or "")
         where = f"{last.num_cases or 'all'} cases of {on}" if on else "not stated"
-        if names := last.named("unscored_classes"):
+        if names := getattr(last, "unscored_classes", None):
             where += f", none of which shows {', '.join(names)}"
     result: dict[str, float | str] = {name: value for name, value in measured.items() if value is not None}
     return result | {"evaluated_on": where} if result else {}
 
 
 def site_weights(source: BundleSource) -> SiteWeights:
-    """Return the weights with which the sites' models were added up in the last round.
+    """Return the weights with which the sites' models were added up in the round that the model is of.
 
     Per site and layer block where they differ between blocks, else one number per site; fractions of samples for
     federated averaging. A site's own model has none.
@@ -174,7 +176,7 @@ def site_weights(source: BundleSource) -> SiteWeights:
             "blocks": list(matrix.blocks),
             "values": {site: list(weights) for site, weights in rows},
         }
-    of_round = None if source.last_record is None else source.last_record.weights
+    of_round = None if source.record is None else source.record.weights
     if of_round is not None:
         return {"by": "site", "values": of_round}
     counts = {site: report.num_samples for site, report in source.summary.sites.items()}
@@ -214,16 +216,16 @@ def _network_data_format(source: BundleSource) -> dict[str, dict[str, JsonObject
     window = Inference.of(source.settings).window
     size = list(window or getattr(description, "size", None) or ())
     shared = {"spatial_shape": size, "dtype": "float32", "is_patch_data": window is not None}
-    channels = ("red", "green", "blue") if description.in_channels == 3 else ("intensity",)
+    channels = _channel_names(description)
     is_classes = isinstance(description, ClassificationDescription)
     classes = {str(number): name for number, name in _classes(source).items()}
     image = {
         "type": "image",
-        "format": "rgb" if description.in_channels == 3 else "magnitude",
+        "format": "rgb" if description.has_colours else "magnitude",
         "modality": "n/a",
         "num_channels": description.in_channels,
         # Of a z-score no range is known.
-        "value_range": [0, 1] if getattr(description, "window", None) else [],
+        "value_range": [0, 1] if getattr(description, "intensity", None) == "window" else [],
         "channel_def": {str(number): name for number, name in enumerate(channels)},
     }
     prediction: JsonObject = {
@@ -247,6 +249,25 @@ def _network_data_format(source: BundleSource) -> dict[str, dict[str, JsonObject
     return result
 
 
+def _channel_names(description: AnyDescription) -> tuple[str, ...]:
+    """What the channels of an image are called, for a reader."""
+    if description.has_colours:
+        return ("red", "green", "blue")
+    if description.channel_names or description.in_channels == 1:
+        return description.channel_names or ("intensity",)
+    return tuple(f"intensity of channel {number}" for number in range(1, description.in_channels + 1))
+
+
+def _image_classes(description: AnyDescription) -> str:
+    """What an image holds, in a few words."""
+    if description.has_colours:
+        return "RGB channels"
+    if description.in_channels == 1:
+        return "one channel of intensities"
+    names = f": {', '.join(description.channel_names)}" if description.channel_names else ""
+    return f"{description.in_channels} channels of intensities{names}"
+
+
 def _classes(source: BundleSource) -> dict[int, str]:
     names = source.description.classes
     if not isinstance(source.description, ClassificationDescription):
@@ -266,7 +287,11 @@ def _is_volume(source: BundleSource) -> bool:
 
 
 def _packages(source: BundleSource) -> tuple[str, ...]:
-    return ("nibabel", "pillow", "SimpleITK") if _is_volume(source) else ("pillow", "SimpleITK")
+    if not _is_volume(source):
+        return ("pillow", "SimpleITK")
+    # SciPy resamples channels on other grids.
+    resampling = ("scipy",) if source.description.in_channels > 1 else ()
+    return ("nibabel", "pillow", "SimpleITK", *resampling)
 
 
 def _version(package: str) -> str:

@@ -34,6 +34,8 @@ from .installed import UnknownJobError, find_job
 
 # Beside the app, where NVFlare does not look: named sets of settings, see settings_files.py.
 SETTINGS_FOLDER = "settings"
+# As above: runs the job of its folder by NVFlare's recipe, see nvflare_recipe.py.
+JOB_PROGRAM = "job.py"
 
 # In place of names in a job's deploy_map: the server and every site.
 ALL_MEMBERS = "@ALL"
@@ -217,15 +219,14 @@ class Job:
     def copy_with(self, overrides: Mapping[str, Any], folder: Path) -> "Job":
         """Copy the job with other settings, given as ``{"training.batch_size": 8, ...}``.
 
-        The named sets of settings stay behind: the copy holds the settings of one run.
+        The named sets of settings and ``job.py`` stay behind: the copy holds the settings of one run.
 
         Raises:
             SettingsError: if an override is not a setting of the job's method, or its value not allowed.
         """
         self.settings_with(overrides)
-        shutil.copytree(
-            self.folder, folder, ignore=lambda inside, _: [SETTINGS_FOLDER] if Path(inside) == self.folder else []
-        )
+        beside = (SETTINGS_FOLDER, JOB_PROGRAM)
+        shutil.copytree(self.folder, folder, ignore=lambda inside, _: beside if Path(inside) == self.folder else ())
         copied = Job(folder)
         if overrides:
             with copied.settings_file.open("a", encoding="utf-8") as file:
@@ -293,9 +294,10 @@ def check_runs_in_process(job: Job) -> None:
         JobError: if they talk to each other; the text says how such a job is run.
     """
     if is_swarm(job):
+        sites = len(job.sites) or job.settings().embedded.sites
         raise JobError(
             f"{job.folder}: its sites talk to each other, so that each needs a process of its own: "
-            f"nvflare simulator {job.folder} -t {len(job.sites)}"
+            f"nvflare simulator {job.folder} -n {sites} -t {sites}"
         )
 
 

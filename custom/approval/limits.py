@@ -33,6 +33,8 @@ DEFAULT_LIMITS: dict[str, float] = {
     "rollback_rounds": 100,
     "smallest_lesion": 1_000_000,
     "validate_every": 2000,
+    "final_rounds": 2000,
+    "patience": 2000,
     "keep_rounds": 2000,
     "threads": 64,
     "min_sites": 10_000,

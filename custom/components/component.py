@@ -121,6 +121,18 @@ def component_or(role: Role, *names: str) -> WrapValidator:
     return WrapValidator(check)
 
 
+def component_or_none(role: Role) -> WrapValidator:
+    """Return the check of a setting that is a component or None."""
+
+    def check(value: Any, _: Callable[[Any], Any]) -> Any:
+        try:
+            return None if value is None else read_component(value, role)
+        except ComponentError as error:
+            raise as_validation_error(error) from error
+
+    return WrapValidator(check)
+
+
 def as_validation_error(error: ComponentError) -> PydanticCustomError:
     """Return the error that pydantic reports with the setting's key."""
     return PydanticCustomError("component", "{text}", {"text": str(error).removesuffix(".")})

@@ -91,10 +91,22 @@ def _pass(
     except Exception:
         # Either its class reads values, or it takes no such batch.
         kept = _on_values(settings, few, extents) * batch_size // few
+    if isinstance(settings, NetworkSettings) and batch_size > 1:
+        # As the last of an epoch may be, and a volume in evaluation.
+        _single_sample(settings, extents)
     count = sum(parameter.numel() for parameter in network.parameters())
     weights = sum(parameter.numel() * parameter.element_size() for parameter in network.parameters())
     memory = (_COPIES * weights + kept) / _MEBIBYTE
     return DryRun(extents, batch_size, count, round(kept / _MEBIBYTE, 1), round(memory, 1))
+
+
+def _single_sample(settings: NetworkSettings | ClassifierSettings, extents: tuple[int, ...]) -> None:
+    try:
+        _kept_bytes(settings, 1, extents, "meta")
+    except ComponentError:
+        raise
+    except Exception:
+        _on_values(settings, 1, extents)
 
 
 def _on_values(settings: NetworkSettings | ClassifierSettings, batch_size: int, extents: tuple[int, ...]) -> int:

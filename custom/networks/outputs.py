@@ -39,7 +39,15 @@ class _MainOutput:
     def __call__(self, network: nn.Module, arguments: tuple[Any, ...], output: Any) -> torch.Tensor:
         outputs = split_output(output, arguments[0], type(network).__name__)
         self.further = outputs.further if self.keeps else ()
+        _empty_kept_tensors(network)
         return outputs.main
+
+
+def _empty_kept_tensors(network: nn.Module) -> None:
+    """Empty the lists in which a network keeps tensors of its last batch, as `DynUNet` does: it could not be copied."""
+    for value in vars(network).values():
+        if isinstance(value, list) and any(isinstance(entry, torch.Tensor) for entry in value):
+            value[:] = [entry.detach().new_empty(0) if isinstance(entry, torch.Tensor) else entry for entry in value]
 
 
 def give_main_output(network: nn.Module) -> nn.Module:

@@ -13,6 +13,7 @@ from torch import nn
 from ..networks.outputs import all_outputs, labels_at, supervision_weights
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .batch import Batch
+from .component_loss import ComponentLoss
 from .corrected_loss import annotated_log_probabilities
 from .losses import DiceRecord, build_loss
 from .marginal_classes import MarginalClasses
@@ -91,6 +92,8 @@ class SupervisedObjective:
             self._dice.add(logits, labels, batch.samples)
         if self._completeness is not None:
             logits = annotated_log_probabilities(logits, self._completeness[batch.samples])
+        if isinstance(self._loss, ComponentLoss) and (self._marginal is not None or self._completeness is not None):
+            self._loss.check_takes_log_probabilities(logits.shape[1], logits.ndim - 2)
         return self._loss(logits, labels)
 
 
@@ -151,7 +154,8 @@ def training_objective(
         completeness: of the annotations, see :class:`SupervisedObjective`; segmentation only.
         marginal: as above.
     """
-    objective = SupervisedObjective(build_loss(training), dice, completeness, marginal)
+    loss = build_loss(training, None if marginal is None else marginal.annotated)
+    objective = SupervisedObjective(loss, dice, completeness, marginal)
     if isinstance(training, TrainingSettings) and training.proximal_weight:
         return Sum(objective, ProximalPenalty(training.proximal_weight, network))
     return objective

@@ -55,9 +55,10 @@ class DecoupledSettings(PersonalSettings):
 
     @model_validator(mode="after")
     def _loss_is_its_own(self) -> "DecoupledSettings":
-        if self.training.loss != "ce" or self.training.proximal_weight:
+        training = self.training
+        if training.loss != "ce" or training.proximal_weight or training.class_weights:
             raise ValueError(
-                "keys 'training.loss' and 'training.proximal_weight' cannot be chosen: decoupled predictions have a "
-                "loss of their own; leave them out"
+                "keys 'training.loss', 'training.class_weights' and 'training.proximal_weight' cannot be chosen: "
+                "decoupled predictions have a loss of their own; leave them out"
             )
         return self
