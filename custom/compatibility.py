@@ -14,7 +14,7 @@ from .data.description import (
     read_site_description,
 )
 from .methods.lookup import all_methods, method_names, method_of
-from .settings import RunSettings
+from .settings import RunSettings, TrainingSettings
 
 # What describes data for a task, and what its cases are.
 _TASKS: dict[str, tuple[type[SiteDescription], str]] = {
@@ -107,6 +107,7 @@ def _check_description(description: SiteDescription, folder: Path, settings: Run
     check_task(description, settings.task, place=f"Site {site}: {folder}", job=f"a job of {settings.method!r}")
     check_network(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
     check_component(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
+    check_augmentation(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
 
 
 def _read(folder: Path, site: str) -> SiteDescription:
@@ -190,6 +191,33 @@ def check_component(description: SiteDescription, settings: RunSettings, *, plac
     except ComponentError as error:
         raise DataMismatchError(
             f"{place}: the job's key 'network' names a network that cannot be used: {error}"
+        ) from error
+
+
+def check_augmentation(description: SiteDescription, settings: RunSettings, *, place: str) -> None:
+    """Check that transforms in MONAI's form take a sample of the data and keep its shape and classes.
+
+    Args:
+        description: what describes the data.
+        settings: the job's settings.
+        place: the file that describes the data, for the message.
+
+    Raises:
+        DataMismatchError: if they do not.
+    """
+    training = settings.training
+    if not isinstance(training, TrainingSettings) or not training.transforms:
+        return
+    # PyTorch and MONAI, which those that check settings alone do without.
+    from .training.augmentation_components import try_transforms  # noqa: PLC0415
+
+    extents = training.patch or description.size
+    assert extents is not None, "whole volumes are trained on in patches"
+    try:
+        try_transforms(training.transforms, (description.in_channels, *extents))
+    except ComponentError as error:
+        raise DataMismatchError(
+            f"{place}: the job's key 'training.augmentation' names transforms that cannot be used: {error}"
         ) from error
 
 

@@ -71,6 +71,17 @@ def test_what_differs_is_said_with_the_settings_that_fit(tmp_path, description, 
         check(tmp_path, description, settings)
 
 
+@pytest.mark.parametrize(("description", "settings"), [(PICTURE, IN_2D), (VOLUMES, IN_3D)])
+def test_transforms_that_do_not_suit_the_samples_are_refused_before_a_run(tmp_path, description, settings):
+    entry = {"_target_": "RandFlipd", "keys": ["image", "label"], "spatial_axis": 0}
+    training = settings.get("training", {})
+    check(tmp_path, description, settings | {"training": training | {"augmentation": [entry]}})
+    entry["spatial_axis"] = 3
+    text = f"Site site-1: {tmp_path / 'data.yaml'}: the job's key 'training.augmentation' names transforms that cannot "
+    with pytest.raises(DataMismatchError, match=f"^{re.escape(text)}"):
+        check(tmp_path, description, settings | {"training": training | {"augmentation": [entry]}})
+
+
 def test_classes_under_a_job_with_masks_are_one_sentence_whatever_their_number(tmp_path):
     description = ClassificationDescription(channels=1, size=(64, 64), classes=("benign", "malignant"))
     text = (
