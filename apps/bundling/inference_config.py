@@ -10,7 +10,8 @@ from ...custom.data.description import (
     SliceDescription,
     VolumeDescription,
 )
-from ...custom.evaluation.inference import OVERLAP, Inference
+from ...custom.evaluation.inference import OVERLAP, Inference, mirrored_axes
+from ...transforms.errors import DataError
 from ...transforms.loading.dicom_header import DICOM_SUFFIX
 from ...transforms.loading.image_channels import ImageChannels
 from ...transforms.loading.image_files import IMAGE_SUFFIXES
@@ -28,7 +29,7 @@ _IMAGE, _PREDICTION = "image", "pred"
 
 Config = JsonObject
 
-_IMPORTS = ("collections", "functools", "json", "os", "pathlib", "pydoc", "sys")
+_IMPORTS = ("collections", "functools", "json", "math", "os", "pathlib", "pydoc", "sys")
 # MONAI's command line puts the bundle's folder into the path where it runs a bundle; where it verifies or exports one,
 # the folder is above the files that it is given.
 _BUNDLE_ROOT = (
@@ -79,8 +80,7 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
             "collate_fn": "$list",
         },
         "inferer": _inferer(description, inference),
-        "predict": f"$lambda items: @inferer(torch.stack([item['{_IMAGE}'].as_tensor() for item in items])"
-        ".to(@device), @network_def).cpu()",
+        **_prediction(description, inference),
         **_results(description),
     }
 
@@ -222,12 +222,19 @@ def _channel_intensities(description: SliceDescription | VolumeDescription) -> C
 
 def _inferer(description: AnyDescription, inference: Inference) -> Config:
     if isinstance(description, SliceDescription):
+        if inference.inferer is not None:
+            raise DataError(
+                f"The run has the inferer {inference.inferer.target}, but a bundle of slices runs a volume by its "
+                "slices; expected a run without an inferer. Leave the setting 'inferer' out."
+            )
         return {
             "_target_": "SliceInferer",
             "roi_size": list(description.size),
             "sw_batch_size": inference.batch_size,
             "spatial_dim": description.slice_axis,
         }
+    if inference.inferer is not None:
+        return inference.inferer.table()
     if inference.window is None:
         return {"_target_": "SimpleInferer"}
     return {
@@ -237,6 +244,24 @@ def _inferer(description: AnyDescription, inference: Inference) -> Config:
         "overlap": OVERLAP,
         "mode": "gaussian",
         "padding_mode": "replicate",
+    }
+
+
+def _prediction(description: AnyDescription, inference: Inference) -> Config:
+    """From prepared images to the network's output, or with mirroring to log probabilities, in main memory."""
+    images = f"torch.stack([item['{_IMAGE}'].as_tensor() for item in items]).to(@device)"
+    if not inference.mirroring:
+        return {"predict": f"$lambda items: @inferer({images}, @network_def).cpu()"}
+    is_volume = isinstance(description, SliceDescription | VolumeDescription)
+    across = description.slice_axis if isinstance(description, SliceDescription) else None
+    back = "" if isinstance(description, ClassificationDescription) else ".flip(axes)"
+    return {
+        "mirrored_axes": mirrored_axes([axis for axis in range(3 if is_volume else 2) if axis != across]),
+        "log_probabilities": "$lambda images, axes: @inferer(images.flip(axes), @network_def)"
+        f"{back}.log_softmax(dim=1)",
+        "mean_of": "$lambda images: functools.reduce(torch.logaddexp, "
+        "(@log_probabilities(images, axes) for axes in @mirrored_axes)) - math.log(len(@mirrored_axes))",
+        "predict": f"$lambda items: @mean_of({images}).cpu()",
     }
 
 

@@ -145,20 +145,22 @@ def scores(source: BundleSource) -> dict[str, float | str]:
         measured |= {"hd95_undefined": own.hd95_undefined}
         where = f"{local.num_cases} validation cases of {source.site}"
     else:
-        last = source.last_record
-        if last is None:
+        record = source.record
+        if record is None:
             return {}
-        measured = {name: last.named(name) for name in Scoring.of(source.settings.task).names}
+        # A mean of models is scored by itself.
+        last = (source.summary and source.summary.final_scores) or record
+        measured = {name: getattr(last, name) for name in Scoring.of(source.settings.task).names}
         on = {"test": "the federation's test set", "sites": "the sites' validation cases"}.get(last.evaluated_on or "")
         where = f"{last.num_cases or 'all'} cases of {on}" if on else "not stated"
-        if names := last.named("unscored_classes"):
+        if names := getattr(last, "unscored_classes", None):
             where += f", none of which shows {', '.join(names)}"
     result: dict[str, float | str] = {name: value for name, value in measured.items() if value is not None}
     return result | {"evaluated_on": where} if result else {}
 
 
 def site_weights(source: BundleSource) -> SiteWeights:
-    """Return the weights with which the sites' models were added up in the last round.
+    """Return the weights with which the sites' models were added up in the round that the model is of.
 
     Per site and layer block where they differ between blocks, else one number per site; fractions of samples for
     federated averaging. A site's own model has none.
@@ -174,7 +176,7 @@ def site_weights(source: BundleSource) -> SiteWeights:
             "blocks": list(matrix.blocks),
             "values": {site: list(weights) for site, weights in rows},
         }
-    of_round = None if source.last_record is None else source.last_record.weights
+    of_round = None if source.record is None else source.record.weights
     if of_round is not None:
         return {"by": "site", "values": of_round}
     counts = {site: report.num_samples for site, report in source.summary.sites.items()}

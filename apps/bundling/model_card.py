@@ -6,6 +6,7 @@ from typing import Any
 from ...custom.data.description import ClassificationDescription, ImageDescription
 from ...custom.methods.personal.own_threshold import AtThreshold
 from ...transforms.printable import printable
+from ..wording.final_model import final_model_in_words
 from .inference_config import POSTFIX, PREDICTIONS_FILE, PROBABILITIES_POSTFIX
 from .metadata import bundle_name
 from .reading_code import PROGRAM
@@ -26,7 +27,7 @@ def model_card(source: BundleSource, metadata: Mapping[str, Any]) -> str:
         metadata["intended_use"],
         _running(source, metadata),
         _training(source, metadata),
-        _scores(metadata),
+        _scores(metadata, source),
         _limits(source),
         _FILES,
     )
@@ -132,7 +133,7 @@ def _weight(value: Any) -> str:
     return f"{value[0]:.3f} to {value[-1]:.3f}" if isinstance(value, list) else f"{value:.3f}"
 
 
-def _scores(metadata: Mapping[str, Any]) -> str:
+def _scores(metadata: Mapping[str, Any], source: BundleSource) -> str:
     measured = dict(metadata["eval_metrics"])
     if not measured:
         return "None were measured in the run."
@@ -144,7 +145,9 @@ def _scores(metadata: Mapping[str, Any]) -> str:
             " dice is the mean over the cases in which a class is annotated, 0 where it is missed; left_empty, "
             "if there are others, the fraction of them in which it is found nowhere."
         )
-    return f"After the last round, on {where}: {listed}.{meaning}"
+    final = None if source.summary is None or source.site is not None else source.summary.final_model
+    when = "After the last round" if final is None or final.kind == "last" else f"Of {final_model_in_words(final)}"
+    return f"{when}, on {where}: {listed}.{meaning}"
 
 
 def _limits(source: BundleSource) -> str:

@@ -1,5 +1,6 @@
 """What a bundle is made of: a run's model, its settings, its data's description and its summary."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,7 @@ class BundleSource:
         federation: the federation's name, None where it is not known.
         site: the site whose own model it is, None for the global model.
         summary: of the run; empty where the server's files are not here, as at a site.
-        last_record: of the run's last round; as above.
+        record: of the round whose model it is, or of the last one where it is a mean; as above.
         local_scores: what the site's model scores on the site's own cases, None where it was not measured.
     """
 
@@ -45,7 +46,7 @@ class BundleSource:
     federation: str | None = None
     site: str | None = None
     summary: Summary | None = None
-    last_record: RoundRecord | None = None
+    record: RoundRecord | None = None
     local_scores: LocalScores | None = None
 
 
@@ -82,8 +83,15 @@ def read_source(run: Path, data: Path | None = None, site: str | None = None) ->
     description, federation = find_description(run, data, site, summary, settings)
     scores = read_record(stored[0].folder / PERSONAL_FOLDER / LOCAL_SCORES_FILE, LocalScores) if site else None
     records = [] if folder is None else read_metrics(folder)
-    last = records[-1] if records else None
-    return BundleSource(settings, network, description, federation, site, summary, last, scores)
+    record = _record_of_model(records, summary)
+    return BundleSource(settings, network, description, federation, site, summary, record, scores)
+
+
+def _record_of_model(records: Sequence[RoundRecord], summary: Summary | None) -> RoundRecord | None:
+    """The record of the last round that the model is of, None where the records are not here."""
+    final = None if summary is None else summary.final_model
+    of_model = [record for record in records if final is None or record.round in final.rounds]
+    return of_model[-1] if of_model else None
 
 
 def _server_folder(run: Path) -> Path | None:

@@ -35,7 +35,7 @@ class Run:
 
     @property
     def score(self) -> float | None:
-        """Dice or macro F1, the mean of the last five rounds with a score."""
+        """Dice or macro F1: the mean of the last five rounds with a score, or the final model's if one was chosen."""
         return self.summary.main_score
 
     @property

@@ -65,7 +65,11 @@ def centre_scores(run: Path, summary: Summary, federation: Path) -> CentreScores
         own, has_global = _global_on_own_cases(run, sites, federation, settings), True
     generic = None
     if (federation / TEST_FOLDER / DESCRIPTION_FILE).is_file():
-        generic = summary.last_round.main_score if has_global else _mean_of_local(run, sites, federation, settings)
+        generic = (
+            (summary.final_scores or summary.last_round).main_score
+            if has_global
+            else _mean_of_local(run, sites, federation, settings)
+        )
     return CentreScores(generic=generic, own={site: dice for site, dice in own.items() if dice is not None})
 
 

@@ -15,6 +15,7 @@ from ...custom.methods.feda3i.records import EstimateRecord, PredictedSite, Weig
 from ...custom.run.summary_record import Summary
 from ...transforms.natural_order import natural_order
 from ...transforms.printable import drawable
+from ..wording.final_model import compared_in_words
 from .colours import LARGER, SMALLER, UNGROUPED, curve_style
 from .compared_runs import ComparedRun, Comparison
 from .output import scoring_of
@@ -53,6 +54,9 @@ def draw_rounds(summary: Summary, file: Path, against: Summary | None = None) ->
     for index in range(1, len(stages)):
         if stages[index] != stages[index - 1]:
             axes.axvline(index + 0.5, color="gray", linestyle=":", label=f"{stages[index]} from round {index + 1}")
+    final = summary.final_model
+    if final is not None and final.kind == "best":
+        axes.axvline(final.rounds[0], color="gray", label=f"final model: round {final.rounds[0]}")
     label = scoring_of(summary).label
     axes.set(xlabel="round", ylabel=f"{label}, %", title=f"{summary.method}, seed {summary.seed}")
     _with_room(axes)
@@ -139,7 +143,7 @@ def draw_comparison(comparison: Comparison, file: Path) -> Path:
         )
     _draw_paired(right, comparison)
     left.set(xlabel="round", ylabel=f"{scoring.label}, %", title="all rounds")
-    right.set(title="mean of the last five rounds", ylabel=f"{scoring.label}, %")
+    right.set(title=compared_in_words(comparison.runs), ylabel=f"{scoring.label}, %")
     _with_room(left)
     if len(arms) > _MANY:
         figure.legend(loc="outside lower center", ncols=4, fontsize=8)

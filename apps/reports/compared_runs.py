@@ -54,6 +54,7 @@ class ComparedRun(Record):
         seed: of everything random.
         last_rounds: mean scores of the last five rounds.
         last_round: scores of the last round.
+        final_scores: scores of the final model, where it is another than the last one.
         num_sites: how many sites reported.
         rounds: the rounds.
         groups: what FedA³I concluded, in words; a dash for other methods.
@@ -75,6 +76,7 @@ class ComparedRun(Record):
     seed: int
     last_rounds: SegmentationMeans | ClassificationMeans
     last_round: SegmentationMeans | LastClassificationScores
+    final_scores: SegmentationMeans | LastClassificationScores | None = None
     num_sites: int
     rounds: tuple[SegmentationComparedRound | ClassificationComparedRound, ...]
     groups: str
@@ -91,8 +93,13 @@ class ComparedRun(Record):
 
     @property
     def main_score(self) -> float | None:
-        """Dice or macro F1 over the last rounds: how good the run's model is."""
-        return self.last_rounds.main_score
+        """Dice or macro F1: how good the run's model is."""
+        return self.result_scores.main_score
+
+    @property
+    def result_scores(self) -> MeanScores:
+        """Scores of the final model where it was chosen, else the means over the last rounds."""
+        return self.last_rounds if self.final_scores is None else self.final_scores
 
 
 class PairedDifferences(Record):

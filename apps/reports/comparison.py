@@ -15,6 +15,7 @@ from ...custom.methods.fedia.records import CompletenessFindings
 from ...custom.run.summary_record import ClassificationSummary, Summary
 from ...transforms.strict_files import read_json
 from ..terminal import Terminal
+from ..wording.final_model import compared_in_words
 from .annotation_findings import PrecisionAndRecall, completeness_errors, correction_scores, pooled_correction
 from .centre_scores import centre_scores
 from .compared_runs import COMPARED_ROUNDS, ComparedRound, ComparedRun, Comparison, PairedDifferences
@@ -75,7 +76,8 @@ def differences_in_words(comparison: Comparison) -> list[str]:
 
 def print_comparison(comparison: Comparison, console: Terminal) -> None:
     """Print a row per run and the paired differences to the reference."""
-    table = Table(title="Mean of the last five rounds", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    title = compared_in_words(comparison.runs).capitalize()
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     columns = comparison_columns(comparison)
     for heading in columns:
         # Headings may have several lines.
@@ -145,6 +147,7 @@ def describe_run(
             "seed": seed,
             "last_rounds": summary.last_rounds,
             "last_round": summary.last_round,
+            **_final_scores(summary),
             "num_sites": len(summary.sites),
             "rounds": _rounds(summary),
             "groups": _groups_in_words(estimate),
@@ -160,6 +163,14 @@ def describe_run(
             **({"unscored_classes": summary.unscored_classes} if summary.unscored_classes else {}),
         }
     )
+
+
+def _final_scores(summary: Summary) -> dict[str, dict[str, object]]:
+    """What a comparison keeps of the final model's scores, where it is another than the last one."""
+    if summary.final_scores is None:
+        return {}
+    names = type(summary.last_round).model_fields
+    return {"final_scores": {name: getattr(summary.final_scores, name) for name in names}}
 
 
 def _rounds(summary: Summary) -> list[ComparedRound]:

@@ -16,6 +16,7 @@ from ...transforms.printable import printable
 from ...transforms.strict_files import JsonObject, read_json
 from ..audit.pages import content_policy, page_environment, page_source
 from ..plain_lines import GENERATED
+from ..wording.final_model import compared_in_words
 from .compared_runs import COMPARISON_PICTURE, Comparison, PairedArm
 from .comparison import LEFT_COLUMNS, comparison_columns
 from .html import html_picture, html_table
@@ -97,6 +98,7 @@ def write_comparison_page(out: Path, comparison: Comparison) -> Path:
             answer=answer(comparison),
             generated=GENERATED if comparison.data is None else "",
             label=scoring_of(first).label,
+            scored=compared_in_words(comparison.runs),
             arms=arm_rows(comparison, request),
             comparison=comparison,
             picture=html_picture(out / COMPARISON_PICTURE, _CAPTION),

@@ -47,8 +47,8 @@ class Scored(Protocol):
         """How."""
 
     @property
-    def last_rounds(self) -> MeanScores:
-        """Means over the last rounds."""
+    def result_scores(self) -> MeanScores:
+        """The scores that say how good the run's model is."""
 
 
 def find_run_folder(workspace: Path) -> Path:
@@ -140,14 +140,14 @@ def scoring_of(run: Scored) -> Scoring:
 
 
 def score_columns(runs: Sequence[Scored]) -> dict[str, list[str]]:
-    """Return the scores of runs' last rounds as columns of a table, a cell per run, by heading.
+    """Return the scores of runs' models as columns of a table, a cell per run, by heading.
 
     What is left empty has a column where a test set has cases in which nothing is annotated. HD95 is over the cases in
     which something is found; how many were missed stands beside it. Runs of earlier versions do not say it.
     """
     columns = {}
     for name in scoring_of(runs[0]).names:
-        values = [getattr(run.last_rounds, name) for run in runs]
+        values = [getattr(run.result_scores, name) for run in runs]
         if name not in _OPTIONAL_SCORES or any(value is not None for value in values):
             columns[_SCORE_HEADINGS[name]] = [score_text(name, value) for value in values]
     return columns

@@ -20,6 +20,7 @@ from ..audit.federation_page import bias_chart
 from ..audit.federation_report import ParameterTable, noise_level_tables, parameter_tables
 from ..audit.pages import content_policy, page_environment, page_source
 from ..plain_lines import GENERATED
+from ..wording.final_model import final_model_in_words
 from .captions import caption
 from .html import html_picture, html_table
 from .output import percent, score_text, scoring_of, used_generated_images
@@ -51,12 +52,14 @@ class Score:
         mean: over the last rounds.
         spread: lowest and highest of these rounds.
         last: of the last round.
+        final: of the final model; empty where that is the last one.
     """
 
     name: str
     mean: str
     spread: str
     last: str
+    final: str = ""
 
 
 def write_run_page(out: Path, summary: Summary, pictures: Sequence[Path]) -> Path:
@@ -82,6 +85,7 @@ def write_run_page(out: Path, summary: Summary, pictures: Sequence[Path]) -> Pat
             generated=GENERATED if used_generated_images(summary, out) else "",
             conclusions=conclusions(summary),
             scores=scores(summary),
+            final_model=final_model_in_words(summary.final_model),
             last_rounds=min(LAST_ROUNDS, len(summary.rounds)),
             sites=html_table(site_columns(summary), left=WORDS) if summary.sites else "",
             own_cases=html_table(own_cases_columns(summary.own_cases)) if summary.own_cases else "",
@@ -109,16 +113,19 @@ def answer(summary: Summary) -> str:
     where = f"after {summary.rounds_finished} rounds at {len(summary.sites) or len(summary.own_cases or {})} sites"
     if score is None:
         return f"No {label}: neither a test set nor validation cases, {where}"
-    return f"{label} {percent(score)} % {where}"
+    whose = "" if summary.final_scores is None else f": {final_model_in_words(summary.final_model)}"
+    return f"{label} {percent(score)} % {where}{whose}"
 
 
 def scores(summary: Summary) -> list[Score]:
     """Return the scores of a run: means over its last rounds, and how far these rounds lie apart."""
     result = []
     for name in scoring_of(summary).names:
-        values = [value for record in summary.rounds if (value := getattr(record, name)) is not None][-LAST_ROUNDS:]
+        of_rounds = [getattr(record, name) for record in summary.rounds[-LAST_ROUNDS:]]
+        values = [value for value in of_rounds if value is not None]
         if not values:
             continue
+        final = summary.final_scores
         write = partial(score_text, name)
         result.append(
             Score(
@@ -126,6 +133,7 @@ def scores(summary: Summary) -> list[Score]:
                 write(statistics.fmean(values)),
                 f"{write(min(values))} to {write(max(values))}",
                 write(getattr(summary.last_round, name)),
+                "" if final is None else write(getattr(final, name)),
             )
         )
     return result

@@ -14,6 +14,8 @@ from ...custom.records.round_records import SiteReport
 from ...custom.run.summary_record import BoundedInRound, SegmentationRoundSummary, Summary
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
+from ..wording.convergence import not_converged_in_words
+from ..wording.final_model import compared_in_words, scored_in_words, stopped_early_in_words
 from ..wording.groups import no_groups_in_words
 from ..wording.refusals import refusal_in_words
 from .bias_text import print_channels, print_rollback
@@ -34,7 +36,7 @@ _PRIVATE = (
 
 def print_difference(summary: Summary, other: Summary, console: Terminal) -> None:
     """Print the scores of two runs on the same data beside each other."""
-    table = Table(title="On the same data, mean of the last five rounds")
+    table = Table(title=f"On the same data, {compared_in_words((other, summary))}")
     columns = {"method": [run.method for run in (other, summary)]} | score_columns((other, summary))
     for heading in columns:
         table.add_column(heading, justify="left" if heading == "method" else "right")
@@ -52,7 +54,7 @@ def headline(summary: Summary) -> str:
     """Return a run in a sentence: method, seed, rounds, time, scores."""
     return (
         f"{summary.method}, seed {summary.seed}, {summary.rounds_finished} rounds, {summary.seconds:.0f} s: "
-        f"{_score_text(summary)} (mean of the last five rounds{without(summary)})"
+        f"{_score_text(summary)} ({scored_in_words(summary, summary.final_model)}{without(summary)})"
     )
 
 
@@ -77,6 +79,13 @@ def conclusions(summary: Summary) -> list[str]:
 
 
 def _print_conclusions(summary: Summary, console: Terminal) -> None:
+    if said := not_converged_in_words(summary.score_trend, scoring_of(summary).label):
+        console.print(said, style="yellow")
+    rounds = summary.settings.get("rounds")
+    if isinstance(rounds, int) and (
+        said := stopped_early_in_words(summary.final_model, summary.rounds_finished, rounds)
+    ):
+        console.print(said)
     print_effective_sites(summary, console)
     if explanation := weight_beside_noise(summary):
         console.print(explanation)
@@ -159,7 +168,7 @@ def without(run: Summary | ComparedRun) -> str:
 
 def _score_text(summary: Summary) -> str:
     """The scores in words; HD95 with its unit, millimetres or pixels, and how many cases were missed, if known."""
-    last = summary.last_rounds
+    last = summary.result_scores
     if isinstance(last, SegmentationMeans):
         units = {record.hd95_unit for record in summary.rounds if isinstance(record, SegmentationRoundSummary)}
         distance = " ".join([number(last.hd95), *sorted(unit for unit in units if unit is not None)])

@@ -54,6 +54,11 @@ class SwarmController(SwarmServerController):  # type: ignore[misc]
                 f"settings.conf: key 'start_model' is {self.settings.start_model!r}, but a swarm has no server that "
                 "would read it; expected it empty, or the same job with a server."
             )
+        if self.settings.final_model != "last":
+            raise SettingsError(
+                f"settings.conf: key 'final_model' is {self.settings.final_model!r}, but a swarm has no server that "
+                "chooses a model; expected 'last'."
+            )
         waiting = {"start_task_timeout": _START_TIMEOUT, "progress_timeout": float(self.settings.task_timeout)}
         # All sites have to be there at the start: NVFlare would not wait for more than those that it is asked to need.
         super().__init__(num_rounds=self.settings.rounds, start_round=FIRST_ROUND, **(waiting | options))
@@ -72,7 +77,7 @@ class SwarmController(SwarmServerController):  # type: ignore[misc]
         if isinstance(processes, int) and processes < sites:
             raise SwarmNotPossibleError(
                 f"In a swarm the {sites} sites talk to each other, so that each needs a process of its own; found "
-                f"{processes}. Type: nvflare simulator JOB -t {sites}"
+                f"{processes}. Type: nvflare simulator JOB -n {sites} -t {sites}"
             )
         super().start_controller(fl_ctx)
 

@@ -183,6 +183,7 @@ class RoundRecord(OpenRecord):
         bounded: whose influence was bounded, by name.
         effective_sites: how many sites the weights are of in effect, in the layer block where they are fewest.
         weights: of each site in that layer block, within the bounds of influence.
+        validation_score: Dice or macro F1 of the model on the sites' validation cases, where they choose the result.
         kept: the sites whose models multi-Krum kept; the weights are theirs.
         dominant: the site that nearly decides alone.
         stability: how far the sites move the model (FedGSCA, Eq. 18), of a classification.
@@ -199,6 +200,7 @@ class RoundRecord(OpenRecord):
     bounded: dict[str, Bounded] | None = None
     effective_sites: float | None = None
     weights: dict[str, float] | None = None
+    validation_score: float | None = None
     kept: tuple[str, ...] | None = None
     dominant: Dominant | None = None
     stability: float | None = None

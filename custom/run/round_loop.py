@@ -4,6 +4,7 @@ import gc
 import shutil
 import time
 from collections.abc import Collection
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,14 +26,16 @@ from ..records.round_records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
 from ..refusals import RefusalReason
 from ..settings import RunSettings
 from ..task_names import TRAIN, VALIDATE, VALIDATE_CLASSES
+from ..training.component_check import check_training
 from .answers import Answers
 from .continuing import earlier_state, named_with_its_file, start_params
+from .final_model import ModelChoice
 from .round_record import note_weights, progress_sentence, round_scalars
 from .round_training import RoundTraining, TrainingRun, share_refusal
 from .run_progress import ProgressTracker, give_noted
 from .server_test import ServerTest
 from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunFailedError, RunState, TooFewResultsError, kept_state_file
-from .summary import summarize, write_summary
+from .summary import scores_of, summarize, write_summary
 from .transport import CONTINUED_JOB, CONTINUED_ROUND, Link, Messages, Params, Request, RunContext
 
 # Whose samples tasks are about; a site's claims of the one kind say nothing of the other.
@@ -43,9 +46,10 @@ class RoundLoop:
     """Runs the rounds of a job with its method.
 
     In every round the sites get the global model with the task ``train``; their models are averaged with the method's
-    weights. The global model is scored after every round on the server's test set where it has one, else by the sites
-    on their own validation cases. After every round the state is written in one step, and a job with ``resume_from``
-    continues from it with the same bits.
+    weights. The global model is scored on the server's test set where it has one, else by the sites on their own
+    validation cases, as often as the settings say. They also say which model is the result, see
+    :class:`fedannot.custom.run.final_model.ModelChoice`. After every round the state is written in one step, and a job
+    with ``resume_from`` continues from it with the same bits.
 
     Args:
         settings: the job's settings.
@@ -66,9 +70,12 @@ class RoundLoop:
         self._scoring = Scoring.of(settings.task)
         self.progress = ProgressTracker(settings)
         self._num_samples: dict[str, int] = {}
+        self._preparations: dict[str, list[float]] = {}
         self._claims = {kind: ReportedCounts(link.warning) for kind in (_TRAINING, _VALIDATION)}
         self._continued: dict[str, str | int] = {}
         self._of_weights: dict[str, Any] = {}
+        self._choice = ModelChoice.of(settings)
+        self._final_scores: RoundScores | None = None
         self._has_asked = False
 
     # --- the run
@@ -77,16 +84,20 @@ class RoundLoop:
         """Run all rounds.
 
         Raises:
-            RunFailedError: if too many rounds in a row had no usable result.
+            RunFailedError: if too many rounds in a row had no usable result, or no site can choose the best model.
             DataError: if the start model that the settings name, or the server's test set, cannot be used.
             ResumeError: if the run to be continued does not fit the job.
+            SettingsError: if a class that the settings name for training cannot be used.
         """
+        check_training(self.settings)
         self._prepare(beginning)
-        if self.state.round_number >= self.settings.rounds:
+        if self.state.is_over(self.settings):
             # A run that was killed after its last round: no round comes whose end would write its result.
             self._write_result()
         failed_rounds = 0
         for round_number in range(self.state.round_number + 1, self.settings.rounds + 1):
+            if self._choice.is_over:
+                break
             started = time.monotonic()
             self.refused, self._of_weights = {}, {}
             self.progress.begin_round(round_number, self.state.history, beginning.absent)
@@ -96,11 +107,16 @@ class RoundLoop:
                 return
             if self._method.restarts(self._round):
                 self.state.params = start_params(self._beginning, self._link.info)
+                self._choice.restart()
                 self._round = self._round_of(round_number)
             failed_rounds = 0 if self._train() else failed_rounds + 1
             if self._link.is_stopped():
                 return
-            self._finish(started)
+            record = self._record(started, counts=not failed_rounds)
+            if self._choice.needs_validation and self._link.is_stopped():
+                # Some sites may not have validated it; who goes on with the run does the round again.
+                return
+            self._finish(record)
             if failed_rounds >= self.settings.max_failed_rounds:
                 raise TooFewResultsError(failed_rounds, self.settings.min_sites, self.refused)
         if failed_rounds:
@@ -109,10 +125,25 @@ class RoundLoop:
             )
         if not any(record.sites for record in self.state.history):
             raise RunFailedError("No round had a usable result: the model is the one that the run began with.")
-        self._round = self._round_of(self.settings.rounds)
-        if self._method.after_rounds(self._round):
+        self._conclude()
+
+    def _conclude(self) -> None:
+        """Do what comes after the last round, with the model that is the result."""
+        last, final = self.state.round_number, self._choice.describe(self.state.round_number)
+        params = self._choice.params(self.state.params)
+        if len(final.rounds) > 1:
+            # It is the model of no round, and so was not scored.
+            self._round = replace(self._round_of(last), reports=self.state.history[-1].sites)
+            self._final_scores = self._score(params, last=True)
+        self._round = replace(self._round_of(last), params=params)
+        if self._method.after_rounds(self._round) or self._final_scores is not None:
             self._write_result()
-        self._link.info(f"{self.settings.method}: finished {self.settings.rounds} rounds.")
+        if self._choice.is_over:
+            self._link.info(
+                f"Ends early: no better validation in {self.settings.patience} validations since round "
+                f"{final.rounds[0]}."
+            )
+        self._link.info(f"{self.settings.method}: finished {last} rounds.")
 
     def _prepare(self, beginning: RunContext) -> None:
         self._beginning = beginning
@@ -129,16 +160,38 @@ class RoundLoop:
             with named_with_its_file(beginning.state):
                 self._resume(earlier)
         self._round = self._round_of(self.state.round_number)
+        if self._choice.needs_validation and not self._choice.state():
+            self._check_validation()
         write_records(beginning.run_folder / METRICS_FILE, self.state.history)
         if beginning.absent:
             self._link.warning(f"Not there when the job started, and not in it: {', '.join(beginning.absent)}.")
 
+    def _check_validation(self) -> None:
+        """Let the sites score the start model, so that a run whose model they cannot choose does not begin.
+
+        Raises:
+            RunFailedError: if they give no score.
+        """
+        answers = self._ask(self.state.round_number + 1, self._scoring.site_task)
+        pooled = self._scoring.pool(answers)
+        if self._link.is_stopped() or (pooled is not None and pooled.main_score is not None):
+            return
+        cases = {site: int(answer["num_samples"]) for site, answer in answers.items()}
+        raise RunFailedError(
+            f"key 'final_model' is 'best', but the sites' validation gives no {self._scoring.label}. Validation cases: "
+            f"{', '.join(f'{site} {number}' for site, number in cases.items()) or 'no site answered'}. Expected a list "
+            "'validation' with enough patients in the sites' datalists (--validation 0.2 of `fedannot data import` "
+            "makes one), or final_model = mean_of_last, which needs none."
+        )
+
     def _resume(self, earlier: RunState) -> None:
         self.state, kept = earlier, earlier.method_state
         self._num_samples = dict(kept["num_samples"])
+        self._preparations = dict(kept.get("preparations", {}))
         self._claims = {
             kind: ReportedCounts(self._link.warning, kept["first_claims"].get(kind)) for kind in self._claims
         }
+        self._choice.restore(kept.get("final", {}), earlier.round_number)
         self._method.restore(kept["method"], earlier.history)
         # Sites find in it what they had made of their annotations.
         self._continued = {CONTINUED_JOB: kept["job"], CONTINUED_ROUND: earlier.round_number}
@@ -202,6 +255,7 @@ class RoundLoop:
         request = Request(TRAIN, this_round.number, self.state.params, self._message, asked)
         give_noted(self._link, request, training.receive, self.refuse, self.progress)
         self._num_samples |= training.num_samples
+        self._preparations |= training.preparations
         this_round.reports, this_round.drifts = training.reports, training.drifts
         if len(training.reports) < self.settings.min_sites:
             self._link.error(
@@ -223,17 +277,19 @@ class RoundLoop:
         self._method.after_training(this_round)
         return True
 
-    def _finish(self, started: float) -> None:
-        """Score the model, and write what the round leaves behind."""
+    def _finish(self, record: RoundRecord) -> None:
+        """Write what the round leaves behind."""
         this_round, folder = self._round, self._beginning.run_folder
-        record = self._record(started)
         self.state.round_number = this_round.number
         self.state.method_state = {
             "num_samples": dict(self._num_samples),
             "first_claims": {kind: dict(claims.first) for kind, claims in self._claims.items()},
+            "preparations": dict(self._preparations),
             "job": self._beginning.job_id,
             "method": self._method.state(),
         }
+        if final := self._choice.state():
+            self.state.method_state["final"] = final
         check_restorable(self.state.method_state, f"the state of the method {self.settings.method!r}")
         self.state.history.append(record)
         self.state.save(folder / STATE_FILE)
@@ -248,18 +304,24 @@ class RoundLoop:
             # NVFlare's tasks and messages refer to each other in circles, with the models in them.
             gc.collect()
 
-    def _record(self, started: float) -> RoundRecord:
-        """Score the model, and put together what is known of the round."""
+    def _record(self, started: float, *, counts: bool) -> RoundRecord:
+        """Score the model, and put together what is known of the round; one that does not count has no new model."""
         this_round, touched = self._round, self._round.bounds.touched
+        scores = self._score(self.state.params)
+        validation = self._validation_score(scores) if counts else None
+        if counts:
+            self._choice.note(this_round.number, self.state.params, validation)
         common: dict[str, object] = {
             "version": VERSION,
             "round": this_round.number,
             "stage": self._method.stage(this_round),
-            **self._score().model_dump(exclude_unset=True),
+            **scores.model_dump(exclude_unset=True),
             "sites": dict(sorted(this_round.reports.items())),
             "refused": dict(sorted(self.refused.items())),
             **self._of_weights,
         }
+        if validation is not None:
+            common["validation_score"] = validation
         if touched:
             common["bounded"] = {site: Bounded.model_validate(what) for site, what in sorted(touched.items())}
         added = self._method.record(this_round)
@@ -267,22 +329,54 @@ class RoundLoop:
         return ROUND_RECORDS[self.settings.task].of(common, added)
 
     def _write_result(self) -> None:
-        """Write the model and the summary as they are after the last finished round."""
-        self._link.write_model(self.state.params)
-        result, threads = self._method.describe(self._round), torch.get_num_threads()
-        summary = summarize(self.state, result, absent=self._beginning.absent, server_threads=threads)
+        """Write the result and the summary as they are after the last finished round."""
+        self._link.write_model(self._choice.params(self.state.params))
+        final = self._choice.describe(self.state.round_number)
+        scores = self._final_scores if len(final.rounds) > 1 else scores_of(self.state.history, final)
+        summary = summarize(
+            self.state,
+            self._method.describe(self._round),
+            absent=self._beginning.absent,
+            server_threads=torch.get_num_threads(),
+            final_model=final,
+            final_scores=scores,
+        )
         write_summary(self._beginning.run_folder / SUMMARY_FILE, summary)
 
-    def _score(self) -> RoundScores:
-        number, reports = self._round.number, self._round.reports
-        if self._method.is_scored_at_server:
-            sites_are_embedded = bool(reports) and all(report.embedded_data for report in reports.values())
-            scores = self._server_test.score(self.state.params, sites_are_embedded)
-            if scores is not None:
-                return scores
-        if number < self.settings.rounds and number % self.settings.validate_every:
+    def _score(self, params: Params, *, last: bool = False) -> RoundScores:
+        """The scores of a model, by the server or the sites; none in a round after which nobody scores."""
+        number = self._round.number
+        if self._has_server_test:
+            if last or self.settings.is_scored_after(number, at_server=True):
+                return self._server_test.score(dict(params), self._sites_are_embedded) or self._scoring.unscored
             return self._scoring.unscored
-        return self._scoring.pool(self._ask(number, self._scoring.site_task)) or self._scoring.unscored
+        if not last and not self.settings.is_scored_after(number, at_server=False):
+            return self._scoring.unscored
+        answers = self._ask(number, self._scoring.site_task, params=params)
+        return self._scoring.pool(answers) or self._scoring.unscored
+
+    @property
+    def _has_server_test(self) -> bool:
+        return self._method.is_scored_at_server and self._server_test.has_data(self._sites_are_embedded)
+
+    @property
+    def _sites_are_embedded(self) -> bool:
+        reports = self._round.reports.values()
+        return bool(reports) and all(report.embedded_data for report in reports)
+
+    def _validation_score(self, scores: RoundScores) -> float | None:
+        """The score of the round's model on the sites' validation cases, where it decides and this round has one.
+
+        Args:
+            scores: of the round, which may be the sites' own.
+        """
+        number = self._round.number
+        if not self._choice.needs_validation or not self.settings.is_scored_after(number, at_server=False):
+            return None
+        if scores.evaluated_on != "sites":
+            pooled = self._scoring.pool(self._ask(number, self._scoring.site_task))
+            return None if pooled is None else pooled.main_score
+        return scores.main_score
 
     def _show(self, record: RoundRecord) -> None:
         """Draw a round's numbers, and say in a sentence how far the run is."""

@@ -78,6 +78,8 @@ def progress_sentence(history: Sequence[RoundRecord], rounds: int, scoring: Scor
     score = "not scored" if value is None else f"{scoring.label} {100 * value:.1f} %"
     if value is not None and (names := record.named("unscored_classes")):
         score += f" without {', '.join(names)}"
+    if record.validation_score is not None and record.named("evaluated_on") != "sites":
+        score += f", at the sites {100 * record.validation_score:.1f} %"
     rounds_left = rounds - record.round
     seconds = time_left([earlier.seconds for earlier in history], rounds_left)
     left = f", about {duration(seconds)} left" if rounds_left else ""

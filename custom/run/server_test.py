@@ -53,6 +53,14 @@ class ServerTest:
             check_compatibility(folder, self._settings, site=TEST_FOLDER)
             participant_store(self._config_folder).open()
 
+    def has_data(self, sites_are_embedded: bool) -> bool:
+        """Return whether the server has a test set.
+
+        Args:
+            sites_are_embedded: as for :meth:`score`.
+        """
+        return self._test_data(sites_are_embedded) is not None
+
     def score(self, params: dict[str, torch.Tensor], sites_are_embedded: bool) -> RoundScores | None:
         """Return the scores, or None if the server has no test set.
 

@@ -13,7 +13,7 @@ from ..data.tensor_files import write_tensors
 from ..former_names import with_current_keys
 from ..records.round_records import RoundRecord
 from ..refusals import RefusalReason
-from ..settings import SettingValues
+from ..settings import RunSettings, SettingValues
 from .reading import round_records
 
 STATE_FILE = "fedannot_state.pt"
@@ -35,13 +35,35 @@ _WITHOUT_EFFECT_ON_BITS = {
     "keep_rounds",
 }
 
+_TRAINING_OF_CLASSIFIERS: JsonObject = {"optimizer": "sgd", "loss": "ce"}
+_TRAINING_OF_SEGMENTATION: JsonObject = {"optimizer": "adam", "momentum": 0.9, "weight_decay": 0.0}
+_TRAINING_OF_ALL: JsonObject = {
+    "nesterov": False,
+    "betas": [0.9, 0.99],
+    "schedule": "steps",
+    "learning_rate_power": 0.9,
+    "learning_rate_warmup": 0.0,
+    "local_steps": None,
+    "gradient_clipping": None,
+    "precision": "auto",
+    "keep_optimizer": False,
+    "class_weights": [],
+}
+
 # What settings were before there were any: a state that does not name them is of such a run.
 _LATER_SETTINGS: JsonObject = {
     "start_model": "",
-    "training": {"optimizer": "adam", "momentum": 0.9, "weight_decay": 0.0},
+    "validate_every": None,
+    "final_model": "last",
+    "final_rounds": 5,
+    "patience": None,
+    "training": _TRAINING_OF_SEGMENTATION | _TRAINING_OF_ALL,
     "influence": {"min_share": 0.0, "max_share": 1.0, "max_update_ratio": None, "max_quality_ratio": None},
     "aggregation": {"rule": "mean", "trim": 1, "byzantine": 1, "kept": None},
 }
+
+# The default of earlier versions, with which the server scored every round all the same.
+_FORMER_VALIDATE_EVERY = 5
 
 # Settings that have gone, with the value whose effect is left: a state that names it goes on.
 _GONE_SETTINGS = {"judge": "global"}
@@ -87,13 +109,18 @@ class LoopState(TypedDict, total=False):
     Attributes:
         num_samples: of every site that has trained, as far as its reports count.
         first_claims: by whose samples they are of, the number that each site reported first.
+        preparations: how each site prepares images, see :mod:`fedannot.custom.data.description_values`; earlier
+            versions kept none.
         job: the job that the state is of.
+        final: what the choice of the final model remembers; absent where that is the last one.
         method: what the method remembers, see :meth:`fedannot.custom.interface.method.ServerMethod.state`.
     """
 
     num_samples: dict[str, int]
     first_claims: dict[str, dict[str, int]]
+    preparations: dict[str, list[float]]
     job: str
+    final: dict[str, Any]
     method: Mapping[str, object]
 
 
@@ -186,6 +213,17 @@ class RunState:
             result = [text for key in differing for text in _differences(key, settings.get(key), own.get(key))]
             raise ResumeError(f"The state was made with other settings: now {', '.join(result)}.")
 
+    def is_over(self, settings: RunSettings) -> bool:
+        """Return whether a job that goes on with this run has no round left.
+
+        Args:
+            settings: the job's settings.
+        """
+        if self.round_number >= settings.rounds:
+            return True
+        without_gain = self.method_state.get("final", {}).get("without_gain", 0)
+        return settings.patience is not None and without_gain >= settings.patience
+
     def _has_embedded_data(self) -> bool:
         """Whether any site has trained on the embedded phantom; else its settings have had no effect."""
         reports = [report for record in self.history for report in record.sites.values()]
@@ -204,7 +242,9 @@ def _with_later_settings(settings: Mapping[str, Any]) -> JsonObject:
     """Add what had no setting when a state was made, also in a block that had others; leave out what has none now."""
     later = dict(_LATER_SETTINGS)
     if settings.get("task") == "classification":
-        later["training"] = {"optimizer": "sgd"}
+        later["training"] = _TRAINING_OF_CLASSIFIERS | _TRAINING_OF_ALL
     complete = later | {key: value for key, value in settings.items() if _GONE_SETTINGS.get(key) != value}
+    if "final_model" not in settings and complete["validate_every"] == _FORMER_VALIDATE_EVERY:
+        complete["validate_every"] = None
     blocks = {key: value for key, value in later.items() if isinstance(value, dict)}
     return complete | {key: block | complete[key] for key, block in blocks.items()}

@@ -7,10 +7,12 @@ from typing import Any
 
 from ...transforms.natural_order import natural_order
 from ..data.whole_files import write_text
+from ..evaluation.score_records import ClassificationRoundScores, RoundScores, SegmentationRoundScores
 from ..records.plain_values import finite
-from ..records.round_records import RoundRecord, SiteReport
+from ..records.round_records import Record, RoundRecord, SiteReport
+from .convergence import ScoreTrend, score_trend
 from .state import RunState
-from .summary_record import ROUND_SUMMARIES, SUMMARIES, SUMMARY_VERSION, Summary
+from .summary_record import ROUND_SUMMARIES, SUMMARIES, SUMMARY_VERSION, FinalModel, Summary
 from .versions import installed_versions, source_commit
 
 # The papers report the mean over the last rounds, since single rounds fluctuate.
@@ -25,7 +27,13 @@ def write_summary(path: Path, summary: Summary) -> None:
 
 
 def summarize(
-    state: RunState, added: Mapping[str, Any], *, absent: Sequence[str] = (), server_threads: int | None = None
+    state: RunState,
+    added: Mapping[str, Any],
+    *,
+    absent: Sequence[str] = (),
+    server_threads: int | None = None,
+    final_model: FinalModel | None = None,
+    final_scores: RoundScores | None = None,
 ) -> Summary:
     """Return method, seed, sites, the rounds' scores, their mean over the last five rounds, refusals and settings.
 
@@ -34,6 +42,8 @@ def summarize(
         added: what the method adds, as plain values.
         absent: sites that the job names and that were not there when it started.
         server_threads: that the server computes with.
+        final_model: which model is the result.
+        final_scores: its scores, where it is another model than the last one.
 
     Raises:
         ValueError: if the method adds what the summary has, or what is no plain value.
@@ -51,9 +61,11 @@ def summarize(
             "seed": state.settings["seed"],
             "rounds_finished": state.round_number,
             "sites": {site: sites[site].plain() for site in sorted(sites, key=natural_order)},
+            "preparations": finite(dict(sorted(state.method_state.get("preparations", {}).items()))) or None,
             "rounds": _rounds(history, task),
             "last_rounds": {name: mean_of_last(history, name) for name in _fields(task, "last_rounds")},
             "last_round": {name: history[-1].named(name) if history else None for name in _fields(task, "last_round")},
+            **_said(final_model=final_model, final_scores=final_scores, score_trend=_trend(history)),
             "refusals": [
                 {"round": record.round, "site": site, "reason": reason}
                 for record in history
@@ -78,6 +90,16 @@ def summarize(
     )
 
 
+def _said(**records: Record | RoundScores | None) -> dict[str, object]:
+    """What is known of some records, by name, as plain values."""
+    known = {name: record for name, record in records.items() if record is not None}
+    return {name: record.model_dump(mode="json", exclude_unset=True) for name, record in known.items()}
+
+
+def _trend(history: Sequence[RoundRecord]) -> ScoreTrend | None:
+    return score_trend([record.main_score for record in history])
+
+
 def _rounds(history: Sequence[RoundRecord], task: str) -> list[dict[str, object]]:
     names = set(ROUND_SUMMARIES[task].model_fields)
     for name in _OPTIONAL:
@@ -90,6 +112,22 @@ def _fields(task: str, name: str) -> list[str]:
     """The names of the scores that the summary has under a name."""
     kind: Any = SUMMARIES[task].model_fields[name].annotation
     return list(kind.model_fields)
+
+
+def scores_of(history: Sequence[RoundRecord], final: FinalModel) -> RoundScores | None:
+    """Return the scores of the final model, where it is that of an earlier round; None if it is the last one.
+
+    Args:
+        history: records of the finished rounds.
+        final: which model the result is.
+    """
+    if final.kind != "best" or final.validation_score is None:
+        return None
+    (number,) = final.rounds
+    record = next(record for record in history if record.round == number)
+    kind = ClassificationRoundScores if isinstance(record, ClassificationRoundScores) else SegmentationRoundScores
+    names = record.model_fields_set & kind.model_fields.keys()
+    return kind.model_validate({name: getattr(record, name) for name in names})
 
 
 def mean_of_last(history: Sequence[RoundRecord], name: str) -> float | None:

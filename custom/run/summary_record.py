@@ -9,12 +9,16 @@ from ..evaluation.local_scores import LocalScores
 from ..evaluation.score_records import (
     ClassificationDetails,
     ClassificationMeans,
+    ClassificationRoundScores,
     LastClassificationScores,
     MeanScores,
     SegmentationDetails,
     SegmentationMeans,
+    SegmentationRoundScores,
 )
 from ..records.round_records import Bounded, Dominant, OpenRecord, Record, Refusal, SiteReport, Stage
+from ..settings import FinalModelKind
+from .convergence import ScoreTrend
 from .versions import SourceCommit
 
 # Of the summary; version 1 held sentences where this one holds codes and numbers, and is read as well.
@@ -63,6 +67,22 @@ class OwnCases(LocalScores):
     round: int
 
 
+class FinalModel(Record):
+    """The model that is a run's result.
+
+    Attributes:
+        kind: how it was chosen.
+        rounds: after which its parameters were taken; several where it is their mean.
+        validation_score: its Dice or macro F1 on the sites' validation cases, where these chose it.
+        stopped_early: whether the run ended because validations no longer improved.
+    """
+
+    kind: FinalModelKind
+    rounds: tuple[int, ...]
+    validation_score: float | None = None
+    stopped_early: bool | None = None
+
+
 class Summary(OpenRecord):
     """What a person or a program wants to know of a run.
 
@@ -73,9 +93,15 @@ class Summary(OpenRecord):
         seed: of everything random.
         rounds_finished: number of the last finished round.
         sites: each site's latest report.
+        preparations: how each site prepares images, as numbers; see :mod:`fedannot.custom.data.description_values`. A
+            site of an earlier version says nothing of it.
         rounds: the finished rounds; of a swarm those that sites have averaged whose files are there.
         last_rounds: means over the last five rounds that have a score.
         last_round: scores of the last round.
+        final_model: which model is the result; None in summaries of earlier versions, where it is the last one, and of
+            a swarm.
+        final_scores: scores of that model, where it is another than the last one and was scored.
+        score_trend: how the score changes at the run's end; None with too few scores.
         refusals: every result that did not count.
         bounded: every bound that was met.
         dominant: the rounds in which one site nearly decided alone.
@@ -100,11 +126,15 @@ class Summary(OpenRecord):
     rounds: tuple[RoundSummary, ...]
     last_rounds: MeanScores
     last_round: MeanScores
+    final_model: FinalModel | None = None
+    final_scores: MeanScores | None = None
+    score_trend: ScoreTrend | None = None
     refusals: tuple[Refusal, ...]
     bounded: tuple[BoundedInRound, ...]
     dominant: tuple[DominantInRound, ...] = ()
     seconds: float = 0.0
     settings: dict[str, JsonValue]
+    preparations: dict[str, tuple[float | None, ...]] | None = None
     absent: tuple[str, ...] = ()
     server_threads: int | None = None
     versions: dict[str, str] | None = None
@@ -116,13 +146,22 @@ class Summary(OpenRecord):
 
     @property
     def main_score(self) -> float | None:
-        """Dice or macro F1 over the last rounds: how good the run's model is."""
-        return self.last_rounds.main_score
+        """Dice or macro F1: how good the run's model is."""
+        return self.result_scores.main_score
+
+    @property
+    def result_scores(self) -> MeanScores:
+        """The scores that say how good the run's model is.
+
+        They are those of the final model where it was chosen. Of the last model they are the means over the last
+        rounds, since single rounds fluctuate.
+        """
+        return self.last_rounds if self.final_scores is None else self.final_scores
 
     @property
     def unscored_classes(self) -> tuple[str, ...]:
-        """Names of the classes without a score in the last round, which its means leave out."""
-        last = self.rounds[-1] if self.rounds else None
+        """Names of the classes without a score in the last round, or of the final model, which means leave out."""
+        last = self.final_scores or (self.rounds[-1] if self.rounds else None)
         return last.unscored_classes or () if isinstance(last, SegmentationDetails | ClassificationDetails) else ()
 
     @property
@@ -138,6 +177,7 @@ class SegmentationSummary(Summary):
     rounds: tuple[SegmentationRoundSummary, ...]
     last_rounds: SegmentationMeans
     last_round: SegmentationMeans
+    final_scores: SegmentationRoundScores | None = None
 
 
 class ClassificationSummary(Summary):
@@ -147,6 +187,7 @@ class ClassificationSummary(Summary):
     rounds: tuple[ClassificationRoundSummary, ...]
     last_rounds: ClassificationMeans
     last_round: LastClassificationScores
+    final_scores: ClassificationRoundScores | None = None
 
 
 AnySummary = Annotated[SegmentationSummary | ClassificationSummary, Field(discriminator="task")]

@@ -1,10 +1,10 @@
 """Settings of the audit."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from ...settings import RunSettings
+from ...settings import FinalModelKind, RunSettings
 from ..auto.settings import BiasSettings
 
 
@@ -15,6 +15,9 @@ class FoldsSettings(RunSettings):
         folds: parts of each site's patients, each predicted by a model that has not learnt it; 1 predicts all by an
             early model that has, which is quicker and misses more.
     """
+
+    # A run trains a model for each part of the patients, and its result is what they say of the annotations.
+    final_models: ClassVar[tuple[FinalModelKind, ...]] = ("last",)
 
     folds: Annotated[int, Field(ge=1, le=5)] = 2
 

@@ -1,5 +1,8 @@
 """What the settings of methods share in which every site has a part of the model for itself."""
 
+from typing import ClassVar
+
+from ...settings import FinalModelKind
 from ..fedavg.settings import FedAvgSettings
 
 
@@ -10,6 +13,9 @@ class PersonalSettings(FedAvgSettings):
         own_threshold: whether a site that keeps its model chooses which probability makes a pixel foreground, on its
             training annotations; else the most probable class counts.
     """
+
+    # Each site keeps its own part of the last round, which goes with no other shared part.
+    final_models: ClassVar[tuple[FinalModelKind, ...]] = ("last",)
 
     own_threshold: bool = False
 

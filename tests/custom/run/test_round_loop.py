@@ -1,8 +1,8 @@
 """The course of rounds, with sites that are functions: no messages, no framework."""
 
-import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,163 +10,29 @@ import numpy as np
 import pytest
 import torch
 from plain_records import in_words
+from support.loop_runs import BLOCKS, MEASURE, SCORES, Bright, Run
 from support.memory_link import MemoryLink, StepSite, link_of, names_of
-from torch import nn
 
 from fedannot.custom.aggregation.weighting import LayerWeights
 from fedannot.custom.data.location import DATA_VARIABLE
 from fedannot.custom.data.participant_folder import WAITING_FOLDER
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_test
-from fedannot.custom.interface.method import ServerMethod
-from fedannot.custom.interface.views import Round, WaitingModels, WeightsRule
-from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+from fedannot.custom.interface.views import Round, WaitingModels
 from fedannot.custom.outbound.fields import OutboundField
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.refusals import RefusalCode, RefusalReason
 from fedannot.custom.run.round_loop import CONTINUED_JOB, CONTINUED_ROUND, RoundLoop
 from fedannot.custom.run.run_progress import Phase, RunProgress
 from fedannot.custom.run.state import (
-    METRICS_FILE,
     STATE_FILE,
-    SUMMARY_FILE,
     ResumeError,
     RunFailedError,
     RunState,
     kept_state_file,
 )
-from fedannot.custom.run.transport import Reply, Request, RunContext
+from fedannot.custom.run.transport import Reply, Request
 from fedannot.transforms.errors import DataError
-
-BLOCKS = ("stem", "head")
-MEASURE = "measure"
-OUTBOUND_FIELDS = (
-    OutboundField("num_samples", (MEASURE,), "count", "the size of the site's data"),
-    OutboundField("contrast", (MEASURE,), "numbers", "how clear its images are", "num_measured", optional="contrast"),
-    OutboundField("num_measured", (MEASURE,), "counts", "patients behind it", optional="contrast"),
-)
-SCORES = {"num_samples": 5, "dice": [0.5], "hd95": [4.0], "num_defined": [5], "num_patients": 5}
-SCORES |= {"num_class_patients": [5], "num_distance_patients": [5], "num_class_cases": [5]}
-SCORES |= {"left_empty": [math.nan], "num_empty_patients": [0]}
-
-
-class Bright(nn.Module):
-    """Finds something where an image is bright; its normalisation is there for its running statistics."""
-
-    layer_blocks = BLOCKS
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Linear(1, 1, bias=False)
-        self.head = nn.BatchNorm1d(1)
-        nn.init.zeros_(self.stem.weight)
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        result = self.stem.weight.view(1, 1, 1, 1) * images
-        return torch.cat((torch.zeros_like(result), result), dim=1)
-
-
-class Recorded(ServerMethod):
-    """Federated averaging that notes what it is asked."""
-
-    is_scored = True
-    says_more = False
-    restarted: frozenset[int] = frozenset()
-    round_scalars = ("calls",)
-
-    def __init__(self, settings: FedAvgSettings) -> None:
-        super().__init__(settings)
-        self.calls: list[str] = []
-        self.seen: dict[int, dict[str, int]] = {}
-        self.before: Callable[[Round], None] = lambda _: None
-        self.given: Callable[[Round], LayerWeights | None] = lambda _: None
-        self.rule: Callable[[Round, WaitingModels], LayerWeights] | None = None
-        self.left_out: frozenset[str] | None = None
-        self.trained: Callable[[Round], None] = lambda _: None
-
-    @property
-    def is_scored_at_server(self) -> bool:
-        return self.is_scored
-
-    def stage(self, this_round: Round) -> str:
-        return f"stage {this_round.number}"
-
-    def before_round(self, this_round: Round) -> None:
-        self.calls.append(f"before {this_round.number}")
-        self.seen[this_round.number] = dict(this_round.num_samples)
-        self.before(this_round)
-
-    def message(self, this_round: Round) -> dict[str, Any]:
-        return {"called": len(self.calls)}
-
-    def weights(self, this_round: Round) -> LayerWeights | None:
-        return self.given(this_round)
-
-    def weights_rule(self, this_round: Round) -> WeightsRule | None:
-        rule = self.rule
-        return None if rule is None else (lambda models: rule(this_round, models))
-
-    def second_average_without(self, this_round: Round) -> frozenset[str] | None:
-        return self.left_out
-
-    def after_training(self, this_round: Round) -> None:
-        self.calls.append(f"trained {this_round.number} by {sorted(this_round.reports)}")
-        self.trained(this_round)
-
-    def after_rounds(self, this_round: Round) -> bool:
-        self.calls.append(f"after {this_round.number}")
-        return self.says_more
-
-    def restarts(self, this_round: Round) -> bool:
-        return this_round.number in self.restarted
-
-    def record(self, this_round: Round) -> dict[str, Any]:
-        return {"calls": len(self.calls)}
-
-    def state(self) -> dict[str, Any]:
-        return {"calls": list(self.calls)}
-
-    def restore(self, state: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> None:
-        self.calls = [*state["calls"], f"restored after {len(history)}"]
-
-    def describe(self, this_round: Round) -> dict[str, Any]:
-        return {"described": this_round.number}
-
-
-class Run:
-    """A course in its own folder, and what it left there."""
-
-    def __init__(self, folder: Path, link: MemoryLink, **settings: Any) -> None:
-        self.folder, self.link = folder, link
-        for needed in ("run", "local"):
-            (folder / needed).mkdir(parents=True)
-        values = {"rounds": 2, "embedded": {"test_images": 2}} | settings
-        self.settings = FedAvgSettings.model_validate(values)
-        self.method = Recorded(self.settings)
-        self.course = RoundLoop(self.settings, self.method, OutboundRegistry(OUTBOUND_FIELDS), link)
-
-    def begin(self, **changes: Any) -> "Run":
-        network = Bright()
-        params = {name: value.clone() for name, value in network.state_dict().items()}
-        given = {"network": network, "params": params, "run_folder": self.folder / "run"}
-        given |= {"private_folder": self.folder / "private"}
-        given |= {"config_folder": self.folder / "local", "job_id": "job-1"}
-        self.course.run(RunContext(**(given | changes)))
-        return self
-
-    @property
-    def stem(self) -> float:
-        return float(self.course.state.params["stem.weight"])
-
-    @property
-    def records(self) -> list[dict[str, Any]]:
-        lines = (self.folder / "run" / METRICS_FILE).read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines]
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        result: dict[str, Any] = json.loads((self.folder / "run" / SUMMARY_FILE).read_text(encoding="utf-8"))
-        return result
 
 
 @pytest.fixture(autouse=True)
@@ -220,11 +86,26 @@ def test_the_state_has_what_a_restart_needs_and_the_method_a_part_of_its_own(tmp
     assert state.settings == run.settings.model_dump(mode="json")
     assert state.method_state == {
         "num_samples": {"a": 10, "b": 30},
+        "preparations": {},
         "first_claims": {"training": {"a": 10, "b": 30}, "validation": {}},
         "job": "job-1",
         "method": {"calls": ["before 1", "trained 1 by ['a', 'b']", "before 2", "trained 2 by ['a', 'b']"]},
     }
     assert torch.equal(state.params["stem.weight"], run.course.state.params["stem.weight"])
+
+
+def test_how_sites_prepare_images_is_kept_once_with_the_run_and_outlives_a_restart(tmp_path: Path) -> None:
+    said = [0.0, 1.0, 64.0, 64.0, *[math.nan] * 13]
+    in_json = [0.0, 1.0, 64.0, 64.0, *[None] * 13]
+    sites = StepSite("b", fields={"preparation": said}), StepSite("a")
+    run = Run(tmp_path, link_of(*sites), rounds=1).begin()
+    assert run.summary["preparations"] == {"b": in_json}
+    assert all("preparation" not in report for record in run.records for report in record["sites"].values())
+    assert all("preparation" not in report for report in run.summary["sites"].values())
+    state = shutil.copy(tmp_path / "run" / STATE_FILE, tmp_path / "state.pt")
+    again = Run(tmp_path / "again", link_of(StepSite("a", fields={"preparation": said})), rounds=2)
+    again.begin(state=Path(state))
+    assert again.summary["preparations"] == {"a": in_json, "b": in_json}
 
 
 def test_rounds_that_the_job_names_keep_their_state(tmp_path: Path) -> None:
@@ -833,10 +714,24 @@ def test_the_model_that_is_scored_is_the_new_one(tmp_path: Path) -> None:
 
 def test_on_the_phantom_the_server_scores_every_round_and_asks_nobody(tmp_path: Path) -> None:
     link = link_of(StepSite("a", fields={"embedded_data": True}))
-    run = Run(tmp_path, link, validate_every=9).begin()
+    run = Run(tmp_path, link).begin()
     assert [task for task, _ in link.tasks()] == ["train", "train"]
     assert [record["evaluated_on"] for record in run.records] == ["test", "test"]
     assert all(0 < record["dice"] < 1 for record in run.records)
+
+
+def test_the_server_scores_as_often_as_the_settings_say_and_asks_nobody(tmp_path: Path) -> None:
+    link = link_of(StepSite("a", fields={"embedded_data": True}))
+    run = Run(tmp_path, link, rounds=5, validate_every=2).begin()
+    assert [task for task, _ in link.tasks()] == ["train"] * 5
+    assert [record["evaluated_on"] for record in run.records] == [None, "test", None, "test", "test"]
+    assert [record["dice"] is None for record in run.records] == [True, False, True, False, False]
+
+
+def test_without_a_word_sites_score_every_fifth_round_and_the_last(tmp_path: Path) -> None:
+    link = link_of(StepSite("a", scores=SCORES))
+    Run(tmp_path, link, rounds=11).begin()
+    assert [number for task, number in link.tasks() if task == "validate"] == [5, 10, 11]
 
 
 def test_the_phantoms_test_set_says_nothing_of_sites_with_data_of_their_own(tmp_path: Path) -> None:
