@@ -40,7 +40,7 @@ demo: install
 	$(BIN)/fedannot data phantom --task lesions2d --sites $(SITES) --noise "M(25,-25,10,0.25)" --exact --stratified 0.5 \
 	  --seed 0 --out $(DEMO)/data
 	FEDANNOT_DATA=$(CURDIR)/$(DEMO)/data $(BIN)/nvflare simulator jobs/fedaaai \
-	  -l site_configs/simulator_log.json -w $(DEMO)/workspace -t $(SITES)
+	  -l site_configs/simulator_log.json -w $(DEMO)/workspace -n $(SITES) -t $(SITES)
 	$(BIN)/fedannot simulate jobs/fedavg --data $(DEMO)/data --out $(DEMO)/fedavg
 	$(BIN)/fedannot show $(DEMO)/workspace --data $(DEMO)/data --against $(DEMO)/fedavg --out $(DEMO)/feda3i
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .functions.comparisons import ComparedMethods, compare, read_compared
     from .functions.data import CheckedData, ImportedFederation, check, import_folders
     from .functions.prepared import PreparedImages, prepared_images
+    from .functions.recipes import recipe
     from .functions.runs import Run, read_run, simulate
     from .planning.plan import RunPlan, plan
     from .runs.arms import Arm
@@ -41,6 +42,7 @@ __all__ = [
     "read_audit",
     "read_compared",
     "read_run",
+    "recipe",
     "simulate",
 ]
 
@@ -52,6 +54,7 @@ __getattr__, __dir__ = lazy_names(
         **dict.fromkeys(("ComparedMethods", "compare", "read_compared"), "functions.comparisons"),
         **dict.fromkeys(("CheckedData", "ImportedFederation", "check", "import_folders"), "functions.data"),
         **dict.fromkeys(("PreparedImages", "prepared_images"), "functions.prepared"),
+        "recipe": "functions.recipes",
         **dict.fromkeys(("Run", "read_run", "simulate"), "functions.runs"),
         **dict.fromkeys(("RunPlan", "plan"), "planning.plan"),
         "Arm": "runs.arms",

@@ -5,18 +5,40 @@ Types only: settings are also checked by processes that train nothing and load n
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
-from pydantic import Field, JsonValue, ValidationError, field_validator, model_validator
+from pydantic import (
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from ..transforms.errors import describe_validation_error
 from .aggregation.settings import AggregationSettings, InfluenceSettings
+from .components.component import (
+    TARGET,
+    Component,
+    ComponentError,
+    as_validation_error,
+    component_or,
+    component_or_none,
+    read_component,
+)
+from .components.merging import KEPT
+from .components.roles import Role
 from .data.phantoms.settings import EmbeddedSettings
 from .former_names import with_current_keys
+from .recipe import RESEARCH, RecipeName, recipe_values, with_missing
 from .strict_model import SettingsModel
 
 Positive = Annotated[int, Field(ge=1)]
+# Of an image.
+Channels = Annotated[int, Field(ge=1, le=16)]
 
 # Settings by their names, or in an app by their dotted keys: ``{"training.batch_size": 8, ...}``.
 SettingValues = dict[str, JsonValue]
@@ -34,6 +56,9 @@ _SITES_VALIDATE_EVERY = 5
 # Widths of the segmentation network's levels, and of the classifier's stages.
 FEATURES = (16, 32, 64, 128, 256, 16)
 WIDTHS = (64, 128, 256, 512)
+
+# Decay of Adam's running means as in FedA³I and FedIA.
+ADAM_BETAS = (0.9, 0.99)
 
 
 class SettingsError(ValueError):
@@ -65,22 +90,67 @@ class RemovedSetting:
     dropped: str | None = None
 
 
-class NetworkSettings(SettingsModel):
-    """Which network is trained; see :func:`fedannot.custom.networks.build_network`.
+class _NetworkOrComponent(SettingsModel):
+    """A network by settings of its own, or any network in MONAI's form.
+
+    With ``_target_`` the block holds the class's arguments, apart from those that data and task decide
+    (:data:`.components.merging.KEPT`): they are given to the class under its own names.
 
     Attributes:
-        builder: the function that builds it, ``package.module:function``; a method with another network has another.
+        builder: the function that builds the network without ``_target_``, ``package.module:function``.
+        wrapper: a function that a method puts around any network, as above; empty for none.
+        refuses_components: why a method takes no other network; empty where it takes any.
+        component: the class and its arguments; None for the network of the settings.
     """
 
+    builder: ClassVar[str]
+    wrapper: ClassVar[str] = ""
+    refuses_components: ClassVar[str] = ""
+    component: Annotated[Component | None, Field(exclude=True)] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_component(cls, values: Any) -> Any:
+        if isinstance(values, str):
+            values = {TARGET: values}
+        if not isinstance(values, Mapping) or TARGET not in values:
+            return values
+        if cls.refuses_components:
+            raise ValueError(f"found {TARGET!r} = {values[TARGET]!r:.100}: {cls.refuses_components}")
+        kept = {key: value for key, value in values.items() if key in KEPT}
+        try:
+            component = read_component({key: value for key, value in values.items() if key not in KEPT}, Role.NETWORK)
+        except ComponentError as error:
+            raise as_validation_error(error) from error
+        return {**kept, "component": component}
+
+    @field_validator("component", mode="before")
+    @classmethod
+    def _component_is_read(cls, value: Any) -> Any:
+        if value is not None and not isinstance(value, Component):
+            raise ValueError(f"name a network by {TARGET!r}")
+        return value
+
+    @model_serializer(mode="wrap")
+    def _as_in_a_file(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = handler(self)
+        if self.component is None:
+            return values
+        return {key: value for key, value in values.items() if key in KEPT} | self.component.table()
+
+
+class NetworkSettings(_NetworkOrComponent):
+    """Which network is trained; see :func:`fedannot.custom.networks.build_network`."""
+
     builder: ClassVar[str] = "fedannot.custom.networks.building:build_network"
-    in_channels: Literal[1, 3] = 1
+    in_channels: Channels = 1
     num_classes: Positive = 1
     spatial_dims: Literal[2, 3] = 2
     features: Annotated[tuple[Positive, ...], Field(min_length=6, max_length=6)] = FEATURES
     upsample: Literal["deconv", "nontrainable"] = "deconv"
 
 
-class ClassifierSettings(SettingsModel):
+class ClassifierSettings(_NetworkOrComponent):
     """Which network is trained to classify; see :func:`fedannot.custom.networks.build_classifier`.
 
     Args:
@@ -88,7 +158,7 @@ class ClassifierSettings(SettingsModel):
     """
 
     builder: ClassVar[str] = "fedannot.custom.networks.building:build_classifier"
-    in_channels: Literal[1, 3] = 3
+    in_channels: Channels = 3
     num_classes: Annotated[int, Field(ge=2)] = 2
     spatial_dims: Literal[2] = 2
     depth: Literal[10, 18, 34, 50] = 50
@@ -97,26 +167,83 @@ class ClassifierSettings(SettingsModel):
     checkpoint: str = ""
 
 
+# A short form, or any class that is allowed.
+OptimizerName = Annotated[Literal["adam", "sgd"] | Component, component_or(Role.OPTIMIZER, "adam", "sgd")]
+ScheduleName = Annotated[
+    Literal["constant", "steps", "polynomial", "cosine"] | Component,
+    component_or(Role.SCHEDULE, "constant", "steps", "polynomial", "cosine"),
+]
+_LOSSES = ("ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice", "nr_dice")
+_WEIGHTED_LOSSES = ("ce", "ce_dice", "ce_batch_dice")
+LossName = Annotated[
+    Literal["ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice", "nr_dice"] | Component,
+    component_or(Role.LOSS, *_LOSSES),
+]
+ClassifierLossName = Annotated[Literal["ce"] | Component, component_or(Role.LOSS, "ce")]
+
+
 class _ScheduledTraining(SettingsModel):
     """What training of all tasks has: an optimizer, and a learning rate that may fall in the course of a run.
 
     Args:
-        optimizer: ``adam``, or ``sgd``, stochastic gradient descent.
+        optimizer: ``adam``; ``sgd``, stochastic gradient descent; or a class of ``torch.optim`` such as ``AdamW``, with
+            the class's own arguments and the learning rate of `learning_rate`.
         momentum: of ``sgd``.
-        weight_decay: how much of every parameter is added to its gradient.
-        learning_rate_steps: fractions of all rounds after which the learning rate is a tenth of what it was before.
+        nesterov: whether the momentum of ``sgd`` is Nesterov's.
+        betas: decay of the two running means of ``adam``.
+        weight_decay: of ``adam`` and ``sgd``, how much of every parameter is added to its gradient.
+        learning_rate: of the optimizer, where the schedule begins.
+        schedule: how the learning rate falls in the course of all rounds: ``constant``; ``steps`` by rounds, see
+            `learning_rate_steps`; ``polynomial`` and ``cosine`` with every optimizer step, to 0 at the end of the run;
+            or a class of ``torch.optim.lr_scheduler`` such as ``CosineAnnealingLR``, which makes a step with every
+            optimizer step of all rounds.
+        learning_rate_steps: of the schedule ``steps``, fractions of all rounds after which the learning rate is a tenth
+            of what it was before.
+        learning_rate_power: of the schedule ``polynomial``, the exponent of (1 − t/T).
+        learning_rate_warmup: fraction of the run's steps in which the learning rate rises from 0 in a straight line;
+            the schedule comes after it.
+        local_epochs: passes over a site's samples in every round.
+        local_steps: optimizer steps of a site in every round, in place of `local_epochs`, which is not read then.
+        gradient_clipping: largest norm of a step's gradient over all parameters, a larger one is scaled down; None for
+            any.
+        precision: of the forward pass: ``full`` is float32, ``mixed`` has bfloat16 where it is exact enough (float16
+            on a GPU without it), ``auto`` is ``mixed`` on a GPU and ``full`` elsewhere.
+        keep_optimizer: whether a site goes on with its optimizer's state of the round before, such as momentum, in
+            place of a new optimizer every round. The state lies in the site's run folder and leaves it never.
+        class_weights: of the cross entropy, a number for each class, in segmentation for the background first; empty
+            where all count the same. The mean is over the weights.
     """
 
-    optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: OptimizerName = "adam"
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    nesterov: bool = False
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = ADAM_BETAS
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     learning_rate: Annotated[float, Field(gt=0)]
+    schedule: ScheduleName = "steps"
     learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = ()
+    learning_rate_power: Annotated[float, Field(gt=0)] = 0.9
+    learning_rate_warmup: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    local_epochs: Positive = 5
+    local_steps: Positive | None = None
+    gradient_clipping: Annotated[float, Field(gt=0)] | None = None
+    precision: Literal["auto", "full", "mixed"] = "auto"
+    keep_optimizer: bool = False
+    class_weights: tuple[Annotated[float, Field(ge=0)], ...] = ()
 
-    def learning_rate_at(self, round_number: int, rounds: int) -> float:
-        """Return the learning rate of a round of so many."""
-        steps = sum(round_number > share * rounds for share in self.learning_rate_steps)
-        return self.learning_rate * 0.1**steps
+    @model_validator(mode="after")
+    def _nesterov_has_momentum(self) -> "_ScheduledTraining":
+        if self.nesterov and self.optimizer == "sgd" and not self.momentum:
+            raise ValueError(
+                "key 'training.nesterov' is true, but 'training.momentum' is 0; Nesterov's form needs a momentum above "
+                "0, for example 0.99"
+            )
+        if self.learning_rate_warmup and isinstance(self.schedule, Component):
+            raise ValueError(
+                "key 'training.learning_rate_warmup' is of the schedules with a short form; leave it out with "
+                f"'training.schedule' {self.schedule.target!r}"
+            )
+        return self
 
 
 class TrainingSettings(_ScheduledTraining):
@@ -128,20 +255,35 @@ class TrainingSettings(_ScheduledTraining):
     form of FedIA's paper.
 
     Args:
+        loss: ``ce``, cross entropy; ``dice``, Dice loss of each sample; ``batch_dice``, of the batch as one;
+            ``ce_dice`` and ``ce_batch_dice``, the sum of ``ce`` and either; ``nr_dice``, noise-robust Dice loss; or a
+            class of ``monai.losses`` or ``torch.nn`` such as ``DiceFocalLoss``.
         proximal_weight: μ of FedProx, which keeps what is trained near the received model; 0 for none.
-        augmentation: what is done to samples at random; see
-            :class:`fedannot.custom.training.augmentation.AugmentedBatches`.
+        augmentation: what is done to samples at random: a list of kinds, or ``nnunet`` for all that nnU-Net does; see
+            :class:`fedannot.custom.training.augmentation.AugmentedBatches` and
+            :class:`fedannot.custom.training.augmentation_nnunet.NnunetBatches`.
+        foreground_share: part of the patches of each batch that are centred on objects, the others lie anywhere in
+            their volume; null centres each with equal chance on an object or on the background.
     """
 
-    loss: Literal["ce", "dice", "batch_dice", "ce_dice", "nr_dice"] = "ce"
+    loss: LossName = "ce"
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
     batch_size: Positive = 8
-    local_epochs: Positive = 5
     patch: tuple[int, ...] | None = None
     patches_per_volume: Positive = 2
     dice_loss_over: Literal["annotated", "all"] = "annotated"
     proximal_weight: Annotated[float, Field(ge=0)] = 0.0
-    augmentation: tuple[AugmentationKind, ...] = ()
+    augmentation: tuple[AugmentationKind, ...] | Literal["nnunet"] = ()
+    foreground_share: Annotated[float, Field(ge=0, le=1)] | None = None
+
+    @field_validator("augmentation", mode="before")
+    @classmethod
+    def _augmentation_is_known(cls, augmentation: Any) -> Any:
+        kinds = get_args(AugmentationKind)
+        is_list = isinstance(augmentation, list | tuple) and all(kind in kinds for kind in augmentation)
+        if not is_list and augmentation != "nnunet":
+            raise PydanticCustomError("augmentation", f"Expected nnunet, or a list with some of {', '.join(kinds)}")
+        return augmentation
 
     @field_validator("patch")
     @classmethod
@@ -160,16 +302,28 @@ class ClassifierTrainingSettings(_ScheduledTraining):
     """How a site trains a classifier in one round.
 
     Args:
+        loss: ``ce``, cross entropy; or a class of ``torch.nn`` or ``monai.losses`` such as ``FocalLoss``.
         augmentation: turn images by multiples of 90° and mirror them, at random.
     """
 
-    optimizer: Literal["adam", "sgd"] = "sgd"
+    loss: ClassifierLossName = "ce"
+    optimizer: OptimizerName = "sgd"
     weight_decay: Annotated[float, Field(ge=0)] = 1e-6
     learning_rate: Annotated[float, Field(gt=0)] = 1e-2
     learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.7, 0.9)
     batch_size: Positive = 128
-    local_epochs: Positive = 5
     augmentation: bool = True
+
+
+class InferenceSettings(SettingsModel):
+    """How the model predicts, in validation, tests, estimates of annotations, and as a bundle.
+
+    Args:
+        mirroring: predict the mean of the probabilities of an image mirrored along all choices of its axes, 4 in 2D and
+            8 in 3D, which takes as many times as long.
+    """
+
+    mirroring: bool = False
 
 
 class RunSettings(SettingsModel):
@@ -178,6 +332,9 @@ class RunSettings(SettingsModel):
     Args:
         task: what is learnt.
         method: how.
+        recipe: what fills settings without a value: ``demo``, the method's defaults; ``research``, nnU-Net's choices
+            for segmentation. Given for a run, it also goes before the values of the job's file; see
+            :mod:`fedannot.custom.recipe`.
         threads: of PyTorch in every process where the participant has not chosen; 0 for all cores. See
             :mod:`fedannot.custom.run.threads`.
         data: where sites' data lie that are named nowhere else.
@@ -188,6 +345,7 @@ class RunSettings(SettingsModel):
             for all until the task's time is over. With it the result depends on which sites are fast.
         task_process: whether a site does its tasks in a process of their own, whose death is a refused result; see
             :mod:`fedannot.custom.flare.task_process`.
+        inference: how the model predicts.
         influence: bounds on what one site can do to the model; none by default.
         aggregation: the rule by which models become one.
         max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
@@ -199,15 +357,20 @@ class RunSettings(SettingsModel):
         final_rounds: rounds whose models are averaged, where `final_model` is ``mean_of_last``.
         patience: validations in a row without a better score after which the run ends, where `final_model` is
             ``best``; None for never.
+        inferer: how the model is run over a case, a class of ``monai.inferers`` such as ``SlidingWindowInferer``; None
+            for whole images, and for the training's patch as a window with half an overlap over whole volumes.
         start_model: a MONAI Bundle's folder or a file with a state dict, whose weights the run begins with; empty for
             random ones. The server alone reads it, and of a bundle nothing but the weights.
     """
 
     removed: ClassVar[Mapping[str, RemovedSetting]] = {}
     final_models: ClassVar[tuple[FinalModelKind, ...]] = ("last", "best", "mean_of_last")
+    # What the method decides itself, whatever the recipe.
+    without_recipe: ClassVar[frozenset[str]] = frozenset()
 
     task: Literal["segmentation", "classification"] = "segmentation"
     method: str = "fedavg"
+    recipe: RecipeName = "demo"
     seed: int = 0
     rounds: Positive = 100
     threads: Annotated[int, Field(ge=0)] = 1
@@ -215,6 +378,7 @@ class RunSettings(SettingsModel):
     data_required: bool = False
     network: NetworkSettings | ClassifierSettings
     training: TrainingSettings | ClassifierTrainingSettings
+    inference: InferenceSettings = InferenceSettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
     blocks: tuple[str, ...] = ()
     min_sites: Positive = 1
@@ -228,9 +392,19 @@ class RunSettings(SettingsModel):
     final_model: FinalModelKind = "last"
     final_rounds: Positive = 5
     patience: Positive | None = None
+    inferer: Annotated[Component | None, component_or_none(Role.INFERER)] = None
     keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""
     start_model: str = ""
+
+    @model_validator(mode="after")
+    def _recipe_is_of_segmentation(self) -> "RunSettings":
+        if self.recipe == RESEARCH and self.task != "segmentation":
+            raise ValueError(
+                f"key 'recipe' is {self.recipe!r}, whose choices are those of nnU-Net for segmentation; a job for "
+                f"{self.task} has recipe = demo"
+            )
+        return self
 
     @model_validator(mode="after")
     def _the_rule_has_enough_results(self) -> "RunSettings":
@@ -266,6 +440,25 @@ class RunSettings(SettingsModel):
         every = self.validate_every or (1 if at_server else _SITES_VALIDATE_EVERY)
         return round_number >= self.rounds or round_number % every == 0
 
+    @model_validator(mode="after")
+    def _weights_are_of_the_classes(self) -> "RunSettings":
+        weights, loss = self.training.class_weights, self.training.loss
+        classes = self.network.num_classes + (self.task == "segmentation")
+        if weights and len(weights) != classes:
+            which = "the background and each class" if self.task == "segmentation" else "each class"
+            raise ValueError(
+                f"key 'training.class_weights' has {len(weights)} numbers, but network.num_classes is "
+                f"{self.network.num_classes}; expected {classes}, for {which}"
+            )
+        if weights and loss not in _WEIGHTED_LOSSES:
+            raise ValueError(
+                f"key 'training.class_weights' is of the losses {', '.join(_WEIGHTED_LOSSES)}, but 'training.loss' is "
+                f"{loss if isinstance(loss, str) else loss.target!r}; leave it out, or give the loss its own weights"
+            )
+        if self.inferer is not None and self.task == "classification":
+            raise ValueError("key 'inferer' is of segmentation; leave it out")
+        return self
+
     @property
     def reports_dice_loss(self) -> bool:
         """Whether sites report the Dice loss of their training."""
@@ -289,14 +482,34 @@ def read_settings(
     Raises:
         SettingsError: if a key is unknown or a value not allowed, also if only earlier versions allowed it.
     """
-    if of_finished_run:
-        # Nobody can change its settings any more, so nobody is warned of former names.
-        values = with_current_keys(values)
+    # Nobody can change a finished run's settings any more: nobody is warned of former names, and nothing is filled.
+    values = with_current_keys(values) if of_finished_run else with_missing(values, of_recipe(kind, values))
     try:
         return kind.model_validate(_without_removed(kind, values, source, of_finished_run=of_finished_run))
     except ValidationError as error:
         text = describe_validation_error(error, source=source, model=kind, where_listed=SettingsError.where_listed)
         raise SettingsError(text) from error
+
+
+def of_recipe(kind: type[RunSettings], values: Mapping[str, Any]) -> SettingValues:
+    """Return what the recipe that settings name says of all settings, by dotted keys.
+
+    Args:
+        kind: the method's settings.
+        values: settings as a file has them, not yet checked.
+    """
+    if not issubclass(_type_of(kind, "training"), TrainingSettings):
+        return {}
+    network = values.get("network")
+    spatial_dims = network.get("spatial_dims") if isinstance(network, Mapping) else None
+    if spatial_dims is None:
+        spatial_dims = _type_of(kind, "network").model_fields["spatial_dims"].default
+    return recipe_values(values.get("recipe"), spatial_dims=spatial_dims, own=kind.without_recipe)
+
+
+def _type_of(kind: type[RunSettings], block: str) -> type[SettingsModel]:
+    annotation: Any = kind.model_fields[block].annotation
+    return annotation if isinstance(annotation, type) else SettingsModel
 
 
 def _without_removed(

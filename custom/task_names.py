@@ -29,6 +29,9 @@ AUDIT_CASES = "audit_cases"
 AUDIT_LABELS = "audit_labels"
 CONCLUDE = "conclude"
 
+# What images are like, for a plan.
+FINGERPRINT = "fingerprint"
+
 # Methods with personal layers.
 KEEP_MODEL = "keep_model"
 

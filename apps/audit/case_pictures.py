@@ -12,6 +12,7 @@ from ...custom.audit.findings import AuditedCase, Finding
 from ...transforms.array_types import Array, Classes, SingleFloats
 from ...transforms.errors import DataError
 from ...transforms.printable import printable
+from ..reports.shown_channels import shown_channels
 from .case_files import CaseReader, ReadCase
 
 Form = Literal["png", "webp"]
@@ -94,7 +95,7 @@ def case_crop(reader: CaseReader, case: AuditedCase) -> str:
 
 
 def _content(case: AuditedCase, shown: str, read: ReadCase, form: Form) -> CaseContent:
-    image = _grey_levels(_planes(read.image, read, channels=True))
+    image = _grey_levels(shown_channels(_planes(read.image, read, channels=True), of_volume=read.spacing is not None))
     height, width = image.shape[1:3]
     content: CaseContent = {
         "shown": shown,
@@ -113,7 +114,7 @@ def _content(case: AuditedCase, shown: str, read: ReadCase, form: Form) -> CaseC
 
 
 def _crop(case: AuditedCase, read: ReadCase) -> str:
-    image = _grey_levels(_planes(read.image, read, channels=True))
+    image = _grey_levels(shown_channels(_planes(read.image, read, channels=True), of_volume=read.spacing is not None))
     number, box = _shown_plane(case.findings[0] if case.findings else None, read)
     pixels = np.repeat(image[number][..., None], 3, axis=-1) if image.ndim == 3 else image[number].copy()
     if _has_masks(read):
@@ -182,10 +183,10 @@ def _has_masks(read: ReadCase) -> bool:
 
 
 def _grey_levels(planes: SingleFloats) -> Classes:
-    """Intensities ``(P, H, W, C)`` from the darkest to the brightest hundredth of the case as 0 to 255."""
+    """Intensities ``(P, H, W[, 3])`` from the darkest to the brightest hundredth of the case as 0 to 255."""
     low, high = (float(np.quantile(planes, share)) for share in (0.01, 0.99))
-    levels = (255 * ((planes - low) / max(high - low, 1e-6)).clip(0, 1)).round().astype(np.uint8)
-    return levels if levels.shape[-1] == 3 else levels[..., 0]
+    levels: Classes = (255 * ((planes - low) / max(high - low, 1e-6)).clip(0, 1)).round().astype(np.uint8)
+    return levels
 
 
 def _data_address(plane: Classes, form: Form) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 
 from ...custom.corrections.model import CaseCorrection
 from ...custom.data.contained_paths import relative_name
-from ...custom.data.datalist import REFERENCE, TRAINING, VALIDATION
+from ...custom.data.datalist import REFERENCE, TRAINING, VALIDATION, Case, first_image
 from ...custom.data.whole_files import write_text
 from ...transforms.errors import DataError
-from ...transforms.strict_files import read_json
+from ...transforms.strict_files import JsonObject, read_json
 from .case_files import CaseReader
 
 REFERENCE_FILE = "reference.json"
@@ -69,8 +69,8 @@ def write_updated_datalist(out: Path, reader: CaseReader, annotations: Sequence[
         for item in content.get(section, []):
             if isinstance(item, dict) and (key := _key_of_item(item)) in changed:
                 item.update({"label": changed[key]} | given[key])
-    images = {item["image"] for item in items}
-    earlier = [one for one in content.get(REFERENCE, []) if not isinstance(one, dict) or one.get("image") not in images]
+    images = {first_image(item) for item in items}
+    earlier = [one for one in content.get(REFERENCE, []) if not isinstance(one, dict) or first_image(one) not in images]
     file = updated_file(reader.datalist)
     write_text(file, json.dumps(content | {REFERENCE: [*earlier, *items]}, indent=1) + "\n")
     return file
@@ -103,7 +103,7 @@ def updated_file(datalist: Path, name: str = UPDATED) -> Path:
 
 def _reference_items(
     out: Path, reader: CaseReader, annotations: Sequence[CaseCorrection], before: Mapping[str, Any]
-) -> list[dict[str, str | int]]:
+) -> list[JsonObject]:
     cases = {(case.image, case.label): case for case in reader.audit.cases}
     items = []
     for item in annotations:
@@ -112,10 +112,17 @@ def _reference_items(
         files, key = reader.files(cases[(item.image, _given(item))]), _key(item, reader)
         label = _new_label(item, out, reader) if has_new_label(item) else key[1]
         texts = {"group": files.group, "source": files.source, "annotator": files.annotator}
-        image = relative_name(files.image, reader.datalist.parent)
-        labels = {"image": image, "label": label} | _given_mask(key, before)
+        labels: JsonObject = {"image": _image_of(files, reader), "label": label} | _given_mask(key, before)
         items.append(labels | {name: text for name, text in texts.items() if text is not None})
     return items
+
+
+def _image_of(files: Case, reader: CaseReader) -> str | list[str | None]:
+    """What a datalist calls an image: its file, or that of every channel."""
+    folder = reader.datalist.parent
+    if not files.channels:
+        return relative_name(files.image, folder)
+    return [None if file is None else relative_name(file, folder) for file in files.channels]
 
 
 def _given_mask(key: tuple[str, str | int], content: Mapping[str, Any]) -> dict[str, str]:
@@ -165,5 +172,5 @@ def _key(one: CaseCorrection, reader: CaseReader) -> tuple[str, str | int]:
 
 
 def _key_of_item(item: Mapping[str, Any]) -> tuple[str, str | int]:
-    image, label = str(item.get("image")), item.get("label")
+    image, label = str(first_image(item)), item.get("label")
     return os.path.normpath(image), label if isinstance(label, int) else str(label)

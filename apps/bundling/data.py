@@ -3,15 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ...custom.compatibility import check_compatibility
-from ...custom.data.description import DESCRIPTION_FILE, OF_TRAINING, AnyDescription, read_site_description
+from ...custom.compatibility import check_compatibility, check_network
+from ...custom.data.description import DESCRIPTION_FILE, AnyDescription, read_site_description
+from ...custom.data.description_values import OF_FILES, description_of_values
 from ...custom.data.federation import FEDERATION_FILE, read_federation
+from ...custom.data.phantoms.choice import embedded_description
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
 from ...transforms.errors import DataError
-
-# What differs between sites without a difference for the network.
-_OF_FILES = {"labels", "ignore", "datalist", *OF_TRAINING}
 
 
 def find_description(
@@ -20,7 +19,8 @@ def find_description(
     """Find what describes a run's data, and the name of the federation where it is known.
 
     First the named folder, then the federation in the run's output folder, then the one that the run was given, then
-    the site's configuration in an NVFlare workspace, at last the phantom that participants made for themselves.
+    the site's configuration in an NVFlare workspace, then the phantom that participants made for themselves, at last
+    what all sites reported of themselves, which is without names of classes.
 
     Args:
         run: folder of the run.
@@ -32,7 +32,7 @@ def find_description(
     Raises:
         DataError: if nothing is found, or the sites' data are prepared in different ways, or do not fit the network.
     """
-    for folder in [data] if data is not None else _candidates(run, summary):
+    for folder in [data] if data is not None else _candidates(run, summary, settings):
         described = _described_folders(folder, site)
         if not described:
             continue
@@ -40,6 +40,9 @@ def find_description(
             check_compatibility(part, settings, site=part.name)
         name = read_federation(folder).name if (folder / FEDERATION_FILE).is_file() else None
         return _common(described), name
+    if data is None and summary is not None and (described := _reported(run, summary, settings)) is not None:
+        check_network(described, settings, place=f"{run}: what the sites report")
+        return described, None
     where = f"{run}: nothing in it says" if data is None else f"{data}: found no {DESCRIPTION_FILE} there that says"
     raise DataError(
         f"{where} how the images that the model was trained on were prepared; name the federation's folder, or a "
@@ -47,10 +50,30 @@ def find_description(
     )
 
 
-def _candidates(run: Path, summary: Summary | None) -> Iterator[Path]:
+def _reported(run: Path, summary: Summary, settings: RunSettings) -> AnyDescription | None:
+    """The description that follows from what all sites of a run say of themselves, None where any says too little."""
+    sites = list(summary.sites)
+    if sites and all(report.embedded_data for report in summary.sites.values()):
+        return embedded_description(settings.embedded)
+    said = summary.preparations or {}
+    if not sites or any(site not in said for site in sites):
+        return None
+    if differing := [site for site in sites if said[site] != said[sites[0]]]:
+        raise DataError(
+            f"{run}: {', '.join(differing)} prepare images in other ways than {sites[0]}, so that no one way is the "
+            "model's; choose one with --data FOLDER-OF-A-SITE."
+        )
+    first = 0 if settings.task == "classification" else 1
+    classes = [f"class {number + first}" for number in range(settings.network.num_classes)]
+    return description_of_values(said[sites[0]], classes)
+
+
+def _candidates(run: Path, summary: Summary | None, settings: RunSettings) -> Iterator[Path]:
     yield run / "data"
     if summary is not None and summary.data_folder is not None:
         yield summary.data_folder
+    if settings.data:
+        yield Path(settings.data)
     for pattern in (
         "local",
         "*/local",
@@ -81,7 +104,7 @@ def _common(folders: list[Path]) -> AnyDescription:
     described = [(folder, read_site_description(folder)) for folder in folders]
     first, *others = sorted(described, key=lambda one: bool(getattr(one[1], "unannotated_classes", ())))
     for folder, description in others:
-        result, expected = (item.model_dump(exclude=_OF_FILES) for item in (description, first[1]))
+        result, expected = (item.model_dump(exclude=set(OF_FILES)) for item in (description, first[1]))
         differing = sorted(key for key in result if result[key] != expected.get(key)) or ["pipeline"]
         if result != expected:
             raise DataError(

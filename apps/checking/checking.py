@@ -18,6 +18,7 @@ from .annotation_checks import (
     check_empty_annotations,
     check_ignored_cases,
 )
+from .channel_checks import check_covered_channels, check_empty_channels, check_missing_channels
 from .duplicate_checks import check_duplicates, check_shared_groups
 from .facts import SiteFacts
 from .federation_checks import check_likely_patients, check_same_task, check_shared_cases
@@ -43,6 +44,9 @@ SITE_CHECKS: tuple[SiteCheck, ...] = (
     check_inverted_masks,
     check_full_masks,
     check_constant_images,
+    check_empty_channels,
+    check_covered_channels,
+    check_missing_channels,
     check_window,
     check_colours,
     check_turned_pictures,

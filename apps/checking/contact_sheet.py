@@ -17,9 +17,10 @@ from ...transforms.array_types import Array, Booleans, Classes, Floats
 from ...transforms.errors import DataError
 from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.loading.image_files import read_image
-from ...transforms.loading.volume_files import read_volume
+from ...transforms.loading.volume_files import read_first_channel
 from ...transforms.printable import drawable, printable
 from ..reports.colours import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
+from ..reports.shown_channels import shown_channels
 from .facts import CaseFacts, SiteFacts
 from .finding import Severity
 from .report import SiteReport
@@ -39,7 +40,6 @@ _MAX_SIDE = 512
 _NAME_LENGTH = 26
 # Axes of a prepared volume that is not cut into slices: samples, channels, and three of its own.
 _WHOLE_VOLUME = 5
-_COLOUR_CHANNELS = 3
 _SMALLEST_PERCENT = 0.01
 _COLOURS = (VERMILLION, SKY, ORANGE, PURPLE, GREEN, BLUE)
 _CLEAN_COLOUR = YELLOW
@@ -147,8 +147,8 @@ def _panel(case: CaseFacts, site: SiteFacts) -> Panel:
     try:
         if isinstance(description, SliceDescription | VolumeDescription):
             return _volume_panel(case, description)
-        pixels = np.moveaxis(read_image(case.case.image, description.channels), 0, -1)
-        pixels = pixels if pixels.shape[-1] == 3 else pixels[..., 0]
+        pixels = np.moveaxis(read_image(case.case.image, description.shown_channels), 0, -1)
+        pixels = shown_channels(pixels, of_volume=False)
     except (DataError, OSError):
         return Panel(None)
     if not isinstance(description, ImageDescription):
@@ -159,7 +159,7 @@ def _panel(case: CaseFacts, site: SiteFacts) -> Panel:
 
 def _volume_panel(case: CaseFacts, description: SliceDescription | VolumeDescription) -> Panel:
     """The slice with the largest annotation, else the middle one."""
-    volume = read_volume(case.case.image)
+    volume = read_first_channel(case.case.image)
     shape = volume.voxels.shape
     label, clean = (
         _mask(value, description, shape, volume.affine) for value in (case.case.label, case.case.clean_label)
@@ -195,7 +195,7 @@ def _prepared_panel(case: CaseFacts, preparation: Preparation) -> Panel:
         masks = [None if mask is None else np.moveaxis(mask[0], -1, 0) for mask in masks]
     shown = _largest(masks[0], len(image))
     pixels = np.moveaxis(image[shown], 0, -1)
-    pixels = pixels if pixels.shape[-1] == _COLOUR_CHANNELS else pixels[..., 0]
+    pixels = shown_channels(pixels, of_volume=prepared.spacing is not None)
     given, right = (None if mask is None else mask[shown] for mask in masks)
     if prepared.spacing is None:
         return Panel(pixels, given, right, caption=caption)

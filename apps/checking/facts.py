@@ -1,7 +1,7 @@
 """What a check keeps of a site's cases: a few numbers of each, no pixels."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...custom.data.datalist import TRAINING, Case, ExcludedCase
@@ -15,18 +15,21 @@ class ImageFacts:
     """What is kept of an image.
 
     Attributes:
-        shape: ``(C, H, W)``, or ``(I, J, K)`` of a volume, as it lies in the file.
+        shape: ``(C, H, W)``, or ``(I, J, K)`` of a volume, as it lies in the file of its first channel.
         spacing: size of a voxel along the file's axes in millimetres, None of a picture.
         orientation: directions in which the file's axes grow, such as ``LPS``, None of a picture.
         voxel_type: the type of the values on disk, such as ``uint8``; of a picture Pillow's mode.
-        minimum: smallest intensity.
+        minimum: smallest intensity, of volumes that of the first channel, as the next ones.
         maximum: largest intensity.
         mean: of the intensities.
         deviation: standard deviation of the intensities.
         percentiles: 1st, 50th and 99th percentile of the intensities.
-        digest: SHA-256 of shape and intensities as decoded.
+        digest: SHA-256 of shape and intensities of all channels as decoded.
         has_colours: whether a picture shows colours.
         is_turned_by_exif: whether EXIF says that a picture is shown otherwise than it is stored.
+        empty_channels: numbers, from 0, of channels that have one intensity everywhere; empty of an image in which all
+            do, and of one with a single channel.
+        covered: channel → fraction of the first one's voxels that it covers, of channels that lack some.
     """
 
     shape: tuple[int, ...]
@@ -41,6 +44,8 @@ class ImageFacts:
     digest: str
     has_colours: bool = False
     is_turned_by_exif: bool = False
+    empty_channels: tuple[int, ...] = ()
+    covered: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def is_constant(self) -> bool:

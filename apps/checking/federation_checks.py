@@ -26,7 +26,8 @@ def check_same_task(sites: Sequence[SiteFacts], task: str) -> Iterator[tuple[str
     Yields:
         Name of the site and what is wrong with it.
     """
-    properties = {site.site: _properties(site) for site in sites}
+    named = all(site.description.channel_names for site in sites)
+    properties = {site.site: _properties(site, with_names=named) for site in sites}
     for name, most_common in _most_common(list(properties.values()), task).items():
         for site, values in properties.items():
             if values[name] != most_common:
@@ -172,12 +173,12 @@ def _fingerprints(site: SiteFacts, salt: bytes) -> _Fingerprints:
     return result
 
 
-def _properties(site: SiteFacts) -> dict[str, str]:
+def _properties(site: SiteFacts, *, with_names: bool) -> dict[str, str]:
     description = site.description
     return {
         "task": "classification" if site.is_classification else "segmentation",
         "classes": ", ".join(description.classes),
-        "channels": str(description.in_channels),
+        "channels": ", ".join(description.channel_names) if with_names else str(description.in_channels),
         "spatial axes": str(description.spatial_dims),
     }
 

@@ -128,8 +128,11 @@ def _by_type(site: SiteFacts) -> dict[str, list[tuple[CaseFacts, ImageFacts]]]:
 
 
 def _window(site: SiteFacts) -> tuple[float, float] | None:
+    """The window of the first channel, whose intensities are known."""
     description = site.description
-    return description.window if isinstance(description, SliceDescription | VolumeDescription) else None
+    if not isinstance(description, SliceDescription | VolumeDescription):
+        return None
+    return description.channel_windows[0] if description.channel_windows else description.window
 
 
 def _robust_scores(values: Floats, least: float) -> Floats:

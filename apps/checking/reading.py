@@ -1,8 +1,9 @@
 """Reading a site's cases through the readers of training: what cannot be used here is what training leaves out."""
 
+import hashlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +29,10 @@ from ...transforms.array_types import Classes, SingleFloats
 from ...transforms.errors import DataError, MissingFileError
 from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.loading.image_files import Picture, check_same_size, map_mask, read_mask, read_picture
+from ...transforms.loading.picture_channels import read_picture_channels
 from ...transforms.loading.picture_display import UPRIGHT
-from ...transforms.loading.volume_files import Volume, as_image_lies, read_label_volume, read_volume
+from ...transforms.loading.volume_channels import LEAST_COVERED, ImageVolume, read_image_volume
+from ...transforms.loading.volume_files import Volume, as_image_lies, read_label_volume
 from ...transforms.loading.volume_geometry import Contradiction
 from .crop import share_kept
 from .digests import digest_of
@@ -118,7 +121,7 @@ class CaseReader:
 
     def _classified(self, case: Case, problems: list[Finding]) -> tuple[ImageFacts | None, AnnotationFacts | None]:
         assert isinstance(self._description, ClassificationDescription)
-        picture = self._read(case.image, self._description.channels, problems)
+        picture = self._read(case, problems)
         allowed = range(len(self._description.classes))
         for value, key in ((case.label, "label"), (case.clean_label, "clean_label")):
             if value is not None and (not isinstance(value, int) or value not in allowed):
@@ -133,7 +136,7 @@ class CaseReader:
     def _picture(
         self, case: Case, description: ImageDescription, problems: list[Finding]
     ) -> tuple[ImageFacts | None, AnnotationFacts | None]:
-        picture = self._read(case.image, description.channels, problems)
+        picture = self._read(case, problems)
 
         def read(file: Path, attempt: "_Attempt") -> Classes | None:
             values = attempt(MASK, lambda: read_mask(file))
@@ -151,9 +154,12 @@ class CaseReader:
     def _volume(
         self, case: Case, description: SliceDescription | VolumeDescription, problems: list[Finding]
     ) -> tuple[ImageFacts | None, AnnotationFacts | None]:
-        volume = _Attempt(case.image, self._name(case.image), problems)(IMAGE, lambda: read_volume(case.image))
-        if volume is not None:
-            _note_header(self._name(case.image), volume, problems)
+        channels = description.image_channels
+        read_image = self._image_attempt(case, problems)
+        image = read_image(IMAGE, lambda: read_image_volume(case.image_files, channels))
+        for own, read_one in () if image is None else image.read:
+            _note_header(self._name(own), read_one, problems)
+        volume = None if image is None else image.first
 
         def read(file: Path, attempt: "_Attempt") -> Classes | None:
             mask = attempt(MASK, lambda: read_label_volume(file))
@@ -172,10 +178,23 @@ class CaseReader:
             fits = volume is not None and volume.voxels.shape == classes.shape
             kept = share_kept(without_ignored(classes), volume, description) if fits and volume is not None else 1.0
             annotation = _annotation_facts(classes, kept)
-        return None if volume is None else _volume_facts(volume, case.image), annotation
+        return None if image is None else _volume_facts(image), annotation
 
-    def _read(self, file: Path, channels: int, problems: list[Finding]) -> Picture | None:
-        return _Attempt(file, self._name(file), problems)(IMAGE, lambda: read_picture(file, channels))
+    def _read(self, case: Case, problems: list[Finding]) -> Picture | None:
+        files, channels = case.image_files, self._description.picture_channels
+
+        def read() -> Picture:
+            if isinstance(files, Path) and isinstance(channels, int):
+                return read_picture(files, channels)
+            parts = read_picture_channels(files, channels)
+            return replace(read_picture(case.image, 1), intensities=np.concatenate(parts))
+
+        return self._image_attempt(case, problems)(IMAGE, read)
+
+    def _image_attempt(self, case: Case, problems: list[Finding]) -> "_Attempt":
+        """An attempt to read an image, whose problem names the file of the channel that it is about."""
+        others = {file: self._name(file) for file in case.channels if file is not None and file != case.image}
+        return _Attempt(case.image, self._name(case.image), problems, others=others)
 
     def _masks(
         self,
@@ -202,9 +221,16 @@ class CaseReader:
 class _Attempt:
     """Does what may go wrong with a file; an error becomes a problem."""
 
-    def __init__(self, file: Path, name: str, problems: list[Finding], key: str = "label") -> None:
+    def __init__(
+        self,
+        file: Path,
+        name: str,
+        problems: list[Finding],
+        key: str = "label",
+        others: Mapping[Path, str] | None = None,
+    ) -> None:
+        self._files = {file: name} | dict(others or {})
         self._file = file
-        self._name = name
         self._problems = problems
         self._key = key
 
@@ -212,11 +238,15 @@ class _Attempt:
         try:
             return action()
         except (DataError, OSError) as error:
-            text = str(error).removeprefix(f"{self._file}: ")
+            # The longest path that fits: one may begin as another.
+            fitting = [file for file in self._files if str(error).startswith(f"{file}: ")]
+            named = max(fitting, key=lambda file: len(str(file)), default=self._file)
+            text = str(error).removeprefix(f"{named}: ")
             kind = MISSING if isinstance(error, MissingFileError) else kind
         # The readers say what was found and expected first, what to do after it.
         result, _, advice = text.partition(". ")
-        self._problems.append(_finding(kind, self._name, result.rstrip(".") + ".", advice or _MENDING[kind], self._key))
+        name = self._files[named]
+        self._problems.append(_finding(kind, name, result.rstrip(".") + ".", advice or _MENDING[kind], self._key))
         return None
 
 
@@ -257,15 +287,33 @@ def _finding(kind: str, file: str, found: str, remedy: str, key: str) -> Finding
 
 def _picture_facts(picture: Picture) -> ImageFacts:
     facts = _image_facts(picture.intensities, None, None, picture.mode)
-    return replace(facts, has_colours=picture.has_colours, is_turned_by_exif=picture.orientation != UPRIGHT)
-
-
-def _volume_facts(volume: Volume, file: Path) -> ImageFacts:
-    header = nibabel.load(file)
-    assert isinstance(header, Nifti1Image)
-    return _image_facts(
-        volume.voxels, volume.spacing, volume.orientation, str(header.get_data_dtype().newbyteorder("="))
+    return replace(
+        facts,
+        has_colours=picture.has_colours,
+        is_turned_by_exif=picture.orientation != UPRIGHT,
+        empty_channels=() if picture.has_colours else _empty(picture.intensities),
     )
+
+
+def _volume_facts(image: ImageVolume) -> ImageFacts:
+    volume = image.first
+    header = nibabel.load(image.file)
+    assert isinstance(header, Nifti1Image)
+    voxel_type = str(header.get_data_dtype().newbyteorder("="))
+    facts = _image_facts(volume.voxels, volume.spacing, volume.orientation, voxel_type)
+    if len(image.voxels) == 1:
+        return facts
+    covered = {index: fraction for index, fraction in enumerate(image.covered) if fraction < LEAST_COVERED}
+    digests = "".join(digest_of(voxels.astype("<f4", copy=False)) for voxels in image.voxels)
+    digest = hashlib.sha256(digests.encode()).hexdigest()
+    empty = tuple(index for index in _empty(image.voxels) if index not in image.missing)
+    return replace(facts, digest=digest, covered=covered, empty_channels=empty)
+
+
+def _empty(channels: Iterable[SingleFloats]) -> tuple[int, ...]:
+    """Channels of one intensity; none where all are."""
+    constant = [bool(channel.min() == channel.max()) for channel in channels]
+    return () if all(constant) else tuple(index for index, is_constant in enumerate(constant) if is_constant)
 
 
 def _image_facts(

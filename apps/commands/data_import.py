@@ -10,13 +10,14 @@ from .data_options import (
     OutOption,
     SeedOption,
     is_of_colours,
+    parse_channels,
     parse_colour_map,
     parse_label_map,
     parse_numbers,
     print_federation,
 )
 from .errors import reported_errors
-from .import_options import CropName, FitName
+from .import_options import CropName, FitName, MissingChannelsName
 
 if TYPE_CHECKING:
     from ..importing.notes import ImportReport
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _SHOWN_FILES = 20
 
 # What a key of ``data.yaml`` is given as.
-DescriptionValue = str | int | float | Sequence[int] | Sequence[float]
+DescriptionValue = str | int | float | Sequence[int] | Sequence[float] | Sequence[str]
 
 EPILOG = (
     "Example: fedannot data import --images busi/images --labels busi/masks --sites 8 --size 128,128 --out "
@@ -67,6 +68,7 @@ def import_federation(
     round_labels: option.RoundLabels = False,
     classes: option.Classes = None,
     channels: option.Channels = None,
+    missing_channels: option.MissingChannels = None,
     pipeline: option.Pipeline = None,
     size: option.Size = None,
     spacing: option.Spacing = None,
@@ -115,6 +117,7 @@ def import_federation(
         datasets = find_datasets(wanted)
         keys = _description_keys(
             channels=channels,
+            missing_channels=missing_channels,
             size=size,
             spacing=spacing,
             orientation=orientation,
@@ -188,7 +191,8 @@ def _import(
 
 def _description_keys(
     *,
-    channels: int | None,
+    channels: str | None,
+    missing_channels: MissingChannelsName | None,
     size: str | None,
     spacing: str | None,
     orientation: str | None,
@@ -205,7 +209,8 @@ def _description_keys(
         DataError: if numbers have another form.
     """
     keys: dict[str, DescriptionValue | None] = {
-        "channels": channels,
+        "channels": None if channels is None else parse_channels("--channels", channels),
+        "missing_channels": None if missing_channels is None else missing_channels.value,
         "size": None if size is None else parse_numbers("--size", size, int),
         "spacing": None if spacing is None else parse_numbers("--spacing", spacing, float, count=3),
         "orientation": orientation,

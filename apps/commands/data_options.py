@@ -101,6 +101,23 @@ def parse_numbers(
     return numbers
 
 
+def parse_channels(option: str, text: str) -> int | tuple[str, ...]:
+    """Read the number of channels, or names of several with commas between them, ``T1,FLAIR``.
+
+    Raises:
+        DataError: if it is one name alone.
+
+    >>> parse_channels("--channels", "T1, FLAIR")
+    ('T1', 'FLAIR')
+    """
+    if text.strip().isdecimal():
+        return int(text)
+    names = tuple(name.strip() for name in text.split(","))
+    if len(names) == 1:
+        raise DataError(f"{option}: found {text!r}, expected a number, or names of channels with commas between them.")
+    return names
+
+
 def print_federation(folder: Path) -> None:
     """Print what a federation holds; for the person who has the data."""
     from rich.table import Table

@@ -22,6 +22,13 @@ class FitName(StrEnum):
     PAD = "pad"
 
 
+class MissingChannelsName(StrEnum):
+    """What becomes of an image that lacks a channel."""
+
+    REFUSE = "refuse"
+    ZEROS = "zeros"
+
+
 class CropName(StrEnum):
     """Where a crop lies."""
 
@@ -116,7 +123,17 @@ Classes = Annotated[
     str | None,
     typer.Option(metavar="NAME,…", help="Names of the classes, of RTSTRUCT those of its regions; default: as found."),
 ]
-Channels = Annotated[int | None, typer.Option(help="1 for grey, 3 for RGB; default: RGB if an image has colours.")]
+Channels = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|NAME,…",
+        help="1 for grey, 3 for RGB, or the names of several channels, 'T1,FLAIR'; default: as found.",
+    ),
+]
+MissingChannels = Annotated[
+    MissingChannelsName | None,
+    typer.Option(help="What becomes of an image that lacks the file of a channel; default: refuse."),
+]
 Pipeline = Annotated[VolumePipelineName | None, typer.Option(help="Volumes whole or as slices; default: whole.")]
 Size = Annotated[
     str | None,

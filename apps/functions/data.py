@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from ...custom.data.overview import SiteOverview, federation_overview
 from ..checking.checking import check_folder
@@ -156,7 +155,7 @@ def import_folders(
     validation: float = 0.0,
     group: str | None = None,
     size: Sequence[int] | None = None,
-    channels: Literal[1, 3] | None = None,
+    channels: int | Sequence[str] | None = None,
     label_map: Mapping[int, int] | None = None,
     classes: Sequence[str] | None = None,
     seed: int = 0,
@@ -174,7 +173,7 @@ def import_folders(
         validation: fraction of each site's cases for its validation.
         group: regular expression that finds the patient in an image's name; patients stay together.
         size: rows and columns of pictures; of volumes three extents or none.
-        channels: 1 for grey, 3 for RGB; None for RGB if an image has colours.
+        channels: 1 for grey, 3 for RGB, or the names of several channels; None for RGB if an image has colours.
         label_map: class of each value in the masks, ``{255: 1}``; None as found.
         classes: their names.
         seed: of the split.
@@ -198,7 +197,10 @@ def import_folders(
     wanted = Named(
         images=Path(images), labels=Path(labels), label_suffix=label_suffix, classes=classes, group=group, seed=seed
     )
-    keys = {"size": None if size is None else tuple(size), "channels": channels}
+    keys = {
+        "size": None if size is None else tuple(size),
+        "channels": channels if channels is None or isinstance(channels, int) else tuple(channels),
+    }
     options = ImportOptions(
         keys={key: value for key, value in keys.items() if value is not None}, labels=label_map, classes=classes
     )

@@ -1,7 +1,8 @@
 """One case of a data set, read once: files that the pipelines can use, and what an import has to know of them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ import numpy as np
 
 from ...custom.data.description import SiteDescription, SliceDescription, VolumeDescription
 from ...transforms.array_types import Array, Labels
-from ...transforms.data_error import DataError
+from ...transforms.data_error import DataError, MissingFileError
 from ...transforms.loading.dicom_kind import is_structure_set
+from ...transforms.loading.image_channels import ImageChannels, reference_file
 from ...transforms.loading.image_files import Picture, check_same_size, read_picture, value_counts
+from ...transforms.loading.picture_channels import read_picture_channels
 from ...transforms.loading.picture_display import UPRIGHT
-from ...transforms.loading.volume_files import Volume, read_volume
+from ...transforms.loading.volume_channels import ImageVolume, read_image_volume
+from ...transforms.loading.volume_files import Volume
 from ..checking.crop import inside_crop
 from ..checking.digests import digest_of
 from .contour_masks import ContourFacts
@@ -41,7 +45,7 @@ class CheckedCase:
 
     Attributes:
         source: where it comes from.
-        image: the image, converted where need be.
+        image: the image, converted where need be; of several files the first channel that is there.
         label: the mask, as above, or the class.
         clean_label: as above.
         counts: value in the mask → how often it has it; none for classification.
@@ -52,6 +56,7 @@ class CheckedCase:
         is_turned_by_exif: whether EXIF says that the picture is shown otherwise than it is stored.
         is_rounded: whether label values of a mask were rounded.
         remarks: what of the headers of its image and masks counts where they contradict themselves.
+        channels: the file of every channel, as the image, None for one that is missing; empty of an image in one file.
     """
 
     source: SourceCase
@@ -66,6 +71,7 @@ class CheckedCase:
     has_colours: bool = False
     is_turned_by_exif: bool = False
     is_rounded: bool = False
+    channels: tuple[Path | None, ...] = ()
 
     @property
     def name(self) -> str:
@@ -124,7 +130,7 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, readin
         DataError: if a file is missing or unreadable, a mask does not fit its image, or a class does not exist.
     """
     if dataset.task == "classification":
-        image_file, picture = _picture(case, staging, reading)
+        image_file, picture, channels = _picture(case, staging, reading)
         for label in (case.label, case.clean_label):
             if label is not None and not (isinstance(label, int) and 0 <= label < len(dataset.classes)):
                 raise DataError(
@@ -132,19 +138,48 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, readin
                     f"{', '.join(dataset.classes)}."
                 )
         clean = case.clean_label if isinstance(case.clean_label, int) else None
-        return CheckedCase(case, image_file, _class_of(case), clean, **_of_picture(picture))
+        return CheckedCase(case, image_file, _class_of(case), clean, channels=channels, **_of_picture(picture))
     return _checked_volume(case, staging, reading) if dataset.volumes else _checked_picture(case, staging, reading)
 
 
-def _picture(case: SourceCase, staging: Path, reading: Reading) -> tuple[Path, Picture]:
-    """The picture of a case, and the file that the pipelines read."""
-    file = as_picture(case.image, staging / "images" / (case.name or case.image.stem))
-    with errors_name(case.image, file):
-        return file, read_picture(file, reading.channels)
+def _picture(case: SourceCase, staging: Path, reading: Reading) -> tuple[Path, Picture, tuple[Path | None, ...]]:
+    """The picture of a case, the file that the pipelines read, and the files of its channels."""
+    name, folder = case.name or case.image.stem, staging / "images"
+    if not case.channels:
+        file = as_picture(case.image, folder / name)
+        with errors_name(case.image, file):
+            if isinstance(channels := reading.description.picture_channels, ImageChannels):
+                # One grey file of one named channel, or refused.
+                read_picture_channels(file, channels)
+                return file, read_picture(file, 1), ()
+            return file, read_picture(file, reading.channels), ()
+    files = _converted(case, lambda source, number: as_picture(source, folder / f"{name}_{number:04d}"))
+    with _errors_name_all(case, files):
+        parts = read_picture_channels(files, reading.description.picture_channels)
+        first = reference_file(files)
+        return first, replace(read_picture(first, 1), intensities=np.concatenate(parts)), files
+
+
+def _converted(case: SourceCase, convert: Callable[[Path, int], Path]) -> tuple[Path | None, ...]:
+    """The files of a case's channels as the pipelines read them."""
+    for source in case.channels:
+        if source is not None and not source.exists():
+            raise MissingFileError(f"{source}: found no such file; expected a channel of {case.name}.")
+    return tuple(None if file is None else convert(file, number) for number, file in enumerate(case.channels))
+
+
+@contextmanager
+def _errors_name_all(case: SourceCase, files: Sequence[Path | None]) -> Iterator[None]:
+    """Name the person's own files in errors of the converted ones."""
+    with ExitStack() as stack:
+        for source, file in zip(case.channels, files, strict=True):
+            if source is not None and file is not None:
+                stack.enter_context(errors_name(source, file))
+        yield
 
 
 def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> CheckedCase:
-    image_file, picture = _picture(case, staging, reading)
+    image_file, picture, channels = _picture(case, staging, reading)
     rounded = [False]
 
     def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, Labels]:
@@ -177,14 +212,14 @@ def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> Check
         _counts(values),
         () if clean is None else tuple(_counts(clean[1])),
         is_rounded=any(rounded),
+        channels=channels,
         **_of_picture(picture),
     )
 
 
 def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> CheckedCase:
-    image_file = as_nifti(case.image, staging / "images" / f"{case.name}.nii.gz")
-    with errors_name(case.image, image_file):
-        image = read_volume(image_file)
+    whole = _volume(case, staging / "images", reading)
+    image_file, image = whole.file, whole.first
     placed: list[MaskFacts] = []
 
     def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, Labels]:
@@ -210,11 +245,24 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
         None if clean is None else clean[0],
         _counts(values, image, reading.description),
         () if clean is None else tuple(_counts(clean[1])),
-        _image_digest(image.voxels),
+        _image_digest(np.stack(whole.voxels)) if len(whole.voxels) > 1 else _image_digest(image.voxels),
         masks=tuple(placed),
         remarks=(*remarks_on(case.image, image), *(remark for facts in placed for remark in facts.remarks)),
         is_rounded=any(facts.is_rounded for facts in placed),
+        channels=whole.files if case.channels else (),
     )
+
+
+def _volume(case: SourceCase, folder: Path, reading: Reading) -> ImageVolume:
+    """The volume of a case with its channels, from files that the pipelines read."""
+    channels = reading.description.image_channels
+    if not case.channels:
+        file = as_nifti(case.image, folder / f"{case.name}.nii.gz")
+        with errors_name(case.image, file):
+            return read_image_volume(file, channels)
+    files = _converted(case, lambda source, number: as_nifti(source, folder / f"{case.name}_{number:04d}.nii.gz"))
+    with _errors_name_all(case, files):
+        return read_image_volume(files, channels)
 
 
 def _counts(

@@ -11,6 +11,7 @@ from ...transforms.loading.dicom_header import DICOM_SUFFIX, is_dicom_picture
 from ...transforms.loading.volume_files import is_volume
 from ...transforms.loading.volume_suffixes import VOLUME_FILE_SUFFIXES
 from ...transforms.strict_files import read_json
+from .channel_files import names_in
 from .source import LeftOut, Section, SourceCase, SourceDataset
 
 # Classes are stored in a byte.
@@ -46,6 +47,7 @@ def read_source_datalist(file: Path, *, key: str | None = None) -> SourceDataset
                 group=case.group or None,
                 source=case.source or None,
                 section=cast(Section, section) if len(lists) > 1 else None,
+                channels=case.channels,
             )
             for case in result
         ]
@@ -58,12 +60,13 @@ def read_source_datalist(file: Path, *, key: str | None = None) -> SourceDataset
     volumes = {_is_any_volume(case.image) for case in cases}
     if len(volumes) > 1:
         raise DataError(f"{file}: found pictures and volumes; expected one kind. Choose a list with --key.")
+    names = names_in(content) if isinstance(content, Mapping) else ()
     dataset = SourceDataset(
         name=str(content.get("name", file.resolve().parent.name)) if isinstance(content, Mapping) else file.stem,
         task="classification" if are_classes.pop() else "segmentation",
         volumes=volumes.pop(),
         cases=tuple(cases),
-        channels=None,
+        channels=names if len(names) > 1 and len(set(names)) == len(names) else None,
         skipped=tuple(skipped),
     )
     return _with_classes(dataset, content if isinstance(content, Mapping) else {}, file)

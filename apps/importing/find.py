@@ -9,6 +9,7 @@ from pathlib import Path
 from ...transforms.errors import DataError
 from ...transforms.loading.dicom_header import is_dicom
 from ...transforms.loading.dicom_kind import is_structure_set
+from .channel_files import with_channels
 from .class_folders import read_class_folders
 from .class_tables import TableColumns, read_class_table
 from .datalists import read_source_datalist
@@ -85,6 +86,7 @@ def find_datasets(wanted: Named) -> list[SourceDataset]:
     return [
         _with_patients(_with_paths(_with_regions(_included(dataset, wanted.include), wanted.classes), root), wanted)
         for dataset, root in _datasets(wanted, of_folders=of_folders)
+        for dataset in (with_channels(dataset),)
     ]
 
 

@@ -4,7 +4,7 @@ import fnmatch
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from ...transforms.loading.dicom_header import is_dicom_picture
 from ...transforms.loading.folder_search import FoundFile
 from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.natural_order import natural_order
+from .channel_files import ChannelFiles, grouped_channels
 from .found_files import FoundFiles, find_files
 from .pairing import pair
 from .series_pairs import paired_by_series
@@ -85,8 +86,8 @@ def read_folders(
     """Find pairs of image and mask below two folders, or below one where names tell them apart.
 
     Pictures, volumes (NIfTI, NRRD, MHA, …) and folders with a DICOM series are found however deep they lie; all must be
-    pictures or all volumes. See :mod:`fedannot.apps.importing.pairing` for what belongs together. Everything else is
-    left out with its reason.
+    pictures or all volumes. Files called ``CASE_0000``, ``CASE_0001``, … of a mask ``CASE`` are channels. See
+    :mod:`fedannot.apps.importing.pairing` for what belongs together. Everything else is left out with its reason.
 
     Args:
         images: folder of the images.
@@ -115,6 +116,7 @@ def read_folders(
     left_out = list(found.others if one_folder else (*found.others, *found_labels.others))
     image_entries = _images(found, images, names, left_out, without_masks=one_folder)
     label_entries = _masks(found_labels, labels, names, image_entries, left_out, only_masks=one_folder)
+    image_entries, channels_of = grouped_channels(image_entries, label_entries)
     by_series, others = paired_by_series(image_entries, label_entries)
     pairs = pair(image_entries, others).with_masks(by_series)
     if not pairs.masks:
@@ -134,7 +136,7 @@ def read_folders(
         name=" and ".join(dict.fromkeys((images.resolve().name, labels.resolve().name))),
         task="segmentation",
         volumes=not kinds.pop(),
-        cases=_cases(paired),
+        cases=_cases(paired, channels_of),
         channels=None,
         skipped=tuple(sorted(left_out, key=lambda entry: natural_order(str(entry)))),
     )
@@ -154,7 +156,9 @@ def _composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _cases(paired: Sequence[tuple[FoundFile, Sequence[FoundFile]]]) -> tuple[SourceCase, ...]:
+def _cases(
+    paired: Sequence[tuple[FoundFile, Sequence[FoundFile]]], channels_of: Mapping[Path, ChannelFiles]
+) -> tuple[SourceCase, ...]:
     """The cases, each with a name of its own: the image's, behind its folders' where several images have it."""
     count = Counter(folded(image.name) for image, _ in paired)
     cases = []
@@ -162,7 +166,8 @@ def _cases(paired: Sequence[tuple[FoundFile, Sequence[FoundFile]]]) -> tuple[Sou
     for image, masks in sorted(paired, key=lambda own: (own[0].name, own[0].shown)):
         name = image.name if count[folded(image.name)] == 1 else "_".join((*image.folders, image.name))
         files = tuple(mask.file for mask in sorted(masks, key=lambda mask: natural_order(mask.shown)))
-        cases.append(SourceCase(image.file, files[0] if len(files) == 1 else files, name=name))
+        label, channels = files[0] if len(files) == 1 else files, channels_of.get(image.file, ())
+        cases.append(SourceCase(image.file, label, name=name, channels=channels))
     return tuple(cases)
 
 

@@ -23,9 +23,11 @@ from ...custom.data.federation import FEDERATION_FILE, TEST_FOLDER, read_federat
 from ...custom.data.masks import Mask, read_classes, write_classes
 from ...custom.data.watch import Watch, watched
 from ...custom.data.whole_files import new_folder, private_file, private_folder, write_text
+from ...transforms.array_types import SingleFloats
 from ...transforms.errors import DataError
-from ...transforms.loading.image_files import read_image
-from ...transforms.loading.volume_files import Volume, as_image_lies, read_volume
+from ...transforms.loading.picture_channels import read_picture_channels
+from ...transforms.loading.volume_channels import read_image_volume
+from ...transforms.loading.volume_files import Volume, as_image_lies, read_first_channel, write_voxels_like
 
 _FOLDS = 5
 _MOST: dict[np.dtype[np.uint8] | np.dtype[np.uint16], int] = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}
@@ -79,7 +81,7 @@ def export_nnunet(folder: Path, out: Path, watch: Watch | None = None) -> Nnunet
     with new_folder(out) as target:
         for part, own in ((("imagesTr", "labelsTr"), TRAINING), (("imagesTs", "labelsTs"), TESTING)):
             for named in watched(cases[own], f"Writing {part[0]}", watch):
-                _write_image(named, private_folder(target / part[0]) / f"{named.name}_0000{ending}")
+                _write_image(named, private_folder(target / part[0]) / named.name, ending)
                 _write_mask(named, private_folder(target / part[1]) / named.name)
         folds = _folds(cases[TRAINING])
         ignores = any(named.description.ignore for part in cases.values() for named in part)
@@ -128,16 +130,31 @@ def _found(folder: Path) -> dict[str, list[_Named]]:
     return cases
 
 
-def _write_image(named: _Named, file: Path) -> None:
-    source = named.case.image
-    if not isinstance(named.description, ImageDescription):
-        if source.name.lower().endswith(".nii.gz"):
-            shutil.copyfile(source, private_file(file))
-        else:
-            with source.open("rb") as stream, gzip.open(private_file(file), "wb") as packed:
-                shutil.copyfileobj(stream, packed)
-        return
-    pixels = np.moveaxis(read_image(source, named.description.channels), 0, -1)
+def _write_image(named: _Named, target: Path, ending: str) -> None:
+    """Write a file for every channel, as nnU-Net wants them; colours stay in one."""
+    case, description = named.case, named.description
+    files = [target.with_name(f"{target.name}_{number:04d}{ending}") for number in range(description.in_channels)]
+    if isinstance(description, ImageDescription):
+        channels = description.picture_channels
+        for pixels, file in zip(read_picture_channels(case.image_files, channels), files, strict=False):
+            _write_picture(case.image, np.moveaxis(pixels, 0, -1), file)
+    elif description.in_channels == 1:
+        _write_volume(case.image, files[0])
+    else:
+        image = read_image_volume(case.image_files, description.image_channels)
+        for voxels, file in zip(image.voxels, files, strict=True):
+            write_voxels_like(private_file(file), voxels, image.file)
+
+
+def _write_volume(source: Path, file: Path) -> None:
+    if source.name.lower().endswith(".nii.gz"):
+        shutil.copyfile(source, private_file(file))
+    else:
+        with source.open("rb") as stream, gzip.open(private_file(file), "wb") as packed:
+            shutil.copyfileobj(stream, packed)
+
+
+def _write_picture(source: Path, pixels: SingleFloats, file: Path) -> None:
     kind = next(
         (
             kind
@@ -169,7 +186,7 @@ def _write_mask(named: _Named, target: Path) -> None:
     label = named.case.label
     mask, like = read_classes(label, named.description), label
     if mask.affine is not None:
-        image, like = read_volume(named.case.image), named.case.image
+        image, like = read_first_channel(named.case.image), named.case.image
         mask = Mask(
             as_image_lies(label, Volume(mask.classes, mask.affine), image).voxels.astype(np.uint8), image.affine
         )
@@ -180,7 +197,9 @@ def _dataset(
     name: str, description: SegmentationDescription, ending: str, count: int, *, ignores: bool
 ) -> dict[str, object]:
     ignored = ("ignore",) if ignores else ()
-    channels = ["R", "G", "B"] if description.in_channels > 1 else ["CT" if _is_ct(description) else "image"]
+    one = "CT" if _is_ct(description) else "image"
+    numbered = [one] if description.in_channels == 1 else [f"{one} {n + 1}" for n in range(description.in_channels)]
+    channels = ["R", "G", "B"] if description.has_colours else description.channel_names or numbered
     return {
         "name": name,
         "channel_names": {str(index): channel for index, channel in enumerate(channels)},

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...custom.data.datalist import TESTING
 from ...transforms.ignored_label import IGNORED_LABEL
+from ...transforms.loading.image_channels import ImageChannels
 from ...transforms.natural_order import natural_order
 from ..checking.patient_names import likely_patients
 from .checked import CheckedCase
@@ -138,6 +139,16 @@ def colours(checked: Sequence[CheckedCase], chosen: int | None) -> str | None:
         others = "; grey ones get three equal channels" if len(coloured) < len(checked) else ""
         end = f", so that all are read as RGB{others}. --channels 1 reads them as grey."
     return _said("Colours: {count} of {total} images have colours ({image} for one)" + end, coloured, checked)
+
+
+def missing_channels(checked: Sequence[CheckedCase], channels: ImageChannels) -> str | None:
+    """Say which channels images lack and the model sees as zeros, None if none lacks one."""
+    lacking = [case for case in checked if None in case.channels]
+    counts = Counter(index for case in lacking for index, file in enumerate(case.channels) if file is None)
+    shown = "; ".join(f"{channels.label(index)} in {counts[index]}" for index in sorted(counts))
+    shown = shown.replace("{", "{{").replace("}", "}}")
+    text = f"Missing channels: {{count}} of {{total}} images lack one ({{image}} for one), which is zeros: {shown}."
+    return _said(text, lacking, checked)
 
 
 def turned_pictures(checked: Sequence[CheckedCase]) -> str | None:

@@ -56,8 +56,8 @@ class ImportOptions:
         return NUMBERED if self.numbered else self.labels
 
     @property
-    def channels(self) -> int | None:
-        """The channels of pictures that the person asked for, None for as many as they need."""
+    def channels(self) -> int | tuple[str, ...] | None:
+        """The channels that the person asked for, None for as many as images need."""
         return (self.keys or {}).get("channels")
 
     @property
@@ -86,7 +86,7 @@ def described(dataset: SourceDataset, options: ImportOptions, labels: Mapping[in
     if dataset.task == "classification":
         values |= {"pipeline": "classification", "channels": dataset.channels or 1, "size": (256, 256)}
     elif dataset.volumes:
-        values |= {"pipeline": options.pipeline or "volume", "labels": dict(labels)}
+        values |= {"pipeline": options.pipeline or "volume", "labels": dict(labels), "channels": dataset.channels or 1}
     else:
         values |= {"pipeline": "image2d", "labels": dict(labels), "channels": dataset.channels or 1, "size": (256, 256)}
     if "labels" in values:

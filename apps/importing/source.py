@@ -38,6 +38,8 @@ class SourceCase:
         source: the centre or data set that the case comes from.
         section: the part of the data set that its publishers assign the case to, None if they do not.
         name: what its files are called in the federation, without suffix; None keeps the image's name.
+        channels: the file of every channel in order, None for one that is missing; empty of an image in one file. The
+            image is the first of them that is there.
         path: where its image lies below the data set's folder, with slashes; patients and centres are searched in it.
     """
 
@@ -49,6 +51,7 @@ class SourceCase:
     section: Section | None = None
     name: str | None = None
     path: str | None = None
+    channels: tuple[Path | None, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ class SourceDataset:
         cases: its cases in a reproducible order.
         classes: for segmentation the names of the classes 1, 2, …; for classification of the classes 0, 1, ….
         labels: value in a mask file → class, 0 for background; None: masks of two values explain themselves.
-        channels: 1 for grey, 3 for RGB; None for RGB if a picture has colours.
+        channels: of pictures 1 for grey, 3 for RGB, None for RGB if one has colours; of several channels their names,
+            of volumes at least their number.
         skipped: what was left out on finding it, and why; one entry for each file.
         notes: a sentence for everything that was decided on finding it.
         ignore: values in a mask file of pixels that count nowhere.
@@ -76,7 +80,7 @@ class SourceDataset:
     cases: tuple[SourceCase, ...]
     classes: tuple[str, ...] = ("lesion",)
     labels: dict[int, int] | None = None
-    channels: Literal[1, 3] | None = 1
+    channels: int | tuple[str, ...] | None = 1
     skipped: tuple[LeftOut, ...] = field(default=())
     notes: tuple[str, ...] = ()
     unites_masks: bool = False

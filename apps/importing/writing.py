@@ -24,7 +24,9 @@ from ...custom.data.yaml_file import validated
 from ...transforms.errors import DataError, MissingFileError
 from ...transforms.folded_names import folded
 from ...transforms.ignored_label import IGNORED_LABEL
+from ...transforms.loading.image_channels import reference_file
 from .case_groups import CaseTraits
+from .channel_files import NUMBERED
 from .checked import CheckedCase, checked_case
 from .contour_masks import check_classes_are_drawn
 from .cut import check_cut
@@ -41,6 +43,7 @@ from .notes import (
     ignored_pixels,
     kept_offsets,
     likely_patients_parted,
+    missing_channels,
     moved_to_test,
     resampled_masks,
     rounded_masks,
@@ -150,8 +153,11 @@ def _usable_cases(
 ) -> _UsableCases:
     """Read all cases, and understand what the values of their masks mean."""
     channels = options.channels or dataset.channels
+    of_pictures = channels if isinstance(channels, int) else None
     unites = options.unite_masks or dataset.unites_masks
-    reading = Reading(known, channels, options.colours, options.trust_voxels, unites, round_labels=options.round_labels)
+    reading = Reading(
+        known, of_pictures, options.colours, options.trust_voxels, unites, round_labels=options.round_labels
+    )
     checked, excluded = _check(dataset, staging, reading, watch)
     if all(case.contours for case in checked):
         check_classes_are_drawn([facts for case in checked for facts in case.contours])
@@ -201,7 +207,8 @@ def _notes(cases: _UsableCases, options: ImportOptions, plan: Plan) -> tuple[str
         several_masks(checked),
         grey_values(checked, labels) if options.has_ranges else None,
         cases.cut,
-        None if cases.dataset.volumes else colours(checked, chosen),
+        None if cases.dataset.volumes or cases.description.channel_names else colours(checked, chosen),
+        missing_channels(checked, cases.description.image_channels),
         turned_pictures(checked),
         full_masks(checked, labels),
         ignored_pixels(checked, cases.ignore),
@@ -286,7 +293,7 @@ def _reason(error: DataError) -> str:
 
 def _names(cases: Sequence[SourceCase]) -> list[str]:
     """A name of its own for every case: that of its image, with its folder's where several have one."""
-    names = [case.name or _stem(case.image) for case in cases]
+    names = [case.name or _name_of(case) for case in cases]
     # Upper and lower case are the same on some disks.
     count = Counter(folded(name) for name in names)
     taken: set[str] = set()
@@ -308,6 +315,13 @@ def _shortened(name: str) -> str:
     while len(os.fsencode(name)) > _MOST_BYTES:
         name = name[:-1]
     return name
+
+
+def _name_of(case: SourceCase) -> str:
+    """The name of its image; of several channels without the number of the first."""
+    stem = _stem(case.image)
+    match = NUMBERED.fullmatch(stem) if case.channels else None
+    return stem if match is None else match[1]
 
 
 def _stem(file: Path) -> str:
@@ -350,12 +364,17 @@ def _copied(case: CheckedCase, folder: Path) -> Case:
             return file
         return _copy(file, folder / kind, case.name)
 
+    channels = tuple(
+        None if file is None else _copy(file, folder / "images", f"{case.name}_{number:04d}")
+        for number, file in enumerate(case.channels)
+    )
     return Case(
-        image=_copy(case.image, folder / "images", case.name),
+        image=reference_file(channels) if channels else _copy(case.image, folder / "images", case.name),
         label=copy(case.label, "labels"),
         clean_label=None if case.clean_label is None else copy(case.clean_label, "clean_labels"),
         group=case.source.group,
         source=case.source.source,
+        channels=channels,
     )
 
 

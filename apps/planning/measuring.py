@@ -8,12 +8,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...custom.components.component import Component
+from ...custom.evaluation.inference import Inference
 from ...custom.networks.described import described_network
 from ...custom.networks.devices import ready_to_compute
 from ...custom.run.threads import number_of_threads
 from ...custom.settings import ClassifierTrainingSettings, RunSettings, TrainingSettings
 from ...custom.training.batch import Batch
-from ...custom.training.loop import run_epochs
+from ...custom.training.loop import Stepping, run_epochs
 from ...custom.training.losses import build_loss
 from ...custom.training.objectives import SupervisedObjective
 from ...custom.training.optimizers import build_optimizer
@@ -29,7 +31,7 @@ class MeasuredStep:
 
     Attributes:
         seconds: median of the measured steps.
-        prediction_seconds: of one sample, without its gradient.
+        prediction_seconds: of one sample, without its gradient; of all its mirrored images where they are predicted.
         model_mb: of the weights, as they are sent.
         training_mb: of weights, gradients, optimizer and what a step keeps until its gradient is known.
         device: ``cpu`` or ``cuda``.
@@ -47,6 +49,7 @@ class _Noise:
 
     def __init__(self, batch: Batch, count: int) -> None:
         self.samples_per_epoch = count * len(batch.images)
+        self.steps_per_epoch = count
         self._batch, self._count = batch, count
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
@@ -71,9 +74,10 @@ def measure_step(settings: RunSettings, extents: Sequence[int], *, steps: int = 
         batch = _noise(settings, training, extents, next(network.parameters()).device)
         objective = SupervisedObjective(build_loss(training))
         optimizer = build_optimizer(network, training, training.learning_rate)
+        stepping = Stepping(gradient_clipping=training.gradient_clipping, precision=training.precision)
 
         def run(count: int) -> None:
-            run_epochs(network, _Noise(batch, count), objective, optimizer, epochs=1, seed=0)
+            run_epochs(network, _Noise(batch, count), objective, optimizer, epochs=1, seed=0, stepping=stepping)
 
         kept = _kept_bytes(lambda: run(1))
         seconds = [_timed(lambda: run(1)) for _ in range(steps)]
@@ -84,11 +88,16 @@ def measure_step(settings: RunSettings, extents: Sequence[int], *, steps: int = 
     weights = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
     return MeasuredStep(
         seconds=sorted(seconds)[len(seconds) // 2],
-        prediction_seconds=min(predictions) / len(batch.images),
+        prediction_seconds=min(predictions) / len(batch.images) * Inference.of(settings).num_passes(len(extents)),
         model_mb=weights / _MB,
-        training_mb=(weights * _COPIES[training.optimizer] + kept) / _MB,
+        training_mb=(weights * _copies(training.optimizer) + kept) / _MB,
         device=batch.images.device.type,
     )
+
+
+def _copies(optimizer: str | Component) -> int:
+    """How many times the weights a training needs; an optimizer that is not known as much as Adam."""
+    return _COPIES.get(optimizer, _COPIES["adam"]) if isinstance(optimizer, str) else _COPIES["adam"]
 
 
 def _noise(

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ...custom.components.merging import merged
 from ...custom.data.datalist import TESTING, TRAINING
 from ...custom.data.description import DESCRIPTION_FILE
 from ...custom.data.federation import TEST_FOLDER, read_federation
@@ -153,7 +154,7 @@ def plan(
     opened, folder = Job.open(job), None if data is None else Path(data)
     of_set = {} if settings is None else SettingsFile.read(opened, settings).values
     described = None if folder is None else read_descriptions(folder)
-    chosen = opened.settings_with(settings_for_data(opened, {**of_set, **(changes or {})}, described))
+    chosen = opened.settings_with(settings_for_data(opened, merged(of_set, changes or {}), described))
     with _federation(folder, chosen) as planned:
         sites = tuple(_site_plan(planned, site, chosen) for site in read_federation(planned.folder).sites)
         test = planned.folder / TEST_FOLDER
@@ -197,7 +198,9 @@ def _federation(data: Path | None, settings: RunSettings) -> Iterator[_Planned]:
 
 def _site_plan(planned: _Planned, site: str, settings: RunSettings) -> SitePlan:
     samples = count_samples(planned.folder / site, TRAINING, settings) * planned.images_per_site
-    return SitePlan(site, samples, settings.training.local_epochs * math.ceil(samples / settings.training.batch_size))
+    training = settings.training
+    steps = training.local_steps or training.local_epochs * math.ceil(samples / training.batch_size)
+    return SitePlan(site, samples, steps)
 
 
 def _resident_mb() -> float:

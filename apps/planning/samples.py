@@ -48,7 +48,7 @@ def sample_extents(folder: Path, section: str, settings: RunSettings) -> tuple[i
 def _own_extents(folder: Path, cases: Sequence[Case], description: AnyDescription) -> tuple[int, ...]:
     if not cases:
         raise DataError(f"{folder}: found no case; expected one, by whose size a step can be measured.")
-    return tuple(read_image(cases[0].image, description.in_channels).shape[1:])
+    return tuple(read_image(cases[0].image, description.shown_channels).shape[1:])
 
 
 def _slices(file: Path, axis: int) -> int:

@@ -13,6 +13,7 @@ from ...custom.data.masks import without_ignored
 from ...custom.data.site_data import LoadedCase, SiteData
 from ...transforms.array_types import Array, Booleans
 from .left_out import is_annotated, lacks_lesions, left_out_lesions
+from .shown_channels import shown_channels
 
 # One for each class in turn.
 LINE_STYLES: tuple[Literal["solid", "dashed", "dotted", "dashdot"], ...] = ("solid", "dashed", "dotted", "dashdot")
@@ -82,13 +83,12 @@ def _most_shown(label: torch.Tensor, left_out: torch.Tensor | None) -> int:
 
 
 def draw_image(axes: Any, shown: ShownCase) -> None:
-    """Draw a sample's image, from its darkest to its brightest hundredth."""
-    image = plane(shown.case.image[0], shown)
+    """Draw a sample's image, colours or the first channel, from its darkest to its brightest hundredth."""
+    image = np.moveaxis(plane(shown.case.image[0], shown), 0, -1)
+    image = shown_channels(image, of_volume=shown.case.spacing is not None)
     low, high = (float(np.quantile(image, share)) for share in (0.01, 0.99))
-    pixels = np.moveaxis(((image - low) / max(high - low, 1e-6)).clip(0, 1), 0, -1)
-    axes.imshow(
-        pixels if pixels.shape[-1] == 3 else pixels[..., 0], cmap="gray", vmin=0, vmax=1, aspect=_aspect(shown.case)
-    )
+    pixels = ((image - low) / max(high - low, 1e-6)).clip(0, 1)
+    axes.imshow(pixels, cmap="gray", vmin=0, vmax=1, aspect=_aspect(shown.case))
 
 
 def draw_contours(axes: Any, mask: torch.Tensor, shown: ShownCase, colour: str, *, width: float = 1.2) -> None:

@@ -13,6 +13,7 @@ from ...custom.data.site_data import LoadedCase, SiteData
 from ...custom.evaluation.inference import Inference
 from ...transforms.printable import drawable
 from .colours import VERMILLION
+from .shown_channels import shown_channels
 
 mpl.use("Agg")
 
@@ -66,10 +67,10 @@ def case_figure(network: nn.Module, sites: Sequence[SiteData], inference: Infere
 
 
 def _draw_case(axes: Any, data: SiteData, case: LoadedCase, predicted: int) -> None:
-    image = case.image[0].movedim(0, -1)
+    image = torch.from_numpy(shown_channels(case.image[0].movedim(0, -1).numpy(), of_volume=False))
     low, high = (torch.quantile(image.flatten(), share) for share in (0.01, 0.99))
     shown = ((image - low) / (high - low).clamp(min=1e-6)).clamp(0, 1)
-    axes.imshow(shown.squeeze(-1), cmap="gray")
+    axes.imshow(shown, cmap="gray")
     given = int(case.label)
     lines = [f"{data.site}", f"given: {data.classes[given]}"]
     true = given if case.clean_label is None else int(case.clean_label)

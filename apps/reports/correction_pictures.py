@@ -17,9 +17,10 @@ from ...transforms.array_types import Array, Classes
 from ...transforms.errors import DataError
 from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.loading.image_files import read_image
-from ...transforms.loading.volume_files import is_volume, read_volume
+from ...transforms.loading.volume_files import is_volume, read_first_channel
 from .before_and_after import BeforeAndAfter, draw_before_and_after
 from .correction_changes import CaseChange, count, in_words, read_changes
+from .shown_channels import shown_channels
 
 PICTURE_FOLDER = "pictures"
 
@@ -123,7 +124,8 @@ def _planes_of_case(case: LoadedCase, counts: Classes, *, is_moved: bool) -> Bef
         aspect = case.spacing[1] / case.spacing[0]
     ignored = counts == IGNORED_LABEL
     moved = np.where(ignored, 0, counts) if is_moved else None
-    return BeforeAndAfter(_without_single_channel(image), given, moved, ignored, aspect)
+    image = shown_channels(image, of_volume=case.spacing is not None)
+    return BeforeAndAfter(image, given, moved, ignored, aspect)
 
 
 def _planes_of_files(
@@ -133,9 +135,10 @@ def _planes_of_files(
     given, corrected = (read_classes(file, description) for file in (given_file, corrected_file))
     added = (given.classes == 0) & (corrected.classes != 0)
     if given.affine is None or not is_volume(image_file):
-        pixels = np.moveaxis(read_image(image_file, description.in_channels), 0, -1)
-        return BeforeAndAfter(_without_single_channel(pixels[None]), given.classes[None], None, added[None], 1.0)
-    volume = read_volume(image_file)
+        pixels = np.moveaxis(read_image(image_file, description.shown_channels), 0, -1)[None]
+        pixels = shown_channels(pixels, of_volume=False)
+        return BeforeAndAfter(pixels, given.classes[None], None, added[None], 1.0)
+    volume = read_first_channel(image_file)
     # A mask may be stored in another orientation than its image.
     marks = turned_to(Mask(added.astype(np.uint8), given.affine), volume.affine)
     given, added = turned_to(given, volume.affine), marks.classes != 0
@@ -150,7 +153,3 @@ def _planes_of_files(
 def _as_volumes_are_shown(planes: Array) -> Array:
     """Rows of a picture go down, axes of a volume to the right and up."""
     return np.rot90(planes, axes=(1, 2))
-
-
-def _without_single_channel(pixels: Array) -> Array:
-    return pixels if pixels.shape[-1] == 3 else pixels[..., 0]

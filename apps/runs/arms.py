@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ...custom.components.merging import merged
 from ...custom.settings import SettingValues
 from ...transforms.errors import did_you_mean
 from .job import Job, JobError, check_runs_in_process, parse_override
@@ -122,10 +123,12 @@ def plan(arms: Sequence[Arm], overrides: Mapping[str, Any]) -> list[PlannedArm]:
     for job in opened.values():
         check_runs_in_process(job)
     jobs = [opened[arm.job] for arm in arms]
-    arms = [replace(arm, overrides=job.current_names(arm.overrides)) for arm, job in zip(arms, jobs, strict=True)]
+    arms = [
+        replace(arm, overrides=job.current_names(merged(arm.overrides))) for arm, job in zip(arms, jobs, strict=True)
+    ]
     for job in jobs:
-        overrides = job.current_names(overrides)
-    known = [job.setting_names({**overrides, **arm.overrides}) for arm, job in zip(arms, jobs, strict=True)]
+        overrides = job.current_names(merged(overrides))
+    known = [job.known_names(merged(overrides, arm.overrides)) for arm, job in zip(arms, jobs, strict=True)]
     _check_known(arms, known, overrides)
     if arms[0].shared_rounds:
         raise JobError(f"{arms[0].name} is the reference and has no run to branch from, but {arms[0].shared_rounds=}.")
@@ -133,7 +136,7 @@ def plan(arms: Sequence[Arm], overrides: Mapping[str, Any]) -> list[PlannedArm]:
         PlannedArm(
             arm.name,
             job,
-            {key: value for key, value in overrides.items() if key in keys} | dict(arm.overrides),
+            merged({key: value for key, value in overrides.items() if key in keys}, arm.overrides),
             arm.shared_rounds,
         )
         for arm, job, keys in zip(arms, jobs, known, strict=True)

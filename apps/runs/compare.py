@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
+from ...custom.components.merging import merged
 from ...custom.data.whole_files import private_folder, replaced, write_text
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import STATE_FILE, SUMMARY_FILE, kept_state_file
@@ -147,7 +148,7 @@ def _settings_for_data(
                 settings_file.check_data(federation)
             try:
                 with named_origins(arm.job, settings_file, arm.overrides):
-                    changes = of_set | dict(arm.overrides) | {"seed": seed}
+                    changes = merged(of_set, arm.overrides, {"seed": seed})
                     result[arm.name] = arm.job.settings_with(settings_for_data(arm.job, changes, described[federation]))
             except (DataError, SettingsError) as error:
                 # An error class need not be made from a text.

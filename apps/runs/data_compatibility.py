@@ -9,12 +9,14 @@ from ...custom.compatibility import (
     EXAMPLE_PATCH,
     DataMismatchError,
     check_annotations,
+    check_component,
     check_network,
     check_task,
     held,
     network_settings,
     task_of,
 )
+from ...custom.components.merging import merged
 from ...custom.data.description import DESCRIPTION_FILE, AnyDescription, SiteDescription, read_site_description
 from ...custom.data.federation import TEST_FOLDER, read_federation
 from ...custom.data.phantoms.choice import embedded_description
@@ -77,10 +79,11 @@ def settings_for_data(job: Job, changes: Mapping[str, Any], described: Descripti
             description, task, place=str(folder), job=str(job.folder), fitting=lambda other: _jobs_that_fit(job, other)
         )
     first, description = next(iter(described.items()))
-    changes = {f"network.{key}": value for key, value in network_settings(description).items()} | dict(changes)
+    changes = merged({f"network.{key}": value for key, value in network_settings(description).items()}, changes)
     _check_dimensions(job, changes, first, description)
     settings = job.settings_with(changes)
     _check_networks(settings, described)
+    check_component(description, settings, place=str(job.settings_file))
     for folder, description in described.items():
         # Of a test set they are left out, whatever the method.
         if folder.name != TEST_FOLDER:

@@ -15,15 +15,27 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ...custom.components.component import TARGET
+from ...custom.components.merging import (
+    apply_changes,
+    component_places,
+    flat,
+    merged,
+    names_a_component,
+    place_of,
+    value_at,
+)
 from ...custom.former_names import current_setting, has_former_names
 from ...custom.methods.lookup import find_method, read_job_settings
-from ...custom.settings import RunSettings, SettingsError, SettingValues
+from ...custom.settings import RunSettings, SettingsError, SettingValues, of_recipe
 from ...transforms.errors import DataError, did_you_mean
 from ...transforms.strict_files import JsonObject, parse_yaml, read_json
 from .installed import UnknownJobError, find_job
 
 # Beside the app, where NVFlare does not look: named sets of settings, see settings_files.py.
 SETTINGS_FOLDER = "settings"
+# As above: runs the job of its folder by NVFlare's recipe, see nvflare_recipe.py.
+JOB_PROGRAM = "job.py"
 
 # In place of names in a job's deploy_map: the server and every site.
 ALL_MEMBERS = "@ALL"
@@ -125,6 +137,16 @@ class Job:
         """
         return setting_names(self._kind_with(overrides))
 
+    def known_names(self, overrides: Mapping[str, Any]) -> list[str]:
+        """Return the dotted keys of all settings, and those among the overrides that are a component's arguments.
+
+        Raises:
+            SettingsError: if there is no such method.
+        """
+        kind, values = self._kind_with(overrides), self._values()
+        places = component_places(kind)
+        return setting_names(kind) + [key for key in overrides if _is_of_component(key, places, values, overrides)]
+
     def _kind_with(self, overrides: Mapping[str, Any]) -> type[RunSettings]:
         """The settings of the job's method, or of that among the overrides."""
         kinds = self._values() | {key: overrides[key] for key in _KINDS if key in overrides}
@@ -158,41 +180,76 @@ class Job:
         Raises:
             SettingsError: if an override is not a setting of the job's method, or its value not allowed.
         """
-        named = str(source or self.settings_file)
-        values = self._values()
-        known, removed = self.setting_names(overrides), self._kind_with(overrides).removed
-        in_file = self._names_in_file(known)
-        for key, value in self.current_names(overrides).items():
-            if key not in known and key not in removed:
+        return read_job_settings(self._values_with(overrides, source), source=str(source or self.settings_file))
+
+    def recipe_changes(self, overrides: Mapping[str, Any]) -> SettingValues:
+        """Return what a recipe among the overrides changes of the job's settings, apart from what they give themselves.
+
+        A recipe that the job's file names fills what the file lacks, as it is read; there is nothing to change.
+
+        Raises:
+            SettingsError: if there is no such method.
+        """
+        if "recipe" not in overrides:
+            return {}
+        dimensions = overrides.get("network.spatial_dims", value_at(self._values(), "network.spatial_dims"))
+        values = {"recipe": overrides["recipe"], "network": {"spatial_dims": dimensions}}
+        filled = of_recipe(self._kind_with(overrides), values)
+        kept = merged(filled, overrides)
+        return {key: value for key, value in filled.items() if key in kept and key not in overrides}
+
+    def _values_with(self, overrides: Mapping[str, Any], source: Path | None = None) -> JsonObject:
+        """The file's settings with changes and those of their recipe, whose values are not yet checked."""
+        changes, values = self._with_recipe(overrides), self._values()
+        kind = self._kind_with(changes)
+        known, places = setting_names(kind), component_places(kind)
+        in_file, current = self._names_in_file(known), self.current_names(changes)
+        for key in current:
+            if key not in known and key not in kind.removed and not _is_of_component(key, places, values, current):
                 listed = SettingsError.where_listed.replace("JOB", self.folder.name)
-                raise SettingsError(f"{named}: no setting {key!r}{did_you_mean(key, known)} {listed}")
-            *groups, name = in_file.get(key, key).split(".")
-            block = values
-            for group in groups:
-                block = block.setdefault(group, {})
-            block[name] = json.loads(_as_json(value))
-        return read_job_settings(values, source=named)
+                hint = did_you_mean(key, known)
+                raise SettingsError(f"{source or self.settings_file}: no setting {key!r}{hint} {listed}")
+        apply_changes(values, {in_file.get(key, key): json.loads(_as_json(current[key])) for key in current}, places)
+        return values
+
+    def _with_recipe(self, overrides: Mapping[str, Any]) -> SettingValues:
+        changes = merged(overrides)
+        return merged(self.recipe_changes(changes), changes)
 
     def copy_with(self, overrides: Mapping[str, Any], folder: Path) -> "Job":
         """Copy the job with other settings, given as ``{"training.batch_size": 8, ...}``.
 
-        The named sets of settings stay behind: the copy holds the settings of one run.
+        The named sets of settings and ``job.py`` stay behind: the copy holds the settings of one run.
 
         Raises:
             SettingsError: if an override is not a setting of the job's method, or its value not allowed.
         """
         self.settings_with(overrides)
-        shutil.copytree(
-            self.folder, folder, ignore=lambda inside, _: [SETTINGS_FOLDER] if Path(inside) == self.folder else []
-        )
+        beside = (SETTINGS_FOLDER, JOB_PROGRAM)
+        shutil.copytree(self.folder, folder, ignore=lambda inside, _: beside if Path(inside) == self.folder else ())
         copied = Job(folder)
         if overrides:
-            in_file = self._names_in_file(self.setting_names(overrides))
-            current = self.current_names(overrides)
-            lines = [f"settings.{in_file.get(key, key)} = {_as_json(value)}" for key, value in current.items()]
             with copied.settings_file.open("a", encoding="utf-8") as file:
-                file.write("\n# Changed for this run\n" + "\n".join(lines) + "\n")
+                file.write("\n# Changed for this run\n" + "\n".join(self._changed_lines(overrides)) + "\n")
         return copied
+
+    def _changed_lines(self, overrides: Mapping[str, Any]) -> list[str]:
+        """Changes as a file with settings has them; a block with a component is written whole."""
+        changes = self._with_recipe(overrides)
+        kind = self._kind_with(changes)
+        current, values = self.current_names(changes), self._values_with(changes)
+        in_file, places = self._names_in_file(setting_names(kind)), component_places(kind)
+        changed = {place for place in places if any(place_of(key, (place,)) for key in current)}
+        whole = sorted(place for place in changed if names_a_component(values, place))
+        lines = [
+            f"settings.{in_file.get(key, key)} = {_as_json(value)}"
+            for key, value in current.items()
+            if place_of(key, whole) is None
+        ]
+        for place in whole:
+            # A table is added to one before it, but not across another value.
+            lines += [f"settings.{place} = null", f"settings.{place} = {_as_json(value_at(values, place))}"]
+        return lines
 
     def _names_in_file(self, known: Collection[str]) -> dict[str, str]:
         """Setting → its name in the job's file, of those that the file has."""
@@ -237,9 +294,10 @@ def check_runs_in_process(job: Job) -> None:
         JobError: if they talk to each other; the text says how such a job is run.
     """
     if is_swarm(job):
+        sites = len(job.sites) or job.settings().embedded.sites
         raise JobError(
             f"{job.folder}: its sites talk to each other, so that each needs a process of its own: "
-            f"nvflare simulator {job.folder} -t {len(job.sites)}"
+            f"nvflare simulator {job.folder} -n {sites} -t {sites}"
         )
 
 
@@ -342,22 +400,30 @@ def _argument_names(component: Any) -> list[str] | None:
     return None
 
 
-def flat_settings(values: Mapping[str, Any], prefix: str = "") -> SettingValues:
+def flat_settings(values: Mapping[str, Any]) -> SettingValues:
     """Return nested settings by their dotted keys, ``{"training.batch_size": 8, ...}``."""
-    flat: SettingValues = {}
-    for key, value in values.items():
-        flat |= flat_settings(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat
+    return flat(values)
 
 
 def setting_names(kind: type[BaseModel], prefix: str = "") -> list[str]:
     """Return the dotted keys of all settings of a kind, ``["training.batch_size", ...]``."""
     names = []
     for name, described in kind.model_fields.items():
+        if described.exclude:
+            continue
         of: Any = described.annotation
         is_block = isinstance(of, type) and issubclass(of, BaseModel)
         names += setting_names(of, f"{prefix}{name}.") if is_block else [f"{prefix}{name}"]
     return names
+
+
+def _is_of_component(key: str, places: Collection[str], values: Mapping[str, Any], changes: Mapping[str, Any]) -> bool:
+    """Whether a dotted key names a component, or is an argument of one that the file or the changes have."""
+    place = place_of(key, places)
+    if place is None:
+        return False
+    naming = (place, f"{place}.{TARGET}")
+    return key in naming or any(name in changes for name in naming) or names_a_component(values, place)
 
 
 def _as_json(value: Any) -> str:

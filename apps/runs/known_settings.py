@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ...custom.components.component import TARGET
+from ...custom.components.merging import component_places, place_of
 from .job import Job, flat_settings
 
 _BOUNDS = (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<"))
@@ -46,8 +48,20 @@ def known_settings(job: Job) -> list[KnownSetting]:
     settings = job.settings()
     values = flat_settings(settings.model_dump(mode="json"))
     comments = dict(_COMMENTED.findall(job.settings_file.read_text(encoding="utf-8")))
+    places = component_places(type(settings))
+    components = [place for place in places if f"{place}.{TARGET}" in values]
+    described = {
+        name: text
+        for name, text in _described(type(settings)).items()
+        if name in values or not place_of(name, components)
+    }
+    for name in sorted(values.keys() - described.keys()):
+        if (place := place_of(name, components)) is not None:
+            described[name] = (
+                ("class", "") if name.endswith(TARGET) else (f"argument of {values[f'{place}.{TARGET}']}", "")
+            )
     result = []
-    for name, (allowed, meaning) in _described(type(settings)).items():
+    for name, (allowed, meaning) in described.items():
         value = json.dumps(values.get(name), ensure_ascii=False)
         comment = comments.get(name.rpartition(".")[2], "")
         # "or ce_dice" is among what is allowed already.
@@ -62,6 +76,8 @@ def _described(kind: type[BaseModel], prefix: str = "") -> dict[str, tuple[str, 
     meanings = _meanings(kind)
     described: dict[str, tuple[str, str]] = {}
     for name, field in kind.model_fields.items():
+        if field.exclude:
+            continue
         of: Any = field.annotation
         if isinstance(of, type) and issubclass(of, BaseModel):
             described |= _described(of, f"{prefix}{name}.")
@@ -74,6 +90,8 @@ def _allowed(schema: Mapping[str, Any]) -> str:
     """Say in words what a JSON schema allows."""
     if "anyOf" in schema:
         return " or ".join(_allowed(item) for item in schema["anyOf"])
+    if "$ref" in schema:
+        return f"class with {TARGET}"
     if "const" in schema or "enum" in schema:
         return ", ".join(str(value) for value in schema.get("enum", [schema.get("const")]))
     kind = str(schema.get("type", ""))

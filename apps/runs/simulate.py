@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from ...custom.components.merging import merged
 from ...custom.data.datalist import VALIDATION
 from ...custom.data.federation import read_federation
 from ...custom.data.location import DATA_VARIABLE
@@ -23,6 +24,7 @@ from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings, SettingValues
+from ...custom.training.component_check import check_training
 from ...transforms.errors import DataError
 from ..reports.output import DATA_FOLDER, collect_output
 from .data_compatibility import read_descriptions, settings_for_data
@@ -90,8 +92,9 @@ def simulate(
     progress = progress or Progress()
     job = Job.open(job_folder)
     check_runs_in_process(job)
-    changes = _changes(job, settings, data, overrides or {})
+    changes = changes_of_run(job, settings, data, overrides or {})
     run_settings = job.settings_with(changes)
+    check_training(run_settings, str(job.settings_file))
     # A store that cannot be used is no fault of a site's data: said before anything is written.
     participant_store().open()
     earlier = _earlier_run(out, resume)
@@ -136,7 +139,7 @@ def simulate(
 
 def _run_rounds(run_job: Job, sites: Sequence[str], data: Path, out: Path, progress: Progress) -> Path:
     """Run the rounds over the sites of a federation's folder, and return the server's run folder."""
-    with _environment(DATA_VARIABLE, str(data.resolve())), _threads_given_back():
+    with environment_variable(DATA_VARIABLE, str(data.resolve())), _threads_given_back():
         try:
             return run_in_process(run_job, sites, out / RUN_FOLDER, _Turns(progress))
         finally:
@@ -167,13 +170,24 @@ def _earlier_run(out: Path, resume: bool) -> EarlierRun | None:
     return earlier
 
 
-def _changes(job: Job, settings: str | None, data: Path | None, overrides: Mapping[str, Any]) -> SettingValues:
-    """What differs from the job's own settings, with what follows from the data."""
+def changes_of_run(job: Job, settings: str | None, data: Path | None, overrides: Mapping[str, Any]) -> SettingValues:
+    """Return what differs from a job's own settings, with what follows from the data.
+
+    Args:
+        job: the job.
+        settings: a set of settings to use in place of the job's own, by its name beside the job or as a file.
+        data: a federation's folder; None for the embedded federation.
+        overrides: single settings to change after that.
+
+    Raises:
+        SettingsError: if a setting cannot be used.
+        DataError: if the data cannot be used, do not fit the job, or are not those that the set of settings is for.
+    """
     settings_file, overrides = None, job.current_names(overrides)
     if settings is not None:
         settings_file = SettingsFile.read(job, settings, overrides)
         settings_file.check_data(data)
-    changes = dict(overrides) if settings_file is None else settings_file.values | dict(overrides)
+    changes = merged({} if settings_file is None else settings_file.values, overrides)
     with named_origins(job, settings_file, overrides):
         return settings_for_data(job, changes, None if data is None else read_descriptions(data))
 
@@ -226,7 +240,13 @@ def _embedded_federation(settings: RunSettings, folder: Path) -> Path:
 
 
 @contextmanager
-def _environment(variable: str, value: str) -> Iterator[None]:
+def environment_variable(variable: str, value: str) -> Iterator[None]:
+    """Set a variable of the environment for a while.
+
+    Args:
+        variable: its name.
+        value: its value meanwhile.
+    """
     before = os.environ.get(variable)
     os.environ[variable] = value
     try:

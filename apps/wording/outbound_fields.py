@@ -11,6 +11,10 @@ REASONS = {
     "num_excluded": "how many cases could not be used; which ones stays at the site",
     "embedded_data": "whether the site runs on the embedded phantom, which has a test set",
     "num_threads": "threads that the site trains with: bits are the same for the same number",
+    "preparation": (
+        "how data.yaml says that images are prepared, as numbers: size, spacing, orientation, intensities; a bundle of "
+        "the model does the same"
+    ),
     "train_loss": "mean training loss of the round, to watch training",
     "num_patients": "patients or volumes behind means and scores, never slices",
     "dice_loss": (
@@ -48,6 +52,15 @@ REASONS = {
         "ε of a patient by quality statistics alone, where they get noise; it follows from their number and the noise"
     ),
     "statistics_delta": "the delta for which that is",
+    # Fingerprints.
+    "spacing_known": "fraction of the training cases whose size of a voxel is known",
+    "spacing_means": "mean logarithm of the size of a voxel along each axis: the spacing of a plan",
+    "spacing_squares": "mean square of it: how much sizes differ",
+    "extent_means": "mean logarithm of the number of voxels along each axis: the patch of a plan",
+    "extent_squares": "mean square of it: how much these numbers differ",
+    "class_fractions": "mean fraction of the pixels of each class",
+    "class_presence": "fraction of the cases in which each class is annotated",
+    "foreground": "mean distribution of the intensities of annotated pixels: the normalisation of a plan",
     # Annotation bias.
     "pixel_size": (
         "size of a pixel in millimetres, 1 where it is not known: a boundary bias below half a pixel is not corrected"

@@ -8,6 +8,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from ..components.component import TARGET
+from ..components.roles import is_below
 from ..data.json_record import JsonRecord, read_record
 from ..data.path_names import JOB_ID, PLAIN_NAME
 from ..methods.lookup import UnusableMethodError, read_job_settings
@@ -44,9 +46,11 @@ DEFAULT_LIMITS: dict[str, float] = {
     "grace_period": 7 * 86400,
     "seed": 2**63 - 1,
     "training.local_epochs": 100,
+    "training.local_steps": 10_000,
     "training.batch_size": 1024,
     "training.patch": 512,
     "training.patches_per_volume": 64,
+    "network.in_channels": 16,
     "network.features": 1024,
     "network.widths": 2048,
     "network.num_classes": 256,
@@ -59,6 +63,8 @@ DEFAULT_LIMITS: dict[str, float] = {
 }
 # Weights, rates, shares, margins: what decides results, not what a site has to do.
 _LARGEST_OTHER = 1e6
+# Arguments of a network's class: widths, extents, numbers of layers.
+_LARGEST_OF_NETWORK = 4096
 
 # Settings that hold a text which no list of allowed values bounds, and what it may be in a deployed job, see
 # TextRefusedError.
@@ -130,15 +136,19 @@ class Limits(JsonRecord):
         largest: largest values by the settings' dotted keys; what is not named has :data:`DEFAULT_LIMITS`.
         smallest: of how few sites, patients and samples a result may be.
         largest_share: largest weight of one site in a layer block of a model.
+        components: the packages and classes that a job may name by ``_target_``; None for all that the installation
+            allows (:func:`fedannot.custom.components.roles.allowed_packages`).
     """
 
     largest: dict[str, float] = Field(default_factory=dict)
     smallest: Minimum = Minimum()
     largest_share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    components: tuple[str, ...] | None = None
 
     def of(self, key: str) -> float:
         """Return the largest value of a setting."""
-        return self.largest.get(key, DEFAULT_LIMITS.get(key, _LARGEST_OTHER))
+        other = _LARGEST_OF_NETWORK if key.startswith("network.") else _LARGEST_OTHER
+        return self.largest.get(key, DEFAULT_LIMITS.get(key, other))
 
 
 def read_limits(config_folder: Path) -> Limits:
@@ -171,10 +181,27 @@ def check_settings(values: Mapping[str, Any], limits: Limits) -> RunSettings:
     except (SettingsError, RecursionError) as error:
         raise JobRefusedError(str(error)) from error
     check_texts(settings)
+    check_components(settings, limits)
     for key, value in _leaves(settings.model_dump()):
         if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) > limits.of(key):
             raise JobRefusedError(f"The setting {key!r} is {value!r:.40}; at most {limits.of(key):g} is allowed here.")
     return settings
+
+
+def check_components(settings: RunSettings, limits: Limits) -> None:
+    """Check that a job names no class that a participant does not allow.
+
+    Raises:
+        JobRefusedError: if it does.
+    """
+    if limits.components is None:
+        return
+    for key, value in _leaves(settings.model_dump(mode="json")):
+        if key.endswith(f".{TARGET}") and not is_below(str(value), limits.components):
+            raise JobRefusedError(
+                f"The setting {key!r} is {str(value)[:200]!a}; allowed here are classes of "
+                f"{', '.join(limits.components) or 'no package'}."
+            )
 
 
 def check_minimum(

@@ -18,7 +18,7 @@ import torch
 from ...transforms.errors import DataError
 from ...transforms.printable import printable_logger
 from .datalist import Case
-from .description import OF_TRAINING, SiteDescription
+from .description import OF_TRAINING, ClassificationDescription, ImageDescription, SiteDescription
 from .file_digests import FileContent, FileDigests
 from .preparation import GIVEN_LABEL, KINDS, LABEL, PREPARATION_VERSION, Preparation, build_preparation
 from .prepared_pack import PreparedCase, StoredCase, WantedCase
@@ -101,13 +101,21 @@ def _pipeline(description: SiteDescription) -> str:
     if not values.get("ignore"):
         # What was prepared before there were ignored values is found again.
         values.pop("ignore", None)
+    # As above, before images had several channels.
+    if values.get("missing_channels") == "refuse":
+        del values["missing_channels"]
+    if values.get("channel_windows") is None:
+        values.pop("channel_windows", None)
+    if values.get("channels") == 1 and not isinstance(description, ImageDescription | ClassificationDescription):
+        del values["channels"]
     processor = torch.backends.cpu.get_cpu_capability()
     return json.dumps([PREPARATION_VERSION, values, package_versions(_DECODERS), processor], sort_keys=True)
 
 
 def _key(start: str, case: Case, contents: Mapping[str, FileContent]) -> str:
     given = () if case.given_label is None else (case.given_label,)
-    values = (case.image, case.label, case.clean_label, *given)
+    channels = ("channels", *case.channels) if case.channels else ()
+    values = (case.image, case.label, case.clean_label, *given, *channels)
     parts = (contents[str(value)].text if isinstance(value, Path) else repr(value) for value in values)
     return hashlib.sha256("\0".join((start, *parts)).encode(errors="surrogateescape")).hexdigest()[:32]
 
@@ -177,10 +185,16 @@ def _with_given_label(preparation: Preparation, case: Case, prepared: PreparedCa
 
 
 def _log_what_is_left_out(of_site: SiteCases, stored: Sequence[StoredCase]) -> None:
-    """Name the cases in the site's log, in that of every run."""
+    """Name the cases in the site's log, in that of every run, and count those with channels of zeros."""
+    num_filled = 0
     for case, entry in zip(of_site.cases, stored, strict=True):
         if entry.reason is not None:
             _LOGGER.warning("Site %s: case %s is left out: %s", of_site.site, case.image.name, entry.reason)
+        elif case.num_missing_channels:
+            num_filled += 1
+    if num_filled:
+        text = "Site %s: %d of %d cases of %r lack a channel, which is filled with zeros."
+        _LOGGER.warning(text, of_site.site, num_filled, len(of_site.cases), of_site.section)
 
 
 _FOLDER = re.compile(r"(?P<name>[A-Za-z0-9_.]+)-(?P<version>[^-]+)\.dist-info")

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ...transforms.errors import DataError, shown
-from ...transforms.strict_files import read_json
+from ...transforms.loading.image_channels import MAX_CHANNELS, ImageFiles
+from ...transforms.strict_files import JsonObject, read_json
 from .contained_paths import ContainedPaths
 from .whole_files import write_text
 
@@ -29,7 +30,7 @@ class Case:
     """The files of one case.
 
     Attributes:
-        image: the image.
+        image: the image; of one with a file for each channel the first of them that is there, which gives the grid.
         label: the given annotation, a mask file; for classification the index of the class.
         clean_label: the annotation without noise, as above, where it is known; for evaluation only.
         group: volume or patient that the case belongs to.
@@ -37,6 +38,7 @@ class Case:
         annotator: who annotated it.
         given_label: the mask that the site had given before `label` took its place in a review. The same file as
             `label` if the review has kept it; None if no review is known.
+        channels: the file of every channel in order, None for one that is missing; empty of an image in one file.
     """
 
     image: Path
@@ -46,12 +48,23 @@ class Case:
     source: str | None = None
     annotator: str | None = None
     given_label: Path | None = None
+    channels: tuple[Path | None, ...] = ()
+
+    @property
+    def image_files(self) -> ImageFiles:
+        """The image's file, or that of every channel."""
+        return self.channels or self.image
+
+    @property
+    def num_missing_channels(self) -> int:
+        """How many channels have no file."""
+        return self.channels.count(None)
 
     @property
     def files(self) -> tuple[Path, ...]:
         """All files of the case."""
-        labels = (self.label, self.clean_label, self.given_label)
-        return tuple(file for file in (self.image, *labels) if isinstance(file, Path))
+        others = (*(self.channels or (self.image,)), self.label, self.clean_label, self.given_label)
+        return tuple(file for file in others if isinstance(file, Path))
 
     @property
     def unit(self) -> str:
@@ -144,20 +157,42 @@ def _read_case(item: Any, file: Path, paths: ContainedPaths, place: str) -> Case
         if not isinstance(item.get(key), str | int | None):
             raise _wrong_value(key, item[key], file, place)
     clean, given = item.get("clean_label"), item.get("given_label")
+    image, channels = _image(item["image"], file, paths, place)
     return Case(
-        image=_path("image", item["image"], file, paths, place),
+        image=image,
         label=_path_or_class("label", item["label"], file, paths, place),
         clean_label=None if clean is None else _path_or_class("clean_label", clean, file, paths, place),
         group=_text(item.get("group")),
         source=_text(item.get("source")),
         annotator=_text(item.get("annotator")),
         given_label=None if given is None else _path("given_label", given, file, paths, place),
+        channels=channels,
     )
+
+
+def _image(value: Any, file: Path, paths: ContainedPaths, place: str) -> tuple[Path, tuple[Path | None, ...]]:
+    """The image's file, and those of its channels where it is a list; a list of one file is that file."""
+    if not isinstance(value, list):
+        return _path("image", value, file, paths, place), ()
+    channels = tuple(None if one is None else _path("image", one, file, paths, place) for one in value[:MAX_CHANNELS])
+    first = next((channel for channel in channels if channel is not None), None)
+    if first is None or len(value) > MAX_CHANNELS:
+        raise _wrong_value("image", value, file, place)
+    named = [channel for channel in channels if channel is not None]
+    if len(set(named)) != len(named):
+        raise DataError(f"{file}: {place} has 'image' = {shown(value)}; expected a file of its own for each channel.")
+    return first, () if len(channels) == 1 else channels
+
+
+def first_image(item: Mapping[str, Any]) -> Any:
+    """Return what an item of a datalist calls its image, of several channels the first one that has a file."""
+    image = item.get("image")
+    return next((name for name in image if name is not None), None) if isinstance(image, list) else image
 
 
 def _name_of(item: Any) -> str | None:
     """What an item calls its image, if that can be shown."""
-    image = item.get("image") if isinstance(item, dict) else None
+    image = first_image(item) if isinstance(item, dict) else None
     usable = isinstance(image, str) and image.isprintable() and len(image) <= _SHOWN_CHARACTERS
     return image if usable else None
 
@@ -204,21 +239,26 @@ def _wrong_value(key: str, value: Any, file: Path, place: str) -> DataError:
 def _expected(file: Path, key: str) -> str:
     if key in _TEXTS:
         return "a text or a number"
-    return f"a path relative to {file.parent}{'' if key in _FILES else ' or, for classification, a class index'}"
+    path = f"a path relative to {file.parent}"
+    if key == "image":
+        return f"{path} or a list of 1 to {MAX_CHANNELS} such paths with null for a missing channel"
+    return f"{path}{'' if key in _FILES else ' or, for classification, a class index'}"
 
 
-def _as_item(case: Case, folder: Path) -> dict[str, str | int]:
+def _as_item(case: Case, folder: Path) -> JsonObject:
     files = {
         "image": case.image,
         "label": case.label,
         "given_label": case.given_label,
         "clean_label": case.clean_label,
     }
-    item: dict[str, str | int] = {
+    item: JsonObject = {
         key: value.relative_to(folder).as_posix() if isinstance(value, Path) else value
         for key, value in files.items()
         if value is not None
     }
+    if case.channels:
+        item["image"] = [None if one is None else one.relative_to(folder).as_posix() for one in case.channels]
     return item | {key: text for key in _TEXTS if (text := getattr(case, key)) is not None}
 
 

@@ -3,21 +3,48 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, StrictInt, StrictStr, field_serializer, field_validator, model_validator
+from pydantic import BeforeValidator, Field, StrictInt, StrictStr, field_serializer, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from ...transforms.errors import DataError
 from ...transforms.ignored_label import IGNORED_LABEL
+from ...transforms.loading.image_channels import MAX_CHANNELS, ImageChannels
 from .label_ranges import expanded, in_ranges
 from .yaml_file import YamlContent, read_values, validated, write_values
 
 DESCRIPTION_FILE = "data.yaml"
 DATALIST_FILE = "datalist.json"
+_GREY, _RGB = 1, 3
 
 Positive = Annotated[int, Field(ge=1)]
 PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Window = tuple[Finite, Finite]
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+
+
+def _as_channels(value: Any) -> Any:
+    """Check the number of channels, or their names."""
+    names = tuple(value) if isinstance(value, list | tuple) else None
+    if names is None:
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_CHANNELS:
+            raise PydanticCustomError("channels", f"expected a number from 1 to {MAX_CHANNELS}, or a list of names")
+        return value
+    if not 1 <= len(names) <= MAX_CHANNELS or not all(isinstance(name, str) and name.strip() for name in names):
+        raise PydanticCustomError("channels", f"expected 1 to {MAX_CHANNELS} names, or a number")
+    if len(set(names)) != len(names):
+        raise PydanticCustomError("channels", "expected names that differ")
+    return names
+
+
+# How many channels an image has, or their names in order.
+Channels = Annotated[int | tuple[str, ...], BeforeValidator(_as_channels)]
+MissingChannels = Literal["refuse", "zeros"]
 
 
 class SiteDescription(YamlContent):
@@ -35,6 +62,11 @@ class SiteDescription(YamlContent):
     pipeline: str
     classes: Annotated[tuple[str, ...], Field(min_length=1)]
     datalist: str = DATALIST_FILE
+
+    if TYPE_CHECKING:
+        # Every pipeline has these keys, at places of their own among the others.
+        channels: Channels
+        missing_channels: MissingChannels
 
     @field_validator("datalist")
     @classmethod
@@ -61,7 +93,32 @@ class SiteDescription(YamlContent):
     @property
     def in_channels(self) -> int:
         """Number of channels of a sample."""
-        return 1
+        return self.channels if isinstance(self.channels, int) else len(self.channels)
+
+    @property
+    def channel_names(self) -> tuple[str, ...]:
+        """Names of the channels; empty where only their number is known."""
+        return () if isinstance(self.channels, int) else self.channels
+
+    @property
+    def image_channels(self) -> ImageChannels:
+        """The channels that an image must have."""
+        return ImageChannels(self.in_channels, self.channel_names, self.missing_channels == "zeros")
+
+    @property
+    def picture_channels(self) -> int | ImageChannels:
+        """How pictures are read: 1 for grey or 3 for RGB from one file, or channels with a grey file for each."""
+        return self.channels if self.channels in (_GREY, _RGB) else self.image_channels
+
+    @property
+    def shown_channels(self) -> int:
+        """How the file of a picture's first channel is read to be shown: 3 for red, green and blue, else 1."""
+        return _RGB if self.has_colours else _GREY
+
+    @property
+    def has_colours(self) -> bool:
+        """Whether the channels are red, green and blue of a picture."""
+        return self.channels == _RGB
 
     @property
     def resampled_pixel(self) -> float | None:
@@ -158,20 +215,17 @@ class ImageDescription(SegmentationDescription):
     """``image2d``: pictures with masks of the same size.
 
     Args:
-        channels: 1 for grey, 3 for RGB; images are converted.
+        channels: 1 for grey, 3 for RGB, images are converted; or the number or names of channels with a grey file each.
         size: rows and columns of every image as it is loaded.
         fit: how they are reached: ``resize`` stretches both sides, ``pad`` keeps the proportions and pads.
+        missing_channels: what becomes of a case that lacks the file of a channel.
     """
 
     pipeline: Literal["image2d"] = "image2d"
-    channels: Literal[1, 3]
+    channels: Channels
     size: tuple[Positive, Positive]
     fit: Literal["resize", "pad"] = "resize"
-
-    @property
-    def in_channels(self) -> int:
-        """Number of channels of a sample."""
-        return self.channels
+    missing_channels: MissingChannels = "refuse"
 
     @property
     def has_fixed_grid(self) -> bool:
@@ -189,9 +243,12 @@ class _VolumeDescription(SegmentationDescription):
         fit: how ``size`` is reached: ``crop`` cuts off what is larger and pads what is smaller, ``resize`` stretches
             each axis, ``pad`` scales all axes alike and pads.
         crop: what of a volume counts, and where its centre lies: all of it, or the box around everything brighter
-            than 0.
-        intensity: ``zscore`` of the volume, or ``window``: intensities from its lower to its upper end become 0 to 1.
+            than 0 in the first channel.
+        intensity: ``zscore`` of each channel, or ``window``: intensities from its lower to its upper end become 0 to 1.
         window: lower and upper end of the window, in Hounsfield units for CT.
+        channels: number or names of the channels, from a file with an axis of channels or from a file for each.
+        missing_channels: what becomes of a case that lacks the file of a channel: refused, or filled with zeros.
+        channel_windows: a window for each channel, in place of one for all.
     """
 
     orientation: Annotated[str, Field(pattern="^[RLAPSI]{3}$")] = "RAS"
@@ -199,7 +256,15 @@ class _VolumeDescription(SegmentationDescription):
     fit: Literal["resize", "crop", "pad"] = "crop"
     crop: Literal["centre", "foreground"] = "centre"
     intensity: Literal["zscore", "window"] = "zscore"
-    window: tuple[Finite, Finite] | None = None
+    window: Window | None = None
+    channels: Channels = 1
+    missing_channels: MissingChannels = "refuse"
+    channel_windows: tuple[Window, ...] | None = None
+
+    @property
+    def has_colours(self) -> bool:
+        """As above: volumes have none."""
+        return False
 
     @property
     def resampled_pixel(self) -> float | None:
@@ -214,10 +279,18 @@ class _VolumeDescription(SegmentationDescription):
 
     @model_validator(mode="after")
     def _window_where_needed(self) -> Self:
-        if (self.intensity == "window") != (self.window is not None):
+        windows = [self.window] if self.channel_windows is None else [*self.channel_windows, self.window]
+        if (self.intensity == "window") != any(window is not None for window in windows):
             raise ValueError("key 'window' goes with intensity: window, for example window: [-1000, 400]")
-        if self.window is not None and self.window[0] >= self.window[1]:
-            raise ValueError(f"key 'window' is {list(self.window)}, expected the lower end first")
+        if any(window is not None and window[0] >= window[1] for window in windows):
+            key, value = ("window", self.window) if self.window else ("channel_windows", self.channel_windows)
+            raise ValueError(f"key {key!r} is {_plain(value)}, expected the lower end first")
+        if self.channel_windows is not None and (self.window or len(self.channel_windows) != self.in_channels):
+            raise ValueError(
+                f"key 'channel_windows' has {len(self.channel_windows)} windows"
+                f"{', and there is the key window' if self.window else ''}; expected one for each of "
+                f"{self.image_channels.shown}, or the key 'window' alone"
+            )
         return self
 
 
@@ -280,21 +353,18 @@ class ClassificationDescription(SiteDescription):
     """``classification``: pictures with one class each, whose index is the case's ``label``.
 
     Args:
-        channels: 1 for grey, 3 for RGB; images are converted.
+        channels: 1 for grey, 3 for RGB, images are converted; or the number or names of channels with a grey file each.
         size: rows and columns of every image as it is loaded.
         fit: as for :class:`ImageDescription`.
+        missing_channels: as above.
     """
 
     pipeline: Literal["classification"] = "classification"
-    channels: Literal[1, 3]
+    channels: Channels
     size: tuple[Positive, Positive]
     fit: Literal["resize", "pad"] = "resize"
     classes: Annotated[tuple[str, ...], Field(min_length=2)]
-
-    @property
-    def in_channels(self) -> int:
-        """Number of channels of a sample."""
-        return self.channels
+    missing_channels: MissingChannels = "refuse"
 
 
 AnyDescription = ImageDescription | SliceDescription | VolumeDescription | ClassificationDescription
@@ -352,6 +422,10 @@ def check_site_description(values: Mapping[str, Any], *, source: str) -> AnyDesc
 def write_site_description(folder: Path, description: SiteDescription) -> None:
     """Write a site's ``data.yaml``."""
     values = description.model_dump(mode="json", exclude_none=True)
+    if description.missing_channels == "refuse":
+        del values["missing_channels"]
+    if isinstance(description, _VolumeDescription) and description.channels == 1:
+        del values["channels"]
     # JSON has text keys only; the label values are numbers.
     if isinstance(description, SegmentationDescription):
         values["labels"] = in_ranges(description.labels)

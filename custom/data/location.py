@@ -1,6 +1,7 @@
 """Where a site's data lie, and the server's test set: the same search in the simulator and in a hospital."""
 
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +21,12 @@ class DataLocation:
 
 
 def locate_site_data(
-    site: str, data: str, embedded: EmbeddedSettings | None, config_folder: Path, run_folder: Path
+    site: str,
+    data: str,
+    embedded: EmbeddedSettings | None,
+    config_folder: Path,
+    run_folder: Path,
+    sites: Collection[str] = (),
 ) -> DataLocation:
     """Find a site's data.
 
@@ -34,6 +40,7 @@ def locate_site_data(
         embedded: the settings of the embedded phantom; None where the job asks for data.
         config_folder: NVFlare's ``local`` folder of the site.
         run_folder: where the embedded phantom is made.
+        sites: all sites of the run, as far as the site knows them; they say which part of the phantom is whose.
 
     Raises:
         DataError: if the named folder has no data of the site, or none is named where the job asks for one.
@@ -45,7 +52,7 @@ def locate_site_data(
                 f"Site {site}: {source} names {folder}; expected there a data.yaml or a folder {site!r} that has one."
             )
         return DataLocation(result, embedded=False)
-    return DataLocation(_embedded_site(site, embedded, run_folder), embedded=True)
+    return DataLocation(_embedded_site(site, embedded, run_folder, sites), embedded=True)
 
 
 def locate_test_data(
@@ -75,6 +82,16 @@ def locate_test_data(
     return folder
 
 
+def names_data(data: str, config_folder: Path) -> bool:
+    """Return whether a participant names data of its own, so that none needs the embedded phantom.
+
+    Args:
+        data: the job's setting ``data``; empty names nothing.
+        config_folder: NVFlare's ``local`` folder of the participant.
+    """
+    return bool(_named_folders(data, config_folder))
+
+
 def _named_folders(data: str, config_folder: Path) -> list[tuple[str, Path]]:
     named: list[tuple[str, Path]] = []
     if variable := os.environ.get(DATA_VARIABLE):
@@ -94,19 +111,20 @@ def _in_folder(folder: Path, name: str, *, itself: bool = True) -> Path | None:
     return None
 
 
-def _embedded_site(site: str, embedded: EmbeddedSettings | None, run_folder: Path) -> Path:
+def _embedded_site(site: str, embedded: EmbeddedSettings | None, run_folder: Path, sites: Collection[str]) -> Path:
     # As above.
     from .phantoms.choice import write_embedded_site  # noqa: PLC0415
-    from .phantoms.drawing import phantom_site_names  # noqa: PLC0415
+    from .phantoms.drawing import phantom_index  # noqa: PLC0415
 
     if embedded is None:
         raise _unnamed(site, "the job does not train on the embedded phantom (setting 'data_required')")
-    names = phantom_site_names(embedded.sites)
-    if site not in names:
-        raise _unnamed(site, f"the embedded phantom has only {names[0]} to {names[-1]}")
+    index = phantom_index(site, embedded.sites, sites)
+    if index is None:
+        of_run = f" for the {len(sites)} sites of the run" if site in sites else ""
+        raise _unnamed(site, f"the embedded phantom has only site-1 to site-{embedded.sites}{of_run}")
     folder = run_folder / "embedded" / site
     if not folder.exists():
-        write_embedded_site(folder, names.index(site), embedded)
+        write_embedded_site(folder, index, embedded)
     return folder
 
 

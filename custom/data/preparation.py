@@ -9,6 +9,7 @@ import torch
 
 from ...transforms.array_types import Classes
 from ...transforms.errors import DataError
+from ...transforms.loading.image_channels import ImageFiles
 from .datalist import Case
 from .description import (
     ClassificationDescription,
@@ -53,7 +54,10 @@ def _image_preparation(description: ImageDescription) -> Preparation:
     from ...transforms.loading.image_pipeline import build_image_pipeline, decode_case  # noqa: PLC0415
 
     pipeline = build_image_pipeline(
-        channels=description.channels, size=description.size, labels=description.labels_of_values, fit=description.fit
+        channels=description.picture_channels,
+        size=description.size,
+        labels=description.labels_of_values,
+        fit=description.fit,
     )
 
     def prepare(case: Case) -> PreparedCase:
@@ -79,8 +83,9 @@ def build_restoration(description: SegmentationDescription) -> Callable[[Path, P
     """Build what puts classes of a case's samples back into the case's files, the way back of a preparation.
 
     Returns:
-        A function of the image, the mask and classes ``(S, H, W[, D])``, which returns classes with the shape of the
-        mask's file. Where images were resized or resampled a voxel takes the nearest class; what a crop cut off is 0.
+        A function of the image (:attr:`.datalist.Case.image`), the mask and classes ``(S, H, W[, D])``, which returns
+        classes with the shape of the mask's file. Where images were resized or resampled a voxel takes the nearest
+        class; what a crop cut off is 0.
         It raises DataError if a file cannot be read.
     """
     if isinstance(description, SliceDescription | VolumeDescription):
@@ -116,16 +121,18 @@ def build_volume_pipeline(description: SliceDescription | VolumeDescription) -> 
         spacing=description.spacing,
         crop=description.crop,
         window=description.window,
+        channel_windows=description.channel_windows or (),
         size=description.size,
         fit=description.fit,
         slice_axis=description.slice_axis if isinstance(description, SliceDescription) else None,
+        channels=description.image_channels,
     )
 
 
 def _classification_preparation(description: ClassificationDescription) -> Preparation:
     from ...transforms.loading.image_pipeline import build_picture_pipeline, decode_case  # noqa: PLC0415
 
-    pipeline = build_picture_pipeline(channels=description.channels, size=description.size, fit=description.fit)
+    pipeline = build_picture_pipeline(channels=description.picture_channels, size=description.size, fit=description.fit)
 
     def class_index(case: Case, value: Path | int) -> torch.Tensor:
         if not isinstance(value, int) or not 0 <= value < len(description.classes):
@@ -140,15 +147,17 @@ def _classification_preparation(description: ClassificationDescription) -> Prepa
         tensors = {LABEL: class_index(case, case.label)}
         if case.clean_label is not None:
             tensors[CLEAN_LABEL] = class_index(case, case.clean_label)
-        return PreparedCase({IMAGE: decode_case(pipeline, {IMAGE: case.image})[IMAGE][None]} | tensors)
+        return PreparedCase({IMAGE: decode_case(pipeline, {IMAGE: case.image_files})[IMAGE][None]} | tensors)
 
     return prepare
 
 
-def _mask_files(case: Case) -> dict[str, Path]:
+def _mask_files(case: Case) -> dict[str, ImageFiles]:
     """The files of a case with masks, by kind."""
-    files = {IMAGE: case.image, LABEL: case.label, CLEAN_LABEL: case.clean_label}
-    for kind, file in files.items():
+    files: dict[str, ImageFiles] = {IMAGE: case.image_files}
+    for kind, file in ((LABEL, case.label), (CLEAN_LABEL, case.clean_label)):
         if isinstance(file, int):
             raise DataError(f"{case.image}: found {kind!r} = {file}; expected the path of a mask.")
-    return {kind: file for kind, file in files.items() if isinstance(file, Path)}
+        if file is not None:
+            files[kind] = file
+    return files

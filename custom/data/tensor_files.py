@@ -26,14 +26,14 @@ _KEPT = 2
 
 
 def save_tensors_of_round(
-    folder: Path, round_number: int, params: Mapping[str, torch.Tensor], keep: Collection[int] = ()
+    folder: Path, round_number: int, params: Mapping[str, Any], keep: Collection[int] = ()
 ) -> None:
     """Write the tensors of a round in one step; of earlier rounds the last one and those to keep stay.
 
     Args:
         folder: where they lie; made if it is not there.
         round_number: the round.
-        params: a state dict.
+        params: a state dict, of a network or of an optimizer.
         keep: rounds whose files stay.
     """
     private_folder(folder)
@@ -43,7 +43,7 @@ def save_tensors_of_round(
             _file(folder, number).unlink()
 
 
-def load_latest_tensors(folders: Sequence[tuple[Path, int]]) -> tuple[int, dict[str, torch.Tensor]] | None:
+def load_latest_tensors(folders: Sequence[tuple[Path, int]]) -> tuple[int, dict[str, Any]] | None:
     """Read the tensors of the latest round there is, with its number; None if there are none.
 
     Args:

@@ -1,13 +1,20 @@
 """What a model says about a site's cases, in evaluation mode and with bounded memory."""
 
+import functools
+import itertools
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
+from pydantic import JsonValue
 from torch import nn
 
+from ..components.building import build_component, component_class, parameters_of
+from ..components.component import Component, ComponentError
+from ..components.roles import Role
 from ..data.site_data import LoadedCase
 from ..settings import RunSettings, TrainingSettings
 
@@ -29,18 +36,26 @@ class Inference:
         batch_size: samples, or positions of the window, that run through the network together.
         window: extents of the window that slides over whole volumes, which are taken one at a time; None runs samples
             as they are.
+        mirroring: mean of the probabilities of all mirrored images; see :meth:`logits`.
+        inferer: a class of MONAI's inferers in place of this.
     """
 
     batch_size: int
     window: tuple[int, ...] | None = None
+    mirroring: bool = False
+    inferer: Component | None = None
 
     @classmethod
     def of(cls, settings: RunSettings) -> "Inference":
         """Return what follows from a job's settings: the window is the patch of the training, where there is one."""
-        training = settings.training
+        training, mirroring = settings.training, settings.inference.mirroring
         if isinstance(training, TrainingSettings):
-            return cls(training.batch_size, training.patch)
-        return cls(max(training.batch_size, _SMALLEST_CLASSIFIER_BATCH))
+            return cls(training.batch_size, training.patch, mirroring, _complete(settings.inferer, training))
+        return cls(max(training.batch_size, _SMALLEST_CLASSIFIER_BATCH), mirroring=mirroring)
+
+    def num_passes(self, spatial_dims: int) -> int:
+        """Return how many times an image runs through the network."""
+        return 2**spatial_dims if self.mirroring else 1
 
     @torch.inference_mode()
     def logits(self, network: nn.Module, images: torch.Tensor) -> torch.Tensor:
@@ -49,10 +64,28 @@ class Inference:
         A window overlaps the next by half and counts more in its middle; the border of a volume that is smaller than
         the window goes on. The result is on the network's device.
 
+        With mirroring the result is ``log 1/n Σ_f softmax(f⁻¹ network(f x))`` over the n = 4 or 8 mirrored images f x,
+        none and all axes among them: log probabilities, whose softmax is the mean of the probabilities.
+
         Outputs that are not finite count as 0, those that are infinite as ±10,000: weights can be made for which one
         patient's image overflows, and no answer of the site may tell by its absence that it did. The site's log does.
         """
         images = images.to(next(network.parameters()).device)
+        if not self.mirroring:
+            return self._outputs(network, images)
+        all_axes = mirrored_axes(range(images.ndim - 2))
+        views = (self._log_probabilities(network, images, axes) for axes in all_axes)
+        return functools.reduce(torch.logaddexp, views) - math.log(len(all_axes))
+
+    def _log_probabilities(self, network: nn.Module, images: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:
+        """What the network says of images that are mirrored along some axes, mirrored back where it is of pixels."""
+        outputs = self._outputs(network, images.flip(axes))
+        return (outputs.flip(axes) if outputs.ndim == images.ndim else outputs).log_softmax(dim=1)
+
+    def _outputs(self, network: nn.Module, images: torch.Tensor) -> torch.Tensor:
+        """The network's output for images on its device."""
+        if self.inferer is not None:
+            return _finite(_inferred(self.inferer, network, images))
         if self.window is None:
             logits: torch.Tensor = network(images)
             return _finite(logits)
@@ -120,6 +153,48 @@ class Inference:
                 yield torch.stack(samples[: len(case.image)])
                 del samples[: len(case.image)]
                 case = next(waiting, None)
+
+
+def _complete(inferer: Component | None, training: TrainingSettings) -> Component | None:
+    """An inferer with the training's patch as its window and the batch size, where it has these and does not say."""
+    if inferer is None:
+        return None
+    known = parameters_of(component_class(inferer, Role.INFERER))
+    of_training: dict[str, JsonValue] = {"sw_batch_size": training.batch_size}
+    if training.patch is not None:
+        of_training["roi_size"] = [*training.patch]
+    given = {key: value for key, value in of_training.items() if key in known}
+    return Component.model_construct(target=inferer.target, arguments={**given, **inferer.arguments})
+
+
+def build_inferer(inferer: Component) -> Callable[[torch.Tensor, nn.Module], torch.Tensor]:
+    """Build an inferer.
+
+    Raises:
+        ComponentError: if its class cannot be used.
+    """
+    built: Callable[[torch.Tensor, nn.Module], torch.Tensor] = build_component(inferer, Role.INFERER)
+    return built
+
+
+def _inferred(inferer: Component, network: nn.Module, images: torch.Tensor) -> torch.Tensor:
+    logits = build_inferer(inferer)(images, network)
+    if not isinstance(logits, torch.Tensor) or logits.shape[2:] != images.shape[2:]:
+        shape = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+        raise ComponentError(
+            f"{inferer.target} gave {shape} for images {tuple(images.shape)}; expected logits of the same extents."
+        )
+    return logits
+
+
+def mirrored_axes(spatial_axes: Sequence[int]) -> list[list[int]]:
+    """Return all choices among spatial axes, as axes of images ``(B, channels, H, W[, D])``.
+
+    >>> mirrored_axes([0, 1])
+    [[], [2], [3], [2, 3]]
+    """
+    numbers = range(len(spatial_axes) + 1)
+    return [[axis + 2 for axis in axes] for n in numbers for axes in itertools.combinations(spatial_axes, n)]
 
 
 def _finite(logits: torch.Tensor) -> torch.Tensor:

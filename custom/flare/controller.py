@@ -23,6 +23,7 @@ from nvflare.widgets.info_collector import InfoCollector
 from ...transforms.errors import DataError
 from ...transforms.natural_order import natural_order
 from ..approval.own_limits import own_limits
+from ..data.location import names_data
 from ..data.participant_folder import WAITING_FOLDER
 from ..methods.lookup import method_of, read_job_settings
 from ..outbound.registry import OutboundRegistry
@@ -107,6 +108,7 @@ class FederatedController(ModelController):  # type: ignore[misc]
         initial = self.load_model()
         if initial is None or not initial.params:
             raise RunFailedError("The persistor gave no start model.")
+        self._say_if_sites_are_missing()
         job_id, settings = self.fl_ctx.get_job_id(), self.settings
         named = sites_of_job(Path(self.engine.get_workspace().get_job_meta_path(job_id)))
         return RunContext(
@@ -121,6 +123,17 @@ class FederatedController(ModelController):  # type: ignore[misc]
             state=state_file(settings.resume_from, self.fl_ctx) if settings.resume_from else None,
             largest_share=own_limits(self._config_folder()).largest_share,
         )
+
+    def _say_if_sites_are_missing(self) -> None:
+        """NVFlare simulates two sites unless it is told how many; the embedded federation may have more."""
+        settings, there = self.settings, len(self.sites())
+        if is_submitted(self.fl_ctx) or settings.data_required or there >= settings.embedded.sites:
+            return
+        if not names_data(settings.data, self._config_folder()):
+            self.logger.warning(
+                f"{there} of the {settings.embedded.sites} sites of the embedded federation take part; for all of "
+                f"them: nvflare simulator JOB -n {settings.embedded.sites}"
+            )
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:
         """Say how far the run is when somebody with the right to look asks for NVFlare's statistics of the job."""

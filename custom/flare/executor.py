@@ -223,6 +223,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
                 None if self.settings.data_required else self.settings.embedded,
                 Path(workspace.get_site_config_dir()),
                 own_folder(fl_ctx),
+                _sites_of_run(fl_ctx),
             )
         return self._location
 
@@ -268,6 +269,12 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             data = load_site_data(folder, store, section=section, site=view.name, replaced_labels=replaced)
             self._data[section] = replaced, data
         return self._data[section][1]
+
+
+def _sites_of_run(fl_ctx: FLContext) -> list[str]:
+    """All sites of the run, by what NVFlare tells each; none in one process, where data are named for every site."""
+    engine = fl_ctx.get_engine()
+    return [client.name for client in engine.get_clients() or []] if hasattr(engine, "get_clients") else []
 
 
 def _reason_of(error: DataError) -> RefusalCode:

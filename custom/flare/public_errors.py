@@ -6,13 +6,14 @@ from nvflare.apis.fl_context import FLContext
 
 from ...transforms.errors import DataError
 from ...transforms.printable import printable_logger
+from ..components.component import ComponentError
 from ..data.path_names import is_job_id
 from ..networks.start_weights import ModelFileError
 from ..run.state import ResumeError, RunFailedError
 from ..settings import SettingsError
 
 # Their texts are made of sites, settings, and states and models that the job itself has named.
-_ABOUT_THE_JOB = (ModelFileError, ResumeError, RunFailedError)
+_ABOUT_THE_JOB = (ComponentError, ModelFileError, ResumeError, RunFailedError)
 # As NVFlare's simulator, and a run in one process, name their job.
 SIMULATED_JOB = "simulate_job"
 _KIT_FILES = ("fed_client.json", "fed_server.json")

@@ -77,7 +77,7 @@ class SwarmController(SwarmServerController):  # type: ignore[misc]
         if isinstance(processes, int) and processes < sites:
             raise SwarmNotPossibleError(
                 f"In a swarm the {sites} sites talk to each other, so that each needs a process of its own; found "
-                f"{processes}. Type: nvflare simulator JOB -t {sites}"
+                f"{processes}. Type: nvflare simulator JOB -n {sites} -t {sites}"
             )
         super().start_controller(fl_ctx)
 

@@ -192,7 +192,7 @@ class SiteView:
         """
         return self.load(VALIDATION) if count_cases(self.locate().folder, VALIDATION) else None
 
-    def kept_tensors(self, folder: str, last_round: int) -> tuple[int, dict[str, torch.Tensor]] | None:
+    def kept_tensors(self, folder: str, last_round: int) -> tuple[int, dict[str, Any]] | None:
         """Return what the site has kept after the latest round that counts, with its number; None if nothing.
 
         Args:

@@ -14,6 +14,7 @@ from . import (
     fedgsca,
     fedia,
     fedrep,
+    fingerprint,
     single_site,
 )
 
@@ -32,4 +33,5 @@ METHODS: tuple[Method, ...] = (
     auto_classification.METHOD,
     audit.METHOD,
     audit_classification.METHOD,
+    fingerprint.METHOD,
 )

@@ -9,6 +9,8 @@ from ..task_names import TRAIN, VALIDATE, VALIDATE_CLASSES
 # A mean over fewer patients than this is close to a patient's own value and stays at the site. Patients or volumes are
 # counted, never slices.
 MINIMUM_CASES = 3
+# How a site prepares images, which does not change from round to round.
+PREPARATION = "preparation"
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ COMMON_FIELDS = (
     OutboundField("num_excluded", (TRAIN,), "count"),
     OutboundField("embedded_data", (TRAIN,), "flag"),
     OutboundField("num_threads", (TRAIN,), "count", optional="threads", limits=(1.0, 2.0**16)),
+    OutboundField(PREPARATION, (TRAIN,), "numbers", optional="preparation", limits=(-1e6, 1e6), length=17),
     OutboundField("privacy_epsilon", (TRAIN,), "number", optional="privacy", limits=(0.0, math.inf)),
     OutboundField("privacy_delta", (TRAIN,), "number", optional="privacy", limits=(0.0, 1.0)),
     OutboundField("patient_epsilon", (TRAIN,), "number", optional="privacy", limits=(0.0, math.inf)),

@@ -7,13 +7,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..data.description_values import description_values
 from ..data.site_data import SiteData
 from ..evaluation.class_scores import ClassCounts, confusion_matrix
 from ..evaluation.inference import Inference
 from ..evaluation.segmentation_scores import evaluate
 from ..settings import RunSettings
 from ..training.loop import TrainingOutcome
-from .fields import MINIMUM_CASES
+from .fields import MINIMUM_CASES, PREPARATION
 from .values import OutboundValues
 
 
@@ -24,12 +25,14 @@ def data_report(data: SiteData, *, embedded: bool) -> OutboundValues:
         data: the site's data.
         embedded: whether the site runs on the embedded phantom.
     """
-    return {
+    report = {
         "num_samples": data.num_samples,
         "num_excluded": len(data.excluded),
         "embedded_data": embedded,
         "num_threads": torch.get_num_threads(),
     }
+    preparation = description_values(data.description)
+    return report if preparation is None else report | {PREPARATION: preparation}
 
 
 def validated_cases(data: SiteData | None) -> OutboundValues:

@@ -26,6 +26,7 @@ from ..records.round_records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
 from ..refusals import RefusalReason
 from ..settings import RunSettings
 from ..task_names import TRAIN, VALIDATE, VALIDATE_CLASSES
+from ..training.component_check import check_training
 from .answers import Answers
 from .continuing import earlier_state, named_with_its_file, start_params
 from .final_model import ModelChoice
@@ -72,6 +73,7 @@ class RoundLoop:
         self._scoring = Scoring.of(settings.task)
         self.progress = ProgressTracker(settings)
         self._num_samples: dict[str, int] = {}
+        self._preparations: dict[str, list[float]] = {}
         self._claims = {kind: ReportedCounts(link.warning) for kind in (_TRAINING, _VALIDATION)}
         self._continued: dict[str, str | int] = {}
         self._of_weights: dict[str, Any] = {}
@@ -88,7 +90,9 @@ class RoundLoop:
             RunFailedError: if too many rounds in a row had no usable result, or no site can choose the best model.
             DataError: if the start model that the settings name, or the server's test set, cannot be used.
             ResumeError: if the run to be continued does not fit the job.
+            SettingsError: if a class that the settings name for training cannot be used.
         """
+        check_training(self.settings)
         self._prepare(beginning)
         if self.state.is_over(self.settings):
             # A run that was killed after its last round: no round comes whose end would write its result.
@@ -186,6 +190,7 @@ class RoundLoop:
     def _resume(self, earlier: RunState) -> None:
         self.state, kept = earlier, earlier.method_state
         self._num_samples = dict(kept["num_samples"])
+        self._preparations = dict(kept.get("preparations", {}))
         self._claims = {
             kind: ReportedCounts(self._link.warning, kept["first_claims"].get(kind)) for kind in self._claims
         }
@@ -260,6 +265,7 @@ class RoundLoop:
         request = Request(TRAIN, this_round.number, self.state.params, self._message, asked)
         give_noted(self._link, request, training.receive, self.refuse, self.progress)
         self._num_samples |= training.num_samples
+        self._preparations |= training.preparations
         this_round.reports, this_round.drifts = training.reports, training.drifts
         if len(training.reports) < self.settings.min_sites:
             self._link.error(
@@ -288,6 +294,7 @@ class RoundLoop:
         self.state.method_state = {
             "num_samples": dict(self._num_samples),
             "first_claims": {kind: dict(claims.first) for kind, claims in self._claims.items()},
+            "preparations": dict(self._preparations),
             "job": self._beginning.job_id,
             "method": self._method.state(),
         }

@@ -17,6 +17,7 @@ from ..aggregation.weighting import LayerWeights, quantity_weights
 from ..interface.method import ServerMethod
 from ..interface.views import Round
 from ..networks.layout import NetworkLayout
+from ..outbound.fields import PREPARATION
 from ..outbound.registry import OutboundRegistry
 from ..records.plain_values import finite
 from ..records.round_records import SiteReport
@@ -117,6 +118,7 @@ class RoundTraining:
         self.update_norms: dict[str, dict[str, float]] = {}
         self.statistics: dict[str, dict[str, torch.Tensor]] = {}
         self.num_samples: dict[str, int] = {}
+        self.preparations: dict[str, list[float]] = {}
 
     def receive(self, reply: Reply) -> bool:
         """Take a site's result; False if it is refused."""
@@ -131,6 +133,8 @@ class RoundTraining:
             if reason is None and reply.params is not None:
                 self._measure(reply.site, reply.params)
                 self.reports[reply.site] = site_report(reply.fields, run.registry, counted)
+                if PREPARATION in reply.fields:
+                    self.preparations[reply.site] = list(reply.fields[PREPARATION])
         if reason is not None:
             run.refuse(reply.site, reason)
         return reason is None
@@ -211,11 +215,14 @@ def share_refusal(weights: LayerWeights, largest_share: float) -> tuple[str, Ref
 def site_report(fields: Mapping[str, Any], registry: OutboundRegistry, num_samples: int) -> SiteReport:
     """Return what is kept of what a site sent with its model: registered fields alone.
 
+    How the site prepares images is kept once, with the run, as it does not change from round to round.
+
     Args:
         fields: what came beside the model.
         registry: the fields that a result may hold.
         num_samples: how much of the site's claim counts.
     """
     registered = [name for name, field in registry.of_task(TRAIN).items() if field.kind != "model"]
+    registered.remove(PREPARATION)
     report = {"train_loss": None} | {name: finite(fields[name]) for name in registered if name in fields}
     return SiteReport.model_validate(report | {"num_samples": num_samples})

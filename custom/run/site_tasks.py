@@ -1,6 +1,6 @@
 """What a site does when it is asked, whatever carries the messages: training, validation, a method's own tasks."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,10 +8,9 @@ import torch
 from torch import nn
 
 from ..data.datalist import TRAINING
-from ..data.site_data import SiteData
 from ..interface.declaration import Method
 from ..interface.method import SiteMethod
-from ..interface.views import SiteView, Trained
+from ..interface.views import SiteView
 from ..networks.devices import params_in_main_memory
 from ..outbound.private_statistics import SampleValues
 from ..outbound.registry import OutboundRegistry
@@ -122,18 +121,15 @@ def _train(
     trained = method.train(network, site)
     outcome = trained.outcome
     site.info(f"Round {site.round_number}: loss {outcome.mean_loss:.4f} after {outcome.steps} steps.")
-    data = site.load(TRAINING)
+    data, trained_on = site.load(TRAINING), trained.trained_on
+    exactly = outcome.units_of(data.units) if trained_on is None else trained_on
     if not site.floor.is_none:
-        site.floor.check_update(outcome, method.settings.training, _trained_on(trained, data))
-    report = training_report(data, outcome, embedded=site.locate().embedded, trained_on=trained.trained_on)
+        site.floor.check_update(outcome, method.settings.training, exactly)
+    if method.settings.training.local_steps is not None:
+        # A number of steps may be over some of the samples alone.
+        trained_on = exactly
+    report = training_report(data, outcome, embedded=site.locate().embedded, trained_on=trained_on)
     fields = OutboundRegistry(declared.outbound_fields).without_small(
         TRAIN, report | dict(known) | dict(trained.fields)
     )
     return TaskResult(fields, params_in_main_memory(network))
-
-
-def _trained_on(trained: Trained, data: SiteData) -> Sequence[str]:
-    """The patients or volumes that were trained on: as the method says, else those of the samples of the batches."""
-    if trained.trained_on is not None:
-        return trained.trained_on
-    return [data.units[sample] for sample in sorted(trained.outcome.samples)]

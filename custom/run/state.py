@@ -36,6 +36,21 @@ _WITHOUT_EFFECT_ON_BITS = {
     "keep_rounds",
 }
 
+_TRAINING_OF_CLASSIFIERS: JsonObject = {"optimizer": "sgd", "loss": "ce"}
+_TRAINING_OF_SEGMENTATION: JsonObject = {"optimizer": "adam", "momentum": 0.9, "weight_decay": 0.0}
+_TRAINING_OF_ALL: JsonObject = {
+    "nesterov": False,
+    "betas": [0.9, 0.99],
+    "schedule": "steps",
+    "learning_rate_power": 0.9,
+    "learning_rate_warmup": 0.0,
+    "local_steps": None,
+    "gradient_clipping": None,
+    "precision": "auto",
+    "keep_optimizer": False,
+    "class_weights": [],
+}
+
 # What settings were before there were any: a state that does not name them is of such a run.
 _LATER_SETTINGS: JsonObject = {
     "start_model": "",
@@ -43,7 +58,7 @@ _LATER_SETTINGS: JsonObject = {
     "final_model": "last",
     "final_rounds": 5,
     "patience": None,
-    "training": {"optimizer": "adam", "momentum": 0.9, "weight_decay": 0.0},
+    "training": _TRAINING_OF_SEGMENTATION | _TRAINING_OF_ALL,
     "influence": {"min_share": 0.0, "max_share": 1.0, "max_update_ratio": None, "max_quality_ratio": None},
     "aggregation": {"rule": "mean", "trim": 1, "byzantine": 1, "kept": None},
 }
@@ -107,6 +122,8 @@ class LoopState(TypedDict, total=False):
     Attributes:
         num_samples: of every site that has trained, as far as its reports count.
         first_claims: by whose samples they are of, the number that each site reported first.
+        preparations: how each site prepares images, see :mod:`fedannot.custom.data.description_values`; earlier
+            versions kept none.
         job: the job that the state is of.
         final: what the choice of the final model remembers; absent where that is the last one.
         method: what the method remembers, see :meth:`fedannot.custom.interface.method.ServerMethod.state`.
@@ -114,6 +131,7 @@ class LoopState(TypedDict, total=False):
 
     num_samples: dict[str, int]
     first_claims: dict[str, dict[str, int]]
+    preparations: dict[str, list[float]]
     job: str
     final: dict[str, Any]
     method: Mapping[str, object]
@@ -237,7 +255,7 @@ def _with_later_settings(settings: Mapping[str, Any]) -> JsonObject:
     """Add what had no setting when a state was made, also in a block that had others; leave out what has none now."""
     later = dict(_LATER_SETTINGS)
     if settings.get("task") == "classification":
-        later["training"] = {"optimizer": "sgd"}
+        later["training"] = _TRAINING_OF_CLASSIFIERS | _TRAINING_OF_ALL
     complete = later | {key: value for key, value in settings.items() if _GONE_SETTINGS.get(key) != value}
     if "final_model" not in settings and complete["validate_every"] == _FORMER_VALIDATE_EVERY:
         complete["validate_every"] = None

@@ -61,6 +61,7 @@ def summarize(
             "seed": state.settings["seed"],
             "rounds_finished": state.round_number,
             "sites": {site: sites[site].plain() for site in sorted(sites, key=natural_order)},
+            "preparations": finite(dict(sorted(state.method_state.get("preparations", {}).items()))) or None,
             "rounds": _rounds(history, task),
             "last_rounds": {name: mean_of_last(history, name) for name in _fields(task, "last_rounds")},
             "last_round": {name: history[-1].named(name) if history else None for name in _fields(task, "last_round")},

@@ -93,6 +93,8 @@ class Summary(OpenRecord):
         seed: of everything random.
         rounds_finished: number of the last finished round.
         sites: each site's latest report.
+        preparations: how each site prepares images, as numbers; see :mod:`fedannot.custom.data.description_values`. A
+            site of an earlier version says nothing of it.
         rounds: the finished rounds; of a swarm those that sites have averaged whose files are there.
         last_rounds: means over the last five rounds that have a score.
         last_round: scores of the last round.
@@ -132,6 +134,7 @@ class Summary(OpenRecord):
     dominant: tuple[DominantInRound, ...] = ()
     seconds: float = 0.0
     settings: dict[str, JsonValue]
+    preparations: dict[str, tuple[float | None, ...]] | None = None
     absent: tuple[str, ...] = ()
     server_threads: int | None = None
     versions: dict[str, str] | None = None

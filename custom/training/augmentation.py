@@ -41,6 +41,7 @@ class AugmentedBatches:
 
     def __init__(self, batches: Batches, kinds: Sequence[AugmentationKind]) -> None:
         self.samples_per_epoch = batches.samples_per_epoch
+        self.steps_per_epoch = batches.steps_per_epoch
         self._batches = batches
         self._kinds = tuple(kinds)
         self._steps: Any = None
@@ -51,7 +52,7 @@ class AugmentedBatches:
             if self._steps is None:
                 self._steps = _steps(self._kinds, batch.images.shape[2:])
             self._steps.set_random_state(seed=int(torch.randint(2**31, (), generator=generator)))
-            pairs = zip(batch.images, _with_places(batch), strict=True)
+            pairs = zip(batch.images, labels_with_places(batch), strict=True)
             changed = [self._steps({_IMAGE: image, _LABEL: label}) for image, label in pairs]
             images, labels = _stacked(changed, _IMAGE), _stacked(changed, _LABEL)
             yield replace(
@@ -62,10 +63,11 @@ class AugmentedBatches:
             )
 
 
-def _with_places(batch: Batch) -> torch.Tensor:
-    """Labels, and places as further channels of theirs: MONAI draws again for every entry that it changes.
+def labels_with_places(batch: Batch) -> torch.Tensor:
+    """Return labels, and places as further channels of theirs, ``(B, 1 + d, H, W[, D])`` float32 with places.
 
-    From beyond the border come zeros, hence the shift; float32 holds indices and labels exactly.
+    MONAI draws again for every entry that it changes, and one resampling is faster than two. From beyond the border
+    come zeros, hence the shift of places by 1; float32 holds indices and labels exactly.
     """
     if batch.places is None:
         return batch.labels

@@ -38,9 +38,11 @@ class Batches(Protocol):
 
     Attributes:
         samples_per_epoch: how many samples or patches an epoch has.
+        steps_per_epoch: how many batches an epoch has.
     """
 
     samples_per_epoch: int
+    steps_per_epoch: int
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yield the batches of an epoch; the generator decides everything random."""

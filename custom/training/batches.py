@@ -1,5 +1,6 @@
 """What a site trains on in one round, batch by batch: its samples, or patches of its whole volumes."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -7,6 +8,7 @@ import torch
 from ..data.site_data import LoadedCase, SiteData
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .augmentation import AugmentedBatches, turned_and_mirrored
+from .augmentation_nnunet import NnunetBatches
 from .batch import Batch, Batches, pixel_places
 from .patches import PatchCentres, cut_patch, patch_places
 from .trained_sizes import is_single_pixel
@@ -50,10 +52,11 @@ def training_batches(
             training.batch_size,
             device,
             labels=labels,
+            foreground_share=training.foreground_share,
             used=used,
             with_places=with_places,
         )
-        return AugmentedBatches(volumes, training.augmentation) if training.augmentation else volumes
+        return _augmented(volumes, training)
     given = data.labels if labels is None else labels if isinstance(labels, torch.Tensor) else torch.stack([*labels])
     if isinstance(training, ClassifierTrainingSettings):
         return ClassBatches(
@@ -62,7 +65,13 @@ def training_batches(
     if used is None:
         used = trained_slices(data, given)
     samples = SampleBatches(data.images, given, training.batch_size, device, used=used, with_places=with_places)
-    return AugmentedBatches(samples, training.augmentation) if training.augmentation else samples
+    return _augmented(samples, training)
+
+
+def _augmented(batches: Batches, training: TrainingSettings) -> Batches:
+    if training.augmentation == "nnunet":
+        return NnunetBatches(batches)
+    return AugmentedBatches(batches, training.augmentation) if training.augmentation else batches
 
 
 class SampleBatches:
@@ -98,6 +107,7 @@ class SampleBatches:
         self._images, self._labels = _placed([images, labels], device)
         self._batch_size = batch_size
         self._joins_last = all(is_single_pixel(extent) for extent in images.shape[2:])
+        self.steps_per_epoch = len(self._split(self._used))
         self._device = device
         axes = [torch.arange(extent, device=device) for extent in images.shape[2:]]
         self._places = pixel_places(axes) if with_places else None
@@ -163,8 +173,10 @@ class PatchBatches:
     """Random patches of every volume in every epoch, in a random order.
 
     A patch is centred with equal chance on an object or on the background (as MONAI's ``RandCropByPosNegLabel`` does);
-    see :class:`fedannot.custom.training.patches.PatchCentres`. A patch is moved inward where it would reach
-    beyond the volume; where the volume is smaller, its border goes on, in the image and in the annotation.
+    see :class:`fedannot.custom.training.patches.PatchCentres`. With a foreground share, that part of each batch,
+    rounded to whole patches (of a single patch, with that chance), is centred on objects; the others lie anywhere, as
+    in nnU-Net. A patch is moved inward
+    where it would reach beyond the volume; where the volume is smaller, its border goes on, in image and annotation.
 
     Args:
         cases: whole volumes, of any sizes.
@@ -172,6 +184,7 @@ class PatchBatches:
         patches_per_volume: patches of each volume per epoch.
         batch_size: patches per batch; the last one of an epoch may have fewer.
         device: where batches are needed.
+        foreground_share: part of the patches of a batch that are centred on objects; None for equal chance.
         labels: annotations ``(H, W, D)`` in place of the given ones, one for each volume.
         used: which volumes are trained on, ``(N,)`` booleans; None for all.
         with_places: say where in its volume each voxel lies.
@@ -188,10 +201,12 @@ class PatchBatches:
         batch_size: int,
         device: torch.device,
         *,
+        foreground_share: float | None = None,
         labels: Sequence[torch.Tensor] | torch.Tensor | None = None,
         used: torch.Tensor | None = None,
         with_places: bool = False,
     ) -> None:
+        self._foreground_share = foreground_share
         self._annotations = [case.label[0] for case in cases] if labels is None else list(labels)
         self._used = _indices(used, len(cases), len(self._annotations))
         self.samples_per_epoch = len(self._used) * patches_per_volume
@@ -201,6 +216,7 @@ class PatchBatches:
         self._patch = tuple(patch)
         self._patches_per_volume = patches_per_volume
         self._batch_size = batch_size
+        self.steps_per_epoch = math.ceil(self.samples_per_epoch / batch_size)
         self._device = device
         self._with_places = with_places
 
@@ -208,12 +224,27 @@ class PatchBatches:
         """Yield the batches of an epoch; see :class:`Batches`."""
         for chosen in torch.split(torch.randperm(self.samples_per_epoch, generator=generator), self._batch_size):
             samples = self._used[chosen // self._patches_per_volume]
-            centres = [(int(volume), self._centres.draw(int(volume), generator)) for volume in samples]
+            centres = self._drawn_centres(samples.tolist(), generator)
             images, labels = (
                 torch.stack([cut_patch(tensors[volume], centre, self._patch) for volume, centre in centres])
                 for tensors in (self._images, self._labels)
             )
             yield Batch(_sent(images, self._device), _sent(labels, self._device), samples, self._places_of(centres))
+
+    def _drawn_centres(self, volumes: Sequence[int], generator: torch.Generator) -> list[tuple[int, tuple[int, ...]]]:
+        """The volume and the centre of every patch of a batch."""
+        share = self._foreground_share
+        if share is None:
+            return [(volume, self._centres.draw(volume, generator)) for volume in volumes]
+        # As nnU-Net rounds: of two patches a share of a third makes one. Of one patch it would make none.
+        anywhere = round(len(volumes) * (1 - share))
+        if len(volumes) == 1:
+            anywhere = int(torch.rand((), generator=generator) >= share)
+        centres = []
+        for number, volume in enumerate(volumes):
+            centre = None if number < anywhere else self._centres.draw_on_object(volume, generator)
+            centres.append((volume, centre or self._centres.draw_anywhere(volume, self._patch, generator)))
+        return centres
 
     def _places_of(self, centres: Sequence[tuple[int, tuple[int, ...]]]) -> torch.Tensor | None:
         if not self._with_places:

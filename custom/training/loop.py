@@ -1,17 +1,21 @@
-"""What a site does with the model in one round: some epochs of training on its own annotations."""
+"""What a site does with the model in one round: some epochs or steps of training on its own annotations."""
 
-from collections.abc import Callable
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from ..settings import ClassifierTrainingSettings, TrainingSettings
-from .batch import Batches
+from .batch import Batch, Batches
+from .kept_optimizer import KeptOptimizer
 from .losses import DiceRecord
 from .objectives import Objective, Step
 from .optimizers import build_optimizer
+from .schedules import LearningRate
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,7 @@ class TrainingOutcome:
     """What came of a round's training.
 
     Attributes:
-        mean_loss: mean loss over samples or patches, and epochs.
+        mean_loss: mean loss over the samples or patches of all steps.
         steps: number of optimizer steps.
         dice_loss: mean Dice loss as above, where it was asked for; NaN if no sample counts.
         dice_samples: which of the site's samples that is over, of patches which of its volumes.
@@ -38,9 +42,53 @@ class TrainingOutcome:
         """Return the outcome with the Dice loss that was recorded in training, if it was."""
         return self if record is None else replace(self, dice_loss=record.mean, dice_samples=record.samples)
 
+    def units_of(self, units: Sequence[str]) -> tuple[str, ...]:
+        """Return the patient or volume of every sample that the training was over.
+
+        Args:
+            units: of every sample of the data that were trained on.
+        """
+        return tuple(units[sample] for sample in sorted(self.samples))
+
 
 class TrainingStopped(RuntimeError):
     """Training was given up because the run is being stopped."""
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """How the steps of a training are made.
+
+    Attributes:
+        steps: how many, in place of whole epochs; None for these.
+        learning_rates: of every step; None leaves that of the optimizer.
+        gradient_clipping: largest norm of a step's gradient; None for any.
+        precision: of the forward pass, see :class:`fedannot.custom.settings.TrainingSettings`.
+    """
+
+    steps: int | None = None
+    learning_rates: Sequence[float] | None = None
+    gradient_clipping: float | None = None
+    precision: Literal["auto", "full", "mixed"] = "auto"
+
+    @classmethod
+    def of(
+        cls,
+        training: TrainingSettings | ClassifierTrainingSettings,
+        learning_rate: float | LearningRate,
+        batches: Batches,
+    ) -> "Stepping":
+        """Return what the settings of a training say.
+
+        Args:
+            training: the settings.
+            learning_rate: of the round.
+            batches: what is trained on.
+        """
+        rates = None
+        if isinstance(learning_rate, LearningRate) and learning_rate.changes_in_round:
+            rates = learning_rate.in_round(training.local_steps or training.local_epochs * batches.steps_per_epoch)
+        return cls(training.local_steps, rates, training.gradient_clipping, training.precision)
 
 
 def train(
@@ -49,11 +97,12 @@ def train(
     objective: Objective,
     training: TrainingSettings | ClassifierTrainingSettings,
     *,
-    learning_rate: float,
+    learning_rate: float | LearningRate,
     seed: int,
     should_stop: Callable[[], bool] | None = None,
+    kept_optimizer: KeptOptimizer | None = None,
 ) -> TrainingOutcome:
-    """Train a network in place for the configured number of epochs with the configured optimizer.
+    """Train a network in place for the configured number of epochs or steps with the configured optimizer.
 
     Nothing leaves the site but what the caller sends.
 
@@ -63,23 +112,37 @@ def train(
             :func:`fedannot.custom.training.batches.training_batches`.
         objective: what is made small; :func:`fedannot.custom.training.objectives.training_objective` gives that of the
             settings.
-        training: optimizer and epochs.
-        learning_rate: of this round.
+        training: optimizer, number of epochs or steps, and how these are made.
+        learning_rate: of this round, one number or that of every step.
         seed: seed of everything that `batches` draws.
         should_stop: asked before each batch; when it says yes the round is given up.
+        kept_optimizer: gives the optimizer the state of the last round, and keeps that of this one; None begins with a
+            new optimizer and keeps nothing.
 
     Raises:
         TrainingStopped: if `should_stop` said so.
     """
-    return run_epochs(
+    stepping = Stepping.of(training, learning_rate, batches)
+    if stepping.learning_rates is not None:
+        rate = stepping.learning_rates[0]
+    else:
+        rate = learning_rate.at(0, 1) if isinstance(learning_rate, LearningRate) else learning_rate
+    optimizer = build_optimizer(network, training, rate)
+    if kept_optimizer is not None:
+        kept_optimizer.restore(optimizer)
+    outcome = run_epochs(
         network,
         batches,
         objective,
-        build_optimizer(network, training, learning_rate),
+        optimizer,
         epochs=training.local_epochs,
         seed=seed,
         should_stop=should_stop,
+        stepping=stepping,
     )
+    if kept_optimizer is not None:
+        kept_optimizer.store(optimizer)
+    return outcome
 
 
 def run_epochs(
@@ -91,45 +154,92 @@ def run_epochs(
     epochs: int,
     seed: int,
     should_stop: Callable[[], bool] | None = None,
+    stepping: Stepping = Stepping(),
 ) -> TrainingOutcome:
-    """Train a network in place for some epochs.
+    """Train a network in place for some epochs, or for some steps.
 
-    On a GPU the forward pass runs in bfloat16 where the GPU has it, else in float16 with a scaled loss.
+    In mixed precision the forward pass runs in bfloat16, on a GPU without it in float16 with a scaled loss.
 
     Args:
         network: what is trained, put into training mode; on one device.
         batches: images and labels on that device.
         objective: what is made small.
         optimizer: of the parameters to be trained.
-        epochs: number of epochs.
+        epochs: number of epochs, unless `stepping` names a number of steps.
         seed: seed of everything that `batches` draws.
         should_stop: asked before each batch; when it says yes the round is given up.
+        stepping: how steps are made.
 
     Raises:
         TrainingStopped: if `should_stop` said so.
+        ValueError: if there is no batch.
     """
     device = next(network.parameters()).device
-    on_gpu = device.type == "cuda"
-    precision = torch.bfloat16 if on_gpu and torch.cuda.is_bf16_supported() else torch.float16
-    scaler = torch.amp.GradScaler(device.type, enabled=on_gpu and precision is torch.float16)
+    precision = _Precision.of(device, stepping.precision)
     generator = torch.Generator().manual_seed(seed)
     total_loss = torch.zeros((), device=device)
-    steps = 0
+    steps = num_samples = 0
     samples: set[int] = set()
+    if stepping.steps is not None:
+        epochs = math.ceil(stepping.steps / batches.steps_per_epoch)
     network.train()
+    for epoch, batch in itertools.islice(_batches(batches, epochs, generator), stepping.steps):
+        if should_stop is not None and should_stop():
+            raise TrainingStopped
+        if stepping.learning_rates is not None:
+            _set_learning_rate(optimizer, stepping.learning_rates[steps])
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(device.type, dtype=precision.dtype, enabled=precision.is_mixed):
+            loss = objective(network, batch, Step(steps, epoch, epochs))
+        precision.step(loss, optimizer, stepping.gradient_clipping)
+        total_loss += loss.detach().float() * len(batch.images)
+        num_samples += len(batch.images)
+        samples.update(batch.samples.tolist())
+        steps += 1
+    if not num_samples or steps != (stepping.steps or steps):
+        raise ValueError(f"Expected batches for {stepping.steps or 'some'} steps, but got {steps} in {epochs} epochs.")
+    mean_loss = float(total_loss) / num_samples
+    return TrainingOutcome(mean_loss, steps, samples=frozenset(samples), samples_per_epoch=batches.samples_per_epoch)
+
+
+def _batches(batches: Batches, epochs: int, generator: torch.Generator) -> Iterator[tuple[int, Batch]]:
+    """The batches of some epochs, each with the number of its epoch."""
     for epoch in range(epochs):
         for batch in batches.epoch(generator):
-            if should_stop is not None and should_stop():
-                raise TrainingStopped
-            optimizer.zero_grad(set_to_none=True)
-            with torch.autocast(device.type, dtype=precision, enabled=on_gpu):
-                loss = objective(network, batch, Step(steps, epoch, epochs))
-            scaled: Any = scaler.scale(loss)
-            scaled.backward()
-            scaler.step(optimizer)
-            scaler.update()
-            total_loss += loss.detach().float() * len(batch.images)
-            samples.update(batch.samples.tolist())
-            steps += 1
-    mean_loss = float(total_loss) / (epochs * batches.samples_per_epoch)
-    return TrainingOutcome(mean_loss, steps, samples=frozenset(samples), samples_per_epoch=batches.samples_per_epoch)
+            yield epoch, batch
+
+
+def _set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = learning_rate
+
+
+@dataclass(frozen=True)
+class _Precision:
+    """What a forward pass is computed in, and how the step follows from its loss."""
+
+    dtype: torch.dtype
+    is_mixed: bool
+    scaler: torch.amp.GradScaler
+
+    @classmethod
+    def of(cls, device: torch.device, precision: str) -> "_Precision":
+        on_gpu = device.type == "cuda"
+        is_mixed = precision == "mixed" or (precision == "auto" and on_gpu)
+        has_bfloat16 = not on_gpu or torch.cuda.is_bf16_supported()
+        scales = is_mixed and not has_bfloat16
+        return cls(
+            torch.bfloat16 if has_bfloat16 else torch.float16,
+            is_mixed,
+            torch.amp.GradScaler(device.type, enabled=scales),
+        )
+
+    def step(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer, gradient_clipping: float | None) -> None:
+        scaled: Any = self.scaler.scale(loss)
+        scaled.backward()
+        if gradient_clipping is not None:
+            self.scaler.unscale_(optimizer)
+            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            nn.utils.clip_grad_norm_(parameters, gradient_clipping)
+        self.scaler.step(optimizer)
+        self.scaler.update()

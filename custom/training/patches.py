@@ -53,10 +53,10 @@ _TRIED_POSITIONS = 64
 
 
 class PatchCentres:
-    """Random centres of patches, with equal chance on an object or on the background of a volume.
+    """Random centres of patches: on an object or on the background with equal chance, on an object, or anywhere.
 
-    Among several classes that a volume has, each is as likely. Ignored voxels are neither object nor background; they
-    are centres only in a volume that has no others.
+    Among several classes that a volume has, each is as likely. Ignored voxels are neither object nor background;
+    :meth:`draw` takes them only in a volume that has no others.
 
     Args:
         annotations: of each volume, ``(H, W, D)``, 0 for background, 255 for ignored voxels.
@@ -67,7 +67,7 @@ class PatchCentres:
         self._positions: dict[int, list[torch.Tensor]] = {}
 
     def draw(self, volume: int, generator: torch.Generator) -> tuple[int, ...]:
-        """Return a voxel of the volume with this index."""
+        """Return a voxel of the volume with this index, with equal chance on an object or on the background."""
         annotation = self._annotations[volume]
         classes = self._positions_of_classes(volume, generator)
         background = _draw_background(annotation, generator)
@@ -77,7 +77,27 @@ class PatchCentres:
             position = int(positions[_draw(len(positions), generator)])
         if position is None:
             position = _draw_beside_ignored(annotation, generator)
-        return tuple(int(index) for index in torch.unravel_index(torch.tensor(position), annotation.shape))
+        return self._voxel(volume, position)
+
+    def draw_on_object(self, volume: int, generator: torch.Generator) -> tuple[int, ...] | None:
+        """Return a voxel of an object of a volume, of each class that it has as likely; None if it has no object."""
+        classes = self._positions_of_classes(volume, generator)
+        if not classes:
+            return None
+        positions = classes[_draw(len(classes), generator)]
+        return self._voxel(volume, int(positions[_draw(len(positions), generator)]))
+
+    def draw_anywhere(self, volume: int, extents: Sequence[int], generator: torch.Generator) -> tuple[int, ...]:
+        """Return the centre of a patch that lies anywhere in a volume, with equal chance for each of its positions."""
+        lengths = self._annotations[volume].shape
+        return tuple(
+            _draw(max(length - extent, 0) + 1, generator) + extent // 2
+            for length, extent in zip(lengths, extents, strict=True)
+        )
+
+    def _voxel(self, volume: int, position: int) -> tuple[int, ...]:
+        shape = self._annotations[volume].shape
+        return tuple(int(index) for index in torch.unravel_index(torch.tensor(position), shape))
 
     def _positions_of_classes(self, volume: int, generator: torch.Generator) -> list[torch.Tensor]:
         """Some voxels, as flat positions, of each class that a volume has; looked for once per round."""

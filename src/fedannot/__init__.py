@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         read_audit,
         read_compared,
         read_run,
+        recipe,
         simulate,
     )
     from .apps.functions.audits import audit
@@ -42,6 +43,7 @@ __all__ = [
     "read_audit",
     "read_compared",
     "read_run",
+    "recipe",
     "simulate",
 ]
 _OF_APPS = frozenset(__all__) - {"__version__", "audit"}

@@ -102,13 +102,20 @@ def _line(name: str, group: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+def followers(found: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many corrected estimates are not known but follow others, and how many of them get better."""
+    following = [item for item in found if item["corrected"] and not item["known"]]
+    better = sum(abs(item["true"] - item["bias"]) < abs(item["true"]) for item in following)
+    return f"Not known, and corrected as others are: {len(following)}, {better} better."
+
+
 def main() -> None:
     """Print the tables."""
     parser = row_options(__doc__, seeds=5)
     parser.add_argument("--alone", action="store_true", help="each site by itself, as one hospital would be")
     asked = parser.parse_args()
     found = measured_rows(asked, partial(estimate_row, alone=asked.alone), _line)
-    print(table(found), averaged_table(found), sep="\n\n")
+    print(table(found), averaged_table(found), followers(found), sep="\n\n")
 
 
 if __name__ == "__main__":

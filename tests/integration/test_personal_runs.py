@@ -124,7 +124,7 @@ def test_a_swarm_ends_with_the_weights_of_aggregation_at_a_server(
 
 
 def test_a_swarm_in_one_process_is_refused_with_what_to_type(tmp_path: Path) -> None:
-    with pytest.raises(JobError, match=r"each needs a process of its own: nvflare simulator .*decoupled -t 4"):
+    with pytest.raises(JobError, match=r"each needs a process of its own: nvflare simulator .*decoupled -n 4 -t 4"):
         simulate(JOBS / "decoupled", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

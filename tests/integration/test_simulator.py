@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from nvflare.recipe import SimEnv
 from plain_records import collect_output, simulate
 
+import fedannot
 from fedannot.apps.reports.output import find_run_folder
+from fedannot.apps.runs.job import Job
+from fedannot.custom.data.phantoms.choice import write_embedded_federation
 
 SIMULATOR_LOG = Path(__file__).parents[2] / "site_configs" / "simulator_log.json"
 
@@ -134,3 +138,29 @@ def test_with_our_logs_configuration_the_wrong_warning_of_an_include_is_gone_too
     assert len(others) == len(said), others
     assert all(text in line for text, line in zip(said, others, strict=True)), others
     assert_log_has_all(tmp_path / "workspace")
+
+
+@pytest.mark.simulator
+def test_a_recipe_in_nvflare_s_environment_gives_the_same_bits_at_sites_of_any_names(
+    small_job: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Sites of other names make the embedded federation's cases, in the order of their names."""
+    sites = {"site-1": "hospital-a", "site-2": "hospital-b"}
+    job = small_job("fedavg", rounds=2, embedded__sites=2)
+    environment = SimEnv(clients=list(sites.values()), workspace_root=str(tmp_path / "workspaces"))
+    fedannot.recipe(job).execute(environment)
+    run_folder = find_run_folder(tmp_path / "workspaces")
+    write_embedded_federation(tmp_path / "data", Job.open(job).settings().embedded)
+    names = tmp_path / "data" / "federation.yaml"
+    for name, other in sites.items():
+        (tmp_path / "data" / name).rename(tmp_path / "data" / other)
+        names.write_text(names.read_text(encoding="utf-8").replace(name, other), encoding="utf-8")
+    in_process = simulate(job, tmp_path / "in-process", data=tmp_path / "data")
+    collected = collect_output(run_folder, tmp_path / "simulated")
+    assert set(collected["sites"]) == set(in_process["sites"]) == set(sites.values())
+    assert collected["last_rounds"] == in_process["last_rounds"]
+    models = [
+        torch.load(tmp_path / out / "model.pt", weights_only=True)["model"] for out in ("in-process", "simulated")
+    ]
+    assert models[0].keys() == models[1].keys()
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])

@@ -10,23 +10,26 @@ from monai.transforms import Compose, EnsureTyped, MapTransform, NormalizeIntens
 
 from ..data_error import DataError
 from .fitting import Fit, number_of_classes, padded, resize_image, resize_mask, scaled_extents
-from .image_files import check_same_size, map_mask, read_image, read_mask
+from .image_channels import ImageChannels
+from .image_files import check_same_size, map_mask, read_mask
+from .picture_channels import read_picture_channels
 
 IMAGE, LABEL, CLEAN_LABEL = "image", "label", "clean_label"
 
 
 def build_image_pipeline(
-    *, channels: int, size: Sequence[int], labels: Mapping[int, int], fit: Fit = "resize"
+    *, channels: int | ImageChannels, size: Sequence[int], labels: Mapping[int, int], fit: Fit = "resize"
 ) -> Compose:
     """Build the transforms that turn the files of one case into tensors.
 
     A case is a dictionary with the paths ``image``, ``label`` and, where it is known, ``clean_label``. Images become
-    grey or RGB, are resized (bilinear, with anti-aliasing where they shrink) and z-scored, jointly over the channels; a
-    constant image becomes zeros. Label values become classes and a pixel gets the class with the largest fraction of
-    the area that it covers, foreground where shares are equal; ignored pixels count as a class of their own.
+    grey or RGB, are resized (bilinear, with anti-aliasing where they shrink) and z-scored, jointly over red, green and
+    blue, each by itself where channels have files of their own; a constant image or channel becomes zeros. Label values
+    become classes and a pixel gets the class with the largest fraction of the area that it covers, foreground where
+    shares are equal; ignored pixels count as a class of their own.
 
     Args:
-        channels: 1 for grey, 3 for RGB.
+        channels: 1 for grey, 3 for RGB; or those of an image with a grey file for each channel.
         size: rows and columns of the result.
         labels: value in a mask file → class, 0 for background, 255 for ignored pixels.
         fit: ``resize`` stretches both sides to the size; ``pad`` keeps the proportions and pads, an image with the
@@ -43,7 +46,7 @@ def build_image_pipeline(
             ReadMaskd(masks, labels, image_key=IMAGE, allow_missing_keys=True),
             ResizeImaged(IMAGE, size, fit),
             ResizeMaskd(masks, size, fit, num_classes=number_of_classes(labels), allow_missing_keys=True),
-            NormalizeIntensityd(IMAGE),
+            NormalizeIntensityd(IMAGE, channel_wise=isinstance(channels, ImageChannels)),
             *_padding(size, fit),
             SqueezeDimd(masks, dim=0, allow_missing_keys=True),
             EnsureTyped([IMAGE, *masks], track_meta=False, allow_missing_keys=True),
@@ -51,13 +54,13 @@ def build_image_pipeline(
     )
 
 
-def build_picture_pipeline(*, channels: int, size: Sequence[int], fit: Fit = "resize") -> Compose:
+def build_picture_pipeline(*, channels: int | ImageChannels, size: Sequence[int], fit: Fit = "resize") -> Compose:
     """Build the transforms of an image without masks; see :func:`build_image_pipeline` for what becomes of it."""
     return Compose(
         [
             ReadImaged(IMAGE, channels),
             ResizeImaged(IMAGE, size, fit),
-            NormalizeIntensityd(IMAGE),
+            NormalizeIntensityd(IMAGE, channel_wise=isinstance(channels, ImageChannels)),
             *_padding(size, fit),
             EnsureTyped(IMAGE, track_meta=False),
         ]
@@ -91,14 +94,14 @@ def decode_case(pipeline: Compose, case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ReadImaged(MapTransform):  # type: ignore[misc]
-    """Read image files to float32 ``(C, H, W)``; constant images become zeros.
+    """Read image files to float32 ``(C, H, W)``; constant images, or channels with files of their own, become zeros.
 
     Args:
-        keys: keys of the paths.
-        channels: 1 for grey, 3 for RGB.
+        keys: keys of the paths; a path, or one for each channel and None for one that is missing.
+        channels: 1 for grey, 3 for RGB; or those of an image with a grey file for each channel.
     """
 
-    def __init__(self, keys: KeysCollection, channels: int) -> None:
+    def __init__(self, keys: KeysCollection, channels: int | ImageChannels) -> None:
         super().__init__(keys)
         self.channels = channels
 
@@ -106,14 +109,16 @@ class ReadImaged(MapTransform):  # type: ignore[misc]
         """Replace paths by intensities.
 
         Raises:
-            DataError: if a file is missing or unreadable.
+            DataError: if a file is missing or unreadable, or the channels are not those that the image must have.
         """
         result = dict(data)
         for key in self.key_iterator(result):
-            image = read_image(Path(result[key]), self.channels)
             # Resizing would leave rounding errors in a constant image, which the z-score would blow up to noise.
-            constant = image.min() == image.max()
-            result[key] = torch.zeros(image.shape) if constant else torch.from_numpy(image)
+            parts = [
+                torch.zeros(image.shape) if image.min() == image.max() else torch.from_numpy(image)
+                for image in read_picture_channels(result[key], self.channels)
+            ]
+            result[key] = parts[0] if len(parts) == 1 else torch.cat(parts)
         return result
 
 

@@ -99,6 +99,46 @@ def read_volume(file: Path) -> Volume:
     return Volume(voxels, placement.affine, placement)
 
 
+def read_channels(file: Path) -> tuple[Volume, ...]:
+    """Read the intensities of every channel of a file as float32.
+
+    Channels lie along the fourth axis, or as NIfTI's vectors along the fifth; a file of three axes has one.
+
+    Raises:
+        DataError: as :func:`read_volume`, or if more than one axis beside the three of space is longer than 1.
+    """
+    voxels, placement = _read(file, with_channels=True)
+    with np.errstate(over="ignore"):
+        voxels = voxels.astype(np.float32)
+    check_intensities(voxels, file)
+    return tuple(Volume(voxels[..., index], placement.affine, placement) for index in range(voxels.shape[-1]))
+
+
+def read_first_channel(file: Path) -> Volume:
+    """Read the intensities of a file's first channel as float32, and no others; see :func:`read_channels`.
+
+    Raises:
+        DataError: as above.
+    """
+    with _opened(file, with_channels=True) as image:
+        placement = _placement(file, image)
+        voxels = np.asarray(image.dataobj[(slice(None),) * 3 + (0,) * (len(image.shape) - 3)])
+    with np.errstate(over="ignore"):
+        voxels = voxels.astype(np.float32)
+    check_intensities(voxels, file)
+    return Volume(voxels, placement.affine, placement)
+
+
+def count_channels(file: Path) -> int:
+    """Return how many channels a file has, from its header; see :func:`read_channels`.
+
+    Raises:
+        DataError: as above, but for what is wrong with voxels.
+    """
+    with _opened(file, with_channels=True) as image:
+        return math.prod(image.shape[3:])
+
+
 def read_label_volume(file: Path, *, rounds: bool = False) -> Volume:
     """Read the values of a mask as they are in the file, int64.
 
@@ -120,7 +160,7 @@ def read_placement(file: Path) -> Placement:
     Raises:
         DataError: as for :func:`read_volume`, but for what is wrong with voxels.
     """
-    with _opened(file) as image:
+    with _opened(file, with_channels=True) as image:
         return _placement(file, image)
 
 
@@ -154,7 +194,7 @@ def write_voxels_like(file: Path, voxels: Array, like: Path) -> None:
     Raises:
         DataError: as above.
     """
-    with _opened(like) as image:
+    with _opened(like, with_channels=True) as image:
         nibabel.save(image_like(voxels, image), file)
 
 
@@ -238,12 +278,12 @@ def _is_near(mask: Volume, image: Volume) -> bool:
     return largest_offset(mask, image) <= 0.5 * min(image.spacing)
 
 
-def _read(file: Path) -> tuple[Array, Placement]:
-    """Voxel values with three axes, not complex, and where they lie."""
-    with _opened(file) as image:
+def _read(file: Path, *, with_channels: bool = False) -> tuple[Array, Placement]:
+    """Voxel values with three axes, with channels a fourth, not complex, and where they lie."""
+    with _opened(file, with_channels=with_channels) as image:
         placement = _placement(file, image)
         voxels = np.asarray(image.dataobj)
-    return voxels.reshape(voxels.shape[:3]), placement
+    return voxels.reshape((*voxels.shape[:3], -1) if with_channels else voxels.shape[:3]), placement
 
 
 def _placement(file: Path, image: Nifti1Image) -> Placement:
@@ -262,7 +302,7 @@ def _placement(file: Path, image: Nifti1Image) -> Placement:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[Nifti1Image]:
+def _opened(file: Path, *, with_channels: bool = False) -> Iterator[Nifti1Image]:
     """A file with a header that can be used; what goes wrong while it is read becomes an error that names it."""
     if not file_exists(file):
         raise MissingFileError(f"{file}: found no such file; expected a NIfTI volume.")
@@ -272,7 +312,7 @@ def _opened(file: Path) -> Iterator[Nifti1Image]:
         image = nibabel.load(file)
         if not isinstance(image, Nifti1Image):
             raise DataError(f"{file}: found a {type(image).__name__}; expected NIfTI (.nii or .nii.gz).")
-        _check_header(file, image)
+        _check_header(file, image, with_channels=with_channels)
         yield image
     except _UNREADABLE as error:
         if isinstance(error, DataError):
@@ -283,13 +323,14 @@ def _opened(file: Path) -> Iterator[Nifti1Image]:
         ) from error
 
 
-def _check_header(file: Path, image: Nifti1Image) -> None:
+def _check_header(file: Path, image: Nifti1Image, *, with_channels: bool) -> None:
     """Check what the header says before any voxel is read: it may be wrong by orders of magnitude."""
     shape, kind = tuple(int(length) for length in image.shape), image.get_data_dtype()
-    if len(shape) < 3 or any(length != 1 for length in shape[3:]):
+    if len(shape) < 3 or sum(length != 1 for length in shape[3:]) > with_channels:
         raise DataError(
-            f"{file}: found a volume with {len(shape)} axes, {_extents(shape)}; expected three. Save one channel or "
-            "time point per file."
+            f"{file}: found a volume with {len(shape)} axes, {_extents(shape)}; expected three"
+            + (" and one of channels" if with_channels else "")
+            + ". Save one channel or time point per file, or give the number of 'channels' in data.yaml."
         )
     if kind.kind not in "iuf":
         raise DataError(f"{file}: found voxels of type {kind}; expected real numbers.")

@@ -27,6 +27,7 @@ _SAME_SIZE = 0.01
 # No voxel of a patient is longer, in millimetres; one without a unit is not shorter than the second.
 _LARGEST_VOXEL, _SMALLEST_WITHOUT_UNIT = 100.0, 0.01
 _FIRST_TEMPLATE_CODE = 3
+_AXIS_OF_LETTER = {letter: axis for axis, pair in enumerate(("RL", "AP", "SI")) for letter in pair}
 _UNIT_BITS = 7
 _GEOMETRY_FIELDS = (
     *("qform_code", "sform_code", "quatern_b", "quatern_c", "quatern_d", "qoffset_x", "qoffset_y", "qoffset_z"),
@@ -239,6 +240,21 @@ def axis_order(source: Floats, target: Floats) -> Array:
     """
     order: Array = io_orientation(np.linalg.inv(target) @ source)
     return order
+
+
+def axes_in_orientation(affine: Floats, orientation: str) -> tuple[int, ...]:
+    """Return the axes of a volume in the order of an orientation, whichever way they run.
+
+    Args:
+        affine: ``(4, 4)``, voxel indices → millimetres in the patient.
+        orientation: a letter of R/L, A/P and S/I for each axis, such as ``RAS``.
+
+    Example:
+        >>> axes_in_orientation(np.diag([2.0, 1.0, 1.0, 1.0]), "SAL")
+        (2, 1, 0)
+    """
+    runs_along = io_orientation(affine)[:, 0].tolist()
+    return tuple(runs_along.index(_AXIS_OF_LETTER[letter]) for letter in orientation)
 
 
 def image_like(voxels: Array, like: Nifti1Image) -> Nifti1Image:

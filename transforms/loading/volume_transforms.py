@@ -1,7 +1,7 @@
 """The steps of the pipeline of NIfTI volumes that MONAI does not have, as its transforms."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +9,17 @@ import numpy as np
 import torch
 from monai.config import KeysCollection
 from monai.data import MetaTensor
-from monai.transforms import InvertibleTransform, MapTransform, NormalizeIntensity
+from monai.transforms import InvertibleTransform, MapTransform, NormalizeIntensity, ScaleIntensityRange
 from monai.utils import ImageMetaKey
 
 from ..array_types import Array, Floats
 from ..data_error import DataError
 from ..printable import printable_logger
 from .fitting import Fit, labels_at, padded, resize_image, resize_mask, scaled_extents
+from .image_channels import ImageChannels, ImageFiles
 from .image_files import map_mask
-from .volume_files import (
-    MAX_VOXELS,
-    Volume,
-    as_image_lies,
-    read_label_volume,
-    read_volume,
-)
+from .volume_channels import LEAST_COVERED, ImageVolume, read_image_volume
+from .volume_files import MAX_VOXELS, Volume, as_image_lies, read_label_volume
 from .volume_geometry import voxel_spacing
 
 _LOGGER = printable_logger(__name__)
@@ -32,16 +28,19 @@ _LOGGER = printable_logger(__name__)
 _MAX_VOXELS_FROM_ONE = 1000
 # Relative error of single precision after interpolation.
 ROUNDING = 1e-6
+# Of an image's meta data: the numbers of its channels that are missing and filled.
+MISSING_CHANNELS = "missing_channels"
 
 
 class ReadVolumed(MapTransform):  # type: ignore[misc]
-    """Read NIfTI volumes to ``(1, I, J, K)`` with their affine.
+    """Read NIfTI volumes to ``(C, I, J, K)`` with their affine; masks have one channel.
 
     Args:
-        keys: keys of the paths.
+        keys: keys of the paths; of an image a path, or one for each channel and None for one that is missing.
         labels: value in the file → class; None reads intensities.
         image_key: key of the image as read, whose geometry masks must have and are given.
         allow_missing_keys: pass over a key that the case does not have.
+        channels: that an image must have.
     """
 
     def __init__(
@@ -51,27 +50,32 @@ class ReadVolumed(MapTransform):  # type: ignore[misc]
         *,
         image_key: str = "image",
         allow_missing_keys: bool = False,
+        channels: ImageChannels | None = None,
     ) -> None:
         super().__init__(keys, allow_missing_keys)
         self.labels = labels
         self.image_key = image_key
+        self.channels = channels or ImageChannels()
 
     def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
         """Replace paths by tensors.
 
         Raises:
-            DataError: if a file is missing or unreadable, or a mask does not fit its image.
+            DataError: if a file is missing or unreadable, a mask does not fit its image, or channels are not those that
+                the image must have.
         """
         result = dict(data)
         for key in self.key_iterator(result):
-            file = Path(result[key])
-            result[key] = self._image(file) if self.labels is None else self._mask(file, result[self.image_key])
+            if self.labels is None:
+                result[key] = self._image(result[key])
+            else:
+                result[key] = self._mask(Path(result[key]), result[self.image_key])
         return result
 
-    def _image(self, file: Path) -> MetaTensor:
-        volume = read_volume(file)
-        log_remark(file, volume)
-        return as_meta_tensor(volume.voxels, volume.affine, file)
+    def _image(self, files: ImageFiles) -> MetaTensor:
+        volume = read_image_volume(files, self.channels)
+        log_image_remarks(volume, self.channels)
+        return as_image_tensor(volume)
 
     def _mask(self, file: Path, image: MetaTensor) -> MetaTensor:
         assert self.labels is not None
@@ -82,7 +86,7 @@ class ReadVolumed(MapTransform):  # type: ignore[misc]
 
 
 class CheckResampledSized(MapTransform):  # type: ignore[misc]
-    """Refuse volumes ``(1, H, W, D)`` that resampling would make much larger than they are.
+    """Refuse volumes ``(C, H, W, D)`` that resampling would make much larger than they are.
 
     Args:
         keys: keys of the oriented volumes.
@@ -119,7 +123,7 @@ class CheckResampledSized(MapTransform):  # type: ignore[misc]
 
 
 class NormalizeVolumed(MapTransform):  # type: ignore[misc]
-    """Give volumes ``(1, H, W, D)`` mean 0 and standard deviation 1; constant ones become zeros.
+    """Give each channel of ``(C, H, W, D)`` mean 0 and standard deviation 1; constant ones become zeros.
 
     Args:
         keys: keys of the volumes.
@@ -134,14 +138,57 @@ class NormalizeVolumed(MapTransform):  # type: ignore[misc]
         result = dict(data)
         for key in self.key_iterator(result):
             image = result[key]
-            # Resampling leaves rounding errors in a constant image, which the z-score would blow up to noise.
-            constant = image.max() - image.min() <= ROUNDING * image.abs().max()
-            result[key] = torch.zeros_like(image) if bool(constant) else self.normalize(image)
+            result[key] = self._normalized(image) if len(image) == 1 else by_channel(image, self._normalized)
+        return result
+
+    def _normalized(self, image: torch.Tensor) -> torch.Tensor:
+        # Resampling leaves rounding errors in a constant image, which the z-score would blow up to noise.
+        constant = image.max() - image.min() <= ROUNDING * image.abs().max()
+        result: torch.Tensor = torch.zeros_like(image) if bool(constant) else self.normalize(image)
         return result
 
 
+class ScaleChannelsd(MapTransform):  # type: ignore[misc]
+    """Scale each channel of ``(C, H, W, D)`` so that its window becomes 0 to 1; missing channels become zeros.
+
+    Args:
+        keys: keys of the volumes.
+        windows: lower and upper end of the window of every channel; what is beyond is cut off.
+    """
+
+    def __init__(self, keys: KeysCollection, windows: Sequence[tuple[float, float]]) -> None:
+        super().__init__(keys)
+        self.scales = [ScaleIntensityRange(low, high, 0.0, 1.0, clip=True) for low, high in windows]
+
+    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        """Replace intensities by their place in the window."""
+        result = dict(data)
+        for key in self.key_iterator(result):
+            image, scales = result[key], iter(self.scales)
+            scaled = by_channel(image, lambda channel, scales=scales: next(scales)(channel))
+            for index in image.meta.get(MISSING_CHANNELS, ()):
+                scaled[index] = 0.0
+            result[key] = scaled
+        return result
+
+
+def by_channel(image: MetaTensor, change: Callable[[torch.Tensor], torch.Tensor]) -> MetaTensor:
+    """Change the channels ``(1, H, W, D)`` of ``(C, H, W, D)`` one after the other."""
+    values = image.as_tensor()
+    changed = torch.cat([change(values[index : index + 1]) for index in range(len(values))])
+    return MetaTensor(changed).copy_meta_from(image)
+
+
+def foreground(image: MetaTensor) -> torch.Tensor:
+    """Return where the first channel that is there is brighter than 0, ``(1, H, W, D)``; everywhere if nowhere."""
+    missing = image.meta.get(MISSING_CHANNELS, ()) if isinstance(image, MetaTensor) else ()
+    first = next((index for index in range(len(image)) if index not in missing), 0)
+    bright: torch.Tensor = image[first : first + 1] > 0
+    return bright if bool(bright.any()) else torch.ones_like(bright)
+
+
 class FitVolume(InvertibleTransform):  # type: ignore[misc]
-    """Bring a volume or its mask ``(1, H, W, D)`` to a size with all that is in it; labels go back by the record.
+    """Bring a volume ``(C, H, W, D)`` or its mask to a size with all that is in it; labels go back by the record.
 
     Args:
         size: extents of the result; None for an axis that keeps its own.
@@ -214,6 +261,22 @@ def log_remark(file: Path, volume: Volume) -> None:
         _LOGGER.warning("%s: %s", file, remark)
 
 
+def log_image_remarks(image: ImageVolume, channels: ImageChannels) -> None:
+    """As :func:`log_remark` for every file of an image; and which channels cover less than the first one."""
+    for file, volume in image.read:
+        log_remark(file, volume)
+    for index, covered in enumerate(image.covered):
+        file = image.files[index]
+        if file is not None and covered < LEAST_COVERED:
+            _LOGGER.warning(
+                "%s: %s covers %.0f %% of the voxels of %s; beyond it is its smallest intensity.",
+                file,
+                channels.label(index),
+                100 * covered,
+                image.file.name,
+            )
+
+
 def _fitted_affine(extents: Sequence[int], scaled: Sequence[int], wanted: Sequence[int]) -> torch.Tensor:
     """Affine ``(4, 4)`` from the voxels of a fitted volume to those of the volume itself."""
     affine = torch.eye(4, dtype=torch.float64)
@@ -221,6 +284,15 @@ def _fitted_affine(extents: Sequence[int], scaled: Sequence[int], wanted: Sequen
         step, before = own / between, (length - between) // 2
         affine[axis, axis], affine[axis, 3] = step, (0.5 - before) * step - 0.5
     return affine
+
+
+def as_image_tensor(image: ImageVolume) -> MetaTensor:
+    """Return an image of several channels as a tensor ``(C, I, J, K)`` that knows where they lie."""
+    if len(image.voxels) == 1:
+        return as_meta_tensor(image.voxels[0], image.affine, image.file)
+    meta = {ImageMetaKey.FILENAME_OR_OBJ: str(image.file), MISSING_CHANNELS: image.missing}
+    stacked = torch.stack([torch.from_numpy(np.ascontiguousarray(channel)) for channel in image.voxels])
+    return MetaTensor(stacked, affine=torch.from_numpy(image.affine), meta=meta)
 
 
 def as_meta_tensor(voxels: Array, affine: Floats, file: Path) -> MetaTensor:

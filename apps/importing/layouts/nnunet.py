@@ -4,10 +4,11 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ....transforms.errors import DataError
 from ....transforms.strict_files import read_json
+from ..channel_files import NUMBERED, named_channels, names_in
 from ..source import LeftOut, Section, SourceCase, SourceDataset
 from .listing import Listing, checked, list_files
 
@@ -30,8 +31,7 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     Regions become exclusive classes, by the order in which nnU-Net itself draws them.
 
     Raises:
-        DataError: if there is no ``dataset.json``, it has another form, or cases have several channels in files of
-            their own.
+        DataError: if there is no ``dataset.json``, it has another form, or a case has more channels than it names.
     """
     del seed  # Nothing here is random.
     listing = list_files(folder)
@@ -50,9 +50,14 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     ignore = tuple(_whole(entries.pop(_IGNORED, []), file))
     labels, classes, notes = _classes(entries, content.get("regions_class_order"), file)
     ending = str(content.get("file_ending", ".nii.gz")).lower()
-    cases, skipped = _cases(listing, file.parent, ending, tuple(map(str, names.values())))
+    channel_names = names_in(content)
+    cases, skipped = _cases(listing, file.parent, ending, channel_names)
     is_picture = ending in _PICTURES
-    channels: Literal[1, 3] = 3 if is_picture and len(names) == _COLOURS else 1
+    channels: int | tuple[str, ...] = 1
+    if is_picture and len(names) == _COLOURS and not any(case.channels for case in cases):
+        channels = _COLOURS
+    elif len(names) > 1:
+        channels = named_channels(channel_names, len(names), pictures=is_picture)
     dataset = SourceDataset(
         "nnunet",
         "segmentation",
@@ -118,7 +123,7 @@ def _cases(
     cases: list[SourceCase] = []
     skipped: list[LeftOut] = []
     for images, labels, section in _PARTS:
-        files_of: dict[str, list[Path]] = defaultdict(list)
+        files_of: dict[str, dict[int, Path]] = defaultdict(dict)
         masks: dict[str, Path] = {}
         for file in listing.files:
             if file.parent not in (root / labels, root / images):
@@ -126,22 +131,26 @@ def _cases(
             fits, stem = file.name.lower().endswith(ending), file.name[: len(file.name) - len(ending)]
             if fits and file.parent == root / labels:
                 masks[stem] = file
-            elif fits and (match := re.fullmatch(r"(.+)_\d{4}", stem, re.DOTALL)):
-                files_of[match[1]].append(file)
+            elif fits and (match := NUMBERED.fullmatch(stem)):
+                files_of[match[1]][int(match[2])] = file
             else:
                 skipped.append(
                     LeftOut(listing.shown(file), f"not called CASE_0000{ending}, or CASE{ending} for a mask")
                 )
         for name, files in files_of.items():
-            if len(files) > 1 or (len(channels) > 1 and ending not in _PICTURES):
+            first = files[min(files)]
+            if max(files) >= len(channels):
                 raise DataError(
-                    f"{files[0].parent}: found {len(files)} of {len(channels)} channels of {name} "
-                    f"({', '.join(channels)}); expected a data set with one. "
-                    f"Import one of them: --images {root / images} --labels {root / labels} --image-suffix _0000."
+                    f"{files[max(files)]}: found channel {max(files)}; expected those of dataset.json, 0 to "
+                    f"{len(channels) - 1} ({', '.join(channels)})."
                 )
+            # Colours lie in one file, whose number is 0.
+            has_colours = ending in _PICTURES and len(channels) == _COLOURS and [*files] == [0]
+            of_case = () if has_colours else tuple(files.get(number) for number in range(len(channels)))
             if name in masks:
-                cases.append(SourceCase(files[0], masks.pop(name), section=section, name=name))
+                own = of_case if len(of_case) > 1 else ()
+                cases.append(SourceCase(first, masks.pop(name), section=section, name=name, channels=own))
             else:
-                skipped.append(LeftOut(listing.shown(files[0]), "no mask"))
+                skipped.append(LeftOut(listing.shown(first), "no mask"))
         skipped += [LeftOut(listing.shown(mask), "no image") for mask in masks.values()]
     return tuple(cases), tuple(skipped)

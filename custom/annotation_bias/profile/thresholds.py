@@ -83,7 +83,8 @@ class ProfileThresholds(SettingsModel):
     min_correlation_to_follow: float = Field(
         default=0.8,
         description="A site whose bias is not known follows others if its curve fits theirs so well. Chosen on BUSI, "
-        "generated lesions, hippocampus and cells, seeds 100 to 111: of 22 such sites all get better.",
+        "generated lesions, hippocampus and cells, seeds 100 to 111. tests/benchmarks/boundary_profiles.py counts such "
+        "sites.",
     )
     max_far_fraction: float = Field(
         default=1 / 3,

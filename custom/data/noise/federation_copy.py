@@ -60,20 +60,33 @@ class SiteCopy:
         copied = {
             section: [
                 Case(
-                    image=self.copy(case.image, IMAGES),
+                    image=image,
                     label=self.copied(case.label, LABELS),
                     clean_label=None if case.clean_label is None else self.copied(case.clean_label, CLEAN_LABELS),
                     group=case.group,
                     source=case.source,
                     given_label=None if case.given_label is None else self.copy(case.given_label, GIVEN_LABELS),
+                    channels=channels,
                 )
                 for case in cases
+                for image, channels in (self.copy_image(case),)
             ]
             for section, cases in self.datalist.cases.items()
         }
         write_datalist(self.target / DATALIST_FILE, copied)
         if (manifest := read_manifest(self.source)) is not None:
             write_manifest(self.target, manifest)
+
+    def copy_image(self, case: Case) -> tuple[Path, tuple[Path | None, ...]]:
+        """Copy a case's image with all its channels, and return its file and those of its channels.
+
+        Raises:
+            DataError: as :meth:`copy`.
+        """
+        if not case.channels:
+            return self.copy(case.image, IMAGES), ()
+        channels = tuple(None if file is None else self.copy(file, IMAGES) for file in case.channels)
+        return channels[case.channels.index(case.image)] or case.image, channels
 
     def copied(self, label: Path | int, kind: str) -> Path | int:
         """Copy an annotation; the index of a class is itself."""

@@ -16,7 +16,7 @@ from ..manifest import ClassNoiseManifest, Manifest, read_manifest, write_manife
 from ..watch import Watch
 from .choice import LABELS, class_noise_of_sites, class_noise_seed
 from .effect import UnchangedSite, report_unchanged_labels
-from .federation_copy import IMAGES, SiteCopy, write_federation_copy
+from .federation_copy import SiteCopy, write_federation_copy
 
 
 def mislabel_cases(
@@ -117,7 +117,8 @@ def _copy_mislabelled(copy: SiteCopy, noise: ClassNoise, table: str | Path | Non
         for (case, label), assigned in zip(usable, given, strict=True):
             true = case.clean_label if isinstance(case.clean_label, int) else label
             pairs.append((assigned, true))
-            copied[section].append(Case(copy.copy(case.image, IMAGES), assigned, true, case.group, case.source))
+            image, channels = copy.copy_image(case)
+            copied[section].append(Case(image, assigned, true, case.group, case.source, channels=channels))
     if noise.rate and pairs and not num_changed:
         matrix = noise.transition_matrix(len(description.classes), _confusions(noise, table, description.classes))
         report_unchanged_labels(

@@ -13,7 +13,7 @@ from ..masks import Mask, plain_name, read_classes, turned_to, write_classes
 from ..watch import Watch
 from .choice import PROTOCOLS, NoiseChoice, check_completeness, completeness_text, protocols_of_sites
 from .effect import UnchangedSite
-from .federation_copy import CLEAN_LABELS, IMAGES, LABELS, SiteCopy, write_federation_copy
+from .federation_copy import CLEAN_LABELS, LABELS, SiteCopy, write_federation_copy
 from .label_changes import ContourNoiseChange, LabelChange, MissingLesionsChange, ProtocolChange
 
 _LOGGER = printable_logger(__name__)
@@ -163,8 +163,8 @@ def _copy_with_changed_labels(copy: SiteCopy, change: LabelChange) -> None:
                 excluded.append((str(case.label), str(error)))
                 _LOGGER.warning("Site %s: a label is copied as it is: %s", copy.site, error)
                 label = copy.copy(_file(case.label), LABELS)
-            image = copy.copy(case.image, IMAGES)
-            copied[section].append(Case(image, label, clean_file, case.group, case.source))
+            image, channels = copy.copy_image(case)
+            copied[section].append(Case(image, label, clean_file, case.group, case.source, channels=channels))
     if change.num_masks and not change.num_changed and (asked := change.asked_for()) is not None:
         change.report_unchanged(UnchangedSite(copy.site, asked, change.num_masks))
     write_datalist(copy.target / DATALIST_FILE, copied)

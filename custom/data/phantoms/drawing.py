@@ -1,11 +1,12 @@
 """What each phantom federation has of its own: how it is drawn, described and stored, what is wrong with its labels."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ....transforms.errors import DataError
+from ....transforms.natural_order import natural_order
 from ..description import AnyDescription
 from ..manifest import Manifest
 from .storage import DrawnCase, Storage
@@ -14,6 +15,28 @@ from .storage import DrawnCase, Storage
 def phantom_site_names(num_sites: int) -> tuple[str, ...]:
     """Return the names of the embedded sites, ``site-1`` to ``site-K``."""
     return tuple(f"site-{index + 1}" for index in range(num_sites))
+
+
+def phantom_index(site: str, num_sites: int, sites: Collection[str] = ()) -> int | None:
+    """Return which embedded site a site is, 0 for ``site-1``; None where there is none left for it, or none is known.
+
+    ``site-1`` to ``site-K`` are the embedded sites of these names. The others of a run take what is left of them in
+    their natural order, so that every site finds its own from the names of all, and no two the same.
+
+    Args:
+        site: the site's name.
+        num_sites: number of embedded sites, K.
+        sites: the names of all sites of the run; empty where the site does not know them.
+
+    >>> [phantom_index(site, 3, ["hospital-b", "site-1", "hospital-a"]) for site in ("hospital-a", "hospital-b")]
+    [1, 2]
+    """
+    names = phantom_site_names(num_sites)
+    if site in names:
+        return names.index(site)
+    others = sorted(set(sites) - set(names), key=natural_order)
+    left = [index for index, name in enumerate(names) if name not in sites]
+    return dict(zip(others, left, strict=False)).get(site)
 
 
 @dataclass(frozen=True)

@@ -33,12 +33,13 @@ class FoldsSite(FedAvgSite):
         part = self._parts(data, site)
         learnt = replace(data, cases=tuple(case for case in data.cases if part.get(case.unit) != fold))
         batches = training_batches(learnt, self.settings.training, next(network.parameters()).device)
-        return replace(self.train_on(batches, network, site), trained_on=learnt.units)
+        trained = self.train_on(batches, network, site)
+        return replace(trained, trained_on=trained.outcome.units_of(learnt.units))
 
-    def learning_rate(self, site: SiteView) -> float:
-        """Every fold has a schedule of its own."""
+    def schedule_round(self, site: SiteView) -> tuple[int, int]:
+        """Every fold has a schedule of its own, and begins with a new optimizer."""
         rounds = self.settings.rounds_of_fold
-        return self.settings.training.learning_rate_at((site.round_number - 1) % rounds + 1, rounds)
+        return (site.round_number - 1) % rounds + 1, rounds
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Answer ``keep_reference_model``."""

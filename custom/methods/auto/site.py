@@ -58,7 +58,7 @@ class AutoSite(FedAvgSite):
         learnt = without_held_out(site, self.settings.held_out)
         trained = super().train(network, learnt)
         if learnt is not site and trained.trained_on is None:
-            return replace(trained, trained_on=learnt.load(TRAINING).units)
+            return replace(trained, trained_on=trained.outcome.units_of(learnt.load(TRAINING).units))
         return trained
 
     def training_flags(self, site: SiteView) -> Mapping[str, Any]:

@@ -53,7 +53,7 @@ class AutoClassificationSite(FedAvgSite):
         learnt = without_held_out(site, self.settings.held_out)
         trained = self._train(network, learnt)
         if learnt is not site and trained.trained_on is None:
-            return replace(trained, trained_on=learnt.load(TRAINING).units)
+            return replace(trained, trained_on=trained.outcome.units_of(learnt.load(TRAINING).units))
         return trained
 
     def _train(self, network: nn.Module, site: SiteView) -> Trained:

@@ -32,7 +32,8 @@ class DittoSite(PersonalSite):
         """Train the personal network, then the shared one."""
         near_received = ProximalPenalty(self.settings.personal_proximal_weight, shared)
         own = Sum(SupervisedObjective(build_loss(self.settings.training)), near_received)
-        self.train_part(personal, own, batches, site, seed=derive_seed(site.training_seed, "personal"))
+        seed = derive_seed(site.training_seed, "personal")
+        self.train_part(personal, own, batches, site, seed=seed, part="personal")
         objective = training_objective(self.settings.training, shared)
         return self.train_part(shared, objective, batches, site, seed=site.training_seed)
 

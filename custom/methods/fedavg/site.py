@@ -11,10 +11,12 @@ from ...settings import TrainingSettings
 from ...training.batch import Batches
 from ...training.batches import training_batches
 from ...training.corrected_loss import ForwardCorrected
-from ...training.loop import train
-from ...training.losses import DiceRecord
+from ...training.kept_optimizer import OPTIMIZER_FOLDER, KeptOptimizer
+from ...training.loop import TrainingOutcome, train
+from ...training.losses import DiceRecord, build_loss
 from ...training.marginal_classes import MarginalClasses
 from ...training.objectives import Objective, SupervisedObjective, training_objective
+from ...training.schedules import LearningRate
 
 
 class FedAvgSite(SiteMethod):
@@ -51,20 +53,69 @@ class FedAvgSite(SiteMethod):
     def train_on(self, batches: Batches, network: nn.Module, site: SiteView, targets: Targets = AS_GIVEN) -> Trained:
         """Train a network in place on batches, with the settings' optimizer and the round's learning rate."""
         dice = self.dice_record(network)
-        outcome = train(
-            network,
-            batches,
-            self.objective(network, site, dice, targets),
-            self.settings.training,
-            learning_rate=self.learning_rate(site),
-            seed=site.training_seed,
-            should_stop=site.is_stopped,
-        )
+        objective = self.objective(network, site, dice, targets)
+        outcome = self.train_part(network, objective, batches, site, seed=site.training_seed)
         return Trained(outcome.with_dice(dice))
 
-    def learning_rate(self, site: SiteView) -> float:
+    def train_part(
+        self,
+        network: nn.Module,
+        objective: Objective,
+        batches: Batches,
+        site: SiteView,
+        *,
+        seed: int,
+        part: str = "shared",
+        epochs: int | None = None,
+    ) -> TrainingOutcome:
+        """Train a network in place as the settings say, with the round's learning rate; all training comes here.
+
+        Args:
+            network: what is trained.
+            objective: what is made small.
+            batches: the site's data.
+            site: the site in this round.
+            seed: seed of everything random.
+            part: names what is trained, where a round trains several: each has an optimizer of its own.
+            epochs: in place of the settings' epochs or steps.
+        """
+        training = self.settings.training
+        if epochs is not None:
+            training = training.model_copy(update={"local_epochs": epochs, "local_steps": None})
+        return train(
+            network,
+            batches,
+            objective,
+            training,
+            learning_rate=self.learning_rate(site),
+            seed=seed,
+            should_stop=site.is_stopped,
+            kept_optimizer=self._kept_optimizer(site, part),
+        )
+
+    def schedule_round(self, site: SiteView) -> tuple[int, int]:
+        """Return the round of the learning rate's schedule, from 1, and how many it has; by default the run's.
+
+        In the first round of a schedule the site's optimizer is new.
+        """
+        return site.round_number, self.settings.rounds
+
+    def learning_rate(self, site: SiteView) -> LearningRate:
         """Return the round's learning rate."""
-        return self.settings.training.learning_rate_at(site.round_number, self.settings.rounds)
+        return LearningRate(self.settings.training, *self.schedule_round(site))
+
+    def _kept_optimizer(self, site: SiteView, part: str) -> KeptOptimizer | None:
+        """What keeps the optimizer's state from round to round, where the settings say so."""
+        if not self.settings.training.keep_optimizer:
+            return None
+        folder, (place, _) = f"{OPTIMIZER_FOLDER}/{part}", self.schedule_round(site)
+        return KeptOptimizer(
+            site.run_folder / folder,
+            site.round_number,
+            load=lambda: None if place == 1 else site.kept_tensors(folder, site.round_number - 1),
+            keep=self.settings.keep_rounds,
+            warn=site.warning,
+        )
 
     def batches(self, data: SiteData, network: nn.Module, targets: Targets = AS_GIVEN) -> Batches:
         """Return what is trained on, where the network is."""
@@ -83,7 +134,10 @@ class FedAvgSite(SiteMethod):
             targets: what counts of the site's labels.
         """
         if targets.transition is not None:
-            return SupervisedObjective(ForwardCorrected(targets.transition).to(next(network.parameters()).device))
+            training = self.settings.training
+            is_plain = training.loss == "ce" and not training.class_weights
+            corrected = ForwardCorrected(targets.transition, None if is_plain else build_loss(training))
+            return SupervisedObjective(corrected.to(next(network.parameters()).device))
         return training_objective(
             self.settings.training, network, dice, targets.completeness, self._marginal_classes(site)
         )

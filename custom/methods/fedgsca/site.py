@@ -72,7 +72,7 @@ class FedGSCASite(FedAvgSite):
         report = selection_report(data, selection, shared, losses)
         if shared is not None and "selector_means" not in report:
             site.info(f"Round {site.round_number}: too few patients for the sample selector to leave the site.")
-        return Trained(trained.outcome, report, _units_of(data, self.targets(site)))
+        return Trained(trained.outcome, report, trained.outcome.units_of(data.units))
 
     def _select(self, probabilities: Floats, labels: Labels, selector: SampleSelector | None) -> Selection:
         settings = self.settings
@@ -151,12 +151,6 @@ class FedGSCASite(FedAvgSite):
             f"Round {site.round_number}: {len(corrections.cases)} of {len(data.cases)} labels do not look right; which "
             f"ones: fedannot suspects {site.run_folder}"
         )
-
-
-def _units_of(data: SiteData, targets: Targets) -> tuple[str, ...]:
-    """The patients that are trained on, of every sample."""
-    used = [True] * len(data.units) if targets.used is None else targets.used.tolist()
-    return tuple(unit for unit, is_used in zip(data.units, used, strict=True) if is_used)
 
 
 def _selector_file(run: Path, round_number: int) -> Path:

@@ -8,7 +8,8 @@ class FedRepSettings(PersonalSettings):
     """Settings of FedRep, whose last layers are personal.
 
     Args:
-        head_epochs: epochs of the personal head in every round, before ``training.local_epochs`` of the rest.
+        head_epochs: epochs of the personal head in every round, before ``training.local_epochs`` or ``local_steps`` of
+            the rest.
     """
 
     method: str = "fedrep"

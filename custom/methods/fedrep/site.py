@@ -4,8 +4,10 @@ import copy
 
 from torch import nn
 
+from ...components.component import ComponentError
 from ...interface.views import SiteView
 from ...networks.building import layer_blocks
+from ...networks.parts import with_part
 from ...seeding import derive_seed
 from ...training.batch import Batches
 from ...training.loop import TrainingOutcome
@@ -27,28 +29,31 @@ class FedRepSite(PersonalSite):
     def start(self, shared: nn.Module, seed: int) -> nn.Module:
         """Return the head of the received network."""
         del seed
-        return copy.deepcopy(shared.get_submodule(layer_blocks(shared)[-1]))
+        head = layer_blocks(shared)[-1]
+        if head in dict(shared.named_parameters()):
+            raise ComponentError(
+                f"The last block of {type(shared).__name__} is the parameter {head!r}, expected a layer."
+            )
+        return copy.deepcopy(shared.get_submodule(head))
 
     def train_both(self, shared: nn.Module, personal: nn.Module, batches: Batches, site: SiteView) -> TrainingOutcome:
         """Train the head, then the representation."""
         together = self.local_model(shared, personal)
         head = {id(parameter) for parameter in personal.parameters()}
 
-        def train_alone(part: str, epochs: int) -> TrainingOutcome:
+        def train_alone(part: str, epochs: int | None = None) -> TrainingOutcome:
             for parameter in together.parameters():
                 parameter.requires_grad_((id(parameter) in head) == (part == "head"))
             objective = training_objective(self.settings.training, together)
             seed = derive_seed(site.training_seed, part)
-            return self.train_part(together, objective, batches, site, seed=seed, epochs=epochs)
+            return self.train_part(together, objective, batches, site, seed=seed, part=part, epochs=epochs)
 
         train_alone("head", self.settings.head_epochs)
-        outcome = train_alone("representation", self.settings.training.local_epochs)
+        outcome = train_alone("representation")
         for parameter in together.parameters():
             parameter.requires_grad_(True)
         return outcome
 
     def local_model(self, shared: nn.Module, personal: nn.Module) -> nn.Module:
         """Return the shared network with the personal head; the two share their other parameters."""
-        together = copy.copy(shared)
-        together._modules = dict(shared._modules) | {layer_blocks(shared)[-1]: personal}
-        return together
+        return with_part(shared, layer_blocks(shared)[-1], personal)

@@ -20,7 +20,8 @@ DEFAULT = 0.5
 class AtThreshold(nn.Module):
     """A model for which a pixel is foreground where its odds against the background exceed those of a threshold.
 
-    With one foreground class these are the pixels with a probability above the threshold.
+    With one foreground class these are the pixels with a probability above the threshold. Where images are also
+    predicted mirrored, the threshold holds for each of them, and for the mean probability approximately.
 
     Args:
         model: maps images to logits, the background first.

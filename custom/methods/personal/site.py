@@ -17,8 +17,7 @@ from ...interface.views import Answer, SiteView, Trained
 from ...networks.devices import params_in_main_memory, ready_to_compute
 from ...seeding import derive_seed
 from ...training.batch import Batches
-from ...training.loop import TrainingOutcome, train
-from ...training.objectives import Objective
+from ...training.loop import TrainingOutcome
 from ..fedavg.site import FedAvgSite
 from .own_threshold import AtThreshold, own_threshold
 from .settings import PersonalSettings
@@ -62,39 +61,6 @@ class PersonalSite(FedAvgSite):
             keep=self.settings.keep_rounds,
         )
         return Trained(outcome)
-
-    def train_part(
-        self,
-        network: nn.Module,
-        objective: Objective,
-        batches: Batches,
-        site: SiteView,
-        *,
-        seed: int,
-        epochs: int | None = None,
-    ) -> TrainingOutcome:
-        """Train a network in place as the settings say, with the round's learning rate.
-
-        Args:
-            network: what is trained.
-            objective: what is made small.
-            batches: the site's data.
-            site: the site in this round.
-            seed: seed of everything random.
-            epochs: in place of the settings'.
-        """
-        training = self.settings.training
-        if epochs is not None:
-            training = training.model_copy(update={"local_epochs": epochs})
-        return train(
-            network,
-            batches,
-            objective,
-            training,
-            learning_rate=training.learning_rate_at(site.round_number, self.settings.rounds),
-            seed=seed,
-            should_stop=site.is_stopped,
-        )
 
     def model_in_use(self, network: nn.Module, site: SiteView) -> nn.Module:
         """Return the site's own model."""

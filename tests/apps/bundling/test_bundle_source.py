@@ -1,9 +1,11 @@
 """Which model and which description of data a folder gives, and what is said where it gives none."""
 
 import json
+import math
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +13,9 @@ from finished_runs import PICTURES, settings_of, write_run
 
 from fedannot.apps.bundling.source import read_source
 from fedannot.apps.reports.output import OutputError
-from fedannot.custom.data.description import write_site_description
+from fedannot.custom.data.description import ImageDescription, write_site_description
+from fedannot.custom.data.description_values import description_values
+from fedannot.custom.data.phantoms.choice import embedded_description
 from fedannot.custom.evaluation.local_scores import LocalScores, ModelScores
 from fedannot.custom.methods.decoupled.adaptation import LocalModel
 from fedannot.transforms.errors import DataError
@@ -87,6 +91,66 @@ def test_data_that_do_not_fit_the_network_are_refused(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", settings_of("fedavg"), PICTURES.model_copy(update={"channels": 3}))
     with pytest.raises(DataError, match="describes 3 channels and 1 foreground classes"):
         read_source(run)
+
+
+def without_data(folder: Path, **of_summary: Any) -> Path:
+    """A run as it is downloaded from a federation: the server's files alone."""
+    run = write_run(folder, settings_of("fedavg"), **of_summary)
+    shutil.rmtree(run / "data")
+    return run
+
+
+def preparations(*descriptions: ImageDescription) -> dict[str, list[float | None]]:
+    said = [description_values(description) or [] for description in descriptions]
+    return {
+        f"site-{number}": [None if math.isnan(value) else value for value in values]
+        for number, values in enumerate(said, 1)
+    }
+
+
+def test_a_run_of_a_federation_says_itself_how_its_images_were_prepared(tmp_path: Path) -> None:
+    other = PICTURES.model_copy(update={"classes": ("tumour",), "labels": {0: 0, 200: 1}})
+    source = read_source(without_data(tmp_path / "run", preparations=preparations(PICTURES, other)))
+    # Names of classes do not leave a site.
+    assert source.description == PICTURES.model_copy(update={"classes": ("class 1",)})
+    assert source.federation is None
+
+
+def test_sites_that_report_to_prepare_images_in_other_ways_are_named(tmp_path: Path) -> None:
+    said = preparations(PICTURES, PICTURES.model_copy(update={"size": (48, 32)}))
+    with pytest.raises(DataError, match=r"site-2 prepare images in other ways than site-1, .* --data FOLDER"):
+        read_source(without_data(tmp_path / "run", preparations=said))
+
+
+@pytest.mark.parametrize("said", [None, {}, preparations(PICTURES)])
+def test_if_a_site_says_nothing_data_have_to_be_named(said: dict[str, Any] | None, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nothing in it says how .* with --data FOLDER"):
+        read_source(without_data(tmp_path / "run", preparations=said))
+
+
+def test_what_sites_report_has_to_fit_the_network(tmp_path: Path) -> None:
+    said = preparations(*[PICTURES.model_copy(update={"channels": 3})] * 2)
+    with pytest.raises(DataError, match="what the sites report describes 3 channels"):
+        read_source(without_data(tmp_path / "run", preparations=said))
+    broken = {site: [9.0, *values[1:]] for site, values in said.items()}
+    with pytest.raises(DataError, match=r"found \[9\.0\] for 'pipeline'"):
+        read_source(without_data(tmp_path / "broken", preparations=broken))
+
+
+def test_of_generated_images_the_generator_says_how(tmp_path: Path) -> None:
+    sites = {site: {"num_samples": 3, "embedded_data": True} for site in ("site-1", "site-2")}
+    run = without_data(tmp_path / "run", sites=sites)
+    assert read_source(run).description == embedded_description(settings_of("fedavg").embedded)
+    mixed = {**sites, "site-2": {"num_samples": 3, "embedded_data": False}}
+    with pytest.raises(DataError, match="nothing in it says how"):
+        read_source(without_data(tmp_path / "mixed", sites=mixed))
+
+
+def test_data_that_the_settings_name_are_found(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", settings_of("fedavg", data=str(tmp_path / "moved")))
+    (run / "data").rename(tmp_path / "moved")
+    source = read_source(run)
+    assert (source.description, source.federation) == (PICTURES, "hospitals")
 
 
 def test_what_fedcurv_remembers_is_left_out(tmp_path: Path) -> None:

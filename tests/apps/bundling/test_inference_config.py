@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from monai.bundle import ConfigParser
+from monai.data import MetaTensor
 from PIL import Image
 
 from fedannot.apps.bundling.inference_config import inference_config
@@ -290,3 +291,43 @@ def test_bad_pictures_are_named_and_the_others_are_done(task: str, tmp_path: Pat
     assert "inf.tif" in text
     if task == "segmentation":
         assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["a_seg.png", "z_seg.png"]
+
+
+class _Uneven(torch.nn.Module):
+    """Logits that depend on where a pixel is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = torch.nn.Parameter(torch.zeros(1))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Two classes for each pixel."""
+        ramp = torch.arange(images.shape[-1], device=images.device) * 0.1
+        return torch.cat([images[:, :1] * ramp, self.bias - images[:, :1]], dim=1)
+
+
+@pytest.mark.parametrize("kind", ["image", "slices", "volume", "classes"])
+def test_mirrored_images_are_predicted_as_in_validation(kind: str, tmp_path: Path) -> None:
+    size, window = (16, 20), (16, 16, 16) if kind == "volume" else None
+    shape = (1, 16, 20) if kind in ("image", "classes") else (1, 16, 18, 20)
+    descriptions: dict[str, AnyDescription] = {
+        "image": ImageDescription(channels=1, size=size, **SEGMENTING),
+        "classes": ClassificationDescription(channels=1, size=size, classes=("a", "b")),
+        "slices": SliceDescription(size=(16, 20), slice_axis=1, spacing=None, **SEGMENTING),
+        "volume": VolumeDescription(spacing=None, **SEGMENTING),
+    }
+    inference = Inference(4, window, mirroring=True)
+    config = inference_config(descriptions[kind], inference)
+    network: torch.nn.Module = _Uneven()
+    if kind == "classes":
+        network = torch.nn.Sequential(network, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+    parser = ConfigParser(config | {"network_def": network, "device": "cpu", "bundle_root": str(tmp_path)})
+    image = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        result = parser.get_parsed_content("predict")([{"image": MetaTensor(image)}])[0]
+    if kind == "slices":
+        of_slices = inference.logits(network, image.movedim(2, 0))
+        assert torch.equal(result, of_slices.movedim(0, 2))
+    else:
+        assert torch.equal(result, inference.logits(network, image[None])[0])
+    assert not torch.allclose(result, Inference(4, window).logits(network, image[None])[0].log_softmax(dim=0))

@@ -138,7 +138,7 @@ def test_items_that_are_no_cases_are_named_with_the_reason(write):
         {"image": "../../etc/passwd", "label": "a.png"},
         {"image": "a.png", "label": "/etc/passwd"},
         {"image": "a.png"},
-        {"image": ["t1.nii", "t2.nii"], "label": "a.png"},
+        {"image": ["a.png", 2], "label": "a.png"},
         "a.png",
     ]
     dataset = read_source_datalist(write({"training": [*items(1), *wrong]}))
@@ -147,7 +147,7 @@ def test_items_that_are_no_cases_are_named_with_the_reason(write):
         r"training[1] has 'image' = '../../etc/passwd', which leads out of",
         r"training[2] has 'label' = '/etc/passwd', which leads out of",
         r"training[3] has no 'label'",
-        r"training[4] has 'image' = ['t1.nii', 't2.nii']; expected a path",
+        r"training[4] has 'image' = 2; expected a path",
         r"training[5] is 'a.png'; expected the keys image",
     )
     assert len(dataset.skipped) == 5

@@ -108,7 +108,7 @@ def test_masks_of_images_that_were_not_asked_for_are_not_missed(folders):
         (9, {}, "found 10 usable cases, 2 of them for the test set; expected .* each of 9 sites"),
         (2, {"test_share": 1.0}, r"found test=1\.0, expected a share"),
         (2, {"include": ["nothing*"]}, r"Found no pair: no images in .*images that fit nothing\*, case_0\.png, .*, …"),
-        (2, {"keys": {"channels": 2}}, "Import: key 'channels' is 2"),
+        (2, {"keys": {"channels": 17}}, "Import: key 'channels' is 17"),
         (2, {"keys": {"spacing": (1, 1, 1)}}, "Import: .*'spacing'"),
     ],
 )

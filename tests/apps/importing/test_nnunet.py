@@ -53,11 +53,19 @@ def test_regions_become_the_classes_that_are_drawn_last(tmp_path):
         found(tmp_path)
 
 
-def test_what_cannot_be_held_is_refused_by_name(tmp_path):
+def test_channels_in_files_of_their_own_are_found_by_their_numbers(tmp_path):
     nnunet(tmp_path)
     change(tmp_path, labels={"background": 0, "a": 1}, channel_names={"0": "T1", "1": "T2"})
-    volume(tmp_path / "Dataset501_Hippocampus" / "imagesTr" / "hippocampus_001_0001.nii.gz")
-    with pytest.raises(DataError, match=r"found 2 of 2 channels of hippocampus_001 \(T1, T2\); .*--image-suffix _0000"):
+    images = tmp_path / "Dataset501_Hippocampus" / "imagesTr"
+    volume(images / "hippocampus_001_0001.nii.gz")
+    dataset = found(tmp_path)
+    first, second = images / "hippocampus_001_0000.nii.gz", images / "hippocampus_001_0001.nii.gz"
+    assert (dataset.channels, dataset.cases[0].channels) == (("T1", "T2"), (first, second))
+    assert dataset.cases[1].channels == (images / "hippocampus_004_0000.nii.gz", None)
+    volume(images / "hippocampus_001_0002.nii.gz")
+    with pytest.raises(
+        DataError, match=r"_0002.nii.gz: found channel 2; expected those of dataset.json, 0 to 1 \(T1, T2\)"
+    ):
         found(tmp_path)
 
 
@@ -167,9 +175,6 @@ def test_names_of_the_background_and_of_files_that_do_not_fit(tmp_path):
     assert (dataset.classes, dataset.labels) == (("a", "b"), {0: 0, 1: 1, 2: 2})
     named = [one.name for one in dataset.skipped if one.reason.startswith("not called CASE_0000.nii.gz")]
     assert named == ["Dataset501_Hippocampus/imagesTr/scan.nii.gz", "Dataset501_Hippocampus/labelsTr/scan.mha"]
-    change(tmp_path, channel_names={"0": "T1", "1": "T2"})
-    with pytest.raises(DataError, match=r"found 1 of 2 channels of hippocampus_001 \(T1, T2\); expected a data set"):
-        found(tmp_path)
 
 
 def test_a_mask_that_is_stored_otherwise_than_its_image_is_exported_on_its_voxels(tmp_path):

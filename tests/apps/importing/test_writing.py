@@ -336,8 +336,8 @@ def test_what_cannot_be_described_is_said_and_leaves_nothing(pair, tmp_path, mak
 
 def test_wrong_options_are_reported_before_any_file_is_read(tmp_path):
     dataset = segmentation(SourceCase(tmp_path / "nowhere.png", tmp_path / "nowhere.png"))
-    with pytest.raises(DataError, match="key 'channels' is 2"):
-        import_to(tmp_path / "out", dataset, keys={"channels": 2})
+    with pytest.raises(DataError, match="key 'channels' is 17"):
+        import_to(tmp_path / "out", dataset, keys={"channels": 17})
 
 
 def test_empty_masks_alone_do_not_say_what_marks_a_lesion(pair, tmp_path):

@@ -33,7 +33,9 @@ def test_a_plan_counts_steps_and_traffic(tmp_path: Path) -> None:
 def test_slices_and_patches_are_what_is_counted(tmp_path: Path) -> None:
     """Of volumes with twelve slices."""
     write_phantom_federation(tmp_path / "data", LesionVolumes(), num_sites=2, images_per_site=3, test_images=1)
-    result = plan("fedia", data=tmp_path / "data", changes=SMALL | {"warmup_rounds": 2}, steps=1)
+    changes = SMALL | {"warmup_rounds": 2, "training.local_steps": 7, "training.gradient_clipping": 12}
+    result = plan("fedia", data=tmp_path / "data", changes=changes, steps=1)
+    assert {site.steps for site in result.sites} == {7}, "so many, whatever the epochs"
     assert {site.samples for site in result.sites} == {36}
     assert result.test_samples == 12
 

@@ -58,9 +58,7 @@ def value_at(settings, key):
 
 def test_job_says_what_its_folder_holds(job):
     assert job.name == "fedaaai"
-    (members,) = json.loads((job.folder / "meta.json").read_text(encoding="utf-8"))["deploy_map"].values()
-    assert members == ["server", *job.sites]
-    assert job.sites == tuple(f"site-{number}" for number in range(1, job.settings().embedded.sites + 1))
+    assert job.sites == ()
     assert job.app == job.folder / "app"
     assert job.settings().method == "feda3i"
     for file in (job.server_config, job.client_config, job.settings_file):
@@ -179,9 +177,10 @@ def test_unknown_key_is_answered_with_the_nearest(job, tmp_path, key, nearest):
     assert not (tmp_path / "copy").exists()
 
 
-def test_group_of_settings_is_no_setting(job, tmp_path):
+def test_group_of_settings_is_no_setting_but_its_table_names_settings(job, tmp_path):
     with pytest.raises(SettingsError, match="no setting 'training'"):
-        job.copy_with({"training": {"batch_size": 1}}, tmp_path / "copy")
+        job.copy_with({"training": 1}, tmp_path / "copy")
+    assert job.settings_with({"training": {"batch_size": 1}}) == job.settings_with({"training.batch_size": 1})
 
 
 def test_value_that_is_not_allowed_is_refused(job, tmp_path):

@@ -364,7 +364,7 @@ def test_a_job_without_named_settings_says_so(job):
         ("settings { warmup = 8 }", "no setting 'warmup'; did you mean 'warmup_rounds'"),
         ("settings { training = 3 }", "no setting 'training'"),
         ("settings { rounds = many }", "key 'rounds' is 'many': "),
-        ("settings { network.in_channels = 2 }", "key 'network.in_channels' is 2: "),
+        ("settings { network.in_channels = 17 }", "key 'network.in_channels' is 17: "),
         (
             "settings { warmup_rounds = 9, rounds = 9 }",
             "warmup_rounds must be below rounds, but got warmup_rounds=9, rounds=9.",

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from fedannot.custom.approval.configuration import JobRefusedError
 from fedannot.custom.approval.limits import DEFAULT_LIMITS, TEXTS, Limits, TextRefusedError, check_settings
+from fedannot.custom.components.component import Component
 from fedannot.custom.methods.lookup import all_methods
 from fedannot.custom.settings import RunSettings
 
@@ -43,6 +44,9 @@ def leaf_types(annotation: Any) -> Iterator[Any]:
 def fields(kind: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, field in kind.model_fields.items():
         for leaf in leaf_types(field.annotation):
+            if leaf is Component:
+                # Its numbers and texts have limits of their own: see test_job_components.py.
+                continue
             if isinstance(leaf, type) and issubclass(leaf, BaseModel):
                 yield from fields(leaf, f"{prefix}{name}.")
             else:

@@ -99,7 +99,7 @@ def test_links_and_dots_that_stay_inside_are_used(folder):
         (1.5, "1.5; expected a path"),
         (float("nan"), "nan; expected a path"),
         (True, "True; expected a path"),
-        (["a.png"], "['a.png']; expected a path"),
+        ([None], "[None]; expected a path"),
         ({"path": "a.png"}, "{'path': 'a.png'}; expected a path"),
         (["x"] * 10**5, "… (500000 characters); expected a path"),
     ],

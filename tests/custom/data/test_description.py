@@ -25,6 +25,7 @@ SLICES = SliceDescription(
     datalist="lists/a.json",
 )
 VOLUME = VolumeDescription(classes=("a", "b"), labels={0: 0, 1: 1, 2: 2, -1: 0}, size=(16, 24, 32))
+FOUR = VolumeDescription(labels={0: 0, 1: 1}, classes=("a",), channels=("T1", "T1c", "T2", "FLAIR"))
 CLASSES = ClassificationDescription(channels=1, size=(8, 9), classes=("no", "yes", "1"))
 TWO = "channels: 1\nsize: [8, 8]\nclasses: [a, b]\nlabels: {0: 0, 1: 1, 2: 2}\n"
 FULL = "pipeline: volume_slices\nclasses: [a]\nlabels: {0: 0, 1: 1}\nsize: [8, 8]\n"
@@ -50,7 +51,8 @@ def test_a_description_without_pipeline_is_of_2d_images(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("description", "spatial_dims", "channels"), [(IMAGE, 2, 3), (SLICES, 2, 1), (VOLUME, 3, 1), (CLASSES, 2, 1)]
+    ("description", "spatial_dims", "channels"),
+    [(IMAGE, 2, 3), (SLICES, 2, 1), (VOLUME, 3, 1), (CLASSES, 2, 1), (FOUR, 3, 4)],
 )
 def test_axes_and_channels_of_a_sample(description, spatial_dims, channels):
     assert (description.spatial_dims, description.in_channels) == (spatial_dims, channels)
@@ -121,7 +123,15 @@ def test_volumes_have_these_defaults(tmp_path):
         ("[" * 600 + "]" * 600, r"data\.yaml: found values nested more than 64 deep"),
         ("1: 2", r"data\.yaml: "),
         ("chanels: 1", r"data\.yaml: unknown key 'chanels' = 1; did you mean 'channels'"),
-        ("channels: 2", r"data\.yaml: key 'channels' is 2: .*1 or 3"),
+        ("channels: 17", r"data\.yaml: key 'channels' is 17: expected a number from 1 to 16, or a list of names"),
+        ("channels: true", r"data\.yaml: key 'channels' is True: expected a number from 1 to 16"),
+        ("channels: [T1, T1]", r"data\.yaml: key 'channels' is \['T1', 'T1'\]: expected names that differ"),
+        ("channels: []", r"data\.yaml: key 'channels' is \[\]: expected 1 to 16 names, or a number"),
+        (FULL + "missing_channels: fill", r"data\.yaml: key 'missing_channels' is 'fill': .*'refuse' or 'zeros'"),
+        (
+            FULL + "channels: [CT, PET]\nintensity: window\nchannel_windows: [[0, 1]]",
+            r"data\.yaml: key 'channel_windows' has 1 windows; expected one for each of 2 channels: CT, PET",
+        ),
         ("channels: 1", r"data\.yaml: missing key 'size'"),
         (
             "pipeline: image3d",
@@ -146,7 +156,7 @@ def test_volumes_have_these_defaults(tmp_path):
             "channels: 1\nsize: [8, 8, 8]\nlabels: {0: 0, 1: 1}\nclasses: [a]",
             r"data\.yaml: key 'size' is \[8, 8, 8\]: .*2",
         ),
-        (FULL + "channels: 1", r"data\.yaml: unknown key 'channels' = 1.*Allowed keys: .*slice_axis"),
+        (FULL + "chanels: 1", r"data\.yaml: unknown key 'chanels' = 1"),
         (FULL + "orientation: RAR", r"data\.yaml: key 'orientation' is 'RAR', expected one letter of R/L, A/P and S/I"),
         (FULL + "orientation: ras", r"data\.yaml: key 'orientation' is 'ras': .*pattern"),
         (FULL + "orientation: RASL", r"data\.yaml: key 'orientation' is 'RASL': .*pattern"),

@@ -3,8 +3,11 @@
 import hashlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedannot.custom.data.location import DATA_VARIABLE, DataLocation, locate_site_data, locate_test_data
+from fedannot.custom.data.phantoms.drawing import phantom_index
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.settings import EmbeddedSettings
 from fedannot.custom.data.phantoms.writer import write_phantom_site, write_phantom_test
@@ -149,6 +152,29 @@ def test_site_outside_the_embedded_names_is_refused_with_where_to_name_its_data(
         "'data'), and the embedded phantom has only site-1 to site-2."
     )
     assert list(run_folder.iterdir()) == []
+
+
+def test_a_site_of_another_name_is_the_embedded_one_that_is_left_for_it(tmp_path, config, run_folder):
+    run = ["hospital-10", "site-1", "hospital-9"]
+    three = EMBEDDED.model_copy(update={"sites": 3})
+    for site, index in {"hospital-9": 1, "hospital-10": 2, "site-1": 0}.items():
+        result = locate_site_data(site, "", three, config, run_folder, run)
+        write_phantom_site(tmp_path / site, index, LesionImages(), num_sites=3, seed=5, num_images=1)
+        assert hashes(result.folder) == hashes(tmp_path / site)
+    assert locate_site_data("site-3", "", three, config, run_folder, [*run, "site-3"]).embedded
+    with pytest.raises(DataError, match=r"^Site z: .* has only site-1 to site-2 for the 3 sites of the run\.$"):
+        locate_site_data("z", "", EMBEDDED, config, run_folder, ["a", "b", "z"])
+
+
+@given(
+    names=st.sets(st.sampled_from([*"abcdef", *(f"site-{number}" for number in range(0, 8))]), min_size=1),
+    num_sites=st.integers(1, 6),
+)
+def test_no_two_sites_of_a_run_are_the_same_embedded_site(names, num_sites):
+    of_sites = {name: phantom_index(name, num_sites, names) for name in names}
+    taken = [index for index in of_sites.values() if index is not None]
+    assert len(taken) == len(set(taken)) == min(len(names), num_sites)
+    assert all(of_sites[f"site-{index + 1}"] == index for index in range(num_sites) if f"site-{index + 1}" in names)
 
 
 def test_embedded_test_set_is_used_only_if_all_sites_are_embedded(tmp_path, config, run_folder):

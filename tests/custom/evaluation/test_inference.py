@@ -1,5 +1,7 @@
 """Inference: a case's samples come back together and in order, whole volumes as if the window were not there."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from torch import nn
 from fedannot.custom.data.site_data import LoadedCase
 from fedannot.custom.evaluation.inference import Inference, evaluating
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.custom.networks.building import build_network
 from fedannot.custom.settings import NetworkSettings, TrainingSettings
 
@@ -128,3 +131,55 @@ def test_the_window_is_the_patch_of_the_training():
     assert Inference.of(FedAvgSettings(training=TrainingSettings(batch_size=3))) == Inference(3)
     settings = FedAvgSettings(network=NetworkSettings(spatial_dims=3), training=training)
     assert Inference.of(settings) == Inference(3, (32, 32, 16))
+
+
+class Uneven(nn.Module):
+    """Logits that depend on where a pixel is; of images, or of pixels."""
+
+    def __init__(self, *, of_images=False):
+        super().__init__()
+        self.factor = nn.Parameter(torch.tensor([1.0, -2.0, 0.5]))
+        self.of_images = of_images
+
+    def forward(self, images):
+        ramp = torch.arange(images.shape[-1]) + 3 * torch.arange(images.shape[2]).view(-1, *[1] * (images.ndim - 3))
+        logits = images[:, :1] * ramp / 7 * self.factor.view(1, 3, *[1] * (images.ndim - 2))
+        return logits.flatten(2).mean(dim=2) if self.of_images else logits
+
+
+@pytest.mark.parametrize(
+    ("shape", "window", "of_images"),
+    [((2, 1, 6, 8), None, False), ((2, 1, 6, 8), None, True), ((1, 1, 10, 9, 16), (8, 8, 8), False)],
+)
+def test_mirroring_is_the_mean_of_the_probabilities_of_all_mirrored_images(shape, window, of_images):
+    images = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+    network = Uneven(of_images=of_images)
+    plain = Inference(2, window)
+    probabilities = []
+    for flags in itertools.product([False, True], repeat=len(shape) - 2):
+        axes = [axis for axis, flag in enumerate(flags, start=2) if flag]
+        logits = plain.logits(network, torch.flip(images, axes))
+        probabilities.append((logits if of_images else torch.flip(logits, axes)).softmax(dim=1))
+    assert len(probabilities) == Inference(2, window, mirroring=True).num_passes(len(shape) - 2)
+    result = Inference(2, window, mirroring=True).logits(network, images)
+    torch.testing.assert_close(result.softmax(dim=1), torch.stack(probabilities).mean(dim=0))
+    torch.testing.assert_close(result.exp().sum(dim=1), torch.ones_like(result[:, 0]))
+    assert not torch.allclose(probabilities[0], probabilities[1])
+
+
+def test_mirroring_keeps_outputs_that_overflow_finite():
+    class Overflowing(Uneven):
+        def forward(self, images):
+            return super().forward(images) * 1e38 * 1e38
+
+    result = Inference(1, mirroring=True).logits(Overflowing(), torch.ones(1, 1, 4, 4))
+    assert result.isfinite().all()
+
+
+def test_mirroring_is_a_setting_of_all_tasks():
+    settings = FedAvgSettings(inference={"mirroring": True}, training=TrainingSettings(batch_size=3))
+    assert Inference.of(settings) == Inference(3, mirroring=True)
+    classification = read_job_settings(
+        {"task": "classification", "method": "fedavg", "network": {}, "training": {}, "inference": {"mirroring": True}}
+    )
+    assert Inference.of(classification).mirroring

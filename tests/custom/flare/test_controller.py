@@ -297,6 +297,33 @@ def test_what_a_person_has_to_mend_ends_the_job_with_its_text(
     assert panics == ["look here"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "job", "expected"),
+    [
+        ({}, "simulate_job", ["1 of the 10 sites of the embedded federation take part"]),
+        ({"embedded": {"sites": 1, "noise": None}}, "simulate_job", []),
+        ({"data_required": True}, "simulate_job", []),
+        ({"data": "/data"}, "simulate_job", []),
+        ({}, "01234567-89ab-cdef-0123-456789abcdef", []),
+    ],
+)
+def test_a_simulation_says_that_sites_of_the_embedded_federation_are_missing(
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    settings: Mapping[str, Any],
+    job: str,
+    expected: list[str],
+) -> None:
+    monkeypatch.delenv("FEDANNOT_DATA", raising=False)
+    controller, _ = failing(clock, monkeypatch, DataError("look here"), job, **settings)
+    with caplog.at_level("WARNING", COURSE_LOGGER):
+        controller._say_if_sites_are_missing()
+    said = [record.getMessage() for record in caplog.records if "embedded federation" in record.getMessage()]
+    assert [text.partition(";")[0] for text in said] == expected
+    assert all(text.endswith("for all of them: nvflare simulator JOB -n 10") for text in said)
+
+
 JOB = "01234567-89ab-cdef-0123-456789abcdef"
 SECRET = "/kits/server/../data/patient-7-scan.png: found no image"
 DATA, OTHER = "The server's test set", "The run failed at a participant"
@@ -344,10 +371,10 @@ def test_an_unknown_error_of_a_simulation_keeps_its_traceback(clock: Clock, monk
 
 
 def failing(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch, error: Exception, job_id: str
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, error: Exception, job_id: str, **settings: Any
 ) -> tuple[FederatedController, list[str]]:
     """A controller whose run fails, and what it says when it ends the job."""
-    controller, panics = Federation(clock, at(0)).controller, list[str]()
+    controller, panics = Federation(clock, at(0), **settings).controller, list[str]()
     workspace = SimpleNamespace(get_root_dir=lambda: "/kits/server")
     engine = SimpleNamespace(get_workspace=lambda: workspace)
     controller.fl_ctx = SimpleNamespace(get_job_id=lambda: job_id, get_engine=lambda: engine)

@@ -281,7 +281,7 @@ def started(processes, sites):
 
 
 def test_a_simulator_with_fewer_processes_than_sites_is_refused_with_the_command_to_type():
-    with pytest.raises(SwarmNotPossibleError, match=r"the 4 sites talk to each other.* found 1\. Type: .* -t 4"):
+    with pytest.raises(SwarmNotPossibleError, match=r"the 4 sites talk to each other.* found 1\. Type: .* -n 4 -t 4"):
         SwarmController(SETTINGS).start_controller(started(1, 4))
 
 

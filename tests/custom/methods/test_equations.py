@@ -17,7 +17,7 @@ LAST_EQUATIONS = {
     "fedavg": 0, "fedcurv": 0, "fedgsca": 18, "fedia": 7, "fedrep": 0
 }  # fmt: skip
 # What has no formula: what methods share, and no federation at all.
-WITHOUT = {"personal", "single_site"}
+WITHOUT = {"personal", "single_site", "fingerprint"}
 ROW = re.compile(r"^ {4}(\S.*?) {2,}(\S.*)$", re.MULTILINE)
 
 

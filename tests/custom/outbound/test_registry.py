@@ -21,6 +21,7 @@ from fedannot.custom.task_names import (
     ESTIMATE_COMPLETENESS,
     ESTIMATE_CONFUSION,
     ESTIMATE_QUALITY,
+    FINGERPRINT,
     KEEP_MODEL,
     KEEP_REFERENCE_MODEL,
     KEEP_SCORES,
@@ -37,7 +38,7 @@ REGISTRY = OutboundRegistry(dict.fromkeys(field for method in METHODS for field 
 NAN = math.nan
 PARAMS = {"w": torch.zeros(2)}
 TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded_data": False}
-TRAIN_RESULT |= {"num_threads": 4}
+TRAIN_RESULT |= {"num_threads": 4, "preparation": [0.0, 1.0, 64.0, 64.0, *[NAN] * 13]}
 TRAIN_RESULT |= {"train_loss": 0.25, "num_patients": 4}
 TRAIN_RESULT |= {"dice_loss": 0.5, "num_dice_patients": 3, "has_corrected": False, "noise_level": 0.25}
 TRAIN_RESULT |= {"has_undone": True, "moved_patients": 8, "undoes_confusion": False}
@@ -84,7 +85,20 @@ def made(task):
     }
 
 
+FINGERPRINT_RESULT = {
+    "num_samples": 8,
+    "num_patients": 4,
+    "spacing_known": [1.0],
+    "spacing_means": [0.0, 0.5, 1.0],
+    "spacing_squares": [0.0, 0.25, 1.0],
+    "extent_means": [4.0, 4.0, 3.0],
+    "extent_squares": [16.0, 16.0, 9.0],
+    "class_fractions": [0.1, 0.2],
+    "class_presence": [1.0, 0.5],
+    "foreground": [1.0] + [0.0] * 191,
+}
 COMPLETE = {
+    FINGERPRINT: FINGERPRINT_RESULT,
     TRAIN: TRAIN_RESULT,
     ESTIMATE_QUALITY: ESTIMATE_RESULT,
     ESTIMATE_COMPLETENESS: COMPLETENESS_RESULT,
@@ -267,7 +281,9 @@ def test_what_is_computed_over_patients_names_a_counter_of_the_same_task(task):
         is_sum_over_patients = field.name.endswith(("_lesions", "_class_cases")) or field.tasks == (VALIDATE_CLASSES,)
         # What privacy has been spent follows from the number of results and the noise, not from the data.
         is_account = field.optional in ("privacy", "private statistics")
-        is_mean = field.kind in ("number", "numbers") and not is_account
+        # What data.yaml says is of no patient.
+        is_described = field.name == "preparation"
+        is_mean = field.kind in ("number", "numbers") and not is_account and not is_described
         # That it is there at all is what a site has concluded from all of them; and the middle of the sizes of images.
         is_of_all = field.name in ("moved_patients", "profile_halvings")
         assert (field.counted_by is not None) == (is_mean or is_sum_over_patients or is_of_all)
@@ -347,7 +363,7 @@ def test_without_what_is_over_patients_the_server_can_use_the_rest(task):
 def test_what_is_left_without_what_is_over_patients():
     assert set(REGISTRY.without_counted(TRAIN, TRAIN_RESULT)) == {
         "params",
-        *("num_samples", "num_excluded", "embedded_data", "num_threads", "has_corrected"),
+        *("num_samples", "num_excluded", "embedded_data", "num_threads", "preparation", "has_corrected"),
         *("has_undone", "undoes_confusion"),
         *("privacy_epsilon", "privacy_delta", "patient_epsilon", "statistics_epsilon", "statistics_delta"),
     }

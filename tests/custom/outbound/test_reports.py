@@ -24,13 +24,16 @@ def test_training_report_holds_counts_and_the_mean_loss(embedded):
     data = make_data([(1,)] * 3, excluded=["a.png", "b.png"])
     report = training_report(data, OUTCOME, embedded=embedded)
     counts = {"num_samples": 3, "num_excluded": 2, "num_patients": 3, "num_threads": torch.get_num_threads()}
+    preparation = report.pop("preparation")
+    assert preparation[:5] == pytest.approx([0, 1, 16, 16, math.nan], nan_ok=True)
     assert report == counts | {"embedded_data": embedded, "train_loss": 0.5}
+    report["preparation"] = preparation
     REGISTRY.check(TRAIN, report)
 
 
 def test_mean_loss_of_few_cases_stays_at_the_site():
     report = training_report(make_data([(1,)] * 2), TrainingOutcome(0.5, 3, 0.25), embedded=False)
-    assert set(report) == {"num_samples", "num_excluded", "embedded_data", "num_threads"}
+    assert set(report) == {"num_samples", "num_excluded", "embedded_data", "num_threads", "preparation"}
     REGISTRY.check(TRAIN, report)
 
 
@@ -170,7 +173,9 @@ def test_distance_of_few_patients_stays_at_the_site():
 
 @pytest.mark.parametrize("data", [as_slices(make_data(SIX), 3), make_data(SIX, units=["a", "b", "a", "b", "a", "a"])])
 def test_slices_of_few_volumes_or_pictures_of_few_patients_are_not_many_people(data):
-    assert training_report(data, OUTCOME, embedded=False) == {
+    report = training_report(data, OUTCOME, embedded=False)
+    assert report.pop("preparation") is not None
+    assert report == {
         "num_samples": 6,
         "num_excluded": 0,
         "embedded_data": False,
@@ -194,6 +199,6 @@ def test_the_mean_loss_is_over_those_whose_samples_were_trained_on():
     """Four patients are there, samples of two of them are used."""
     data = make_data([(1,)] * 6, units=list("aabbcd"))
     report = training_report(data, OUTCOME, embedded=False, trained_on=data.units[:4])
-    assert set(report) == {"num_samples", "num_excluded", "embedded_data", "num_threads"}
+    assert set(report) == {"num_samples", "num_excluded", "embedded_data", "num_threads", "preparation"}
     whole = training_report(data, OUTCOME, embedded=False)
     assert (whole["train_loss"], whole["num_patients"]) == (0.5, 4)

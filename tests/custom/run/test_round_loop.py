@@ -1,6 +1,7 @@
 """The course of rounds, with sites that are functions: no messages, no framework."""
 
 import math
+import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -85,11 +86,26 @@ def test_the_state_has_what_a_restart_needs_and_the_method_a_part_of_its_own(tmp
     assert state.settings == run.settings.model_dump(mode="json")
     assert state.method_state == {
         "num_samples": {"a": 10, "b": 30},
+        "preparations": {},
         "first_claims": {"training": {"a": 10, "b": 30}, "validation": {}},
         "job": "job-1",
         "method": {"calls": ["before 1", "trained 1 by ['a', 'b']", "before 2", "trained 2 by ['a', 'b']"]},
     }
     assert torch.equal(state.params["stem.weight"], run.course.state.params["stem.weight"])
+
+
+def test_how_sites_prepare_images_is_kept_once_with_the_run_and_outlives_a_restart(tmp_path: Path) -> None:
+    said = [0.0, 1.0, 64.0, 64.0, *[math.nan] * 13]
+    in_json = [0.0, 1.0, 64.0, 64.0, *[None] * 13]
+    sites = StepSite("b", fields={"preparation": said}), StepSite("a")
+    run = Run(tmp_path, link_of(*sites), rounds=1).begin()
+    assert run.summary["preparations"] == {"b": in_json}
+    assert all("preparation" not in report for record in run.records for report in record["sites"].values())
+    assert all("preparation" not in report for report in run.summary["sites"].values())
+    state = shutil.copy(tmp_path / "run" / STATE_FILE, tmp_path / "state.pt")
+    again = Run(tmp_path / "again", link_of(StepSite("a", fields={"preparation": said})), rounds=2)
+    again.begin(state=Path(state))
+    assert again.summary["preparations"] == {"a": in_json, "b": in_json}
 
 
 def test_rounds_that_the_job_names_keep_their_state(tmp_path: Path) -> None:

@@ -57,6 +57,41 @@ def test_positions_are_spread_over_objects_of_which_a_part_is_kept(monkeypatch):
     assert set(batch.images.flatten().tolist()) == set(range(12))
 
 
+# --- a share of patches on objects
+
+
+@pytest.mark.parametrize(("share", "on_object"), [(1 / 3, 2), (0.5, 3), (0.0, 0), (1.0, 6)])
+def test_a_share_of_each_batch_is_centred_on_objects(share, on_object):
+    """The only object voxel of 27,000 is otherwise a centre by chance alone."""
+    label = torch.zeros(30, 30, 30)
+    label[10, 10, 10] = 1
+    batches = PatchBatches([make_volume(label)], (3, 3, 3), 12, 6, CPU, foreground_share=share)
+    counts = [int((batch.labels[:, 0, 1, 1, 1] == 1).sum()) for epoch in epochs(batches, 4) for batch in epoch]
+    assert counts == [on_object] * 8
+
+
+def test_of_single_patches_the_share_is_a_chance():
+    label = torch.zeros(20, 20, 20)
+    label[10, 10, 10] = 1
+    batches = PatchBatches([make_volume(label)], (3, 3, 3), 1, 1, CPU, foreground_share=1 / 3)
+    count = sum(int(batch.labels[0, 0, 1, 1, 1] == 1) for epoch in epochs(batches, 300) for batch in epoch)
+    # Four standard deviations of 300 draws with a chance of a third are 33.
+    assert abs(count - 100) < 33
+
+
+def test_other_patches_lie_at_every_position_of_a_volume_as_often():
+    """Also where the whole volume is ignored or has no object; each patch shows the number of its first voxel."""
+    volume = torch.arange(6.0).view(6, 1, 1).expand(6, 4, 2)
+    for value in (0, 255):
+        case = make_volume(torch.full((6, 4, 2), value), volume)
+        batches = PatchBatches([case], (3, 4, 4), 400, 400, CPU, foreground_share=1 / 3)
+        ((batch,),) = epochs(batches, 1)
+        result = Counter(batch.images[:, 0, 0, 0, 0].tolist())
+        assert set(result) == {0, 1, 2, 3}
+        # Four standard deviations of 400 draws with a chance of a quarter are 35.
+        assert all(abs(count - 100) < 35 for count in result.values())
+
+
 # --- ignored voxels
 
 

@@ -1,0 +1,82 @@
+"""How fast this machine trains a U-Net, measured by steps on noise."""
+
+import statistics
+import time
+
+import torch
+
+from ...custom.networks.devices import preferred_device
+from ...custom.planning.topology import Topology
+from ...custom.run.threads import number_of_threads
+
+_STEPS = 3
+# Levels of a network whose steps take a moment and are no longer dominated by what is beside convolutions.
+_TRIED_EXTENTS = {2: (128.0, 128.0), 3: (32.0, 32.0, 32.0)}
+_TRIED_WIDTH, _TRIED_BATCH = 16, 2
+
+
+def step_seconds(topology: Topology, batch_size: int, *, channels: int, outputs: int, threads: int = 1) -> float:
+    """Return the median seconds of a step of training of a DynUNet with deep supervision on noise.
+
+    Args:
+        topology: patch and levels.
+        batch_size: samples of a step.
+        channels: of the images.
+        outputs: of the network, background among them.
+        threads: of PyTorch; 0 for all cores.
+    """
+    # MONAI takes 2 s.
+    from monai.networks.nets.dynunet import DynUNet  # noqa: PLC0415
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(number_of_threads(threads))
+    device = preferred_device()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            network = DynUNet(
+                spatial_dims=len(topology.patch), in_channels=channels, out_channels=outputs, **dynunet(topology)
+            ).to(device)
+            images = torch.rand(batch_size, channels, *topology.patch).to(device)
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.0)
+        seconds = []
+        for _ in range(1 + _STEPS):
+            began = time.perf_counter()
+            optimizer.zero_grad()
+            network(images).square().mean().backward()
+            optimizer.step()
+            if device.type == "cuda":
+                torch.cuda.synchronize()
+            seconds.append(time.perf_counter() - began)
+    finally:
+        torch.set_num_threads(before)
+    return statistics.median(seconds[1:])
+
+
+def operations_per_second(dims: int, threads: int = 1) -> float:
+    """Return how many floating operations of a U-Net's training this machine does in a second.
+
+    Args:
+        dims: spatial axes, 2 or 3.
+        threads: of PyTorch; 0 for all cores.
+    """
+    tried = Topology.of(_TRIED_EXTENTS[dims], (1.0,) * dims, _TRIED_WIDTH)
+    return tried.step_operations(_TRIED_BATCH) / step_seconds(
+        tried, _TRIED_BATCH, channels=1, outputs=2, threads=threads
+    )
+
+
+def dynunet(topology: Topology) -> dict[str, object]:
+    """Return the arguments of MONAI's DynUNet with these levels: instance norm, leaky ReLU, deep supervision."""
+    levels = len(topology.strides)
+    # MONAI supervises levels above the last but one.
+    supervised = max(min(levels - 2, 3), 0)
+    return {
+        "kernel_size": [list(kernel) for kernel in topology.kernels],
+        "strides": [list(stride) for stride in topology.strides],
+        "upsample_kernel_size": [list(stride) for stride in topology.strides[1:]],
+        "filters": list(topology.features),
+        "norm_name": "instance",
+        "deep_supervision": supervised > 0,
+        **({"deep_supr_num": supervised} if supervised else {}),
+    }

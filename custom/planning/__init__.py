@@ -1,0 +1,1 @@
+"""What a federation's images are like, and which training suits them."""

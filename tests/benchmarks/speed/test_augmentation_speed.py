@@ -1,0 +1,45 @@
+"""Augmentation of whole batches compared with that of single samples, and with none."""
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from measuring import time_in_turns
+
+from fedannot.custom.networks.devices import preferred_device
+from fedannot.custom.training.augmentation import AugmentedBatches
+from fedannot.custom.training.augmentation_nnunet import NnunetBatches
+from fedannot.custom.training.batch import Batches
+from fedannot.custom.training.batches import SampleBatches
+
+pytestmark = pytest.mark.benchmark
+
+# Extents, samples, samples per batch.
+SIZES = [((64, 64), 64, 8), ((128, 128), 32, 8), ((256, 256), 16, 8), ((64, 64, 64), 8, 2)]
+
+
+@pytest.mark.parametrize(("extents", "number", "batch_size"), SIZES, ids=str)
+def test_augmentation_of_batches_and_of_single_samples(
+    speed_table, extents: Sequence[int], number: int, batch_size: int
+) -> None:
+    images = torch.randn(number, 1, *extents, generator=torch.Generator().manual_seed(0))
+    plain = SampleBatches(images, (images[:, 0] > 1).to(torch.uint8), batch_size, preferred_device())
+    sources: dict[str, Batches] = {
+        "nnunet": NnunetBatches(plain),
+        "rotation, flip, elastic, noise": AugmentedBatches(plain, ("rotation", "flip", "elastic", "noise")),
+        "none": plain,
+    }
+    # As many draws as a median needs: what is drawn decides the time of an epoch.
+    generator = torch.Generator().manual_seed(1)
+
+    def epoch(batches: Batches) -> None:
+        for batch in batches.epoch(generator):
+            batch.images.sum().item()
+
+    times = time_in_turns({name: lambda given=given: epoch(given) for name, given in sources.items()}, repeats=9)
+    speed_table.compare(
+        {name: seconds / number for name, seconds in times.items()},
+        reference="rotation, flip, elastic, noise",
+        what=f"augmentation of a sample {' × '.join(map(str, extents))}",
+        goals={},
+    )
