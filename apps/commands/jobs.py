@@ -83,7 +83,7 @@ def list_settings(
         )
 
 
-def _show_effective(job: str, like: str, settings: str | None, changes: Sequence[str]) -> None:
+def _show_effective(job: Path, like: str, settings: str | None, changes: Sequence[str]) -> None:
     """Print a row for each setting: the value that counts, its origin, and the default that it is in place of."""
     from rich import box
     from rich.table import Table

@@ -1,7 +1,7 @@
 """Where settings come from: the method's defaults, the job's file, a set of settings, or the command line."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -9,12 +9,15 @@ from typing import Any
 from pydantic import BaseModel, JsonValue
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
-from ...custom.settings import SettingsError, SettingValues
-from .job import Job, flat_settings
+from ...custom.components.component import TARGET
+from ...custom.components.merging import merged, place_of, value_at
+from ...custom.settings import SettingsError, SettingValues, of_recipe
+from .job import Job, flat_settings, setting_names
 from .settings_files import SettingsFile
 
 COMMAND_LINE = "--set"
 DEFAULT = "the method's defaults"
+RECIPE = "the recipe"
 
 
 @contextmanager
@@ -82,11 +85,23 @@ def setting_layers(job: Job, settings_file: SettingsFile | None, overrides: Mapp
         settings_file: the set of settings, None for none.
         overrides: what the command line changes after that.
     """
+    changes = merged({} if settings_file is None else settings_file.values, overrides)
     layers = [Layer(str(job.settings_file), job.current_names(job.own_values()))]
+    layers.append(Layer(RECIPE, _recipe_values(job, changes)))
     if settings_file is not None:
         layers.append(Layer(str(settings_file.file), settings_file.values))
     layers.append(Layer(COMMAND_LINE, overrides))
     return layers
+
+
+def _recipe_values(job: Job, changes: Mapping[str, Any]) -> SettingValues:
+    """What a recipe among the changes says, or that of the job's file of what the file lacks."""
+    if "recipe" in changes:
+        return job.recipe_changes(changes)
+    own = job.current_names(job.own_values())
+    network = {"spatial_dims": own.get("network.spatial_dims")}
+    filled = of_recipe(type(job.settings()), {"recipe": own.get("recipe"), "network": network})
+    return {key: value for key, value in filled.items() if key not in own}
 
 
 @dataclass(frozen=True)
@@ -126,14 +141,32 @@ def effective_settings(
     """
     given = job.current_names(overrides or {})
     settings_file = None if settings is None else SettingsFile.read(job, settings, given)
-    changes = given if settings_file is None else settings_file.values | given
+    changes = merged({} if settings_file is None else settings_file.values, given)
     with named_origins(job, settings_file, given):
         effective = job.settings_with(changes)
-    values = flat_settings(effective.model_dump(mode="json"))
-    defaults, origins = default_values(type(effective)), _origins(job, settings_file, given)
+    values, defaults = effective.model_dump(mode="json"), default_values(type(effective))
+    known = [name for name in setting_names(type(effective)) if _has(values, name)]
+    # Arguments of a component, such as `network.strides`, are in no settings class.
+    others = [key for key in flat_settings(values) if place_of(key, known) is None]
+    layers = setting_layers(job, settings_file, given)
     return [
-        EffectiveSetting(name, values.get(name), origins[name], defaults.get(name)) for name in job.setting_names(given)
+        EffectiveSetting(name, value_at(values, name), _origin(name, layers), defaults.get(name))
+        for name in (*known, *others)
     ]
+
+
+def _has(values: Mapping[str, Any], key: str) -> bool:
+    block, _, name = key.rpartition(".")
+    return name in ((value_at(values, block) if block else values) or {})
+
+
+def _origin(name: str, layers: Sequence[Layer]) -> str:
+    """The last place that gives a setting, a part of it, or the class that it is the name of."""
+    component = name.removesuffix(f".{TARGET}")
+    for layer in reversed(layers):
+        if any(key == component or place_of(key, [name]) is not None for key in layer.values):
+            return layer.name
+    return DEFAULT
 
 
 def default_values(kind: type[BaseModel], prefix: str = "") -> SettingValues:
@@ -148,7 +181,7 @@ def default_values(kind: type[BaseModel], prefix: str = "") -> SettingValues:
         of: Any = field.annotation
         value = field.get_default(call_default_factory=True)
         if isinstance(value, BaseModel):
-            defaults |= flat_settings(value.model_dump(mode="json"), f"{prefix}{name}.")
+            defaults |= flat_settings({f"{prefix}{name}": value.model_dump(mode="json")})
         elif isinstance(of, type) and issubclass(of, BaseModel):
             defaults |= default_values(of, f"{prefix}{name}.")
         elif value is not PydanticUndefined:

@@ -9,7 +9,7 @@ from fedannot.apps.commands.cli import app
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.compare import compare
 from fedannot.apps.runs.job import Job, flat_settings, setting_names
-from fedannot.apps.runs.setting_origins import COMMAND_LINE, DEFAULT, effective_settings, named_origins
+from fedannot.apps.runs.setting_origins import COMMAND_LINE, DEFAULT, RECIPE, effective_settings, named_origins
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.settings import SettingsError
 
@@ -112,6 +112,22 @@ def test_what_counts_is_what_a_run_would_have(name):
     kind = type(job.settings())
     defaults = flat_settings(kind().model_dump(mode="json")) if name != "decoupled" else {}
     assert {key: result[key].default for key in defaults} == defaults
+
+
+def test_a_recipe_counts_before_the_jobs_file_and_after_the_command_line():
+    job = Job.open(JOBS / "fedavg")
+    result = by_name(job, None, {"recipe": "research", "training.momentum": 0.5})
+    assert (result["training.optimizer"].value, result["training.optimizer"].origin) == ("sgd", RECIPE)
+    assert (result["training.learning_rate"].value, result["training.learning_rate"].origin) == (0.01, RECIPE)
+    assert (result["training.momentum"].value, result["training.momentum"].origin) == (0.5, COMMAND_LINE)
+    assert result["training.batch_size"].origin == str(job.settings_file)
+
+
+def test_a_component_is_listed_with_its_arguments():
+    result = by_name(Job.open(JOBS / "fedavg"), None, {"network": "SegResNet", "network.init_filters": 8})
+    assert result["network._target_"].value == "monai.networks.nets.SegResNet"
+    assert {result[f"network.{name}"].origin for name in ("_target_", "init_filters")} == {COMMAND_LINE}
+    assert "network.features" not in result
 
 
 def test_a_value_that_does_not_go_with_another_is_refused_with_both_places():
