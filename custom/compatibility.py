@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ..transforms.errors import DataError
 from .annotation_gaps import KEYS, AnnotationGap, gaps_of
+from .components.component import ComponentError
 from .data.description import (
     DESCRIPTION_FILE,
     ClassificationDescription,
@@ -105,6 +106,7 @@ def check_site(folder: Path, settings: RunSettings, *, site: str) -> None:
 def _check_description(description: SiteDescription, folder: Path, settings: RunSettings, site: str) -> None:
     check_task(description, settings.task, place=f"Site {site}: {folder}", job=f"a job of {settings.method!r}")
     check_network(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
+    check_component(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
 
 
 def _read(folder: Path, site: str) -> SiteDescription:
@@ -162,6 +164,33 @@ def check_network(description: SiteDescription, settings: RunSettings, *, place:
         f"{network.num_classes} in {network.spatial_dims}; if the description is right, run the job with "
         f"{_options(changes)}, or write the same into its settings.conf."
     )
+
+
+def check_component(description: SiteDescription, settings: RunSettings, *, place: str) -> None:
+    """Check that a network in MONAI's form takes a batch of the data and returns what the task needs.
+
+    The network of the settings without ``_target_`` takes all data that differ in nothing else.
+
+    Args:
+        description: what describes the data.
+        settings: the job's settings.
+        place: the file that describes the data, for the message.
+
+    Raises:
+        DataMismatchError: if it does not.
+    """
+    if settings.network.component is None:
+        return
+    # PyTorch, which those that check settings alone do without.
+    from .networks.dry_run import dry_run  # noqa: PLC0415
+
+    extents = None if description.spatial_dims == 3 else description.size
+    try:
+        dry_run(settings, extents)
+    except ComponentError as error:
+        raise DataMismatchError(
+            f"{place}: the job's key 'network' names a network that cannot be used: {error}"
+        ) from error
 
 
 def check_annotations(description: SiteDescription, settings: RunSettings, *, place: str) -> None:

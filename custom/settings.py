@@ -20,11 +20,20 @@ from pydantic_core import PydanticCustomError
 
 from ..transforms.errors import describe_validation_error
 from .aggregation.settings import AggregationSettings, InfluenceSettings
-from .components.component import TARGET, Component, ComponentError, as_validation_error, read_component
+from .components.component import (
+    TARGET,
+    Component,
+    ComponentError,
+    as_validation_error,
+    component_or,
+    component_or_none,
+    read_component,
+)
 from .components.merging import KEPT
 from .components.roles import Role
 from .data.phantoms.settings import EmbeddedSettings
 from .former_names import with_current_keys
+from .recipe import RESEARCH, RecipeName, recipe_values, with_missing
 from .strict_model import SettingsModel
 
 Positive = Annotated[int, Field(ge=1)]
@@ -89,11 +98,13 @@ class _NetworkOrComponent(SettingsModel):
 
     Attributes:
         builder: the function that builds the network without ``_target_``, ``package.module:function``.
+        wrapper: a function that a method puts around any network, as above; empty for none.
         refuses_components: why a method takes no other network; empty where it takes any.
         component: the class and its arguments; None for the network of the settings.
     """
 
     builder: ClassVar[str]
+    wrapper: ClassVar[str] = ""
     refuses_components: ClassVar[str] = ""
     component: Annotated[Component | None, Field(exclude=True)] = None
 
@@ -156,18 +167,36 @@ class ClassifierSettings(_NetworkOrComponent):
     checkpoint: str = ""
 
 
+# A short form, or any class that is allowed.
+OptimizerName = Annotated[Literal["adam", "sgd"] | Component, component_or(Role.OPTIMIZER, "adam", "sgd")]
+ScheduleName = Annotated[
+    Literal["constant", "steps", "polynomial", "cosine"] | Component,
+    component_or(Role.SCHEDULE, "constant", "steps", "polynomial", "cosine"),
+]
+_LOSSES = ("ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice", "nr_dice")
+_WEIGHTED_LOSSES = ("ce", "ce_dice", "ce_batch_dice")
+LossName = Annotated[
+    Literal["ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice", "nr_dice"] | Component,
+    component_or(Role.LOSS, *_LOSSES),
+]
+ClassifierLossName = Annotated[Literal["ce"] | Component, component_or(Role.LOSS, "ce")]
+
+
 class _ScheduledTraining(SettingsModel):
     """What training of all tasks has: an optimizer, and a learning rate that may fall in the course of a run.
 
     Args:
-        optimizer: ``adam``, or ``sgd``, stochastic gradient descent.
+        optimizer: ``adam``; ``sgd``, stochastic gradient descent; or a class of ``torch.optim`` such as ``AdamW``, with
+            the class's own arguments and the learning rate of `learning_rate`.
         momentum: of ``sgd``.
         nesterov: whether the momentum of ``sgd`` is Nesterov's.
         betas: decay of the two running means of ``adam``.
-        weight_decay: how much of every parameter is added to its gradient.
+        weight_decay: of ``adam`` and ``sgd``, how much of every parameter is added to its gradient.
         learning_rate: of the optimizer, where the schedule begins.
         schedule: how the learning rate falls in the course of all rounds: ``constant``; ``steps`` by rounds, see
-            `learning_rate_steps`; ``polynomial`` and ``cosine`` with every optimizer step, to 0 at the end of the run.
+            `learning_rate_steps`; ``polynomial`` and ``cosine`` with every optimizer step, to 0 at the end of the run;
+            or a class of ``torch.optim.lr_scheduler`` such as ``CosineAnnealingLR``, which makes a step with every
+            optimizer step of all rounds.
         learning_rate_steps: of the schedule ``steps``, fractions of all rounds after which the learning rate is a tenth
             of what it was before.
         learning_rate_power: of the schedule ``polynomial``, the exponent of (1 − t/T).
@@ -181,15 +210,17 @@ class _ScheduledTraining(SettingsModel):
             on a GPU without it), ``auto`` is ``mixed`` on a GPU and ``full`` elsewhere.
         keep_optimizer: whether a site goes on with its optimizer's state of the round before, such as momentum, in
             place of a new optimizer every round. The state lies in the site's run folder and leaves it never.
+        class_weights: of the cross entropy, a number for each class, in segmentation for the background first; empty
+            where all count the same. The mean is over the weights.
     """
 
-    optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: OptimizerName = "adam"
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     nesterov: bool = False
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = ADAM_BETAS
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
     learning_rate: Annotated[float, Field(gt=0)]
-    schedule: Literal["constant", "steps", "polynomial", "cosine"] = "steps"
+    schedule: ScheduleName = "steps"
     learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = ()
     learning_rate_power: Annotated[float, Field(gt=0)] = 0.9
     learning_rate_warmup: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -198,6 +229,7 @@ class _ScheduledTraining(SettingsModel):
     gradient_clipping: Annotated[float, Field(gt=0)] | None = None
     precision: Literal["auto", "full", "mixed"] = "auto"
     keep_optimizer: bool = False
+    class_weights: tuple[Annotated[float, Field(ge=0)], ...] = ()
 
     @model_validator(mode="after")
     def _nesterov_has_momentum(self) -> "_ScheduledTraining":
@@ -205,6 +237,11 @@ class _ScheduledTraining(SettingsModel):
             raise ValueError(
                 "key 'training.nesterov' is true, but 'training.momentum' is 0; Nesterov's form needs a momentum above "
                 "0, for example 0.99"
+            )
+        if self.learning_rate_warmup and isinstance(self.schedule, Component):
+            raise ValueError(
+                "key 'training.learning_rate_warmup' is of the schedules with a short form; leave it out with "
+                f"'training.schedule' {self.schedule.target!r}"
             )
         return self
 
@@ -218,6 +255,9 @@ class TrainingSettings(_ScheduledTraining):
     form of FedIA's paper.
 
     Args:
+        loss: ``ce``, cross entropy; ``dice``, Dice loss of each sample; ``batch_dice``, of the batch as one;
+            ``ce_dice`` and ``ce_batch_dice``, the sum of ``ce`` and either; ``nr_dice``, noise-robust Dice loss; or a
+            class of ``monai.losses`` or ``torch.nn`` such as ``DiceFocalLoss``.
         proximal_weight: μ of FedProx, which keeps what is trained near the received model; 0 for none.
         augmentation: what is done to samples at random: a list of kinds, or ``nnunet`` for all that nnU-Net does; see
             :class:`fedannot.custom.training.augmentation.AugmentedBatches` and
@@ -226,7 +266,7 @@ class TrainingSettings(_ScheduledTraining):
             their volume; null centres each with equal chance on an object or on the background.
     """
 
-    loss: Literal["ce", "dice", "batch_dice", "ce_dice", "nr_dice"] = "ce"
+    loss: LossName = "ce"
     learning_rate: Annotated[float, Field(gt=0)] = 5e-3
     batch_size: Positive = 8
     patch: tuple[int, ...] | None = None
@@ -262,10 +302,12 @@ class ClassifierTrainingSettings(_ScheduledTraining):
     """How a site trains a classifier in one round.
 
     Args:
+        loss: ``ce``, cross entropy; or a class of ``torch.nn`` or ``monai.losses`` such as ``FocalLoss``.
         augmentation: turn images by multiples of 90° and mirror them, at random.
     """
 
-    optimizer: Literal["adam", "sgd"] = "sgd"
+    loss: ClassifierLossName = "ce"
+    optimizer: OptimizerName = "sgd"
     weight_decay: Annotated[float, Field(ge=0)] = 1e-6
     learning_rate: Annotated[float, Field(gt=0)] = 1e-2
     learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.7, 0.9)
@@ -290,6 +332,9 @@ class RunSettings(SettingsModel):
     Args:
         task: what is learnt.
         method: how.
+        recipe: what fills settings without a value: ``demo``, the method's defaults; ``research``, nnU-Net's choices
+            for segmentation. Given for a run, it also goes before the values of the job's file; see
+            :mod:`fedannot.custom.recipe`.
         threads: of PyTorch in every process where the participant has not chosen; 0 for all cores. See
             :mod:`fedannot.custom.run.threads`.
         data: where sites' data lie that are named nowhere else.
@@ -312,15 +357,20 @@ class RunSettings(SettingsModel):
         final_rounds: rounds whose models are averaged, where `final_model` is ``mean_of_last``.
         patience: validations in a row without a better score after which the run ends, where `final_model` is
             ``best``; None for never.
+        inferer: how the model is run over a case, a class of ``monai.inferers`` such as ``SlidingWindowInferer``; None
+            for whole images, and for the training's patch as a window with half an overlap over whole volumes.
         start_model: a MONAI Bundle's folder or a file with a state dict, whose weights the run begins with; empty for
             random ones. The server alone reads it, and of a bundle nothing but the weights.
     """
 
     removed: ClassVar[Mapping[str, RemovedSetting]] = {}
     final_models: ClassVar[tuple[FinalModelKind, ...]] = ("last", "best", "mean_of_last")
+    # What the method decides itself, whatever the recipe.
+    without_recipe: ClassVar[frozenset[str]] = frozenset()
 
     task: Literal["segmentation", "classification"] = "segmentation"
     method: str = "fedavg"
+    recipe: RecipeName = "demo"
     seed: int = 0
     rounds: Positive = 100
     threads: Annotated[int, Field(ge=0)] = 1
@@ -342,9 +392,19 @@ class RunSettings(SettingsModel):
     final_model: FinalModelKind = "last"
     final_rounds: Positive = 5
     patience: Positive | None = None
+    inferer: Annotated[Component | None, component_or_none(Role.INFERER)] = None
     keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""
     start_model: str = ""
+
+    @model_validator(mode="after")
+    def _recipe_is_of_segmentation(self) -> "RunSettings":
+        if self.recipe == RESEARCH and self.task != "segmentation":
+            raise ValueError(
+                f"key 'recipe' is {self.recipe!r}, whose choices are those of nnU-Net for segmentation; a job for "
+                f"{self.task} has recipe = demo"
+            )
+        return self
 
     @model_validator(mode="after")
     def _the_rule_has_enough_results(self) -> "RunSettings":
@@ -380,6 +440,25 @@ class RunSettings(SettingsModel):
         every = self.validate_every or (1 if at_server else _SITES_VALIDATE_EVERY)
         return round_number >= self.rounds or round_number % every == 0
 
+    @model_validator(mode="after")
+    def _weights_are_of_the_classes(self) -> "RunSettings":
+        weights, loss = self.training.class_weights, self.training.loss
+        classes = self.network.num_classes + (self.task == "segmentation")
+        if weights and len(weights) != classes:
+            which = "the background and each class" if self.task == "segmentation" else "each class"
+            raise ValueError(
+                f"key 'training.class_weights' has {len(weights)} numbers, but network.num_classes is "
+                f"{self.network.num_classes}; expected {classes}, for {which}"
+            )
+        if weights and loss not in _WEIGHTED_LOSSES:
+            raise ValueError(
+                f"key 'training.class_weights' is of the losses {', '.join(_WEIGHTED_LOSSES)}, but 'training.loss' is "
+                f"{loss if isinstance(loss, str) else loss.target!r}; leave it out, or give the loss its own weights"
+            )
+        if self.inferer is not None and self.task == "classification":
+            raise ValueError("key 'inferer' is of segmentation; leave it out")
+        return self
+
     @property
     def reports_dice_loss(self) -> bool:
         """Whether sites report the Dice loss of their training."""
@@ -403,14 +482,34 @@ def read_settings(
     Raises:
         SettingsError: if a key is unknown or a value not allowed, also if only earlier versions allowed it.
     """
-    if of_finished_run:
-        # Nobody can change its settings any more, so nobody is warned of former names.
-        values = with_current_keys(values)
+    # Nobody can change a finished run's settings any more: nobody is warned of former names, and nothing is filled.
+    values = with_current_keys(values) if of_finished_run else with_missing(values, of_recipe(kind, values))
     try:
         return kind.model_validate(_without_removed(kind, values, source, of_finished_run=of_finished_run))
     except ValidationError as error:
         text = describe_validation_error(error, source=source, model=kind, where_listed=SettingsError.where_listed)
         raise SettingsError(text) from error
+
+
+def of_recipe(kind: type[RunSettings], values: Mapping[str, Any]) -> SettingValues:
+    """Return what the recipe that settings name says of all settings, by dotted keys.
+
+    Args:
+        kind: the method's settings.
+        values: settings as a file has them, not yet checked.
+    """
+    if not issubclass(_type_of(kind, "training"), TrainingSettings):
+        return {}
+    network = values.get("network")
+    spatial_dims = network.get("spatial_dims") if isinstance(network, Mapping) else None
+    if spatial_dims is None:
+        spatial_dims = _type_of(kind, "network").model_fields["spatial_dims"].default
+    return recipe_values(values.get("recipe"), spatial_dims=spatial_dims, own=kind.without_recipe)
+
+
+def _type_of(kind: type[RunSettings], block: str) -> type[SettingsModel]:
+    annotation: Any = kind.model_fields[block].annotation
+    return annotation if isinstance(annotation, type) else SettingsModel
 
 
 def _without_removed(

@@ -11,7 +11,9 @@ from ...custom.data.description import (
     VolumeDescription,
 )
 from ...custom.evaluation.inference import OVERLAP, Inference, mirrored_axes
+from ...transforms.errors import DataError
 from ...transforms.loading.dicom_header import DICOM_SUFFIX
+from ...transforms.loading.image_channels import ImageChannels
 from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.loading.volume_suffixes import VOLUME_FILE_SUFFIXES
 from ...transforms.loading.volume_transforms import ROUNDING
@@ -57,7 +59,7 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
         "reading_images": _own_module("folder_images"),
         "writing_results": _own_module("folder_results"),
         "found": "$@reading_images.find_images(str(@dataset_dir), "
-        f"pictures={isinstance(description, _OF_PICTURES)}, without=str(@output_dir))",
+        f"pictures={isinstance(description, _OF_PICTURES)}, without=str(@output_dir){_counted(description)})",
         "datalist": "$list(@found.files)",
         "network_def": f"$torch.jit.load(str(pathlib.Path(@bundle_root, 'models', '{MODEL_FILE}')), @device).eval()",
         **_own_reader(description),
@@ -86,7 +88,16 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
 def _own_reader(description: AnyDescription) -> Config:
     """What reads a picture or a volume as import, check and run do."""
     if not isinstance(description, _OF_PICTURES):
-        return {"reading_volumes": _own_module("volume_transforms")}
+        return {"reading_volumes": _own_module("volume_transforms"), **_channels(description)}
+    if isinstance(description.picture_channels, ImageChannels):
+        return {
+            "reading_pictures": _own_module("dicom_pictures"),
+            **_channels(description),
+            "with_meta": "$lambda file, pixels: monai.data.MetaTensor(torch.from_numpy(pixels), "
+            "meta={'filename_or_obj': str(file), 'spatial_shape': np.array(pixels.shape[1:])})",
+            "read_picture": "$lambda file: @with_meta(file, "
+            "@reading_pictures.read_grey_channels(file, @image_channels))",
+        }
     return {
         "reading_pictures": _own_module("dicom_pictures"),
         "with_meta": "$lambda file, pixels: monai.data.MetaTensor(torch.from_numpy(pixels), "
@@ -101,6 +112,23 @@ def _own_module(name: str) -> str:
     path = "sys.path.insert(1, str(pathlib.Path(@bundle_root).resolve()))"
     # MONAI takes every expression with the word "import" for a statement.
     return f"${path} or pydoc.locate('{PACKAGE}.loading.{name}')"
+
+
+def _channels(description: AnyDescription) -> Config:
+    """The channels that an image must have, where it has several."""
+    if description.in_channels == 1:
+        return {}
+    names, fills = description.channel_names, description.missing_channels == "zeros"
+    return {
+        "reading_channels": _own_module("image_channels"),
+        "image_channels": f"$@reading_channels.ImageChannels({description.in_channels}, {names!r}, {fills})",
+    }
+
+
+def _counted(description: AnyDescription) -> str:
+    """How many channels the files of an image have together, where it has several files."""
+    is_one_file = isinstance(description, _OF_PICTURES) and isinstance(description.picture_channels, int)
+    return "" if is_one_file or description.in_channels == 1 else f", channels={description.in_channels}"
 
 
 _OF_PICTURES = (ImageDescription, ClassificationDescription)
@@ -141,20 +169,23 @@ def _picture_steps(description: ImageDescription | ClassificationDescription) ->
     size = tuple(description.size)
     keeps = _keeps_extents(description)
     resized = f"torch.nn.functional.interpolate(image[None], {size}, mode='bilinear', antialias=True)[0]"
+    by_channel = isinstance(description.picture_channels, ImageChannels)
+    constant = "torch.zeros_like(image) if bool(image.min() == image.max()) else image"
     return [
         # Not LoadImaged, which tries other readers where ours refuses a picture.
         _step("Lambdad", func="$lambda file: @read_picture(file)"),
-        _lambda("torch.zeros_like(image) if bool(image.min() == image.max()) else image"),
+        *([] if by_channel else [_lambda(constant)]),
         _lambda(RESIZE if keeps else f"image if tuple(image.shape[1:]) == {size} else {resized}"),
-        _step("NormalizeIntensityd"),
+        _step("NormalizeIntensityd", **({"channel_wise": True} if by_channel else {})),
         *([_lambda(PAD)] if keeps else []),
     ]
 
 
 def _volume_steps(description: SliceDescription | VolumeDescription) -> list[Config]:
     """The steps of :class:`fedannot.transforms.loading.volume_pipeline.VolumePipeline`."""
+    several = description.in_channels > 1
     steps = [
-        _step("$@reading_images.ReadAnyVolumed"),
+        _step("$@reading_images.ReadAnyVolumed", **({"channels": "@image_channels"} if several else {})),
         _step("Orientationd", axcodes=description.orientation, labels=None),
     ]
     if description.spacing is not None:
@@ -162,8 +193,11 @@ def _volume_steps(description: SliceDescription | VolumeDescription) -> list[Con
         steps.append(_step("Spacingd", pixdim=list(description.spacing), mode="bilinear", padding_mode="border"))
     if description.crop == "foreground":
         bright = "$lambda image: image > 0 if bool((image > 0).any()) else torch.ones_like(image > 0)"
+        bright = "$@reading_volumes.foreground" if several else bright
         steps.append(_step("CropForegroundd", source_key=_IMAGE, select_fn=bright))
-    if description.window is None:
+    if several:
+        steps.append(_channel_intensities(description))
+    elif description.window is None:
         constant = f"bool(image.max() - image.min() <= {ROUNDING!r} * image.abs().max())"
         steps += [_lambda(f"torch.zeros_like(image) if {constant} else image"), _step("NormalizeIntensityd")]
     else:
@@ -177,14 +211,30 @@ def _volume_steps(description: SliceDescription | VolumeDescription) -> list[Con
     return steps
 
 
+def _channel_intensities(description: SliceDescription | VolumeDescription) -> Config:
+    """What scales the intensities of each of several channels."""
+    window, count = description.window, description.in_channels
+    windows = description.channel_windows or (() if window is None else (window,) * count)
+    if not windows:
+        return _step("$@reading_volumes.NormalizeVolumed")
+    return _step("$@reading_volumes.ScaleChannelsd", windows=[list(pair) for pair in windows])
+
+
 def _inferer(description: AnyDescription, inference: Inference) -> Config:
     if isinstance(description, SliceDescription):
+        if inference.inferer is not None:
+            raise DataError(
+                f"The run has the inferer {inference.inferer.target}, but a bundle of slices runs a volume by its "
+                "slices; expected a run without an inferer. Leave the setting 'inferer' out."
+            )
         return {
             "_target_": "SliceInferer",
             "roi_size": list(description.size),
             "sw_batch_size": inference.batch_size,
             "spatial_dim": description.slice_axis,
         }
+    if inference.inferer is not None:
+        return inference.inferer.table()
     if inference.window is None:
         return {"_target_": "SimpleInferer"}
     return {

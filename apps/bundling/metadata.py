@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TypedDict
 
-from ...custom.data.description import ClassificationDescription, SliceDescription, VolumeDescription
+from ...custom.data.description import AnyDescription, ClassificationDescription, SliceDescription, VolumeDescription
 from ...custom.evaluation.inference import Inference
 from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.feda3i.records import QualityFindings
@@ -89,7 +89,7 @@ def metadata(source: BundleSource, statements: Statements) -> JsonObject:
         "copyright": f"Copyright (c) {authors}",
         "data_source": f"{len(_reports(source)) or 'several'} sites; the images never left them",
         "data_type": "nibabel" if _is_volume(source) else "png",
-        "image_classes": "RGB channels" if source.description.in_channels == 3 else "one channel of intensities",
+        "image_classes": _image_classes(source.description),
         "pred_classes": ", ".join(f"{number}: {name}" for number, name in _classes(source).items()),
         "eval_metrics": dict(scores(source)),
         "intended_use": statements.intended_use or _default_use(source),
@@ -216,16 +216,16 @@ def _network_data_format(source: BundleSource) -> dict[str, dict[str, JsonObject
     window = Inference.of(source.settings).window
     size = list(window or getattr(description, "size", None) or ())
     shared = {"spatial_shape": size, "dtype": "float32", "is_patch_data": window is not None}
-    channels = ("red", "green", "blue") if description.in_channels == 3 else ("intensity",)
+    channels = _channel_names(description)
     is_classes = isinstance(description, ClassificationDescription)
     classes = {str(number): name for number, name in _classes(source).items()}
     image = {
         "type": "image",
-        "format": "rgb" if description.in_channels == 3 else "magnitude",
+        "format": "rgb" if description.has_colours else "magnitude",
         "modality": "n/a",
         "num_channels": description.in_channels,
         # Of a z-score no range is known.
-        "value_range": [0, 1] if getattr(description, "window", None) else [],
+        "value_range": [0, 1] if getattr(description, "intensity", None) == "window" else [],
         "channel_def": {str(number): name for number, name in enumerate(channels)},
     }
     prediction: JsonObject = {
@@ -249,6 +249,25 @@ def _network_data_format(source: BundleSource) -> dict[str, dict[str, JsonObject
     return result
 
 
+def _channel_names(description: AnyDescription) -> tuple[str, ...]:
+    """What the channels of an image are called, for a reader."""
+    if description.has_colours:
+        return ("red", "green", "blue")
+    if description.channel_names or description.in_channels == 1:
+        return description.channel_names or ("intensity",)
+    return tuple(f"intensity of channel {number}" for number in range(1, description.in_channels + 1))
+
+
+def _image_classes(description: AnyDescription) -> str:
+    """What an image holds, in a few words."""
+    if description.has_colours:
+        return "RGB channels"
+    if description.in_channels == 1:
+        return "one channel of intensities"
+    names = f": {', '.join(description.channel_names)}" if description.channel_names else ""
+    return f"{description.in_channels} channels of intensities{names}"
+
+
 def _classes(source: BundleSource) -> dict[int, str]:
     names = source.description.classes
     if not isinstance(source.description, ClassificationDescription):
@@ -268,7 +287,11 @@ def _is_volume(source: BundleSource) -> bool:
 
 
 def _packages(source: BundleSource) -> tuple[str, ...]:
-    return ("nibabel", "pillow", "SimpleITK") if _is_volume(source) else ("pillow", "SimpleITK")
+    if not _is_volume(source):
+        return ("pillow", "SimpleITK")
+    # SciPy resamples channels on other grids.
+    resampling = ("scipy",) if source.description.in_channels > 1 else ()
+    return ("nibabel", "pillow", "SimpleITK", *resampling)
 
 
 def _version(package: str) -> str:

@@ -29,7 +29,7 @@ from ...transforms.array_types import Classes, SingleFloats
 from ...transforms.errors import DataError, MissingFileError
 from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.loading.image_files import Picture, check_same_size, map_mask, read_mask, read_picture
-from ...transforms.loading.image_pipeline import read_picture_channels
+from ...transforms.loading.picture_channels import read_picture_channels
 from ...transforms.loading.picture_display import UPRIGHT
 from ...transforms.loading.volume_channels import LEAST_COVERED, ImageVolume, read_image_volume
 from ...transforms.loading.volume_files import Volume, as_image_lies, read_label_volume

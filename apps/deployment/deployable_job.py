@@ -11,6 +11,7 @@ from ...custom.approval.approved import installed_version
 from ...custom.approval.configuration import CLIENT_CONFIG, SERVER_CONFIG, JobConfiguration, JobRefusedError
 from ...custom.approval.limits import Limits, Minimum, check_minimum, check_settings, check_texts
 from ...custom.compatibility import network_settings
+from ...custom.components.component import ComponentError
 from ...custom.components.merging import merged
 from ...custom.data.description import read_description_file
 from ...custom.data.whole_files import new_folder, write_text
@@ -96,6 +97,7 @@ def deployable_job(
     with named_origins(job, settings_file, overrides):
         chosen = job.settings_with(merged(changes, overrides))
     check_texts(chosen)
+    check_deployable_network(chosen)
     if sites and chosen.min_sites > len(sites):
         raise JobError(f"min_sites is {chosen.min_sites}, but the job names {len(sites)} sites.")
     named = frozenset(sites) if sites else None
@@ -138,6 +140,24 @@ def fewest_sites(num_sites: int | None) -> int:
     """
     least = Minimum().min_sites
     return least if num_sites is None else min(num_sites, max(num_sites // 2 + 1, least))
+
+
+def check_deployable_network(settings: RunSettings) -> None:
+    """Check that participants can build and run the network of a job.
+
+    Raises:
+        JobError: if its class or arguments cannot be used, it does not return what the task needs, or it is code of
+            this process alone.
+    """
+    if settings.network.component is None:
+        return
+    # PyTorch takes seconds, and the networks of settings without a class need no look.
+    from ...custom.networks.dry_run import dry_run  # noqa: PLC0415
+
+    try:
+        dry_run(settings)
+    except ComponentError as error:
+        raise JobError(f"key 'network': {error}") from error
 
 
 def _refused_by_default(configuration: JobConfiguration) -> str:

@@ -15,7 +15,7 @@ from ...transforms.data_error import DataError, MissingFileError
 from ...transforms.loading.dicom_kind import is_structure_set
 from ...transforms.loading.image_channels import ImageChannels, reference_file
 from ...transforms.loading.image_files import Picture, check_same_size, read_picture, value_counts
-from ...transforms.loading.image_pipeline import read_picture_channels
+from ...transforms.loading.picture_channels import read_picture_channels
 from ...transforms.loading.picture_display import UPRIGHT
 from ...transforms.loading.volume_channels import ImageVolume, read_image_volume
 from ...transforms.loading.volume_files import Volume

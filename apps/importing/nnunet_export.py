@@ -25,7 +25,7 @@ from ...custom.data.watch import Watch, watched
 from ...custom.data.whole_files import new_folder, private_file, private_folder, write_text
 from ...transforms.array_types import SingleFloats
 from ...transforms.errors import DataError
-from ...transforms.loading.image_pipeline import read_picture_channels
+from ...transforms.loading.picture_channels import read_picture_channels
 from ...transforms.loading.volume_channels import read_image_volume
 from ...transforms.loading.volume_files import Volume, as_image_lies, read_first_channel, write_voxels_like
 

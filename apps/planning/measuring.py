@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...custom.components.component import Component
 from ...custom.evaluation.inference import Inference
 from ...custom.networks.described import described_network
 from ...custom.networks.devices import ready_to_compute
@@ -89,9 +90,14 @@ def measure_step(settings: RunSettings, extents: Sequence[int], *, steps: int = 
         seconds=sorted(seconds)[len(seconds) // 2],
         prediction_seconds=min(predictions) / len(batch.images) * Inference.of(settings).num_passes(len(extents)),
         model_mb=weights / _MB,
-        training_mb=(weights * _COPIES[training.optimizer] + kept) / _MB,
+        training_mb=(weights * _copies(training.optimizer) + kept) / _MB,
         device=batch.images.device.type,
     )
+
+
+def _copies(optimizer: str | Component) -> int:
+    """How many times the weights a training needs; an optimizer that is not known as much as Adam."""
+    return _COPIES.get(optimizer, _COPIES["adam"]) if isinstance(optimizer, str) else _COPIES["adam"]
 
 
 def _noise(

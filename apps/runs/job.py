@@ -27,7 +27,7 @@ from ...custom.components.merging import (
 )
 from ...custom.former_names import current_setting, has_former_names
 from ...custom.methods.lookup import find_method, read_job_settings
-from ...custom.settings import RunSettings, SettingsError, SettingValues
+from ...custom.settings import RunSettings, SettingsError, SettingValues, of_recipe
 from ...transforms.errors import DataError, did_you_mean
 from ...transforms.strict_files import JsonObject, parse_yaml, read_json
 from .installed import UnknownJobError, find_job
@@ -182,9 +182,25 @@ class Job:
         """
         return read_job_settings(self._values_with(overrides, source), source=str(source or self.settings_file))
 
+    def recipe_changes(self, overrides: Mapping[str, Any]) -> SettingValues:
+        """Return what a recipe among the overrides changes of the job's settings, apart from what they give themselves.
+
+        A recipe that the job's file names fills what the file lacks, as it is read; there is nothing to change.
+
+        Raises:
+            SettingsError: if there is no such method.
+        """
+        if "recipe" not in overrides:
+            return {}
+        dimensions = overrides.get("network.spatial_dims", value_at(self._values(), "network.spatial_dims"))
+        values = {"recipe": overrides["recipe"], "network": {"spatial_dims": dimensions}}
+        filled = of_recipe(self._kind_with(overrides), values)
+        kept = merged(filled, overrides)
+        return {key: value for key, value in filled.items() if key in kept and key not in overrides}
+
     def _values_with(self, overrides: Mapping[str, Any], source: Path | None = None) -> JsonObject:
-        """The file's settings with changes, whose values are not yet checked."""
-        changes, values = merged(overrides), self._values()
+        """The file's settings with changes and those of their recipe, whose values are not yet checked."""
+        changes, values = self._with_recipe(overrides), self._values()
         kind = self._kind_with(changes)
         known, places = setting_names(kind), component_places(kind)
         in_file, current = self._names_in_file(known), self.current_names(changes)
@@ -195,6 +211,10 @@ class Job:
                 raise SettingsError(f"{source or self.settings_file}: no setting {key!r}{hint} {listed}")
         apply_changes(values, {in_file.get(key, key): json.loads(_as_json(current[key])) for key in current}, places)
         return values
+
+    def _with_recipe(self, overrides: Mapping[str, Any]) -> SettingValues:
+        changes = merged(overrides)
+        return merged(self.recipe_changes(changes), changes)
 
     def copy_with(self, overrides: Mapping[str, Any], folder: Path) -> "Job":
         """Copy the job with other settings, given as ``{"training.batch_size": 8, ...}``.
@@ -215,7 +235,7 @@ class Job:
 
     def _changed_lines(self, overrides: Mapping[str, Any]) -> list[str]:
         """Changes as a file with settings has them; a block with a component is written whole."""
-        changes = merged(overrides)
+        changes = self._with_recipe(overrides)
         kind = self._kind_with(changes)
         current, values = self.current_names(changes), self._values_with(changes)
         in_file, places = self._names_in_file(setting_names(kind)), component_places(kind)

@@ -90,6 +90,8 @@ def _allowed(schema: Mapping[str, Any]) -> str:
     """Say in words what a JSON schema allows."""
     if "anyOf" in schema:
         return " or ".join(_allowed(item) for item in schema["anyOf"])
+    if "$ref" in schema:
+        return f"class with {TARGET}"
     if "const" in schema or "enum" in schema:
         return ", ".join(str(value) for value in schema.get("enum", [schema.get("const")]))
     kind = str(schema.get("type", ""))

@@ -24,6 +24,7 @@ from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings, SettingValues
+from ...custom.training.component_check import check_training
 from ...transforms.errors import DataError
 from ..reports.output import DATA_FOLDER, collect_output
 from .data_compatibility import read_descriptions, settings_for_data
@@ -93,6 +94,7 @@ def simulate(
     check_runs_in_process(job)
     changes = changes_of_run(job, settings, data, overrides or {})
     run_settings = job.settings_with(changes)
+    check_training(run_settings, str(job.settings_file))
     # A store that cannot be used is no fault of a site's data: said before anything is written.
     participant_store().open()
     earlier = _earlier_run(out, resume)

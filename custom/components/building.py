@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...transforms.errors import did_you_mean, shown
-from .component import TARGET, Component, ComponentError, read_component
+from .component import TARGET, Component, ComponentError, first_line, read_component
 from .roles import Role, allowed_packages, is_below
 
 # Classes that call what they are given, or read, write, print or look up by name what they are given.
@@ -89,7 +89,7 @@ def check_arguments(component: Component, role: Role, given: Mapping[str, Any] |
                 f"{component.target}: argument {key!r} is {shown(value)}, but follows from other settings as "
                 f"{shown(given[key])}; leave it out."
             )
-        if _OUTSIDE.fullmatch(key) and not (value is None or value is False or value == "" or _is_of_loss(key, role)):
+        if _reaches_outside(key, value):
             raise ComponentError(
                 f"{component.target}: argument {key!r} is {shown(value)}; nothing may be read or downloaded here, "
                 "leave it out."
@@ -126,7 +126,7 @@ def build_component(component: Component, role: Role, given: Mapping[str, Any] |
     except Exception as error:
         # Whatever a class makes of values that its signature takes.
         raise ComponentError(
-            f"{component.target} cannot be built with {shown(component.arguments)}: {type(error).__name__}: {error}"
+            f"{component.target} cannot be built with {shown(component.arguments)}: {first_line(error)}"
         ) from error
 
 
@@ -181,17 +181,18 @@ def _without_downloads(known: Mapping[str, inspect.Parameter], arguments: dict[s
     off = {
         key: False if parameter.default is True else None
         for key, parameter in known.items()
-        if _OUTSIDE.fullmatch(key)
-        and key not in arguments
-        and parameter.default is not inspect.Parameter.empty
-        and parameter.default not in (None, False, "")
+        if key not in arguments and _reaches_outside(key, parameter.default)
     }
     return arguments | off
 
 
-def _is_of_loss(key: str, role: Role) -> bool:
-    """Whether an argument weights something: `weights` of a network are a file's, those of a loss are numbers."""
-    return key == "weights" and role is not Role.NETWORK
+def _reaches_outside(key: str, value: Any) -> bool:
+    """Whether an argument has something read or downloaded: a text for a file or an address, or a yes to weights."""
+    if not _OUTSIDE.fullmatch(key):
+        return False
+    if isinstance(value, list | tuple | dict):
+        return any(_reaches_outside(key, entry) for entry in value)
+    return (isinstance(value, str) and value != "") or (value is True and "pretrained" in key)
 
 
 def _is_required(parameter: inspect.Parameter) -> bool:

@@ -26,6 +26,11 @@ class ComponentError(ValueError):
     """A component cannot be used; the text names it, what was found and what is allowed."""
 
 
+def first_line(error: BaseException | None) -> str:
+    """Return what an error of somebody's class says, without the advice that follows in further lines."""
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+
+
 class Component(BaseModel):
     """A class by its full name, with arguments as JSON has them; an argument may be a component's table in turn.
 
@@ -110,6 +115,18 @@ def component_or(role: Role, *names: str) -> WrapValidator:
                 choices = ", ".join(map(repr, names))
                 raise ComponentError(f"Expected {choices}, or the name of a class such as '{role.package}.NAME'")
             return read_component(value, role)
+        except ComponentError as error:
+            raise as_validation_error(error) from error
+
+    return WrapValidator(check)
+
+
+def component_or_none(role: Role) -> WrapValidator:
+    """Return the check of a setting that is a component or None."""
+
+    def check(value: Any, _: Callable[[Any], Any]) -> Any:
+        try:
+            return None if value is None else read_component(value, role)
         except ComponentError as error:
             raise as_validation_error(error) from error
 

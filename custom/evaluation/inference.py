@@ -9,8 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
+from pydantic import JsonValue
 from torch import nn
 
+from ..components.building import build_component, component_class, parameters_of
+from ..components.component import Component, ComponentError
+from ..components.roles import Role
 from ..data.site_data import LoadedCase
 from ..settings import RunSettings, TrainingSettings
 
@@ -33,18 +37,20 @@ class Inference:
         window: extents of the window that slides over whole volumes, which are taken one at a time; None runs samples
             as they are.
         mirroring: mean of the probabilities of all mirrored images; see :meth:`logits`.
+        inferer: a class of MONAI's inferers in place of this.
     """
 
     batch_size: int
     window: tuple[int, ...] | None = None
     mirroring: bool = False
+    inferer: Component | None = None
 
     @classmethod
     def of(cls, settings: RunSettings) -> "Inference":
         """Return what follows from a job's settings: the window is the patch of the training, where there is one."""
         training, mirroring = settings.training, settings.inference.mirroring
         if isinstance(training, TrainingSettings):
-            return cls(training.batch_size, training.patch, mirroring)
+            return cls(training.batch_size, training.patch, mirroring, _complete(settings.inferer, training))
         return cls(max(training.batch_size, _SMALLEST_CLASSIFIER_BATCH), mirroring=mirroring)
 
     def num_passes(self, spatial_dims: int) -> int:
@@ -78,6 +84,8 @@ class Inference:
 
     def _outputs(self, network: nn.Module, images: torch.Tensor) -> torch.Tensor:
         """The network's output for images on its device."""
+        if self.inferer is not None:
+            return _finite(_inferred(self.inferer, network, images))
         if self.window is None:
             logits: torch.Tensor = network(images)
             return _finite(logits)
@@ -145,6 +153,38 @@ class Inference:
                 yield torch.stack(samples[: len(case.image)])
                 del samples[: len(case.image)]
                 case = next(waiting, None)
+
+
+def _complete(inferer: Component | None, training: TrainingSettings) -> Component | None:
+    """An inferer with the training's patch as its window and the batch size, where it has these and does not say."""
+    if inferer is None:
+        return None
+    known = parameters_of(component_class(inferer, Role.INFERER))
+    of_training: dict[str, JsonValue] = {"sw_batch_size": training.batch_size}
+    if training.patch is not None:
+        of_training["roi_size"] = [*training.patch]
+    given = {key: value for key, value in of_training.items() if key in known}
+    return Component.model_construct(target=inferer.target, arguments={**given, **inferer.arguments})
+
+
+def build_inferer(inferer: Component) -> Callable[[torch.Tensor, nn.Module], torch.Tensor]:
+    """Build an inferer.
+
+    Raises:
+        ComponentError: if its class cannot be used.
+    """
+    built: Callable[[torch.Tensor, nn.Module], torch.Tensor] = build_component(inferer, Role.INFERER)
+    return built
+
+
+def _inferred(inferer: Component, network: nn.Module, images: torch.Tensor) -> torch.Tensor:
+    logits = build_inferer(inferer)(images, network)
+    if not isinstance(logits, torch.Tensor) or logits.shape[2:] != images.shape[2:]:
+        shape = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+        raise ComponentError(
+            f"{inferer.target} gave {shape} for images {tuple(images.shape)}; expected logits of the same extents."
+        )
+    return logits
 
 
 def mirrored_axes(spatial_axes: Sequence[int]) -> list[list[int]]:

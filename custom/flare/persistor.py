@@ -10,6 +10,7 @@ from nvflare.app_opt.pt.file_model_persistor import PTFileModelPersistor
 from ..methods.lookup import read_job_settings
 from ..networks.building import load_checkpoint
 from ..networks.described import described_network
+from ..networks.dry_run import dry_run
 from ..settings import ClassifierSettings
 from .kept_files import model_file
 from .public_errors import public_reason
@@ -45,6 +46,9 @@ class NetworkPersistor(PTFileModelPersistor):  # type: ignore[misc]
 
     def _network(self, fl_ctx: FLContext) -> Any:
         described, seed = self._settings.network, self._settings.seed
+        if described.component is not None:
+            # A site has its own look with the size of its images.
+            dry_run(self._settings)
         network = described_network(described, seed)
         if isinstance(described, ClassifierSettings) and described.checkpoint:
             load_checkpoint(network, model_file(described.checkpoint, fl_ctx))

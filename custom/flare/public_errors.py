@@ -4,13 +4,14 @@ from nvflare.apis.fl_context import FLContext
 
 from ...transforms.errors import DataError
 from ...transforms.printable import printable_logger
+from ..components.component import ComponentError
 from ..data.path_names import is_job_id
 from ..networks.start_weights import ModelFileError
 from ..run.state import ResumeError, RunFailedError
 from ..settings import SettingsError
 
 # Their texts are made of sites, settings, and states and models that the job itself has named.
-_ABOUT_THE_JOB = (ModelFileError, ResumeError, RunFailedError)
+_ABOUT_THE_JOB = (ComponentError, ModelFileError, ResumeError, RunFailedError)
 _LOGGER = printable_logger(__name__)
 
 

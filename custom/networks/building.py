@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from ..settings import FEATURES, WIDTHS
+from .block_order import blocks_in_order
 from .start_weights import check_fits, read_state_dict
 
 # Kind of the residual blocks, and their number in each of the four stages, by the network's depth.
@@ -137,8 +138,10 @@ def layer_blocks(network: nn.Module, prefixes: Sequence[str] | None = None) -> t
     """Return the names of a network's layer blocks in forward order.
 
     The configured prefixes come first; else a network says it by an attribute ``layer_blocks`` (a sequence of parameter
-    name prefixes); else the children of MONAI's ``BasicUNet`` or ``ResNet`` that have parameters, which are registered
-    in forward order, are its blocks: conv_0, down_1..4, upcat_4..1, final_conv, or conv1, bn1, layer1..4, fc.
+    name prefixes). A network in MONAI's form is run once to see in which order its modules run, see
+    :func:`fedannot.custom.networks.block_order.blocks_in_order`. Of MONAI's ``BasicUNet`` and ``ResNet`` as settings
+    without ``_target_`` describe them, the children that have parameters are the blocks, which are registered in
+    forward order: conv_0, down_1..4, upcat_4..1, final_conv, or conv1, bn1, layer1..4, fc.
 
     Raises:
         ValueError: if nothing says which blocks the network has.
@@ -152,6 +155,10 @@ def layer_blocks(network: nn.Module, prefixes: Sequence[str] | None = None) -> t
     declared = getattr(network, "layer_blocks", None)
     if declared is not None:
         return tuple(declared)
+    if extents := getattr(network, "pass_extents", None):
+        # A network stays as it is once it is built.
+        network.layer_blocks = blocks_in_order(network, network.pass_channels, extents)
+        return tuple(network.layer_blocks)
     if type(network).__name__ in ("BasicUNet", "ResNet"):
         return tuple(name for name, child in network.named_children() if child.state_dict())
     raise ValueError(

@@ -26,6 +26,7 @@ from ..records.round_records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
 from ..refusals import RefusalReason
 from ..settings import RunSettings
 from ..task_names import TRAIN, VALIDATE, VALIDATE_CLASSES
+from ..training.component_check import check_training
 from .answers import Answers
 from .continuing import earlier_state, named_with_its_file, start_params
 from .final_model import ModelChoice
@@ -86,7 +87,9 @@ class RoundLoop:
             RunFailedError: if too many rounds in a row had no usable result, or no site can choose the best model.
             DataError: if the start model that the settings name, or the server's test set, cannot be used.
             ResumeError: if the run to be continued does not fit the job.
+            SettingsError: if a class that the settings name for training cannot be used.
         """
+        check_training(self.settings)
         self._prepare(beginning)
         if self.state.is_over(self.settings):
             # A run that was killed after its last round: no round comes whose end would write its result.

@@ -35,7 +35,7 @@ _WITHOUT_EFFECT_ON_BITS = {
     "keep_rounds",
 }
 
-_TRAINING_OF_CLASSIFIERS: JsonObject = {"optimizer": "sgd"}
+_TRAINING_OF_CLASSIFIERS: JsonObject = {"optimizer": "sgd", "loss": "ce"}
 _TRAINING_OF_SEGMENTATION: JsonObject = {"optimizer": "adam", "momentum": 0.9, "weight_decay": 0.0}
 _TRAINING_OF_ALL: JsonObject = {
     "nesterov": False,
@@ -47,6 +47,7 @@ _TRAINING_OF_ALL: JsonObject = {
     "gradient_clipping": None,
     "precision": "auto",
     "keep_optimizer": False,
+    "class_weights": [],
 }
 
 # What settings were before there were any: a state that does not name them is of such a run.

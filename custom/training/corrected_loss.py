@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from ...transforms.ignored_label import IGNORED_LABEL
+from .component_loss import ComponentLoss
 
 # log T of what is never given, in place of -inf: a label that cannot be has a finite loss and no gradient.
 LOG_ZERO = -1e4
@@ -21,6 +22,7 @@ class ForwardCorrected(nn.Module):
     Args:
         transition: T, ``(C, C)``: a row for each true class, a column for each given one; with the background in
             segmentation. Rows sum to one.
+        loss: of the logarithm of Tᵀ p and the given labels, in place of the cross entropy.
 
     Raises:
         ValueError: if it is no such matrix, or has more classes than there are labels beside the ignored one.
@@ -31,8 +33,9 @@ class ForwardCorrected(nn.Module):
         0.2877
     """
 
-    def __init__(self, transition: torch.Tensor) -> None:
+    def __init__(self, transition: torch.Tensor, loss: nn.Module | None = None) -> None:
         super().__init__()
+        self._loss = loss
         _check_transition(transition)
         # Rows are given classes, so that a label finds its own.
         given_from_true = transition.detach().double().T.log().clamp(min=LOG_ZERO).float().contiguous()
@@ -46,11 +49,20 @@ class ForwardCorrected(nn.Module):
             logits: ``(B, C)``, or ``(B, C, H, W[, D])`` with the background first.
             labels: given classes ``(B,)``, or ``(B, 1, H, W[, D])``; 255 where they are ignored.
         """
+        if isinstance(self._loss, ComponentLoss):
+            self._loss.check_takes_log_probabilities(logits.shape[1], logits.ndim - 2)
+        if self._loss is not None:
+            return torch.as_tensor(self._loss(self._log_given(logits), labels))
         given = (labels if logits.ndim == 2 else labels.squeeze(1)).long()
         counts = given != IGNORED_LABEL
         log_from_true = self._log_given_from_true[given.masked_fill(~counts, 0)].movedim(-1, 1)
         log_given = (logits.float().log_softmax(dim=1) + log_from_true).logsumexp(dim=1)
         return -(log_given * counts).sum() / counts.sum().clamp(min=1)
+
+    def _log_given(self, logits: torch.Tensor) -> torch.Tensor:
+        """log Tᵀ p, of the form of the logits."""
+        matrix = self._log_given_from_true.view(*self._log_given_from_true.shape, *[1] * (logits.ndim - 2))
+        return (logits.float().log_softmax(dim=1).unsqueeze(1) + matrix).logsumexp(dim=2)
 
 
 def _check_transition(transition: torch.Tensor) -> None:

@@ -1,5 +1,6 @@
 """The state of a site's optimizer from one round to the next, such as momentum; it never leaves the site."""
 
+import pickle
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ from ..data.tensor_files import save_tensors_of_round
 
 # In a site's run folder: a folder for each part of a model that has an optimizer of its own.
 OPTIMIZER_FOLDER = "optimizer"
+
+# What PyTorch raises of a file that is damaged.
+_UNREADABLE = (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError)
 
 
 @dataclass(frozen=True)
@@ -36,19 +40,27 @@ class KeptOptimizer:
 
     def restore(self, optimizer: torch.optim.Optimizer) -> None:
         """Give a new optimizer the kept state, if there is one that fits it."""
-        if (kept := self.load()) is None:
+        try:
+            kept = self.load()
+        except _UNREADABLE as error:
+            self._leave_out(f"cannot be read ({type(error).__name__})")
             return
-        number, content = kept
+        if kept is None:
+            return
+        _, content = kept
         if (reason := _misfit(content, optimizer)) is not None:
-            self.warn(
-                f"Round {self.round_number}: the optimizer's state of round {number} in {self.folder} {reason}; the "
-                "round begins with a new optimizer."
-            )
+            self._leave_out(reason)
             return
         options = [_options(group) for group in optimizer.param_groups]
         optimizer.load_state_dict(content["state"])
         for group, own in zip(optimizer.param_groups, options, strict=True):
             group.update(own)
+
+    def _leave_out(self, reason: str) -> None:
+        self.warn(
+            f"Round {self.round_number}: the optimizer's last state in {self.folder} {reason}; the round begins with a "
+            "new optimizer."
+        )
 
     def store(self, optimizer: torch.optim.Optimizer) -> None:
         """Keep the state after the round's training."""
@@ -65,9 +77,9 @@ class KeptOptimizer:
 
 def _misfit(content: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> str | None:
     """Why a kept state is none of an optimizer; None if it is."""
-    if content["optimizer"] != type(optimizer).__name__:
-        return f"is of {content['optimizer']}, expected {type(optimizer).__name__}"
-    if content["shapes"] != _shapes(optimizer):
+    if content.get("optimizer") != type(optimizer).__name__:
+        return f"is of {content.get('optimizer')}, expected {type(optimizer).__name__}"
+    if content.get("shapes") != _shapes(optimizer):
         return "is of parameters of other shapes"
     return None
 

@@ -61,13 +61,13 @@ class Stepping:
 
     Attributes:
         steps: how many, in place of whole epochs; None for these.
-        learning_rate: of a step by its number from 0; None leaves that of the optimizer.
+        learning_rates: of every step; None leaves that of the optimizer.
         gradient_clipping: largest norm of a step's gradient; None for any.
         precision: of the forward pass, see :class:`fedannot.custom.settings.TrainingSettings`.
     """
 
     steps: int | None = None
-    learning_rate: Callable[[int], float] | None = None
+    learning_rates: Sequence[float] | None = None
     gradient_clipping: float | None = None
     precision: Literal["auto", "full", "mixed"] = "auto"
 
@@ -85,14 +85,10 @@ class Stepping:
             learning_rate: of the round.
             batches: what is trained on.
         """
-        rate_of_step = None
+        rates = None
         if isinstance(learning_rate, LearningRate) and learning_rate.changes_in_round:
-            scheduled, steps = learning_rate, training.local_steps or training.local_epochs * batches.steps_per_epoch
-
-            def rate_of_step(step: int) -> float:
-                return scheduled.at(step, steps)
-
-        return cls(training.local_steps, rate_of_step, training.gradient_clipping, training.precision)
+            rates = learning_rate.in_round(training.local_steps or training.local_epochs * batches.steps_per_epoch)
+        return cls(training.local_steps, rates, training.gradient_clipping, training.precision)
 
 
 def train(
@@ -126,8 +122,12 @@ def train(
     Raises:
         TrainingStopped: if `should_stop` said so.
     """
-    first_rate = learning_rate.at(0, 1) if isinstance(learning_rate, LearningRate) else learning_rate
-    optimizer = build_optimizer(network, training, first_rate)
+    stepping = Stepping.of(training, learning_rate, batches)
+    if stepping.learning_rates is not None:
+        rate = stepping.learning_rates[0]
+    else:
+        rate = learning_rate.at(0, 1) if isinstance(learning_rate, LearningRate) else learning_rate
+    optimizer = build_optimizer(network, training, rate)
     if kept_optimizer is not None:
         kept_optimizer.restore(optimizer)
     outcome = run_epochs(
@@ -138,7 +138,7 @@ def train(
         epochs=training.local_epochs,
         seed=seed,
         should_stop=should_stop,
-        stepping=Stepping.of(training, learning_rate, batches),
+        stepping=stepping,
     )
     if kept_optimizer is not None:
         kept_optimizer.store(optimizer)
@@ -186,8 +186,8 @@ def run_epochs(
     for epoch, batch in itertools.islice(_batches(batches, epochs, generator), stepping.steps):
         if should_stop is not None and should_stop():
             raise TrainingStopped
-        if stepping.learning_rate is not None:
-            _set_learning_rate(optimizer, stepping.learning_rate(steps))
+        if stepping.learning_rates is not None:
+            _set_learning_rate(optimizer, stepping.learning_rates[steps])
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device.type, dtype=precision.dtype, enabled=precision.is_mixed):
             loss = objective(network, batch, Step(steps, epoch, epochs))

@@ -5,21 +5,44 @@ in which all are ignored has loss and gradient 0. Where none is, loss and gradie
 bit.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
 
 from ...transforms.ignored_label import IGNORED_LABEL
+from ..components.component import Component
 from ..settings import ClassifierTrainingSettings, TrainingSettings
+from .component_loss import ComponentLoss
 
 # Exponent of the noise-robust Dice loss, as in the comparison of FedIA.
 _NOISE_ROBUST_EXPONENT = 1.5
 _NOISE_ROBUST_SMOOTHING = 1e-5
 
 
-def build_loss(training: TrainingSettings | ClassifierTrainingSettings) -> nn.Module:
-    """Build the training loss that a job's settings name; of classification it is the cross entropy."""
+def build_loss(
+    training: TrainingSettings | ClassifierTrainingSettings, annotated: Sequence[int] | None = None
+) -> nn.Module:
+    """Build the training loss that a job's settings name.
+
+    Args:
+        training: the loss, and its weights of classes.
+        annotated: the foreground classes that a site annotates, of which alone the weights are; None for all.
+
+    Raises:
+        ComponentError: if a class cannot be used.
+    """
+    if isinstance(training.loss, Component):
+        return ComponentLoss(training.loss)
+    weights = training.class_weights
+    if weights and annotated is not None:
+        weights = tuple(weights[label] for label in (0, *annotated))
+    if weights:
+        return (
+            _WITH_WEIGHTS[training.loss](weights)
+            if isinstance(training, TrainingSettings)
+            else ClassCrossEntropy(weights)
+        )
     return segmentation_loss(training.loss) if isinstance(training, TrainingSettings) else ClassCrossEntropy()
 
 
@@ -28,7 +51,8 @@ def segmentation_loss(name: str) -> nn.Module:
 
     ``"ce"`` is the mean pixel-wise cross entropy; ``"dice"`` the mean soft Dice loss of a sample over the foreground
     classes; ``"batch_dice"`` the soft Dice loss of the batch as one, in which samples without annotation count, too;
-    ``"ce_dice"`` the sum of ``"ce"`` and ``"dice"``; ``"nr_dice"`` the noise-robust Dice loss, as above of the batch.
+    ``"ce_dice"`` the sum of ``"ce"`` and ``"dice"``, ``"ce_batch_dice"`` that of ``"ce"`` and ``"batch_dice"``;
+    ``"nr_dice"`` the noise-robust Dice loss, as above of the batch.
 
     Raises:
         ValueError: if the name is unknown.
@@ -52,22 +76,40 @@ def sample_dice_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tens
     return _dice_loss(logits.float(), labels, reduction="none").flatten(1)
 
 
-class CrossEntropy(nn.Module):
-    """Mean cross entropy of the pixels that are not ignored."""
+class _OfWeightedClasses(nn.Module):
+    """A loss in which classes count differently.
+
+    Args:
+        weights: a number for each class; None where all count the same.
+    """
+
+    def __init__(self, weights: Sequence[float] | None = None) -> None:
+        super().__init__()
+        self._weights = None if weights is None else torch.tensor(weights, dtype=torch.float32)
+
+    def _weights_like(self, logits: torch.Tensor) -> torch.Tensor | None:
+        return None if self._weights is None else self._weights.to(logits)
+
+
+class CrossEntropy(_OfWeightedClasses):
+    """Mean cross entropy of the pixels that are not ignored, Σ w_y l / Σ w_y where classes have weights."""
 
     def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the loss."""
-        mean = nn.functional.cross_entropy(logits, labels.squeeze(1).long(), ignore_index=IGNORED_LABEL)
+        mean = nn.functional.cross_entropy(
+            logits, labels.squeeze(1).long(), self._weights_like(logits), ignore_index=IGNORED_LABEL
+        )
         # Over no pixel the mean is NaN, its gradient 0. A GPU is not waited for.
         return torch.where((labels != IGNORED_LABEL).any(), mean, 0.0)
 
 
-class ClassCrossEntropy(nn.Module):
-    """Mean cross entropy of logits ``(B, C)`` and classes ``(B,)``."""
+class ClassCrossEntropy(_OfWeightedClasses):
+    """Mean cross entropy of logits ``(B, C)`` and classes ``(B,)``, Σ w_y l / Σ w_y where classes have weights."""
 
     def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the loss."""
-        return nn.functional.cross_entropy(logits.float(), labels)
+        logits = logits.float()
+        return nn.functional.cross_entropy(logits, labels, self._weights_like(logits))
 
 
 class SampleDice(nn.Module):
@@ -89,12 +131,20 @@ class BatchDice(nn.Module):
         return _dice_loss(logits.float(), labels, batch=True)
 
 
-class CrossEntropyAndDice(nn.Module):
+class CrossEntropyAndDice(CrossEntropy):
     """Sum of :class:`CrossEntropy` and the mean Dice loss of samples, as MONAI's ``DiceCELoss``."""
 
     def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the loss."""
-        return _dice_loss(logits, labels) + CrossEntropy().forward(logits, labels)
+        return _dice_loss(logits, labels) + super().forward(logits, labels)
+
+
+class CrossEntropyAndBatchDice(CrossEntropy):
+    """Sum of :class:`CrossEntropy` and :class:`BatchDice`, as nnU-Net has it for images and slices."""
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the loss."""
+        return BatchDice().forward(logits, labels) + super().forward(logits, labels)
 
 
 class NoiseRobustDice(nn.Module):
@@ -137,7 +187,13 @@ _LOSSES: dict[str, Callable[[], nn.Module]] = {
     "dice": SampleDice,
     "batch_dice": BatchDice,
     "ce_dice": CrossEntropyAndDice,
+    "ce_batch_dice": CrossEntropyAndBatchDice,
     "nr_dice": NoiseRobustDice,
+}
+_WITH_WEIGHTS: dict[str, Callable[[Sequence[float]], nn.Module]] = {
+    "ce": CrossEntropy,
+    "ce_dice": CrossEntropyAndDice,
+    "ce_batch_dice": CrossEntropyAndBatchDice,
 }
 
 

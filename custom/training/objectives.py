@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from ..networks.outputs import all_outputs, labels_at, supervision_weights
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .batch import Batch
+from .component_loss import ComponentLoss
 from .corrected_loss import annotated_log_probabilities
 from .losses import DiceRecord, build_loss
 from .marginal_classes import MarginalClasses
@@ -38,6 +40,8 @@ Objective = Callable[[nn.Module, Batch, Step], torch.Tensor]
 
 class SupervisedObjective:
     """The loss of the network's logits and the given labels, of segmentation and classification alike.
+
+    With deep supervision it is the sum over all outputs, with nnU-Net's weights 1, 1/2, 1/4, … divided by their sum.
 
     Args:
         loss: the mean loss of logits and labels.
@@ -68,13 +72,28 @@ class SupervisedObjective:
     def __call__(self, network: nn.Module, batch: Batch, step: Step) -> torch.Tensor:
         """Return the loss."""
         del step
-        logits, labels = network(batch.images), batch.labels
+        outputs = all_outputs(network, batch.images)
+        if not outputs.further:
+            return self._loss_of(outputs.main, batch.labels, batch)
+        every = (outputs.main, *outputs.further)
+        losses = [
+            weight * self._loss_of(logits, labels_at(batch.labels, logits), batch, is_main=logits is outputs.main)
+            for weight, logits in zip(supervision_weights(len(every)), every, strict=True)
+        ]
+        return torch.stack(losses).sum()
+
+    def _loss_of(
+        self, logits: torch.Tensor, labels: torch.Tensor, batch: Batch, *, is_main: bool = True
+    ) -> torch.Tensor:
+        """The loss of logits and labels on one grid."""
         if self._marginal is not None:
             logits, labels = self._marginal.logits(logits), self._marginal.labels(labels)
-        if self._dice is not None:
+        if self._dice is not None and is_main:
             self._dice.add(logits, labels, batch.samples)
         if self._completeness is not None:
             logits = annotated_log_probabilities(logits, self._completeness[batch.samples])
+        if isinstance(self._loss, ComponentLoss) and (self._marginal is not None or self._completeness is not None):
+            self._loss.check_takes_log_probabilities(logits.shape[1], logits.ndim - 2)
         return self._loss(logits, labels)
 
 
@@ -135,7 +154,8 @@ def training_objective(
         completeness: of the annotations, see :class:`SupervisedObjective`; segmentation only.
         marginal: as above.
     """
-    objective = SupervisedObjective(build_loss(training), dice, completeness, marginal)
+    loss = build_loss(training, None if marginal is None else marginal.annotated)
+    objective = SupervisedObjective(loss, dice, completeness, marginal)
     if isinstance(training, TrainingSettings) and training.proximal_weight:
         return Sum(objective, ProximalPenalty(training.proximal_weight, network))
     return objective

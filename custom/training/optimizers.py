@@ -3,6 +3,9 @@
 import torch
 from torch import nn
 
+from ..components.building import build_component
+from ..components.component import Component
+from ..components.roles import Role
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 
 
@@ -15,8 +18,16 @@ def build_optimizer(
         network: what is trained.
         training: which optimizer and its options.
         learning_rate: with which it begins.
+
+    Raises:
+        ComponentError: if a class cannot be used.
     """
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    if isinstance(training.optimizer, Component):
+        built: torch.optim.Optimizer = build_component(
+            training.optimizer, Role.OPTIMIZER, {"params": trained, "lr": learning_rate}
+        )
+        return built
     if training.optimizer == "sgd":
         return torch.optim.SGD(
             trained,

@@ -2,10 +2,18 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
+import torch
+
+from ..components.building import build_component, component_class, parameters_of
+from ..components.component import Component, ComponentError
+from ..components.roles import Role
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 
 _TENTH = 0.1
+# Arguments of PyTorch's schedules that say how many steps the run has; they are given where a job does not say.
+_OF_WHOLE_RUN = ("total_iters", "T_max", "total_steps")
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,22 @@ class LearningRate:
     @property
     def changes_in_round(self) -> bool:
         """Whether the steps of a round differ in their learning rates."""
-        return self.training.schedule in ("polynomial", "cosine") or self.training.learning_rate_warmup > 0
+        schedule = self.training.schedule
+        is_by_step = isinstance(schedule, Component) or schedule in ("polynomial", "cosine")
+        return is_by_step or self.training.learning_rate_warmup > 0
+
+    def in_round(self, steps: int) -> list[float]:
+        """Return the learning rate of every step of the round.
+
+        Args:
+            steps: of the round.
+
+        Raises:
+            ComponentError: if the schedule is a class that cannot be used.
+        """
+        if isinstance(self.training.schedule, Component):
+            return self._of_component(self.training.schedule, steps)
+        return [self.at(step, steps) for step in range(steps)]
 
     def at(self, step: int, steps: int) -> float:
         """Return the learning rate of a step.
@@ -59,6 +82,26 @@ class LearningRate:
             return rate * done / warmup
         return rate * self._scheduled((done - warmup) / (total - warmup))
 
+    def _of_component(self, schedule: Component, steps: int) -> list[float]:
+        """The rates of a class of PyTorch's, whose steps of earlier rounds are made first."""
+        done, total = (self.round_number - 1) * steps, self.rounds * steps
+        optimizer = torch.optim.SGD([torch.zeros(1)], lr=self.factor * self.training.learning_rate, momentum=0.9)
+        known = parameters_of(component_class(schedule, Role.SCHEDULE))
+        given = {key: total for key in _OF_WHOLE_RUN if key in known and key not in schedule.arguments}
+        if schedule.name != "PolynomialLR":
+            # Elsewhere it is the length of a warm-up.
+            given.pop("total_iters", None)
+        if "cycle_momentum" in known:
+            given["cycle_momentum"] = False
+        scheduler = build_component(schedule, Role.SCHEDULE, {"optimizer": optimizer, **given})
+        rates = []
+        for step in range(done + steps):
+            if step >= done:
+                rates.append(float(optimizer.param_groups[0]["lr"]))
+            optimizer.step()
+            _make_step(scheduler, schedule)
+        return rates
+
     def _scheduled(self, progress: float) -> float:
         """The fraction of the full rate after a fraction of the steps that come after the warm-up."""
         training = self.training
@@ -70,3 +113,12 @@ class LearningRate:
             return 1.0
         passed = sum(self.round_number > share * self.rounds for share in training.learning_rate_steps)
         return float(_TENTH**passed)
+
+
+def _make_step(scheduler: Any, schedule: Component) -> None:
+    try:
+        scheduler.step()
+    except TypeError as error:
+        raise ComponentError(
+            f"{schedule.target} follows from more than the number of steps ({error}); it is no schedule of a run."
+        ) from error

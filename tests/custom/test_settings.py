@@ -63,8 +63,8 @@ def test_every_wrong_key_gets_a_line():
     assert all(line.startswith(f"{FILE}: ") for line in lines)
     assert any("'roundss'" in line and "'rounds'" in line for line in lines)
     assert (
-        f"{FILE}: key 'training.loss' is 'mse': Input should be 'ce', 'dice', 'batch_dice', 'ce_dice' or 'nr_dice'."
-        in lines
+        f"{FILE}: key 'training.loss' is 'mse': Expected 'ce', 'dice', 'batch_dice', 'ce_dice', 'ce_batch_dice', "
+        "'nr_dice', or the name of a class such as 'monai.losses.NAME'." in lines
     )
 
 
@@ -76,7 +76,7 @@ def test_every_wrong_key_gets_a_line():
         ("threads", -1, "greater than or equal to 0"),
         ("training.learning_rate", 0, "greater than 0"),
         ("training.batch_size", 0, "greater than or equal to 1"),
-        ("training.loss", "mse", "'ce', 'dice', 'batch_dice', 'ce_dice' or 'nr_dice'"),
+        ("training.loss", "mse", "'ce', 'dice', 'batch_dice', 'ce_dice', 'ce_batch_dice', 'nr_dice'"),
         ("network.in_channels", 17, "less than or equal to 16"),
         ("network.features", [16, 32], "at least 6"),
         ("network.features", [1] * 7, "at most 6"),
@@ -173,7 +173,7 @@ def float_keys(model, prefix=""):
 
 
 def test_every_floating_setting_is_tried():
-    lists = ["embedded.completeness", "training.betas", "training.learning_rate_steps"]
+    lists = ["embedded.completeness", "training.betas", "training.class_weights", "training.learning_rate_steps"]
     assert sorted([*FLOATS, *lists]) == sorted(float_keys(FedA3ISettings))
 
 
@@ -235,10 +235,12 @@ def test_the_dice_loss_is_reported_where_something_follows_from_it(method, loss,
     assert read_job_settings({"method": method, "training": {"loss": loss}}).reports_dice_loss is reports
 
 
-@pytest.mark.parametrize("training", [{"loss": "dice"}, {"proximal_weight": 0.1}])
+@pytest.mark.parametrize(
+    "training", [{"loss": "dice"}, {"loss": "DiceLoss"}, {"class_weights": [1, 2]}, {"proximal_weight": 0.1}]
+)
 def test_decoupled_predictions_have_a_loss_of_their_own(training):
     text = error_text({"method": "decoupled", "training": training})
-    assert "keys 'training.loss' and 'training.proximal_weight' cannot be chosen: decoupled predictions have" in text
+    assert "keys 'training.loss', 'training.class_weights' and 'training.proximal_weight' cannot be chosen" in text
 
 
 @pytest.mark.parametrize("task", ["lesions2d", "cells2d"])
@@ -293,9 +295,7 @@ def test_whole_volumes_need_a_patch_and_pictures_take_none():
 
 @pytest.mark.parametrize("values", [{}, {"method": "fedavgg"}])
 def test_unknown_method_is_named_with_the_known_ones(values):
-    allowed = (
-        "allowed for segmentation: audit, auto, decoupled, ditto, feda3i, fedavg, fedcurv, fedia, fedrep, single_site."
-    )
+    allowed = "allowed for segmentation: audit, auto, decoupled, ditto, feda3i, fedavg, fedcurv, fedia, fedrep, fingerprint, single_site."
     assert error_text(values) == f"{FILE}: key 'method' is {values.get('method')!r}; {allowed}"
 
 
@@ -374,3 +374,42 @@ def test_every_method_has_a_job():
 def test_nesterovs_form_needs_a_momentum():
     values = {"method": "fedavg", "training": {"optimizer": "sgd", "nesterov": True, "momentum": 0}}
     assert "'training.nesterov' is true, but 'training.momentum' is 0" in error_text(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (
+            {"method": "fedavg", "training": {"class_weights": [1]}},
+            "has 1 numbers, but network.num_classes is 1; expected 2",
+        ),
+        ({"method": "fedavg", "training": {"class_weights": [1, 2], "loss": "dice"}}, "but 'training.loss' is 'dice'"),
+        ({"method": "fedgsca", "task": "classification", "training": {"class_weights": [1, 2]}}, "loss 'rcl'"),
+        (
+            {"method": "fedavg", "task": "classification", "inferer": "SimpleInferer"},
+            "key 'inferer' is of segmentation",
+        ),
+        (
+            {"method": "fedavg", "training": {"loss": "cee"}},
+            "Expected 'ce', 'dice', 'batch_dice', 'ce_dice', 'ce_batch_dice', 'nr_dice'",
+        ),
+        ({"method": "fedavg", "training": {"schedule": "PolynomialLR", "learning_rate_warmup": 0.1}}, "a short form"),
+    ],
+)
+def test_weights_losses_and_inferers_that_do_not_go_together_are_refused(values, said):
+    assert said in error_text(values)
+
+
+def test_components_of_training_are_written_as_they_are_read():
+    values = {"method": "fedavg", "inferer": {"_target_": "SlidingWindowInferer", "roi_size": [32, 32]}}
+    values["training"] = {
+        "loss": {"_target_": "DiceLoss", "batch": True},
+        "optimizer": "AdamW",
+        "schedule": "PolynomialLR",
+    }
+    settings = read_job_settings(values, FILE)
+    dumped = settings.model_dump(mode="json")
+    assert dumped["training"]["loss"] == {"_target_": "monai.losses.DiceLoss", "batch": True}
+    assert dumped["training"]["optimizer"] == {"_target_": "torch.optim.AdamW"}
+    assert dumped["inferer"] == {"_target_": "monai.inferers.SlidingWindowInferer", "roi_size": [32, 32]}
+    assert read_job_settings(json.loads(json.dumps(dumped)), FILE) == settings

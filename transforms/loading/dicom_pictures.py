@@ -1,5 +1,6 @@
 """Two-dimensional DICOM, such as X-rays and mammograms, as pictures in memory."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,9 @@ from PIL import Image
 from ..array_types import Array, SingleFloats
 from ..data_error import DataError, MissingFileError
 from .dicom_header import DICOM_SUFFIX, DicomHeader
+from .image_channels import ImageChannels, files_of
 from .image_files import read_image
+from .picture_channels import read_picture_channels
 from .picture_display import MAX_PIXELS, PictureError, intensities
 
 
@@ -32,6 +35,23 @@ def read_any_picture(file: Path, channels: int) -> SingleFloats:
     except PictureError as error:
         raise DataError(f"{file}: {error}") from error
     return result
+
+
+def read_grey_channels(image: str | Path | Sequence[str | None], channels: ImageChannels) -> SingleFloats:
+    """Read a picture with a grey file for each channel, as training does; constant channels become zeros.
+
+    Args:
+        image: see :func:`.image_channels.files_of`.
+        channels: that the image must have.
+
+    Returns:
+        Intensities, float32 ``(C, H, W)``.
+
+    Raises:
+        DataError: as :func:`.picture_channels.read_picture_channels`.
+    """
+    parts = read_picture_channels(files_of(image, channels), channels, read_any_picture)
+    return np.concatenate([np.zeros_like(part) if part.min() == part.max() else part for part in parts])
 
 
 def dicom_picture(file: Path) -> Image.Image:

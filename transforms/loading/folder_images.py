@@ -18,6 +18,10 @@ from torch.utils.data import IterableDataset, get_worker_info
 from ..printable import printable
 from .dicom_header import DICOM_SUFFIX
 from .folder_search import Reason, known_suffix, search_folder
+from .image_channels import ImageChannels, files_of, first_channels
+
+# A path, or one for each channel and None for one that is missing.
+NamedImage = str | Sequence[str | None]
 
 FILE, SHOWN, NAME = "file", "shown", "name"
 # Where a volume's affine is kept, as its file has it.
@@ -37,13 +41,14 @@ class ImagesFound:
     left_out: tuple[str, ...]
 
 
-def find_images(folder: str, *, pictures: bool, without: str) -> ImagesFound:
+def find_images(folder: str, *, pictures: bool, without: str, channels: int = 1) -> ImagesFound:
     """Find the pictures or the volumes below a folder, as an import finds them.
 
     Args:
         folder: the folder; where there is none, nothing is found.
         pictures: whether pictures are wanted, or volumes.
         without: the folder of results, which may lie below it.
+        channels: of an image; of files called ``CASE_0000``, ``CASE_0001``, … the first one stands for several.
 
     Raises:
         SystemExit: if results would lie among the images, where a later run would take them for images; or there is
@@ -73,7 +78,8 @@ def find_images(folder: str, *, pictures: bool, without: str) -> ImagesFound:
             files.append(other.file)
         else:
             left_out.append(f"{other.file}: left out, it is {other.reason}.")
-    return ImagesFound(tuple(map(str, files)), tuple(map(printable, left_out)))
+    names = [*map(str, files)] if channels == 1 else first_channels([*map(str, files)])
+    return ImagesFound(tuple(names), tuple(map(printable, left_out)))
 
 
 def result_name(file: str, folder: str) -> str:
@@ -89,16 +95,22 @@ def result_name(file: str, folder: str) -> str:
     return shown[: -len(known_suffix(path) or path.suffix)] if path.suffix else shown
 
 
-def shared_names(files: Sequence[str], folder: str) -> tuple[str, ...]:
+def shared_names(files: Sequence[NamedImage], folder: str) -> tuple[str, ...]:
     """Return the images whose results would be called as another's, in order.
 
     Args:
         files: the images.
         folder: where they lie.
     """
-    names = [result_name(file, folder) for file in files]
+    named = [_first(file) for file in files]
+    names = [result_name(file, folder) for file in named]
     counts = Counter(names)
-    return tuple(printable(file) for file, name in zip(files, names, strict=True) if counts[name] > 1)
+    return tuple(printable(file) for file, name in zip(named, names, strict=True) if counts[name] > 1)
+
+
+def _first(image: NamedImage) -> str:
+    """The file of an image, of several channels the first one that is there."""
+    return image if isinstance(image, str) else next((file for file in image if file is not None), "")
 
 
 def _shown(file: str, folder: str) -> str:
@@ -110,7 +122,8 @@ class UsableImages(IterableDataset[dict[str, Any]]):
     """The prepared images of a folder, in the order of their files; what cannot be used is named at once.
 
     Args:
-        files: paths of the images; hidden files, which some systems write beside others, are named and left out.
+        files: paths of the images, or of each a list with a path for every channel; hidden files, which some systems
+            write beside others, are named and left out.
         prepare: turns ``{key: path}`` into ``{key: image}``.
         key: of the image.
         folder: where the images lie; their results are called by their paths below it.
@@ -123,7 +136,7 @@ class UsableImages(IterableDataset[dict[str, Any]]):
 
     def __init__(
         self,
-        files: Sequence[str],
+        files: Sequence[NamedImage],
         prepare: Callable[[dict[str, Any]], dict[str, Any]],
         key: str,
         *,
@@ -146,12 +159,13 @@ class UsableImages(IterableDataset[dict[str, Any]]):
         self.refused, self.used = [], 0
         for text in self.left_out:
             self._say(text)
-        for file in self.files:
+        for image in self.files:
+            file = _first(image)
             if Path(file).name.startswith("."):
                 self._say(printable(f"{file}: left out, it is {Reason.HIDDEN}."))
                 continue
             try:
-                item = self._prepared(file)
+                item = self._prepared(image, file)
             except _UnusableError as error:
                 self.refused.append(str(error))
                 self._say(str(error))
@@ -171,9 +185,9 @@ class UsableImages(IterableDataset[dict[str, Any]]):
                 "\n".join([f"{len(self.refused)} of {total} images were refused, {self.used} used.", *self.refused])
             )
 
-    def _prepared(self, file: str) -> dict[str, Any]:
+    def _prepared(self, image: NamedImage, file: str) -> dict[str, Any]:
         try:
-            item = self.prepare({self.key: file})
+            item = self.prepare({self.key: image})
         except (OSError, ValueError, RuntimeError, ImportError) as error:
             # MONAI wraps what a transform raises.
             cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ is not None else error
@@ -195,14 +209,16 @@ class _UnusableError(Exception):
 
 
 class ReadAnyVolumed(MapTransform):  # type: ignore[misc]
-    """Read volumes of any format to ``(1, I, J, K)`` with their affine; what of a header counts is said in the log.
+    """Read volumes of any format to ``(C, I, J, K)`` with their affine; what of a header counts is said in the log.
 
     Args:
-        keys: keys of the paths.
+        keys: keys of the paths; see :func:`.image_channels.files_of`.
+        channels: that an image must have; one if None.
     """
 
-    def __init__(self, keys: KeysCollection) -> None:
+    def __init__(self, keys: KeysCollection, channels: ImageChannels | None = None) -> None:
         super().__init__(keys)
+        self.channels = channels or ImageChannels()
 
     def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
         """Replace paths by tensors.
@@ -212,13 +228,13 @@ class ReadAnyVolumed(MapTransform):  # type: ignore[misc]
         """
         # Pictures need no nibabel.
         from .other_volumes import read_any_volume  # noqa: PLC0415
-        from .volume_transforms import as_meta_tensor, log_remark  # noqa: PLC0415
+        from .volume_channels import read_image_volume  # noqa: PLC0415
+        from .volume_transforms import as_image_tensor, log_image_remarks  # noqa: PLC0415
 
         result = dict(data)
         for key in self.key_iterator(result):
-            file = Path(result[key])
-            volume = read_any_volume(file)
-            log_remark(file, volume)
-            result[key] = as_meta_tensor(volume.voxels, volume.affine, file)
+            volume = read_image_volume(files_of(result[key], self.channels), self.channels, read_any_volume)
+            log_image_remarks(volume, self.channels)
+            result[key] = as_image_tensor(volume)
             result[key].meta[FILE_AFFINE] = volume.affine
         return result

@@ -1,5 +1,6 @@
 """The channels that an image must have, and the files that hold them: one with all of them, or one for each."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,9 @@ MAX_CHANNELS = 16
 
 # One file with all channels, or the file of every channel in order, None for one that is missing.
 ImageFiles = Path | tuple[Path | None, ...]
+
+# A name, the number of a channel, and suffixes.
+_NUMBERED_FILE = re.compile(r"(.+)_(\d{4})((?:\.[^.]+){0,2})", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -81,3 +85,34 @@ def check_channel_files(files: Sequence[Path | None], channels: ImageChannels) -
             raise MissingFileError(
                 f"{file}: found no such file; expected {channels.label(index)} of the image {first.name}."
             )
+
+
+def files_of(image: str | Path | Sequence[str | None], channels: ImageChannels) -> ImageFiles:
+    """Return the files of an image that a person names: a list of them, or one file with all that belong to it.
+
+    Files called ``CASE_0000.nii.gz``, ``CASE_0001.nii.gz``, … in a folder belong together.
+
+    Args:
+        image: a path, of numbered files that of the first one; or a path for each channel.
+        channels: that the image must have.
+    """
+    if not isinstance(image, str | Path):
+        return tuple(None if file is None else Path(file) for file in image)
+    file = Path(image)
+    match = _NUMBERED_FILE.fullmatch(file.name)
+    if match is None or channels.count == 1:
+        return file
+    names = [f"{match[1]}_{number:04d}{match[3]}" for number in range(channels.count)]
+    files = tuple(path if (path := file.with_name(name)).exists() else None for name in names)
+    return files if sum(path is not None for path in files) > 1 else file
+
+
+def first_channels(files: Sequence[str]) -> list[str]:
+    """Return files without those that are further channels of another one, by their numbers."""
+    matches = {file: _NUMBERED_FILE.fullmatch(Path(file).name) for file in files}
+    groups: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
+    for file, match in matches.items():
+        if match is not None:
+            groups.setdefault((str(Path(file).parent), match[1], match[3]), []).append((int(match[2]), file))
+    first = {min(group)[1] for group in groups.values()}
+    return [file for file in files if matches[file] is None or file in first]

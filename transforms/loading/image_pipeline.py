@@ -4,16 +4,15 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from monai.config import KeysCollection
 from monai.transforms import Compose, EnsureTyped, MapTransform, NormalizeIntensityd, SqueezeDimd
 
-from ..array_types import SingleFloats
 from ..data_error import DataError
 from .fitting import Fit, number_of_classes, padded, resize_image, resize_mask, scaled_extents
-from .image_channels import ImageChannels, ImageFiles, check_channel_files, reference_file
-from .image_files import check_same_size, map_mask, read_image, read_mask
+from .image_channels import ImageChannels
+from .image_files import check_same_size, map_mask, read_mask
+from .picture_channels import read_picture_channels
 
 IMAGE, LABEL, CLEAN_LABEL = "image", "label", "clean_label"
 
@@ -121,45 +120,6 @@ class ReadImaged(MapTransform):  # type: ignore[misc]
             ]
             result[key] = parts[0] if len(parts) == 1 else torch.cat(parts)
         return result
-
-
-def read_picture_channels(files: ImageFiles, channels: int | ImageChannels) -> list[SingleFloats]:
-    """Read a picture: one array ``(1, H, W)`` or ``(3, H, W)`` of a file, or one ``(1, H, W)`` of every channel's file.
-
-    A channel that is missing is zeros.
-
-    Args:
-        files: a path, or one for each channel and None for one that is missing.
-        channels: 1 for grey, 3 for RGB; or those of an image with a grey file for each channel.
-
-    Raises:
-        DataError: if a file is missing or unreadable, the channels differ in size, or are not those of the image.
-    """
-    if isinstance(channels, int):
-        if not isinstance(files, str | Path):
-            raise DataError(
-                f"{reference_file(files)}: found an image of {len(files)} files; expected one file. To read a grey "
-                "file for each channel, name the channels in data.yaml: channels: [NAME, NAME]."
-            )
-        return [read_image(Path(files), channels)]
-    given = (Path(files),) if isinstance(files, str | Path) else files
-    check_channel_files(given, channels)
-    first_file = reference_file(given)
-    first = read_image(first_file, 1)
-    parts = []
-    for index, file in enumerate(given):
-        part = first if file == first_file else np.zeros_like(first) if file is None else read_image(file, 1)
-        if part.shape != first.shape:
-            raise DataError(
-                f"{file}: found {channels.label(index)} of {_pixels(part)}; expected the size of {first_file.name}, "
-                f"{_pixels(first)}. Export the channels of an image at one size."
-            )
-        parts.append(part)
-    return parts
-
-
-def _pixels(image: SingleFloats) -> str:
-    return f"{image.shape[1]} × {image.shape[2]} pixels (rows × columns)"
 
 
 class ReadMaskd(MapTransform):  # type: ignore[misc]

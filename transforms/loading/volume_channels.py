@@ -1,6 +1,6 @@
 """Reading volumes of several channels: from one file with an axis of channels, or from a file for each, on one grid."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import numpy as np
 from ..array_types import Booleans, Floats, SingleFloats
 from ..data_error import DataError
 from .image_channels import ImageChannels, ImageFiles, check_channel_files, reference_file
-from .volume_files import Volume, read_channels, read_volume
+from .volume_files import Volume, is_volume, read_channels, read_volume
 from .volume_geometry import corner_distance, millimetres
 
 # A channel that covers a smaller fraction of the first one's voxels is named.
@@ -55,7 +55,9 @@ class ImageVolume:
         return tuple(index for index, file in enumerate(self.files) if file is None)
 
 
-def read_image_volume(files: ImageFiles, channels: ImageChannels) -> ImageVolume:
+def read_image_volume(
+    files: ImageFiles, channels: ImageChannels, read_one: Callable[[Path], Volume] = read_volume
+) -> ImageVolume:
     """Read a volume with its channels on the grid of the first one that is there.
 
     A channel on another grid is resampled linearly, by where its voxels lie in millimetres. Voxels that it does not
@@ -64,16 +66,17 @@ def read_image_volume(files: ImageFiles, channels: ImageChannels) -> ImageVolume
     Args:
         files: one file with all channels, or one of three axes for each.
         channels: that the image must have.
+        read_one: reads a volume with one channel.
 
     Raises:
         DataError: if a file is missing or cannot be read, the image has more or fewer channels, or a channel lies
             elsewhere than the first one.
     """
     if isinstance(files, Path):
-        return _of_one_file(files, channels)
+        return _of_one_file(files, channels, read_one)
     check_channel_files(files, channels)
     file = reference_file(files)
-    first = read_volume(file)
+    first = read_one(file)
     empty = np.zeros_like(first.voxels)
     voxels, covered, read = list[SingleFloats](), list[float](), [(file, first)]
     for index, channel_file in enumerate(files):
@@ -81,7 +84,7 @@ def read_image_volume(files: ImageFiles, channels: ImageChannels) -> ImageVolume
             voxels.append(empty if channel_file is None else first.voxels)
             covered.append(1.0)
             continue
-        volume = read_volume(channel_file)
+        volume = read_one(channel_file)
         placed, fraction = _placed(channel_file, volume, file, first, channels.label(index))
         voxels.append(placed)
         covered.append(fraction)
@@ -89,8 +92,9 @@ def read_image_volume(files: ImageFiles, channels: ImageChannels) -> ImageVolume
     return ImageVolume(tuple(voxels), first.affine, files, tuple(covered), tuple(read))
 
 
-def _of_one_file(file: Path, channels: ImageChannels) -> ImageVolume:
-    volumes = (read_volume(file),) if channels.count == 1 else read_channels(file)
+def _of_one_file(file: Path, channels: ImageChannels, read_one: Callable[[Path], Volume]) -> ImageVolume:
+    has_one = channels.count == 1 or not is_volume(file)
+    volumes = (read_one(file),) if has_one else read_channels(file)
     if len(volumes) != channels.count:
         raise DataError(
             f"{file}: found {ImageChannels(len(volumes)).shown}; expected {channels.shown}. Correct 'channels' in "

@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from ....transforms.errors import DataError
+from ....transforms.loading.image_channels import MAX_CHANNELS
 from ....transforms.strict_files import JsonObject, read_json
+from ..channel_files import named_channels, names_in
 from ..source import LeftOut, SourceCase, SourceDataset
 from .listing import Listing, checked, list_files, stem_of
 
@@ -18,7 +20,7 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
 
     Raises:
         DataError: if there is no ``dataset.json``, or it has another form, lists files outside its folder, or
-            describes images of several modalities.
+            describes images of no modality or more than 16.
     """
     del seed  # Nothing here is random.
     listing = list_files(folder)
@@ -31,7 +33,9 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     content = read_json(files[0], _CONTENT)
     labels, classes = _classes(content, files[0])
     cases, skipped = _cases(content, files[0], listing)
-    dataset = SourceDataset("msd", "segmentation", True, cases, classes, labels, skipped=skipped)
+    number = len(content["modality"])
+    channels = 1 if number == 1 else named_channels(names_in(content), number, pictures=False)
+    dataset = SourceDataset("msd", "segmentation", True, cases, classes, labels, channels, skipped=skipped)
     return checked(dataset, listing, EXPECTED)
 
 
@@ -41,12 +45,8 @@ def _classes(content: Any, file: Path) -> tuple[dict[int, int], tuple[str, ...]]
         isinstance(content.get(key), kind) for key, kind in (("modality", dict), ("labels", dict), ("training", list))
     ):
         raise DataError(f"{file}: found another content; expected {_CONTENT}.")
-    if len(content["modality"]) != 1:
-        names = ", ".join(str(name) for name in content["modality"].values())
-        raise DataError(
-            f"{file}: found images of {len(content['modality'])} modalities ({names}); expected one. "
-            "Write each modality of interest to its own files first."
-        )
+    if not 1 <= len(content["modality"]) <= MAX_CHANNELS:
+        raise DataError(f"{file}: found images of {len(content['modality'])} modalities; expected 1 to {MAX_CHANNELS}.")
     try:
         names_of = {int(value): str(name) for value, name in content["labels"].items()}
     except ValueError:

@@ -19,6 +19,10 @@ class DecoupledNetworkSettings(NetworkSettings):
     """
 
     builder: ClassVar[str] = "fedannot.custom.methods.decoupled.network:build_decoupled_network"
+    refuses_components: ClassVar[str] = (
+        "decoupled predictions join a code to the features before the last layer, which only the network of the "
+        "settings gives; leave '_target_' out, or take another method"
+    )
     latent: Positive = LATENT
     encoder_features: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=5)] = ENCODER_FEATURES
 
@@ -33,6 +37,8 @@ class DecoupledSettings(PersonalSettings):
         divergence_weight: β of Eq. 7 and 8.
         noise_exponent: q of Eq. 6.
     """
+
+    without_recipe: ClassVar[frozenset[str]] = frozenset({"training.loss"})
 
     method: str = "decoupled"
     network: DecoupledNetworkSettings = DecoupledNetworkSettings()
@@ -49,9 +55,10 @@ class DecoupledSettings(PersonalSettings):
 
     @model_validator(mode="after")
     def _loss_is_its_own(self) -> "DecoupledSettings":
-        if self.training.loss != "ce" or self.training.proximal_weight:
+        training = self.training
+        if training.loss != "ce" or training.proximal_weight or training.class_weights:
             raise ValueError(
-                "keys 'training.loss' and 'training.proximal_weight' cannot be chosen: decoupled predictions have a "
-                "loss of their own; leave them out"
+                "keys 'training.loss', 'training.class_weights' and 'training.proximal_weight' cannot be chosen: "
+                "decoupled predictions have a loss of their own; leave them out"
             )
         return self

@@ -13,7 +13,7 @@ from ...training.batches import training_batches
 from ...training.corrected_loss import ForwardCorrected
 from ...training.kept_optimizer import OPTIMIZER_FOLDER, KeptOptimizer
 from ...training.loop import TrainingOutcome, train
-from ...training.losses import DiceRecord
+from ...training.losses import DiceRecord, build_loss
 from ...training.marginal_classes import MarginalClasses
 from ...training.objectives import Objective, SupervisedObjective, training_objective
 from ...training.schedules import LearningRate
@@ -134,7 +134,10 @@ class FedAvgSite(SiteMethod):
             targets: what counts of the site's labels.
         """
         if targets.transition is not None:
-            return SupervisedObjective(ForwardCorrected(targets.transition).to(next(network.parameters()).device))
+            training = self.settings.training
+            is_plain = training.loss == "ce" and not training.class_weights
+            corrected = ForwardCorrected(targets.transition, None if is_plain else build_loss(training))
+            return SupervisedObjective(corrected.to(next(network.parameters()).device))
         return training_objective(
             self.settings.training, network, dice, targets.completeness, self._marginal_classes(site)
         )

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from ...networks.building import build_network
-from ...settings import FEATURES
 from ...training.batch import Batch, Batches
 from ...training.loop import TrainingStopped
 from ...training.losses import CrossEntropy
@@ -43,16 +41,8 @@ class Curvature(nn.Module):
             weighted.copy_(new * parameter.detach())
 
 
-def build_network_with_curvature(
-    in_channels: int = 1,
-    num_classes: int = 1,
-    features: Sequence[int] = FEATURES,
-    spatial_dims: int = 2,
-    upsample: str = "deconv",
-    seed: int = 0,
-) -> nn.Module:
-    """Build the network of :func:`fedannot.custom.networks.build_network` with its :class:`Curvature` as a part."""
-    network = build_network(in_channels, num_classes, features, spatial_dims, upsample, seed)
+def with_curvature(network: nn.Module) -> nn.Module:
+    """Give a network its :class:`Curvature` as a part, and return it."""
     network.add_module("curvature", Curvature(network))
     return network
 
@@ -89,7 +79,9 @@ def fisher_diagonal(
             raise TrainingStopped
         for image, label in zip(batch.images, batch.labels, strict=True):
             loss = of_pixels(network(image[None]), label[None])
-            for total, gradient in zip(sums, torch.autograd.grad(loss, parameters), strict=True):
+            # Outputs of deep supervision are of training alone.
+            gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+            for total, gradient in zip(sums, gradients, strict=True):
                 total.add_(gradient.square())
             count += 1
     return [total / count for total in sums]

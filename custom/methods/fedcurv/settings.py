@@ -14,7 +14,7 @@ class CurvatureNetworkSettings(NetworkSettings):
     See :mod:`fedannot.custom.methods.fedcurv.curvature`.
     """
 
-    builder: ClassVar[str] = "fedannot.custom.methods.fedcurv.curvature:build_network_with_curvature"
+    wrapper: ClassVar[str] = "fedannot.custom.methods.fedcurv.curvature:with_curvature"
 
 
 class FedCurvSettings(FedAvgSettings):

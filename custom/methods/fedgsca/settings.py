@@ -50,4 +50,9 @@ class FedGSCASettings(ClassificationSettings):
     @model_validator(mode="after")
     def _warmup_ends(self) -> "FedGSCASettings":
         check_warmup(self.warmup_rounds, self.rounds)
+        if self.loss != "ce" and (self.training.loss != "ce" or self.training.class_weights):
+            raise ValueError(
+                f"keys 'training.loss' and 'training.class_weights' are not read after the warm-up with the loss "
+                f"{self.loss!r}; leave them out, or set 'loss' to 'ce'"
+            )
         return self

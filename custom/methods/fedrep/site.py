@@ -4,8 +4,10 @@ import copy
 
 from torch import nn
 
+from ...components.component import ComponentError
 from ...interface.views import SiteView
 from ...networks.building import layer_blocks
+from ...networks.parts import with_part
 from ...seeding import derive_seed
 from ...training.batch import Batches
 from ...training.loop import TrainingOutcome
@@ -27,7 +29,12 @@ class FedRepSite(PersonalSite):
     def start(self, shared: nn.Module, seed: int) -> nn.Module:
         """Return the head of the received network."""
         del seed
-        return copy.deepcopy(shared.get_submodule(layer_blocks(shared)[-1]))
+        head = layer_blocks(shared)[-1]
+        if head in dict(shared.named_parameters()):
+            raise ComponentError(
+                f"The last block of {type(shared).__name__} is the parameter {head!r}, expected a layer."
+            )
+        return copy.deepcopy(shared.get_submodule(head))
 
     def train_both(self, shared: nn.Module, personal: nn.Module, batches: Batches, site: SiteView) -> TrainingOutcome:
         """Train the head, then the representation."""
@@ -49,6 +56,4 @@ class FedRepSite(PersonalSite):
 
     def local_model(self, shared: nn.Module, personal: nn.Module) -> nn.Module:
         """Return the shared network with the personal head; the two share their other parameters."""
-        together = copy.copy(shared)
-        together._modules = dict(shared._modules) | {layer_blocks(shared)[-1]: personal}
-        return together
+        return with_part(shared, layer_blocks(shared)[-1], personal)

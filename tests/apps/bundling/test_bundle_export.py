@@ -41,6 +41,8 @@ OF_TENSOR = {"type": str, "format": str, "num_channels": int, "spatial_shape": l
 CELLS = ClassificationDescription(classes=("round", "long"), channels=1, size=(40, 40))
 VOLUMES = VolumeDescription(classes=("lesion",), labels={0: 0, 1: 1}, intensity="window", window=(-100, 300))
 WHOLE = {"features": [4, 4, 8, 8, 8, 4], "spatial_dims": 3}
+DYNUNET = {"_target_": "DynUNet", "kernel_size": [3, 3, 3], "strides": [1, 2, 2], "upsample_kernel_size": [2, 2]}
+DYNUNET |= {"filters": [4, 8, 8], "deep_supervision": True}
 METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] = {
     "fedavg": ("fedavg", "segmentation", {}, PICTURES, None),
     "feda3i": ("feda3i", "segmentation", {}, PICTURES, None),
@@ -53,6 +55,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "ditto, personal": ("ditto", "segmentation", {}, PICTURES, "site-2"),
     "single site": ("single_site", "segmentation", {}, PICTURES, "site-2"),
     "volumes": ("fedavg", "segmentation", {"network": WHOLE, "training": {"patch": [32, 32, 16]}}, VOLUMES, None),
+    "DynUNet": ("feda3i", "segmentation", {"network": DYNUNET}, PICTURES, None),
     "classes": ("fedavg", "classification", {}, CELLS, None),
     "fedgsca": ("fedgsca", "classification", {}, CELLS, None),
 }

@@ -234,7 +234,7 @@ def test_msd_refuses_names_that_leave_the_folder(name, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"modality": {"0": "T2", "1": "ADC"}}, r"found images of 2 modalities \(T2, ADC\); expected one"),
+        ({"modality": {}}, "found images of 0 modalities; expected 1 to 16"),
         ({"labels": {"background": 0, "Anterior": 1}}, r"key 'labels' is .*; expected value: name\."),
         ({"labels": {"0": "background"}}, r"expected a value beside 0"),
         ({"training": "imagesTr"}, r"found another content; expected the Decathlon's dataset\.json"),

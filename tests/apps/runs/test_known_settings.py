@@ -23,8 +23,16 @@ def test_all_settings_are_listed_each_with_what_is_allowed(name: str) -> None:
         KnownSetting("training.patch", "null", "list of: whole number or null", ""),
         # Its class says nothing of it; the job's file does.
         KnownSetting("network.in_channels", "1", "whole number ≥ 1, ≤ 16", "3 for RGB images"),
-        # The comment says what is allowed anyhow.
-        KnownSetting("training.loss", '"ce"', "ce, dice, batch_dice, ce_dice, nr_dice", ""),
+        # Its class says what it means, and counts before the comment of the job's file.
+        KnownSetting(
+            "training.schedule",
+            '"steps"',
+            "constant, steps, polynomial, cosine or class with _target_",
+            "how the learning rate falls in the course of all rounds: constant; steps by rounds, see "
+            "learning_rate_steps; polynomial and cosine with every optimizer step, to 0 at the end of the run; or a "
+            "class of torch.optim.lr_scheduler such as CosineAnnealingLR, which makes a step with every optimizer step "
+            "of all rounds.",
+        ),
     ],
     ids=lambda one: one.name,
 )

@@ -231,7 +231,7 @@ def test_a_state_from_before_there_was_a_choice_was_made_with_the_optimizer_of_i
 def test_a_state_from_before_steps_schedules_and_kept_optimizers_goes_on(kind):
     now = kind(rounds=3).model_dump(mode="json")
     later = {"nesterov", "betas", "schedule", "learning_rate_power", "learning_rate_warmup", "local_steps"}
-    later |= {"gradient_clipping", "precision", "keep_optimizer"}
+    later |= {"gradient_clipping", "precision", "keep_optimizer", "class_weights"}
     earlier = now | {"training": {key: value for key, value in now["training"].items() if key not in later}}
     RunState("fedavg", earlier, 1, {}).check_continues("fedavg", now)
     changed = now | {"training": now["training"] | {"schedule": "polynomial"}}

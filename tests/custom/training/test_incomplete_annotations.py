@@ -8,7 +8,7 @@ from fedannot.custom.training.corrected_loss import annotated_log_probabilities
 from fedannot.custom.training.losses import segmentation_loss
 from fedannot.custom.training.objectives import Step, SupervisedObjective
 
-LOSSES = ("ce", "dice", "batch_dice", "ce_dice", "nr_dice")
+LOSSES = ("ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice", "nr_dice")
 STEP = Step(number=0, epoch=0, epochs=1)
 
 

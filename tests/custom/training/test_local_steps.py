@@ -230,6 +230,15 @@ def test_a_state_that_does_not_fit_is_left_out_with_a_warning(tmp_path, changes,
     assert result is start
 
 
+@pytest.mark.parametrize("content", [b"", b"no archive"])
+def test_a_damaged_state_is_left_out_with_a_warning(tmp_path, content):
+    settings, site = settings_of(keep_optimizer=True, **SGD), HandmadeSite(tmp_path, DATA)
+    rounds_of(lambda: OfPixels(settings), site, network := pixel_network(), [1])
+    (site.run_folder / OPTIMIZER_FOLDER / "shared/round_1.pt").write_bytes(content)
+    rounds_of(lambda: OfPixels(settings), site, network, [2])
+    assert "cannot be read" in site.said[-1]
+
+
 def test_the_new_options_count_with_a_kept_state(tmp_path):
     """A learning rate of next to nothing moves nothing, whatever the one of the round before was."""
     site = HandmadeSite(tmp_path, DATA)

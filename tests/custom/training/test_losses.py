@@ -10,7 +10,7 @@ from fedannot.custom.settings import ClassifierTrainingSettings, TrainingSetting
 from fedannot.custom.training.losses import DiceRecord, build_loss, sample_dice_losses, segmentation_loss
 from fedannot.transforms.ignored_label import IGNORED_LABEL
 
-NAMES = ("ce", "dice", "batch_dice", "ce_dice", "nr_dice")
+NAMES = ("ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice", "nr_dice")
 
 
 def batch(num=3, side=6, classes=2, seed=0):
@@ -88,7 +88,7 @@ def test_only_losses_of_the_batch_hold_foreground_down_where_nothing_is_annotate
     assert gradient_on_empty_sample("nr_dice") > 1e-4
 
 
-@pytest.mark.parametrize("name", ["dice", "batch_dice", "nr_dice", "ce_dice"])
+@pytest.mark.parametrize("name", ["dice", "batch_dice", "nr_dice", "ce_dice", "ce_batch_dice"])
 @pytest.mark.parametrize("certain", [0.0, 50.0, -50.0])
 def test_losses_and_gradients_are_finite_on_empty_masks(name, certain):
     logits = torch.stack([torch.full((2, 4, 4), certain), torch.full((2, 4, 4), -certain)], dim=1).requires_grad_()
@@ -204,6 +204,7 @@ KNOWING_NO_IGNORED_LABEL = {
     "dice": DiceLoss(**FOREGROUND_DICE),
     "batch_dice": DiceLoss(**FOREGROUND_DICE, batch=True),
     "ce_dice": DiceCELoss(**FOREGROUND_DICE),
+    "ce_batch_dice": DiceCELoss(**FOREGROUND_DICE, batch=True),
     "nr_dice": noise_robust_dice_without_ignored,
 }
 
@@ -262,6 +263,7 @@ def test_losses_are_those_of_the_closed_form_over_the_pixels_that_count(kind):
         "dice": of_samples.mean(),
         "batch_dice": of_batch,
         "ce_dice": entropy + of_samples.mean(),
+        "ce_batch_dice": entropy + of_batch,
         "nr_dice": robust,
     }
     ignored = ignored.to(kind)

@@ -11,7 +11,7 @@ from fedannot.custom.training.marginal_classes import MarginalClasses
 from fedannot.custom.training.objectives import Step, SupervisedObjective, training_objective
 from fedannot.transforms.ignored_label import IGNORED_LABEL
 
-NAMES = ("ce", "dice", "batch_dice", "ce_dice", "nr_dice")
+NAMES = ("ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice", "nr_dice")
 STEP = Step(0, 0, 1)
 CLASSES = 4
 
@@ -53,7 +53,7 @@ def brute_force(name, logits, labels, annotated):
         "batch_dice": np.mean([_dice(a, b) for a, b in pairs]),
         "nr_dice": np.mean([(abs(a - b) ** 1.5).sum() / ((a**2).sum() + b.sum() + 1e-5) for a, b in pairs]),
     }
-    return losses["ce"] + losses["dice"] if name == "ce_dice" else losses[name]
+    return losses["ce"] + losses[name.removeprefix("ce_")] if name.startswith("ce_") else losses[name]
 
 
 def _dice(p, g):

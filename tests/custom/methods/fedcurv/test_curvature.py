@@ -8,8 +8,8 @@ from fedannot.custom.methods.fedcurv.curvature import (
     Curvature,
     CurvaturePenalty,
     OthersCurvature,
-    build_network_with_curvature,
     fisher_diagonal,
+    with_curvature,
 )
 from fedannot.custom.networks.building import build_network, layer_blocks
 from fedannot.custom.training.batch import Batch
@@ -144,7 +144,7 @@ def test_rounding_leaves_no_negative_information() -> None:
 
 
 def test_the_network_is_the_same_with_buffers_beside_it_in_a_block_of_their_own() -> None:
-    network, plain = build_network_with_curvature(**SMALL, seed=3), build_network(**SMALL, seed=3)
+    network, plain = with_curvature(build_network(**SMALL, seed=3)), build_network(**SMALL, seed=3)
     own = {name: value for name, value in network.state_dict().items() if name.startswith("curvature.")}
     rest = {name: value for name, value in network.state_dict().items() if name not in own}
     assert rest.keys() == plain.state_dict().keys()

@@ -1,0 +1,181 @@
+"""A forward and a backward pass of a network in MONAI's form before a run: whether shapes fit, and its memory.
+
+The pass is made on PyTorch's meta device, where tensors have shapes and no values: it takes milliseconds whatever the
+batch. A class that reads values is run on two small samples instead.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from ..components.component import ComponentError, first_line
+from ..settings import ClassifierSettings, NetworkSettings, RunSettings
+from .described import described_network
+from .outputs import all_outputs
+
+_MEBIBYTE = 2**20
+# Tensors as large as the parameters: themselves, their gradients, and what Adam keeps of each.
+_COPIES = 4
+_FEW = 2
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What a pass showed.
+
+    Attributes:
+        extents: of a sample.
+        batch_size: samples of a batch.
+        parameters: how many the network has.
+        activations_mb: what a step of training keeps of a batch for its backward pass, in MiB.
+        memory_mb: as above, with parameters, gradients and what an optimizer keeps.
+    """
+
+    extents: tuple[int, ...]
+    batch_size: int
+    parameters: int
+    activations_mb: float
+    memory_mb: float
+
+
+def dry_run(settings: RunSettings, extents: Sequence[int] | None = None) -> DryRun:
+    """Run the network of a job's settings once in training and once in evaluation.
+
+    Args:
+        settings: the job's, whose network is a component.
+        extents: of a sample; by default the patch of the training, or else the first extents that the network takes.
+
+    Raises:
+        ComponentError: if the network cannot be built, takes no such batch or does not return what the task needs; the
+            text says what was found and what was expected.
+    """
+    extents = extents or getattr(settings.training, "patch", None)
+    chosen = None if extents is None else tuple(int(extent) for extent in extents)
+    return _dry_run(settings.network.model_dump_json(), type(settings.network), settings.training.batch_size, chosen)
+
+
+@functools.lru_cache(maxsize=32)
+def _dry_run(
+    network: str,
+    kind: type[NetworkSettings | ClassifierSettings],
+    batch_size: int,
+    extents: tuple[int, ...] | None,
+) -> DryRun:
+    """A site asks for the same pass before every task."""
+    settings = kind.model_validate_json(network)
+    built = described_network(settings)
+    if extents is None:
+        failed: ComponentError | None = None
+        for attempted in built.pass_extents:  # type: ignore[union-attr]
+            try:
+                return _pass(built, settings, batch_size, attempted)
+            except ComponentError as error:
+                failed = error
+        assert failed is not None
+        raise failed
+    return _pass(built, settings, batch_size, extents)
+
+
+def _pass(
+    network: nn.Module, settings: NetworkSettings | ClassifierSettings, batch_size: int, extents: tuple[int, ...]
+) -> DryRun:
+    few = min(batch_size, _FEW)
+    try:
+        kept = _kept_bytes(settings, batch_size, extents, "meta")
+    except ComponentError:
+        raise
+    except Exception:
+        # Either its class reads values, or it takes no such batch.
+        kept = _on_values(settings, few, extents) * batch_size // few
+    if isinstance(settings, NetworkSettings) and batch_size > 1:
+        # As the last of an epoch may be, and a volume in evaluation.
+        _single_sample(settings, extents)
+    count = sum(parameter.numel() for parameter in network.parameters())
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in network.parameters())
+    memory = (_COPIES * weights + kept) / _MEBIBYTE
+    return DryRun(extents, batch_size, count, round(kept / _MEBIBYTE, 1), round(memory, 1))
+
+
+def _single_sample(settings: NetworkSettings | ClassifierSettings, extents: tuple[int, ...]) -> None:
+    try:
+        _kept_bytes(settings, 1, extents, "meta")
+    except ComponentError:
+        raise
+    except Exception:
+        _on_values(settings, 1, extents)
+
+
+def _on_values(settings: NetworkSettings | ClassifierSettings, batch_size: int, extents: tuple[int, ...]) -> int:
+    try:
+        return _kept_bytes(settings, batch_size, extents, "cpu")
+    except ComponentError:
+        raise
+    except Exception as error:
+        shape = (batch_size, settings.in_channels, *extents)
+        raise ComponentError(
+            f"{_name(settings)} takes no batch of the shape {shape}: {first_line(error)}. Its arguments are "
+            f"{_arguments(settings)}; choose others, or another size of the images."
+        ) from error
+
+
+def _kept_bytes(
+    settings: NetworkSettings | ClassifierSettings,
+    batch_size: int,
+    extents: tuple[int, ...],
+    device: str,
+) -> int:
+    """Bytes that the backward pass of a batch needs, apart from the parameters."""
+    moved = described_network(settings).to(device)
+    own = {StorageWeakRef(tensor.untyped_storage()) for tensor in (*moved.parameters(), *moved.buffers())}
+    kept: dict[StorageWeakRef, torch.UntypedStorage] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        # Views of one tensor take its memory once.
+        storage = tensor.untyped_storage()
+        if (reference := StorageWeakRef(storage)) not in own:
+            kept[reference] = storage
+        return tensor
+
+    images = torch.zeros(batch_size, settings.in_channels, *extents, device=device)
+    with torch.random.fork_rng(devices=[]):
+        moved.train()
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            outputs = all_outputs(moved, images)
+            _check_shape(outputs.main, settings, images, "training")
+            total = torch.stack([entry.float().mean() for entry in (outputs.main, *outputs.further)]).sum()
+        total.backward()  # type: ignore[no-untyped-call]
+        if all(parameter.grad is None for parameter in moved.parameters()):
+            raise ComponentError(f"{_name(settings)} has no parameter that its output depends on.")
+        with torch.no_grad():
+            _check_shape(moved.eval()(images), settings, images, "evaluation")
+    return sum(storage.nbytes() for storage in kept.values())
+
+
+def _check_shape(
+    logits: torch.Tensor, settings: NetworkSettings | ClassifierSettings, images: torch.Tensor, mode: str
+) -> None:
+    batch, extents = images.shape[0], tuple(images.shape[2:])
+    if isinstance(settings, ClassifierSettings):
+        expected, of_what = (batch, settings.num_classes), f"{settings.num_classes} classes"
+    else:
+        expected = (batch, settings.num_classes + 1, *extents)
+        of_what = f"the background and {settings.num_classes} classes, at the extents of the labels"
+    if tuple(logits.shape) != expected:
+        raise ComponentError(
+            f"{_name(settings)} returns {tuple(logits.shape)} in {mode} for a batch of the shape "
+            f"{tuple(images.shape)}; expected {expected}: {of_what}. Its arguments are {_arguments(settings)}."
+        )
+
+
+def _name(settings: NetworkSettings | ClassifierSettings) -> str:
+    assert settings.component is not None
+    return settings.component.target
+
+
+def _arguments(settings: NetworkSettings | ClassifierSettings) -> str:
+    assert settings.component is not None
+    return repr(settings.component.arguments)[:300]

@@ -1,0 +1,9 @@
+"""Run the job in NVFlare's simulator, a process for each site: python jobs/fingerprint/job.py"""
+
+from pathlib import Path
+
+from nvflare.recipe import SimEnv
+
+import fedannot
+
+fedannot.recipe(Path(__file__).parent).execute(SimEnv(num_clients=8, workspace_root="runs/simulator"))

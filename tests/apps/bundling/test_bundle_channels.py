@@ -1,0 +1,102 @@
+"""A bundle of images with several channels: prepared as training does, from a file of four axes, numbers or lists."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from monai.bundle import ConfigParser
+from PIL import Image
+from support.four_channels import NAMES, write_site
+
+from fedannot.apps.bundling.inference_config import inference_config
+from fedannot.apps.bundling.metadata import _channel_names, _image_classes
+from fedannot.apps.bundling.reading_code import write_reading_code
+from fedannot.custom.data.datalist import read_datalist
+from fedannot.custom.data.description import AnyDescription, ImageDescription, SliceDescription, VolumeDescription
+from fedannot.custom.data.preparation import build_preparation
+from fedannot.custom.evaluation.inference import Inference
+
+FOUR: dict[str, Any] = {"classes": ("a",), "labels": {0: 0, 1: 1}, "channels": NAMES}
+WINDOWS = ((10.0, 60.0), (0.0, 90.0), (30.0, 80.0), (40.0, 90.0))
+DESCRIPTIONS: dict[str, AnyDescription] = {
+    "whole": VolumeDescription(**FOUR, size=(16, 16, 16)),
+    "foreground": VolumeDescription(**FOUR, crop="foreground", spacing=(1.0, 1.0, 2.0), size=(16, 16, 16), fit="pad"),
+    "windows": SliceDescription(**FOUR, size=(16, 16), intensity="window", channel_windows=WINDOWS),
+    "one window": SliceDescription(**FOUR, size=(20, 12), fit="resize", intensity="window", window=(0, 100)),
+    "zeros": VolumeDescription(**FOUR, size=(16, 16, 16), missing_channels="zeros"),
+}
+
+
+def parser_for(description: AnyDescription, folder: Path, bundle: Path) -> ConfigParser:
+    write_reading_code(bundle)
+    config = inference_config(description, Inference(4, None))
+    parser = ConfigParser(config | {"dataset_dir": str(folder), "bundle_root": str(bundle)})
+    parser.parse()
+    return parser
+
+
+def prepared_by_bundle(description: AnyDescription, folder: Path, bundle: Path) -> list[torch.Tensor]:
+    """The images of a folder as the bundle finds and prepares them."""
+    parser = parser_for(description, folder, bundle)
+    names = parser.get_parsed_content("datalist")
+    preprocessing = parser.get_parsed_content("preprocessing")
+    images = [preprocessing({"image": name})["image"].as_tensor() for name in names]
+    if isinstance(description, SliceDescription):
+        return [torch.movedim(image, description.slice_axis + 1, 0) for image in images]
+    return [image[None] for image in images]
+
+
+@pytest.mark.parametrize(("name", "stacked"), [*((name, False) for name in DESCRIPTIONS), ("foreground", True)])
+def test_channels_are_prepared_alike(name: str, stacked: bool, tmp_path: Path) -> None:
+    missing = (1,) if name == "zeros" else ()
+    site = write_site(tmp_path / "site", stacked=stacked, missing=missing)
+    preparation = build_preparation(DESCRIPTIONS[name])
+    cases = read_datalist(site / "datalist.json").section("training")
+    result = prepared_by_bundle(DESCRIPTIONS[name], site / "images", tmp_path / "bundle")
+    assert len(result) == len(cases) == 2
+    for image, case in zip(result, cases, strict=True):
+        assert torch.equal(image, preparation(case).tensors["image"])
+
+
+def test_a_list_of_files_is_an_image_and_a_missing_channel_is_refused(tmp_path: Path) -> None:
+    site = write_site(tmp_path / "site")
+    description = DESCRIPTIONS["whole"]
+    preprocessing = parser_for(description, site, tmp_path / "bundle").get_parsed_content("preprocessing")
+    [case, other] = read_datalist(site / "datalist.json").section("training")
+    image = preprocessing({"image": [str(file) for file in case.channels]})["image"].as_tensor()
+    assert torch.equal(image[None], build_preparation(description)(case).tensors["image"])
+    (site / "images" / "case_1_0003.nii.gz").unlink()
+    with pytest.raises(RuntimeError) as refused:
+        preprocessing({"image": str(other.image)})
+    assert "found no file for channel 'FLAIR' (4 of 4)" in str(refused.value.__cause__)
+
+
+@pytest.mark.parametrize("fit", ["resize", "pad"])
+def test_grey_pictures_of_named_channels_are_prepared_alike(fit: Any, tmp_path: Path) -> None:
+    description = ImageDescription(
+        channels=("DAPI", "GFP"), size=(16, 24), fit=fit, labels={0: 0, 255: 1}, classes=("cell",)
+    )
+    images = tmp_path / "images"
+    images.mkdir()
+    for number in range(2):
+        pixels = np.random.default_rng(number).integers(0, 99 * (number + 1), (20, 14), dtype=np.uint8)
+        Image.fromarray(pixels).save(images / f"cell_{number:04d}.png")
+    Image.fromarray(np.zeros((20, 14), np.uint8)).save(tmp_path / "mask.png")
+    items = [{"image": ["images/cell_0000.png", "images/cell_0001.png"], "label": "mask.png"}]
+    (tmp_path / "datalist.json").write_text(json.dumps({"training": items}))
+    [case] = read_datalist(tmp_path / "datalist.json").section("training")
+    [result] = prepared_by_bundle(description, images, tmp_path / "bundle")
+    assert torch.equal(result, build_preparation(description)(case).tensors["image"])
+
+
+def test_metadata_name_the_channels() -> None:
+    assert _channel_names(DESCRIPTIONS["whole"]) == NAMES
+    assert _image_classes(DESCRIPTIONS["whole"]) == "4 channels of intensities: T1, T1c, T2, FLAIR"
+    three = VolumeDescription(classes=("a",), labels={0: 0, 1: 1}, channels=3)
+    assert _image_classes(three) == "3 channels of intensities"
+    assert _channel_names(three)[0] == "intensity of channel 1"
+    rgb = ImageDescription(channels=3, size=(16, 16), labels={0: 0, 1: 1}, classes=("a",))
+    assert (_channel_names(rgb), _image_classes(rgb)) == (("red", "green", "blue"), "RGB channels")
