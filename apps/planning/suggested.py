@@ -23,6 +23,7 @@ from ...custom.planning.training_plan import (
     plan_training,
     target_spacing,
 )
+from ...custom.recipe import RESEARCH
 from ...custom.run.time_left import duration
 from ...transforms.errors import DataError
 from ..reports.output import read_summary
@@ -90,10 +91,11 @@ class SuggestedSettings:
         plan, topology = self.training, self.training.topology
         levels = dynunet(topology)
         lines = [
-            "# Planned from the images, for the recipe of docs/networks.md. How to run:",
+            "# Planned from the images. How to run:",
             "#   fedannot simulate fedavg --data DIR --settings THIS_FILE",
             *(f"# {sentence}" for sentence in self.sentences),
             "settings {",
+            *_entry("recipe", RESEARCH, "nnU-Net's choices of loss, optimizer and augmentation"),
             *_entry("rounds", plan.rounds, f"{plan.steps_of_site} steps a site in all"),
             "  network {",
             *_entry("  _target_", "DynUNet", "nnU-Net's network in MONAI"),
@@ -235,6 +237,7 @@ def _suggest(images: _Images, hours: float, memory_gb: float, *, side_by_side: b
         operations_per_second=operations_per_second(dims, threads),
     )
     values = {
+        "recipe": RESEARCH,
         "rounds": training.rounds,
         "network._target_": "DynUNet",
         "network.spatial_dims": dims,
