@@ -11,7 +11,7 @@ from ...custom.approval.approved import installed_version
 from ...custom.approval.configuration import CLIENT_CONFIG, SERVER_CONFIG, JobConfiguration, JobRefusedError
 from ...custom.approval.limits import Limits, Minimum, check_minimum, check_settings, check_texts
 from ...custom.compatibility import network_settings
-from ...custom.components.component import ComponentError
+from ...custom.components.component import Component, ComponentError
 from ...custom.components.merging import merged
 from ...custom.data.description import read_description_file
 from ...custom.data.whole_files import new_folder, write_text
@@ -97,6 +97,7 @@ def deployable_job(
     with named_origins(job, settings_file, overrides):
         chosen = job.settings_with(merged(changes, overrides))
     check_deployable_network(chosen)
+    _check_training(chosen, job)
     check_texts(chosen)
     if sites and chosen.min_sites > len(sites):
         raise JobError(f"min_sites is {chosen.min_sites}, but the job names {len(sites)} sites.")
@@ -164,6 +165,17 @@ def check_deployable_network(settings: RunSettings) -> None:
         dry_run(settings)
     except ComponentError as error:
         raise JobError(f"key 'network': {error}") from error
+
+
+def _check_training(settings: RunSettings, job: Job) -> None:
+    """Raises SettingsError if a class that settings name for training cannot be used."""
+    training = settings.training
+    named = (training.loss, training.optimizer, training.schedule, settings.inferer)
+    if any(isinstance(value, Component) for value in named):
+        # PyTorch, as above.
+        from ...custom.training.component_check import check_training  # noqa: PLC0415
+
+        check_training(settings, str(job.settings_file))
 
 
 def _refused_by_default(configuration: JobConfiguration) -> str:

@@ -11,7 +11,9 @@ from fedannot.apps.functions.runs import Run
 from fedannot.apps.runs.data_compatibility import settings_for_data
 from fedannot.apps.runs.job import Job, parse_override
 from fedannot.apps.runs.settings_files import SettingsFile
+from fedannot.custom.components.component import Component
 from fedannot.custom.components.merging import merged
+from fedannot.custom.training.component_check import check_training
 
 PAGE = (Path(__file__).parents[3] / "docs" / "networks.md").read_text(encoding="utf-8")
 COMMANDS = [text.replace("\\\n", " ") for text in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S)]
@@ -20,7 +22,17 @@ FILES = dict(re.findall(r"^```hocon file=(\S+)\n(.*?)^```$", PAGE, re.M | re.S))
 
 
 def test_the_page_has_five_examples() -> None:
-    assert (len(COMMANDS), len(FILES)) == (4, 1)
+    assert (len(COMMANDS), len(FILES)) == (4, 2)
+
+
+def test_the_training_of_the_page_can_be_used(tmp_path: Path) -> None:
+    file = tmp_path / "training.conf"
+    file.write_text(FILES[file.name], encoding="utf-8")
+    job = Job.open("fedavg")
+    settings = job.settings_with(SettingsFile.read(job, str(file)).values)
+    check_training(settings, str(file))
+    assert isinstance(settings.training.optimizer, Component)
+    assert settings.training.local_steps == 50
 
 
 @pytest.mark.parametrize("command", COMMANDS)
