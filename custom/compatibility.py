@@ -185,7 +185,8 @@ def check_component(description: SiteDescription, settings: RunSettings, *, plac
     # PyTorch, which those that check settings alone do without.
     from .networks.dry_run import dry_run  # noqa: PLC0415
 
-    extents = None if description.spatial_dims == 3 else description.size
+    # Of whole volumes the patch counts, which the settings have.
+    extents = None if description.spatial_dims == 3 else getattr(description, "size", None)
     try:
         dry_run(settings, extents)
     except ComponentError as error:

@@ -30,13 +30,14 @@ def own_network_changes(network: OwnNetworkCode) -> SettingValues:
     from ...custom.components.component import ComponentError  # noqa: PLC0415
     from ...custom.networks.own_network import OWN_TARGET, register_own_network  # noqa: PLC0415
 
+    code: Any = _at(network) if isinstance(network, str) else network
     if isinstance(network, str):
-        name, network = network, _at(network)
+        name = network
     else:
-        kind = network if hasattr(network, "__qualname__") else type(network)
+        kind: Any = code if hasattr(code, "__qualname__") else type(code)
         name = f"{kind.__module__}:{kind.__qualname__}".replace("<", "").replace(">", "")
     try:
-        register_own_network(name, network)
+        register_own_network(name, code)
     except ComponentError as error:
         raise JobError(str(error)) from error
     return {f"network.{TARGET}": OWN_TARGET, "network.name": name}

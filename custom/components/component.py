@@ -139,15 +139,16 @@ def as_validation_error(error: ComponentError) -> PydanticCustomError:
 
 
 def _checked_target(value: Any, role: Role) -> str:
+    packages = allowed_packages()
+    allowed = f"allowed are classes of {', '.join(packages)}"
     if not isinstance(value, str) or not _PATH.fullmatch(value) or len(value) > _LONGEST_TEXT:
         raise ComponentError(
-            f"{TARGET} is {shown(value)}; expected the name of a class, such as '{role.package}.NAME': parts of "
-            "letters, digits and underscores, divided by dots, the last with a capital letter first"
+            f"{TARGET} is {shown(value)}; expected the name of a class, such as '{role.package}.NAME', whose last part "
+            f"begins with a capital letter; {allowed}"
         )
     target = value if "." in value else f"{role.package}.{value}"
-    packages = allowed_packages()
     if not is_below(target, packages):
-        raise ComponentError(f"{TARGET} is {target!r}; allowed are classes of {', '.join(packages)}")
+        raise ComponentError(f"{TARGET} is {target!r}; {allowed}")
     return target
 
 

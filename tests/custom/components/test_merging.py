@@ -24,7 +24,7 @@ def test_places_are_blocks_and_fields_with_a_component():
         network: NetworkSettings = NetworkSettings()
         training: Training = Training()
 
-    assert component_places(Settings) == (*PLACES, "inferer")
+    assert component_places(Settings) == PLACES
 
 
 @pytest.mark.parametrize(
