@@ -212,7 +212,7 @@ def check_augmentation(description: SiteDescription, settings: RunSettings, *, p
     # PyTorch and MONAI, which those that check settings alone do without.
     from .training.augmentation_components import try_transforms  # noqa: PLC0415
 
-    extents = training.patch or description.size
+    extents = training.patch or getattr(description, "size", None)
     assert extents is not None, "whole volumes are trained on in patches"
     try:
         try_transforms(training.transforms, (description.in_channels, *extents))

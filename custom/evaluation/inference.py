@@ -77,7 +77,7 @@ class Inference:
         views = (self._log_probabilities(network, images, axes) for axes in all_axes)
         return functools.reduce(torch.logaddexp, views) - math.log(len(all_axes))
 
-    def _log_probabilities(self, network: nn.Module, images: torch.Tensor, axes: Sequence[int]) -> torch.Tensor:
+    def _log_probabilities(self, network: nn.Module, images: torch.Tensor, axes: list[int]) -> torch.Tensor:
         """What the network says of images that are mirrored along some axes, mirrored back where it is of pixels."""
         outputs = self._outputs(network, images.flip(axes))
         return (outputs.flip(axes) if outputs.ndim == images.ndim else outputs).log_softmax(dim=1)
