@@ -7,6 +7,7 @@ import nibabel
 import numpy as np
 import pytest
 from PIL import Image
+from support.four_channels import write_site
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.data import data_app
@@ -164,6 +165,7 @@ def test_options_of_pictures_reach_the_description(folders, tmp_path):
             "annotated_classes": None,
             "channels": 3,
             "size": (32, 16),
+            "missing_channels": "refuse",
         }
 
 
@@ -183,8 +185,19 @@ def test_options_of_volumes_reach_the_description(volume_folders, tmp_path):
         "crop": "foreground",
         "intensity": "window",
         "window": (-1000.0, 400.0),
+        "channel_windows": None,
+        "channels": 1,
+        "missing_channels": "refuse",
         "size": (4, 4, 4),
     }
+
+
+def test_names_of_channels_and_what_is_missing_reach_the_description(tmp_path):
+    site = write_site(tmp_path / "four", count=3, missing=(3,))
+    folders = ("--images", site / "images", "--labels", site / "labels")
+    imported(tmp_path / "out", *folders, "--channels", "a, b,c,d", "--missing-channels", "zeros", "--sites", 1)
+    description = read_site_description(tmp_path / "out" / "site-1")
+    assert (description.channels, description.missing_channels) == (("a", "b", "c", "d"), "zeros")
 
 
 def test_options_of_slices_reach_the_description(volume_folders, tmp_path):
@@ -330,7 +343,8 @@ def assert_one_line_error(result, message):
         (("--size", "8"), "Error: --size: found 8; expected ROWS,COLUMNS for the pipeline 'image2d'"),
         (("--size", "8,eight"), "Error: --size: found '8,eight', expected whole numbers with commas"),
         (("--size", "8,0"), "Error: Import: key 'size"),
-        (("--channels", "2"), "Error: Import: key 'channels' is 2"),
+        (("--channels", "17"), "Error: Import: key 'channels' is 17"),
+        (("--channels", "rgb"), "Error: --channels: found 'rgb', expected a number, or names of channels with commas"),
         (("--spacing", "1,1,1"), "'spacing'"),
         (("--window", "0,nan"), "Error: --window: found '0,nan', expected 2 numbers"),
         (("--pipeline", "volume"), "Error: --pipeline: found 'volume', but images and labels holds pictures"),
