@@ -9,6 +9,7 @@ from .description import (
     OF_TRAINING,
     PIPELINES,
     AnyDescription,
+    SiteDescription,
     SliceDescription,
     VolumeDescription,
     check_site_description,
@@ -40,7 +41,7 @@ _WORDS = {
 }
 
 
-def description_values(description: AnyDescription) -> list[float] | None:
+def description_values(description: SiteDescription) -> list[float] | None:
     """Return how a description prepares images, as numbers; leaves the site.
 
     Neither paths nor names nor values of labels are among them.
@@ -112,7 +113,7 @@ def _value(key: str, numbers: Sequence[float], source: str) -> Any:
     return whole if _LENGTHS[key] > 1 else whole[0]
 
 
-def _without_files(description: AnyDescription) -> Mapping[str, Any]:
+def _without_files(description: SiteDescription) -> Mapping[str, Any]:
     """What decides how images are prepared; of volumes the number of channels, whatever they are called."""
     values = description.model_dump(exclude=set(OF_FILES))
     if isinstance(description, SliceDescription | VolumeDescription):
