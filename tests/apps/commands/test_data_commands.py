@@ -188,9 +188,6 @@ def test_options_of_volumes_reach_the_description(volume_folders, tmp_path):
         "crop": "foreground",
         "intensity": "window",
         "window": (-1000.0, 400.0),
-        "channel_windows": None,
-        "channels": 1,
-        "missing_channels": "refuse",
         "size": (4, 4, 4),
     }
 
