@@ -5,7 +5,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...transforms.errors import DataError
-from .description import OF_TRAINING, PIPELINES, AnyDescription, SiteDescription, check_site_description
+from .description import (
+    OF_TRAINING,
+    PIPELINES,
+    AnyDescription,
+    SiteDescription,
+    SliceDescription,
+    VolumeDescription,
+    check_site_description,
+)
 
 # What differs between sites without a difference for the network.
 OF_FILES = frozenset({"labels", "ignore", "datalist"}) | OF_TRAINING
@@ -49,7 +57,7 @@ def description_values(description: SiteDescription) -> list[float] | None:
     >>> description_values(description)[:6]
     [0.0, 1.0, 64.0, 48.0, nan, 0.0]
     """
-    said = description.model_dump()
+    said = _without_files(description)
     try:
         values = [number for key, length in _LENGTHS.items() for number in _numbers(key, said.get(key), length)]
         again = description_of_values(values, description.classes)
@@ -106,4 +114,8 @@ def _value(key: str, numbers: Sequence[float], source: str) -> Any:
 
 
 def _without_files(description: SiteDescription) -> Mapping[str, Any]:
-    return description.model_dump(exclude=set(OF_FILES))
+    """What decides how images are prepared; of volumes the number of channels, whatever they are called."""
+    values = description.model_dump(exclude=set(OF_FILES))
+    if isinstance(description, SliceDescription | VolumeDescription):
+        values["channels"] = description.in_channels
+    return values

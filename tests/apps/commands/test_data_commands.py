@@ -7,6 +7,7 @@ import nibabel
 import numpy as np
 import pytest
 from PIL import Image
+from support.four_channels import write_site
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.data import data_app
@@ -191,6 +192,14 @@ def test_options_of_volumes_reach_the_description(volume_folders, tmp_path):
     }
 
 
+def test_names_of_channels_and_what_is_missing_reach_the_description(tmp_path):
+    site = write_site(tmp_path / "four", count=3, missing=(3,))
+    folders = ("--images", site / "images", "--labels", site / "labels")
+    imported(tmp_path / "out", *folders, "--channels", "a, b,c,d", "--missing-channels", "zeros", "--sites", 1)
+    description = read_site_description(tmp_path / "out" / "site-1")
+    assert (description.channels, description.missing_channels) == (("a", "b", "c", "d"), "zeros")
+
+
 def test_options_of_slices_reach_the_description(volume_folders, tmp_path):
     options = ("--pipeline", "volume_slices", "--size", "4,5", "--slice-axis", 0)
     imported(tmp_path / "out", *volume_folders, *options, "--allow-cut", 0.5)
@@ -334,8 +343,9 @@ def assert_one_line_error(result, message):
         (("--size", "8"), "Error: --size: found 8; expected ROWS,COLUMNS for the pipeline 'image2d'"),
         (("--size", "8,eight"), "Error: --size: found '8,eight', expected whole numbers with commas"),
         (("--size", "8,0"), "Error: Import: key 'size"),
+        (("--channels", "17"), "Error: Import: key 'channels' is 17"),
+        (("--channels", "rgb"), "Error: --channels: found 'rgb', expected a number, or names of channels with commas"),
         (("--channels", "2"), "Error: Import of images and labels: found no usable case among 4"),
-        (("--channels", "17"), "Error: Import: key 'channels"),
         (("--spacing", "1,1,1"), "'spacing'"),
         (("--window", "0,nan"), "Error: --window: found '0,nan', expected 2 numbers"),
         (("--pipeline", "volume"), "Error: --pipeline: found 'volume', but images and labels holds pictures"),

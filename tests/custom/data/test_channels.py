@@ -16,6 +16,7 @@ from support.four_channels import (
 
 from fedannot.custom.data.datalist import read_datalist, write_datalist
 from fedannot.custom.data.description import read_site_description
+from fedannot.custom.data.description_values import description_of_values, description_values
 from fedannot.custom.data.preparation import build_restoration
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.transforms.errors import DataError
@@ -157,6 +158,16 @@ def test_classes_go_back_to_the_file_of_the_first_channel_by_its_foreground(tmp_
     assert case.image.shape[2:] == (10, 9, 6)
     restore = build_restoration(read_site_description(folder))
     assert np.array_equal(restore(case.files.image, case.files.label, case.label), label_of(0))
+
+
+def test_a_site_reports_the_number_of_channels_of_its_volumes_and_no_names(tmp_path):
+    four = read_site_description(write_site(tmp_path / "site"))
+    values = description_values(four)
+    assert values[1] == 4
+    assert description_of_values(values, four.classes).channels == 4
+    # No numbers say that each channel has a window of its own.
+    windows = {"intensity": "window", "channel_windows": ((0.0, 1.0),) * 4}
+    assert description_values(four.model_copy(update=windows)) is None
 
 
 def test_grey_pictures_of_named_channels_are_one_image(tmp_path):
