@@ -40,9 +40,9 @@ def find_description(
             check_compatibility(part, settings, site=part.name)
         name = read_federation(folder).name if (folder / FEDERATION_FILE).is_file() else None
         return _common(described), name
-    if data is None and summary is not None and (described := _reported(run, summary, settings)) is not None:
-        check_network(described, settings, place=f"{run}: what the sites report")
-        return described, None
+    if data is None and summary is not None and (reported := _reported(run, summary, settings)) is not None:
+        check_network(reported, settings, place=f"{run}: what the sites report")
+        return reported, None
     where = f"{run}: nothing in it says" if data is None else f"{data}: found no {DESCRIPTION_FILE} there that says"
     raise DataError(
         f"{where} how the images that the model was trained on were prepared; name the federation's folder, or a "

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...transforms.errors import DataError
-from .description import OF_TRAINING, PIPELINES, AnyDescription, check_site_description
+from .description import OF_TRAINING, PIPELINES, AnyDescription, SiteDescription, check_site_description
 
 # What differs between sites without a difference for the network.
 OF_FILES = frozenset({"labels", "ignore", "datalist"}) | OF_TRAINING
@@ -33,7 +33,7 @@ _WORDS = {
 }
 
 
-def description_values(description: AnyDescription) -> list[float] | None:
+def description_values(description: SiteDescription) -> list[float] | None:
     """Return how a description prepares images, as numbers; leaves the site.
 
     Neither paths nor names nor values of labels are among them.
@@ -105,5 +105,5 @@ def _value(key: str, numbers: Sequence[float], source: str) -> Any:
     return whole if _LENGTHS[key] > 1 else whole[0]
 
 
-def _without_files(description: AnyDescription) -> Mapping[str, Any]:
+def _without_files(description: SiteDescription) -> Mapping[str, Any]:
     return description.model_dump(exclude=set(OF_FILES))

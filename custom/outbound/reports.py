@@ -25,7 +25,7 @@ def data_report(data: SiteData, *, embedded: bool) -> OutboundValues:
         data: the site's data.
         embedded: whether the site runs on the embedded phantom.
     """
-    report = {
+    report: OutboundValues = {
         "num_samples": data.num_samples,
         "num_excluded": len(data.excluded),
         "embedded_data": embedded,

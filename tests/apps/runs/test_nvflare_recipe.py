@@ -99,12 +99,16 @@ def test_a_value_is_a_value_whatever_it_holds(text: str, tmp_path: Path) -> None
 
 
 def test_settings_that_name_a_component_are_refused(tmp_path: Path) -> None:
-    """NVFlare builds what has a class path anywhere in a component's arguments."""
+    """NVFlare takes a table with a class path for a component to build; so does this check, however deep it is."""
     copied = Job.open("fedavg").copy_with({}, tmp_path / "fedavg")
     with copied.settings_file.open("a") as file:
         file.write('settings.network.more = { path = "os.system", args { command = "true" } }\n')
     with pytest.raises(JobError, match=r"settings change its components, in os\.system"):
         check_same_components(Job.open("fedavg"), copied)
+    loss = {"_target_": "DiceLoss", "weight": {"path": "os.system", "args": {"command": "true"}}}
+    with pytest.raises(JobError, match=r"settings change its components, in os\.system"):
+        fedannot.recipe("fedavg", changes={"training.loss": loss}).export(str(tmp_path / "jobs"))
+    assert not files(tmp_path / "jobs")
 
 
 def test_nothing_is_added_to_the_app() -> None:
