@@ -1,11 +1,11 @@
 """Compatibility of a site's data with a job: task, dimensions, channels, classes; before anything is decoded."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from ..transforms.errors import DataError
 from .annotation_gaps import KEYS, AnnotationGap, gaps_of
-from .components.component import ComponentError
+from .components.component import Component, ComponentError
 from .data.description import (
     DESCRIPTION_FILE,
     ClassificationDescription,
@@ -14,7 +14,7 @@ from .data.description import (
     read_site_description,
 )
 from .methods.lookup import all_methods, method_names, method_of
-from .settings import RunSettings
+from .settings import RunSettings, TrainingSettings
 
 # What describes data for a task, and what its cases are.
 _TASKS: dict[str, tuple[type[SiteDescription], str]] = {
@@ -107,6 +107,7 @@ def _check_description(description: SiteDescription, folder: Path, settings: Run
     check_task(description, settings.task, place=f"Site {site}: {folder}", job=f"a job of {settings.method!r}")
     check_network(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
     check_component(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
+    check_augmentation(description, settings, place=f"Site {site}: {folder / DESCRIPTION_FILE}")
 
 
 def _read(folder: Path, site: str) -> SiteDescription:
@@ -193,8 +194,8 @@ def check_component(description: SiteDescription, settings: RunSettings, *, plac
         ) from error
 
 
-def check_annotations(description: SiteDescription, settings: RunSettings, *, place: str) -> None:
-    """Check that a job's method can use annotations that say nothing of some pixels or classes.
+def check_augmentation(description: SiteDescription, settings: RunSettings, *, place: str) -> None:
+    """Check that transforms in MONAI's form take a sample of the data and keep its shape and classes.
 
     Args:
         description: what describes the data.
@@ -202,12 +203,67 @@ def check_annotations(description: SiteDescription, settings: RunSettings, *, pl
         place: the file that describes the data, for the message.
 
     Raises:
-        AnnotationGapError: if it cannot; it names the methods that can.
+        DataMismatchError: if they do not.
+    """
+    training = settings.training
+    if not isinstance(training, TrainingSettings) or not training.transforms:
+        return
+    # PyTorch and MONAI, which those that check settings alone do without.
+    from .training.augmentation_components import try_transforms  # noqa: PLC0415
+
+    extents = training.patch or description.size
+    assert extents is not None, "whole volumes are trained on in patches"
+    try:
+        try_transforms(training.transforms, (description.in_channels, *extents))
+    except ComponentError as error:
+        raise DataMismatchError(
+            f"{place}: the job's key 'training.augmentation' names transforms that cannot be used: {error}"
+        ) from error
+
+
+def check_annotations(description: SiteDescription, settings: RunSettings, *, place: str) -> None:
+    """Check that a job's method and its loss can use annotations that say nothing of some pixels or classes.
+
+    Args:
+        description: what describes the data.
+        settings: the job's settings.
+        place: the file that describes the data, for the message.
+
+    Raises:
+        AnnotationGapError: if the method cannot; it names the methods that can.
+        DataMismatchError: if the loss cannot.
     """
     method = method_of(settings)
-    unsupported = sorted(gaps_of(description) - method.supports)
+    unsupported = sorted((gaps := gaps_of(description)) - method.supports)
     if unsupported:
         raise AnnotationGapError(place, unsupported[0], method.name)
+    loss = settings.training.loss
+    if gaps and isinstance(loss, Component):
+        _check_loss(loss, gaps, settings, place)
+
+
+def _check_loss(loss: Component, gaps: Collection[AnnotationGap], settings: RunSettings, place: str) -> None:
+    """Raises DataMismatchError if a loss that is a class cannot leave out what the annotations say nothing of."""
+    # PyTorch, which not every process needs.
+    from .training.component_loss import ComponentLoss, Ignoring  # noqa: PLC0415
+
+    form = (settings.network.num_classes + 1, settings.network.spatial_dims)
+    try:
+        built = ComponentLoss(loss)
+        cannot = {
+            AnnotationGap.IGNORED_PIXELS: built.ignoring(*form) is Ignoring.NOT,
+            AnnotationGap.UNANNOTATED_CLASSES: not built.follows_from_probabilities(*form),
+        }
+    except ComponentError as error:
+        raise DataMismatchError(
+            f"{place}: the job's key 'training.loss' names a loss that cannot be used: {error}"
+        ) from error
+    for gap in sorted(gaps):
+        if cannot[gap]:
+            raise DataMismatchError(
+                f"{place}: key {KEYS[gap]!r} tells of {gap}, but the job's loss {loss.target} (key 'training.loss') "
+                "has no way to leave them out; choose another loss, such as 'ce_dice'."
+            )
 
 
 def network_settings(description: SiteDescription) -> dict[str, int]:

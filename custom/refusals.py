@@ -1,5 +1,8 @@
 """Why a site's result does not count, as a code and values; sentences are made of them elsewhere."""
 
+import textwrap
+import traceback
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -100,12 +103,32 @@ REPORTED = (
 )
 
 
+# What a site's refusal holds beside its code in a simulation, where site, server and researcher are one person: the
+# error's type, its text and the last line of its traceback. In a federation these stay in the site's log.
+ERROR_FIELDS = ("error", "error_text", "error_line")
+_LONGEST_TEXT = 2000
+
+
+def error_fields(error: BaseException) -> dict[str, str]:
+    """Return what a simulation says of an error, with its line breaks.
+
+    Args:
+        error: that was raised.
+    """
+    last = "".join(traceback.format_list(traceback.extract_tb(error.__traceback__)[-1:]))
+    # Without the marks below the line.
+    lines = [line for line in textwrap.dedent(last).splitlines() if line.strip(" ^~")]
+    text = str(error)[:_LONGEST_TEXT]
+    return {"error": type(error).__name__, "error_text": text, "error_line": "\n".join(lines)}
+
+
 class RefusalReason(StrictModel):
     """Why a result does not count; where a record of an earlier version holds a text, it is read as well.
 
     Attributes:
         code: why.
-        values: that go with it, by name; see :class:`RefusalCode`. What a site sent in another type is a text.
+        values: that go with it, by name; see :class:`RefusalCode`. What a site sent in another type is a text. In a
+            simulation also :data:`ERROR_FIELDS`.
     """
 
     code: RefusalCode
@@ -117,16 +140,17 @@ class RefusalReason(StrictModel):
         return cls(code=code, values=values) if values else cls(code=code)
 
     @classmethod
-    def reported(cls, code: Any) -> "RefusalReason | None":
+    def reported(cls, code: Any, error: Any = None) -> "RefusalReason | None":
         """Return the reason that a site has reported, also one of an earlier version; None for anything else.
 
         Args:
             code: what the site sent.
+            error: :func:`error_fields` of a site of a simulation; None in a federation.
         """
         if not isinstance(code, str):
             return None
         current = FORMER_REFUSALS.get(code, code)
-        return cls(code=RefusalCode(current)) if current in REPORTED else None
+        return cls.of(RefusalCode(current), **_texts(error)) if current in REPORTED else None
 
     @model_validator(mode="before")
     @classmethod
@@ -137,8 +161,26 @@ class RefusalReason(StrictModel):
         return {"code": "text", "values": {"text": values}} if former is None else {"code": former}
 
     def __str__(self) -> str:
-        """Return code and values, for a log or an error."""
+        """Return code and values, for a log or an error; see :attr:`error_lines` for the rest."""
         if self.code is RefusalCode.TEXT:
             return str(self.values.get("text", ""))
-        values = ", ".join(f"{name} {value}" for name, value in self.values.items())
+        values = ", ".join(f"{name} {value}" for name, value in self.values.items() if name not in ERROR_FIELDS)
         return f"{self.code.value.replace('_', ' ')}{f' ({values})' if values else ''}"
+
+    @property
+    def without_error(self) -> "RefusalReason":
+        """The reason as records hold it, which may be given away: without the text of a simulated site's error."""
+        return self.of(self.code, **{name: of for name, of in self.values.items() if name not in ERROR_FIELDS})
+
+    @property
+    def error_lines(self) -> list[str]:
+        """The site's error in a simulation: type and text, then the last line of the traceback; else empty."""
+        if "error" not in self.values:
+            return []
+        kind, text, line = (str(self.values.get(name, "")) for name in ERROR_FIELDS)
+        return [*f"{kind}: {text}".splitlines(), *line.splitlines()]
+
+
+def _texts(error: Any) -> dict[str, str]:
+    values = error if isinstance(error, Mapping) else {}
+    return {name: values[name] for name in ERROR_FIELDS if isinstance(values.get(name), str)}

@@ -259,9 +259,11 @@ class TrainingSettings(_ScheduledTraining):
             ``ce_dice`` and ``ce_batch_dice``, the sum of ``ce`` and either; ``nr_dice``, noise-robust Dice loss; or a
             class of ``monai.losses`` or ``torch.nn`` such as ``DiceFocalLoss``.
         proximal_weight: μ of FedProx, which keeps what is trained near the received model; 0 for none.
-        augmentation: what is done to samples at random: a list of kinds, or ``nnunet`` for all that nnU-Net does; see
-            :class:`fedannot.custom.training.augmentation.AugmentedBatches` and
-            :class:`fedannot.custom.training.augmentation_nnunet.NnunetBatches`.
+        augmentation: what is done to samples at random: a list of kinds; ``nnunet`` for all that nnU-Net does; or a
+            list of dictionary transforms of MONAI, ``[{_target_ = RandFlipd, keys = [image, label], prob = 0.5}]``. See
+            :class:`fedannot.custom.training.augmentation.AugmentedBatches`,
+            :class:`fedannot.custom.training.augmentation_nnunet.NnunetBatches` and
+            :class:`fedannot.custom.training.augmentation_components.TransformedBatches`.
         foreground_share: part of the patches of each batch that are centred on objects, the others lie anywhere in
             their volume; null centres each with equal chance on an object or on the background.
     """
@@ -273,17 +275,38 @@ class TrainingSettings(_ScheduledTraining):
     patches_per_volume: Positive = 2
     dice_loss_over: Literal["annotated", "all"] = "annotated"
     proximal_weight: Annotated[float, Field(ge=0)] = 0.0
-    augmentation: tuple[AugmentationKind, ...] | Literal["nnunet"] = ()
+    augmentation: tuple[AugmentationKind, ...] | tuple[Component, ...] | Literal["nnunet"] = ()
     foreground_share: Annotated[float, Field(ge=0, le=1)] | None = None
 
     @field_validator("augmentation", mode="before")
     @classmethod
     def _augmentation_is_known(cls, augmentation: Any) -> Any:
         kinds = get_args(AugmentationKind)
-        is_list = isinstance(augmentation, list | tuple) and all(kind in kinds for kind in augmentation)
-        if not is_list and augmentation != "nnunet":
-            raise PydanticCustomError("augmentation", f"Expected nnunet, or a list with some of {', '.join(kinds)}")
-        return augmentation
+        if augmentation == "nnunet":
+            return augmentation
+        if isinstance(augmentation, list | tuple):
+            if all(kind in kinds for kind in augmentation):
+                return augmentation
+            if any(isinstance(entry, Mapping | Component) for entry in augmentation):
+                try:
+                    return tuple(read_component(entry, Role.AUGMENTATION) for entry in augmentation)
+                except ComponentError as error:
+                    raise as_validation_error(error) from error
+        raise PydanticCustomError(
+            "augmentation",
+            f"Expected nnunet, a list with some of {', '.join(kinds)}, or a list of transforms in MONAI's form, "
+            "[{_target_ = RandFlipd, keys = [image, label]}]",
+        )
+
+    @property
+    def augmentation_kinds(self) -> tuple[AugmentationKind, ...]:
+        """The kinds of augmentation, where it is a list of them."""
+        return tuple(kind for kind in get_args(AugmentationKind) if kind in tuple(self.augmentation))
+
+    @property
+    def transforms(self) -> tuple[Component, ...]:
+        """The augmentation's transforms in MONAI's form, where it is a list of them."""
+        return tuple(entry for entry in self.augmentation if isinstance(entry, Component))
 
     @field_validator("patch")
     @classmethod

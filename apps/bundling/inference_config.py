@@ -176,7 +176,7 @@ def _picture_steps(description: ImageDescription | ClassificationDescription) ->
         _step("Lambdad", func="$lambda file: @read_picture(file)"),
         *([] if by_channel else [_lambda(constant)]),
         _lambda(RESIZE if keeps else f"image if tuple(image.shape[1:]) == {size} else {resized}"),
-        _step("NormalizeIntensityd", **({"channel_wise": True} if by_channel else {})),
+        _step("NormalizeIntensityd", channel_wise=True) if by_channel else _step("NormalizeIntensityd"),
         *([_lambda(PAD)] if keeps else []),
     ]
 

@@ -7,6 +7,7 @@ from typing import TypedDict
 
 from ...custom.data.description import AnyDescription, ClassificationDescription, SliceDescription, VolumeDescription
 from ...custom.evaluation.inference import Inference
+from ...custom.evaluation.score_records import Evaluated
 from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.feda3i.records import QualityFindings
 from ...custom.methods.fedia.records import CompletenessFindings
@@ -149,7 +150,8 @@ def scores(source: BundleSource) -> dict[str, float | str]:
         if record is None:
             return {}
         # A mean of models is scored by itself.
-        last = (source.summary and source.summary.final_scores) or record
+        final = None if source.summary is None else source.summary.final_scores
+        last = final if isinstance(final, Evaluated) else record
         measured = {name: getattr(last, name) for name in Scoring.of(source.settings.task).names}
         on = {"test": "the federation's test set", "sites": "the sites' validation cases"}.get(last.evaluated_on or "")
         where = f"{last.num_cases or 'all'} cases of {on}" if on else "not stated"

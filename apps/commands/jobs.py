@@ -1,5 +1,7 @@
 """`fedannot jobs`: which jobs there are, what can be set in one, and a copy of one to change."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +10,7 @@ import typer
 from ..plain_lines import say
 from .errors import reported_errors
 from .job_names import JobArgument
+from .simulation import SettingOption, SettingsOption
 
 jobs_app = typer.Typer(invoke_without_command=True)
 
@@ -46,13 +49,25 @@ def copy(
         say(f"Run it: fedannot simulate {folder}")
 
 
-@jobs_app.command(epilog="Example: fedannot jobs settings fedaaai --like learning")
-def settings(
+@jobs_app.command(
+    "settings",
+    epilog="Example: fedannot jobs settings fedaaai --like learning\n\n"
+    "Example: fedannot jobs settings fedaaai --effective --set rounds=20",
+)
+def list_settings(
     job: JobArgument,
     like: Annotated[str, typer.Option(metavar="TEXT", help="Only settings whose names contain this.")] = "",
+    effective: Annotated[
+        bool, typer.Option("--effective", help="Show the value that counts, where it comes from, and the default.")
+    ] = False,
+    settings: SettingsOption = None,
+    set_: SettingOption = None,
 ) -> None:
     """List everything that can be set in a job: the job's value, what is allowed, and what it does."""
     with reported_errors():
+        if effective or settings is not None or set_:
+            _show_effective(job, like, settings, set_ or [])
+            return
         from ..runs.job import Job
         from ..runs.known_settings import known_settings
         from ..terminal import Terminal
@@ -66,6 +81,36 @@ def settings(
         say(
             f"{len(result)} settings. Change one with --set NAME=VALUE." if result else f"No setting contains {like!r}."
         )
+
+
+def _show_effective(job: Path, like: str, settings: str | None, changes: Sequence[str]) -> None:
+    """Print a row for each setting: the value that counts, its origin, and the default that it is in place of."""
+    from rich import box
+    from rich.table import Table
+
+    from ..runs.job import Job, parse_override
+    from ..runs.setting_origins import effective_settings
+    from ..terminal import Terminal
+
+    overrides = dict(parse_override(text) for text in changes)
+    rows = [item for item in effective_settings(Job.open(job), settings, overrides) if like in item.name]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("setting", "value", "from", "default"):
+        table.add_column(heading, overflow="fold")
+    for item in rows:
+        default = as_json(item.default) if item.overrides_default else ""
+        table.add_row(item.name, as_json(item.value), Path(item.origin).name, default)
+    Terminal().print(table)
+    for origin in dict.fromkeys(item.origin for item in rows):
+        if (name := Path(origin).name) != origin:
+            say(f"{name}: {origin}")
+    count = sum(item.overrides_default for item in rows)
+    say(f"{len(rows)} settings; {count} of them differ from the method's default, which the last column shows.")
+
+
+def as_json(value: object) -> str:
+    """Return a value as a settings file has it."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 @jobs_app.command(epilog="Example: fedannot jobs fields auto")

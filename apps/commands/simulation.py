@@ -1,5 +1,6 @@
 """The command `fedannot simulate`, apart from all others because comparisons run it in processes of their own."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -34,6 +35,12 @@ TrackOption = Annotated[
 ]
 
 
+NetworkOption = Annotated[
+    str | None,
+    typer.Option(metavar="PACKAGE.MODULE:FUNCTION", help="Build the network by your own code; not for deployed jobs."),
+]
+
+
 def simulate(
     context: typer.Context,
     job: JobArgument,
@@ -44,6 +51,7 @@ def simulate(
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/simulation"),
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
     track: TrackOption = None,
+    network: NetworkOption = None,
 ) -> None:
     """Run a job in one process; the result is the same as NVFlare's, bit for bit on the CPU."""
 
@@ -68,6 +76,9 @@ def simulate(
             from ..runs.job import parse_override
 
             changes = dict(parse_override(text) for text in set_ or [])
+            if network is not None and "" not in sys.path:
+                # The command's own process; Python looks beside the command's file, not where it is given.
+                sys.path.insert(0, "")
             made = run(
                 job,
                 out,
@@ -77,6 +88,7 @@ def simulate(
                 seed=seed,
                 resume=resume,
                 track=track,
+                network=network,
                 on_progress=progress,
             )
         print_summary(made.summary, Terminal())

@@ -11,7 +11,7 @@ from ...custom.approval.approved import installed_version
 from ...custom.approval.configuration import CLIENT_CONFIG, SERVER_CONFIG, JobConfiguration, JobRefusedError
 from ...custom.approval.limits import Limits, Minimum, check_minimum, check_settings, check_texts
 from ...custom.compatibility import network_settings
-from ...custom.components.component import ComponentError
+from ...custom.components.component import Component, ComponentError
 from ...custom.components.merging import merged
 from ...custom.data.description import read_description_file
 from ...custom.data.whole_files import new_folder, write_text
@@ -96,8 +96,9 @@ def deployable_job(
         changes = merged(changes, settings_file.values)
     with named_origins(job, settings_file, overrides):
         chosen = job.settings_with(merged(changes, overrides))
-    check_texts(chosen)
     check_deployable_network(chosen)
+    _check_training(chosen, job)
+    check_texts(chosen)
     if sites and chosen.min_sites > len(sites):
         raise JobError(f"min_sites is {chosen.min_sites}, but the job names {len(sites)} sites.")
     named = frozenset(sites) if sites else None
@@ -153,11 +154,28 @@ def check_deployable_network(settings: RunSettings) -> None:
         return
     # PyTorch takes seconds, and the networks of settings without a class need no look.
     from ...custom.networks.dry_run import dry_run  # noqa: PLC0415
+    from ...custom.networks.own_network import OWN_TARGET  # noqa: PLC0415
 
+    if settings.network.component.target == OWN_TARGET:
+        raise JobError(
+            f"key 'network' names {settings.network.component.arguments.get('name')!r}, code of the process that ran "
+            "it; a deployed job names classes that participants have installed."
+        )
     try:
         dry_run(settings)
     except ComponentError as error:
         raise JobError(f"key 'network': {error}") from error
+
+
+def _check_training(settings: RunSettings, job: Job) -> None:
+    """Raises SettingsError if a class that settings name for training cannot be used."""
+    training = settings.training
+    named = (training.loss, training.optimizer, training.schedule, settings.inferer)
+    if any(isinstance(value, Component) for value in named):
+        # PyTorch, as above.
+        from ...custom.training.component_check import check_training  # noqa: PLC0415
+
+        check_training(settings, str(job.settings_file))
 
 
 def _refused_by_default(configuration: JobConfiguration) -> str:

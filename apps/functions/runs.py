@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...custom.components.merging import merged
 from ...custom.run.summary_record import ClassificationSummary, Summary
 from ..plain_lines import GENERATED
 from ..reports.captions import caption
@@ -14,6 +15,7 @@ from ..reports.pictures import PICTURE_FOLDER, draw_run
 from ..reports.run_page import REPORT_FILE, write_run_page
 from ..reports.site_columns import WORDS, site_columns, site_legend, weight_beside_noise
 from ..reports.summary_text import headline
+from ..runs.own_code import OwnNetworkCode, own_network_changes
 from ..runs.progress import OnProgress, Progress, progress_of
 from ..runs.resuming import RUN_FOLDER, server_folder
 from ..runs.run_log import LOG_FILE
@@ -93,6 +95,7 @@ def simulate(
     seed: int | None = None,
     resume: bool = False,
     track: str | None = None,
+    network: OwnNetworkCode | None = None,
     on_progress: OnProgress | Progress | None = None,
 ) -> Run:
     """Run a job in this process; the result is the same as NVFlare's, bit for bit on the CPU.
@@ -106,6 +109,9 @@ def simulate(
         seed: of everything random; None for the job's.
         resume: go on after the last finished round of the run in `out`.
         track: ``mlflow=URI`` or ``wandb=PROJECT``: numbers, settings and pictures go there as well.
+        network: of your own code in place of the job's: a ``torch.nn.Module``, whose weights the run starts with, a
+            function or class that builds one, or ``package.module:function``; see
+            :func:`fedannot.apps.runs.own_code.own_network_changes`. Such a job cannot be deployed.
         on_progress: is given every step; ``print`` will do.
 
     Raises:
@@ -120,6 +126,8 @@ def simulate(
     """
     progress, folder = progress_of(on_progress), Path(out)
     overrides = dict(changes or {}) | ({} if seed is None else {"seed": seed})
+    if network is not None:
+        overrides = merged(overrides, own_network_changes(network))
     data_folder, tracking = None if data is None else Path(data), None if track is None else Tracking.parse(track)
     summary = run_job(
         job,

@@ -9,6 +9,7 @@ from ...custom.compatibility import (
     EXAMPLE_PATCH,
     DataMismatchError,
     check_annotations,
+    check_augmentation,
     check_component,
     check_network,
     check_task,
@@ -84,6 +85,7 @@ def settings_for_data(job: Job, changes: Mapping[str, Any], described: Descripti
     settings = job.settings_with(changes)
     _check_networks(settings, described)
     check_component(description, settings, place=str(job.settings_file))
+    check_augmentation(description, settings, place=str(job.settings_file))
     for folder, description in described.items():
         # Of a test set they are left out, whatever the method.
         if folder.name != TEST_FOLDER:

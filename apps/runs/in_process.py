@@ -32,11 +32,12 @@ from nvflare.private.fed.server.server_json_config import ServerJsonConfigurator
 
 from ...custom.data.whole_files import make_private, private_folder, write_text
 from ...custom.flare.at_hand import own_name
+from ...custom.flare.public_errors import SIMULATED_JOB
 from .interruption import check_interruption
 from .job import Job, parse_hocon
 
 # As NVFlare's simulator calls it, so that both leave the same folders.
-JOB_ID = "simulate_job"
+JOB_ID = SIMULATED_JOB
 
 # Names of a site's or the server's filter tables, as NVFlare's privacy scopes call them.
 _DATA_FILTERS, _RESULT_FILTERS = "task_data_filters", "task_result_filters"

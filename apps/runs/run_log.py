@@ -9,21 +9,26 @@ from pathlib import Path
 
 from ...custom.data.whole_files import private_file
 from ...custom.flare.console import ProgressFilter
+from ...custom.flare.executor import FederatedExecutor
 from ...transforms.printable import printable, printable_lines
 from .interruption import received_signal
 from .progress import Progress
 
 LOG_FILE = "log.txt"
+_SITE_LOGGER = f"{FederatedExecutor.__module__}.{FederatedExecutor.__name__}"
 
 # NVFlare puts the participant and the run in front of a message.
 _PREFIX = re.compile(r"^\[identity=(?P<identity>[^,\]]+)[^\]]*\]: ")
+# NVFlare's components log a traceback as a message of its own.
+_TRACEBACK = "Traceback (most recent call last):\n"
 
 
 class _ForFiles(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         # A message, whatever names it holds, cannot pass for a line of its own; of a traceback lines are indented.
         own = copy.copy(record)
-        own.msg, own.args = printable(record.getMessage()), None
+        message = record.getMessage()
+        own.msg, own.args = message.rstrip() if message.startswith(_TRACEBACK) else printable(message), None
         return printable_lines(super().format(own))
 
 
@@ -46,7 +51,15 @@ class _ToProgress(logging.Handler):
         # Errors after a signal to end are its consequences; the file has them.
         if received_signal() is not None and record.levelno >= logging.WARNING:
             return
-        self._progress.tell(self.format(record))
+        # A site's error is told with its refusal; the file has the rest of the traceback.
+        is_traceback = record.getMessage().startswith(_TRACEBACK)
+        if is_traceback and record.name == _SITE_LOGGER:
+            return
+        if is_traceback:
+            for line in printable_lines(record.getMessage().rstrip()).split("\n"):
+                self._progress.tell(line)
+        else:
+            self._progress.tell(self.format(record))
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import torch
 
 from ...custom.components.merging import merged
 from ...custom.data.datalist import VALIDATION
+from ...custom.data.description import read_site_description
 from ...custom.data.federation import read_federation
 from ...custom.data.location import DATA_VARIABLE
 from ...custom.data.phantoms.choice import write_embedded_federation
@@ -121,6 +122,8 @@ def simulate(
     with run_log(out, progress):
         images = ", on generated images" if is_generated else ""
         progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds{images}.")
+        if (estimate := _estimated_memory(run_settings, data / federation.sites[0])) is not None:
+            progress.tell(f"A step of training takes about {estimate:.0f} MB, estimated by a pass without values.")
         if (lacking := without_validation(run_settings, data, federation.sites)) is not None:
             progress.tell(lacking)
         run_folder = _run_rounds(run_job, federation.sites, data, out, progress)
@@ -131,6 +134,7 @@ def simulate(
             "data": str(data.resolve()),
             "wall_seconds": round(time.monotonic() - started, 2),
             "peak_memory_mb": round(_peak_memory_mb(), 1),
+            **({} if estimate is None else {"estimated_memory_mb": estimate}),
         },
     )
     shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
@@ -190,6 +194,17 @@ def changes_of_run(job: Job, settings: str | None, data: Path | None, overrides:
     changes = merged({} if settings_file is None else settings_file.values, overrides)
     with named_origins(job, settings_file, overrides):
         return settings_for_data(job, changes, None if data is None else read_descriptions(data))
+
+
+def _estimated_memory(settings: RunSettings, site: Path) -> float | None:
+    """MiB of a step of training with a network in MONAI's form; of the network of the settings None: it is not run."""
+    if settings.network.component is None:
+        return None
+    # PyTorch, which is there by now.
+    from ...custom.networks.dry_run import dry_run  # noqa: PLC0415
+
+    description = read_site_description(site)
+    return dry_run(settings, None if description.spatial_dims == 3 else description.size).memory_mb
 
 
 def without_validation(settings: RunSettings, data: Path, sites: Sequence[str]) -> str | None:

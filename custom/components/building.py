@@ -13,10 +13,10 @@ from .component import TARGET, Component, ComponentError, first_line, read_compo
 from .roles import Role, allowed_packages, is_below
 
 # Classes that call what they are given, or read, write, print or look up by name what they are given.
-_DENIED_MODULES = ("monai.transforms.io", "torch.nn.parallel", "torch.nn.utils")
+_DENIED_MODULES = ("monai.transforms.io", "torch.nn.parallel", "torch.nn.utils", "fedannot.apps")
 _DENIED_NAMES = re.compile(
     r"(Rand)?(Lambda|TorchVision|TorchIO|CuCIM)\w*|(Load|Save|Write)\w*|DataStats\w*|SimulateDelay\w*|CellSamWrapper|"
-    r"TorchVisionFCModel|NetAdapter|MultiModal|Transchex|BertPreTrainedModel|DataParallel"
+    r"TorchVisionFCModel|MILModel|NetAdapter|MultiModal|Transchex|BertPreTrainedModel|DataParallel"
 )
 # Arguments that name a file, an address, or have weights downloaded.
 _OUTSIDE = re.compile(
@@ -143,6 +143,8 @@ def _class_at(path: str, packages: tuple[str, ...]) -> type[Any]:
     package = next((name for name in packages if is_below(path, (name,))), None)
     if package is None:
         raise ComponentError(f"{TARGET} is {path!r}; allowed are classes of {', '.join(packages)}.")
+    if is_below(path, _DENIED_MODULES):
+        raise ComponentError(f"{TARGET} is {path!r}; nothing of {', '.join(_DENIED_MODULES)} is allowed.")
     *modules, name = path.split(".")
     module = _module_at(path, ".".join(modules))
     found = vars(module).get(name)

@@ -15,7 +15,7 @@ TARGET = "_target_"
 
 # A class's path: no part begins with an underscore, the class itself with a capital letter.
 _PATH = re.compile(r"(?:[A-Za-z][A-Za-z0-9_]*\.)*[A-Z][A-Za-z0-9_]*")
-_ARGUMENT = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_ARGUMENT = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
 # How MONAI's configurations begin an expression, a reference and a macro.
 _EXPRESSIONS = ("$", "@", "%")
 _LONGEST_TEXT = 200

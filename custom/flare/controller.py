@@ -37,9 +37,9 @@ from ..settings import SettingsError
 from .console import show_progress_alone
 from .kept_files import model_file, own_folder, sites_of_job, state_file
 from .live_progress import failure_of, keep_progress, tell_progress
-from .messages import METHOD_TASK, REFUSAL_HEADER, TASK
+from .messages import ERROR_HEADER, METHOD_TASK, REFUSAL_HEADER, TASK
 from .private_log import COURSE_LOGGER, keep_console_private
-from .public_errors import is_submitted, public_reason
+from .public_errors import is_simulated, is_submitted, public_reason
 from .task_delivery import GracePeriod, beside_others
 from .unfetched import ForbearingTensorDecomposer, Unfetched
 
@@ -258,13 +258,19 @@ class FederatedController(ModelController):  # type: ignore[misc]
         is_code = isinstance(code, str)
         accepted = is_code and bool(super()._accept_train_result(client_name, result, fl_ctx, is_unknown_task))
         if not accepted and not is_unknown_task and self._refuse is not None:
-            self._refuse(client_name, _reason(result.get_header(REFUSAL_HEADER), code))
+            error = result.get_header(ERROR_HEADER)
+            if error is not None and not is_simulated(self.fl_ctx):
+                error = None
+            self._refuse(client_name, _reason(result.get_header(REFUSAL_HEADER), code, error))
         return accepted
 
 
-def _reason(reported: Any, code: Any) -> RefusalReason:
-    """Why a site has no result: one of the known reasons, else NVFlare's return code; nothing of its own words."""
-    if (reason := RefusalReason.reported(reported)) is not None:
+def _reason(reported: Any, code: Any, error: Any = None) -> RefusalReason:
+    """Why a site has no result: one of the known reasons, else NVFlare's return code; nothing of its own words.
+
+    In a simulation its error goes along.
+    """
+    if (reason := RefusalReason.reported(reported, error)) is not None:
         return reason
     if isinstance(code, str) and code in _RETURN_CODES:
         return RefusalReason.of(RefusalCode.RETURN_CODE, return_code=code)

@@ -3,7 +3,7 @@
 import gc
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.event_type import EventType
@@ -28,7 +28,7 @@ from ..interface.views import SiteView
 from ..methods.lookup import method_of, read_job_settings
 from ..networks.devices import ready_to_compute
 from ..networks.received import ModelDoesNotFitError, received_network
-from ..refusals import RefusalCode
+from ..refusals import RefusalCode, error_fields
 from ..run.own_floor import own_floor
 from ..run.site_tasks import Note, TaskResult, UnknownTaskError, do_task
 from ..run.threads import set_threads
@@ -38,9 +38,9 @@ from ..training.loop import TrainingStopped
 from .at_hand import note_fields, note_samples, note_task, own_name
 from .console import show_progress_alone
 from .kept_files import config_folder, earlier_run_folders, own_folder
-from .messages import RECEIVED_MODEL, REFUSAL_HEADER
+from .messages import ERROR_HEADER, RECEIVED_MODEL, REFUSAL_HEADER
 from .private_log import keep_console_private
-from .public_errors import is_submitted
+from .public_errors import is_simulated, is_submitted
 from .site_start import import_monai_without_extras, is_site_process, train_without_compiler
 from .task_process import SiteContext, TaskProcess, TaskProcessError, TaskStopped
 
@@ -57,7 +57,12 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
 
     Raises:
         SettingsError: if the settings have an unknown key, a value that is not allowed.
+
+    Attributes:
+        tells_errors: whether the server of a simulation learns the errors themselves.
     """
+
+    tells_errors: ClassVar[bool] = True
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__()
@@ -125,20 +130,28 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             return make_reply(ReturnCode.TASK_ABORTED)
         except DataError as error:
             self.log_error(fl_ctx, str(error), fire_event=False)
-            return _refusal(_reason_of(error))
+            return self._refusal(_reason_of(error), error, fl_ctx)
         except ModelDoesNotFitError as error:
             self.log_error(fl_ctx, str(error), fire_event=False)
-            return _refusal(RefusalCode.MODEL_DOES_NOT_FIT)
+            return self._refusal(RefusalCode.MODEL_DOES_NOT_FIT, error, fl_ctx)
         except SettingsError as error:
             self.log_error(fl_ctx, str(error), fire_event=False)
-            return _refusal(RefusalCode.TASK_FAILED)
+            return self._refusal(RefusalCode.TASK_FAILED, error, fl_ctx)
         except UnknownTaskError as error:
             # Not NVFlare's code for it, with which one site would end the job for all.
             self.log_error(fl_ctx, str(error), fire_event=False)
-            return _refusal(RefusalCode.TASK_NOT_KNOWN)
-        except Exception:
+            return self._refusal(RefusalCode.TASK_NOT_KNOWN, error, fl_ctx)
+        except Exception as error:
             self.log_exception(fl_ctx, f"Task {own_name(task_name, from_shareable(shareable))!r} failed.")
-            return _refusal(RefusalCode.TASK_FAILED)
+            return self._refusal(RefusalCode.TASK_FAILED, error, fl_ctx)
+
+    def _refusal(self, code: RefusalCode, error: Exception, fl_ctx: FLContext) -> Shareable:
+        """The answer to a task that failed: a code alone, and in a simulation the error itself."""
+        reply = make_reply(ReturnCode.EXECUTION_EXCEPTION)
+        reply.set_header(REFUSAL_HEADER, code.value)
+        if self.tells_errors and is_simulated(fl_ctx):
+            reply.set_header(ERROR_HEADER, error_fields(error))
+        return reply
 
     def _answer_of_process(self, task: str, shareable: Shareable, fl_ctx: FLContext, stop: Signal) -> Shareable:
         # NVFlare's messages of earlier tasks refer to each other in circles, with the models in them.
@@ -161,7 +174,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             self._process = None
             failed = f"Task {own_name(task, from_shareable(shareable))!r} failed"
             self.log_error(fl_ctx, f"{failed}: {error} The next task gets a new one.", fire_event=False)
-            return _refusal(RefusalCode.PROCESS_DIED)
+            return self._refusal(RefusalCode.PROCESS_DIED, error, fl_ctx)
 
     def _execute(
         self,
@@ -269,9 +282,3 @@ def _reason_of(error: DataError) -> RefusalCode:
     if isinstance(error, TooFewSamplesError):
         return RefusalCode.TOO_FEW_SAMPLES
     return RefusalCode.DATA_DO_NOT_FIT if isinstance(error, DataMismatchError) else RefusalCode.NO_USABLE_DATA
-
-
-def _refusal(code: RefusalCode) -> Shareable:
-    reply = make_reply(ReturnCode.EXECUTION_EXCEPTION)
-    reply.set_header(REFUSAL_HEADER, code.value)
-    return reply

@@ -4,6 +4,9 @@
 # name.
 REFUSAL_HEADER = "fedannot_refusal"
 
+# Header of such a reply in a simulation alone: fedannot.custom.refusals.error_fields of what went wrong.
+ERROR_HEADER = "fedannot_error"
+
 # NVFlare's name of every task that is a method's own, and in its meta which one it is: configurations list tasks by
 # name, and are the same for all methods.
 METHOD_TASK = "method_task"

@@ -10,7 +10,8 @@ from nvflare.app_common.app_constant import AppConstants
 from ..outbound.registry import OutboundError, OutboundRegistry
 from ..refusals import REPORTED
 from .at_hand import registry_at_hand, task_at_hand
-from .messages import REFUSAL_HEADER
+from .messages import ERROR_HEADER, REFUSAL_HEADER
+from .public_errors import is_simulated
 
 _FRAMEWORK_FIELDS = frozenset({"params_type"})
 _PARAMS_TYPES = (None, "FULL", "DIFF")
@@ -42,23 +43,25 @@ class OutboundFilter(Filter):  # type: ignore[misc]
         Raises:
             OutboundError: if it may not leave the site.
         """
-        check_reply(shareable, task_at_hand(fl_ctx), registry_at_hand(fl_ctx))
+        task, registry = task_at_hand(fl_ctx), registry_at_hand(fl_ctx)
+        check_reply(shareable, task, registry, takes_errors=is_simulated(fl_ctx))
         return shareable
 
 
-def check_reply(reply: Shareable, task: str, registry: OutboundRegistry) -> None:
+def check_reply(reply: Shareable, task: str, registry: OutboundRegistry, *, takes_errors: bool = False) -> None:
     """Check the result of a task.
 
     Args:
         reply: the result.
         task: the task by its own name.
         registry: what may leave the site.
+        takes_errors: whether the error of a failed task may go along, as in a simulation.
 
     Raises:
         OutboundError: if it may not leave the site.
     """
     headers = reply.get(ReservedHeaderKey.HEADERS) or {}
-    if unknown := sorted(set(headers) - _HEADERS):
+    if unknown := sorted(set(headers) - _HEADERS - ({ERROR_HEADER} if takes_errors else set())):
         raise OutboundError(f"Task {task!r} may not send the headers {unknown}.")
     if headers.get(REFUSAL_HEADER) not in {None, *REPORTED}:
         raise OutboundError(f"Task {task!r} may not send a reason of its own for a refusal.")

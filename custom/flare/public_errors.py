@@ -1,5 +1,7 @@
 """What others learn of an error that ends a job at a participant: a short reason. Its private log has the full text."""
 
+from pathlib import Path
+
 from nvflare.apis.fl_context import FLContext
 
 from ...transforms.errors import DataError
@@ -12,6 +14,9 @@ from ..settings import SettingsError
 
 # Their texts are made of sites, settings, and states and models that the job itself has named.
 _ABOUT_THE_JOB = (ComponentError, ModelFileError, ResumeError, RunFailedError)
+# As NVFlare's simulator, and a run in one process, name their job.
+SIMULATED_JOB = "simulate_job"
+_KIT_FILES = ("fed_client.json", "fed_server.json")
 _LOGGER = printable_logger(__name__)
 
 
@@ -38,6 +43,20 @@ class PublicError(RuntimeError):
 def is_submitted(fl_ctx: FLContext) -> bool:
     """Return whether a job was submitted to a federation; who runs a simulation is operator and researcher in one."""
     return is_job_id(str(fl_ctx.get_job_id()))
+
+
+def is_simulated(fl_ctx: FLContext) -> bool:
+    """Return whether a job is simulated, so that whoever reads of an error may read all of it.
+
+    A participant of a federation has a startup kit: there the server's word for the job decides nothing.
+
+    Args:
+        fl_ctx: NVFlare's context.
+    """
+    if str(fl_ctx.get_job_id()) != SIMULATED_JOB:
+        return False
+    kit = Path(fl_ctx.get_engine().get_workspace().get_root_dir()) / "startup"
+    return not any((kit / name).exists() for name in _KIT_FILES)
 
 
 def public_reason(error: Exception, fl_ctx: FLContext) -> str:

@@ -1,7 +1,7 @@
 """Training at one site of a swarm, and the guard of what goes from site to site."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from nvflare.apis.dxo import DXO, DataKind
 from nvflare.apis.event_type import EventType
@@ -39,6 +39,9 @@ class SwarmExecutor(FederatedExecutor):
     site keeps the last model with its own layers. In every round it keeps the received model, as the state with which a
     run that was killed can go on; no server has one.
     """
+
+    # What it answers goes to other sites.
+    tells_errors: ClassVar[bool] = False
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """Do one task."""

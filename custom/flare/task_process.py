@@ -30,7 +30,7 @@ from nvflare.app_common.app_constant import AppConstants
 from ..data.participant_folder import participant_folder
 from ..outbound.private_statistics import PatientVectors, SampleValues
 from ..run.site_tasks import Note
-from .messages import REFUSAL_HEADER, SAMPLE_VALUES
+from .messages import ERROR_HEADER, REFUSAL_HEADER, SAMPLE_VALUES
 from .private_log import keep_console_private
 from .site_start import train_without_compiler
 
@@ -242,6 +242,7 @@ def _message(task: str, shareable: Shareable, samples: Mapping[str, SampleValues
         "round": shareable.get_header(AppConstants.CURRENT_ROUND),
         "code": shareable.get_return_code(),
         "refusal": shareable.get_header(REFUSAL_HEADER),
+        "error": shareable.get_header(ERROR_HEADER),
     }
     if message["code"] == ReturnCode.OK:
         dxo = from_shareable(shareable)
@@ -254,9 +255,10 @@ def _to_shareable(message: Mapping[str, Any]) -> Shareable:
         shareable = DXO(DataKind(message["kind"]), data=message["data"], meta=message["meta"]).to_shareable()
     else:
         shareable = make_reply(message["code"])
-    for header, value in ((AppConstants.CURRENT_ROUND, message["round"]), (REFUSAL_HEADER, message["refusal"])):
-        if value is not None:
-            shareable.set_header(header, value)
+    headers = {AppConstants.CURRENT_ROUND: "round", REFUSAL_HEADER: "refusal", ERROR_HEADER: "error"}
+    for header, name in headers.items():
+        if message[name] is not None:
+            shareable.set_header(header, message[name])
     return shareable
 
 

@@ -155,10 +155,11 @@ def layer_blocks(network: nn.Module, prefixes: Sequence[str] | None = None) -> t
     declared = getattr(network, "layer_blocks", None)
     if declared is not None:
         return tuple(declared)
-    if extents := getattr(network, "pass_extents", None):
+    if extents := vars(network).get("pass_extents"):
+        blocks = blocks_in_order(network, vars(network)["pass_channels"], extents)
         # A network stays as it is once it is built.
-        network.layer_blocks = blocks_in_order(network, network.pass_channels, extents)
-        return tuple(network.layer_blocks)
+        vars(network)["layer_blocks"] = blocks
+        return blocks
     if type(network).__name__ in ("BasicUNet", "ResNet"):
         return tuple(name for name, child in network.named_children() if child.state_dict())
     raise ValueError(

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...transforms.errors import shown
 from ..components.building import build_component, component_class, parameters_of
 from ..components.component import Component, ComponentError
 from ..components.roles import Role
@@ -12,6 +13,9 @@ from ..settings import ClassifierSettings, NetworkSettings
 from .block_order import ATTEMPTED_EXTENTS
 from .outputs import give_main_output
 from .shared_entries import leave_out_shared_entries
+
+# Eight gigabytes of weights.
+MOST_PARAMETERS = 2_000_000_000
 
 # What classes call the channels of an image, the outputs for segmentation and classification, and the axes of space.
 _INPUTS = ("in_channels", "n_input_channels", "in_chans", "input_channels")
@@ -35,12 +39,31 @@ def component_network(settings: NetworkSettings | ClassifierSettings, seed: int 
     component = settings.component
     assert component is not None
     given = arguments_of_task(component, settings)
+    _check_size(component, given)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network: nn.Module = build_component(component, Role.NETWORK, given)
     if not any(True for _ in network.parameters()):
         raise ComponentError(f"{component.target} has no parameters; expected a network that can be trained.")
     return prepared_network(network, settings, component.arguments.get("img_size"))
+
+
+def _check_size(component: Component, given: dict[str, Any]) -> None:
+    """Refuse a network too large for any machine before it takes memory.
+
+    Its parameters are counted where they have no values; a class that reads values while it is built is not counted.
+    """
+    try:
+        with torch.random.fork_rng(devices=[]), torch.device("meta"):
+            network = build_component(component, Role.NETWORK, given)
+    except ComponentError:
+        return
+    count = sum(parameter.numel() for parameter in network.parameters())
+    if count > MOST_PARAMETERS:
+        raise ComponentError(
+            f"{component.target} has {count:.1e} parameters with the arguments {shown(component.arguments)}; at most "
+            f"{MOST_PARAMETERS:.0e} are allowed."
+        )
 
 
 def prepared_network(
@@ -54,8 +77,8 @@ def prepared_network(
         extents: of the images, where the network takes no others.
     """
     # What a pass needs that tells the order of the blocks; see block_order.
-    network.pass_channels = settings.in_channels
-    network.pass_extents = _extents_to_attempt(settings, extents)
+    vars(network)["pass_channels"] = settings.in_channels
+    vars(network)["pass_extents"] = _extents_to_attempt(settings, extents)
     return give_main_output(leave_out_shared_entries(network))
 
 

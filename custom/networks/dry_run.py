@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from ..components.component import ComponentError, first_line
 from ..settings import ClassifierSettings, NetworkSettings, RunSettings
@@ -70,7 +69,7 @@ def _dry_run(
     built = described_network(settings)
     if extents is None:
         failed: ComponentError | None = None
-        for attempted in built.pass_extents:  # type: ignore[union-attr]
+        for attempted in vars(built)["pass_extents"]:
             try:
                 return _pass(built, settings, batch_size, attempted)
             except ComponentError as error:
@@ -130,14 +129,13 @@ def _kept_bytes(
 ) -> int:
     """Bytes that the backward pass of a batch needs, apart from the parameters."""
     moved = described_network(settings).to(device)
-    own = {StorageWeakRef(tensor.untyped_storage()) for tensor in (*moved.parameters(), *moved.buffers())}
-    kept: dict[StorageWeakRef, torch.UntypedStorage] = {}
+    own = {_memory_of(tensor) for tensor in (*moved.parameters(), *moved.buffers())}
+    kept: dict[int, torch.UntypedStorage] = {}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
-        # Views of one tensor take its memory once.
-        storage = tensor.untyped_storage()
-        if (reference := StorageWeakRef(storage)) not in own:
-            kept[reference] = storage
+        # Views of one tensor take its memory once; what is kept does not give its number to another.
+        if (number := _memory_of(tensor)) not in own:
+            kept[number] = tensor.untyped_storage()
         return tensor
 
     images = torch.zeros(batch_size, settings.in_channels, *extents, device=device)
@@ -155,10 +153,16 @@ def _kept_bytes(
     return sum(storage.nbytes() for storage in kept.values())
 
 
+def _memory_of(tensor: torch.Tensor) -> int:
+    """The number of a tensor's memory, the same for its views; without values there is no address."""
+    return int(tensor.untyped_storage()._cdata)
+
+
 def _check_shape(
     logits: torch.Tensor, settings: NetworkSettings | ClassifierSettings, images: torch.Tensor, mode: str
 ) -> None:
     batch, extents = images.shape[0], tuple(images.shape[2:])
+    expected: tuple[int, ...]
     if isinstance(settings, ClassifierSettings):
         expected, of_what = (batch, settings.num_classes), f"{settings.num_classes} classes"
     else:

@@ -52,6 +52,6 @@ class _PutBack:
 def leave_out_shared_entries(network: nn.Module) -> nn.Module:
     """Let a network's state dict name every parameter once; it is changed in place and returned."""
     if further := shared_entries(network):
-        network.register_state_dict_post_hook(_LeaveOut(further))
-        network.register_load_state_dict_pre_hook(_PutBack(further))
+        network.register_state_dict_post_hook(_LeaveOut(further))  # type: ignore[no-untyped-call]
+        network.register_load_state_dict_pre_hook(_PutBack(further))  # type: ignore[no-untyped-call]
     return network

@@ -203,11 +203,11 @@ def _case(case: Case, description: SegmentationDescription, number: int) -> Case
 def _volume(image: Path, mask: Path, description: SegmentationDescription) -> tuple[Any, Any, tuple[float, ...]]:
     # The readers take a moment, and a site that is asked for something else starts without them; also below.
     from ...transforms.loading.image_files import map_mask  # noqa: PLC0415
-    from ...transforms.loading.volume_files import as_image_lies, read_label_volume, read_volume  # noqa: PLC0415
+    from ...transforms.loading.volume_files import as_image_lies, read_first_channel, read_label_volume  # noqa: PLC0415
     from ...transforms.loading.volume_geometry import axes_in_orientation  # noqa: PLC0415
 
     assert isinstance(description, VolumeDescription | SliceDescription)
-    read = read_volume(image)
+    read = read_first_channel(image)
     values = as_image_lies(mask, read_label_volume(mask), read).voxels
     classes = map_mask(values, description.labels_of_values, mask)
     axes = axes_in_orientation(read.affine, description.orientation)

@@ -65,6 +65,9 @@ class RoundLoop:
     def __init__(self, settings: RunSettings, method: ServerMethod, registry: OutboundRegistry, link: Link) -> None:
         self.settings = settings
         self.refused: dict[str, RefusalReason] = {}
+        # As above, with the errors of sites of a simulation, which no record holds.
+        self._errors: dict[str, RefusalReason] = {}
+        self._shown_errors: set[tuple[str, ...]] = set()
         self._method = method
         self._registry, self._link = registry, link
         self._scoring = Scoring.of(settings.task)
@@ -99,7 +102,7 @@ class RoundLoop:
             if self._choice.is_over:
                 break
             started = time.monotonic()
-            self.refused, self._of_weights = {}, {}
+            self.refused, self._errors, self._of_weights = {}, {}, {}
             self.progress.begin_round(round_number, self.state.history, beginning.absent)
             self._round = self._round_of(round_number)
             self._method.before_round(self._round)
@@ -118,7 +121,7 @@ class RoundLoop:
                 return
             self._finish(record)
             if failed_rounds >= self.settings.max_failed_rounds:
-                raise TooFewResultsError(failed_rounds, self.settings.min_sites, self.refused)
+                raise TooFewResultsError(failed_rounds, self.settings.min_sites, self._errors)
         if failed_rounds:
             self._link.warning(
                 f"No site's model counts in the last {failed_rounds} rounds; the model is of before them."
@@ -215,9 +218,16 @@ class RoundLoop:
 
     def refuse(self, site: str, reason: RefusalReason) -> None:
         """Take note of why a site's answer does not count; the first reason stays."""
-        self.refused.setdefault(site, reason)
-        self.progress.refuse(site, reason)
+        self._errors.setdefault(site, reason)
+        self.refused.setdefault(site, reason.without_error)
+        self.progress.refuse(site, reason.without_error)
         self._link.warning(f"Refused {site}: {reason}.")
+        lines = tuple(reason.error_lines)
+        if lines not in self._shown_errors:
+            self._shown_errors.add(lines)
+            # A log has one line for each message.
+            for line in lines:
+                self._link.warning(f"{site}: {line}")
 
     @property
     def _message(self) -> dict[str, object]:

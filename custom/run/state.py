@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict
 import torch
 
 from ...transforms.errors import DataError
+from ...transforms.natural_order import natural_order
 from ...transforms.strict_files import JsonObject
 from ..data.tensor_files import write_tensors
 from ..former_names import with_current_keys
@@ -92,11 +93,23 @@ class TooFewResultsError(RunFailedError):
     """
 
     def __init__(self, failed_rounds: int, min_sites: int, refused: Mapping[str, RefusalReason]) -> None:
-        refusals = "; ".join(f"{site}: {reason}" for site, reason in sorted(refused.items())) or "none"
         super().__init__(
-            f"Fewer than {min_sites} usable results in {failed_rounds} rounds in a row. Refused in the last: "
-            f"{refusals}."
+            f"Fewer than {min_sites} usable results in {failed_rounds} rounds in a row. Refused in the last:"
+            f"{_refused_in_text(refused)}"
         )
+
+
+def _refused_in_text(refused: Mapping[str, RefusalReason]) -> str:
+    """Who was refused and why; in a simulation with the sites' errors, equal ones once."""
+    if not any(reason.error_lines for reason in refused.values()):
+        return f" {'; '.join(f'{site}: {reason}' for site, reason in sorted(refused.items())) or 'none'}."
+    sites: dict[tuple[str, ...], list[str]] = {}
+    for site, reason in sorted(refused.items(), key=lambda item: natural_order(item[0])):
+        sites.setdefault((str(reason), *reason.error_lines), []).append(site)
+    return "".join(
+        f"\n{', '.join(names)}: {code}" + "".join(f"\n    {line}" for line in lines)
+        for (code, *lines), names in sites.items()
+    )
 
 
 class ResumeError(ValueError):

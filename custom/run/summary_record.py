@@ -114,6 +114,7 @@ class Summary(OpenRecord):
         data: folder of the data, of a run in one process.
         wall_seconds: from the job folder to the output folder, as above.
         peak_memory_mb: as above.
+        estimated_memory_mb: as above, of a step of training; only of a network in MONAI's form.
         own_cases: what models score at the sites, of a run of which no server has a summary.
     """
 
@@ -142,6 +143,7 @@ class Summary(OpenRecord):
     data: str | None = None
     wall_seconds: float | None = None
     peak_memory_mb: float | None = None
+    estimated_memory_mb: float | None = None
     own_cases: dict[str, OwnCases] | None = None
 
     @property

@@ -12,8 +12,9 @@ import torch
 from ..settings import AugmentationKind
 from .batch import BEYOND_BORDER, Batch, Batches
 
-_IMAGE, _LABEL = "image", "label"
-_BOTH = (_IMAGE, _LABEL)
+# Keys of a sample for transforms.
+IMAGE, LABEL = "image", "label"
+_BOTH = (IMAGE, LABEL)
 _PROBABILITY = 0.5
 _MAX_ANGLE = math.pi / 12
 _MAX_NOISE = 0.1
@@ -50,17 +51,26 @@ class AugmentedBatches:
         """Yield the batches of an epoch; see :class:`fedannot.custom.training.batch.Batches`."""
         for batch in self._batches.epoch(generator):
             if self._steps is None:
-                self._steps = _steps(self._kinds, batch.images.shape[2:])
+                self._steps = self._built(batch.images.shape[2:])
             self._steps.set_random_state(seed=int(torch.randint(2**31, (), generator=generator)))
             pairs = zip(batch.images, labels_with_places(batch), strict=True)
-            changed = [self._steps({_IMAGE: image, _LABEL: label}) for image, label in pairs]
-            images, labels = _stacked(changed, _IMAGE), _stacked(changed, _LABEL)
+            changed = [self._changed({IMAGE: image, LABEL: label}) for image, label in pairs]
+            images, labels = _stacked(changed, IMAGE), _stacked(changed, LABEL)
             yield replace(
                 batch,
                 images=images.to(batch.images.dtype),
                 labels=labels[:, :1].to(batch.labels.dtype),
                 places=None if batch.places is None else labels[:, 1:].to(batch.places.dtype) + BEYOND_BORDER,
             )
+
+    def _built(self, extents: Sequence[int]) -> Any:
+        """The transforms of samples with such sides, as one."""
+        return _steps(self._kinds, extents)
+
+    def _changed(self, sample: Mapping[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
+        """A sample after the transforms."""
+        result: Mapping[str, torch.Tensor] = self._steps(sample)
+        return result
 
 
 def labels_with_places(batch: Batch) -> torch.Tensor:
@@ -99,7 +109,7 @@ def _steps(kinds: Sequence[AugmentationKind], extents: Sequence[int]) -> Any:
     elif "rotation" in kinds:
         steps.append(RandAffined(**resampling))
     if "noise" in kinds:
-        steps.append(RandGaussianNoised([_IMAGE], prob=_PROBABILITY, std=_MAX_NOISE))
+        steps.append(RandGaussianNoised([IMAGE], prob=_PROBABILITY, std=_MAX_NOISE))
     return Compose(steps)
 
 

@@ -177,7 +177,8 @@ def _resample(images: torch.Tensor, labels: torch.Tensor, maps: Drawn) -> None:
     ):
         sampled = grid_sample(source, grid, mode=mode, padding_mode=beyond, align_corners=False)
         if across is not None:
-            sampled = sampled.unflatten(1, (target.shape[1], extents[across])).movedim(2, across + 2)
+            slices = sampled.reshape(len(index), target.shape[1], extents[across], *sampled.shape[2:])
+            sampled = slices.movedim(2, across + 2)
         target[index] = sampled
 
 

@@ -8,6 +8,7 @@ import torch
 from ..data.site_data import LoadedCase, SiteData
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .augmentation import AugmentedBatches, turned_and_mirrored
+from .augmentation_components import TransformedBatches
 from .augmentation_nnunet import NnunetBatches
 from .batch import Batch, Batches, pixel_places
 from .patches import PatchCentres, cut_patch, patch_places
@@ -71,7 +72,9 @@ def training_batches(
 def _augmented(batches: Batches, training: TrainingSettings) -> Batches:
     if training.augmentation == "nnunet":
         return NnunetBatches(batches)
-    return AugmentedBatches(batches, training.augmentation) if training.augmentation else batches
+    if training.transforms:
+        return TransformedBatches(batches, training.transforms)
+    return AugmentedBatches(batches, training.augmentation_kinds) if training.augmentation else batches
 
 
 class SampleBatches:

@@ -97,6 +97,18 @@ class ComponentLoss(nn.Module):
         """
         return self._value(logits.float(), labels, self.ignoring(logits.shape[1], logits.ndim - 2))
 
+    def follows_from_probabilities(self, num_outputs: int, spatial_dims: int) -> bool:
+        """Return whether the loss is the same for logits and for their log probabilities.
+
+        Args:
+            num_outputs: as for :meth:`ignoring`.
+            spatial_dims: as above.
+
+        Raises:
+            ComponentError: as there.
+        """
+        return self._try(num_outputs, spatial_dims).follows_from_probabilities
+
     def check_takes_log_probabilities(self, num_outputs: int, spatial_dims: int) -> None:
         """Check that the loss is the same for logits and for their log probabilities.
 
@@ -107,7 +119,7 @@ class ComponentLoss(nn.Module):
         Raises:
             DataError: if it is not.
         """
-        if not self._try(num_outputs, spatial_dims).follows_from_probabilities:
+        if not self.follows_from_probabilities(num_outputs, spatial_dims):
             raise DataError(
                 f"The annotations here are incomplete or corrected, but the loss {self._component.target} does not "
                 "follow from the probabilities of classes that exclude each other, as it must then. Choose another "
@@ -132,12 +144,12 @@ class ComponentLoss(nn.Module):
             with torch.autocast("cpu", enabled=False), torch.enable_grad():
                 logits, labels = _example(*form)
                 self._tried[form] = _Tried(
-                    follows_from_probabilities=self._follows_from_probabilities(logits, labels),
+                    follows_from_probabilities=self._is_of_probabilities(logits, labels),
                     ignoring=Ignoring.NOT if spatial_dims == 0 else self._found(logits.detach(), labels),
                 )
         return self._tried[form]
 
-    def _follows_from_probabilities(self, logits: torch.Tensor, labels: torch.Tensor) -> bool:
+    def _is_of_probabilities(self, logits: torch.Tensor, labels: torch.Tensor) -> bool:
         """Whether the loss is the same for log probabilities. Raises ComponentError if it is no loss to train with."""
         name = self._component.target
         logits = logits.requires_grad_()

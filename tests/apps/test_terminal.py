@@ -144,6 +144,20 @@ def test_the_log_of_a_run_has_one_beginning_of_a_line_for_each_message(tmp_path,
     assert "\x1b" not in shown
 
 
+def test_a_traceback_has_its_lines_in_the_log_and_that_of_a_site_is_not_on_the_console(tmp_path, capsys):
+    site = logging.getLogger("fedannot.custom.flare.executor.FederatedExecutor")
+    traceback = 'Traceback (most recent call last):\n  File "{}.py", line 3, in loss\nValueError: x\x1b[2J\n'
+    with run_log(tmp_path, Progress()):
+        site.error(traceback.format("at_site"))
+        logging.getLogger("server").error(traceback.format("at_server"))
+    lines = (tmp_path / "log.txt").read_text(encoding="utf-8").splitlines()
+    expected = ['      File "at_site.py", line 3, in loss', r"    ValueError: x\x1b[2J"]
+    assert [lines[0].endswith("Traceback (most recent call last):"), lines[1:3]] == [True, expected]
+    shown = capsys.readouterr().err
+    assert "at_site" not in shown
+    assert 'Traceback (most recent call last):\n      File "at_server.py", line 3, in loss\n' in shown
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the disk must take bytes that are no text")
 def test_a_name_that_is_no_text_is_listed(tmp_path):
     for kind in ("images", "labels"):

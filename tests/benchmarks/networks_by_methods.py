@@ -54,7 +54,7 @@ CLASSIFIERS: dict[str, dict[str, Any]] = {
     "EfficientNetBN": {"_target_": "EfficientNetBN", "model_name": "efficientnet-b0"},
     "ViT": {
         "_target_": "ViT",
-        "img_size": 48,
+        "img_size": 32,
         "patch_size": 8,
         "hidden_size": 24,
         "mlp_dim": 48,

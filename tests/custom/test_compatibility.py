@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fedannot.custom.compatibility import DataMismatchError, check_compatibility
+from fedannot.custom.compatibility import DataMismatchError, check_annotations, check_compatibility
 from fedannot.custom.data.description import (
     ClassificationDescription,
     ImageDescription,
@@ -71,6 +71,17 @@ def test_what_differs_is_said_with_the_settings_that_fit(tmp_path, description, 
         check(tmp_path, description, settings)
 
 
+@pytest.mark.parametrize(("description", "settings"), [(PICTURE, IN_2D), (VOLUMES, IN_3D)])
+def test_transforms_that_do_not_suit_the_samples_are_refused_before_a_run(tmp_path, description, settings):
+    entry = {"_target_": "RandFlipd", "keys": ["image", "label"], "spatial_axis": 0}
+    training = settings.get("training", {})
+    check(tmp_path, description, settings | {"training": training | {"augmentation": [entry]}})
+    entry["spatial_axis"] = 3
+    text = f"Site site-1: {tmp_path / 'data.yaml'}: the job's key 'training.augmentation' names transforms that cannot "
+    with pytest.raises(DataMismatchError, match=f"^{re.escape(text)}"):
+        check(tmp_path, description, settings | {"training": training | {"augmentation": [entry]}})
+
+
 def test_classes_under_a_job_with_masks_are_one_sentence_whatever_their_number(tmp_path):
     description = ClassificationDescription(channels=1, size=(64, 64), classes=("benign", "malignant"))
     text = (
@@ -95,3 +106,28 @@ def test_masks_under_a_job_with_classes_are_one_sentence(tmp_path):
 def test_a_description_that_cannot_be_read_names_the_site(tmp_path):
     with pytest.raises(DataError, match=r"^Site site-1: .*data\.yaml"):
         check_compatibility(tmp_path, FedAvgSettings(), site="site-1")
+
+
+IGNORING = SliceDescription(size=(64, 64), ignore=(7,), **TWO)
+ONE_OF_TWO = SliceDescription(size=(64, 64), annotated_classes=("organ",), classes=TWO["classes"], labels=ONE["labels"])
+
+
+@pytest.mark.parametrize(
+    ("description", "loss", "key"),
+    [
+        (IGNORING, "DiceCELoss", "ignore"),
+        (IGNORING, "torch.nn.CrossEntropyLoss", None),
+        (ONE_OF_TWO, {"_target_": "DiceLoss", "sigmoid": True}, "annotated_classes"),
+        (ONE_OF_TWO, "DiceLoss", None),
+        (SLICES, "DiceCELoss", None),
+    ],
+)
+def test_a_loss_that_cannot_leave_out_what_is_not_annotated_is_refused(description, loss, key):
+    settings = FedAvgSettings.model_validate({"network": {"num_classes": 2}, "training": {"loss": loss}})
+    if key is None:
+        check_annotations(description, settings, place="data.yaml")
+        return
+    with pytest.raises(
+        DataMismatchError, match=rf"^data.yaml: key '{key}' tells of .* \(key 'training.loss'\) has no way"
+    ):
+        check_annotations(description, settings, place="data.yaml")

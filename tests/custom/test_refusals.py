@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fedannot.custom.former_names import FORMER_REFUSALS
-from fedannot.custom.refusals import REPORTED, RefusalCode, RefusalReason
+from fedannot.custom.refusals import REPORTED, RefusalCode, RefusalReason, error_fields
 
 
 def test_a_reason_comes_back_from_json_as_it_was() -> None:
@@ -33,6 +33,25 @@ def test_a_site_reports_one_of_the_codes_or_what_earlier_versions_said(code: Ref
 @pytest.mark.parametrize("code", ["text", "no_model", "patient 0815", "", None, 7, b"held_back", ["held_back"], {}])
 def test_a_site_reports_nothing_else(code: Any) -> None:
     assert RefusalReason.reported(code) is None
+
+
+def test_an_error_is_kept_with_type_text_and_last_line_beside_the_code() -> None:
+    with pytest.raises(ValueError, match="one") as caught:
+        int("one\ntwo")
+    reason = RefusalReason.reported("task_failed", error_fields(caught.value))
+    assert reason is not None
+    kind, frame, line = reason.error_lines
+    assert kind == r"ValueError: invalid literal for int() with base 10: 'one\ntwo'"
+    assert frame.startswith(f'File "{__file__}", line ')
+    assert line.strip() == r'int("one\ntwo")'
+    assert str(reason) == "task failed"
+    assert reason.without_error == RefusalReason.of(RefusalCode.TASK_FAILED)
+    assert reason.without_error.model_dump(exclude_unset=True) == {"code": "task_failed"}
+
+
+def test_what_is_no_error_is_no_part_of_a_reason() -> None:
+    for error in ("text", {"other": "x"}, {"error": 7}, ["error"]):
+        assert RefusalReason.reported("task_failed", error) == RefusalReason.of(RefusalCode.TASK_FAILED)
 
 
 def test_a_log_has_code_and_values() -> None:

@@ -128,9 +128,30 @@ def test_every_method_has_the_rules_of_aggregation_and_the_mean_without_them():
 @pytest.mark.parametrize("value", ["foo", ["flip", "nnunet"], True, ["turn"], "flip"])
 def test_an_unknown_augmentation_is_refused_in_one_line(value):
     assert error_text({"method": "feda3i", "training": {"augmentation": value}}) == (
-        f"{FILE}: key 'training.augmentation' is {value!r}: Expected nnunet, or a list with some of rotation, flip, "
-        "elastic, noise."
+        f"{FILE}: key 'training.augmentation' is {value!r}: Expected nnunet, a list with some of rotation, flip, "
+        "elastic, noise, or a list of transforms in MONAI's form, [{_target_ = RandFlipd, keys = [image, label]}]."
     )
+
+
+@pytest.mark.parametrize(
+    ("entries", "text"),
+    [
+        ([{"_target_": "os.Path"}], "_target_ is 'os.Path'; allowed are classes of monai.networks.nets, "),
+        ([{"_target_": "RandFlipd", "keys": "$x"}], "argument 'keys' is '$x'; expressions and references are not "),
+        ([{"_target_": "RandFlipd"}, "flip"], "_target_ is 'flip'; expected the name of a class, such as "),
+    ],
+)
+def test_transforms_outside_what_is_allowed_are_refused(entries, text):
+    assert text in error_text({"method": "feda3i", "training": {"augmentation": entries}})
+
+
+def test_transforms_are_read_as_they_are_written():
+    entry = {"_target_": "RandFlipd", "keys": ["image", "label"], "prob": 0.5}
+    settings = read_job_settings({"method": "feda3i", "training": {"augmentation": [entry]}}, FILE)
+    written = settings.model_dump(mode="json")
+    assert written["training"]["augmentation"] == [entry | {"_target_": "monai.transforms.RandFlipd"}]
+    assert read_job_settings(written, FILE) == settings
+    assert [component.name for component in settings.training.transforms] == ["RandFlipd"]
 
 
 FLOATS = [
@@ -295,7 +316,10 @@ def test_whole_volumes_need_a_patch_and_pictures_take_none():
 
 @pytest.mark.parametrize("values", [{}, {"method": "fedavgg"}])
 def test_unknown_method_is_named_with_the_known_ones(values):
-    allowed = "allowed for segmentation: audit, auto, decoupled, ditto, feda3i, fedavg, fedcurv, fedia, fedrep, fingerprint, single_site."
+    allowed = (
+        "allowed for segmentation: audit, auto, decoupled, ditto, feda3i, fedavg, fedcurv, fedia, fedrep, fingerprint, "
+        "single_site."
+    )
     assert error_text(values) == f"{FILE}: key 'method' is {values.get('method')!r}; {allowed}"
 
 

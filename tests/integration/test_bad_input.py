@@ -49,7 +49,7 @@ def test_an_empty_site_is_refused_by_name_and_the_others_go_on(
     summary = simulate(small_job("fedavg", rounds=1), tmp_path / "out", data=federation)
     assert set(summary["sites"]) == {"site-1", "site-3"}
     assert [refusal["site"] for refusal in summary["refusals"]] == ["site-2"]
-    assert summary["refusals"][0]["reason"] == {"code": "no_usable_data"}
+    assert summary["refusals"][0]["reason"] == {"code": "no_usable_data"}, "and nothing of the error"
     assert any(str(datalist) in message and "expected at least one" in message for message in caplog.messages)
 
 

@@ -148,7 +148,7 @@ def resampled(voxels: SingleFloats, to_source: Floats, shape: Sequence[int], ins
     from scipy import ndimage  # noqa: PLC0415
 
     result: SingleFloats = ndimage.affine_transform(
-        voxels, to_source[:3, :3], to_source[:3, 3], tuple(shape), np.float32, order=1, mode="nearest"
+        voxels, to_source[:3, :3], to_source[:3, 3], tuple(shape), order=1, mode="nearest"
     )
     result[~inside] = voxels.min()
     return result

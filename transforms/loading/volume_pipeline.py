@@ -101,8 +101,9 @@ class VolumePipeline:
         self._spacing = spacing
         self._crop = crop
         self._window = window
-        several = self._channels.count > 1 and window is not None
-        self._channel_windows = [window] * self._channels.count if several else channel_windows
+        self._channel_windows = tuple(channel_windows)
+        if window is not None and self._channels.count > 1:
+            self._channel_windows = (window,) * self._channels.count
         self._fit = fit
         self._size: list[int | None] | None = list(size) if size is not None else None
         if self._size is not None and slice_axis is not None:

@@ -138,7 +138,8 @@ class NormalizeVolumed(MapTransform):  # type: ignore[misc]
         result = dict(data)
         for key in self.key_iterator(result):
             image = result[key]
-            result[key] = self._normalized(image) if len(image) == 1 else by_channel(image, self._normalized)
+            several = [self._normalized] * len(image)
+            result[key] = self._normalized(image) if len(image) == 1 else by_channel(image, several)
         return result
 
     def _normalized(self, image: torch.Tensor) -> torch.Tensor:
@@ -164,18 +165,19 @@ class ScaleChannelsd(MapTransform):  # type: ignore[misc]
         """Replace intensities by their place in the window."""
         result = dict(data)
         for key in self.key_iterator(result):
-            image, scales = result[key], iter(self.scales)
-            scaled = by_channel(image, lambda channel, scales=scales: next(scales)(channel))
+            image = result[key]
+            scaled = by_channel(image, self.scales)
             for index in image.meta.get(MISSING_CHANNELS, ()):
                 scaled[index] = 0.0
             result[key] = scaled
         return result
 
 
-def by_channel(image: MetaTensor, change: Callable[[torch.Tensor], torch.Tensor]) -> MetaTensor:
-    """Change the channels ``(1, H, W, D)`` of ``(C, H, W, D)`` one after the other."""
+def by_channel(image: MetaTensor, changes: Sequence[Callable[[torch.Tensor], torch.Tensor]]) -> MetaTensor:
+    """Change every channel ``(1, H, W, D)`` of ``(C, H, W, D)``, each in its own way."""
     values = image.as_tensor()
-    changed = torch.cat([change(values[index : index + 1]) for index in range(len(values))])
+    parts = [change(values[index : index + 1]) for index, change in enumerate(changes)]
+    changed = torch.cat([torch.as_tensor(part).as_subclass(torch.Tensor) for part in parts])
     return MetaTensor(changed).copy_meta_from(image)
 
 
@@ -263,8 +265,8 @@ def log_remark(file: Path, volume: Volume) -> None:
 
 def log_image_remarks(image: ImageVolume, channels: ImageChannels) -> None:
     """As :func:`log_remark` for every file of an image; and which channels cover less than the first one."""
-    for file, volume in image.read:
-        log_remark(file, volume)
+    for own, volume in image.read:
+        log_remark(own, volume)
     for index, covered in enumerate(image.covered):
         file = image.files[index]
         if file is not None and covered < LEAST_COVERED:

@@ -163,6 +163,7 @@ def test_options_of_pictures_reach_the_description(folders, tmp_path):
             "ignore": (),
             "annotated_classes": None,
             "channels": 3,
+            "missing_channels": "refuse",
             "size": (32, 16),
         }
 
@@ -177,6 +178,9 @@ def test_options_of_volumes_reach_the_description(volume_folders, tmp_path):
         "annotated_classes": None,
         "datalist": "datalist.json",
         "labels": {0: 0, 1: 1},
+        "channels": 1,
+        "channel_windows": None,
+        "missing_channels": "refuse",
         "orientation": "LPS",
         "spacing": (1.0, 1.5, 2.0),
         "fit": "pad",
@@ -330,7 +334,8 @@ def assert_one_line_error(result, message):
         (("--size", "8"), "Error: --size: found 8; expected ROWS,COLUMNS for the pipeline 'image2d'"),
         (("--size", "8,eight"), "Error: --size: found '8,eight', expected whole numbers with commas"),
         (("--size", "8,0"), "Error: Import: key 'size"),
-        (("--channels", "2"), "Error: Import: key 'channels' is 2"),
+        (("--channels", "2"), "Error: Import of images and labels: found no usable case among 4"),
+        (("--channels", "17"), "Error: Import: key 'channels"),
         (("--spacing", "1,1,1"), "'spacing'"),
         (("--window", "0,nan"), "Error: --window: found '0,nan', expected 2 numbers"),
         (("--pipeline", "volume"), "Error: --pipeline: found 'volume', but images and labels holds pictures"),

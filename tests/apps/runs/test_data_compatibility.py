@@ -201,7 +201,7 @@ def test_jobs_that_cannot_leave_pixels_out_do_not_fit_data_with_ignored_ones():
     )
     assert "audit" in without_gaps
     assert [name for name in without_gaps if name not in ignored] == ["audit"]
-    assert partial == ["fedavg"]
+    assert partial == ["fedavg", "fingerprint"]
 
 
 FOR_MASKS = [job.name for job in fitting_jobs(JOBS, "segmentation") if "swarm" not in job.name]
@@ -214,12 +214,12 @@ def test_a_method_that_cannot_leave_pixels_out_refuses_a_site_with_ignored_ones(
         fit("audit", federation(TWO_CLASSES, IGNORED))
 
 
-@pytest.mark.parametrize("job", sorted(set(FOR_MASKS) - {"fedavg"}))
+@pytest.mark.parametrize("job", sorted(set(FOR_MASKS) - {"fedavg", "fingerprint"}))
 def test_a_method_without_marginal_loss_refuses_a_site_that_does_not_annotate_a_class(federation, job):
     with pytest.raises(
         AnnotationGapError,
         match=r"site-1/data\.yaml has the key 'annotated_classes', but the method '\w+' cannot use classes that a site "
-        r"does not annotate: they would count as background\. Methods that can: fedavg\.$",
+        r"does not annotate: they would count as background\. Methods that can: fedavg, fingerprint\.$",
     ):
         fit(job, federation(PARTIAL, TWO_CLASSES))
 

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from fedannot.apps.commands.cli import app
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.compare import compare
-from fedannot.apps.runs.job import Job
-from fedannot.apps.runs.setting_origins import named_origins
+from fedannot.apps.runs.job import Job, flat_settings, setting_names
+from fedannot.apps.runs.setting_origins import COMMAND_LINE, DEFAULT, RECIPE, effective_settings, named_origins
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.settings import SettingsError
 
@@ -68,3 +70,77 @@ def test_a_comparison_names_the_arm_too(tmp_path):
         SettingsError, match=r"^short: .*warmup_rounds=8, rounds=8\. rounds comes from .*settings\.conf,"
     ):
         compare(arms, tmp_path / "out", data=None, seeds=[0], overrides={})
+
+
+# --- every setting with its origin
+
+
+def by_name(job, *arguments, **options):
+    return {one.name: one for one in effective_settings(job, *arguments, **options)}
+
+
+def test_the_last_place_that_gives_a_setting_counts(tmp_path):
+    job = Job.open(JOBS / "fedaaai")
+    file = tmp_path / "mine.conf"
+    file.write_text("settings { rounds = 30, training { batch_size = 6, local_epochs = 2 } }", encoding="utf-8")
+    result = by_name(job, str(file), {"training.batch_size": 8})
+    expected = {
+        "min_sites": (1, DEFAULT, 1, False),
+        # The job's file repeats the default.
+        "seed": (0, str(OWN), 0, False),
+        "training.learning_rate": (0.002, str(OWN), 0.005, True),
+        "rounds": (30, str(file), 100, True),
+        "training.local_epochs": (2, str(file), 5, True),
+        "training.batch_size": (8, COMMAND_LINE, 8, False),
+    }
+    assert {
+        name: (result[name].value, result[name].origin, result[name].default, result[name].overrides_default)
+        for name in expected
+    } == expected
+    assert list(result) == setting_names(type(job.settings()))
+
+
+@pytest.mark.parametrize("name", ["fedgsca", "auto", "decoupled", "audit_classification"])
+def test_what_counts_is_what_a_run_would_have(name):
+    job = Job.open(JOBS / name)
+    values = flat_settings(job.settings_with({"rounds": 40}).model_dump(mode="json"))
+    result = by_name(job, None, {"rounds": 40})
+    assert {key: one.value for key, one in result.items() if one.value is not None} == {
+        key: value for key, value in values.items() if value is not None
+    }
+    # Without the places there are the defaults.
+    kind = type(job.settings())
+    defaults = flat_settings(kind().model_dump(mode="json")) if name != "decoupled" else {}
+    assert {key: result[key].default for key in defaults} == defaults
+
+
+def test_a_recipe_counts_before_the_jobs_file_and_after_the_command_line():
+    job = Job.open(JOBS / "fedavg")
+    result = by_name(job, None, {"recipe": "research", "training.momentum": 0.5})
+    assert (result["training.optimizer"].value, result["training.optimizer"].origin) == ("sgd", RECIPE)
+    assert (result["training.learning_rate"].value, result["training.learning_rate"].origin) == (0.01, RECIPE)
+    assert (result["training.momentum"].value, result["training.momentum"].origin) == (0.5, COMMAND_LINE)
+    assert result["training.batch_size"].origin == str(job.settings_file)
+
+
+def test_a_component_is_listed_with_its_arguments():
+    result = by_name(Job.open(JOBS / "fedavg"), None, {"network": "SegResNet", "network.init_filters": 8})
+    assert result["network._target_"].value == "monai.networks.nets.SegResNet"
+    assert {result[f"network.{name}"].origin for name in ("_target_", "init_filters")} == {COMMAND_LINE}
+    assert "network.features" not in result
+
+
+def test_a_value_that_does_not_go_with_another_is_refused_with_both_places():
+    with pytest.raises(SettingsError, match=r"rounds comes from --set, warmup_rounds from .*settings\.conf"):
+        effective_settings(Job.open(JOBS / "fedaaai"), None, {"rounds": 2})
+
+
+def test_the_command_shows_origin_and_default():
+    arguments = ["jobs", "settings", "fedaaai", "--effective", "--set", "rounds=20", "--like", "rounds"]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "100"})
+    assert result.exit_code == 0, result.output
+    rows = {line.split()[0]: line.split()[1:] for line in result.output.splitlines() if line.strip()}
+    assert rows["rounds"] == ["20", "--set", "100"]
+    assert rows["warmup_rounds"] == ["3", "settings.conf", "10"]
+    assert rows["final_rounds"] == ["5", "the", "method's", "defaults"]
+    assert f"settings.conf: {OWN}" in result.output

@@ -117,3 +117,12 @@ def test_a_site_has_limits_of_its_own() -> None:
     with pytest.raises(JobRefusedError, match="'rounds' is 6; at most 5"):
         check_settings(settings(rounds=6), strict)
     assert check_settings(settings(rounds=10**6), generous).rounds == 10**6
+
+
+def test_transforms_are_limited_by_the_packages_that_are_allowed() -> None:
+    entry = {"_target_": "RandFlipd", "keys": ["image", "label"]}
+    values = settings(training__augmentation=[entry])
+    check_settings(values, Limits(components=("monai.transforms",)))
+    text = "'training.augmentation._target_' is 'monai.transforms.RandFlipd'; allowed here are classes of monai.losses"
+    with pytest.raises(JobRefusedError, match=text):
+        check_settings(values, Limits(components=("monai.losses",)))

@@ -1,5 +1,7 @@
 """A component's class and arguments."""
 
+import sys
+
 import pytest
 from torch import nn
 
@@ -29,6 +31,8 @@ def class_of(target, role=Role.NETWORK):
         ("torch.nn.Linear", Role.OPTIMIZER),
         ("monai.networks.nets.CellSamWrapper", Role.NETWORK),
         ("monai.networks.nets.TorchVisionFCModel", Role.NETWORK),
+        ("monai.networks.nets.MILModel", Role.NETWORK),
+        ("fedannot.apps.commands.cli.App", Role.NETWORK),
         ("monai.transforms.LoadImage", Role.AUGMENTATION),
         ("monai.transforms.SaveImaged", Role.AUGMENTATION),
         ("monai.transforms.io.array.WriteFileMapping", Role.AUGMENTATION),
@@ -70,6 +74,12 @@ def test_what_is_no_class_of_the_role_is_refused(target, role):
 )
 def test_classes_of_the_role_are_found(target, role):
     assert class_of(target, role).__name__ == target.rpartition(".")[2]
+
+
+def test_a_module_that_is_not_allowed_is_not_imported():
+    with pytest.raises(ComponentError, match="nothing of"):
+        class_of("fedannot.apps.commands.preloaded.App")
+    assert "fedannot.apps.commands.preloaded" not in sys.modules
 
 
 def test_the_closest_name_is_said():

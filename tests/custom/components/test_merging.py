@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from fedannot.custom.components.component import Component, component_or
 from fedannot.custom.components.merging import apply_changes, component_places, merged, names_a_component
 from fedannot.custom.components.roles import Role
-from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+from fedannot.custom.settings import NetworkSettings
 
 PLACES = ("network", "training.loss")
 FILE = {"num_classes": 2, "in_channels": 3, "features": [4], "upsample": "deconv"}
@@ -20,10 +20,11 @@ def test_places_are_blocks_and_fields_with_a_component():
         loss: Annotated[Literal["ce"] | Component, component_or(Role.LOSS, "ce")] = "ce"
         rate: float = 1.0
 
-    class Settings(FedAvgSettings):
+    class Settings(BaseModel):
+        network: NetworkSettings = NetworkSettings()
         training: Training = Training()
 
-    assert component_places(Settings) == PLACES
+    assert component_places(Settings) == (*PLACES, "inferer")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from fedannot.custom.compatibility import DataMismatchError
 from fedannot.custom.flare import controller as controller_module
 from fedannot.custom.flare import task_delivery
 from fedannot.custom.flare.controller import FederatedController
-from fedannot.custom.flare.messages import METHOD_TASK, REFUSAL_HEADER, TASK
+from fedannot.custom.flare.messages import ERROR_HEADER, METHOD_TASK, REFUSAL_HEADER, TASK
 from fedannot.custom.flare.private_log import COURSE_LOGGER
 from fedannot.custom.flare.task_delivery import Deliveries
 from fedannot.custom.flare.unfetched import Unfetched
@@ -238,6 +238,22 @@ def test_a_site_that_fails_is_refused_with_its_reason_and_has_not_run_out_of_tim
     federation.give()
     assert in_words(federation.refused) == {"site-2": reason}
     assert [reply.site for reply in federation.replies] == ["site-1"]
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_a_sites_error_is_taken_in_a_simulation_alone(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, simulated: bool
+) -> None:
+    federation = Federation(clock, at(0, 1000))
+    federation.controller._refuse = federation.refused.__setitem__
+    failed = make_reply(ReturnCode.EXECUTION_EXCEPTION)
+    failed.set_header(REFUSAL_HEADER, RefusalCode.TASK_FAILED.value)
+    failed.set_header(ERROR_HEADER, {"error": "ValueError", "error_text": "two\nlines", "other": "x", "error_line": 7})
+    monkeypatch.setattr(ModelController, "_accept_train_result", lambda *_: False)
+    monkeypatch.setattr(controller_module, "is_simulated", lambda _: simulated)
+    assert not federation.controller._accept_train_result("site-2", failed, None)
+    expected = {"error": "ValueError", "error_text": "two\nlines"} if simulated else {}
+    assert federation.refused["site-2"].values == expected
     assert clock.now < 10
 
 

@@ -28,6 +28,7 @@ from fedannot.custom.data.store_location import CACHE_VARIABLE
 from fedannot.custom.flare.at_hand import registry_at_hand, task_at_hand
 from fedannot.custom.flare.executor import FederatedExecutor
 from fedannot.custom.flare.messages import (
+    ERROR_HEADER,
     FIELDS_WITHOUT_MODEL,
     METHOD_TASK,
     RECEIVED_MODEL,
@@ -35,10 +36,12 @@ from fedannot.custom.flare.messages import (
     SAMPLE_VALUES,
     TASK,
 )
-from fedannot.custom.flare.outbound_filter import check_reply
+from fedannot.custom.flare.outbound_filter import OutboundFilter, check_reply
+from fedannot.custom.flare.public_errors import SIMULATED_JOB
+from fedannot.custom.flare.swarm_executor import SwarmExecutor
 from fedannot.custom.flare.task_process import SiteContext, TaskProcessError, TaskStopped
 from fedannot.custom.networks.described import described_network
-from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.outbound.registry import OutboundError, OutboundRegistry
 from fedannot.custom.refusals import RefusalCode
 from fedannot.custom.run.round_loop import CONTINUED_JOB, CONTINUED_ROUND
 from fedannot.custom.run.site_tasks import Note, UnknownTaskError
@@ -61,10 +64,10 @@ def params_of(executor: FederatedExecutor) -> dict[str, torch.Tensor]:
     return dict(described_network(executor.settings.network).state_dict())
 
 
-def context(folder: Path, task: str) -> FLContext:
+def context(folder: Path, task: str, job: str = "job") -> FLContext:
     for needed in ("startup", "local"):
         (folder / needed).mkdir(exist_ok=True)
-    made: FLContext = SiteContext("site-1", "job", str(folder)).context()
+    made: FLContext = SiteContext("site-1", job, str(folder)).context()
     made.set_prop(FLContextKey.TASK_NAME, task, private=True, sticky=False)
     return made
 
@@ -75,12 +78,13 @@ def ask(
     task: str,
     meta: Mapping[str, Any] | None = None,
     params: Mapping[str, torch.Tensor] | None = None,
+    job: str = "job",
 ) -> tuple[Shareable, FLContext]:
     """The reply, and the context that filters of it find."""
     data = params_of(executor) if params is None else dict(params)
     shareable = DXO(DataKind.WEIGHTS, data=data, meta=dict(meta or {})).to_shareable()
     shareable.set_header(AppConstants.CURRENT_ROUND, 1)
-    fl_ctx = context(folder, task)
+    fl_ctx = context(folder, task, job)
     return executor.execute(task, shareable, fl_ctx, Signal()), fl_ctx
 
 
@@ -282,6 +286,46 @@ def test_whatever_goes_wrong_leaves_with_a_short_reason_and_is_logged_at_the_sit
     assert (reply.get_return_code(), reply.get_header(REFUSAL_HEADER)) == (code, reason)
     assert str(error) not in str(dict(reply))
     assert (str(error) in caplog.text) is (reason is not None)
+
+
+@pytest.mark.parametrize(
+    ("job", "has_kit", "tells"),
+    [
+        (SIMULATED_JOB, False, True),
+        # In a federation jobs have such ids.
+        ("8a5f1c9e-1111-4222-8333-944455556666", False, False),
+        # The server's word for the job opens nothing at a participant with a kit.
+        (SIMULATED_JOB, True, False),
+        ("job", False, False),
+    ],
+)
+def test_the_error_itself_leaves_in_a_simulation_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, job: str, has_kit: bool, tells: bool
+) -> None:
+    executor = FederatedExecutor(SETTINGS)
+    monkeypatch.setattr(executor, "do_task", raising(ValueError("of patient 0815:\n  no lesion")))
+    (tmp_path / "startup").mkdir()
+    if has_kit:
+        (tmp_path / "startup" / "fed_client.json").write_text("{}")
+    reply, fl_ctx = ask(executor, tmp_path, "train", job=job)
+    assert reply.get_header(REFUSAL_HEADER) == RefusalCode.TASK_FAILED
+    assert OutboundFilter().process(reply, fl_ctx) is reply
+    if not tells:
+        assert "0815" not in str(dict(reply))
+        # Whatever put it there, the site's filter keeps it back.
+        reply.set_header(ERROR_HEADER, {"error": "ValueError"})
+        with pytest.raises(OutboundError, match="may not send the headers"):
+            OutboundFilter().process(reply, fl_ctx)
+        return
+    error = reply.get_header(ERROR_HEADER)
+    assert (error["error"], error["error_text"]) == ("ValueError", "of patient 0815:\n  no lesion")
+    frame, line = error["error_line"].splitlines()
+    assert frame.startswith(f'File "{__file__}", line ')
+    assert (frame.rpartition(", in ")[2], line.strip()) == ("fail", "raise error")
+
+
+def test_in_a_swarm_no_error_goes_to_other_sites() -> None:
+    assert not SwarmExecutor.tells_errors
 
 
 def raising(error: Exception) -> Callable[..., Any]:

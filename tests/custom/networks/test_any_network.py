@@ -187,6 +187,10 @@ def test_a_head_within_other_modules_is_personal(name: str) -> None:
             {"_target_": "UNet", "channels": [4, 8], "strides": [2], "out_channels": 5},
             "'out_channels' is 5, but follows",
         ),
+        (
+            {"_target_": "UNet", "channels": [4096] * 30, "strides": [1] * 29},
+            r"has 1\.\de\+10 parameters .*at most 2e\+09",
+        ),
         ({"_target_": "torch.nn.MaxPool2d", "kernel_size": 2}, "no argument for the channels of an image"),
     ],
 )

@@ -694,6 +694,36 @@ def test_a_round_with_fewer_results_than_the_rule_needs_does_not_count(rule: str
     assert all(torch.equal(link.models[0][name], link.models[1][name]) for name in link.models[0])
 
 
+def test_a_simulated_sites_error_ends_the_run_with_its_lines_and_is_in_no_record(tmp_path: Path) -> None:
+    error = {"error": "ValueError", "error_text": "shapes:\n  (2, 1)", "error_line": 'File "loss.py", line 3, in loss'}
+    link = link_of(StepSite("site-1"), StepSite("site-2"), StepSite("site-10"))
+    for name in ("site-2", "site-10"):
+        link.there[name] = lambda request: RefusalReason.of(RefusalCode.TASK_FAILED, **error)
+    link.there["site-1"] = lambda request: RefusalReason.of(RefusalCode.NO_ANSWER, task="train", seconds=3)
+    run = Run(tmp_path, link, max_failed_rounds=2, rounds=5)
+    with pytest.raises(RunFailedError) as caught:
+        run.begin()
+    assert str(caught.value).splitlines() == [
+        "Fewer than 1 usable results in 2 rounds in a row. Refused in the last:",
+        "site-1: no answer (task train, seconds 3)",
+        "site-2, site-10: task failed",
+        "    ValueError: shapes:",
+        "      (2, 1)",
+        '    File "loss.py", line 3, in loss',
+    ]
+    assert run.records[0]["refused"]["site-2"] == {"code": "task_failed"}
+    for file in (tmp_path / "run").iterdir():
+        assert b"shapes" not in file.read_bytes()
+    # Once, however often it comes.
+    assert link.sentences("warning")[1:5] == [
+        "Refused site-2: task failed.",
+        "site-2: ValueError: shapes:",
+        "site-2:   (2, 1)",
+        'site-2: File "loss.py", line 3, in loss',
+    ]
+    assert sum("shapes" in text for text in link.sentences("warning")) == 1
+
+
 # --- scores
 
 

@@ -58,6 +58,8 @@ def test_contrast_that_changes_sign_between_channels_and_cases_does_not_cancel()
     opposite = np.concatenate([image, -image])
 
     np.testing.assert_allclose(case_curve(opposite, mask), case_curve(image, mask), rtol=1e-4, atol=1e-5)
+    with_missing = np.concatenate([opposite, image, 0 * image])
+    np.testing.assert_allclose(case_curve(with_missing, mask), case_curve(image, mask), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(case_curve(-image, mask), case_curve(image, mask), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(case_curve(5 * image + 7, mask), case_curve(image, mask), rtol=1e-3, atol=1e-5)
 
