@@ -177,5 +177,6 @@ def test_what_others_may_read_is_known():
         "apps/bundling/export.py",
         "apps/deployment/deployable_job.py",
         "apps/runs/installed.py",
+        "apps/runs/nvflare_recipe.py",
         "custom/run/schemas.py",
     }
