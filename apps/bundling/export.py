@@ -38,8 +38,7 @@ def export_bundle(
     """
     described = metadata(source, statements or Statements())
     inference = Inference.of(source.settings)
-    size = inference.window or source.description.size
-    assert size is not None, "whole volumes have a window"
+    size = inference.extents(source.description.size)
     terms = _read_licence(licence)
     with new_folder(out, shared=True) as folder:
         for name in ("configs", "models", "docs"):

@@ -51,7 +51,8 @@ class RunPlan:
         method: how it learns.
         rounds: of the run.
         sites: what each does in a round.
-        test_samples: on which the server scores the model after every round.
+        test_samples: on which the server scores the model.
+        scored_rounds: how often it does.
         step: the measured step.
         process_mb: that this process takes by itself.
         uses_generated_images: whether no data were given.
@@ -62,6 +63,7 @@ class RunPlan:
     rounds: int
     sites: tuple[SitePlan, ...]
     test_samples: int
+    scored_rounds: int
     step: MeasuredStep
     process_mb: float
     uses_generated_images: bool
@@ -84,7 +86,7 @@ class RunPlan:
 
     @property
     def _scoring_seconds(self) -> float:
-        return self.rounds * self.test_samples * self.step.prediction_seconds
+        return self.scored_rounds * self.test_samples * self.step.prediction_seconds
 
     @property
     def memory_mb(self) -> float:
@@ -99,7 +101,8 @@ class RunPlan:
     @property
     def sentences(self) -> tuple[str, ...]:
         """The plan in words, a sentence each; the last says what is not counted."""
-        scoring = f", and {self.test_samples} test samples scored after each" if self.test_samples else ""
+        after = "each" if self.scored_rounds == self.rounds else f"{self.scored_rounds} of them"
+        scoring = f", and {self.test_samples} test samples scored after {after}" if self.test_samples else ""
         generated = ("The images are generated: no data were given.",) if self.uses_generated_images else ()
         return (
             *generated,
@@ -167,6 +170,7 @@ def plan(
         rounds=chosen.rounds,
         sites=sites,
         test_samples=test_samples * planned.test_images,
+        scored_rounds=sum(chosen.is_scored_after(number, at_server=True) for number in range(1, chosen.rounds + 1)),
         step=measure_step(chosen, extents, steps=steps),
         process_mb=process_mb,
         uses_generated_images=data is None,

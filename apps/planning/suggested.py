@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...custom.approval.limits import Minimum
 from ...custom.data.description import AnyDescription, ClassificationDescription, VolumeDescription
 from ...custom.data.federation import TEST_FOLDER, read_federation
 from ...custom.data.whole_files import write_text
@@ -112,7 +113,7 @@ class SuggestedSettings:
             "  }",
             "  training {",
             *(() if plan.is_whole else _entry("  patch", list(topology.patch), _LIMITED[plan.patch_limit])),
-            *_entry("  batch_size", plan.batch_size, "at most a twentieth of a site's voxels; two at least"),
+            *_entry("  batch_size", plan.batch_size, "at most a twentieth of a site's voxels, but for the least batch"),
             *_entry("  local_steps", plan.local_steps, "a round"),
             "  }",
             "}",
@@ -202,11 +203,12 @@ def suggest_from_run(
         advice = (f"At every site `size: [{extents[0]:g}, {extents[1]:g}]` in data.yaml.",)
     images = _Images(
         fingerprint,
-        Grid(extents, spacing[:dims]),
+        Grid(extents, spacing[:dims], fingerprint.extents()[-1] if dims == 2 else 1.0),
         network.in_channels,
         network.num_classes,
         len(summary.sites),
         advice,
+        least_batch=Minimum().samples_per_step,
     )
     return _suggest(images, hours, memory_gb, side_by_side=side_by_side, threads=threads)
 
@@ -221,6 +223,7 @@ class _Images:
     classes: int
     sites: int
     advice: tuple[str, ...] = ()
+    least_batch: int = 2
 
 
 def _suggest(images: _Images, hours: float, memory_gb: float, *, side_by_side: bool, threads: int) -> SuggestedSettings:
@@ -230,7 +233,13 @@ def _suggest(images: _Images, hours: float, memory_gb: float, *, side_by_side: b
     training = plan_training(
         images.fingerprint,
         images.grid,
-        Budget(memory_gb * 2**30, hours * 3600 * _SHARE_OF_TRAINING, images.sites, in_turn=not side_by_side),
+        Budget(
+            memory_gb * 2**30,
+            hours * 3600 * _SHARE_OF_TRAINING,
+            images.sites,
+            in_turn=not side_by_side,
+            least_batch=images.least_batch,
+        ),
         seconds_of=lambda topology, batch_size: step_seconds(
             topology, batch_size, channels=images.channels, outputs=images.classes + 1, threads=threads
         ),

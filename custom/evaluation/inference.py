@@ -57,6 +57,25 @@ class Inference:
         """Return how many times an image runs through the network."""
         return 2**spatial_dims if self.mirroring else 1
 
+    def extents(self, size: Sequence[int] | None) -> tuple[int, ...]:
+        """Return the extents of what runs through the network: the inferer's window, the window, or the samples.
+
+        Args:
+            size: of the samples; None where they differ, which have a window.
+
+        Raises:
+            ValueError: if there is neither a size nor a window.
+        """
+        known = self.window or size
+        if known is None:
+            raise ValueError("Expected the size of the samples, or a window.")
+        window = None if self.inferer is None else self.inferer.arguments.get("roi_size")
+        if window is None:
+            return tuple(known)
+        extents = [window] * len(known) if isinstance(window, int) else window
+        # MONAI takes the image's own extent where the window has none.
+        return tuple(own if own > 0 else whole for own, whole in zip(extents, known, strict=True))
+
     @torch.inference_mode()
     def logits(self, network: nn.Module, images: torch.Tensor) -> torch.Tensor:
         """Return the network's output for images ``(B, channels, H, W[, D])``: ``(B, C + 1, H, W[, D])``.

@@ -25,7 +25,6 @@ class Limit(StrEnum):
 
 # Channels of the first level, the most first.
 _WIDTHS = (32, 24, 16, 12, 8)
-_FEWEST_IN_BATCH = 2
 _MOST_IN_BATCH = {2: 32, 3: 8}
 # A batch covers no more than this fraction of all voxels; nnU-Net's.
 _SHARE_OF_VOXELS = 0.05
@@ -63,6 +62,7 @@ class Budget:
         num_sites: how many sites there are.
         in_turn: whether they share these seconds, as in one process; else each has a machine of its own.
         least_steps: steps of each site below which a smaller network is preferred.
+        least_batch: samples of a step at least.
     """
 
     memory: float
@@ -70,6 +70,7 @@ class Budget:
     num_sites: int
     in_turn: bool = True
     least_steps: int = 1000
+    least_batch: int = 2
 
     @property
     def seconds_of_site(self) -> float:
@@ -84,10 +85,12 @@ class Grid:
     Attributes:
         extents: median number of voxels along the axes of a sample.
         spacing: size of a voxel along them.
+        samples: of a case: its slices, else 1.
     """
 
     extents: tuple[float, ...]
     spacing: tuple[float, ...]
+    samples: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ def grid_of(fingerprint: Fingerprint, description: AnyDescription) -> Grid:
         if description.spacing is not None:
             first, second = (axis for axis in range(3) if axis != description.slice_axis)
             in_plane = (description.spacing[first], description.spacing[second])
-        return Grid(tuple(map(float, description.size)), in_plane)
+        return Grid(tuple(map(float, description.size)), in_plane, fingerprint.extents()[-1])
     assert isinstance(description, ImageDescription | SliceDescription)
     return Grid(tuple(map(float, description.size)), (1.0, 1.0))
 
@@ -187,7 +190,7 @@ def plan_training(
     """
     per_step = budget.seconds_of_site / budget.least_steps
     for _ in range(_TRIES):
-        chosen = _chosen(grid, budget.memory, per_step * operations_per_second)
+        chosen = _chosen(grid, budget, per_step * operations_per_second)
         batch_size = _batch_size(chosen.topology, fingerprint, grid, budget, per_step * operations_per_second)
         step_seconds = seconds_of(chosen.topology, batch_size)
         if step_seconds <= per_step:
@@ -219,14 +222,14 @@ def _is_whole(grid: Grid) -> bool:
     return len(grid.extents) == 2
 
 
-def _chosen(grid: Grid, memory: float, operations: float) -> _Chosen:
+def _chosen(grid: Grid, budget: Budget, operations: float) -> _Chosen:
     """The widest network with the largest patch, a step of which fits the memory and takes no more operations."""
 
     def fits_time(topology: Topology) -> bool:
-        return topology.step_operations(_FEWEST_IN_BATCH) <= operations
+        return topology.step_operations(budget.least_batch) <= operations
 
     def fits_memory(topology: Topology) -> bool:
-        return topology.training_bytes(_FEWEST_IN_BATCH) <= memory
+        return topology.training_bytes(budget.least_batch) <= budget.memory
 
     width_limit = patch_limit = Limit.IMAGES
     for width in _WIDTHS:
@@ -239,8 +242,8 @@ def _chosen(grid: Grid, memory: float, operations: float) -> _Chosen:
     if not fits_memory(topology):
         raise PlanError(
             Limit.MEMORY,
-            f"Expected room for the smallest network in {memory / 2**20:.0f} MB, but a step of it takes "
-            f"{topology.training_bytes(_FEWEST_IN_BATCH) / 2**20:.0f} MB.",
+            f"Expected room for the smallest network in {budget.memory / 2**20:.0f} MB, but a step of it takes "
+            f"{topology.training_bytes(budget.least_batch) / 2**20:.0f} MB.",
         )
     # Where even the narrowest takes more time, there are fewer steps.
     if not _is_whole(grid):
@@ -277,13 +280,13 @@ def _shrunk(
 
 
 def _batch_size(topology: Topology, fingerprint: Fingerprint, grid: Grid, budget: Budget, operations: float) -> int:
-    """As many samples as memory, time and the number of images allow, two at least."""
+    """As many samples as memory, time and the number of images allow, the budget's least at least."""
     of_one = prod(topology.patch)
-    all_voxels = fingerprint.num_cases / budget.num_sites * prod(grid.extents)
+    all_voxels = fingerprint.num_cases * grid.samples / budget.num_sites * prod(grid.extents)
     by_images = math.floor(_SHARE_OF_VOXELS * all_voxels / of_one)
     allowed = (
         size
-        for size in range(_FEWEST_IN_BATCH, min(by_images, _MOST_IN_BATCH[len(grid.extents)]) + 1)
+        for size in range(budget.least_batch, min(by_images, _MOST_IN_BATCH[len(grid.extents)]) + 1)
         if topology.training_bytes(size) <= budget.memory and topology.step_operations(size) <= operations
     )
-    return max(allowed, default=_FEWEST_IN_BATCH)
+    return max(allowed, default=budget.least_batch)

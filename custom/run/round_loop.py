@@ -25,7 +25,7 @@ from ..records.record_lines import append_record, write_records
 from ..records.round_records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
 from ..refusals import RefusalReason
 from ..settings import RunSettings
-from ..task_names import TRAIN, VALIDATE, VALIDATE_CLASSES
+from ..task_names import FINGERPRINT, TRAIN, VALIDATE, VALIDATE_CLASSES
 from ..training.component_check import check_training
 from .answers import Answers
 from .continuing import earlier_state, named_with_its_file, start_params
@@ -39,7 +39,9 @@ from .summary import scores_of, summarize, write_summary
 from .transport import CONTINUED_JOB, CONTINUED_ROUND, Link, Messages, Params, Request, RunContext
 
 # Whose samples tasks are about; a site's claims of the one kind say nothing of the other.
-_TRAINING, _VALIDATION = "training", "validation"
+_TRAINING, _VALIDATION, _CASES = "training", "validation", "cases"
+# What the number in an answer counts, by task: the samples of training unless it is here.
+_COUNTED = {VALIDATE: _VALIDATION, VALIDATE_CLASSES: _VALIDATION, FINGERPRINT: _CASES}
 
 
 class RoundLoop:
@@ -74,7 +76,7 @@ class RoundLoop:
         self.progress = ProgressTracker(settings)
         self._num_samples: dict[str, int] = {}
         self._preparations: dict[str, list[float]] = {}
-        self._claims = {kind: ReportedCounts(link.warning) for kind in (_TRAINING, _VALIDATION)}
+        self._claims = {kind: ReportedCounts(link.warning) for kind in (_TRAINING, _VALIDATION, _CASES)}
         self._continued: dict[str, str | int] = {}
         self._of_weights: dict[str, Any] = {}
         self._choice = ModelChoice.of(settings)
@@ -242,7 +244,7 @@ class RoundLoop:
         own_messages: Messages | None = None,
     ) -> dict[str, dict[str, Any]]:
         """Send a model, by default the global one, with a task whose answers carry no model; return usable answers."""
-        claims = self._claims[_VALIDATION if task in (VALIDATE, VALIDATE_CLASSES) else _TRAINING]
+        claims = self._claims[_COUNTED.get(task, _TRAINING)]
         answers = Answers(task, number, self._registry, self.settings.network.num_classes, self.refuse)
         request = Request(task, number, params or self.state.params, self._message, sites, own_messages or {})
         give_noted(self._link, request, answers.receive, self.refuse, self.progress)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from fedannot.custom.components.component import Component
 from fedannot.custom.data.site_data import LoadedCase
 from fedannot.custom.evaluation.inference import Inference, evaluating
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
@@ -174,6 +175,21 @@ def test_mirroring_keeps_outputs_that_overflow_finite():
 
     result = Inference(1, mirroring=True).logits(Overflowing(), torch.ones(1, 1, 4, 4))
     assert result.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("window", "roi_size", "expected"),
+    [
+        (None, None, (96, 64)),
+        (None, [32, 48], (32, 48)),
+        (None, [32, -1], (32, 64)),
+        ((16, 16, 8), None, (16, 16, 8)),
+        ((16, 16, 8), 32, (32, 32, 32)),
+    ],
+)
+def test_the_network_runs_at_the_extents_of_its_window(window, roi_size, expected):
+    inferer = None if roi_size is None else Component("monai.inferers.SlidingWindowInferer", {"roi_size": roi_size})
+    assert Inference(1, window, inferer=inferer).extents((96, 64)) == expected
 
 
 def test_mirroring_is_a_setting_of_all_tasks():

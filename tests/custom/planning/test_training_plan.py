@@ -93,16 +93,16 @@ def test_too_little_memory_is_refused() -> None:
 
 
 def test_batches_cover_no_more_than_a_twentieth_of_a_sites_voxels() -> None:
-    def batch(cases: int) -> int:
+    def batch(cases: int, samples: float = 1.0) -> int:
         return plan_training(
             fingerprint((1, 1, 1), (64, 64, 64), cases),
-            Grid((64, 64, 64), (1, 1, 1)),
+            Grid((64, 64, 64), (1, 1, 1), samples),
             Budget(64 * GB, 1e9, 4),
             seconds_of=lambda topology, batch_size: 1.0,
             operations_per_second=1e15,
         ).batch_size
 
-    assert (batch(40), batch(480)) == (2, 6)
+    assert (batch(40), batch(480), batch(40, samples=12)) == (2, 6, 6)
 
 
 def test_images_are_planned_as_the_pipeline_gives_them() -> None:
@@ -112,7 +112,7 @@ def test_images_are_planned_as_the_pipeline_gives_them() -> None:
     assert grid_of(found, volumes) == Grid(pytest.approx((50, 80, 30)), (2.0, 1.0, 3.0))
     assert grid_of(found, VolumeDescription(size=(32, 32, 16), **classes)).extents == (32, 32, 16)
     slices = SliceDescription(size=(64, 48), spacing=(1.0, 2.0, 3.0), slice_axis=0, **classes)
-    assert grid_of(found, slices) == Grid((64, 48), (2.0, 3.0))
+    assert grid_of(found, slices) == Grid((64, 48), (2.0, 3.0), pytest.approx(30))
     assert grid_of(found, ImageDescription(size=(64, 48), channels=1, **classes)) == Grid((64, 48), (1, 1))
 
 
