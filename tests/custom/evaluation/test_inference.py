@@ -188,7 +188,11 @@ def test_mirroring_keeps_outputs_that_overflow_finite():
     ],
 )
 def test_the_network_runs_at_the_extents_of_its_window(window, roi_size, expected):
-    inferer = None if roi_size is None else Component("monai.inferers.SlidingWindowInferer", {"roi_size": roi_size})
+    inferer = (
+        None
+        if roi_size is None
+        else Component(target="monai.inferers.SlidingWindowInferer", arguments={"roi_size": roi_size})
+    )
     assert Inference(1, window, inferer=inferer).extents((96, 64)) == expected
 
 
