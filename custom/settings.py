@@ -3,7 +3,7 @@
 Types only: settings are also checked by processes that train nothing and load no PyTorch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
@@ -49,6 +49,11 @@ AugmentationKind = Literal["rotation", "flip", "elastic", "noise"]
 
 # The network halves an image four times.
 _MIN_EXTENT = 16
+PATCH_OF_UNET = (
+    f"Expected three extents of at least {_MIN_EXTENT} voxels, one of them at least {2 * _MIN_EXTENT}: the network "
+    "halves them four times, and its deepest batch normalisation needs more than one voxel. They need not be multiples "
+    "of 16"
+)
 
 # Rounds from one score by the sites to the next, where a job does not say.
 _SITES_VALIDATE_EVERY = 5
@@ -310,15 +315,15 @@ class TrainingSettings(_ScheduledTraining):
 
     @field_validator("patch")
     @classmethod
-    def _patch_suits_the_network(cls, patch: tuple[int, ...] | None) -> tuple[int, ...] | None:
-        if patch is not None and (len(patch) != 3 or min(patch) < _MIN_EXTENT or max(patch) < 2 * _MIN_EXTENT):
-            raise PydanticCustomError(
-                "patch",
-                f"Expected three extents of at least {_MIN_EXTENT} voxels, one of them at least {2 * _MIN_EXTENT}: the "
-                "network halves them four times, and its deepest batch normalisation needs more than one voxel. They "
-                "need not be multiples of 16",
-            )
+    def _patch_has_three_extents(cls, patch: tuple[int, ...] | None) -> tuple[int, ...] | None:
+        if patch is not None and (len(patch) != 3 or min(patch) < 1):
+            raise PydanticCustomError("patch", PATCH_OF_UNET)
         return patch
+
+
+def fits_unet(patch: Sequence[int]) -> bool:
+    """Return whether the network of the settings, which is none of MONAI's by name, can be trained on a patch."""
+    return min(patch) >= _MIN_EXTENT and max(patch) >= 2 * _MIN_EXTENT
 
 
 class ClassifierTrainingSettings(_ScheduledTraining):

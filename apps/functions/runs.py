@@ -15,6 +15,7 @@ from ..reports.pictures import PICTURE_FOLDER, draw_run
 from ..reports.run_page import REPORT_FILE, write_run_page
 from ..reports.site_columns import WORDS, site_columns, site_legend, weight_beside_noise
 from ..reports.summary_text import headline
+from ..runs.job import JobError
 from ..runs.own_code import OwnNetworkCode, own_network_changes
 from ..runs.progress import OnProgress, Progress, progress_of
 from ..runs.resuming import RUN_FOLDER, server_folder
@@ -127,6 +128,8 @@ def simulate(
     progress, folder = progress_of(on_progress), Path(out)
     overrides = dict(changes or {}) | ({} if seed is None else {"seed": seed})
     if network is not None:
+        if named := sorted(key for key in overrides if key == "network" or key.startswith("network._target_")):
+            raise JobError(f"--network is given, and {named[0]!r} names a network, too; expected one of them.")
         overrides = merged(overrides, own_network_changes(network))
     data_folder, tracking = None if data is None else Path(data), None if track is None else Tracking.parse(track)
     summary = run_job(

@@ -10,7 +10,9 @@ from ...custom.approval.limits import Minimum
 from ...custom.data.description import AnyDescription, ClassificationDescription, VolumeDescription
 from ...custom.data.federation import TEST_FOLDER, read_federation
 from ...custom.data.whole_files import write_text
+from ...custom.methods.fingerprint.outbound import OUTBOUND_FIELDS
 from ...custom.methods.lookup import read_job_settings
+from ...custom.outbound.registry import OutboundRegistry
 from ...custom.planning.fingerprint import Fingerprint, site_fingerprint
 from ...custom.planning.lengths import AXES
 from ...custom.planning.topology import Topology
@@ -25,7 +27,9 @@ from ...custom.planning.training_plan import (
     target_spacing,
 )
 from ...custom.recipe import RESEARCH
+from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.time_left import duration
+from ...custom.task_names import FINGERPRINT
 from ...transforms.errors import DataError
 from ..reports.output import read_summary
 from ..runs.data_compatibility import read_descriptions
@@ -192,8 +196,8 @@ def suggest_from_run(
         raise DataError(
             f"{run}: holds no fingerprint; expected a run of the method 'fingerprint' that a site answered."
         )
-    fingerprint = Fingerprint.of_fields(found)
     network = read_job_settings(summary.settings, str(run), of_finished_run=True).network
+    fingerprint = _checked(found, network.num_classes, Path(run))
     dims = network.spatial_dims
     extents, spacing = fingerprint.extents()[:dims], fingerprint.spacing() or (1.0,) * AXES
     advice: tuple[str, ...] = ()
@@ -211,6 +215,24 @@ def suggest_from_run(
         least_batch=Minimum().samples_per_step,
     )
     return _suggest(images, hours, memory_gb, side_by_side=side_by_side, threads=threads)
+
+
+def _checked(found: Any, num_classes: int, run: Path) -> Fingerprint:
+    """The fingerprint of a summary, whose fields are those that a site may send."""
+    registry = OutboundRegistry(OUTBOUND_FIELDS)
+    refusal = None if not isinstance(found, dict) else registry.refusal(FINGERPRINT, found, num_classes)
+    if not isinstance(found, dict) or refusal is not None or any(map(_is_not_finite, found.values())):
+        raise DataError(
+            f"{run / SUMMARY_FILE}: key 'fingerprint' is no fingerprint ({refusal or 'a value that is not finite'}); "
+            "expected the summary as the run has written it."
+        )
+    if not found["num_samples"] or "num_patients" not in found:
+        raise DataError(f"{run / SUMMARY_FILE}: key 'fingerprint' is of no case; expected one at least.")
+    return Fingerprint.of_fields(found)
+
+
+def _is_not_finite(value: Any) -> bool:
+    return not all(map(math.isfinite, value if isinstance(value, list) else [value]))
 
 
 @dataclass(frozen=True)

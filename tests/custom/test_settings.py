@@ -296,6 +296,12 @@ def test_patch_that_the_network_cannot_take_is_refused_with_what_it_can(patch):
     assert "need not be multiples of 16" in text
 
 
+def test_another_network_takes_smaller_patches():
+    network = {"_target_": "SegResNet", "spatial_dims": 3}
+    read = read_job_settings({"method": "fedavg", "network": network, "training": {"patch": [24, 24, 12]}})
+    assert read.training.patch == (24, 24, 12)
+
+
 @pytest.mark.parametrize("patch", [(16, 16, 32), (33, 17, 20), (96, 96, 64)])
 @pytest.mark.parametrize("upsample", ["deconv", "nontrainable"])
 def test_allowed_patches_can_be_trained_on_alone(patch, upsample):

@@ -5,12 +5,14 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from ...settings import (
+    PATCH_OF_UNET,
     ClassifierSettings,
     ClassifierTrainingSettings,
     NetworkSettings,
     Positive,
     RunSettings,
     TrainingSettings,
+    fits_unet,
 )
 
 
@@ -44,6 +46,8 @@ class FedAvgSettings(RunSettings):
                 f"key 'training.patch' is {list(patch)}, but network.spatial_dims is 2: pictures and slices are "
                 "trained on whole; leave training.patch out, or set network.spatial_dims = 3"
             )
+        if patch is not None and self.network.component is None and not fits_unet(patch):
+            raise ValueError(f"key 'training.patch' is {list(patch)}: {PATCH_OF_UNET}")
         return self
 
 

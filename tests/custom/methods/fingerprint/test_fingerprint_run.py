@@ -64,3 +64,25 @@ def test_a_continued_run_keeps_it() -> None:
     first.pooled = Fingerprint(4, 4, *(np.zeros(3) for _ in range(8)))
     second.restore(json.loads(json.dumps(first.state())), [])
     assert second.state() == first.state()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"extent_means": [4.1]},
+        {"extent_means": [400.0, 4.0, 4.0]},
+        {"class_fractions": []},
+        {"class_fractions": ["a"]},
+        {"foreground": [1.0, 0.0, 0.0]},
+        {"num_samples": -3},
+        {"num_samples": 0},
+        {"spacing_known": None},
+        {"spacing_means": [float("nan")] * 3},
+    ],
+)
+def test_a_changed_fingerprint_is_refused_by_its_file(run: Path, tmp_path: Path, changed: dict[str, object]) -> None:
+    summary = json.loads((run / "run" / "summary.json").read_text())
+    summary["fingerprint"] |= changed
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    with pytest.raises(DataError, match=r"summary\.json"):
+        suggested.suggest_from_run(tmp_path)
