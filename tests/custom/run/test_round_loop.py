@@ -87,7 +87,7 @@ def test_the_state_has_what_a_restart_needs_and_the_method_a_part_of_its_own(tmp
     assert state.method_state == {
         "num_samples": {"a": 10, "b": 30},
         "preparations": {},
-        "first_claims": {"training": {"a": 10, "b": 30}, "validation": {}},
+        "first_claims": {"training": {"a": 10, "b": 30}, "validation": {}, "cases": {}},
         "job": "job-1",
         "method": {"calls": ["before 1", "trained 1 by ['a', 'b']", "before 2", "trained 2 by ['a', 'b']"]},
     }
