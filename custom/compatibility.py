@@ -215,7 +215,7 @@ def check_augmentation(description: SiteDescription, settings: RunSettings, *, p
     extents = training.patch or getattr(description, "size", None)
     assert extents is not None, "whole volumes are trained on in patches"
     try:
-        try_transforms(training.transforms, (description.in_channels, *extents))
+        try_transforms(training.transforms, (description.in_channels, *extents), len(description.classes))
     except ComponentError as error:
         raise DataMismatchError(
             f"{place}: the job's key 'training.augmentation' names transforms that cannot be used: {error}"
