@@ -215,7 +215,7 @@ def check_augmentation(description: SiteDescription, settings: RunSettings, *, p
     extents = training.patch or getattr(description, "size", None)
     assert extents is not None, "whole volumes are trained on in patches"
     try:
-        try_transforms(training.transforms, (description.in_channels, *extents))
+        try_transforms(training.transforms, (description.in_channels, *extents), len(description.classes))
     except ComponentError as error:
         raise DataMismatchError(
             f"{place}: the job's key 'training.augmentation' names transforms that cannot be used: {error}"
@@ -240,20 +240,26 @@ def check_annotations(description: SiteDescription, settings: RunSettings, *, pl
         raise AnnotationGapError(place, unsupported[0], method.name)
     loss = settings.training.loss
     if gaps and isinstance(loss, Component):
-        _check_loss(loss, gaps, settings, place)
+        outputs = {settings.network.num_classes + 1}
+        if isinstance(description, SegmentationDescription):
+            # What a site does not annotate is background in its loss.
+            outputs.add(len(description.annotated_labels) + 1)
+        _check_loss(loss, gaps, outputs, settings, place)
 
 
-def _check_loss(loss: Component, gaps: Collection[AnnotationGap], settings: RunSettings, place: str) -> None:
+def _check_loss(
+    loss: Component, gaps: Collection[AnnotationGap], outputs: Collection[int], settings: RunSettings, place: str
+) -> None:
     """Raises DataMismatchError if a loss that is a class cannot leave out what the annotations say nothing of."""
     # PyTorch, which not every process needs.
     from .training.component_loss import ComponentLoss, Ignoring  # noqa: PLC0415
 
-    form = (settings.network.num_classes + 1, settings.network.spatial_dims)
+    forms = [(number, settings.network.spatial_dims) for number in sorted(outputs, reverse=True)]
     try:
         built = ComponentLoss(loss)
         cannot = {
-            AnnotationGap.IGNORED_PIXELS: built.ignoring(*form) is Ignoring.NOT,
-            AnnotationGap.UNANNOTATED_CLASSES: not built.follows_from_probabilities(*form),
+            AnnotationGap.IGNORED_PIXELS: any(built.ignoring(*form) is Ignoring.NOT for form in forms),
+            AnnotationGap.UNANNOTATED_CLASSES: not all(built.follows_from_probabilities(*form) for form in forms),
         }
     except ComponentError as error:
         raise DataMismatchError(

@@ -8,6 +8,12 @@ from pydantic import JsonValue
 RecipeName = Literal["demo", "research"]
 RESEARCH: RecipeName = "research"
 
+_OPTIMIZER = "training.optimizer"
+# What is not read where there are steps.
+_EPOCHS, _STEPS = "training.local_epochs", "training.local_steps"
+# Of the recipe's optimizer; another one needs other values.
+_OF_OPTIMIZER = ("training.momentum", "training.nesterov", "training.learning_rate", "training.weight_decay")
+
 # Isensee et al., nnU-Net, Nature Methods 18 (2021), Online Methods. Its epochs have 250 steps; the sites' models are
 # averaged more often, as they drift apart with every step. On a CPU mixed precision takes longer, so `auto` leaves it.
 _NNUNET: dict[str, JsonValue] = {
@@ -29,24 +35,41 @@ _OF_IMAGES: dict[str, JsonValue] = {"training.loss": "ce_batch_dice"}
 _OF_VOLUMES: dict[str, JsonValue] = {"training.loss": "ce_dice", "training.foreground_share": round(1 / 3, 4)}
 
 
-def recipe_values(recipe: Any, *, spatial_dims: Any, own: Collection[str] = ()) -> dict[str, JsonValue]:
+def recipe_values(
+    recipe: Any, *, spatial_dims: Any, own: Collection[str] = (), given: Mapping[str, Any] | None = None
+) -> dict[str, JsonValue]:
     """Return what a recipe says, by dotted keys; nothing for ``demo``, whose values are the job's.
+
+    It says nothing of steps where epochs are given, and nothing of its optimizer's numbers where another one is.
 
     Args:
         recipe: the setting ``recipe`` of a segmentation.
         spatial_dims: 2 for images and slices, 3 for whole volumes.
         own: dotted keys that the method decides itself.
+        given: what goes before the recipe, by dotted keys.
 
     Example:
         >>> recipe_values("research", spatial_dims=3)["training.loss"]
         'ce_dice'
         >>> recipe_values("demo", spatial_dims=3)
         {}
+        >>> "training.local_steps" in recipe_values("research", spatial_dims=2, given={"training.local_epochs": 3})
+        False
     """
     if recipe != RESEARCH:
         return {}
     values = _NNUNET | (_OF_VOLUMES if spatial_dims == 3 else _OF_IMAGES)
-    return {key: value for key, value in values.items() if key not in own}
+    left_out = {*own, *_replaced(given or {})}
+    return {key: value for key, value in values.items() if key not in left_out}
+
+
+def _replaced(given: Mapping[str, Any]) -> set[str]:
+    """What the recipe does not say beside given settings, since it is of what they choose otherwise."""
+    replaced = {_STEPS} if _EPOCHS in given else set()
+    optimizer = given.get(_OPTIMIZER, _NNUNET[_OPTIMIZER])
+    if optimizer != _NNUNET[_OPTIMIZER] or any(key.startswith(f"{_OPTIMIZER}.") for key in given):
+        replaced |= {_OPTIMIZER, *_OF_OPTIMIZER}
+    return replaced
 
 
 def with_missing(values: Mapping[str, Any], defaults: Mapping[str, JsonValue]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from .components.component import (
     component_or_none,
     read_component,
 )
-from .components.merging import KEPT
+from .components.merging import KEPT, flat
 from .components.roles import Role
 from .data.phantoms.settings import EmbeddedSettings
 from .former_names import with_current_keys
@@ -524,7 +524,7 @@ def of_recipe(kind: type[RunSettings], values: Mapping[str, Any]) -> SettingValu
 
     Args:
         kind: the method's settings.
-        values: settings as a file has them, not yet checked.
+        values: settings as a file has them, not yet checked; beside blocks there may be dotted keys.
     """
     if not issubclass(_type_of(kind, "training"), TrainingSettings):
         return {}
@@ -532,7 +532,7 @@ def of_recipe(kind: type[RunSettings], values: Mapping[str, Any]) -> SettingValu
     spatial_dims = network.get("spatial_dims") if isinstance(network, Mapping) else None
     if spatial_dims is None:
         spatial_dims = _type_of(kind, "network").model_fields["spatial_dims"].default
-    return recipe_values(values.get("recipe"), spatial_dims=spatial_dims, own=kind.without_recipe)
+    return recipe_values(values.get("recipe"), spatial_dims=spatial_dims, own=kind.without_recipe, given=flat(values))
 
 
 def _type_of(kind: type[RunSettings], block: str) -> type[SettingsModel]:

@@ -1,7 +1,7 @@
 """Errors about what a person wrote or supplied: they name the file, the key, what was found and what is allowed."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -76,8 +76,10 @@ def _describe(details: Any, model: type[BaseModel], where_listed: str) -> str:
         return f"unknown key {shown(key)} = {shown(details['input'])}{hint} {all_of_them}"
     if details["type"] == "missing":
         return f"missing key {key!r}."
-    if not key:
-        return f"{details['msg'].removeprefix('Value error, ')}."
+    text = details["msg"].removeprefix("Value error, ")
+    # Of a block, a text that begins with its key says what was found there.
+    if not key or (isinstance(details["input"], Mapping) and text.startswith("key '")):
+        return f"{text}."
     return f"key {shown(key)} is {shown(details['input'])}: {details['msg']}."
 
 

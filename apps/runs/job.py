@@ -193,7 +193,7 @@ class Job:
         if "recipe" not in overrides:
             return {}
         dimensions = overrides.get("network.spatial_dims", value_at(self._values(), "network.spatial_dims"))
-        values = {"recipe": overrides["recipe"], "network": {"spatial_dims": dimensions}}
+        values = {**overrides, "network": {"spatial_dims": dimensions}}
         filled = of_recipe(self._kind_with(overrides), values)
         kept = merged(filled, overrides)
         return {key: value for key, value in filled.items() if key in kept and key not in overrides}

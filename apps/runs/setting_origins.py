@@ -100,7 +100,7 @@ def _recipe_values(job: Job, changes: Mapping[str, Any]) -> SettingValues:
         return job.recipe_changes(changes)
     own = job.current_names(job.own_values())
     network = {"spatial_dims": own.get("network.spatial_dims")}
-    filled = of_recipe(type(job.settings()), {"recipe": own.get("recipe"), "network": network})
+    filled = of_recipe(type(job.settings()), merged(own, changes) | {"network": network})
     return {key: value for key, value in filled.items() if key not in own}
 
 

@@ -21,7 +21,7 @@ class ModelChoice:
 
     Attributes:
         needs_validation: whether the sites' validation decides.
-        is_over: whether the run ends early.
+        is_over: whether the run ends, however many rounds it has left.
     """
 
     needs_validation: ClassVar[bool] = False
@@ -117,7 +117,9 @@ class BestModel(ModelChoice):
         """Return which round the best model is of, and its score."""
         if self._best is None:
             return FinalModel(kind="best", rounds=(last_round,), validation_score=None, stopped_early=False)
-        return FinalModel(kind="best", rounds=(self._round,), validation_score=self._score, stopped_early=self.is_over)
+        # Patience that ends with the last round has ended nothing.
+        early = self.is_over and last_round < self._settings.rounds
+        return FinalModel(kind="best", rounds=(self._round,), validation_score=self._score, stopped_early=early)
 
     def state(self) -> dict[str, Any]:
         """Return the best model, its score and round, and the validations since."""

@@ -143,7 +143,7 @@ class RoundLoop:
         self._round = replace(self._round_of(last), params=params)
         if self._method.after_rounds(self._round) or self._final_scores is not None:
             self._write_result()
-        if self._choice.is_over:
+        if self._choice.is_over and last < self.settings.rounds:
             self._link.info(
                 f"Ends early: no better validation in {self.settings.patience} validations since round "
                 f"{final.rounds[0]}."

@@ -37,7 +37,12 @@ _WITHOUT_EFFECT_ON_BITS = {
 }
 
 _TRAINING_OF_CLASSIFIERS: JsonObject = {"optimizer": "sgd", "loss": "ce"}
-_TRAINING_OF_SEGMENTATION: JsonObject = {"optimizer": "adam", "momentum": 0.9, "weight_decay": 0.0}
+_TRAINING_OF_SEGMENTATION: JsonObject = {
+    "optimizer": "adam",
+    "momentum": 0.9,
+    "weight_decay": 0.0,
+    "foreground_share": None,
+}
 _TRAINING_OF_ALL: JsonObject = {
     "nesterov": False,
     "betas": [0.9, 0.99],
@@ -51,9 +56,15 @@ _TRAINING_OF_ALL: JsonObject = {
     "class_weights": [],
 }
 
+# Schedules that spread over all rounds of a run, beside those that are classes.
+_SCHEDULES_OF_ALL_ROUNDS = ("polynomial", "cosine")
+
 # What settings were before there were any: a state that does not name them is of such a run.
 _LATER_SETTINGS: JsonObject = {
+    "recipe": "demo",
     "start_model": "",
+    "inference": {"mirroring": False},
+    "inferer": None,
     "validate_every": None,
     "final_model": "last",
     "final_rounds": 5,
@@ -225,6 +236,7 @@ class RunState:
         if differing:
             result = [text for key in differing for text in _differences(key, settings.get(key), own.get(key))]
             raise ResumeError(f"The state was made with other settings: now {', '.join(result)}.")
+        _check_rounds(settings, own)
 
     def is_over(self, settings: RunSettings) -> bool:
         """Return whether a job that goes on with this run has no round left.
@@ -241,6 +253,18 @@ class RunState:
         """Whether any site has trained on the embedded phantom; else its settings have had no effect."""
         reports = [report for record in self.history for report in record.sites.values()]
         return not reports or any(report.embedded_data for report in reports)
+
+
+def _check_rounds(now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    """Raises ResumeError if the learning rate would jump, since it follows from a number of rounds that has changed."""
+    schedule, rounds, earlier = now["training"]["schedule"], now.get("rounds"), before.get("rounds")
+    is_class = not isinstance(schedule, str) or schedule[:1].isupper()
+    if rounds != earlier and (is_class or schedule in _SCHEDULES_OF_ALL_ROUNDS):
+        raise ResumeError(
+            f"Found rounds={rounds}, but the state is of a run of rounds={earlier} whose learning rate falls over all "
+            f"rounds (training.schedule={schedule!r}); expected the same rounds. Only runs with training.schedule = "
+            "constant or steps are continued with other rounds."
+        )
 
 
 def _differences(key: str, now: Any, before: Any) -> list[str]:

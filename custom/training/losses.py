@@ -2,7 +2,7 @@
 
 Pixels with :data:`fedannot.transforms.ignored_label.IGNORED_LABEL` have no part in the losses of segmentation. A batch
 in which all are ignored has loss and gradient 0. Where none is, loss and gradient are those without the label, bit for
-bit.
+bit. Where all that is not ignored is of classes of weight 0, the cross entropy and its gradient are 0.
 """
 
 from collections.abc import Callable, Sequence
@@ -86,9 +86,20 @@ class _OfWeightedClasses(nn.Module):
     def __init__(self, weights: Sequence[float] | None = None) -> None:
         super().__init__()
         self._weights = None if weights is None else torch.tensor(weights, dtype=torch.float32)
+        self._has_zero = weights is not None and 0 in weights
 
-    def _weights_like(self, logits: torch.Tensor) -> torch.Tensor | None:
-        return None if self._weights is None else self._weights.to(logits)
+    def _weights_and_any(self, logits: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor]:
+        """The weights to take a mean with, and whether it is over anything; else it is NaN or of equal weights.
+
+        Over pixels of weight 0 alone the mean has a gradient of NaN, which no choice of another value takes away.
+        """
+        counts = labels != IGNORED_LABEL
+        weights = None if self._weights is None else self._weights.to(logits)
+        if weights is None or not self._has_zero:
+            return weights, counts.any()
+        has_any = (counts & (weights[labels.long().masked_fill(~counts, 0)] > 0)).any()
+        # A GPU is not waited for.
+        return torch.where(has_any, weights, 1.0), has_any
 
 
 class CrossEntropy(_OfWeightedClasses):
@@ -96,11 +107,10 @@ class CrossEntropy(_OfWeightedClasses):
 
     def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the loss."""
-        mean = nn.functional.cross_entropy(
-            logits, labels.squeeze(1).long(), self._weights_like(logits), ignore_index=IGNORED_LABEL
-        )
+        weights, has_any = self._weights_and_any(logits, labels)
+        mean = nn.functional.cross_entropy(logits, labels.squeeze(1).long(), weights, ignore_index=IGNORED_LABEL)
         # Over no pixel the mean is NaN, its gradient 0. A GPU is not waited for.
-        return torch.where((labels != IGNORED_LABEL).any(), mean, 0.0)
+        return torch.where(has_any, mean, 0.0)
 
 
 class ClassCrossEntropy(_OfWeightedClasses):
@@ -109,7 +119,10 @@ class ClassCrossEntropy(_OfWeightedClasses):
     def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the loss."""
         logits = logits.float()
-        return nn.functional.cross_entropy(logits, labels, self._weights_like(logits))
+        if self._weights is None:
+            return nn.functional.cross_entropy(logits, labels)
+        weights, has_any = self._weights_and_any(logits, labels)
+        return torch.where(has_any, nn.functional.cross_entropy(logits, labels, weights), 0.0)
 
 
 class SampleDice(nn.Module):

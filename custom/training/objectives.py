@@ -155,7 +155,19 @@ def training_objective(
         marginal: as above.
     """
     loss = build_loss(training, None if marginal is None else marginal.annotated)
-    objective = SupervisedObjective(loss, dice, completeness, marginal)
+    return with_penalty(SupervisedObjective(loss, dice, completeness, marginal), training, network)
+
+
+def with_penalty(
+    objective: Objective, training: TrainingSettings | ClassifierTrainingSettings, network: nn.Module
+) -> Objective:
+    """Return an objective with FedProx's penalty, where the settings give it a weight.
+
+    Args:
+        objective: without it.
+        training: the settings.
+        network: with the received parameters, to which the penalty keeps what is trained.
+    """
     if isinstance(training, TrainingSettings) and training.proximal_weight:
         return Sum(objective, ProximalPenalty(training.proximal_weight, network))
     return objective

@@ -131,3 +131,14 @@ def test_a_loss_that_cannot_leave_out_what_is_not_annotated_is_refused(descripti
         DataMismatchError, match=rf"^data.yaml: key '{key}' tells of .* \(key 'training.loss'\) has no way"
     ):
         check_annotations(description, settings, place="data.yaml")
+
+
+def test_a_loss_is_tried_with_the_outputs_that_a_site_trains_with():
+    """Weights of three classes fit the network, but not a site that annotates one of two."""
+    loss = {"_target_": "torch.nn.CrossEntropyLoss", "weight": [0.2, 1.0, 1.0]}
+    settings = FedAvgSettings.model_validate({"network": {"num_classes": 2}, "training": {"loss": loss}})
+    check_annotations(SLICES, settings, place="data.yaml")
+    check_annotations(IGNORING, settings, place="data.yaml")
+    text = r"^data.yaml: the job's key 'training.loss' names a loss that cannot be used: .*logits \(2, 2, 8, 8\)"
+    with pytest.raises(DataMismatchError, match=text):
+        check_annotations(ONE_OF_TWO, settings, place="data.yaml")

@@ -50,6 +50,25 @@ def test_a_value_that_is_given_stays() -> None:
     assert given == {"training": {"loss": "ce", "momentum": 0.5}, "inference": {"mirroring": False}}
 
 
+def test_given_epochs_are_not_replaced_by_steps() -> None:
+    values: dict[str, Any] = {"method": "fedavg", "recipe": "research", "training": {"local_epochs": 3}}
+    training = read_job_settings(values).training
+    assert (training.local_epochs, training.local_steps) == (3, None)
+    values["training"]["local_steps"] = 7
+    assert read_job_settings(values).training.local_steps == 7
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "AdamW", {"_target_": "AdamW", "amsgrad": True}])
+def test_another_optimizer_has_no_numbers_of_the_recipes(optimizer: Any) -> None:
+    given = {"method": "fedavg", "training": {"optimizer": optimizer}}
+    training, plain = read_job_settings(given | {"recipe": "research"}).training, read_job_settings(given).training
+    for name in ("optimizer", "momentum", "nesterov", "learning_rate", "weight_decay"):
+        assert getattr(training, name) == getattr(plain, name)
+    assert (training.schedule, training.local_steps) == ("polynomial", 50)
+    same = read_job_settings({"method": "fedavg", "recipe": "research", "training": {"optimizer": "sgd"}}).training
+    assert (same.momentum, same.learning_rate) == (0.99, 0.01)
+
+
 @pytest.mark.parametrize("recipe", [{}, {"recipe": "demo"}])
 def test_without_it_every_value_is_the_methods(recipe: dict[str, str]) -> None:
     for method in all_methods():

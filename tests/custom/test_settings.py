@@ -403,7 +403,10 @@ def test_every_method_has_a_job():
 
 def test_nesterovs_form_needs_a_momentum():
     values = {"method": "fedavg", "training": {"optimizer": "sgd", "nesterov": True, "momentum": 0}}
-    assert "'training.nesterov' is true, but 'training.momentum' is 0" in error_text(values)
+    assert error_text(values).endswith(
+        ": key 'training.nesterov' is true, but 'training.momentum' is 0; Nesterov's form needs a momentum above 0, "
+        "for example 0.99."
+    )
 
 
 @pytest.mark.parametrize(

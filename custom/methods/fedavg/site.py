@@ -15,7 +15,7 @@ from ...training.kept_optimizer import OPTIMIZER_FOLDER, KeptOptimizer
 from ...training.loop import TrainingOutcome, train
 from ...training.losses import DiceRecord, build_loss
 from ...training.marginal_classes import MarginalClasses
-from ...training.objectives import Objective, SupervisedObjective, training_objective
+from ...training.objectives import Objective, SupervisedObjective, training_objective, with_penalty
 from ...training.schedules import LearningRate
 
 
@@ -137,7 +137,8 @@ class FedAvgSite(SiteMethod):
             training = self.settings.training
             is_plain = training.loss == "ce" and not training.class_weights
             corrected = ForwardCorrected(targets.transition, None if is_plain else build_loss(training))
-            return SupervisedObjective(corrected.to(next(network.parameters()).device))
+            supervised = SupervisedObjective(corrected.to(next(network.parameters()).device))
+            return with_penalty(supervised, training, network)
         return training_objective(
             self.settings.training, network, dice, targets.completeness, self._marginal_classes(site)
         )

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedannot.apps.runs.job import Job
+from fedannot.apps.runs.setting_origins import DEFAULT, RECIPE, effective_settings
 from fedannot.apps.runs.settings_files import SettingsFile
 from fedannot.custom.recipe import recipe_values
 
@@ -52,6 +53,27 @@ def test_a_file_that_names_the_recipe_keeps_its_own_values(job: Job, tmp_path: P
     assert (training.loss, training.learning_rate) == ("ce", 0.002)
     assert (training.optimizer, training.schedule) == ("sgd", "polynomial")
     assert copied.recipe_changes({}) == {}
+
+
+def test_epochs_and_another_optimizer_go_before_what_the_recipe_says_of_them(job: Job, tmp_path: Path) -> None:
+    changes = RESEARCH | {"training.local_epochs": 3, "training.optimizer": "adam"}
+    copied = job.copy_with(changes, tmp_path / "copy")
+    for settings in (job.settings_with(changes), copied.settings()):
+        training = settings.training
+        assert (training.local_epochs, training.local_steps) == (3, None)
+        assert (training.optimizer, training.nesterov, training.weight_decay) == ("adam", False, 0.0)
+        assert training.learning_rate == job.settings().training.learning_rate
+
+
+def test_they_go_before_a_recipe_of_the_jobs_file(job: Job, tmp_path: Path) -> None:
+    copied = job.copy_with({}, tmp_path / "copy")
+    with copied.settings_file.open("a", encoding="utf-8") as file:
+        file.write("\nsettings.recipe = research\n")
+    changes = {"training.local_epochs": 3}
+    assert copied.settings_with(changes).training.local_steps is None
+    shown = {setting.name: setting for setting in effective_settings(copied, overrides=changes)}
+    assert (shown["training.local_steps"].value, shown["training.local_steps"].origin) == (None, DEFAULT)
+    assert shown["training.momentum"].origin == RECIPE
 
 
 def test_volumes_have_the_recipe_of_volumes(job: Job) -> None:

@@ -93,6 +93,12 @@ def test_a_run_ends_after_so_many_validations_without_gain(patience: int | None,
     assert run.method.calls[-1] == f"after {rounds}"
 
 
+def test_patience_that_is_used_up_in_the_last_round_ends_nothing_early(tmp_path: Path) -> None:
+    run = best_run(tmp_path, [0.5, 0.4, 0.3], patience=2).begin()
+    assert run.summary["final_model"]["stopped_early"] is False
+    assert not [said for said in run.link.sentences("info") if said.startswith("Ends early")]
+
+
 def test_rounds_without_validation_and_rounds_that_do_not_count_cost_no_patience(tmp_path: Path) -> None:
     site = ScoredSite({2: 0.5})
     run = best_run(tmp_path, [0] * 6, site, validate_every=2, patience=2, max_failed_rounds=9)

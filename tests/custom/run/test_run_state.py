@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import plain_records
 import pytest
@@ -10,10 +11,13 @@ import torch
 from fedannot.custom.data import whole_files
 from fedannot.custom.methods import fedavg
 from fedannot.custom.methods.feda3i.settings import FedA3ISettings
+from fedannot.custom.methods.fedavg.settings import FedAvgSettings
+from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.custom.records.record_lines import append_record, write_records
 from fedannot.custom.run import state as run_state
 from fedannot.custom.run.state import ResumeError, RunState
 
+BEFORE_RECIPES = json.loads((Path(__file__).parent / "settings_before_recipes.json").read_text(encoding="utf-8"))
 SETTINGS = {"rounds": 9, "seed": 0, "training": {"batch_size": 4}, "network": {"features": (2, 4)}}
 
 
@@ -237,6 +241,49 @@ def test_a_state_from_before_steps_schedules_and_kept_optimizers_goes_on(kind):
     changed = now | {"training": now["training"] | {"schedule": "polynomial"}}
     with pytest.raises(ResumeError, match=r"now training\.schedule='polynomial' instead of 'steps'"):
         RunState("fedavg", earlier, 1, {}).check_continues("fedavg", changed)
+
+
+@pytest.mark.parametrize("job", sorted(BEFORE_RECIPES))
+def test_a_state_of_the_version_before_recipes_goes_on(job):
+    """The settings of some jobs as the version of 9ed1d844 wrote them, by default."""
+    earlier = BEFORE_RECIPES[job]
+    task, method = earlier["task"], earlier["method"]
+    now = read_job_settings({"task": task, "method": method}).model_dump(mode="json")
+    RunState(method, earlier, 1, {}).check_continues(method, now)
+    changed = now | {"inference": {"mirroring": True}}
+    with pytest.raises(ResumeError, match=r"now inference\.mirroring=True instead of False\.$"):
+        RunState(method, earlier, 1, {}).check_continues(method, changed)
+    if task == "segmentation":
+        changed = now | {"training": now["training"] | {"foreground_share": 0.5}}
+        with pytest.raises(ResumeError, match=r"now training\.foreground_share=0\.5 instead of None\.$"):
+            RunState(method, earlier, 1, {}).check_continues(method, changed)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "goes_on"),
+    [
+        ("constant", True),
+        ("steps", True),
+        ("polynomial", False),
+        ("cosine", False),
+        ("CosineAnnealingLR", False),
+        ({"_target_": "CosineAnnealingLR", "eta_min": 0.1}, False),
+    ],
+)
+def test_a_learning_rate_that_falls_over_all_rounds_needs_the_same_rounds(schedule, goes_on):
+    def settings(rounds):
+        training = {"schedule": schedule}
+        return FedAvgSettings.model_validate({"rounds": rounds, "training": training}).model_dump(mode="json")
+
+    state = RunState("fedavg", settings(10), 4, {})
+    state.check_continues("fedavg", settings(10))
+    if goes_on:
+        state.check_continues("fedavg", settings(20))
+        return
+    with pytest.raises(ResumeError, match=r"^Found rounds=20, but the state is of a run of rounds=10 ") as caught:
+        state.check_continues("fedavg", settings(20))
+    assert "expected the same rounds" in str(caught.value)
+    assert "training.schedule = constant or steps" in str(caught.value)
 
 
 def test_a_bound_that_a_state_has_no_name_for_had_its_default():

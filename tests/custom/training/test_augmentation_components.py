@@ -82,6 +82,21 @@ def test_transforms_that_keep_shape_and_classes_pass_the_trial(extents: Sequence
         ),
         ({"_target_": "DeleteItemsd", "keys": ["label"]}, "make None of the label of the shape (1, 16, 12)"),
         (FLIP | {"spatial_axis": 5}, "The transforms fail on an image of the shape (1, 16, 12): "),
+        (
+            {"_target_": "MapLabelValued", "keys": ["label"], "orig_labels": [1], "target_labels": [2]},
+            "the classes [2]",
+        ),
+        (
+            {"_target_": "RandShiftIntensityd", "keys": BOTH, "offsets": [3, 3], "prob": 0.1},
+            "The transforms make the classes [3",
+        ),
+        (FLIP | {"keys": ["image"]}, "RandFlipd moves pixels, but its keys ['image'] lack 'label', so that image and "),
+        (TURN | {"keys": ["label"], "mode": "nearest"}, "its keys ['label'] lack 'image'"),
+        (
+            {"_target_": "RandSmoothDeformd", "keys": ["image"], "spatial_size": [16, 12], "rand_size": [4, 4]},
+            "RandSmoothDeformd moves pixels",
+        ),
+        ({"_target_": "CenterSpatialCropd", "keys": ["image"], "roi_size": [16, 12]}, "SpatialCropd moves pixels"),
         (FLIP | {"chance": 1}, "monai.transforms.RandFlipd has no argument 'chance'"),
         ({"_target_": "Lambdad", "keys": BOTH, "func": "print"}, "which is not allowed"),
         ({"_target_": "monai.losses.DiceLoss"}, "no monai.transforms.Transform"),
@@ -91,6 +106,19 @@ def test_what_cannot_be_used_is_refused_before_a_run(table: dict[str, Any], text
     with pytest.raises(ComponentError) as error:
         try_transforms(components(table), (1, 16, 12))
     assert text in str(error.value)
+
+
+@pytest.mark.parametrize(("before", "after"), [([1], [2]), ([3], [1]), ([5], [4]), ([0], [2]), ([1, 2], [2, 1])])
+def test_classes_that_become_others_are_refused_whatever_their_number(before: list[int], after: list[int]) -> None:
+    table = {"_target_": "MapLabelValued", "keys": ["label"], "orig_labels": before, "target_labels": after}
+    with pytest.raises(ComponentError, match=r"The transforms make the classes \[\d\] of a mask with the classes"):
+        try_transforms(components(table), (1, 16, 12), 5)
+
+
+def test_what_changes_intensities_needs_no_label() -> None:
+    coarser = {"_target_": "RandSimulateLowResolutiond", "keys": ["image"], "prob": 0.5}
+    smooth = {"_target_": "RandSmoothFieldAdjustIntensityd", "keys": ["image"], "spatial_size": [16, 12, 16]}
+    try_transforms(components(coarser, smooth | {"rand_size": [4, 4, 4]}, SHIFT, FLIP), (1, 16, 12, 16), 3)
 
 
 def test_settings_name_transforms() -> None:

@@ -293,6 +293,33 @@ def test_a_batch_in_which_all_is_ignored_has_loss_and_gradient_zero(name, extent
     assert torch.equal(gradient, torch.zeros_like(gradient))
 
 
+@pytest.mark.parametrize("name", ["ce", "ce_dice", "ce_batch_dice"])
+def test_pixels_of_weight_zero_alone_have_no_cross_entropy(name):
+    loss = build_loss(TrainingSettings(loss=name, class_weights=(0.0, 1.0, 2.0)))
+    rest = name.removeprefix("ce").removeprefix("_")
+    logits, labels = batch()
+    for background in (torch.zeros_like(labels), labels.masked_fill(labels != 0, IGNORED_LABEL)):
+        value, gradient = with_gradient(loss, logits, background)
+        expected = with_gradient(segmentation_loss(rest), logits, background) if rest else (0.0, 0 * logits)
+        assert value == expected[0]
+        torch.testing.assert_close(gradient, expected[1])
+    if name == "ce":
+        weight = torch.tensor([0.0, 1.0, 2.0])
+        plain = lambda logits, labels: nn.functional.cross_entropy(logits, labels[:, 0].long(), weight)  # noqa: E731
+        for ours, torchs in zip(with_gradient(loss, logits, labels), with_gradient(plain, logits, labels), strict=True):
+            assert torch.equal(ours, torchs)
+
+
+def test_classes_of_weight_zero_alone_have_no_cross_entropy():
+    loss = build_loss(ClassifierTrainingSettings(class_weights=(0.0, 1.0)))
+    logits = torch.tensor([[0.5, 0.0], [2.0, 0.0]])
+    value, gradient = with_gradient(loss, logits, torch.tensor([0, 0]))
+    assert value == 0
+    assert torch.equal(gradient, torch.zeros(2, 2))
+    labels, weight = torch.tensor([0, 1]), torch.tensor([0.0, 1.0])
+    assert torch.equal(loss(logits, labels), nn.functional.cross_entropy(logits, labels, weight))
+
+
 @pytest.mark.parametrize("annotated_only", [True, False])
 def test_a_record_leaves_out_samples_of_which_all_is_ignored(annotated_only):
     logits, labels = batch(num=4, classes=1)
