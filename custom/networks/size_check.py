@@ -24,11 +24,11 @@ class _TooLargeError(Exception):
     pass
 
 
-class _Counting(TorchDispatchMode):
+class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While a network is built, only small tensors get values; or all do, until there are too many."""
 
     def __init__(self, largest: int | None, most: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.largest, self.most, self.values = largest, most, 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
