@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ...custom.components.building import parameters_of, takes_anything
 from ...custom.components.component import TARGET
 from ...custom.components.merging import (
     apply_changes,
@@ -48,8 +49,6 @@ _ELSEWHERE = re.compile(rb'\binclude\b(?!\s*"[^"/\\:*?]+\.conf")')
 
 # What decides which settings there are.
 _KINDS = ("task", "method")
-
-_COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class JobError(ValueError):
@@ -389,15 +388,7 @@ def _argument_names(component: Any) -> list[str] | None:
     """Return the names of a component's arguments, collected over the classes that pass theirs on; None if unknown."""
     if not inspect.isclass(component):
         return list(inspect.signature(component).parameters)
-    names: list[str] = []
-    for kind in component.__mro__:
-        if "__init__" not in vars(kind):
-            continue
-        parameters = list(inspect.signature(vars(kind)["__init__"]).parameters.values())[1:]
-        names += [parameter.name for parameter in parameters if parameter.kind not in _COLLECTING]
-        if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
-            return names
-    return None
+    return None if takes_anything(component) else list(parameters_of(component))
 
 
 def flat_settings(values: Mapping[str, Any]) -> SettingValues:

@@ -13,14 +13,15 @@ from .component import TARGET, Component, ComponentError, first_line, read_compo
 from .roles import Role, allowed_packages, is_below
 
 # Classes that call what they are given, or read, write, print or look up by name what they are given.
-_DENIED_MODULES = ("monai.transforms.io", "torch.nn.parallel", "torch.nn.utils", "fedannot.apps")
+_DENIED_MODULES = ("monai.transforms.io", "torch.nn.parallel", "torch.nn.utils", "fedannot.apps", "fedannot.jobs")
 _DENIED_NAMES = re.compile(
     r"(Rand)?(Lambda|TorchVision|TorchIO|CuCIM)\w*|(Load|Save|Write)\w*|DataStats\w*|SimulateDelay\w*|CellSamWrapper|"
-    r"TorchVisionFCModel|MILModel|NetAdapter|MultiModal|Transchex|BertPreTrainedModel|DataParallel"
+    r"TorchVisionFCModel|MILModel|NetAdapter|MultiModal|Transchex|BertPreTrainedModel|DataParallel|"
+    r"\w*Perceptual\w*"
 )
-# Arguments that name a file, an address, or have weights downloaded.
+# Arguments that name a file, an address, a class to look up, or have weights downloaded.
 _OUTSIDE = re.compile(
-    r"(\w+_)?(pretrained|checkpoint|ckpt|url|path|paths|file|files|filename|dir|folder|root|store)(_\w+)?|weights"
+    r"(\w+_)?(pretrained|checkpoint|ckpt|url|path|paths|file|files|filename|dir|folder|root|store)(_\w+)?|weights|(\w+_)?(cls|class)"
 )
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -50,6 +51,16 @@ def component_class(component: Component, role: Role) -> type[Any]:
 
 def parameters_of(kind: type[Any]) -> dict[str, inspect.Parameter]:
     """Return what a class's constructor takes by name, with what it passes on to its bases' constructors."""
+    return _constructor(kind)[0]
+
+
+def takes_anything(kind: type[Any]) -> bool:
+    """Return whether a class's constructor takes arguments of any name: it and all its bases pass on what is left."""
+    return _constructor(kind)[1]
+
+
+def _constructor(kind: type[Any]) -> tuple[dict[str, inspect.Parameter], bool]:
+    """Its arguments by name, and whether further ones are taken."""
     result: dict[str, inspect.Parameter] = {}
     for one in kind.__mro__:
         if "__init__" not in vars(one):
@@ -59,8 +70,18 @@ def parameters_of(kind: type[Any]) -> dict[str, inspect.Parameter]:
             if parameter.kind not in _COLLECTING and parameter.kind is not inspect.Parameter.POSITIONAL_ONLY:
                 result.setdefault(parameter.name, parameter)
         if not any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
-            break
-    return result
+            return result, False
+    return result, True
+
+
+def required_arguments(kind: type[Any]) -> list[str]:
+    """Return what a class's constructor must be given; what it gives to its bases' constructors is its own matter."""
+    own = next(one for one in kind.__mro__ if "__init__" in vars(one))
+    return [
+        parameter.name
+        for parameter in list(inspect.signature(vars(own)["__init__"]).parameters.values())[1:]
+        if parameter.kind not in _COLLECTING and parameter.default is inspect.Parameter.empty
+    ]
 
 
 def check_arguments(component: Component, role: Role, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -91,11 +112,11 @@ def check_arguments(component: Component, role: Role, given: Mapping[str, Any] |
             )
         if _reaches_outside(key, value):
             raise ComponentError(
-                f"{component.target}: argument {key!r} is {shown(value)}; nothing may be read or downloaded here, "
-                "leave it out."
+                f"{component.target}: argument {key!r} is {shown(value)}; nothing may be read, downloaded or looked up "
+                "here, leave it out."
             )
     arguments = {**component.arguments, **given}
-    if missing := [key for key, parameter in known.items() if _is_required(parameter) and key not in arguments]:
+    if missing := [key for key in required_arguments(kind) if key not in arguments]:
         raise ComponentError(
             f"{component.target} misses the arguments {', '.join(missing)}. Known: {', '.join(known)}."
         )
@@ -189,16 +210,17 @@ def _without_downloads(known: Mapping[str, inspect.Parameter], arguments: dict[s
 
 
 def _reaches_outside(key: str, value: Any) -> bool:
-    """Whether an argument has something read or downloaded: a text for a file or an address, or a yes to weights."""
+    """Whether an argument has something read, downloaded or imported: a text that names it, or a yes to weights."""
+    if isinstance(value, dict):
+        return any(_reaches_outside(inner, entry) or _reaches_outside(key, entry) for inner, entry in value.items())
+    if isinstance(value, list | tuple):
+        return any(_reaches_outside(key, entry) for entry in value)
     if not _OUTSIDE.fullmatch(key):
         return False
-    if isinstance(value, list | tuple | dict):
-        return any(_reaches_outside(key, entry) for entry in value)
-    return (isinstance(value, str) and value != "") or (value is True and "pretrained" in key)
-
-
-def _is_required(parameter: inspect.Parameter) -> bool:
-    return parameter.default is inspect.Parameter.empty
+    # Any number but zero is a yes to a class.
+    return (isinstance(value, str) and value != "") or (
+        "pretrained" in key and isinstance(value, int | float) and bool(value)
+    )
 
 
 def _name(role: Role) -> str:

@@ -12,7 +12,9 @@ DEFAULT_PACKAGES = (
     "monai.transforms",
     "torch.optim",
     "torch.nn",
-    "fedannot",
+    # A module is imported before its class is known, and some of fedannot do more than define something.
+    "fedannot.custom",
+    "fedannot.transforms",
 )
 # Packages and classes that the operator of this process adds, divided by commas.
 ADDED_VARIABLE = "FEDANNOT_COMPONENTS"

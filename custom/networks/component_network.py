@@ -12,10 +12,9 @@ from ..components.roles import Role
 from ..settings import ClassifierSettings, NetworkSettings
 from .block_order import ATTEMPTED_EXTENTS
 from .outputs import give_main_output
+from .own_network import OWN_TARGET
 from .shared_entries import leave_out_shared_entries
-
-# Eight gigabytes of weights.
-MOST_PARAMETERS = 2_000_000_000
+from .size_check import build_of_checked_size
 
 # What classes call the channels of an image, the outputs for segmentation and classification, and the axes of space.
 _INPUTS = ("in_channels", "n_input_channels", "in_chans", "input_channels")
@@ -39,31 +38,19 @@ def component_network(settings: NetworkSettings | ClassifierSettings, seed: int 
     component = settings.component
     assert component is not None
     given = arguments_of_task(component, settings)
-    _check_size(component, given)
+
+    def build() -> nn.Module:
+        built: nn.Module = build_component(component, Role.NETWORK, given)
+        return built
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network: nn.Module = build_component(component, Role.NETWORK, given)
+        # What a researcher runs of their own code is theirs to decide.
+        is_own = component.target == OWN_TARGET
+        network = build() if is_own else build_of_checked_size(build, component.target, shown(component.arguments))
     if not any(True for _ in network.parameters()):
         raise ComponentError(f"{component.target} has no parameters; expected a network that can be trained.")
     return prepared_network(network, settings, component.arguments.get("img_size"))
-
-
-def _check_size(component: Component, given: dict[str, Any]) -> None:
-    """Refuse a network too large for any machine before it takes memory.
-
-    Its parameters are counted where they have no values; a class that reads values while it is built is not counted.
-    """
-    try:
-        with torch.random.fork_rng(devices=[]), torch.device("meta"):
-            network = build_component(component, Role.NETWORK, given)
-    except ComponentError:
-        return
-    count = sum(parameter.numel() for parameter in network.parameters())
-    if count > MOST_PARAMETERS:
-        raise ComponentError(
-            f"{component.target} has {count:.1e} parameters with the arguments {shown(component.arguments)}; at most "
-            f"{MOST_PARAMETERS:.0e} are allowed."
-        )
 
 
 def prepared_network(

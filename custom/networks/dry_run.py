@@ -5,7 +5,8 @@ batch. A class that reads values is run on two small samples instead.
 """
 
 import functools
-from collections.abc import Sequence
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,13 +14,20 @@ from torch import nn
 
 from ..components.component import ComponentError, first_line
 from ..settings import ClassifierSettings, NetworkSettings, RunSettings
+from .building import assign_blocks, layer_blocks
 from .described import described_network
 from .outputs import all_outputs
+from .own_network import registrations
 
 _MEBIBYTE = 2**20
 # Tensors as large as the parameters: themselves, their gradients, and what Adam keeps of each.
 _COPIES = 4
 _FEW = 2
+# The share of all parameters that may have no gradient, and how many are named.
+_FEW_UNTRAINED = 0.01
+_SAID = 4
+
+_LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,9 @@ def dry_run(settings: RunSettings, extents: Sequence[int] | None = None) -> DryR
     """
     extents = extents or getattr(settings.training, "patch", None)
     chosen = None if extents is None else tuple(int(extent) for extent in extents)
-    return _dry_run(settings.network.model_dump_json(), type(settings.network), settings.training.batch_size, chosen)
+    network = settings.network
+    known = registrations(network.component)
+    return _dry_run(network.model_dump_json(), type(network), settings.training.batch_size, chosen, known)
 
 
 @functools.lru_cache(maxsize=32)
@@ -63,8 +73,10 @@ def _dry_run(
     kind: type[NetworkSettings | ClassifierSettings],
     batch_size: int,
     extents: tuple[int, ...] | None,
+    known: int,
 ) -> DryRun:
-    """A site asks for the same pass before every task."""
+    """A site asks for the same pass before every task; an own network may be another under the same name."""
+    del known
     settings = kind.model_validate_json(network)
     built = described_network(settings)
     if extents is None:
@@ -148,9 +160,51 @@ def _kept_bytes(
         total.backward()  # type: ignore[no-untyped-call]
         if all(parameter.grad is None for parameter in moved.parameters()):
             raise ComponentError(f"{_name(settings)} has no parameter that its output depends on.")
+        _check_gradients(moved, settings)
         with torch.no_grad():
             _check_shape(moved.eval()(images), settings, images, "evaluation")
     return sum(storage.nbytes() for storage in kept.values())
+
+
+def _check_gradients(network: nn.Module, settings: NetworkSettings | ClassifierSettings) -> None:
+    """Refuse a network with blocks that are never trained, as those of a loss that it returns beside its logits.
+
+    A block with few parameters may stay untrained, as the heads of deep supervision where there is none, and a part of
+    a block, as a normalisation of a transformer that its mode leaves out; of a large part the log says so.
+    """
+    sizes = {name: entry.numel() for name, entry in network.named_parameters() if entry.requires_grad}
+    without = [name for name in sizes if network.get_parameter(name).grad is None]
+    if _share(without, sizes) <= _FEW_UNTRAINED:
+        return
+    block_of = assign_blocks(sizes, _blocks(settings, sizes))
+    trained = {block_of[name] for name in sizes if name not in without}
+    of_blocks = [name for name in without if block_of[name] not in trained]
+    if _share(of_blocks, sizes) > _FEW_UNTRAINED:
+        raise ComponentError(
+            f"{_name(settings)}: its logits depend on no parameter of {', '.join(_first(of_blocks))}, "
+            f"{_share(of_blocks, sizes):.0%} of all, which would never be trained. Choose a network, or arguments, "
+            "without these parts; a loss that a network returns beside its logits is not part of the training."
+        )
+    _LOGGER.warning(
+        "%s: %.0f %% of its parameters are not trained, since its logits do not depend on them: %s",
+        _name(settings),
+        100 * _share(without, sizes),
+        ", ".join(_first(without)),
+    )
+
+
+def _blocks(settings: NetworkSettings | ClassifierSettings, trained: Collection[str]) -> list[str]:
+    """The layer blocks that have trained parameters; a network with values shows their order."""
+    blocks = layer_blocks(described_network(settings))
+    return [block for block in blocks if any(f"{name}.".startswith(f"{block}.") for name in trained)]
+
+
+def _share(names: Collection[str], sizes: Mapping[str, int]) -> float:
+    return sum(sizes[name] for name in names) / max(sum(sizes.values()), 1)
+
+
+def _first(names: Sequence[str]) -> list[str]:
+    return [*names[:_SAID], "…"] if len(names) > _SAID else list(names)
 
 
 def _memory_of(tensor: torch.Tensor) -> int:

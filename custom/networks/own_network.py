@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from ..components.component import ComponentError
+from ..components.component import Component, ComponentError
 
 Build = nn.Module | Callable[..., nn.Module]
 
@@ -19,6 +19,7 @@ Build = nn.Module | Callable[..., nn.Module]
 OWN_TARGET = f"{__name__}.OwnNetwork"
 
 _KNOWN: dict[str, Build] = {}
+_REGISTRATIONS: dict[str, int] = {}
 
 
 def register_own_network(name: str, network: Build) -> None:
@@ -36,6 +37,14 @@ def register_own_network(name: str, network: Build) -> None:
     if not isinstance(network, nn.Module) and not callable(network):
         raise ComponentError(f"Expected a torch.nn.Module, or a function that builds one, but got {network!r:.100}.")
     _KNOWN[name] = network
+    _REGISTRATIONS[name] = _REGISTRATIONS.get(name, 0) + 1
+
+
+def registrations(component: Component | None) -> int:
+    """Return how often this process was told what a component's name means; 0 unless it stands for an own network."""
+    if component is None or component.target != OWN_TARGET:
+        return 0
+    return _REGISTRATIONS.get(str(component.arguments.get("name")), 0)
 
 
 class OwnNetwork(nn.Module):

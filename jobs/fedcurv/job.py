@@ -6,4 +6,5 @@ from nvflare.recipe import SimEnv
 
 import fedannot
 
-fedannot.recipe(Path(__file__).parent).execute(SimEnv(num_clients=4, workspace_root="runs/simulator"))
+if __name__ == "__main__":
+    fedannot.recipe(Path(__file__).parent).execute(SimEnv(num_clients=4, workspace_root="runs/simulator"))

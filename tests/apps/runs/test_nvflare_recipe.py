@@ -190,8 +190,11 @@ def test_a_job_s_program_runs_it_with_all_its_sites(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(SimEnv, "deploy", deploy)
     runpy.run_path(str(JOBS / "single_site" / "job.py"), run_name="__main__")
     assert deployed == [("single_site", 4, 4, "runs/simulator")]
+    # Whoever imports it runs nothing.
+    runpy.run_path(str(JOBS / "single_site" / "job.py"), run_name="job")
+    assert len(deployed) == 1
     one = (JOBS / "single_site" / "job.py").read_text(encoding="utf-8")
-    assert len([line for line in one.splitlines() if line]) == 5
+    assert len([line for line in one.splitlines() if line]) == 6
     for name in NAMES:
         text = (JOBS / name / "job.py").read_text(encoding="utf-8")
         sites = Job(JOBS / name).settings().embedded.sites

@@ -101,7 +101,7 @@ def test_an_operator_adds_a_package(monkeypatch):
         read_component("hospital.nets.OwnNet", Role.NETWORK)
     monkeypatch.setenv("FEDANNOT_COMPONENTS", "hospital.nets, other")
     assert read_component("hospital.nets.OwnNet", Role.NETWORK).target == "hospital.nets.OwnNet"
-    with pytest.raises(ComponentError, match=r"fedannot, hospital.nets, other"):
+    with pytest.raises(ComponentError, match=r"fedannot\.transforms, hospital\.nets, other"):
         read_component("hospital.OwnNet", Role.NETWORK)
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from torch import nn
 
 from fedannot.custom.settings import ClassifierSettings, NetworkSettings
 
@@ -53,3 +54,12 @@ def settings_of(name: str, **changes: Any) -> NetworkSettings | ClassifierSettin
         pytest.importorskip("einops")
     kind = ClassifierSettings if name in CLASSIFIERS else NetworkSettings
     return kind.model_validate({"_target_": name, "in_channels": 1, **NETWORKS[name], **changes})
+
+
+class ReadsItsWeights(nn.Sequential):
+    """It divides its weights by the largest, as no class of MONAI does."""
+
+    def __init__(self, in_channels: int, out_channels: int, width: int) -> None:
+        last = nn.Linear(width, width)
+        super().__init__(nn.Conv2d(in_channels, out_channels, 1), last)
+        last.weight.data.div_(last.weight.max().item())

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from any_networks import BLOCKS, CLASSIFIERS, NETWORKS, settings_of
+from any_networks import BLOCKS, CLASSIFIERS, NEED_EINOPS, NETWORKS, settings_of
 from torch import nn
 
 from fedannot.custom.components.component import ComponentError
@@ -191,9 +191,21 @@ def test_a_head_within_other_modules_is_personal(name: str) -> None:
             {"_target_": "UNet", "channels": [4096] * 30, "strides": [1] * 29},
             r"has 1\.\de\+10 parameters .*at most 2e\+09",
         ),
+        # It reads values while it is built; this one takes 1.8 TB.
+        ({"_target_": "SwinUNETR", "feature_size": 4092}, r"has \d\.\de\+11 parameters .*at most 2e\+09"),
         ({"_target_": "torch.nn.MaxPool2d", "kernel_size": 2}, "no argument for the channels of an image"),
     ],
 )
 def test_a_class_that_does_not_fit_the_task_is_refused(table: dict[str, Any], said: str) -> None:
+    if table["_target_"] in NEED_EINOPS:
+        pytest.importorskip("einops")
     with pytest.raises(ComponentError, match=said):
         described_network(NetworkSettings.model_validate(table))
+
+
+def test_what_reads_large_tensors_is_stopped_when_it_makes_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDANNOT_COMPONENTS", "any_networks")
+    table = {"_target_": "any_networks.ReadsItsWeights", "width": 200}
+    assert len(list(described_network(NetworkSettings.model_validate(table)).parameters())) == 4
+    with pytest.raises(ComponentError, match=r"reads values while it is built, .* makes more than 2e\+08 with"):
+        described_network(NetworkSettings.model_validate(table | {"width": 200_000}))

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 import torch
-from any_networks import settings_of
+from any_networks import CLASSIFIERS, NETWORKS, settings_of
+from torch import nn
 
+from fedannot.apps.runs.own_code import own_network_changes
 from fedannot.custom.components.component import ComponentError
 from fedannot.custom.methods.fedavg.settings import ClassificationSettings, FedAvgSettings
 from fedannot.custom.networks.dry_run import dry_run
@@ -75,3 +77,36 @@ def test_a_pass_leaves_the_global_random_state() -> None:
     before = torch.random.get_rng_state()
     dry_run(of_network({"_target_": "UNet", "channels": [4, 8], "strides": [2], "dropout": 0.5}), (32, 32))
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_an_own_network_of_the_same_name_is_another() -> None:
+    found = []
+    for width in (4, 8):
+
+        def build(in_channels: int, out_channels: int, width: int = width) -> nn.Module:
+            return nn.Sequential(nn.Conv2d(in_channels, width, 1), nn.Conv2d(width, out_channels, 1))
+
+        table = {key.removeprefix("network."): value for key, value in own_network_changes(build).items()}
+        found.append(dry_run(of_network(table), (32, 32)).parameters)
+    assert found == [4 * 2 + 4 * 2 + 2, 8 * 2 + 8 * 2 + 2]
+
+
+def test_parts_that_are_never_trained_are_refused() -> None:
+    """The networks' loss of its autoencoder does not reach the training."""
+    with pytest.raises(ComponentError, match=r"no parameter of vae_down\.0\.weight, vae_down\.0\.bias, .*, …, \d+% of"):
+        dry_run(of_network({"_target_": "SegResNetVAE", "input_image_size": [32, 32]}), (32, 32))
+
+
+@pytest.mark.parametrize("name", [*NETWORKS, "BasicUNetPlusPlus"])
+def test_networks_whose_parts_are_trained_are_taken(name: str) -> None:
+    # Without deep supervision BasicUNetPlusPlus has three heads that are not used, of few parameters.
+    table = settings_of(name).model_dump() if name in NETWORKS else {"_target_": name, "features": [4, 4, 8, 8, 8, 4]}
+    kind = ClassificationSettings if name in CLASSIFIERS else FedAvgSettings
+    settings = kind.model_validate({"network": table, "training": {"batch_size": 2}})
+    assert dry_run(settings, (32, 32) if name == "ViT" else (64, 64)).parameters > 0
+
+
+def test_of_a_large_part_that_is_never_trained_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    dry_run(of_network({"_target_": "FlexibleUNet", "backbone": "efficientnet-b0"}), (64, 64))
+    assert "24 % of its parameters are not trained" in caplog.text
+    assert "encoder._conv_head.weight" in caplog.text

@@ -1,0 +1,95 @@
+"""How many parameters a class would have, before they take memory."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from ..components.component import ComponentError
+
+# Eight gigabytes of weights.
+MOST_PARAMETERS = 2_000_000_000
+# Of a class that cannot be counted, the values that it may make while it is built.
+MOST_VALUES = MOST_PARAMETERS // 10
+# A tensor with as many values has them while a network is counted; a class may read them.
+_FEW_VALUES = 10_000
+
+_META = torch.device("meta")
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+class _Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """While a network is built, only small tensors get values; or all do, until there are too many."""
+
+    def __init__(self, largest: int | None, most: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.largest, self.most, self.values = largest, most, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        returns = func._schema.returns
+        if func._schema.is_mutable or not returns or any(entry.alias_info for entry in returns):
+            return func(*args, **kwargs)
+        if not all(isinstance(entry.type, torch.TensorType) for entry in returns):
+            return func(*args, **kwargs)
+        shapes = self._without_values(func, args, kwargs)
+        sizes = [leaf.numel() for leaf in tree_leaves(shapes) if isinstance(leaf, torch.Tensor)]
+        if self.largest is None:
+            self.values += sum(sizes)
+            if self.values > self.most:
+                raise _TooLargeError
+            return func(*args, **kwargs)
+        inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        if max(sizes, default=0) > self.largest or any(tensor.is_meta for tensor in inputs):
+            return shapes
+        return func(*args, **kwargs)
+
+    def _without_values(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        args, kwargs = tree_map_only(torch.Tensor, lambda tensor: tensor.to(_META), (args, kwargs))
+        if any(argument.name == "device" for argument in func._schema.arguments):
+            kwargs |= {"device": _META, "pin_memory": None} if "pin_memory" in kwargs else {"device": _META}
+        return func(*args, **kwargs)
+
+
+def build_of_checked_size(build: Callable[[], nn.Module], name: str, arguments: str) -> nn.Module:
+    """Build a network, unless it is too large for any machine.
+
+    Its parameters are counted first, where they have no values. What reads values while it is built is counted with
+    those of small tensors, and what reads others is stopped when it has made too many.
+
+    Args:
+        build: builds it, with the start weights of the global random state.
+        name: the class's, for an error.
+        arguments: its, for an error.
+
+    Raises:
+        ComponentError: if it is too large, or cannot be built.
+    """
+    for mode in (_META, _Counting(_FEW_VALUES, MOST_VALUES)):
+        try:
+            with torch.random.fork_rng(devices=[]), mode:
+                count = sum(parameter.numel() for parameter in build().parameters())
+        except ComponentError:
+            continue
+        if count > MOST_PARAMETERS:
+            raise ComponentError(
+                f"{name} has {count:.1e} parameters with the arguments {arguments}; at most {MOST_PARAMETERS:.0e} are "
+                "allowed."
+            )
+        return build()
+    try:
+        with _Counting(None, MOST_VALUES):
+            return build()
+    except ComponentError as error:
+        if isinstance(error.__cause__, _TooLargeError):
+            raise ComponentError(
+                f"{name} reads values while it is built, so that its parameters cannot be counted before, and makes "
+                f"more than {MOST_VALUES:.0e} with the arguments {arguments}."
+            ) from error
+        raise
