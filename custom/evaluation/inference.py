@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from pydantic import JsonValue
@@ -69,7 +70,7 @@ class Inference:
         known = self.window or size
         if known is None:
             raise ValueError("Expected the size of the samples, or a window.")
-        window = None if self.inferer is None else self.inferer.arguments.get("roi_size")
+        window: Any = None if self.inferer is None else self.inferer.arguments.get("roi_size")
         if window is None:
             return tuple(known)
         extents = [window] * len(known) if isinstance(window, int) else window

@@ -54,10 +54,7 @@ def _try_loss(loss: Component, outputs: int, dims: int) -> None:
     with warnings.catch_warnings():
         # PyTorch computes with labels of another shape than the outputs, and warns.
         warnings.filterwarnings("error", message="Using a target size", category=UserWarning)
-        try:
-            ComponentLoss(loss).ignoring(outputs, dims)
-        except UserWarning as warning:
-            raise ComponentError(f"{loss.target} takes labels of the shape of the outputs, not classes.") from warning
+        ComponentLoss(loss).ignoring(outputs, dims)
 
 
 def _try_inferer(settings: RunSettings) -> None:

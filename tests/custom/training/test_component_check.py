@@ -96,7 +96,7 @@ def test_the_steps_of_a_schedule_are_those_of_all_rounds(schedule, make):
         ("inferer", "monai.losses.DiceLoss", "which is no monai.inferers.Inferer"),
         ("inferer", {"_target_": "SliceInferer", "roi_size": [8, 8]}, "cannot run a network"),
         ("inferer", "SaliencyInferer", "SaliencyInferer"),
-        ("training.loss", "torch.nn.MSELoss", "labels of the shape of the outputs"),
+        ("training.loss", "torch.nn.MSELoss", "cannot be computed of logits"),
     ],
 )
 def test_what_cannot_be_used_is_refused_before_the_run_with_file_key_and_reason(key, value, said):
