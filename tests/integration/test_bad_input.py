@@ -75,7 +75,7 @@ def test_a_wrong_key_in_settings_conf_names_file_key_and_what_is_allowed(
 
 
 def test_a_wrong_value_in_settings_conf(small_job: Callable[..., Path], tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"key 'training\.loss' is 'mse': Input should be 'ce', .* or 'nr_dice'"):
+    with pytest.raises(SettingsError, match=r"key 'training\.loss' is 'mse': Expected 'ce', .*, or the name of"):
         simulate(small_job("fedavg"), tmp_path / "out", overrides={"training.loss": "mse"})
 
 

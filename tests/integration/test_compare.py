@@ -243,7 +243,8 @@ def test_arms_may_be_added_and_one_that_branches_gives_the_bits_of_a_whole_run(
     ]
     assert states[0].method == states[1].method == "feda3i"
     assert [record.main_score for record in states[0].history] == [record.main_score for record in states[1].history]
-    assert states[0].method_state == states[1].method_state
+    # As texts: what a site does not say of its images is NaN.
+    assert repr(states[0].method_state) == repr(states[1].method_state)
     assert all(torch.equal(states[0].params[name], states[1].params[name]) for name in states[1].params)
 
     # A branch that was not kept when the reference ran is no reason to run anything else in its place.

@@ -123,7 +123,8 @@ def test_a_run_that_branches_from_federated_averaging_gives_the_bits_of_a_whole_
     simulate(fedia, tmp_path / "whole", data=data, overrides=settings | {"seed": 3})
     runs = [tmp_path / "out" / "runs" / "branch-seed3", tmp_path / "whole"]
     branch, whole = (RunState.load(run / "run" / "server" / "simulate_job" / STATE_FILE) for run in runs)
-    assert branch.method_state == whole.method_state
+    # As texts: what a site does not say of its images is NaN.
+    assert repr(branch.method_state) == repr(whole.method_state)
     assert all(torch.equal(branch.params[name], whole.params[name]) for name in whole.params)
     result = {run["arm"]: run for run in compared["runs"]}
     assert (result["fedavg"]["completeness"], result["fedavg"]["corrections"]) == (None, None)
