@@ -17,7 +17,7 @@ from fedannot.custom.training.component_check import check_training
 
 PAGE = (Path(__file__).parents[3] / "docs" / "networks.md").read_text(encoding="utf-8")
 COMMANDS = [text.replace("\\\n", " ") for text in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.M | re.S)]
-FILES = dict(re.findall(r"^```hocon file=(\S+)\n(.*?)^```$", PAGE, re.M | re.S))
+FILES = dict(re.findall(r"^```text file=(\S+)\n(.*?)^```$", PAGE, re.M | re.S))
 (CODE,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 
 
