@@ -146,11 +146,11 @@ class Job:
         places = component_places(kind)
         return setting_names(kind) + [key for key in overrides if _is_of_component(key, places, values, overrides)]
 
-    def _kind_with(self, overrides: Mapping[str, Any]) -> type[RunSettings]:
-        """The settings of the job's method, or of that among the overrides."""
+    def _kind_with(self, overrides: Mapping[str, Any], source: Path | None = None) -> type[RunSettings]:
+        """The settings of the job's method, or of that among the overrides, which come from a source."""
         kinds = self._values() | {key: overrides[key] for key in _KINDS if key in overrides}
         task, method = kinds.get("task", "segmentation"), kinds.get("method")
-        return find_method(str(task), str(method), str(self.settings_file)).settings
+        return find_method(str(task), str(method), str(source or self.settings_file)).settings
 
     def current_names(self, overrides: Mapping[str, Any]) -> SettingValues:
         """Return overrides by the names that settings have now; an unknown name stays as it is.
@@ -199,8 +199,8 @@ class Job:
 
     def _values_with(self, overrides: Mapping[str, Any], source: Path | None = None) -> JsonObject:
         """The file's settings with changes and those of their recipe, whose values are not yet checked."""
+        kind = self._kind_with(overrides, source)
         changes, values = self._with_recipe(overrides), self._values()
-        kind = self._kind_with(changes)
         known, places = setting_names(kind), component_places(kind)
         in_file, current = self._names_in_file(known), self.current_names(changes)
         for key in current:
