@@ -107,6 +107,21 @@ def files_of(image: str | Path | Sequence[str | None], channels: ImageChannels) 
     return files if sum(path is not None for path in files) > 1 else file
 
 
+def numbered_case(image: str | Path | Sequence[str | None], channels: ImageChannels) -> str | None:
+    """Return how the case of numbered files is called, ``CASE`` of ``CASE_0000.nii.gz``; None for any other image.
+
+    Args:
+        image: see :func:`files_of`.
+        channels: that the image must have.
+    """
+    files = files_of(image, channels)
+    if isinstance(files, Path):
+        return None
+    matches = [_NUMBERED_FILE.fullmatch(file.name) for file in files if file is not None]
+    cases = {None if match is None else match[1] for match in matches}
+    return cases.pop() if len(cases) == 1 else None
+
+
 def first_channels(files: Sequence[str]) -> list[str]:
     """Return files without those that are further channels of another one, by their numbers."""
     matches = {file: _NUMBERED_FILE.fullmatch(Path(file).name) for file in files}
