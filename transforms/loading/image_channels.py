@@ -78,8 +78,8 @@ def check_channel_files(files: Sequence[Path | None], channels: ImageChannels) -
     for index, file in enumerate(files):
         if file is None and not channels.fills_missing:
             raise DataError(
-                f"{first}: found no file for {channels.label(index)}; expected one. To fill it with zeros, write "
-                "missing_channels: zeros into data.yaml."
+                f"{first}: found no file for {channels.label(index)}; expected one. To fill it with zeros, import with "
+                "--missing-channels zeros, or write missing_channels: zeros into data.yaml."
             )
         if file is not None and not file_exists(file):
             raise MissingFileError(
