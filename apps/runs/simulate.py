@@ -95,7 +95,6 @@ def simulate(
     check_runs_in_process(job)
     changes = changes_of_run(job, settings, data, overrides or {})
     run_settings = job.settings_with(changes)
-    check_training(run_settings, str(job.settings_file))
     # A store that cannot be used is no fault of a site's data: said before anything is written.
     participant_store().open()
     earlier = _earlier_run(out, resume)
@@ -193,7 +192,9 @@ def changes_of_run(job: Job, settings: str | None, data: Path | None, overrides:
         settings_file.check_data(data)
     changes = merged({} if settings_file is None else settings_file.values, overrides)
     with named_origins(job, settings_file, overrides):
-        return settings_for_data(job, changes, None if data is None else read_descriptions(data))
+        changes = settings_for_data(job, changes, None if data is None else read_descriptions(data))
+        check_training(job.settings_with(changes), str(job.settings_file))
+    return changes
 
 
 def _estimated_memory(settings: RunSettings, site: Path) -> float | None:

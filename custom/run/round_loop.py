@@ -19,6 +19,7 @@ from ..evaluation.scoring import Scoring
 from ..interface.method import ServerMethod
 from ..interface.views import Round
 from ..networks.layout import NetworkLayout
+from ..outbound.fields import MINIMUM_CASES
 from ..outbound.registry import OutboundRegistry
 from ..records.plain_values import check_restorable
 from ..records.record_lines import append_record, write_records
@@ -182,11 +183,20 @@ class RoundLoop:
         if self._link.is_stopped() or (pooled is not None and pooled.main_score is not None):
             return
         cases = {site: int(answer["num_samples"]) for site, answer in answers.items()}
+        if not cases:
+            found = "no site answered"
+        elif not any(cases.values()):
+            found = "no site has validation cases"
+        else:
+            listed = ", ".join(f"{site} {number}" for site, number in cases.items())
+            found = (
+                f"the sites have too few validation cases ({listed}): a site reports a score of {MINIMUM_CASES} "
+                "patients at least, for each class"
+            )
         raise RunFailedError(
-            f"key 'final_model' is 'best', but the sites' validation gives no {self._scoring.label}. Validation cases: "
-            f"{', '.join(f'{site} {number}' for site, number in cases.items()) or 'no site answered'}. Expected a list "
-            "'validation' with enough patients in the sites' datalists (--validation 0.2 of `fedannot data import` "
-            "makes one), or final_model = mean_of_last, which needs none."
+            f"key 'final_model' is 'best', but the sites' validation gives no {self._scoring.label}: {found}. Expected "
+            f"a list 'validation' of {MINIMUM_CASES} patients or more in the datalist of a site (--validation 0.2 of "
+            "`fedannot data import` makes one), or final_model = mean_of_last, which needs none."
         )
 
     def _resume(self, earlier: RunState) -> None:
