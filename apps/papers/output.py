@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -27,8 +27,6 @@ _HEADINGS: dict[Metric, str] = {
     "own": "mean of centres",
 }
 _DASH = "-"
-# Heading of the column that says where the paper has the figures.
-_PLACE = "in the paper"
 
 
 def write_outputs(result: TableResult, out: Path) -> None:
@@ -100,7 +98,7 @@ def block_columns(block: Block, *, in_percent: bool) -> dict[str, list[str]]:
     columns["minutes"] = [_minutes_to_best(row) for row in rows]
     if any(row.published_minutes is not None for row in rows):
         columns["minutes, paper"] = [_number(row.published_minutes, 2) for row in rows]
-    columns[_PLACE] = [row.place or _DASH for row in rows]
+    columns["in the paper"] = [row.place or _DASH for row in rows]
     return columns
 
 
@@ -206,16 +204,14 @@ def csv_text(result: TableResult) -> str:
 
 
 def print_table(result: TableResult, console: Terminal) -> None:
-    """Print the blocks of which something was run, and what differs from the paper."""
+    """Print the blocks of which something was run, a line for each row and metric, and what differs from the paper."""
     console.print_named(result.table, f": {result.title}")
     run = [block for block in result.blocks if any(row.status is RowStatus.RUN for row in block.rows)]
     for block in run:
+        columns = _printed_columns(block, in_percent=result.in_percent)
         table = Table(title=block.title, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-        columns = block_columns(block, in_percent=result.in_percent)
-        # The files have it.
-        del columns[_PLACE]
         for heading in columns:
-            table.add_column(heading, justify="left" if heading in ("method", "run") else "right", overflow="fold")
+            table.add_column(heading, justify="left" if heading in ("method", "score") else "right", overflow="fold")
         for cells in zip(*columns.values(), strict=True):
             table.add_row(*cells)
         console.print(table)
@@ -226,3 +222,30 @@ def print_table(result: TableResult, console: Terminal) -> None:
     console.print("What differs from the paper:", soft_wrap=True)
     for text in result.differs:
         console.print(f"- {text}", soft_wrap=True)
+
+
+def _printed_columns(block: Block, *, in_percent: bool) -> dict[str, list[str]]:
+    """The cells of a narrow table; the files have the seeds, and the figures' places as well."""
+    digits, published_digits = (1, 2) if in_percent else (3, 3)
+    lines = [(row, metric, result) for row in block.rows for metric, result in row.metrics.items()]
+    first = [metric == next(iter(row.metrics)) for row, metric, _ in lines]
+
+    def once(cells: Iterable[str]) -> list[str]:
+        return [cell if is_first else "" for cell, is_first in zip(cells, first, strict=True)]
+
+    columns = {"method": once(row.title for row, _, _ in lines)}
+    if len(block.rows[0].metrics) > 1:
+        columns["score"] = [_HEADINGS.get(metric, metric) for _, metric, _ in lines]
+    columns["here"] = [_here(row, result, digits) for row, _, result in lines]
+    columns["paper"] = [_published(result, published_digits) for _, _, result in lines]
+    columns["gain"] = [_signed(result.mean_gain, digits) for _, _, result in lines]
+    columns["gain,\npaper"] = [_signed(result.published_gain, published_digits) for _, _, result in lines]
+    columns["rounds to\nits best"] = once(_rounds_to_best(row) for row, _, _ in lines)
+    columns["minutes"] = once(_minutes_to_best(row) for row, _, _ in lines)
+    if any(row.published_minutes is not None for row in block.rows):
+        columns["minutes,\npaper"] = once(_number(row.published_minutes, 2) for row, _, _ in lines)
+    return columns
+
+
+def _here(row: RowResult, result: MetricResult, digits: int) -> str:
+    return _spread(result.mean, result.spread, digits) if row.status is RowStatus.RUN else row.status.value

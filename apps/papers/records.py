@@ -246,6 +246,8 @@ class PaperTable(StrictModel):
         for row in self.rows:
             if row.figures and len(row.figures) != wanted:
                 raise ValueError(f"{row.name}: found {len(row.figures)} figures, expected {wanted}")
+            if len({figure.spread is None for figure in row.figures}) > 1:
+                raise ValueError(f"{row.name}: expected a standard deviation of every figure, or of none")
         for group in self.groups:
             names = [row.name for row in group.rows]
             if len(set(names)) < len(names):
