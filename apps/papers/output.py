@@ -10,6 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
 from ...custom.data.whole_files import write_text
 from ...transforms.errors import DataError, describe_validation_error
@@ -211,7 +212,9 @@ def print_table(result: TableResult, console: Terminal) -> None:
         columns = _printed_columns(block, in_percent=result.in_percent)
         table = Table(title=block.title, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         for heading in columns:
-            table.add_column(heading, justify="left" if heading in ("method", "score") else "right", overflow="fold")
+            is_of_words = heading in ("method", "score")
+            # Of a status there are more words than of a score.
+            table.add_column(Text(heading), justify="left" if is_of_words else "right", no_wrap=heading != "here")
         for cells in zip(*columns.values(), strict=True):
             table.add_row(*cells)
         console.print(table)
@@ -236,7 +239,12 @@ def _printed_columns(block: Block, *, in_percent: bool) -> dict[str, list[str]]:
     columns = {"method": once(row.title for row, _, _ in lines)}
     if len(block.rows[0].metrics) > 1:
         columns["score"] = [_HEADINGS.get(metric, metric) for _, metric, _ in lines]
-    columns["here"] = [_here(row, result, digits) for row, _, result in lines]
+    columns["here"] = [
+        _spread(result.mean, result.spread, digits)
+        if row.status is RowStatus.RUN
+        else row.status.value * (metric == next(iter(row.metrics)))
+        for row, metric, result in lines
+    ]
     columns["paper"] = [_published(result, published_digits) for _, _, result in lines]
     columns["gain"] = [_signed(result.mean_gain, digits) for _, _, result in lines]
     columns["gain,\npaper"] = [_signed(result.published_gain, published_digits) for _, _, result in lines]
@@ -245,7 +253,3 @@ def _printed_columns(block: Block, *, in_percent: bool) -> dict[str, list[str]]:
     if any(row.published_minutes is not None for row in block.rows):
         columns["minutes,\npaper"] = once(_number(row.published_minutes, 2) for row, _, _ in lines)
     return columns
-
-
-def _here(row: RowResult, result: MetricResult, digits: int) -> str:
-    return _spread(result.mean, result.spread, digits) if row.status is RowStatus.RUN else row.status.value
