@@ -28,6 +28,8 @@ _HEADINGS: dict[Metric, str] = {
     "own": "mean of centres",
 }
 _DASH = "-"
+# Printed columns that hold words, and how narrow they may become.
+_WORDS = {"method": 8, "here": 12}
 
 
 def write_outputs(result: TableResult, out: Path) -> None:
@@ -74,8 +76,9 @@ def markdown(result: TableResult) -> str:
 def _introduction(result: TableResult) -> Iterator[str]:
     unit = "in %" if result.in_percent else "from 0 to 1"
     yield f"{result.citation}, {result.section}. Scores {unit}: mean ± standard deviation over the seeds."
-    if any(metric not in CENTRE_METRICS for metric in result.blocks[0].rows[0].metrics):
-        yield f"Of each run the mean over the last {result.last_rounds} rounds counts."
+    scored = dict.fromkeys(row.scored for block in result.blocks for row in block.rows if row.scored)
+    if scored and any(metric not in CENTRE_METRICS for metric in result.blocks[0].rows[0].metrics):
+        yield f"Score of a run: {' or '.join(scored)}."
     yield (
         "“Gain” is the difference to the first row. “To its best” is the first round whose score is that of the first "
         "row's best round, and the minutes until then."
@@ -212,9 +215,11 @@ def print_table(result: TableResult, console: Terminal) -> None:
         columns = _printed_columns(block, in_percent=result.in_percent)
         table = Table(title=block.title, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         for heading in columns:
-            is_of_words = heading in ("method", "score")
-            # Of a status there are more words than of a score.
-            table.add_column(Text(heading), justify="left" if is_of_words else "right", no_wrap=heading != "here")
+            justify = "left" if heading in ("method", "score") else "right"
+            # What consists of words may be broken; a number is not.
+            table.add_column(
+                Text(heading), justify=justify, no_wrap=heading not in _WORDS, min_width=_WORDS.get(heading)
+            )
         for cells in zip(*columns.values(), strict=True):
             table.add_row(*cells)
         console.print(table)

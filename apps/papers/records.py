@@ -217,7 +217,6 @@ class PaperTable(StrictModel):
         in_percent: whether the figures are percentages.
         conditions: keys of the conditions, in the order of the columns.
         groups: of rows.
-        last_rounds: over so many of the last rounds scores are averaged.
         seeds: repetitions.
         expected_changes: settings that a person has to give, with the reason.
         differs: how it differs from the paper's.
@@ -230,7 +229,6 @@ class PaperTable(StrictModel):
     in_percent: bool = True
     conditions: tuple[str, ...]
     groups: tuple[RowGroup, ...]
-    last_rounds: Annotated[int, Field(ge=1)] = 5
     seeds: Annotated[int, Field(ge=1)]
     expected_changes: dict[str, str] = Field(default_factory=dict)
     differs: tuple[str, ...] = ()

@@ -7,13 +7,13 @@ from itertools import accumulate
 from pathlib import Path
 
 from ...custom.data.federation import read_federation
-from ...custom.evaluation.score_records import MeanScores
 from ...custom.records.round_records import Record
 from ...custom.run.summary_record import Summary
 from ..reports.centre_scores import CentreScores, centre_scores
 from ..reports.compared_runs import ComparedRun, Comparison
 from ..reports.comparison_page import run_folder
 from ..reports.output import read_summary
+from ..wording.final_model import compared_in_words
 from .reading import NamedTable
 from .records import CENTRE_METRICS, Figure, Metric, PaperRow, PaperTable, RowGroup
 
@@ -85,6 +85,7 @@ class RowResult(Record):
         time_to_best: of each seed.
         published_minutes: until FedAvg's best, as published.
         place: of the published figures.
+        scored: which rounds count, in words.
     """
 
     row: str
@@ -95,6 +96,7 @@ class RowResult(Record):
     time_to_best: tuple[TimeToBest, ...] = ()
     published_minutes: float | None = None
     place: str | None = None
+    scored: str | None = None
 
 
 class Block(Record):
@@ -123,7 +125,6 @@ class TableResult(Record):
         section: of the paper.
         small: whether images are generated, networks tiny and rounds few.
         in_percent: whether scores are percentages.
-        last_rounds: over so many of the last rounds scores are averaged.
         differs: how it differs from the paper's.
         blocks: in the order of the paper.
     """
@@ -134,19 +135,8 @@ class TableResult(Record):
     section: str
     small: bool
     in_percent: bool
-    last_rounds: int
     differs: tuple[str, ...]
     blocks: tuple[Block, ...]
-
-
-def mean_of_last(values: Sequence[float | None], count: int) -> float | None:
-    """Return the mean of the last values that are known; None if none is.
-
-    >>> mean_of_last([0.1, 0.5, None, 0.7], 2)
-    0.6
-    """
-    known = [value for value in values if value is not None][-count:]
-    return statistics.fmean(known) if known else None
 
 
 def time_to_best(best: float | None, scores: Sequence[float | None], seconds: Sequence[float]) -> TimeToBest:
@@ -218,8 +208,7 @@ def run_row(
     metrics = {}
     for metric, published in without.metrics.items():
         here, fixed = (
-            [_scaled(_score(run, metric, table.last_rounds, runs, federation), scale) for run in of_arm]
-            for of_arm in (of_row, reference)
+            [_scaled(_score(run, metric, runs, federation), scale) for run in of_arm] for of_arm in (of_row, reference)
         )
         pairs = [] if row is group.reference else zip(here, fixed, strict=True)
         gain = tuple(one - other for one, other in pairs if one is not None and other is not None)
@@ -233,7 +222,13 @@ def run_row(
         for summary, fixed in zip(summaries[row.name], summaries[group.reference.name], strict=True)
     )
     return without.model_copy(
-        update={"status": RowStatus.RUN, "seeds": comparison.seeds, "metrics": metrics, "time_to_best": times}
+        update={
+            "status": RowStatus.RUN,
+            "seeds": comparison.seeds,
+            "metrics": metrics,
+            "time_to_best": times,
+            "scored": compared_in_words(of_row),
+        }
     )
 
 
@@ -249,19 +244,13 @@ def _best(summary: Summary) -> float | None:
     return max((score for score in _scores_of_rounds(summary) if score is not None), default=None)
 
 
-def _score(run: ComparedRun, metric: Metric, last_rounds: int, runs: Path, federation: Path) -> float | None:
+def _score(run: ComparedRun, metric: Metric, runs: Path, federation: Path) -> float | None:
     """A score of a run, from 0 to 1."""
     if metric not in CENTRE_METRICS:
-        if run.final_scores is not None:
-            return _named(run.final_scores, metric)
-        return mean_of_last([_named(record, metric) for record in run.rounds], last_rounds)
+        score: float | None = getattr(run.result_scores, metric)
+        return score
     centres = run.centres or _centres(runs, run, federation)
     return None if centres is None else centre_score(centres, metric, read_federation(federation).sites)
-
-
-def _named(scores: MeanScores, metric: Metric) -> float | None:
-    value: float | None = getattr(scores, metric)
-    return value
 
 
 def _centres(runs: Path, run: ComparedRun, federation: Path) -> CentreScores | None:
@@ -324,7 +313,6 @@ def table_result(
         section=named.table.section,
         small=small,
         in_percent=named.table.in_percent,
-        last_rounds=named.table.last_rounds,
         differs=tuple(differs),
         blocks=blocks,
     )
