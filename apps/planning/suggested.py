@@ -1,8 +1,8 @@
 """Settings that suit a federation's images, memory and time: planned from its fingerprint, written with reasons."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,21 @@ from .suggestion import SuggestedSettings, choices_of
 # What is left of the time for validation, scoring and the first reading of images.
 _SHARE_OF_TRAINING = 0.85
 _DIGITS = 3
+_LEAST_BATCH = 2
 _MULTIPLE = 32
 # What must be the same at all sites, as it decides what a network gets.
 _COMMON = ("pipeline", "size", "spacing", "orientation", "slice_axis", "channels", "classes")
 
 
 def suggest_settings(
-    data: str | Path, *, hours: float = 1.0, memory_gb: float = 4.0, side_by_side: bool = False, threads: int = 1
+    data: str | Path,
+    *,
+    hours: float = 1.0,
+    memory_gb: float = 4.0,
+    side_by_side: bool = False,
+    threads: int = 1,
+    patch: Sequence[int] | None = None,
+    least_batch: int | None = None,
 ) -> SuggestedSettings:
     """Plan network, patch, batch, steps and rounds for a federation's images; nothing is written.
 
@@ -50,6 +58,8 @@ def suggest_settings(
         memory_gb: that a step of training may take.
         side_by_side: whether every site has a machine like this one; else they take turns on it.
         threads: of PyTorch; 0 for all cores.
+        patch: that was chosen for volumes; None for one that suits them.
+        least_batch: samples of a step at least; None for two.
 
     Raises:
         DataError: if the data cannot be read, are for classification, or sites differ in what a network gets.
@@ -64,13 +74,17 @@ def suggest_settings(
         for site in read_federation(folder).sites
         if folder / site in described
     )
+    grid = grid_of(fingerprint, description)
+    if patch is not None and len(grid.extents) == len(patch):
+        grid = replace(grid, extents=tuple(map(float, patch)), is_fixed=True)
     images = _Images(
         fingerprint,
-        grid_of(fingerprint, description),
+        grid,
         description.in_channels,
         tuple(description.classes),
         len(described),
         _advice(fingerprint, description),
+        least_batch=least_batch or _LEAST_BATCH,
     )
     return _suggest(images, hours, memory_gb, side_by_side=side_by_side, threads=threads)
 
@@ -149,7 +163,7 @@ class _Images:
     classes: tuple[str, ...]
     sites: int
     advice: tuple[str, ...] = ()
-    least_batch: int = 2
+    least_batch: int = _LEAST_BATCH
 
 
 def _suggest(images: _Images, hours: float, memory_gb: float, *, side_by_side: bool, threads: int) -> SuggestedSettings:

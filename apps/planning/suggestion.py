@@ -18,11 +18,10 @@ from ...custom.recipe import RESEARCH
 from ...custom.run.time_left import duration
 from ...custom.settings import SettingValues
 from ...transforms.errors import DataError
+from ..runs.planned_settings import FULL_STEPS
 from ..runs.settings_files import PlannedTime
 from .machine import dynunet
 
-# nnU-Net's: 1000 epochs of 250 steps.
-FULL_STEPS = 250_000
 # A class with less of all pixels is named, and so are sizes that differ by this factor.
 _RARE_FRACTION, _WIDE = 1e-3, 2.0
 _LOW, _HIGH = 0.1, 0.9

@@ -28,3 +28,8 @@ class FingerprintSettings(FedAvgSettings):
         if network.get("spatial_dims") != 3 or training.get("patch") is not None:
             return values
         return {**values, "training": {**training, "patch": _PATCH}}
+
+    @property
+    def training_predictions(self) -> int | None:
+        """Return None: there is nothing to be learnt."""
+        return None
