@@ -492,6 +492,11 @@ class RunSettings(SettingsModel):
         """Whether sites report the Dice loss of their training."""
         return False
 
+    @property
+    def training_predictions(self) -> int | None:
+        """How often in a run the sites predict all their training cases; None where its time cannot be planned."""
+        return None
+
 
 SettingsType = TypeVar("SettingsType", bound=RunSettings)
 

@@ -12,6 +12,7 @@ from ...custom.settings import RunSettings, SettingValues
 from ..reports.output import DATA_FOLDER, MODEL_FILE, read_summary
 from .in_process import JOB_ID
 from .job import Job, JobError
+from .planned_settings import PLAN_FILE
 from .run_log import LOG_FILE
 
 RUN_FOLDER = "run"
@@ -21,7 +22,17 @@ JOB_FOLDER = "job"
 
 _SHOWN_NAMES = 5
 _UNFINISHED_JOB = ".job-unfinished"
-_ENTRIES = {RUN_FOLDER, RESUMED_FOLDER, JOB_FOLDER, DATA_FOLDER, LOG_FILE, MODEL_FILE, METRICS_FILE, SUMMARY_FILE}
+_ENTRIES = {
+    RUN_FOLDER,
+    RESUMED_FOLDER,
+    JOB_FOLDER,
+    DATA_FOLDER,
+    LOG_FILE,
+    MODEL_FILE,
+    METRICS_FILE,
+    PLAN_FILE,
+    SUMMARY_FILE,
+}
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,11 @@ def progress(out: Path) -> str:
 def can_be_resumed(out: Path) -> bool:
     """Return whether an output folder holds a run with a finished round."""
     return any(_state_file(out / folder).is_file() for folder in (RUN_FOLDER, RESUMED_FOLDER))
+
+
+def has_begun(out: Path) -> bool:
+    """Return whether an output folder holds a run's job or its plan, so that the run's settings are known."""
+    return (out / JOB_FOLDER).is_dir() or (out / PLAN_FILE).is_file()
 
 
 def check_new(out: Path) -> None:
