@@ -492,6 +492,11 @@ class RunSettings(SettingsModel):
         """Whether sites report the Dice loss of their training."""
         return False
 
+    @property
+    def needs_server(self) -> tuple[str, ...]:
+        """The keys of what the settings ask of a server, and no swarm can do; beside bounds, rules and validation."""
+        return ()
+
 
 SettingsType = TypeVar("SettingsType", bound=RunSettings)
 

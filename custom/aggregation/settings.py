@@ -93,3 +93,32 @@ class AggregationSettings(SettingsModel):
             "geometric_median": 3,
             "multi_krum": 2 * self.byzantine + 3,
         }[self.rule]
+
+
+# Learning rates where the settings give none: that with which FedAvgM is federated averaging, and the middle of those
+# that Reddi et al. search for the others.
+_RATES = {"fedavgm": 1.0, "fedadam": 0.1, "fedyogi": 0.1}
+
+
+class ServerOptimizerSettings(SettingsModel):
+    """The server's optimizer; see :class:`fedannot.custom.aggregation.server_optimizer.ServerOptimizer`.
+
+    Args:
+        name: ``none``, the average is the model; ``fedavgm``, momentum; ``fedadam`` and ``fedyogi``, steps that adapt
+            to every parameter.
+        learning_rate: η; None for 1 with ``fedavgm`` and 0.1 with the others.
+        momentum: β of ``fedavgm``.
+        betas: β₁ and β₂ of ``fedadam`` and ``fedyogi``.
+        tau: τ, which keeps parameters that hardly change from large steps: one moves by at most η Δ / τ.
+    """
+
+    name: Literal["none", "fedavgm", "fedadam", "fedyogi"] = "none"
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.99)
+    tau: Annotated[float, Field(gt=0)] = 1e-3
+
+    @property
+    def rate(self) -> float:
+        """The learning rate, the given one or that of the optimizer."""
+        return _RATES[self.name] if self.learning_rate is None else self.learning_rate

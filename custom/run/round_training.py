@@ -180,9 +180,7 @@ class RoundTraining:
             )
         kept = self._average.kept
         weighed = self._average.in_effect or (bounded if kept is None else bounded.only(kept))
-        return Averaged(
-            self._average.result(), weighed, kept, self._average.second_average(), self._average.counted
-        )
+        return Averaged(self._average.result(), weighed, kept, self._average.second_average(), self._average.counted)
 
     def _quantity(self, num_samples: Mapping[str, int]) -> LayerWeights:
         return LayerWeights.same_in_all_blocks(quantity_weights(num_samples), self._run.layout.blocks)
