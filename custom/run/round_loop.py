@@ -32,7 +32,7 @@ from .answers import Answers
 from .continuing import earlier_state, named_with_its_file, start_params
 from .final_model import ModelChoice
 from .round_record import note_weights, progress_sentence, round_scalars
-from .round_training import RoundTraining, TrainingRun, share_refusal
+from .round_training import Averaged, RoundTraining, TrainingRun, checked_model, share_refusal
 from .run_progress import ProgressTracker, give_noted
 from .server_test import ServerTest
 from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunFailedError, RunState, TooFewResultsError, kept_state_file
@@ -269,7 +269,7 @@ class RoundLoop:
 
     def _train(self) -> bool:
         """Let the sites train, and average their models; False if too few gave a usable one."""
-        this_round, asked = self._round, sorted(self._link.sites())
+        this_round, asked = self._round, self._asked_to_train()
         if not self._has_asked:
             self._link.info(f"Round {this_round.number}/{self.settings.rounds}: {len(asked)} sites train.")
             self._has_asked = True
@@ -290,14 +290,31 @@ class RoundLoop:
         self._of_weights = note_weights(averaged.weights, self.state.history, self._link.warning) | averaged.chosen
         if (refused := share_refusal(averaged.weights, self._beginning.largest_share)) is not None:
             self.refuse(*refused)
+            training.give_up()
             return False
-        self.state.params, this_round.second_average, this_round.weighed = (
-            averaged.params,
-            averaged.second_average,
-            averaged.weights,
-        )
+        this_round.second_average, this_round.weighed = averaged.second_average, averaged.weights
+        self.state.params = self._combined(averaged)
+        training.give_up()
         self._method.after_training(this_round)
         return True
+
+    def _asked_to_train(self) -> list[str]:
+        """The sites that the method asks to train, sorted."""
+        there = sorted(self._link.sites())
+        asked = sorted(self._method.sites_to_train(self._round, there))
+        if unknown := sorted(set(asked) - set(there)):
+            raise ValueError(f"The method {self.settings.method!r} asks {unknown}, which are not among {there}.")
+        return asked
+
+    def _combined(self, averaged: Averaged) -> dict[str, torch.Tensor]:
+        """The model that the method makes of the round's average and models, which then go."""
+        this_round = self._round
+        this_round.average, this_round.models = averaged.params, averaged.models
+        combined = self._method.combine(this_round)
+        this_round.average, this_round.models = {}, None
+        if combined is averaged.params:
+            return averaged.params
+        return checked_model(combined, self.state.params, self.settings.method)
 
     def _finish(self, record: RoundRecord) -> None:
         """Write what the round leaves behind."""
