@@ -268,6 +268,7 @@ def _print_jobs(federation: Path) -> None:
     from ...custom.compatibility import EXAMPLE_PATCH, held, network_settings, task_of
     from ..runs.data_compatibility import fitting_jobs, read_descriptions
     from ..runs.installed import jobs_folder
+    from ..runs.job import Job
 
     descriptions = read_descriptions(federation).values()
     description = next(iter(descriptions))
@@ -277,7 +278,10 @@ def _print_jobs(federation: Path) -> None:
     say(f"These are {held(description)}, for {task}. {which}".strip())
     if fitting:
         example = next((job for job in fitting if job.name.startswith("auto")), fitting[0])
-        patch = f" --set training.patch={EXAMPLE_PATCH}" if description.spatial_dims == 3 else ""
+        is_planned = Job(example).settings().training_predictions is not None
+        patch = f" --set training.patch={EXAMPLE_PATCH}" if description.spatial_dims == 3 and not is_planned else ""
         say(f"For example: fedannot simulate {example.name} --data {federation}{patch}")
+        if is_planned:
+            say("It takes about an hour, with settings that are planned for it: --hours for another time.")
     wanted = ", ".join(f"network.{key} = {value}" for key, value in network_settings(description).items())
     say(f"Under NVFlare itself a job's settings.conf must say: {wanted}")
