@@ -149,7 +149,7 @@ def _as_chosen(cases: Sequence[SourceCase], choice: SiteChoice) -> Sequence[Sour
             f"{', '.join(sorted(known)) or '(none is known)'}."
         )
     return [
-        replace(case, section=TRAINING) if case.section == TESTING and case.source not in choice.test_sources else case
+        replace(case, section=None) if case.section == TESTING and case.source not in choice.test_sources else case
         for case in cases
     ]
 
