@@ -507,6 +507,16 @@ class RunSettings(SettingsModel):
         """Whether sites report the Dice loss of their training."""
         return False
 
+    @property
+    def training_predictions(self) -> int | None:
+        """How often in a run the sites predict all their training cases; None where its time cannot be planned."""
+        return None
+
+    @property
+    def needs_server(self) -> tuple[str, ...]:
+        """The keys of what the settings ask of a server, and no swarm can do; beside bounds, rules and validation."""
+        return ()
+
 
 SettingsType = TypeVar("SettingsType", bound=RunSettings)
 

@@ -15,6 +15,7 @@ from ...custom.run.summary_record import ScoredRounds
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import read_json
 from .annotation_findings import CompletenessErrors, CorrectionScores
+from .case_statistics import CaseTest
 from .centre_scores import CentreScores
 from .label_findings import SelectionScores
 from .output import OutputError
@@ -141,6 +142,7 @@ class Comparison(Record):
         seeds: the seeds.
         runs: every arm with every seed.
         paired: every arm but the first beside it.
+        case_tests: the same over cases, of the final models; None where there are no results per case.
     """
 
     reference: str
@@ -148,6 +150,7 @@ class Comparison(Record):
     seeds: tuple[int, ...]
     runs: tuple[ComparedRun, ...]
     paired: tuple[PairedArm, ...]
+    case_tests: tuple[CaseTest, ...] | None = None
 
     @property
     def arms(self) -> list[str]:

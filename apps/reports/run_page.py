@@ -92,7 +92,7 @@ def write_run_page(out: Path, summary: Summary, pictures: Sequence[Path]) -> Pat
             channels=tables,
             charts=[bias_chart(table) for table in tables],
             pictures=[html_picture(file, caption(file.stem, is_classification=is_classification)) for file in shown],
-            settings=html_table(flat_rows(summary.settings), left=("value",)),
+            settings=html_table(flat_rows(summary.settings, summary.planned or ()), left=("value", "origin")),
             versions=summary.versions or {},
             source=summary.source,
             command=command_again(out, summary),
@@ -152,7 +152,8 @@ def command_again(out: Path, summary: Summary) -> str:
     """Return the command that makes a run once more, from the job as it was run."""
     words = ["fedannot", "simulate", str(out / "job")]
     if summary.data and not used_generated_images(summary, out):
-        words += ["--data", summary.data]
+        # The job's copy has the planned settings.
+        words += ["--data", summary.data, "--no-plan"]
     return shlex.join([*words, "--out", f"{out}-again"])
 
 

@@ -19,6 +19,7 @@ from ..evaluation.scoring import Scoring
 from ..interface.method import ServerMethod
 from ..interface.views import Round
 from ..networks.layout import NetworkLayout
+from ..outbound.fields import MINIMUM_CASES
 from ..outbound.registry import OutboundRegistry
 from ..records.plain_values import check_restorable
 from ..records.record_lines import append_record, write_records
@@ -31,7 +32,7 @@ from .answers import Answers
 from .continuing import earlier_state, named_with_its_file, start_params
 from .final_model import ModelChoice
 from .round_record import note_weights, progress_sentence, round_scalars
-from .round_training import RoundTraining, TrainingRun, share_refusal
+from .round_training import Averaged, RoundTraining, TrainingRun, checked_model, share_refusal
 from .run_progress import ProgressTracker, give_noted
 from .server_test import ServerTest
 from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunFailedError, RunState, TooFewResultsError, kept_state_file
@@ -187,12 +188,21 @@ class RoundLoop:
         if self._link.is_stopped() or (pooled is not None and pooled.main_score is not None):
             return
         cases = {site: int(answer["num_samples"]) for site, answer in answers.items()}
+        if not cases:
+            found = "no site answered"
+        elif not any(cases.values()):
+            found = "no site has validation cases"
+        else:
+            listed = ", ".join(f"{site} {number}" for site, number in cases.items())
+            found = (
+                f"the sites have too few validation cases ({listed}): a site reports a score of {MINIMUM_CASES} "
+                "patients at least, for each class"
+            )
         key = "final_model" if self._choice.needs_validation else "scored_rounds"
         raise RunFailedError(
-            f"key {key!r} is 'best', but the sites' validation gives no {self._scoring.label}. Validation cases: "
-            f"{', '.join(f'{site} {number}' for site, number in cases.items()) or 'no site answered'}. Expected a list "
-            "'validation' with enough patients in the sites' datalists (--validation 0.2 of `fedannot data import` "
-            f"makes one), or {key} = {_WITHOUT_VALIDATION[key]}, which needs none."
+            f"key {key!r} is 'best', but the sites' validation gives no {self._scoring.label}: {found}. Expected "
+            f"a list 'validation' of {MINIMUM_CASES} patients or more in the datalist of a site (--validation 0.2 of "
+            f"`fedannot data import` makes one), or {key} = {_WITHOUT_VALIDATION[key]}, which needs none."
         )
 
     def _resume(self, earlier: RunState) -> None:
@@ -265,7 +275,7 @@ class RoundLoop:
 
     def _train(self) -> bool:
         """Let the sites train, and average their models; False if too few gave a usable one."""
-        this_round, asked = self._round, sorted(self._link.sites())
+        this_round, asked = self._round, self._asked_to_train()
         if not self._has_asked:
             self._link.info(f"Round {this_round.number}/{self.settings.rounds}: {len(asked)} sites train.")
             self._has_asked = True
@@ -286,14 +296,31 @@ class RoundLoop:
         self._of_weights = note_weights(averaged.weights, self.state.history, self._link.warning) | averaged.chosen
         if (refused := share_refusal(averaged.weights, self._beginning.largest_share)) is not None:
             self.refuse(*refused)
+            training.give_up()
             return False
-        self.state.params, this_round.second_average, this_round.weighed = (
-            averaged.params,
-            averaged.second_average,
-            averaged.weights,
-        )
+        this_round.second_average, this_round.weighed = averaged.second_average, averaged.weights
+        self.state.params = self._combined(averaged)
+        training.give_up()
         self._method.after_training(this_round)
         return True
+
+    def _asked_to_train(self) -> list[str]:
+        """The sites that the method asks to train, sorted."""
+        there = sorted(self._link.sites())
+        asked = sorted(self._method.sites_to_train(self._round, there))
+        if unknown := sorted(set(asked) - set(there)):
+            raise ValueError(f"The method {self.settings.method!r} asks {unknown}, which are not among {there}.")
+        return asked
+
+    def _combined(self, averaged: Averaged) -> dict[str, torch.Tensor]:
+        """The model that the method makes of the round's average and models, which then go."""
+        this_round = self._round
+        this_round.average, this_round.models = averaged.params, averaged.models
+        combined = self._method.combine(this_round)
+        this_round.average, this_round.models = {}, None
+        if combined is averaged.params:
+            return averaged.params
+        return checked_model(combined, self.state.params, self.settings.method)
 
     def _finish(self, record: RoundRecord) -> None:
         """Write what the round leaves behind."""

@@ -131,6 +131,7 @@ class Summary(OpenRecord):
         wall_seconds: from the job folder to the output folder, as above.
         peak_memory_mb: as above.
         estimated_memory_mb: as above, of a step of training; only of a network in MONAI's form.
+        planned: dotted names of the settings that a plan chose; None without a plan.
         own_cases: what models score at the sites, of a run of which no server has a summary.
     """
 
@@ -161,6 +162,7 @@ class Summary(OpenRecord):
     wall_seconds: float | None = None
     peak_memory_mb: float | None = None
     estimated_memory_mb: float | None = None
+    planned: tuple[str, ...] | None = None
     own_cases: dict[str, OwnCases] | None = None
 
     @property

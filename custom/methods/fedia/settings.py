@@ -84,3 +84,8 @@ class FedIASettings(WarmupSettings):
                 "trigger weights end when all sites have corrected, which is unknown of sites that ask first"
             )
         return self
+
+    @property
+    def training_predictions(self) -> int | None:
+        """Return one for each estimate, and one for the corrections."""
+        return self.estimates + 1

@@ -1,6 +1,7 @@
 """Which model of a run is its result, with sites that are functions and a network of one weight."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -135,10 +136,19 @@ def test_rounds_without_validation_and_rounds_that_do_not_count_cost_no_patience
     assert len(run.records) == 6
 
 
-@pytest.mark.parametrize("scores", [{"num_samples": 0}, SCORES | {"num_samples": 5, "dice": [math.nan]}])
-def test_without_a_validation_score_the_run_does_not_begin(scores: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ({"num_samples": 0}, "no site has validation cases. Expected a list 'validation' of 3 patients or more"),
+        (
+            SCORES | {"num_samples": 2, "dice": [math.nan]},
+            "the sites have too few validation cases (a 2): a site reports a score of 3 patients at least, for each",
+        ),
+    ],
+)
+def test_without_a_validation_score_the_run_does_not_begin(scores: dict[str, Any], said: str, tmp_path: Path) -> None:
     run = best_run(tmp_path, [0, 0], StepSite("a", scores=scores))
-    with pytest.raises(RunFailedError, match=r"'final_model' is 'best', but .* no Dice\. Validation cases: a \d\."):
+    with pytest.raises(RunFailedError, match=re.escape(f"the sites' validation gives no Dice: {said}")):
         run.begin()
     assert run.link.tasks() == [("validate", 1)]
     assert not (tmp_path / "run" / STATE_FILE).exists()
