@@ -226,8 +226,8 @@ def _check_phantoms(of_arms: Mapping[str, RunSettings]) -> None:
         if tasks[other] != tasks[first]:
             raise JobError(
                 f"Without --data the phantom of {first} is {tasks[first]} and that of {other} {tasks[other]}: expected "
-                "the same data for all. Give a federation that fits both with --data, or one phantom with "
-                f"--set embedded.task={tasks[first]} and what belongs to it."
+                "the same data for all. Give a federation that fits both with --data, or all the phantom of one with "
+                f"--like {first}."
             )
 
 

@@ -24,6 +24,7 @@ from fedannot.apps.runs.fairness import (
 from fedannot.apps.runs.job import Job, JobError, setting_names
 from fedannot.apps.runs.run_process import Commands
 from fedannot.apps.runs.settings_files import SettingsFile
+from fedannot.apps.runs.shared_rounds import check_shared_rounds, with_shared_rounds
 from fedannot.custom.components.merging import merged
 from fedannot.custom.methods.fedavg.settings import ClassificationSettings, FedAvgSettings
 from fedannot.custom.settings import RunSettings
@@ -271,32 +272,39 @@ def documented_commands() -> list[list[str]]:
     return [shlex.split(command) for command in sorted(commands)]
 
 
+def fairness_of(words: list[str]) -> None:
+    """Check a comparison by its command, without data."""
+    options: dict[str, list[str]] = {}
+    while any(word.startswith("--") for word in words):
+        place = next(index for index, word in enumerate(words) if word.startswith("--"))
+        options.setdefault(words[place], []).append(words[place + 1])
+        del words[place : place + 2]
+    jobs = [str(ROOT / word) if "/" in word else word for word in words]
+    arms, changes = parse_arms(jobs, options.get("--set", []))
+    planned = plan(with_shared_rounds(arms, options.get("--shared-rounds", [])), changes)
+    of_set, data = options.get("--settings"), "--data" in options
+    sets = {arm.name: SettingsFile.read(arm.job, of_set[0]).values if of_set else {} for arm in planned}
+    settings = {arm.name: arm.job.settings_with(merged(sets[arm.name], arm.overrides)) for arm in planned}
+    if like := options.get("--like"):
+        made = [like_changes(settings[like[0]], arm, sets[arm.name], name=like[0], data_given=data) for arm in planned]
+        settings = {
+            arm.name: arm.job.settings_with(merged(sets[arm.name], changes, arm.overrides))
+            for arm, changes in zip(planned, made, strict=True)
+        }
+    declared_differences(planned, settings, options.get("--allow-different", []), data_given=data)
+    check_shared_rounds(planned, settings, data_given=data)
+
+
 def test_documented_comparisons_are_fair() -> None:
     """That of the left atrium had a constant rate in one arm, and steps in five."""
     commands = documented_commands()
     assert len(commands) > 20
     for words in commands:
-        options: dict[str, list[str]] = {}
-        while any(word.startswith("--") for word in words):
-            place = next(index for index, word in enumerate(words) if word.startswith("--"))
-            options.setdefault(words[place], []).append(words[place + 1])
-            del words[place : place + 2]
-        arms, changes = parse_arms(
-            [str(ROOT / word) if "/" in word else word for word in words], options.get("--set", [])
-        )
-        planned, of_set = plan(arms, changes), options.get("--settings", [""])[0]
-        data = "--data" in options
-        sets = {arm.name: SettingsFile.read(arm.job, of_set).values if of_set else {} for arm in planned}
-        settings = {arm.name: arm.job.settings_with(merged(sets[arm.name], arm.overrides)) for arm in planned}
-        if like := options.get("--like"):
-            made = [
-                like_changes(settings[like[0]], arm, sets[arm.name], name=like[0], data_given=data) for arm in planned
-            ]
-            settings = {
-                arm.name: arm.job.settings_with(merged(sets[arm.name], changes, arm.overrides))
-                for arm, changes in zip(planned, made, strict=True)
-            }
-        declared_differences(planned, settings, options.get("--allow-different", []), data_given=data)
+        if words[-1] == "runs/refused":
+            with pytest.raises(UnfairComparisonError):
+                fairness_of(words)
+        else:
+            fairness_of(words)
 
 
 def test_the_sets_of_the_left_atrium_are_alike_by_themselves() -> None:

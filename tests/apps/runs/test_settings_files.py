@@ -98,6 +98,7 @@ LEFT_ATRIUM = {
     "network.features": [16, 32, 64, 128, 256, 16],
     "network.upsample": "deconv",
     "training.learning_rate": 1e-3,
+    "training.schedule": "constant",
     "training.batch_size": 8,
     "training.local_epochs": 1,
     "training.augmentation": ["rotation", "flip", "elastic", "noise"],
