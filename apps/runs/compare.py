@@ -95,8 +95,7 @@ def compare(
     names, federations = [arm.name for arm in planned], [_federation(data, seed) for seed in seeds]
     if like is not None:
         model = _model_arm(like, planned, merged(overrides, own_network))
-        of_like = _settings_for_data([model], settings, federations, seeds)[like]
-        planned = [_like(arm, of_like, settings, like, data_given=data is not None) for arm in planned]
+        planned = _all_like(planned, model, settings, federations, seeds)
     of_arms = _settings_for_data(planned, settings, federations, seeds, like)
     compared = compared_settings(planned, of_arms, seeds, like, network, allow_different, data_given=data is not None)
     if data is None:
@@ -168,11 +167,21 @@ def _model_arm(like: str, planned: Sequence[PlannedArm], overrides: Mapping[str,
     return PlannedArm(like, job, {key: value for key, value in changes.items() if key in known}, 0)
 
 
-def _like(arm: PlannedArm, model: RunSettings, settings: str | None, like: str, *, data_given: bool) -> PlannedArm:
-    """The arm with the settings of another job; what is changed for all arms, or for this one, counts more."""
-    of_set = {} if settings is None else SettingsFile.read(arm.job, settings, arm.overrides).values
-    changes = like_changes(model, arm, of_set, name=like, data_given=data_given)
-    return replace(arm, overrides=merged(changes, arm.overrides))
+def _all_like(
+    arms: Sequence[PlannedArm],
+    model: PlannedArm,
+    settings: str | None,
+    federations: Sequence[Path | None],
+    seeds: Sequence[int],
+) -> list[PlannedArm]:
+    """The arms with the settings of another job; what is changed for all arms, or for one, counts more."""
+    of_model = _settings_for_data([model], settings, federations, seeds)[model.name]
+    result = []
+    for arm in arms:
+        of_set = {} if settings is None else SettingsFile.read(arm.job, settings, arm.overrides).values
+        changes = like_changes(of_model, arm, of_set, name=model.name, data_given=federations[0] is not None)
+        result.append(replace(arm, overrides=merged(changes, arm.overrides)))
+    return result
 
 
 def _federation(data: str | None, seed: int) -> Path | None:

@@ -280,14 +280,7 @@ def compared_settings(
         UnfairComparisonError: if a setting or the start weights differ, and nothing declares it.
     """
     differences = declared_differences(arms, settings, allowed, data_given=data_given)
-    reference = arms[0].name
-    others = {
-        arm.name
-        for arm in arms
-        for each in differences
-        if each.topic in (_NETWORK, _START) and not _all_equal([each.values.get(arm.name), each.values.get(reference)])
-    }
-    alike = [arm.name for arm in arms if arm.name not in others]
+    alike = _same_network(arms, differences)
     # PyTorch, which commands that are refused before need not wait for.
     from ...custom.components.component import ComponentError  # noqa: PLC0415
     from .start_weights import compared_start_weights  # noqa: PLC0415
@@ -298,9 +291,9 @@ def compared_settings(
         raise JobError(str(error)) from error
     if START_WEIGHTS not in allowed:
         for weights in start_weights:
-            _check_equal(weights, reference)
+            _check_equal(weights, arms[0].name)
     differing = {each.topic for each in differences}
-    if not all(weights.are_equal for weights in start_weights):
+    if len(alike) < len(arms) or not all(weights.are_equal for weights in start_weights):
         differing.add(_START)
     return ComparedSettings(
         like=like,
@@ -309,6 +302,15 @@ def compared_settings(
         differences=tuple(differences),
         start_weights=start_weights,
     )
+
+
+def _same_network(arms: Sequence[PlannedArm], differences: Sequence[SettingDifference]) -> list[str]:
+    """The arms whose network and start weights are the reference's by their settings."""
+    decisive = [each.values for each in differences if each.topic in (_NETWORK, _START)]
+    first = arms[0].name
+    return [
+        arm.name for arm in arms if all(_all_equal([values.get(arm.name), values.get(first)]) for values in decisive)
+    ]
 
 
 def _check_equal(weights: StartWeights, reference: str) -> None:

@@ -15,6 +15,7 @@ from fedannot.apps.runs.fairness import (
     FREE,
     HELD,
     UnfairComparisonError,
+    compared_settings,
     covers,
     declared_differences,
     held_values,
@@ -270,6 +271,18 @@ def documented_commands() -> list[list[str]]:
         text = re.sub(r" \\\n", " ", "\n".join(lines))
         commands |= set(re.findall(r"^fedannot compare (.*?)(?: +#.*)?$", text, re.MULTILINE))
     return [shlex.split(command) for command in sorted(commands)]
+
+
+def test_start_weights_of_another_network_are_not_compared() -> None:
+    small = {"network.features": [4, 4, 8, 8, 8, 4]}
+    arms = plan([Arm("a", FEDAVG), Arm("b", FEDAVG, {"network.features": [4, 4, 8, 8, 8, 8]}), Arm("c", FEDA3I)], small)
+    made = compared_settings(arms, settings_of(arms), [0, 1], None, None, [], data_given=True)
+    assert [(each.seed, set(each.sha256), each.are_equal) for each in made.start_weights] == [
+        (0, {"a", "c"}, True),
+        (1, {"a", "c"}, True),
+    ]
+    assert made.start_weights[0].sha256 != made.start_weights[1].sha256
+    assert not {"network", "start weights"} & set(made.alike)
 
 
 def fairness_of(words: list[str]) -> None:
