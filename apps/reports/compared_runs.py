@@ -11,9 +11,11 @@ from ...custom.evaluation.score_records import (
     SegmentationMeans,
 )
 from ...custom.records.round_records import Record
+from ...custom.run.summary_record import ScoredRounds
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import read_json
 from .annotation_findings import CompletenessErrors, CorrectionScores
+from .case_statistics import CaseTest
 from .centre_scores import CentreScores
 from .compared_settings import ComparedSettings
 from .label_findings import SelectionScores
@@ -53,9 +55,10 @@ class ComparedRun(Record):
         task: what was learnt.
         method: how.
         seed: of everything random.
-        last_rounds: mean scores of the last five rounds.
+        last_rounds: mean scores of the rounds that count, by default the last five.
         last_round: scores of the last round.
         final_scores: scores of the final model, where it is another than the last one.
+        scored_rounds: which rounds count, where the settings say it.
         num_sites: how many sites reported.
         rounds: the rounds.
         groups: what FedA³I concluded, in words; a dash for other methods.
@@ -78,6 +81,7 @@ class ComparedRun(Record):
     last_rounds: SegmentationMeans | ClassificationMeans
     last_round: SegmentationMeans | LastClassificationScores
     final_scores: SegmentationMeans | LastClassificationScores | None = None
+    scored_rounds: ScoredRounds | None = None
     num_sites: int
     rounds: tuple[SegmentationComparedRound | ClassificationComparedRound, ...]
     groups: str
@@ -99,8 +103,12 @@ class ComparedRun(Record):
 
     @property
     def result_scores(self) -> MeanScores:
-        """Scores of the final model where it was chosen, else the means over the last rounds."""
-        return self.last_rounds if self.final_scores is None else self.final_scores
+        """Scores of the rounds that the settings name, else of the final model where it was chosen, else the means over
+        the last rounds.
+        """
+        if self.scored_rounds is not None or self.final_scores is None:
+            return self.last_rounds
+        return self.final_scores
 
 
 class PairedDifferences(Record):
@@ -136,6 +144,7 @@ class Comparison(Record):
         settings: what the arms have alike and what differs; None in comparisons of earlier versions.
         runs: every arm with every seed.
         paired: every arm but the first beside it.
+        case_tests: the same over cases, of the final models; None where there are no results per case.
     """
 
     reference: str
@@ -144,6 +153,7 @@ class Comparison(Record):
     settings: ComparedSettings | None = None
     runs: tuple[ComparedRun, ...]
     paired: tuple[PairedArm, ...]
+    case_tests: tuple[CaseTest, ...] | None = None
 
     @property
     def arms(self) -> list[str]:
