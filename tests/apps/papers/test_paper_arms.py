@@ -20,14 +20,17 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("name", known_tables())
+@pytest.mark.parametrize(
+    "name", ["decoupled-table1", "feda3i-table2", "fedgsca-table11", "fedia-table1", "fedia-table3"]
+)
 def test_rows_train_alike_and_share_their_warm_up(name: str) -> None:
     named = known_tables()[name]
     request = TableRequest(named, Path("out"), changes=dict.fromkeys(named.table.expected_changes, "a file"))
-    # Conditions of one set of settings differ in their data.
-    keys = {named.condition(key).settings: key for key in named.conditions}
+    # Of each data set one condition; the others have the same training.
+    keys = {named.condition(key).data: key for key in named.conditions}
     differing = set()
-    for of_set, key in keys.items():
+    for key in keys.values():
+        of_set = named.condition(key).settings
         for group in named.table.groups:
             arms = [table_arm(request, key, group, row.name, row.arm) for row in group.rows if row.arm is not None]
             planned = plan(arms, merged(group.changes, request.changes or {}))
