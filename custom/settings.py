@@ -602,7 +602,7 @@ def _removed_value_error(source: str, key: str, value: str, setting: RemovedSett
             f"{source}: key {key!r} is {value!r}, which earlier versions had. Every run is now as with "
             f"{setting.dropped!r}; remove the key."
         )
-    commands = " or ".join(f"'fedannot compare jobs/auto jobs/{job}'" for job in setting.jobs)
+    commands = " or ".join(f"'fedannot compare jobs/auto jobs/{job} --like {job}'" for job in setting.jobs)
     return SettingsError(
         f"{source}: key {key!r} is {value!r}, which earlier versions had. Allowed: {', '.join(setting.allowed)}. To "
         f"compare with a published method, run its own job on the same data, as in {commands}."

@@ -18,7 +18,7 @@ from .job_names import complete_jobs
 from .jobs import jobs_app
 from .paper import PAPER_EXAMPLE, paper
 from .planned import PLAN_EXAMPLE, plan
-from .simulation import SIMULATE_EXAMPLE, SettingsOption, TrackOption, simulate
+from .simulation import SIMULATE_EXAMPLE, NetworkOption, SettingsOption, TrackOption, import_from_here, simulate
 
 app = typer.Typer(
     help="Federated training of medical imaging models that bad annotations do not spoil.",
@@ -105,7 +105,8 @@ def show(
 
 @app.command(
     epilog="Example: fedannot compare fedavg fedaaai --data runs/lesions --seeds 3 --out runs/compared\n\n"
-    "Example: fedannot compare fedavg fedaaai short=fedaaai --set rounds=12 --set short:warmup_rounds=2"
+    "Example: fedannot compare fedavg fedaaai short=fedaaai --set rounds=12 --set short:warmup_rounds=2\n\n"
+    "Example: fedannot compare fedavg fedia --like fedia --shared-rounds 12"
 )
 def compare(
     context: typer.Context,
@@ -133,13 +134,36 @@ def compare(
             help="Change a setting of all jobs that have it, or, with a name, of one; may repeat.",
         ),
     ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JOB",
+            help="Give all jobs the network, loss, optimizer, learning rate, length of training, batches, "
+            "augmentation, generated images and scoring of this one.",
+            autocompletion=complete_jobs,
+        ),
+    ] = None,
+    allow_different: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Let this setting, or block of settings, differ between jobs; may repeat."),
+    ] = None,
+    shared_rounds: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME:]ROUNDS",
+            help="Take the first rounds of all jobs, or of one, from the first job's run; they must be federated "
+            "averaging, as a warm-up is. May repeat.",
+        ),
+    ] = None,
+    network: NetworkOption = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/comparison"),
     processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per core.")] = None,
     track: TrackOption = None,
 ) -> None:
     """Run several methods on the same data from the same start weights and compare them, seed by seed.
 
-    A comparison that was interrupted goes on where it stopped.
+    Jobs that differ in more than their methods are refused; --like, --allow-different and --set NAME:KEY=VALUE say
+    what is meant. A comparison that was interrupted goes on where it stopped.
     """
     with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
         from ..runs.progress import Progress
@@ -150,15 +174,21 @@ def compare(
             from ..functions.comparisons import compare as run
             from ..reports.comparison import print_comparison
             from ..runs.arms import parse_arms
+            from ..runs.shared_rounds import with_shared_rounds
 
             arms, changes = parse_arms(jobs, set_ or [])
+            if network is not None:
+                import_from_here()
             made = run(
-                arms,
+                with_shared_rounds(arms, shared_rounds or []),
                 out,
                 data=data,
                 seeds=range(first_seed, first_seed + seeds),
                 settings=settings,
                 changes=changes,
+                like=like,
+                allow_different=allow_different or [],
+                network=network,
                 processes=processes,
                 track=track,
                 on_progress=progress,
