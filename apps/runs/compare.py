@@ -76,7 +76,7 @@ def compare(
     """
     if track is not None:
         # Wrong before the first run, not in each of them.
-        Tracking.parse(track)
+        Tracking.parse(track).check()
     planned = plan(arms, overrides)
     names = [arm.name for arm in planned]
     of_arms = _settings_for_data(planned, settings, [_federation(data, seed) for seed in seeds], seeds)
