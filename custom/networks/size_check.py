@@ -33,7 +33,7 @@ class _TooDeepError(Exception):
     pass
 
 
-class _Calls(TorchFunctionMode):  # type: ignore[no-untyped-call]
+class _Calls(TorchFunctionMode):
     """Ends the building of a network that goes on and on, in this thread."""
 
     def __init__(self) -> None:
