@@ -90,7 +90,7 @@ def compare(
     """
     if track is not None:
         # Wrong before the first run, not in each of them.
-        Tracking.parse(track)
+        Tracking.parse(track).check()
     own_network = {} if network is None else _network_of_all(network, arms, overrides)
     planned = plan(arms, merged(overrides, own_network))
     names, federations = [arm.name for arm in planned], [_federation(data, seed) for seed in seeds]

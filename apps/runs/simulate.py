@@ -87,7 +87,8 @@ def simulate(
         progress: tells how far the run is; by default on the standard error.
 
     Raises:
-        JobError: if the job or the output folder cannot be used, or the job's sites talk to each other.
+        JobError: if the job, the output folder or the tracking server cannot be used, or the job's sites talk to each
+            other.
         SettingsError: if a setting cannot be used.
         DataError: if the data or the store of prepared images cannot be used, or the data do not fit the job or are not
             those that the set of settings is for.
@@ -104,6 +105,8 @@ def simulate(
     run_settings = job.settings_with(changes)
     # A store that cannot be used is no fault of a site's data: said before anything is written.
     participant_store().open()
+    if track is not None:
+        track.check()
     earlier = _earlier_run(out, resume)
     if resume:
         check_continues(run_settings, out, earlier)
