@@ -30,10 +30,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "embedded.images_per_site": 16,
         "embedded.test_images": 16,
     },
-    # Control variates go out with the model, and what the server's optimizer remembers stays there.
-    "fedavg": SMALL
-    | {"drift_correction": "scaffold", "server_optimizer.name": "fedadam", "training.schedule": "polynomial"}
-    | {"training.optimizer": "sgd", "training.momentum": 0.0},
 }
 
 
