@@ -97,8 +97,8 @@ def deployable_job(
         changes = merged(changes, settings_file.values)
     with named_origins(job, settings_file, overrides):
         chosen = job.settings_with(merged(changes, overrides))
-    check_deployable_network(chosen)
-    _check_training(chosen, job)
+        check_deployable_network(chosen)
+        _check_training(chosen, job)
     check_texts(chosen)
     if sites and chosen.min_sites > len(sites):
         raise JobError(f"min_sites is {chosen.min_sites}, but the job names {len(sites)} sites.")

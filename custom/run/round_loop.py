@@ -19,6 +19,7 @@ from ..evaluation.scoring import Scoring
 from ..interface.method import ServerMethod
 from ..interface.views import Round
 from ..networks.layout import NetworkLayout
+from ..outbound.fields import MINIMUM_CASES
 from ..outbound.registry import OutboundRegistry
 from ..records.plain_values import check_restorable
 from ..records.record_lines import append_record, write_records
@@ -42,6 +43,10 @@ from .transport import CONTINUED_JOB, CONTINUED_ROUND, Link, Messages, Params, R
 _TRAINING, _VALIDATION, _CASES = "training", "validation", "cases"
 # What the number in an answer counts, by task: the samples of training unless it is here.
 _COUNTED = {VALIDATE: _VALIDATION, VALIDATE_CLASSES: _VALIDATION, FINGERPRINT: _CASES}
+
+
+# Values that need no validation, by setting.
+_WITHOUT_VALIDATION = {"final_model": "mean_of_last", "scored_rounds": "last_5"}
 
 
 class RoundLoop:
@@ -118,7 +123,7 @@ class RoundLoop:
             if self._link.is_stopped():
                 return
             record = self._record(started, counts=not failed_rounds)
-            if self._choice.needs_validation and self._link.is_stopped():
+            if self.settings.needs_validation and self._link.is_stopped():
                 # Some sites may not have validated it; who goes on with the run does the round again.
                 return
             self._finish(record)
@@ -165,7 +170,8 @@ class RoundLoop:
             with named_with_its_file(beginning.state):
                 self._resume(earlier)
         self._round = self._round_of(self.state.round_number)
-        if self._choice.needs_validation and not self._choice.state():
+        validated = any(record.validation_score is not None for record in self.state.history)
+        if self.settings.needs_validation and not validated:
             self._check_validation()
         write_records(beginning.run_folder / METRICS_FILE, self.state.history)
         if beginning.absent:
@@ -182,11 +188,21 @@ class RoundLoop:
         if self._link.is_stopped() or (pooled is not None and pooled.main_score is not None):
             return
         cases = {site: int(answer["num_samples"]) for site, answer in answers.items()}
+        if not cases:
+            found = "no site answered"
+        elif not any(cases.values()):
+            found = "no site has validation cases"
+        else:
+            listed = ", ".join(f"{site} {number}" for site, number in cases.items())
+            found = (
+                f"the sites have too few validation cases ({listed}): a site reports a score of {MINIMUM_CASES} "
+                "patients at least, for each class"
+            )
+        key = "final_model" if self._choice.needs_validation else "scored_rounds"
         raise RunFailedError(
-            f"key 'final_model' is 'best', but the sites' validation gives no {self._scoring.label}. Validation cases: "
-            f"{', '.join(f'{site} {number}' for site, number in cases.items()) or 'no site answered'}. Expected a list "
-            "'validation' with enough patients in the sites' datalists (--validation 0.2 of `fedannot data import` "
-            "makes one), or final_model = mean_of_last, which needs none."
+            f"key {key!r} is 'best', but the sites' validation gives no {self._scoring.label}: {found}. Expected "
+            f"a list 'validation' of {MINIMUM_CASES} patients or more in the datalist of a site (--validation 0.2 of "
+            f"`fedannot data import` makes one), or {key} = {_WITHOUT_VALIDATION[key]}, which needs none."
         )
 
     def _resume(self, earlier: RunState) -> None:
@@ -400,7 +416,7 @@ class RoundLoop:
             scores: of the round, which may be the sites' own.
         """
         number = self._round.number
-        if not self._choice.needs_validation or not self.settings.is_scored_after(number, at_server=False):
+        if not self.settings.needs_validation or not self.settings.is_scored_after(number, at_server=False):
             return None
         if scores.evaluated_on != "sites":
             pooled = self._scoring.pool(self._ask(number, self._scoring.site_task))
