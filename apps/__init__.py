@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .functions.data import CheckedData, ImportedFederation, check, import_folders
     from .functions.prepared import PreparedImages, prepared_images
     from .functions.recipes import recipe
+    from .functions.results import ExportedResults, export_results
     from .functions.runs import Run, read_run, simulate
     from .planning.plan import RunPlan, plan
     from .runs.arms import Arm
@@ -26,6 +27,7 @@ __all__ = [
     "Bundle",
     "CheckedData",
     "ComparedMethods",
+    "ExportedResults",
     "ImportedFederation",
     "PreparedImages",
     "ProgressStep",
@@ -35,6 +37,7 @@ __all__ = [
     "compare",
     "copy_job",
     "export_bundle",
+    "export_results",
     "import_folders",
     "installed_jobs",
     "plan",
@@ -55,6 +58,7 @@ __getattr__, __dir__ = lazy_names(
         **dict.fromkeys(("CheckedData", "ImportedFederation", "check", "import_folders"), "functions.data"),
         **dict.fromkeys(("PreparedImages", "prepared_images"), "functions.prepared"),
         "recipe": "functions.recipes",
+        **dict.fromkeys(("ExportedResults", "export_results"), "functions.results"),
         **dict.fromkeys(("Run", "read_run", "simulate"), "functions.runs"),
         **dict.fromkeys(("RunPlan", "plan"), "planning.plan"),
         "Arm": "runs.arms",

@@ -17,6 +17,7 @@ from .errors import reported_errors
 from .job_names import complete_jobs
 from .jobs import jobs_app
 from .planned import PLAN_EXAMPLE, plan
+from .results import RESULTS_EXAMPLE, results
 from .simulation import SIMULATE_EXAMPLE, SettingsOption, TrackOption, simulate
 
 app = typer.Typer(
@@ -45,6 +46,7 @@ def _common(
 
 app.command(epilog=SIMULATE_EXAMPLE)(simulate)
 app.command(epilog=PLAN_EXAMPLE)(plan)
+app.command(epilog=RESULTS_EXAMPLE)(results)
 app.add_typer(jobs_app, name="jobs")
 app.add_typer(data_app, name="data")
 app.add_typer(audit_app, name="audit")

@@ -2,12 +2,13 @@
 
 import csv
 import json
+import shutil
 import statistics
 from pathlib import Path
 
 import pytest
 
-from fedannot.apps import Run
+from fedannot.apps import Run, export_results
 from fedannot.apps.reports.results_file import (
     COLUMNS,
     RESULTS_FILE,
@@ -94,3 +95,30 @@ def test_another_file_is_refused(text: str, message: str, tmp_path: Path) -> Non
         read_results(tmp_path / "results.csv")
     with pytest.raises(DataError, match="found no such file"):
         read_results(tmp_path / "none.csv")
+
+
+def test_a_run_is_exported_with_the_data_of_its_figures(run: Run, tmp_path: Path) -> None:
+    exported = export_results(run.folder, tmp_path / "paper")
+    assert {file.name for file in (tmp_path / "paper").iterdir()} == {
+        *("results.csv", "results_rounds.csv", "calibration.json", "table.csv", "table.tex", "tests.csv"),
+        *("cases.pdf", "cases.svg", "curves.pdf", "curves.svg"),
+    }
+    assert len(exported.figures) == 4
+    assert (tmp_path / "paper" / "results.csv").read_bytes() == (run.folder / "results.csv").read_bytes()
+    assert exported.table.arms == ["fedaaai"]
+    last = run.summary.rounds[-1].main_score
+    assert exported.table.cells["fedaaai", "dice"].mean == pytest.approx(last, abs=1e-6)
+    assert r"\toprule" in exported.latex.read_text(encoding="utf-8")
+    assert "<table>" in exported._repr_html_()
+    with pytest.raises(DataError, match="of the arm 'auto'"):
+        export_results(run.folder, tmp_path / "other", reference="auto")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_run_of_an_earlier_version_is_scored_to_the_same_lines(run: Run, tmp_path: Path) -> None:
+    old = tmp_path / "small"
+    shutil.copytree(run.folder, old, ignore=shutil.ignore_patterns("results*", "data"))
+    shutil.move(shutil.copytree(run.folder / "data", tmp_path / "data"), tmp_path / "moved")
+    rows = export_results(old, tmp_path / "paper", data=tmp_path / "moved").rows
+    earlier = read_results(run.folder / RESULTS_FILE)
+    assert [(row.case, row.dice, row.hd95_px) for row in rows] == [(row.case, row.dice, row.hd95_px) for row in earlier]
