@@ -7,7 +7,7 @@ from ...custom.data.whole_files import write_text
 from ...custom.methods.lookup import read_job_settings
 from ...transforms.errors import DataError
 from .case_results import FinishedRun, write_case_results
-from .case_statistics import case_tests
+from .case_statistics import Metric, case_tests
 from .compared_runs import Comparison
 from .comparison_page import run_folder
 from .output import DATA_FOLDER, MODEL_FILE, read_summary
@@ -53,7 +53,7 @@ def with_case_results(out: Path, comparison: Comparison) -> Comparison:
     write_results(out / RESULTS_FILE, rows)
     write_round_lines(out / ROUNDS_FILE, rounds)
     write_text(out / CALIBRATION_FILE, json.dumps({"version": 1, "calibration": calibration}, indent=2) + "\n")
-    metric = "accuracy" if comparison.runs[0].task == "classification" else "dice"
+    metric: Metric = "accuracy" if comparison.runs[0].task == "classification" else "dice"
     tests = case_tests(rows, comparison.reference, metric)
     return comparison.model_copy(update={"case_tests": tests}) if tests else comparison
 

@@ -20,7 +20,7 @@ from .results_file import MEAN, ResultRow
 # Inches: two columns of a journal's page.
 _WIDTH, _HEIGHT = 7.0, 2.6
 FORMATS = ("pdf", "svg")
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     **{"font.size": 8, "axes.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False},
     # Text stays text, and the same data give the same file.
     **{"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "fedannot"},
