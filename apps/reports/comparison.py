@@ -183,6 +183,7 @@ def describe_run(
             "last_rounds": summary.last_rounds,
             "last_round": summary.last_round,
             **_final_scores(summary),
+            **({} if summary.scored_rounds is None else {"scored_rounds": summary.scored_rounds}),
             "num_sites": len(summary.sites),
             "rounds": _rounds(summary),
             "groups": _groups_in_words(estimate),
@@ -226,7 +227,7 @@ def _groups_in_words(estimate: EstimateRecord | None) -> str:
 def _rare_recall(summary: Summary, federation: Path) -> float | None:
     if not isinstance(summary, ClassificationSummary):
         return None
-    return rare_class_recall(summary.rounds, rare_classes(federation))
+    return rare_class_recall(summary.counted_rounds, rare_classes(federation))
 
 
 def groups_as_drawn(groups: Mapping[str, str | None], federation: Path) -> bool | None:

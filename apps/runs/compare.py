@@ -245,7 +245,8 @@ def _run(
 
 def _command(arm: PlannedArm, seed: int, folder: Path, asked: Mapping[str, str | Path]) -> list[str]:
     """The command of an arm's run; it goes on where its folder has one already."""
-    command = ["simulate", str(arm.job.folder), "--seed", str(seed), "--out", str(folder)]
+    # Arms differ in what they are given alone.
+    command = ["simulate", str(arm.job.folder), "--no-plan", "--seed", str(seed), "--out", str(folder)]
     for option, value in asked.items():
         command += [option, str(value)]
     if folder.is_dir() and any(folder.iterdir()):
