@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .functions.audits import Audit, read_audit
     from .functions.bundles import Bundle, export_bundle
     from .functions.comparisons import ComparedMethods, compare, read_compared
+    from .functions.cross_validation import CrossValidated, cross_validate
     from .functions.data import CheckedData, ImportedFederation, check, import_folders
     from .functions.prepared import PreparedImages, prepared_images
     from .functions.recipes import recipe
@@ -27,6 +28,7 @@ __all__ = [
     "Bundle",
     "CheckedData",
     "ComparedMethods",
+    "CrossValidated",
     "ExportedResults",
     "ImportedFederation",
     "PreparedImages",
@@ -36,6 +38,7 @@ __all__ = [
     "check",
     "compare",
     "copy_job",
+    "cross_validate",
     "export_bundle",
     "export_results",
     "import_folders",
@@ -55,6 +58,7 @@ __getattr__, __dir__ = lazy_names(
         **dict.fromkeys(("Audit", "read_audit"), "functions.audits"),
         **dict.fromkeys(("Bundle", "export_bundle"), "functions.bundles"),
         **dict.fromkeys(("ComparedMethods", "compare", "read_compared"), "functions.comparisons"),
+        **dict.fromkeys(("CrossValidated", "cross_validate"), "functions.cross_validation"),
         **dict.fromkeys(("CheckedData", "ImportedFederation", "check", "import_folders"), "functions.data"),
         **dict.fromkeys(("PreparedImages", "prepared_images"), "functions.prepared"),
         "recipe": "functions.recipes",

@@ -136,6 +136,12 @@ def compare(
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/comparison"),
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Cross-validation by patient: test on each of so many folds; with --data.")
+    ] = None,
+    leave_site_out: Annotated[
+        bool, typer.Option("--leave-site-out", help="Leave out each site once and test on its cases; with --data.")
+    ] = False,
     processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per core.")] = None,
     track: TrackOption = None,
 ) -> None:
@@ -149,12 +155,12 @@ def compare(
 
         with Progress() as progress:
             progress.tell("Reading the jobs and the data." if data else f"Reading the jobs. {GENERATED}")
-            from ..functions.comparisons import compare as run
+            from ..functions.cross_validation import CrossValidated, over_splits
             from ..reports.comparison import print_comparison
             from ..runs.arms import parse_arms
 
             arms, changes = parse_arms(jobs, set_ or [])
-            made = run(
+            made = over_splits(folds, leave_site_out)(
                 arms,
                 out,
                 data=data,
@@ -165,6 +171,13 @@ def compare(
                 track=track,
                 on_progress=progress,
             )
+        if isinstance(made, CrossValidated):
+            for name, compared in made.splits.items():
+                say(f"{name}: {compared.report}")
+            for line in str(made).splitlines():
+                say(line)
+            say(f"Table, tests and figures of all splits: {out}")
+            return
         print_comparison(made.comparison, Terminal())
         say(f"Comparison, plot and all runs: {out}")
         say(f"Report: {made.report}")

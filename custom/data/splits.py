@@ -1,7 +1,7 @@
 """Splits of a federation for cross-validation: by patient within sites, or by leaving out a site.
 
-Each split is a federation's folder of its own, whose server tests on cases that its sites do not have. Its datalists are
-the record of the split. Images are hard links where the disk has them, else copies.
+Each split is a federation's folder of its own, whose server tests on cases that its sites do not have. The datalists
+are the record of the split. Images are hard links where the disk has them, else copies.
 """
 
 import os
