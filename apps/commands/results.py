@@ -15,7 +15,7 @@ def results(
     folder: Annotated[Path, typer.Argument(help="Output folder of a run or a comparison.")],
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/results"),
     data: Annotated[
-        Path | None, typer.Option(help="The federation's folder, for a run whose cases were not scored.")
+        Path | None, typer.Option(help="The federation's folder, or a site's, for a run whose cases were not scored.")
     ] = None,
     reference: Annotated[str | None, typer.Option(help="The arm to compare with; default: the first.")] = None,
 ) -> None:

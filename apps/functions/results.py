@@ -68,7 +68,7 @@ def export_results(
     Args:
         folder: output folder of a run or a comparison. A run of an earlier version is scored first.
         out: output folder; files of these names are replaced.
-        data: the federation's folder, for a run that is scored first; None for where it had its data.
+        data: the federation's folder or a site's own, for a run that is scored first; None for where it had its data.
         reference: the arm that others are compared with; None for the first.
 
     Raises:

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from ...custom.data.description import DESCRIPTION_FILE
 from ...custom.data.whole_files import write_text
 from ...custom.methods.lookup import read_job_settings
 from ...transforms.errors import DataError
@@ -63,7 +64,7 @@ def results_of_run(folder: Path, federation: Path | None = None) -> list[ResultR
 
     Args:
         folder: the run's output folder.
-        federation: folder of its data; None for where the run had them.
+        federation: folder of its data, or a site's own folder; None for where the run had them.
 
     Raises:
         OutputError: if there is no run.
@@ -76,6 +77,10 @@ def results_of_run(folder: Path, federation: Path | None = None) -> list[ResultR
             raise DataError(f"{folder} has no {RESULTS_FILE}, and {known} is no folder; expected the run's data there.")
         settings = read_job_settings(summary.settings, of_finished_run=True)
         name = RunName(folder.resolve().name, summary.method, summary.seed)
-        run = FinishedRun(name, folder, folder / MODEL_FILE, settings, known, list(summary.sites))
+        sites, is_site = list(summary.sites), (known / DESCRIPTION_FILE).is_file()
+        if is_site:
+            # At a site, which has its own data alone.
+            known, sites = known.resolve().parent, [known.resolve().name]
+        run = FinishedRun(name, folder, folder / MODEL_FILE, settings, known, sites, has_test_set=not is_site)
         write_case_results(run, folder, folder)
     return read_results(folder / RESULTS_FILE)

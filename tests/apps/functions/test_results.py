@@ -122,3 +122,14 @@ def test_a_run_of_an_earlier_version_is_scored_to_the_same_lines(run: Run, tmp_p
     rows = export_results(old, tmp_path / "paper", data=tmp_path / "moved").rows
     earlier = read_results(run.folder / RESULTS_FILE)
     assert [(row.case, row.dice, row.hd95_px) for row in rows] == [(row.case, row.dice, row.hd95_px) for row in earlier]
+
+
+def test_a_site_scores_the_model_on_its_own_cases_alone(run: Run, tmp_path: Path) -> None:
+    """A hospital with the model and a folder of its own; another test set beside that folder does not count."""
+    shown = tmp_path / "shown"
+    shutil.copytree(run.folder, shown, ignore=shutil.ignore_patterns("results*", "data", "run"))
+    for name in ("test", "hospital-a"):
+        shutil.copytree(run.folder / "data" / "test", tmp_path / "own" / name)
+    rows = export_results(shown, tmp_path / "paper", data=tmp_path / "own" / "hospital-a").rows
+    assert {(row.site, row.list_name, row.model) for row in rows} == {("hospital-a", "testing", "global")}
+    assert [row.dice for row in rows] == [row.dice for row in read_results(run.folder / RESULTS_FILE)]
