@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from ...custom.components.component import ComponentError
 from ...custom.data.description import DESCRIPTION_FILE
 from ...custom.data.whole_files import write_text
 from ...custom.methods.lookup import read_job_settings
@@ -45,7 +46,8 @@ def with_case_results(out: Path, comparison: Comparison) -> Comparison:
         federation = folder / DATA_FOLDER if data is None else Path(data.replace("{seed}", str(run.seed)))
         try:
             of_run = results_of_run(folder, federation)
-        except DataError:
+        except (DataError, ComponentError):
+            # Of an earlier version, without its data or the code of its network.
             continue
         rows += renamed(of_run, run=folder.name, arm=run.arm)
         rounds += [line | {"run": folder.name, "arm": run.arm} for line in read_round_lines(folder / ROUNDS_FILE)]

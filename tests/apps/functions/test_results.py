@@ -8,15 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from fedannot.apps import Run, export_results
+from fedannot.apps import ProgressStep, Run, export_results
+from fedannot.apps.reports.case_results import FinishedRun
 from fedannot.apps.reports.results_file import (
     COLUMNS,
     RESULTS_FILE,
+    RunName,
     classification_row,
     read_results,
     read_round_lines,
     write_results,
 )
+from fedannot.apps.runs.progress import progress_of
+from fedannot.apps.runs.simulate import score_cases
+from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.transforms.errors import DataError
 
 FIRST_COLUMNS = "run,arm,seed,site,case,class,dice,hd95_mm,nsd,volume_difference_ml,lesion_f1,detected"
@@ -133,3 +138,15 @@ def test_a_site_scores_the_model_on_its_own_cases_alone(run: Run, tmp_path: Path
     rows = export_results(shown, tmp_path / "paper", data=tmp_path / "own" / "hospital-a").rows
     assert {(row.site, row.list_name, row.model) for row in rows} == {("hospital-a", "testing", "global")}
     assert [row.dice for row in rows] == [row.dice for row in read_results(run.folder / RESULTS_FILE)]
+
+
+def test_a_run_comes_to_its_end_without_results_per_case(run: Run, tmp_path: Path) -> None:
+    """Here the model is not where it should be."""
+    settings = read_job_settings(run.summary.settings, of_finished_run=True)
+    name = RunName("small", "fedaaai", 3)
+    absent = tmp_path / "app_server" / "model.pt"
+    finished = FinishedRun(name, tmp_path, absent, settings, run.folder / "data", ["site-1"])
+    steps: list[ProgressStep] = []
+    score_cases(finished, tmp_path, progress_of(steps.append))
+    assert "warning: no results per case: FileNotFoundError: " in str(steps[-1])
+    assert list(tmp_path.iterdir()) == []
