@@ -41,6 +41,8 @@ _MIRRORING = 0.2
 # Rounds after a warm-up, at least.
 _AFTER_WARMUP = 3
 _MIRRORED, _VALIDATE_EVERY = "inference.mirroring", "validate_every"
+# That the plan gives for the recipe's optimizer alone.
+_OF_OPTIMIZER = ("training.momentum", "training.learning_rate")
 _FITTED = ("rounds", "training.local_steps")
 
 
@@ -187,6 +189,8 @@ class _Chosen:
     def decides(self, key: str) -> bool:
         """Whether the plan leaves a setting out."""
         if key.startswith("network.") and self.has_network:
+            return True
+        if key in _OF_OPTIMIZER and any(name.startswith("training.optimizer") for name in self.values):
             return True
         if key == "training.local_steps" and self.values.get("training.local_epochs") is not None:
             return True

@@ -12,6 +12,7 @@ import fedannot
 from fedannot.apps.commands.cli import app
 from fedannot.apps.functions import runs
 from fedannot.apps.planning import planned_run, suggested
+from fedannot.apps.planning.machine import MachineSpeed
 from fedannot.apps.planning.measured_run import MeasuredParts, measure_parts
 from fedannot.apps.planning.planned_run import plan_run, why_not_planned
 from fedannot.apps.runs.job import Job, JobError
@@ -46,7 +47,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which a step of training takes half a second, a round 0.2 s more, and a case 0.1 s."""
-    monkeypatch.setattr(suggested, "operations_per_second", lambda dims, threads: 1e11)
+    monkeypatch.setattr(suggested, "machine_speed", lambda dims, threads: MachineSpeed(1e11))
     monkeypatch.setattr(suggested, "step_seconds", lambda *args, **options: 0.25)
     monkeypatch.setattr(planned_run, "measure_parts", lambda *args, **options: MeasuredParts(0.5, 0.2, 0.1, 0.0))
 
@@ -201,7 +202,8 @@ def test_a_planned_run_goes_on_with_its_plan(own: Path, tmp_path: Path, monkeypa
     assert whole.plan.startswith("Planned for 0.1 h on this machine: 2 rounds of 1 step at each of 2 sites.")
     # 250,000 half seconds at two sites.
     assert whole.plan.endswith("250,000 steps a site (nnU-Net), which would take 69.4 h.")
-    assert sorted(whole.summary.planned or ()) == ["recipe", "training.batch_size"]
+    of_training = ["training.batch_size", "training.learning_rate", "training.momentum"]
+    assert sorted(whole.summary.planned or ()) == ["recipe", *of_training]
     assert whole.summary.settings["recipe"] == "research"
     page = whole.report.read_text(encoding="utf-8")
     assert page.count("planned</td>") == len(whole.summary.planned or ())
@@ -220,7 +222,7 @@ def test_a_planned_run_goes_on_with_its_plan(own: Path, tmp_path: Path, monkeypa
     monkeypatch.setattr(FedAvgSite, "train", train)
     # Another machine, which is not asked.
     monkeypatch.setattr(planned_run, "measure_parts", None)
-    monkeypatch.setattr(suggested, "operations_per_second", None)
+    monkeypatch.setattr(suggested, "machine_speed", None)
     resumed = fedannot.simulate("fedavg", tmp_path / "parts", data=own, changes=changes, resume=True)
     assert resumed.plan == whole.plan
     first, second = (torch.load(run.model, weights_only=True)["model"] for run in (whole, resumed))
