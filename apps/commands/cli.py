@@ -18,6 +18,7 @@ from .job_names import complete_jobs
 from .jobs import jobs_app
 from .paper import PAPER_EXAMPLE, paper
 from .planned import PLAN_EXAMPLE, plan
+from .results import RESULTS_EXAMPLE, results
 from .simulation import SIMULATE_EXAMPLE, NetworkOption, SettingsOption, TrackOption, import_from_here, simulate
 
 app = typer.Typer(
@@ -46,6 +47,7 @@ def _common(
 
 app.command(epilog=SIMULATE_EXAMPLE)(simulate)
 app.command(epilog=PLAN_EXAMPLE)(plan)
+app.command(epilog=RESULTS_EXAMPLE)(results)
 app.command(epilog=PAPER_EXAMPLE)(paper)
 app.add_typer(jobs_app, name="jobs")
 app.add_typer(data_app, name="data")
@@ -157,6 +159,12 @@ def compare(
     ] = None,
     network: NetworkOption = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/comparison"),
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Cross-validation by patient: test on each of so many folds; with --data.")
+    ] = None,
+    leave_site_out: Annotated[
+        bool, typer.Option("--leave-site-out", help="Leave out each site once and test on its cases; with --data.")
+    ] = False,
     processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per core.")] = None,
     track: TrackOption = None,
 ) -> None:
@@ -171,7 +179,7 @@ def compare(
 
         with Progress() as progress:
             progress.tell("Reading the jobs and the data." if data else f"Reading the jobs. {GENERATED}")
-            from ..functions.comparisons import compare as run
+            from ..functions.cross_validation import CrossValidated, over_splits
             from ..reports.comparison import print_comparison
             from ..runs.arms import parse_arms
             from ..runs.shared_rounds import with_shared_rounds
@@ -179,7 +187,7 @@ def compare(
             arms, changes = parse_arms(jobs, set_ or [])
             if network is not None:
                 import_from_here()
-            made = run(
+            made = over_splits(folds, leave_site_out)(
                 with_shared_rounds(arms, shared_rounds or []),
                 out,
                 data=data,
@@ -193,6 +201,13 @@ def compare(
                 track=track,
                 on_progress=progress,
             )
+        if isinstance(made, CrossValidated):
+            for name, compared in made.splits.items():
+                say(f"{name}: {compared.report}")
+            for line in str(made).splitlines():
+                say(line)
+            say(f"Table, tests and figures of all splits: {out}")
+            return
         print_comparison(made.comparison, Terminal())
         say(f"Comparison, plot and all runs: {out}")
         say(f"Report: {made.report}")

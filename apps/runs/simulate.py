@@ -142,7 +142,7 @@ def simulate(
         run_folder = _run_rounds(run_job, federation.sites, data, out, progress)
         name = RunName(out.resolve().name, job.name, run_settings.seed)
         model = run_folder / PERSISTED_MODEL
-        _score_cases(FinishedRun(name, out / RUN_FOLDER, model, run_settings, data, federation.sites), out, progress)
+        score_cases(FinishedRun(name, out / RUN_FOLDER, model, run_settings, data, federation.sites), out, progress)
     summary = collect_output(
         run_folder,
         out,
@@ -168,13 +168,20 @@ def _run_rounds(run_job: Job, sites: Sequence[str], data: Path, out: Path, progr
             make_private(out / RUN_FOLDER)
 
 
-def _score_cases(finished: FinishedRun, out: Path, progress: Progress) -> None:
-    """Write the results per case; the run itself is over, and needs none."""
+def score_cases(finished: FinishedRun, out: Path, progress: Progress) -> None:
+    """Write the results per case of a run whose rounds are over; whatever goes wrong with them is said, and no error.
+
+    Args:
+        finished: the run.
+        out: its output folder.
+        progress: tells it.
+    """
     progress.state("Scoring the final model case by case.")
     try:
         write_case_results(finished, out, finished.model.parents[1])
-    except DataError as error:
-        progress.tell(f"warning: no results per case: {error}")
+    except Exception as error:
+        # Whatever it is, the run must come to its end: resumed, it would stop here again.
+        progress.tell(f"warning: no results per case: {type(error).__name__}: {error}")
 
 
 class _Turns:
