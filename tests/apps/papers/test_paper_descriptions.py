@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +95,16 @@ def sets_of_all_tables() -> set[tuple[str, str, str]]:
 
 def test_published_sets_accept_the_federations_that_are_made() -> None:
     """Sites, size, fit and noise, which a run with the set would refuse otherwise."""
-    read: dict[Path, Requirements] = {}
+
+    @cache
+    def required(job: str, settings: str) -> Requirements:
+        file = find_job(job) / "settings" / f"{settings}.conf"
+        return Requirements.model_validate(parse_hocon(file)["requires"])
+
     for name, key, job in sets_of_all_tables():
         named = known_tables()[name]
         condition, data = named.condition(key), named.paper.data[named.condition(key).data]
-        file = find_job(job) / "settings" / f"{condition.settings}.conf"
-        requires = read.setdefault(file, Requirements.model_validate(parse_hocon(file)["requires"]))
+        requires = required(job, condition.settings)
         assert condition.noise is None or _comparable(condition.noise) in requires.noises, (key, job)
         assert list(requires.size or ()) == data.keys["size"]
         assert requires.fit in (None, data.keys.get("fit"))
