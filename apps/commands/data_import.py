@@ -265,11 +265,14 @@ def _print_left_out(report: "ImportReport", out: Path) -> None:
 
 def _print_jobs(federation: Path) -> None:
     """Print which jobs the data are for, and the command that begins with one."""
-    from ...custom.compatibility import EXAMPLE_PATCH, held, network_settings, task_of
+    from ...custom.compatibility import held, network_settings, task_of
+    from ...custom.data.federation import TEST_FOLDER
+    from ...custom.data.volume_extents import suggested_patch
     from ..runs.data_compatibility import fitting_jobs, read_descriptions
     from ..runs.installed import jobs_folder
 
-    descriptions = read_descriptions(federation).values()
+    described = read_descriptions(federation)
+    descriptions = described.values()
     description = next(iter(descriptions))
     task = task_of(description)
     fitting = fitting_jobs(jobs_folder(), task, descriptions)
@@ -277,7 +280,10 @@ def _print_jobs(federation: Path) -> None:
     say(f"These are {held(description)}, for {task}. {which}".strip())
     if fitting:
         example = next((job for job in fitting if job.name.startswith("auto")), fitting[0])
-        patch = f" --set training.patch={EXAMPLE_PATCH}" if description.spatial_dims == 3 else ""
+        patch = ""
+        if description.spatial_dims == 3:
+            sites = [folder for folder in described if folder.name != TEST_FOLDER]
+            patch = f" --set training.patch=[{','.join(map(str, suggested_patch(sites)))}]"
         say(f"For example: fedannot simulate {example.name} --data {federation}{patch}")
     wanted = ", ".join(f"network.{key} = {value}" for key, value in network_settings(description).items())
     say(f"Under NVFlare itself a job's settings.conf must say: {wanted}")
