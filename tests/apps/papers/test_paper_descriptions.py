@@ -12,7 +12,7 @@ import pytest
 from fedannot.apps.papers.data import phantom_of
 from fedannot.apps.papers.reading import NamedTable, PaperError, find_table, known_tables, restricted
 from fedannot.apps.papers.records import Figure, Paper, PaperTable
-from fedannot.apps.papers.running import TableRequest, table_arm
+from fedannot.apps.papers.running import TableRequest, group_arms
 from fedannot.apps.runs.installed import find_job
 from fedannot.apps.runs.job import parse_hocon
 from fedannot.apps.runs.settings_files import Requirements, _comparable
@@ -82,14 +82,11 @@ def test_published_figures_stand_in_the_line_that_is_named(name: str) -> None:
 
 
 def sets_of_all_tables() -> set[tuple[str, str, str]]:
-    """Name of a table, key of its condition, and a job that is run on it; each condition with each job once."""
-    found = {
-        (name.partition("-")[0], key, row.arm.job): name
-        for name, named in known_tables().items()
-        for key in named.conditions
-        for row in named.table.rows
-        if row.arm is not None
-    }
+    """Name of a table, key of its condition, and the job of its last row, the paper's method; each pair once."""
+    found = {}
+    for name, named in known_tables().items():
+        *_, job = (row.arm.job for row in named.table.rows if row.arm is not None)
+        found |= {(name.partition("-")[0], key, job): name for key in named.conditions}
     return {(name, key, job) for (_, key, job), name in found.items()}
 
 
@@ -121,14 +118,11 @@ def test_noises_fit_the_sites_and_the_generated_images() -> None:
 
 
 def arms_of(name: str, condition: str, *, small: bool) -> dict[str, Any]:
+    """How the rows of a table's first group are run."""
     named = known_tables()[name]
-    request = TableRequest(named, Path("out"), None if small else Path("data"), small)
-    return {
-        row.name: table_arm(request, condition, group, row.name, row.arm)
-        for group in named.table.groups
-        for row in group.rows
-        if row.arm is not None
-    }
+    return group_arms(
+        TableRequest(named, Path("out"), None if small else Path("data"), small), condition, named.table.groups[0]
+    )
 
 
 def test_rows_share_the_published_warm_up() -> None:
@@ -138,6 +132,8 @@ def test_rows_share_the_published_warm_up() -> None:
         **{f"T{rounds}": rounds for rounds in (10, 20, 30, 40)},
     }
     assert arms["T30"].overrides == {"warmup_rounds": 30}
+    # Rows that are added later branch from the run that is there.
+    assert arms["FedAvg"].overrides == {"keep_rounds": [10, 20, 30, 40]}
 
 
 def test_small_rows_keep_what_the_published_set_says_of_the_method() -> None:
