@@ -57,6 +57,8 @@ def import_federation(
     sites: option.Sites = "8",
     test: option.Test = None,
     validation: option.Validation = 0.0,
+    test_source: option.TestSource = None,
+    part_patients: option.PartPatients = False,
     group: option.Group = None,
     source: option.Source = None,
     include: option.Include = None,
@@ -140,7 +142,8 @@ def import_federation(
             round_labels=round_labels,
             allowed_cut=allow_cut,
         )
-        _import(datasets, out, options, sites=sites, test=test, validation=validation, seed=seed)
+        split = {"test_sources": test_source or [], "parts_patients": part_patients}
+        _import(datasets, out, options, sites=sites, test=test, validation=validation, seed=seed, **split)
 
 
 def _options(keys: Mapping[str, DescriptionValue], label_map: str | None, **others: Any) -> "ImportOptions":
@@ -167,6 +170,7 @@ def _import(
     test: float | None,
     validation: float,
     seed: int,
+    **split: Any,
 ) -> None:
     """Make the federation, and print what became of the data."""
     from ..functions.data import import_found
@@ -179,6 +183,7 @@ def _import(
             sites=sites,
             test=test,
             validation=validation,
+            **split,
             options=options,
             seed=seed,
             on_progress=progress,
@@ -270,6 +275,7 @@ def _print_jobs(federation: Path) -> None:
     from ...custom.data.volume_extents import suggested_patch
     from ..runs.data_compatibility import fitting_jobs, read_descriptions
     from ..runs.installed import jobs_folder
+    from ..runs.job import Job
 
     described = read_descriptions(federation)
     descriptions = described.values()
@@ -280,10 +286,13 @@ def _print_jobs(federation: Path) -> None:
     say(f"These are {held(description)}, for {task}. {which}".strip())
     if fitting:
         example = next((job for job in fitting if job.name.startswith("auto")), fitting[0])
+        is_planned = Job(example).settings().training_predictions is not None
         patch = ""
-        if description.spatial_dims == 3:
+        if description.spatial_dims == 3 and not is_planned:
             sites = [folder for folder in described if folder.name != TEST_FOLDER]
             patch = f" --set training.patch=[{','.join(map(str, suggested_patch(sites)))}]"
         say(f"For example: fedannot simulate {example.name} --data {federation}{patch}")
+        if is_planned:
+            say("It takes about an hour, with settings that are planned for it: --hours for another time.")
     wanted = ", ".join(f"network.{key} = {value}" for key, value in network_settings(description).items())
     say(f"Under NVFlare itself a job's settings.conf must say: {wanted}")

@@ -16,7 +16,10 @@ from .job_names import JobArgument
 if TYPE_CHECKING:
     from ..runs.progress import Progress
 
-SIMULATE_EXAMPLE = "Example: fedannot simulate fedaaai --data runs/lesions --set rounds=12 --seed 1 --out runs/a"
+SIMULATE_EXAMPLE = (
+    "Example: fedannot simulate fedaaai --data runs/lesions --set rounds=12 --seed 1 --out runs/a\n\n"
+    "Example: fedannot simulate auto --data runs/mine --hours 2 --out runs/planned"
+)
 
 SettingOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the job; may repeat.")

@@ -209,7 +209,7 @@ def _common(described: Mapping[Path, AnyDescription]) -> AnyDescription:
     return first[1]
 
 
-def _can_be_the_same(here: int | tuple[str, ...], there: int | tuple[str, ...]) -> bool:
+def _can_be_the_same(here: Any, there: Any) -> bool:
     """Whether one site names as many channels as the other only counts."""
     numbers = [value if isinstance(value, int) else len(value) for value in (here, there)]
     return numbers[0] == numbers[1] and (isinstance(here, int) or isinstance(there, int))

@@ -227,7 +227,9 @@ def _groups_in_words(estimate: EstimateRecord | None) -> str:
 def _rare_recall(summary: Summary, federation: Path) -> float | None:
     if not isinstance(summary, ClassificationSummary):
         return None
-    return rare_class_recall(summary.counted_rounds, rare_classes(federation))
+    counted = {record.round for record in summary.counted_rounds}
+    rounds = [record for record in summary.rounds if record.round in counted]
+    return rare_class_recall(rounds, rare_classes(federation))
 
 
 def groups_as_drawn(groups: Mapping[str, str | None], federation: Path) -> bool | None:

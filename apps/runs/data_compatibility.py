@@ -133,7 +133,7 @@ def _check_dimensions(job: Job, changes: Mapping[str, Any], folder: Path, descri
     if dimensions == 3 and patch is None and not _has_a_patch(job, changes):
         raise DataMismatchError(
             f"{holds}, but {job.folder} names no patch of them to train on; add --set "
-            f"training.patch={_example_patch(folder)}, or another patch."
+            f"training.patch={_example_patch(folder)}, or another patch; `fedannot plan` suggests one."
         )
     if dimensions == 2 and patch is not None:
         remedy = "leave it out" if "training.patch" in changes else "add --set training.patch=null"

@@ -195,6 +195,7 @@ def test_the_command_plans_own_data_and_nothing_else(
 
 @pytest.mark.usefixtures("known_machine")
 def test_a_planned_run_goes_on_with_its_plan(own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "draw_run", lambda *args: ())
     changes = SMALL | {"rounds": 2, "training.local_steps": 1}
     whole = fedannot.simulate("fedavg", tmp_path / "whole", data=own, changes=changes, hours=0.1)
     assert whole.plan.startswith("Planned for 0.1 h on this machine: 2 rounds of 1 step at each of 2 sites.")

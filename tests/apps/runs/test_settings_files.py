@@ -94,6 +94,7 @@ LABEL_NOISE |= {"0-S10-S10-S20", "0-S20-S20-S40", "0-P10-P10-P20", "0-P20-P20-P4
 LABEL_NOISE |= {"0-S10-P10-C10", "S10-S20-P10-P20", "0-S40-P20-C20"}
 SHARED_MISLABELLED = {
     "rounds": 100,
+    "scored_rounds": "last_5",
     "network.in_channels": 3,
     "network.depth": 50,
     "network.widths": [64, 128, 256, 512],
@@ -128,6 +129,7 @@ SHIPPED = {
 # Gao et al., Sec. 3.2, and what is decided here.
 LEFT_ATRIUM = {
     "rounds": 500,
+    "scored_rounds": "last",
     "network.in_channels": 1,
     "network.features": [16, 32, 64, 128, 256, 16],
     "network.upsample": "deconv",
