@@ -5,6 +5,7 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import pytest
+from PIL import Image
 
 from fedannot.apps.papers.data import make_federation, make_phantom
 from fedannot.apps.papers.reading import find_table, restricted
@@ -12,8 +13,11 @@ from fedannot.apps.runs.installed import find_job
 from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.progress import Reported
 from fedannot.apps.runs.settings_files import SettingsFile
+from fedannot.custom.data.datalist import VALIDATION
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.manifest import read_manifest
+from fedannot.custom.data.overview import federation_overview
+from fedannot.custom.data.site_data import count_cases
 
 
 def write_covid(folder: Path, patients: int) -> None:
@@ -51,3 +55,17 @@ def test_generated_images_stand_for_a_condition(tmp_path: Path) -> None:
     folder = make_phantom(find_table("fedgsca-table10"), "chaoyang", tmp_path, Reported(None))
     federation = read_federation(folder)
     assert (len(federation.sites), federation.noise) == (3, "labels S20")
+
+
+def test_frames_of_a_video_are_dealt_out_one_by_one_as_in_the_paper(tmp_path: Path) -> None:
+    """Forty frames of one video, 7:1:2: eight for the test; of the other 32 four for validation, an eighth."""
+    folder = tmp_path / "data" / "labelled_images" / "Ulcer"
+    folder.mkdir(parents=True)
+    for number in range(40):
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(folder / f"0728084c8da942d9_{number}.jpg")
+    named = restricted(find_table("fedgsca-table4"), ["kvasir-S40"])
+    made = make_federation(named, "kvasir-S40", tmp_path / "data", tmp_path / "out", Reported(None))
+    counts = {site.site: site.cases for site in federation_overview(made)}
+    assert counts == {**{f"site-{number}": 8 for number in range(1, 5)}, "test": 8}
+    assert sum(count_cases(made / f"site-{number}", VALIDATION) for number in range(1, 5)) == 4
+    SettingsFile.read(Job.open(find_job("fedgsca")), "kvasir").check_data(made)
