@@ -61,6 +61,7 @@ class PaperData(StrictModel):
         sites: as for `fedannot data import --sites`.
         test: fraction of the cases for the common test set; None for the published one.
         test_sources: sources that the common test set is drawn from; empty for all.
+        parts_patients: cases are dealt out one by one, whatever their patient or video.
         validation: fraction of each site's cases for its validation.
         pipeline: of volumes; None for the data set's own.
         keys: keys of ``data.yaml``, such as ``size``.
@@ -77,6 +78,7 @@ class PaperData(StrictModel):
     sites: str
     test: float | None = None
     test_sources: tuple[str, ...] = ()
+    parts_patients: bool = False
     validation: float = 0.0
     pipeline: str | None = None
     keys: dict[str, Any]

@@ -144,8 +144,10 @@ def plan(arms: Sequence[Arm], overrides: Mapping[str, Any]) -> list[PlannedArm]:
         )
         for arm, job, keys in zip(arms, jobs, known, strict=True)
     ]
-    if kept := sorted({arm.shared_rounds for arm in arms} - {0}):
-        planned[0] = replace(planned[0], overrides={**planned[0].overrides, "keep_rounds": kept})
+    if kept := {arm.shared_rounds for arm in arms} - {0}:
+        # Of its own it may keep those of arms that are added later.
+        every = sorted(kept | set(planned[0].overrides.get("keep_rounds", ())))
+        planned[0] = replace(planned[0], overrides={**planned[0].overrides, "keep_rounds": every})
     return planned
 
 
