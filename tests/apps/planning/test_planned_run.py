@@ -137,10 +137,17 @@ def test_what_is_chosen_stays_and_the_rest_follows(own: Path, tmp_path: Path) ->
 @pytest.mark.usefixtures("known_machine")
 def test_a_warmup_fits_into_a_short_plan(own: Path, tmp_path: Path) -> None:
     # Predictions are what takes long: no mirrored images, and one score at the end.
-    values = planned(own, tmp_path, "auto", hours=0.01)
+    made = plan_run(Job.open("auto"), own, 0.005, tmp_path, overrides={})
+    values = made.values
     warmup = Job.open("auto").settings().model_dump()["warmup_rounds"]
     assert values["rounds"] == warmup + 3
     assert values["inference.mirroring"] is False
+    # Beside the planning: 15 s for start and report, four predictions of six cases, one scoring of two, and 7 rounds.
+    assert made.time.expected_hours is not None
+    assert made.time.expected_hours * 3600 >= 15 + 4 * 6 * 0.1 + 2 * 0.1 + 7 * 2 * 0.7
+    assert "s: what was chosen, predictions and scores leave no shorter run." in made.sentence(
+        Job.open("auto").settings_with(values)
+    )
 
 
 def test_hours_go_with_what_can_be_planned(own: Path, tmp_path: Path) -> None:
