@@ -132,7 +132,15 @@ def plan_run(
     if data is None or (obstacle is not None and obstacle.is_final):
         reason = "there are no data (--data)" if obstacle is None else obstacle.reason
         raise JobError(f"A time is given (--hours), but {reason}; leave --hours out, or what it does not go with.")
-    chosen = _Chosen.of(job, overrides)
+    try:
+        suggested = _planned(job, data, hours, _Chosen.of(job, overrides), began)
+    except DataError as error:
+        raise DataError(f"{error} Without a plan (--no-plan) the job's own settings are taken.") from error
+    as_file = SettingsFile(out / PLAN_FILE, suggested.values, Requirements(), suggested.time)
+    return PlannedSettings(as_file, suggested.time, suggested.text)
+
+
+def _planned(job: Job, data: Path, hours: float, chosen: "_Chosen", began: float) -> SuggestedSettings:
     suggested = suggest_settings(data, hours=hours, **chosen.for_suggestion(job))
     choices = [choice for choice in suggested.choices if not chosen.decides(choice.key)]
     described = read_descriptions(data)
@@ -153,9 +161,7 @@ def plan_run(
         choices.append(Choice(_MIRRORED, False, f"predictions of mirrored images would take {passes} times as long"))
     rounds = _fitted(run_settings, cost, seconds, chosen, data)
     expected = used + cost.seconds(rounds.rounds, rounds.local_steps, rounds.scorings)
-    suggested = _with_rounds(suggested, choices, rounds, cost, chosen, expected)
-    as_file = SettingsFile(out / PLAN_FILE, suggested.values, Requirements(), suggested.time)
-    return PlannedSettings(as_file, suggested.time, suggested.text)
+    return _with_rounds(suggested, choices, rounds, cost, chosen, expected)
 
 
 @dataclass(frozen=True)
