@@ -59,7 +59,7 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
         "reading_images": _own_module("folder_images"),
         "writing_results": _own_module("folder_results"),
         "found": "$@reading_images.find_images(str(@dataset_dir), "
-        f"pictures={isinstance(description, _OF_PICTURES)}, without=str(@output_dir){_counted(description)})",
+        f"pictures={isinstance(description, _OF_PICTURES)}, without=str(@output_dir){_counted_argument(description)})",
         "datalist": "$list(@found.files)",
         "network_def": f"$torch.jit.load(str(pathlib.Path(@bundle_root, 'models', '{MODEL_FILE}')), @device).eval()",
         **_own_reader(description),
@@ -72,6 +72,7 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
             "key": _IMAGE,
             "folder": "$str(@dataset_dir)",
             "left_out": "$@found.left_out",
+            **({} if (channels := _counted(description)) == 1 else {"channels": channels}),
         },
         "dataloader": {
             "_target_": "DataLoader",
@@ -125,10 +126,15 @@ def _channels(description: AnyDescription) -> Config:
     }
 
 
-def _counted(description: AnyDescription) -> str:
-    """How many channels the files of an image have together, where it has several files."""
+def _counted(description: AnyDescription) -> int:
+    """How many channels the files of an image have together; 1 where it is one file."""
     is_one_file = isinstance(description, _OF_PICTURES) and isinstance(description.picture_channels, int)
-    return "" if is_one_file or description.in_channels == 1 else f", channels={description.in_channels}"
+    return 1 if is_one_file else description.in_channels
+
+
+def _counted_argument(description: AnyDescription) -> str:
+    channels = _counted(description)
+    return "" if channels == 1 else f", channels={channels}"
 
 
 _OF_PICTURES = (ImageDescription, ClassificationDescription)
@@ -352,7 +358,7 @@ def _checks(description: AnyDescription) -> list[str]:
         ),
     ]
     if not isinstance(description, ClassificationDescription):
-        shared = "@reading_images.shared_names(@datalist, str(@dataset_dir))"
+        shared = f"@reading_images.shared_names(@datalist, str(@dataset_dir){_counted_argument(description)})"
         what = "found files whose names differ in their ending alone, so that their masks would have the same name"
         checks.append(_check(f"not {shared}", what, and_all=shared))
     return checks

@@ -265,12 +265,15 @@ def _print_left_out(report: "ImportReport", out: Path) -> None:
 
 def _print_jobs(federation: Path) -> None:
     """Print which jobs the data are for, and the command that begins with one."""
-    from ...custom.compatibility import EXAMPLE_PATCH, held, network_settings, task_of
+    from ...custom.compatibility import held, network_settings, task_of
+    from ...custom.data.federation import TEST_FOLDER
+    from ...custom.data.volume_extents import suggested_patch
     from ..runs.data_compatibility import fitting_jobs, read_descriptions
     from ..runs.installed import jobs_folder
     from ..runs.job import Job
 
-    descriptions = read_descriptions(federation).values()
+    described = read_descriptions(federation)
+    descriptions = described.values()
     description = next(iter(descriptions))
     task = task_of(description)
     fitting = fitting_jobs(jobs_folder(), task, descriptions)
@@ -279,7 +282,10 @@ def _print_jobs(federation: Path) -> None:
     if fitting:
         example = next((job for job in fitting if job.name.startswith("auto")), fitting[0])
         is_planned = Job(example).settings().training_predictions is not None
-        patch = f" --set training.patch={EXAMPLE_PATCH}" if description.spatial_dims == 3 and not is_planned else ""
+        patch = ""
+        if description.spatial_dims == 3 and not is_planned:
+            sites = [folder for folder in described if folder.name != TEST_FOLDER]
+            patch = f" --set training.patch=[{','.join(map(str, suggested_patch(sites)))}]"
         say(f"For example: fedannot simulate {example.name} --data {federation}{patch}")
         if is_planned:
             say("It takes about an hour, with settings that are planned for it: --hours for another time.")

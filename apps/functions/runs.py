@@ -42,7 +42,7 @@ class Run:
 
     @property
     def score(self) -> float | None:
-        """Dice or macro F1: the mean of the last five rounds with a score, or the final model's if one was chosen."""
+        """Dice or macro F1: of the rounds that ``scored_rounds`` names, or of the final model if one was chosen."""
         return self.summary.main_score
 
     @property

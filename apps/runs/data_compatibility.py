@@ -132,13 +132,25 @@ def _check_dimensions(job: Job, changes: Mapping[str, Any], folder: Path, descri
     patch = changes.get("training.patch", own)
     if dimensions == 3 and patch is None and not _has_a_patch(job, changes):
         raise DataMismatchError(
-            f"{holds}, but {job.folder} names no patch of them to train on; add --set training.patch={EXAMPLE_PATCH}, "
-            "or another patch; `fedannot plan` suggests one."
+            f"{holds}, but {job.folder} names no patch of them to train on; add --set "
+            f"training.patch={_example_patch(folder)}, or another patch; `fedannot plan` suggests one."
         )
     if dimensions == 2 and patch is not None:
         remedy = "leave it out" if "training.patch" in changes else "add --set training.patch=null"
         result = list(patch) if isinstance(patch, tuple) else patch
         raise DataMismatchError(f"{holds}, but training.patch is {result}, for patches of whole volumes; {remedy}.")
+
+
+def _example_patch(folder: Path) -> str:
+    """A patch that the volumes of a site are large enough for, as the command line takes it."""
+    # Only for an error.
+    from ...custom.data.volume_extents import suggested_patch  # noqa: PLC0415
+
+    try:
+        return f"[{','.join(map(str, suggested_patch([folder])))}]"
+    except DataError:
+        # The datalist cannot be read, which the run says.
+        return EXAMPLE_PATCH
 
 
 def _has_a_patch(job: Job, changes: Mapping[str, Any]) -> bool:

@@ -31,6 +31,7 @@ from ...custom.methods.lookup import find_method, read_job_settings
 from ...custom.settings import RunSettings, SettingsError, SettingValues, of_recipe
 from ...transforms.errors import DataError, did_you_mean
 from ...transforms.strict_files import JsonObject, parse_yaml, read_json
+from .hocon import parse_hocon_value, read_hocon
 from .installed import UnknownJobError, find_job
 
 # Beside the app, where NVFlare does not look: named sets of settings, see settings_files.py.
@@ -46,6 +47,9 @@ _VARIABLE = re.compile(rb"\$\{\??\s*([^}\s]+)")
 
 # What may include anything but one of the files beside that are looked at.
 _ELSEWHERE = re.compile(rb'\binclude\b(?!\s*"[^"/\\:*?]+\.conf")')
+
+# A job's configurations lie in JOB/APP/config.
+_LEVELS_OF_JOB = 3
 
 # What decides which settings there are.
 _KINDS = ("task", "method")
@@ -146,11 +150,11 @@ class Job:
         places = component_places(kind)
         return setting_names(kind) + [key for key in overrides if _is_of_component(key, places, values, overrides)]
 
-    def _kind_with(self, overrides: Mapping[str, Any]) -> type[RunSettings]:
-        """The settings of the job's method, or of that among the overrides."""
+    def _kind_with(self, overrides: Mapping[str, Any], source: Path | None = None) -> type[RunSettings]:
+        """The settings of the job's method, or of that among the overrides, which come from a source."""
         kinds = self._values() | {key: overrides[key] for key in _KINDS if key in overrides}
         task, method = kinds.get("task", "segmentation"), kinds.get("method")
-        return find_method(str(task), str(method), str(self.settings_file)).settings
+        return find_method(str(task), str(method), str(source or self.settings_file)).settings
 
     def current_names(self, overrides: Mapping[str, Any]) -> SettingValues:
         """Return overrides by the names that settings have now; an unknown name stays as it is.
@@ -199,8 +203,8 @@ class Job:
 
     def _values_with(self, overrides: Mapping[str, Any], source: Path | None = None) -> JsonObject:
         """The file's settings with changes and those of their recipe, whose values are not yet checked."""
+        kind = self._kind_with(overrides, source)
         changes, values = self._with_recipe(overrides), self._values()
-        kind = self._kind_with(changes)
         known, places = setting_names(kind), component_places(kind)
         in_file, current = self._names_in_file(known), self.current_names(changes)
         for key in current:
@@ -323,16 +327,21 @@ def check_components(file: Path) -> None:
 
 
 def parse_hocon(file: Path) -> JsonObject:
-    """Read a HOCON file's keys and values, those of the files beside it that it includes among them.
+    """Read a HOCON file's keys and values, and those of the files of its job that it includes.
 
     Raises:
-        JobError: if it is not HOCON, or holds anything but keys with values.
+        JobError: if it is not HOCON, holds anything but keys with values, or includes a URL or a file outside its job's
+            folder, for a file of no job outside its own folder.
     """
-    seen = [(other.name, other.read_bytes()) for other in sorted({file, *file.parent.glob("*.conf")})]
+    seen = [(other.name, other.read_bytes()) for other in sorted({file, *_conf_files(file.parent)})]
     named = sorted({name.decode("utf-8", "replace") for _, text in seen for name in _VARIABLE.findall(text)})
     environment = tuple((name, os.environ.get(name)) for name in named)
     place = file.absolute() if any(_ELSEWHERE.search(text) for _, text in seen) else None
     return copy.deepcopy(_parse_hocon(_Hocon(file, file.name, tuple(seen), environment, place)))
+
+
+def _conf_files(folder: Path) -> Iterator[Path]:
+    return (other for other in folder.glob("*.conf") if other.is_file())
 
 
 @dataclass(frozen=True)
@@ -355,21 +364,16 @@ def _parse_hocon(hocon: _Hocon) -> JsonObject:
 
     A job's files are asked for several times on the way to a run, and the parser takes a tenth of a second for each.
     """
-    # Commands that read no job need no parser of HOCON.
-    from pyhocon import ConfigFactory  # noqa: PLC0415
-    from pyhocon.exceptions import ConfigException  # noqa: PLC0415
-    from pyparsing import ParseBaseException, ParserElement  # noqa: PLC0415
-    from pyparsing.testing import pyparsing_test  # noqa: PLC0415
-
-    unchanged_outside: Any = pyparsing_test.reset_pyparsing_context
     try:
-        with unchanged_outside():
-            # Matplotlib makes every parser of the process remember what it tried, which doubles this one's time.
-            ParserElement.disable_memoization()
-            values: JsonObject = ConfigFactory.parse_file(str(hocon.file)).as_plain_ordered_dict()
-    except (ConfigException, ParseBaseException, UnicodeDecodeError, AttributeError) as error:
-        raise JobError(f"{hocon.file} is not HOCON with keys and values: {' '.join(str(error).split())}.") from error
-    return values
+        return read_hocon(hocon.file, _folder_of(hocon.file))
+    except DataError as error:
+        raise JobError(str(error)) from error
+
+
+def _folder_of(file: Path) -> Path:
+    """The folder of the job that a file is of, whose files it may include; of another file its own folder."""
+    above = list(file.absolute().parents)[:_LEVELS_OF_JOB]
+    return next((folder for folder in above if (folder / "meta.json").is_file()), file.parent)
 
 
 def components_in(element: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -423,15 +427,38 @@ def _as_json(value: Any) -> str:
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Read ``key=value``; the value is YAML (a number, true, a list) or else a text.
+    """Read ``key=value``; the value is YAML (a number, true, a list), a block as in a job's file, or else a text.
 
     Raises:
         SettingsError: if there is no ``=``.
+
+    >>> parse_override("rounds=8"), parse_override("training.patch=[32, 32, 16]")
+    (('rounds', 8), ('training.patch', [32, 32, 16]))
+    >>> parse_override("network={_target_ = SegResNet, blocks_up = [1, 1]}")
+    ('network', {'_target_': 'SegResNet', 'blocks_up': [1, 1]})
     """
     key, separator, value = (part.strip() for part in text.partition("="))
     if not separator or not key:
         raise SettingsError(f"Expected a setting as key=value, but got {text!r}.")
     try:
-        return key, parse_yaml(value, "it") if value else ""
+        return key, _parsed_value(value)
     except DataError as error:
         raise SettingsError(f"The value of {text!r} cannot be read: {error}") from error
+
+
+def _parsed_value(text: str) -> Any:
+    """A value of the command line: YAML; a block or a list with ``=`` is HOCON, which YAML takes for odd texts."""
+    if text[:1] in ("{", "[") and "=" in text:
+        try:
+            value = parse_yaml(text, "it")
+        except DataError:
+            return parse_hocon_value(text)
+        return parse_hocon_value(text) if _has_equals_key(value) else value
+    return parse_yaml(text, "it") if text else ""
+
+
+def _has_equals_key(value: Any) -> bool:
+    """Whether YAML found ``name=value`` where a key was expected."""
+    if isinstance(value, Mapping):
+        return any("=" in str(key) or _has_equals_key(entry) for key, entry in value.items())
+    return isinstance(value, list) and any(map(_has_equals_key, value))

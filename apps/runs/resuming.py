@@ -10,6 +10,7 @@ from ...custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, ResumeEr
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings, SettingValues
 from ..reports.output import DATA_FOLDER, MODEL_FILE, read_summary
+from ..reports.results_file import CALIBRATION_FILE, RESULTS_FILE, ROUNDS_FILE
 from .in_process import JOB_ID
 from .job import Job, JobError
 from .planned_settings import PLAN_FILE
@@ -22,17 +23,8 @@ JOB_FOLDER = "job"
 
 _SHOWN_NAMES = 5
 _UNFINISHED_JOB = ".job-unfinished"
-_ENTRIES = {
-    RUN_FOLDER,
-    RESUMED_FOLDER,
-    JOB_FOLDER,
-    DATA_FOLDER,
-    LOG_FILE,
-    MODEL_FILE,
-    METRICS_FILE,
-    PLAN_FILE,
-    SUMMARY_FILE,
-}
+_ENTRIES = {RUN_FOLDER, RESUMED_FOLDER, JOB_FOLDER, DATA_FOLDER, LOG_FILE, MODEL_FILE, METRICS_FILE, SUMMARY_FILE}
+_ENTRIES |= {PLAN_FILE, RESULTS_FILE, ROUNDS_FILE, CALIBRATION_FILE}
 
 
 @dataclass(frozen=True)

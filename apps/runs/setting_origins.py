@@ -9,9 +9,11 @@ from typing import Any
 from pydantic import BaseModel, JsonValue
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
+from ...custom.compatibility import DataMismatchError
 from ...custom.components.component import TARGET
-from ...custom.components.merging import merged, place_of, value_at
+from ...custom.components.merging import KEPT, merged, place_of, value_at
 from ...custom.settings import SettingsError, SettingValues, of_recipe
+from ...transforms.errors import shown
 from .job import Job, flat_settings, setting_names
 from .settings_files import SettingsFile
 
@@ -19,10 +21,12 @@ COMMAND_LINE = "--set"
 DEFAULT = "the method's defaults"
 RECIPE = "the recipe"
 
+_SHOWN_CHARACTERS = 100
+
 
 @contextmanager
 def named_origins(job: Job, settings_file: SettingsFile | None, overrides: Mapping[str, Any]) -> Iterator[None]:
-    """Add to an error of settings where each setting that its text gives a value of comes from.
+    """Name in an error of settings the places that give the wrong ones, and where each of several comes from.
 
     Args:
         job: the job whose settings are changed.
@@ -30,14 +34,20 @@ def named_origins(job: Job, settings_file: SettingsFile | None, overrides: Mappi
         overrides: what the command line changes after that.
 
     Raises:
-        SettingsError: the same error, with a sentence more where it names settings with their values.
+        SettingsError: the same error, whose lines begin with ``--set key=value`` or the set's file where these give the
+            key; with a sentence more where it names settings with their values.
+        DataMismatchError: likewise, where the job's network or augmentation cannot be used.
     """
     try:
         yield
+    except DataMismatchError as error:
+        # An error class need not be made from a text.
+        error.args = (_placed(str(error), job, settings_file, overrides),)
+        raise
     except SettingsError as error:
+        if (placed := _placed(str(error), job, settings_file, overrides)) != str(error):
+            raise SettingsError(placed) from error
         origins = _origins(job, settings_file, overrides)
-        if (moved := _from_command_line(str(error), job, overrides)) != str(error):
-            raise SettingsError(moved) from error
         named = [key for key in origins if re.search(rf"(?<![\w.]){re.escape(key)}=", str(error))]
         if not named:
             raise
@@ -46,14 +56,36 @@ def named_origins(job: Job, settings_file: SettingsFile | None, overrides: Mappi
         raise SettingsError(f"{error} {said}. Change them together.") from error
 
 
-def _from_command_line(text: str, job: Job, overrides: Mapping[str, Any]) -> str:
-    """The text of an error, in which a key that the command line gave is no longer laid to the job's file."""
+def _placed(text: str, job: Job, settings_file: SettingsFile | None, overrides: Mapping[str, Any]) -> str:
+    """The text of an error, each line of which names the place that gives its key, not the job's file in any case."""
+    own = re.escape(str(job.settings_file))
 
-    def moved(line: str) -> str:
-        found = re.match(rf"{re.escape(str(job.settings_file))}: ((?:key|no setting) '([^']+)'.*)", line)
-        return line if found is None or found[2] not in overrides else f"{COMMAND_LINE}: {found[1]}"
+    def placed(line: str) -> str:
+        result = re.match(rf"{own}: ((?:the job's key|unknown key|key|no setting) '([^']+)'.*)", line)
+        if result is None:
+            return line
+        given = [key for key in overrides if _concerns(key, result[2])]
+        if given:
+            place = " ".join(f"{COMMAND_LINE} {key}={_as_given(overrides[key])}" for key in given)
+        elif settings_file is not None and any(_concerns(key, result[2]) for key in settings_file.values):
+            place = str(settings_file.file)
+        else:
+            return line
+        return f"{place}: {result[1]}"
 
-    return "\n".join(map(moved, text.split("\n")))
+    return "\n".join(map(placed, text.split("\n")))
+
+
+def _concerns(given: str, key: str) -> bool:
+    """Whether a setting that is given is the one of a key, a part of it, or a block around it."""
+    if place_of(given, [key]) is not None:
+        # Channels and classes of a component's block are not the component's.
+        return given.removeprefix(f"{key}.") not in KEPT
+    return place_of(key, [given]) is not None
+
+
+def _as_given(value: Any) -> str:
+    return value if isinstance(value, str) and len(value) <= _SHOWN_CHARACTERS else shown(value)
 
 
 def _origins(job: Job, settings_file: SettingsFile | None, overrides: Mapping[str, Any]) -> dict[str, str]:

@@ -27,7 +27,9 @@ from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings, SettingValues
 from ...custom.training.component_check import check_training
 from ...transforms.errors import DataError
-from ..reports.output import DATA_FOLDER, collect_output
+from ..reports.case_results import FinishedRun, write_case_results
+from ..reports.output import DATA_FOLDER, PERSISTED_MODEL, collect_output
+from ..reports.results_file import RunName
 from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import Step, run_in_process
 from .job import Job, check_runs_in_process, flat_settings
@@ -68,9 +70,9 @@ def simulate(
 ) -> Summary:
     """Run a job in this process and return its summary.
 
-    The output folder gets the job as it was run, the model, ``summary.json``, ``metrics.jsonl``, and under ``run`` the
-    workspaces of server and sites. Without data the embedded federation of the job's settings is written to ``data`` in
-    it.
+    The output folder gets the job as it was run, the model, ``summary.json``, ``metrics.jsonl``, ``results.csv`` and
+    what belongs to it, and under ``run`` the workspaces of server and sites. Without data the embedded federation of
+    the job's settings is written to ``data`` in it.
 
     Args:
         job_folder: the job's folder, or the name of an installed job.
@@ -100,7 +102,6 @@ def simulate(
         planned = PlannedSettings.of_run(job, out)
     changes = changes_of_run(job, settings, data, overrides or {}, planned)
     run_settings = job.settings_with(changes)
-    check_training(run_settings, str(job.settings_file))
     # A store that cannot be used is no fault of a site's data: said before anything is written.
     participant_store().open()
     earlier = _earlier_run(out, resume)
@@ -136,6 +137,9 @@ def simulate(
         if (lacking := without_validation(run_settings, data, federation.sites)) is not None:
             progress.tell(lacking)
         run_folder = _run_rounds(run_job, federation.sites, data, out, progress)
+        name = RunName(out.resolve().name, job.name, run_settings.seed)
+        model = run_folder / PERSISTED_MODEL
+        _score_cases(FinishedRun(name, out / RUN_FOLDER, model, run_settings, data, federation.sites), out, progress)
     summary = collect_output(
         run_folder,
         out,
@@ -159,6 +163,15 @@ def _run_rounds(run_job: Job, sites: Sequence[str], data: Path, out: Path, progr
         finally:
             # What others have written in it: NVFlare, TensorBoard.
             make_private(out / RUN_FOLDER)
+
+
+def _score_cases(finished: FinishedRun, out: Path, progress: Progress) -> None:
+    """Write the results per case; the run itself is over, and needs none."""
+    progress.state("Scoring the final model case by case.")
+    try:
+        write_case_results(finished, out, finished.model.parents[1])
+    except DataError as error:
+        progress.tell(f"warning: no results per case: {error}")
 
 
 class _Turns:
@@ -210,7 +223,9 @@ def changes_of_run(
         settings_file.check_data(data)
     changes = merged({} if settings_file is None else settings_file.values, overrides)
     with named_origins(job, settings_file, overrides):
-        return settings_for_data(job, changes, None if data is None else read_descriptions(data))
+        changes = settings_for_data(job, changes, None if data is None else read_descriptions(data))
+        check_training(job.settings_with(changes), str(job.settings_file))
+    return changes
 
 
 def _estimated_memory(settings: RunSettings, site: Path) -> float | None:

@@ -18,7 +18,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from ..printable import printable
 from .dicom_header import DICOM_SUFFIX
 from .folder_search import Reason, known_suffix, search_folder
-from .image_channels import ImageChannels, files_of, first_channels
+from .image_channels import ImageChannels, files_of, first_channels, numbered_case
 
 # A path, or one for each channel and None for one that is missing.
 NamedImage = str | Sequence[str | None]
@@ -82,30 +82,36 @@ def find_images(folder: str, *, pictures: bool, without: str, channels: int = 1)
     return ImagesFound(tuple(names), tuple(map(printable, left_out)))
 
 
-def result_name(file: str, folder: str) -> str:
+def result_name(image: NamedImage, folder: str, channels: int = 1) -> str:
     """Return how results of an image are called: its path below the folder, without suffix; elsewhere its name.
 
+    Of the files ``CASE_0000.nii.gz``, ``CASE_0001.nii.gz``, … of an image it is ``CASE``.
+
     Args:
-        file: the image.
+        image: the image.
         folder: where the images lie.
+        channels: of an image.
     """
+    file = _first(image)
     shown, path = _shown(file, folder), Path(file)
     if path.is_dir():
         return shown
+    if (case := numbered_case(image, ImageChannels(channels))) is not None:
+        return Path(shown).with_name(case).as_posix()
     return shown[: -len(known_suffix(path) or path.suffix)] if path.suffix else shown
 
 
-def shared_names(files: Sequence[NamedImage], folder: str) -> tuple[str, ...]:
+def shared_names(files: Sequence[NamedImage], folder: str, channels: int = 1) -> tuple[str, ...]:
     """Return the images whose results would be called as another's, in order.
 
     Args:
         files: the images.
         folder: where they lie.
+        channels: of an image.
     """
-    named = [_first(file) for file in files]
-    names = [result_name(file, folder) for file in named]
+    names = [result_name(file, folder, channels) for file in files]
     counts = Counter(names)
-    return tuple(printable(file) for file, name in zip(named, names, strict=True) if counts[name] > 1)
+    return tuple(printable(_first(file)) for file, name in zip(files, names, strict=True) if counts[name] > 1)
 
 
 def _first(image: NamedImage) -> str:
@@ -128,6 +134,7 @@ class UsableImages(IterableDataset[dict[str, Any]]):
         key: of the image.
         folder: where the images lie; their results are called by their paths below it.
         left_out: what is named first.
+        channels: of an image.
 
     Attributes:
         refused: the reasons for files that cannot be used, as far as the images were read.
@@ -142,9 +149,10 @@ class UsableImages(IterableDataset[dict[str, Any]]):
         *,
         folder: str = ".",
         left_out: Sequence[str] = (),
+        channels: int = 1,
     ) -> None:
         self.files, self.prepare, self.key = tuple(files), prepare, key
-        self.folder, self.left_out = folder, tuple(left_out)
+        self.folder, self.left_out, self.channels = folder, tuple(left_out), channels
         self.refused: list[str] = []
         self.used = 0
 
@@ -197,7 +205,8 @@ class UsableImages(IterableDataset[dict[str, Any]]):
             raise _UnusableError(
                 printable(f"{file}: found intensities that are not finite; expected numbers. Export it again.")
             )
-        return {**item, FILE: file, SHOWN: _shown(file, self.folder), NAME: result_name(file, self.folder)}
+        name = result_name(image, self.folder, self.channels)
+        return {**item, FILE: file, SHOWN: _shown(file, self.folder), NAME: name}
 
     @staticmethod
     def _say(text: str) -> None:

@@ -78,8 +78,8 @@ def check_channel_files(files: Sequence[Path | None], channels: ImageChannels) -
     for index, file in enumerate(files):
         if file is None and not channels.fills_missing:
             raise DataError(
-                f"{first}: found no file for {channels.label(index)}; expected one. To fill it with zeros, write "
-                "missing_channels: zeros into data.yaml."
+                f"{first}: found no file for {channels.label(index)}; expected one. To fill it with zeros, import with "
+                "--missing-channels zeros, or write missing_channels: zeros into data.yaml."
             )
         if file is not None and not file_exists(file):
             raise MissingFileError(
@@ -105,6 +105,21 @@ def files_of(image: str | Path | Sequence[str | None], channels: ImageChannels) 
     names = [f"{match[1]}_{number:04d}{match[3]}" for number in range(channels.count)]
     files = tuple(path if (path := file.with_name(name)).exists() else None for name in names)
     return files if sum(path is not None for path in files) > 1 else file
+
+
+def numbered_case(image: str | Path | Sequence[str | None], channels: ImageChannels) -> str | None:
+    """Return how the case of numbered files is called, ``CASE`` of ``CASE_0000.nii.gz``; None for any other image.
+
+    Args:
+        image: see :func:`files_of`.
+        channels: that the image must have.
+    """
+    files = files_of(image, channels)
+    if isinstance(files, Path):
+        return None
+    matches = [_NUMBERED_FILE.fullmatch(file.name) for file in files if file is not None]
+    cases = {None if match is None else match[1] for match in matches}
+    return cases.pop() if len(cases) == 1 else None
 
 
 def first_channels(files: Sequence[str]) -> list[str]:

@@ -278,6 +278,17 @@ def _is_near(mask: Volume, image: Volume) -> bool:
     return largest_offset(mask, image) <= 0.5 * min(image.spacing)
 
 
+def read_extents(file: Path) -> tuple[tuple[int, int, int], Placement]:
+    """Read how many voxels a volume has along its file's axes and where they lie, and none of them.
+
+    Raises:
+        DataError: as for :func:`read_placement`.
+    """
+    with _opened(file, with_channels=True) as image:
+        rows, columns, slices = (int(length) for length in image.shape[:3])
+        return (rows, columns, slices), _placement(file, image)
+
+
 def _read(file: Path, *, with_channels: bool = False) -> tuple[Array, Placement]:
     """Voxel values with three axes, with channels a fourth, not complex, and where they lie."""
     with _opened(file, with_channels=with_channels) as image:

@@ -72,7 +72,7 @@ class FedIASettings(WarmupSettings):
         if self.establishes_completeness and self.estimator != "sure":
             raise ValueError(
                 f"key 'estimator' is {self.estimator!r}: weighting = established and trigger = estimate need "
-                "estimator = sure, the one whose intervals are known; or take the published form, --settings published"
+                "estimator = sure, the one whose intervals are known; or take --settings published-method"
             )
         return self
 

@@ -18,6 +18,7 @@ from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.description import AnyDescription, ImageDescription, SliceDescription, VolumeDescription
 from fedannot.custom.data.preparation import build_preparation
 from fedannot.custom.evaluation.inference import Inference
+from fedannot.transforms.loading.folder_images import NAME, result_name, shared_names
 
 FOUR: dict[str, Any] = {"classes": ("a",), "labels": {0: 0, 1: 1}, "channels": NAMES}
 WINDOWS = ((10.0, 60.0), (0.0, 90.0), (30.0, 80.0), (40.0, 90.0))
@@ -90,6 +91,19 @@ def test_grey_pictures_of_named_channels_are_prepared_alike(fit: Any, tmp_path: 
     [case] = read_datalist(tmp_path / "datalist.json").section("training")
     [result] = prepared_by_bundle(description, images, tmp_path / "bundle")
     assert torch.equal(result, build_preparation(description)(case).tensors["image"])
+
+
+def test_results_of_numbered_files_are_called_as_their_case(tmp_path: Path) -> None:
+    """A case of one file with four axes keeps its name, whatever it ends in."""
+    site = write_site(tmp_path / "site", missing=(0,))
+    parser = parser_for(DESCRIPTIONS["zeros"], site / "images", tmp_path / "bundle")
+    names = [item[NAME] for item in parser.get_parsed_content("dataset")]
+    assert names == ["case_0", "case_1"]
+    files = ["a/one_0000.nii.gz", None, "a/one_0002.nii.gz"]
+    assert result_name(files, "a", 3) == "one"
+    assert result_name(["a/one_0000.nii.gz", "a/two_0001.nii.gz"], "a", 2) == "one_0000"
+    assert result_name("a/b/one_0000.nii.gz", "a", 3) == "b/one_0000"
+    assert shared_names(["a/one.nii.gz", files], "a", 3) == ("a/one.nii.gz", "a/one_0000.nii.gz")
 
 
 def test_metadata_name_the_channels() -> None:

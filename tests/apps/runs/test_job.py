@@ -12,6 +12,7 @@ from pyhocon import ConfigFactory
 from pyparsing import ParserElement
 from pyparsing.testing import pyparsing_test
 
+from fedannot.apps.runs.hocon import read_hocon
 from fedannot.apps.runs.job import (
     JOB_PROGRAM,
     SETTINGS_FOLDER,
@@ -464,10 +465,12 @@ def test_what_has_changed_is_read_again(tmp_path, monkeypatch):
 
 def test_a_copy_is_not_parsed_again_unless_it_may_include_other_files(tmp_path, monkeypatch):
     parsed = []
-    original = ConfigFactory.parse_file
     monkeypatch.setattr(
-        ConfigFactory, "parse_file", lambda file, **how: (parsed.append(file), original(file, **how))[1]
+        "fedannot.apps.runs.job.read_hocon",
+        lambda file, folder: (parsed.append(str(file)), read_hocon(file, folder))[1],
     )
+    # A job, whose files may include each other.
+    (tmp_path / "meta.json").write_text("{}")
     files = [tmp_path / name / "a.conf" for name in ("one", "two")]
     for key, included in (("c", '"b.conf"'), ("d", '"b.json"'), ("e", '"../value.conf"'), ("f", 'file("b.conf")')):
         for number, file in enumerate(files):

@@ -109,7 +109,7 @@ OF_PHANTOM = {"embedded.sites": 2, "embedded.noise": None, "embedded.stratified"
     ],
 )
 def test_a_network_that_does_not_fit_is_refused_before_the_run(job, tmp_path, network, said):
-    with pytest.raises(DataMismatchError, match=rf"settings\.conf: the job's key 'network' names .*{said}"):
+    with pytest.raises(DataMismatchError, match=rf"^--set network=.*: the job's key 'network' names .*{said}"):
         simulate(job.folder, tmp_path / "out", overrides={"network": network, **OF_PHANTOM}, progress=Progress())
     assert not (tmp_path / "out").exists()
 

@@ -1,5 +1,6 @@
 """Settings that do not go together are named with where each of them comes from."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -49,10 +50,10 @@ def test_a_set_of_settings_is_named_and_what_goes_with_it_is_accepted(tmp_path):
 
 def test_a_key_of_the_command_line_is_not_laid_to_the_file(tmp_path):
     assert error_of(tmp_path, overrides={"rounds": 0}) == (
-        "--set: key 'rounds' is 0: Input should be greater than or equal to 1."
+        "--set rounds=0: key 'rounds' is 0: Input should be greater than or equal to 1."
     )
     assert error_of(tmp_path, overrides={"roundz": 9}).startswith(
-        "--set: no setting 'roundz'; did you mean 'rounds'? All settings: "
+        "--set roundz=9: no setting 'roundz'; did you mean 'rounds'? All settings: "
     )
 
 
@@ -61,7 +62,52 @@ def test_each_wrong_key_is_named_with_its_own_place():
     both = f"{OWN}: key 'rounds' is 0: too few.\n{OWN}: key 'seed' is 'x': no number."
     with pytest.raises(SettingsError) as caught, named_origins(Job.open(JOBS / "fedaaai"), None, {"rounds": 0}):
         raise SettingsError(both)
-    assert str(caught.value) == f"--set: key 'rounds' is 0: too few.\n{OWN}: key 'seed' is 'x': no number."
+    assert str(caught.value) == f"--set rounds=0: key 'rounds' is 0: too few.\n{OWN}: key 'seed' is 'x': no number."
+
+
+@pytest.mark.parametrize(
+    ("overrides", "begins"),
+    [
+        ({"method": "fedx"}, "--set method=fedx: key 'method' is 'fedx'; allowed"),
+        ({"training.class_weights": ["a"]}, "--set training.class_weights=['a']: key 'training.class_weights.0' is"),
+        ({"network": "Foo"}, "--set network=Foo: the job's key 'network' names a network that cannot be used: "),
+        (
+            {"network._target_": "SegResNet", "network.init_filter": 8, "network.in_channels": 1},
+            "--set network._target_=SegResNet --set network.init_filter=8: the job's key 'network' names",
+        ),
+        ({"training.loss": "DiceFoo"}, "--set training.loss=DiceFoo: key 'training.loss': _target_ is"),
+        ({"inferer": "Foo"}, "--set inferer=Foo: key 'inferer': _target_ is 'monai.inferers.Foo'"),
+    ],
+)
+def test_a_value_of_the_command_line_is_named_by_it_in_every_check(tmp_path, overrides, begins):
+    with pytest.raises(ValueError, match=f"^{re.escape(begins)}"):
+        simulate(JOBS / "fedavg", tmp_path / "out", overrides=overrides)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("network = Foo", "the job's key 'network' names a network"),
+        ("training { loss = DiceFoo }", "key 'training.loss': _target_ is"),
+        ("method = fedx", "key 'method' is 'fedx'; allowed"),
+    ],
+)
+def test_a_value_of_a_set_is_named_by_its_file(tmp_path, content, said):
+    file = tmp_path / "mine.conf"
+    file.write_text(f"settings {{ {content} }}", encoding="utf-8")
+    with pytest.raises(ValueError, match=f"^{re.escape(f'{file}: {said}')}"):
+        simulate(JOBS / "fedavg", tmp_path / "out", settings=str(file), overrides={"seed": 3})
+
+
+def test_a_value_of_the_jobs_file_stays_there():
+    own = f"{OWN}: key 'network' is 3: wrong."
+    with (
+        pytest.raises(SettingsError) as caught,
+        named_origins(Job.open(JOBS / "fedaaai"), None, {"network.in_channels": 1}),
+    ):
+        raise SettingsError(own)
+    assert str(caught.value) == own
 
 
 def test_a_comparison_names_the_arm_too(tmp_path):
