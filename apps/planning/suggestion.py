@@ -106,6 +106,9 @@ class SuggestedSettings:
     def text(self) -> str:
         """As a `.conf` file, with a comment for each choice."""
         time = self.time
+        known = f"hours = {time.hours:g}, sites = {time.sites}, step_seconds = {time.step_seconds:.4g}"
+        if time.expected_hours is not None:
+            known += f", expected_hours = {time.expected_hours:.4g}"
         lines = [
             "# Planned from the images. How to run:",
             "#   fedannot simulate fedavg --data DIR --settings THIS_FILE",
@@ -114,7 +117,7 @@ class SuggestedSettings:
             *self._blocks(),
             "}",
             "# For what it was planned",
-            f"planned {{ hours = {time.hours:g}, sites = {time.sites}, step_seconds = {time.step_seconds:.4g} }}",
+            f"planned {{ {known} }}",
         ]
         return "\n".join(lines) + "\n"
 
