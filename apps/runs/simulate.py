@@ -55,6 +55,8 @@ from .setting_origins import named_origins
 from .settings_files import SettingsFile
 from .tracking import Tracking, tracked_run
 
+_MEMORY_OF_STEP = "A step of training takes about {:.0f} MB, estimated by a pass without values."
+
 
 def simulate(
     job_folder: str | Path,
@@ -131,14 +133,14 @@ def simulate(
     if track is not None:
         track.add_to(run_job, out.name, flat_settings(run_settings.model_dump(mode="json")), tracked_before)
     with run_log(out, progress):
-        if planned is not None:
-            progress.tell(planned.sentence(run_settings))
+        estimate = _estimated_memory(run_settings, data / federation.sites[0])
+        begun = "" if planned is None else planned.sentence(run_settings)
         images = ", on generated images" if is_generated else ""
-        progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds{images}.")
-        if (estimate := _estimated_memory(run_settings, data / federation.sites[0])) is not None:
-            progress.tell(f"A step of training takes about {estimate:.0f} MB, estimated by a pass without values.")
-        if (lacking := without_validation(run_settings, data, federation.sites)) is not None:
-            progress.tell(lacking)
+        first = f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds{images}."
+        memory = "" if estimate is None else _MEMORY_OF_STEP.format(estimate)
+        for line in (begun, first, memory, without_validation(run_settings, data, federation.sites)):
+            if line:
+                progress.tell(line)
         run_folder = _run_rounds(run_job, federation.sites, data, out, progress)
         name = RunName(out.resolve().name, job.name, run_settings.seed)
         model = run_folder / PERSISTED_MODEL
