@@ -73,7 +73,7 @@ class AveragingServer(FedAvgServer):
     def _normalised(self, this_round: Round) -> Mapping[str, torch.Tensor]:
         """FedNova: θ − τ_eff Σ p_k (θ − θ_k) / a_k with τ_eff = Σ p_k a_k; what is not trained is the average's."""
         shares, rate = shares_of(this_round), self._rate(this_round)
-        steps = reported_steps(this_round)
+        steps = reported_steps(this_round, self.settings.training)
         scales = {site: accumulated_steps(self.settings.training, rate, number) for site, number in steps.items()}
         mean, total = scaled_mean(this_round, shares, scales)
         if mean is this_round.average:

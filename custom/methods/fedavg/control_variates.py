@@ -162,6 +162,6 @@ class ServerVariate:
 def _mean_gradient(this_round: Round, rate: LearningRate) -> list[torch.Tensor]:
     """Σ_k p_k h_k of the sites that trained, in the order of the parameters' names, in double precision."""
     shares = shares_of(this_round)
-    rates = {site: summed_rates(rate, steps) for site, steps in reported_steps(this_round).items()}
+    rates = {site: summed_rates(rate, steps) for site, steps in reported_steps(this_round, rate.training).items()}
     mean, factor = scaled_mean(this_round, shares, rates)
     return [(this_round.params[name].double() - mean[name].double()) * factor for name in sorted(this_round.trained)]

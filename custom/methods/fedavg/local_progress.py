@@ -48,16 +48,37 @@ def accumulated_steps(training: TrainingSettings | ClassifierTrainingSettings, r
     return (1 - (1 - shrinking) ** steps) / shrinking if shrinking else float(steps)
 
 
-def reported_steps(this_round: Round) -> dict[str, int]:
+def reported_steps(this_round: Round, training: TrainingSettings | ClassifierTrainingSettings) -> dict[str, int]:
     """Return the numbers of local steps, by the sites whose models make up the round's, sorted.
 
-    A site that reports none counts with the most steps that another one reports, with which its model weighs least.
+    A site counts with no other number than the settings' `local_steps`, or with no more than an epoch of single samples
+    has. One that reports none counts with the most steps that another one reports, with which its model weighs least.
+
+    Args:
+        this_round: with the sites' reports.
+        training: how sites train.
     """
-    reported = {site: report.named(NUM_STEPS) for site, report in sorted(this_round.reports.items())}
+    reported = {}
+    for site, report in sorted(this_round.reports.items()):
+        said = report.named(NUM_STEPS)
+        reported[site] = said and _possible_steps(said, training, report.num_samples)
+        if said and said != reported[site]:
+            this_round.warning(
+                f"{site} reported {said} local steps, which the settings and its {report.num_samples} samples do not "
+                f"allow, and counts with {reported[site]}."
+            )
     most = max((steps for steps in reported.values() if steps), default=1)
     if silent := [site for site, steps in reported.items() if not steps]:
         this_round.warning(f"{', '.join(silent)} reported no number of local steps, and counts with {most}.")
     return {site: steps or most for site, steps in reported.items()}
+
+
+def _possible_steps(said: int, training: TrainingSettings | ClassifierTrainingSettings, num_samples: int) -> int:
+    if training.local_steps is not None:
+        return training.local_steps
+    is_in_patches = isinstance(training, TrainingSettings) and training.patch is not None
+    patches = training.patches_per_volume if is_in_patches else 1
+    return min(said, training.local_epochs * num_samples * patches)
 
 
 def shares_of(this_round: Round) -> dict[str, float]:

@@ -31,7 +31,7 @@ def parabolas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FedAvgSite, "objective", parabola)
 
 
-def settings_of(rounds: int, steps: int = 2, **changes: Any) -> SegmentationAveragingSettings:
+def settings_of(rounds: int, steps: int | None = 2, **changes: Any) -> SegmentationAveragingSettings:
     training = PLAIN | {"local_steps": steps} | changes.pop("training", {})
     values = {"rounds": rounds, "training": training, "validate_every": 999}
     return SegmentationAveragingSettings.model_validate(values | changes)
@@ -67,7 +67,7 @@ def test_scaffold_by_hand(tmp_path: Path) -> None:
 def test_the_servers_variate_is_the_mean_of_the_sites_by_samples(tmp_path: Path) -> None:
     """Whoever trains when, with whatever number of steps; who never trained counts with zero."""
     samples = {"a": 10, "b": 20, "c": 5, "d": 31}
-    settings = settings_of(4, **SCAFFOLD, fraction=0.5, training={"schedule": "polynomial"})
+    settings = settings_of(4, None, **SCAFFOLD, fraction=0.5, training={"schedule": "polynomial"})
     run = ParabolaRun(tmp_path / "run", settings, four_sites(tmp_path, settings)).begin()
     last = {site: record.round for record in run.records for site in record.sites}
     own = {
@@ -91,7 +91,7 @@ def test_scaffold_stays_at_the_optimum_where_federated_averaging_leaves_it(tmp_p
 
 def test_fednova_by_hand(tmp_path: Path) -> None:
     """Sites of 1 and 4 steps: −0.2 and 0.6878 come back, of which the second counts a quarter, times 2.5."""
-    settings = settings_of(1, **FEDNOVA)
+    settings = settings_of(1, None, **FEDNOVA)
     sites = [
         ParabolaSite(tmp_path / "a", settings, 1, 2, local_steps=1),
         ParabolaSite(tmp_path / "b", settings, 1, -2, local_steps=4),
@@ -156,7 +156,7 @@ def test_of_a_single_site_the_model_is_its_own(changes: dict[str, Any], tmp_path
 @pytest.mark.parametrize("changes", EVERY.values(), ids=EVERY)
 def test_no_order_of_arrival_and_no_restart_changes_a_bit(changes: dict[str, Any], tmp_path: Path) -> None:
     schedule = {"training": {"schedule": "polynomial"}}
-    settings = settings_of(4, **changes, **schedule)
+    settings = settings_of(4, None, **changes, **schedule)
     whole = ParabolaRun(tmp_path / "whole", settings, four_sites(tmp_path / "one", settings)).begin()
     sites = four_sites(tmp_path / "other", settings)
     first = ParabolaRun(tmp_path / "first", settings, sites[::-1])
@@ -241,7 +241,7 @@ def test_a_site_that_was_refused_goes_on_with_the_variate_that_counted(tmp_path:
 
 
 def test_a_site_without_its_number_of_steps_weighs_least(tmp_path: Path) -> None:
-    settings = settings_of(1, **FEDNOVA)
+    settings = settings_of(1, None, **FEDNOVA)
     sites = [ParabolaSite(tmp_path / name, settings, 1, 2, local_steps=steps) for name, steps in (("a", 1), ("b", 4))]
     whole = ParabolaRun(tmp_path / "whole", settings, sites).begin()
     silent = ParabolaRun(tmp_path / "silent", settings, sites)
@@ -256,3 +256,40 @@ def test_a_site_without_its_number_of_steps_weighs_least(tmp_path: Path) -> None
     silent.begin()
     assert "b reported no number of local steps, and counts with 1." in silent.link.sentences("warning")
     assert whole.xs != silent.xs
+
+
+@pytest.mark.parametrize("changes", [SCAFFOLD, FEDNOVA], ids=["scaffold", "fednova"])
+@pytest.mark.parametrize(("steps", "counted"), [(2, 2), (None, 10)])
+def test_steps_that_no_site_can_have_made_do_not_count(
+    changes: dict[str, Any], steps: int | None, counted: int, tmp_path: Path
+) -> None:
+    """One claim of 2³¹ steps would throw the model away by FedNova, and take the server's memory by SCAFFOLD."""
+    settings = settings_of(1, steps, **changes, training={"schedule": "polynomial", "local_epochs": 1})
+    sites = [ParabolaSite(tmp_path / name, settings, 1, 2, local_steps=2) for name in "ab"]
+    run = ParabolaRun(tmp_path / "run", settings, sites)
+    reply = run.link.there["b"]
+
+    def boasting(request: Any) -> Any:
+        answer = reply(request)
+        fields = {**answer.fields, "num_steps": 2**31}
+        return type(answer)(answer.site, answer.round_number, fields, answer.params)
+
+    run.link.there["b"] = boasting
+    run.begin()
+    assert all(abs(x) < 2 for x in run.xs)
+    said = f"b reported {2**31} local steps, which the settings and its 10 samples do not allow, and counts with "
+    assert said + f"{counted}." in run.link.sentences("warning")
+
+
+@pytest.mark.parametrize("steps", [0, -1, 2**31 + 1, 1.5, float("nan"), True, "2", [2], None])
+def test_what_is_no_number_of_steps_is_refused(steps: object, tmp_path: Path) -> None:
+    settings = settings_of(1, **FEDNOVA)
+    run = ParabolaRun(tmp_path / "run", settings, two_sites(tmp_path, settings))
+    reply = run.link.there["b"]
+
+    def lying(request: Any) -> Any:
+        answer = reply(request)
+        return type(answer)(answer.site, answer.round_number, {**answer.fields, "num_steps": steps}, answer.params)
+
+    run.link.there["b"] = lying
+    assert run.begin().records[0].sites.keys() == {"a"}
