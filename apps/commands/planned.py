@@ -8,7 +8,7 @@ import typer
 from ..plain_lines import say
 from .errors import reported_errors
 from .job_names import complete_jobs
-from .simulation import SettingOption, SettingsOption
+from .simulation import MOST_HOURS, SettingOption, SettingsOption
 
 PLAN_EXAMPLE = (
     "Example: fedannot plan fedaaai --data runs/lesions --set rounds=12\n\n"
@@ -31,10 +31,13 @@ def plan(
     set_: SettingOption = None,
     hours: Annotated[
         float | None,
-        typer.Option(min=0.001, metavar="HOURS", help="That a run on DIR may take on this machine; default: 1."),
+        typer.Option(
+            min=0.001, max=MOST_HOURS, metavar="HOURS", help="That a run on DIR may take on this machine; default: 1."
+        ),
     ] = None,
     memory_gb: Annotated[
-        float | None, typer.Option(min=0.001, metavar="GB", help="That a step of training on DIR may take; default: 4.")
+        float | None,
+        typer.Option(min=0.001, max=1e6, metavar="GB", help="That a step of training on DIR may take; default: 4."),
     ] = None,
     side_by_side: Annotated[
         bool, typer.Option("--side-by-side", help="Every site of DIR has a machine like this one.")

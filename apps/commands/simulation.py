@@ -21,6 +21,9 @@ SIMULATE_EXAMPLE = (
     "Example: fedannot simulate auto --data runs/mine --hours 2 --out runs/planned"
 )
 
+# Eleven years; beyond it a time is a mistake.
+MOST_HOURS = 100_000
+
 SettingOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the job; may repeat.")
 ]
@@ -66,7 +69,10 @@ def simulate(
     hours: Annotated[
         float | None,
         typer.Option(
-            min=0.001, metavar="HOURS", help="That a run on your own data may take; its settings follow. Default: 1."
+            min=0.001,
+            max=MOST_HOURS,
+            metavar="HOURS",
+            help="That a run on your own data may take; its settings follow. Default: 1.",
         ),
     ] = None,
     no_plan: Annotated[

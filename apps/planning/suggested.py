@@ -64,7 +64,7 @@ def suggest_settings(
     Raises:
         DataError: if the data cannot be read, are for classification, or sites differ in what a network gets.
         PlanError: if no network fits the images or the memory.
-        ValueError: if hours or memory are not positive.
+        ValueError: if hours or memory are not positive and finite.
     """
     folder = Path(data)
     described = {place: one for place, one in read_descriptions(folder).items() if place.name != TEST_FOLDER}
@@ -169,8 +169,8 @@ class _Images:
 
 
 def _suggest(images: _Images, hours: float, memory_gb: float, *, side_by_side: bool, threads: int) -> SuggestedSettings:
-    if not (hours > 0 and memory_gb > 0):
-        raise ValueError(f"Expected positive hours and memory, but got {hours=}, {memory_gb=}")
+    if not (0 < hours < math.inf and 0 < memory_gb < math.inf):
+        raise ValueError(f"Expected positive, finite hours and memory, but got {hours=}, {memory_gb=}")
     speed = machine_speed(len(images.grid.extents), threads)
     training = plan_training(
         images.fingerprint,

@@ -82,6 +82,8 @@ def test_the_command_shows_or_writes_it(federation: Path, tmp_path: Path) -> Non
     [
         (["--set", "rounds=2"], "is a federation or a run, but --set goes with a job"),
         (["--hours", "0"], "equal to 0.001"),
+        (["--hours", "inf"], "equal to 100000"),
+        (["--memory-gb", "inf"], "equal to 1000000"),
         (["--memory-gb", "0.001"], "Expected room for the smallest network"),
     ],
 )
