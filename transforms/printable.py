@@ -9,6 +9,9 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 
+# With these a spreadsheet begins a formula.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+
 
 def printable(text: str) -> str:
     r"""Return a text with everything that a terminal would obey, or could not show, as a visible escape.
@@ -24,6 +27,15 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """Return a text of several lines as above; lines after the first are indented, so that none passes for a first."""
     return "\n    ".join(printable(line) for line in text.split("\n"))
+
+
+def spreadsheet_safe(text: str) -> str:
+    """Return a text that a spreadsheet shows and does not compute: an apostrophe comes before what begins a formula.
+
+    >>> spreadsheet_safe("=HYPERLINK(1)")
+    "'=HYPERLINK(1)"
+    """
+    return f"'{text}" if text.lstrip().startswith(_FORMULA_STARTS) or text.startswith(_FORMULA_STARTS) else text
 
 
 def drawable(text: str) -> str:

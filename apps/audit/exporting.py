@@ -15,7 +15,7 @@ from ...custom.data.masks import Mask, plain_name
 from ...custom.data.whole_files import new_folder, private_file, private_folder, write_text
 from ...transforms.array_types import Labels
 from ...transforms.errors import DataError
-from ...transforms.printable import printable
+from ...transforms.printable import printable, spreadsheet_safe
 from ..wording.findings import finding_in_words
 from .case_files import CaseReader
 from .dicom_seg import check_highdicom, write_dicom_seg
@@ -26,8 +26,6 @@ LABELS_FILE = "itksnap_labels.txt"
 README_FILE = "README.txt"
 _MASKS, _SLICER, _DICOM = "suggested", "slicer", "dicom-seg"
 
-# With these a spreadsheet begins a formula.
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 _COLUMNS = (
     *("image", "annotation", "patient", "annotator", "finding", "kind", "classes", "probability", "score"),
     *(
@@ -83,15 +81,6 @@ def export_audit(reader: CaseReader, out: Path, *, dicom: Path | None = None) ->
             write_text(folder / README_FILE, _README)
             count, failed = _write_suggestions(folder, reader, description, dicom)
     return Exported(len(rows), count, tuple(failed))
-
-
-def spreadsheet_safe(text: str) -> str:
-    """Return a text that a spreadsheet shows and does not compute: an apostrophe comes before what begins a formula.
-
-    >>> spreadsheet_safe("=HYPERLINK(1)")
-    "'=HYPERLINK(1)"
-    """
-    return f"'{text}" if text.lstrip().startswith(_FORMULA_STARTS) or text.startswith(_FORMULA_STARTS) else text
 
 
 def itksnap_labels(description: SegmentationDescription) -> str:

@@ -19,7 +19,7 @@ from ...custom.evaluation.score_records import ClassificationDetails, Segmentati
 from ...custom.records.plain_values import finite
 from ...custom.records.round_records import RoundRecord
 from ...transforms.errors import DataError
-from ...transforms.printable import printable
+from ...transforms.printable import printable, spreadsheet_safe
 from ...transforms.strict_files import read_json
 
 RESULTS_FILE = "results.csv"
@@ -154,22 +154,54 @@ def read_results(file: Path) -> list[ResultRow]:
     """
     if not file.is_file():
         raise DataError(f"{file}: found no such file; expected the results per case of a run or a comparison.")
-    with file.open(encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream)
-        if missing := [name for name in COLUMNS if name not in (reader.fieldnames or [])]:
-            raise DataError(f"{file}: found no column {missing[0]!r}; expected {', '.join(COLUMNS)}.")
-        return [_row(line, f"{file}: line {reader.line_num}") for line in reader]
+    return [_row(line, f"{file}: line {number}") for number, line in enumerate(_lines(file, list(COLUMNS)), 2)]
+
+
+def _lines(file: Path, names: Sequence[str]) -> list[dict[str, str]]:
+    """The lines of a table, by column; all of them whole."""
+    try:
+        with file.open(encoding="utf-8", newline="") as stream:
+            reader = csv.DictReader(stream, strict=True)
+            missing = [name for name in names if name not in (reader.fieldnames or [])]
+            lines = list(reader)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{file}: found what is no table ({error}); expected CSV in UTF-8.") from error
+    if missing:
+        raise DataError(f"{file}: found no column {missing[0]!r}; expected {', '.join(names)}.")
+    for number, line in enumerate(lines, 2):
+        if None in line or None in line.values():
+            raise DataError(
+                f"{file}: line {number} has not as many cells as the heading; expected the file as it was written."
+            )
+    return lines
 
 
 def _row(line: Mapping[str, str], place: str) -> ResultRow:
     values: dict[str, Any] = {}
     for name, one in COLUMNS.items():
-        text = line[name] or ""
+        text = line[name]
         try:
-            values[one.name] = (float(text) if text else math.nan) if one.type is float else one.type(text)  # type: ignore[operator]
+            values[one.name] = _number(text, name) if one.type is float else one.type(text)  # type: ignore[operator]
         except ValueError as error:
-            raise DataError(f"{place} has {name} = {text!r}; expected a number.") from error
+            kind = "a number from 0 to 1" if name in _FRACTIONS else "a number"
+            raise DataError(f"{place} has {name} = {printable(text)!r}; expected {kind}.") from error
+        if isinstance(values[one.name], str):
+            values[one.name] = printable(values[one.name])
     return ResultRow(**values)
+
+
+# Columns of numbers from 0 to 1, and of numbers that cannot be negative.
+_FRACTIONS = ("dice", "nsd", "lesion_f1", "confidence")
+_AT_LEAST_0 = (*_FRACTIONS, "hd95_mm", "hd95_px", "nsd_tolerance")
+
+
+def _number(text: str, name: str) -> float:
+    if not text:
+        return math.nan
+    value = float(text)
+    if not math.isfinite(value) or (name in _AT_LEAST_0 and value < 0) or (name in _FRACTIONS and value > 1):
+        raise ValueError(text)
+    return value
 
 
 def renamed(rows: Sequence[ResultRow], *, run: str, arm: str) -> list[ResultRow]:
@@ -203,11 +235,14 @@ def write_rounds(file: Path, name: RunName, records: Sequence[RoundRecord], clas
 
 
 def read_round_lines(file: Path) -> list[dict[str, str]]:
-    """Return the lines of a table of rounds, by column; none where there is no file."""
+    """Return the lines of a table of rounds, by column; none where there is no file.
+
+    Raises:
+        DataError: if it is no such table.
+    """
     if not file.is_file():
         return []
-    with file.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
+    return _lines(file, ROUND_COLUMNS)
 
 
 def write_round_lines(file: Path, lines: Sequence[Mapping[str, str]]) -> None:
@@ -240,6 +275,8 @@ def _write(file: Path, heading: Sequence[str], lines: Sequence[Sequence[Any]]) -
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.8g}" if math.isfinite(value) else ""
+    if isinstance(value, str):
+        return spreadsheet_safe(value)
     return "" if value is None else str(value)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from ...custom.data.federation import TEST_FOLDER
 from ...custom.data.whole_files import write_text
 from ...custom.evaluation.case_results import Detection
+from ...transforms.printable import spreadsheet_safe
 from ..wording.case_tests import METRIC_NAMES, interval_in_words, metric_factor, p_value_in_words
 from .case_statistics import METRICS, CaseTest, Metric, PatientTable, case_scores, case_tests
 from .results_file import ResultRow
@@ -186,7 +187,11 @@ def _write_csv(file: Path, names: Sequence[str], lines: Sequence[object]) -> Pat
 def _plain(value: object) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    return f"{value:.8g}" if isinstance(value, float) else str(value)
+    return f"{value:.8g}" if isinstance(value, float) else _text(value)
+
+
+def _text(value: object) -> str:
+    return spreadsheet_safe(value) if isinstance(value, str) else str(value)
 
 
 def write_latex(table: ResultsTable, file: Path) -> Path:

@@ -6,12 +6,13 @@ import pytest
 import SimpleITK
 
 from fedannot.apps.audit.case_files import CaseReader
-from fedannot.apps.audit.exporting import export_audit, itksnap_labels, spreadsheet_safe
+from fedannot.apps.audit.exporting import export_audit, itksnap_labels
 from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.stored_decisions import new_decision, store_decision
 from fedannot.custom.data.datalist import TRAINING, read_datalist
 from fedannot.custom.data.description import ImageDescription
 from fedannot.custom.data.masks import read_classes
+from fedannot.transforms.printable import spreadsheet_safe
 
 
 def rows_of(out):
