@@ -44,12 +44,14 @@ class PlannedArm:
         job: the job.
         overrides: all settings that differ from the job's own.
         shared_rounds: rounds at the start that are those of the reference.
+        own_keys: settings that this arm alone changes, with those that a recipe among them gives.
     """
 
     name: str
     job: Job
     overrides: Mapping[str, Any]
     shared_rounds: int
+    own_keys: frozenset[str] = frozenset()
 
 
 def parse_arms(jobs: Sequence[str], settings: Sequence[str]) -> tuple[list[Arm], SettingValues]:
@@ -138,6 +140,7 @@ def plan(arms: Sequence[Arm], overrides: Mapping[str, Any]) -> list[PlannedArm]:
             job,
             merged({key: value for key, value in overrides.items() if key in keys}, arm.overrides),
             arm.shared_rounds,
+            frozenset({*arm.overrides, *job.recipe_changes(arm.overrides)}),
         )
         for arm, job, keys in zip(arms, jobs, known, strict=True)
     ]

@@ -10,6 +10,9 @@ REASONS = {
     "num_samples": "the size of the site's data: images, volumes or slices",
     "num_excluded": "how many cases could not be used; which ones stays at the site",
     "embedded_data": "whether the site runs on the embedded phantom, which has a test set",
+    "num_steps": (
+        "optimizer steps of the round, where drift is corrected: how far the site's model went for its number of steps"
+    ),
     "num_threads": "threads that the site trains with: bits are the same for the same number",
     "preparation": (
         "how data.yaml says that images are prepared, as numbers: size, spacing, orientation, intensities; a bundle of "

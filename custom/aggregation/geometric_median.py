@@ -10,7 +10,7 @@ from .multi_krum import squared_distances_between
 from .weighting import LayerWeights
 
 # Of the objective, by its own size.
-_SMALLEST_CHANGE = 1e-6
+_SMALLEST_CHANGE = 1e-12
 
 
 def weiszfeld_weights(distances: Floats, shares: Floats, *, smoothing: float, passes: int) -> Floats:
@@ -25,7 +25,7 @@ def weiszfeld_weights(distances: Floats, shares: Floats, *, smoothing: float, pa
         distances: d of every layer block, ``(L, K, K)``; the norm is over all blocks together.
         shares: p of every model in every layer block, ``(K, L)``; each block's sum to 1.
         smoothing: ν, above 0.
-        passes: largest number of passes. They end earlier where one changes Σ_k p_k ‖v − θ_k‖ by less than a millionth.
+        passes: largest number of passes. They end earlier where one changes Σ_k p_k ‖v − θ_k‖ no more.
 
     Returns:
         α, ``(K, L)``. These are the given `shares` where no model is farther than ν from the others' average.

@@ -42,6 +42,7 @@ DEFAULT_LIMITS: dict[str, float] = {
     "aggregation.trim": 5000,
     "aggregation.byzantine": 5000,
     "aggregation.kept": 10_000,
+    "aggregation.passes": 10_000,
     "task_timeout": 7 * 86400,
     "grace_period": 7 * 86400,
     "seed": 2**63 - 1,

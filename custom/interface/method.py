@@ -112,6 +112,16 @@ class ServerMethod:
         sites began with in :attr:`Round.params`, and :attr:`Round.average`, :attr:`Round.weighed`,
         :attr:`Round.reports`. With :attr:`needs_models` it may read :attr:`Round.models`, too. What follows from the
         order of these sites, which is sorted, does not follow from the order of arrival.
+
+        Example:
+            >>> import torch
+            >>> from fedannot.custom import FedAvgServer, FedAvgSettings
+            >>> class HalfSteps(FedAvgServer):
+            ...     def combine(self, this_round):
+            ...         before, average = this_round.params, this_round.average
+            ...         return {**average, **{n: torch.lerp(before[n], average[n], 0.5) for n in this_round.trained}}
+            >>> HalfSteps(FedAvgSettings()).needs_models
+            False
         """
         return this_round.average
 

@@ -171,6 +171,7 @@ FLOATS = [
     "group_test_level",
     "min_predicted_fraction",
     "grace_period",
+    "aggregation.smoothing",
     "influence.min_share",
     "influence.max_share",
     "influence.max_quality_ratio",

@@ -96,6 +96,23 @@ def test_the_model_is_the_simulators(hospitals: Hospitals, simulated: dict[str, 
     assert_same(model, simulated)
 
 
+def test_scaffold_with_two_of_three_sites_and_fedadam_has_the_bits_of_one_process(
+    hospitals: Hospitals, tmp_path: Path
+) -> None:
+    """The control variate goes out with the model; what the server's optimizer remembers stays with the server."""
+    changes = {"rounds": 3, "fraction": 0.67, "drift_correction": "scaffold", "server_optimizer.name": "fedadam"}
+    changes |= {"training.optimizer": "sgd", "training.momentum": 0.0}
+    job_id = hospitals.submit(hospitals.job("fedavg", **changes))
+    assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    summary, model = hospitals.result(job_id)
+    assert (summary["rounds_finished"], summary["refusals"]) == (3, [])
+    assert all(report["num_steps"] > 0 for report in summary["sites"].values())
+    of_training = {key: value for key, value in SETTINGS.items() if "." in key}
+    simulate(JOBS / "fedavg", tmp_path / "out", data=hospitals.data, overrides=of_training | changes)
+    assert_same(model, torch.load(tmp_path / "out" / "model.pt", weights_only=True)["model"])
+    assert any(bool(value.any()) for name, value in model.items() if name.startswith("control_variates."))
+
+
 @pytest.mark.parametrize(
     ("fault", "said"),
     [

@@ -18,6 +18,8 @@ import fedannot
 from fedannot.apps.reports.output import find_run_folder
 from fedannot.apps.runs.job import Job
 from fedannot.custom.data.phantoms.choice import write_embedded_federation
+from fedannot.custom.run.reading import read_metrics_file
+from fedannot.custom.run.state import METRICS_FILE
 
 SIMULATOR_LOG = Path(__file__).parents[2] / "site_configs" / "simulator_log.json"
 
@@ -144,9 +146,14 @@ def test_with_our_logs_configuration_the_wrong_warning_of_an_include_is_gone_too
 def test_a_recipe_in_nvflare_s_environment_gives_the_same_bits_at_sites_of_any_names(
     small_job: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Sites of other names make the embedded federation's cases, in the order of their names."""
+    """Sites of other names make the embedded federation's cases, in the order of their names.
+
+    One of them is drawn in each round, with a control variate, and a server's optimizer follows.
+    """
     sites = {"site-1": "hospital-a", "site-2": "hospital-b"}
-    job = small_job("fedavg", rounds=2, embedded__sites=2)
+    scaffold = {"drift_correction": "scaffold", "training__optimizer": "sgd", "training__momentum": 0.0}
+    sampled = {"fraction": 0.5, "server_optimizer__name": "fedyogi"}
+    job = small_job("fedavg", rounds=3, embedded__sites=2, **scaffold, **sampled)
     environment = SimEnv(clients=list(sites.values()), workspace_root=str(tmp_path / "workspaces"))
     fedannot.recipe(job).execute(environment)
     run_folder = find_run_folder(tmp_path / "workspaces")
@@ -158,6 +165,11 @@ def test_a_recipe_in_nvflare_s_environment_gives_the_same_bits_at_sites_of_any_n
     in_process = simulate(job, tmp_path / "in-process", data=tmp_path / "data")
     collected = collect_output(run_folder, tmp_path / "simulated")
     assert set(collected["sites"]) == set(in_process["sites"]) == set(sites.values())
+    assert [record.named("asked") for record in read_metrics_file(run_folder / METRICS_FILE)] == [
+        ["hospital-b"],
+        ["hospital-a"],
+        ["hospital-b"],
+    ]
     assert collected["last_rounds"] == in_process["last_rounds"]
     models = [
         torch.load(tmp_path / out / "model.pt", weights_only=True)["model"] for out in ("in-process", "simulated")

@@ -153,11 +153,22 @@ def test_data_that_the_settings_name_are_found(tmp_path: Path) -> None:
     assert (source.description, source.federation) == (PICTURES, "hospitals")
 
 
-def test_what_fedcurv_remembers_is_left_out(tmp_path: Path) -> None:
-    source = read_source(write_run(tmp_path / "run", settings_of("fedcurv")))
+@pytest.mark.parametrize(
+    ("method", "part", "changes"),
+    [
+        ("fedcurv", "curvature.", {}),
+        (
+            "fedavg",
+            "control_variates.",
+            {"drift_correction": "scaffold", "training": {"optimizer": "sgd", "momentum": 0.0}},
+        ),
+    ],
+)
+def test_what_training_remembers_is_left_out(method: str, part: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    source = read_source(write_run(tmp_path / "run", settings_of(method, **changes)))
     stored = torch.load(tmp_path / "run" / "model.pt", weights_only=True)["model"]
-    assert any(name.startswith("curvature.") for name in stored)
-    assert set(source.network.state_dict()) == {name for name in stored if not name.startswith("curvature.")}
+    assert any(name.startswith(part) for name in stored)
+    assert set(source.network.state_dict()) == {name for name in stored if not name.startswith(part)}
 
 
 @pytest.mark.parametrize("method", ["decoupled", "fedrep", "ditto", "single_site"])

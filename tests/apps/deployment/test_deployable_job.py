@@ -70,6 +70,17 @@ def test_the_rule_of_a_deployed_job_can_be_set(tmp_path: Path) -> None:
     assert check_settings(job.configuration.settings, Limits()) == job.settings
 
 
+@pytest.mark.parametrize("drift", ["scaffold", "fednova"])
+def test_a_job_that_corrects_drift_has_no_bounds_and_the_mean(drift: str, tmp_path: Path) -> None:
+    """They would change what sites and server take for the sites' updates."""
+    sites = [f"site-{number}" for number in range(5)]
+    overrides = {"drift_correction": drift, "training.optimizer": "sgd", "training.momentum": 0.0}
+    job = deployable_job(JOBS / "fedavg", tmp_path / "out", sites=sites, overrides=overrides)
+    assert not job.configuration.takes_bounds
+    assert (job.settings.aggregation.rule, job.settings.influence.has_bounds) == ("mean", False)
+    assert check_settings(job.configuration.settings, Limits()) == job.settings
+
+
 @pytest.mark.parametrize("name", sorted(path.name for path in JOBS.iterdir()))
 def test_a_deployed_job_asks_for_what_the_job_does_whatever_its_settings(name: str, tmp_path: Path) -> None:
     """The digest that participants approve is that of the job in the tree; the settings come back as they were."""

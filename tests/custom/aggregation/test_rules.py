@@ -225,6 +225,12 @@ def test_integer_buffers_are_of_the_site_with_most_samples(tmp_path: Path) -> No
         assert int(averaged(rule, models, tmp_path / "waiting", samples=samples)["count"]) == 1
 
 
+def test_of_one_site_the_median_is_its_model(tmp_path: Path) -> None:
+    model = state([1.5, -2.0], variance=0.1, count=4)
+    result = averaged(RULES["median"], {"a": model}, tmp_path / "waiting")
+    assert all(torch.equal(result[name], value) for name, value in model.items())
+
+
 def test_too_few_models_are_no_trimmed_mean() -> None:
     average = TrimmedMean({"w": torch.zeros(1)}, {"w": "block"}, trim=1)
     for site in "ab":

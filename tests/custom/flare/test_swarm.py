@@ -374,6 +374,13 @@ def test_another_rule_than_the_mean_needs_a_server(rule):
         SwarmAggregator(SETTINGS | {"aggregation": {"rule": rule}, "min_sites": 5})
 
 
+def test_sampling_a_servers_optimizer_and_corrections_of_drift_need_a_server():
+    plain = {"optimizer": "sgd", "momentum": 0.0}
+    for key, value in (("fraction", 0.5), ("drift_correction", "scaffold"), ("server_optimizer", {"name": "fedadam"})):
+        with pytest.raises(SettingsError, match=rf"key '{key}[.a-z]*' needs a server; in a swarm it cannot be set"):
+            SwarmAggregator({"method": "fedavg", "training": plain, key: value})
+
+
 def test_bounds_on_influence_need_a_server():
     with pytest.raises(SettingsError, match="key 'influence' needs a server"):
         SwarmAggregator(SETTINGS | {"influence": {"max_update_ratio": 3.0}})

@@ -10,7 +10,10 @@ import pytest
 from fedannot.apps.runs.job import Job
 from fedannot.custom.interface.declaration import Method
 from fedannot.custom.methods import METHODS, lookup
-from fedannot.custom.methods.fedavg.settings import ClassificationSettings, FedAvgSettings
+from fedannot.custom.methods.fedavg.averaging_settings import (
+    ClassificationAveragingSettings,
+    SegmentationAveragingSettings,
+)
 from fedannot.custom.methods.lookup import all_methods, find_method, method_names, method_of, read_job_settings
 from fedannot.custom.settings import SettingsError
 
@@ -118,8 +121,8 @@ def test_an_unknown_task_is_named_with_those_that_there_are() -> None:
 
 
 def test_one_name_has_the_settings_of_its_task() -> None:
-    assert type(read_job_settings({"method": "fedavg"})) is FedAvgSettings
-    assert type(read_job_settings({"task": "classification", "method": "fedavg"})) is ClassificationSettings
+    assert type(read_job_settings({"method": "fedavg"})) is SegmentationAveragingSettings
+    assert type(read_job_settings({"task": "classification", "method": "fedavg"})) is ClassificationAveragingSettings
 
 
 def test_another_packages_method_is_found_with_its_settings(installed: Callable[..., None]) -> None:
@@ -156,7 +159,7 @@ def test_a_method_for_the_other_task_alone_is_none_of_this_one(installed: Callab
 def test_a_name_of_fedannots_own_never_leads_to_another_package(installed: Callable[..., None]) -> None:
     """It would decide in another's job what leaves a site."""
     installed(fedavg="other_methods:FEDAVG")
-    assert find_method("segmentation", "fedavg").settings is FedAvgSettings
+    assert find_method("segmentation", "fedavg").settings is SegmentationAveragingSettings
     assert [(method.task, method.name) for method in all_methods()] == OWN
     assert method_names("segmentation").count("fedavg") == 1
     assert "other_methods" not in sys.modules

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from fedannot.custom.methods.fedavg.averaging_settings import ControlledNetworkSettings
 from fedannot.custom.methods.fedcurv.settings import CurvatureNetworkSettings
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.networks.start_weights import read_start_weights
@@ -76,13 +77,15 @@ def test_nothing_is_run_by_reading(start: dict[str, torch.Tensor], tmp_path: Pat
     assert not (tmp_path / "sprung").exists()
 
 
-def test_what_fedcurv_remembers_restarts(tmp_path: Path) -> None:
-    start = described_network(CurvatureNetworkSettings(**SMALL)).state_dict()
+@pytest.mark.parametrize("kind", [CurvatureNetworkSettings, ControlledNetworkSettings])
+def test_what_fedcurv_and_scaffold_remember_restarts(kind: type[NetworkSettings], tmp_path: Path) -> None:
+    start = described_network(kind(**SMALL)).state_dict()
+    assert start.keys() > weights().keys()
     torch.save(weights(), tmp_path / "model.pt")
     result = read_start_weights(tmp_path / "model.pt", start)
     assert list(result) == list(start)
     for name, tensor in result.items():
-        expected = start[name] if name.startswith("curvature.") else weights()[name]
+        expected = weights().get(name, start[name])
         assert torch.equal(tensor, expected)
 
 
