@@ -44,6 +44,7 @@ Channels = Annotated[int, Field(ge=1, le=16)]
 SettingValues = dict[str, JsonValue]
 
 FinalModelKind = Literal["last", "best", "mean_of_last"]
+ScoredRoundsKind = Literal["last", "last_5", "last_10", "best"]
 
 AugmentationKind = Literal["rotation", "flip", "elastic", "noise"]
 
@@ -385,6 +386,9 @@ class RunSettings(SettingsModel):
         final_rounds: rounds whose models are averaged, where `final_model` is ``mean_of_last``.
         patience: validations in a row without a better score after which the run ends, where `final_model` is
             ``best``; None for never.
+        scored_rounds: which rounds' scores are reported and compared: the last one, the mean of the last five or ten,
+            or the round whose model is the best by the sites' validation cases. None: the final model's where
+            `final_model` chooses one, else the mean of the last five rounds.
         inferer: how the model is run over a case, a class of ``monai.inferers`` such as ``SlidingWindowInferer``; None
             for whole images, and for the training's patch as a window with half an overlap over whole volumes.
         start_model: a MONAI Bundle's folder or a file with a state dict, whose weights the run begins with; empty for
@@ -420,6 +424,7 @@ class RunSettings(SettingsModel):
     final_model: FinalModelKind = "last"
     final_rounds: Positive = 5
     patience: Positive | None = None
+    scored_rounds: ScoredRoundsKind | None = None
     inferer: Annotated[Component | None, component_or_none(Role.INFERER)] = None
     keep_rounds: tuple[Positive, ...] = ()
     resume_from: str = ""
@@ -456,7 +461,17 @@ class RunSettings(SettingsModel):
                 f"key 'patience' is {self.patience}, but 'final_model' is {self.final_model!r}: only a run whose model "
                 "is the best by validation ends early; set 'final_model' to 'best', or leave 'patience' out"
             )
+        if self.scored_rounds == "best" and "best" not in self.final_models:
+            raise ValueError(
+                f"key 'scored_rounds' is 'best', but with the method {self.method!r} the sites' validation chooses no "
+                "round; allowed: last, last_5, last_10"
+            )
         return self
+
+    @property
+    def needs_validation(self) -> bool:
+        """Whether the sites' validation cases choose the final model or the round that is reported."""
+        return "best" in (self.final_model, self.scored_rounds)
 
     def is_scored_after(self, round_number: int, *, at_server: bool) -> bool:
         """Return whether the model is scored after a round.
@@ -491,6 +506,16 @@ class RunSettings(SettingsModel):
     def reports_dice_loss(self) -> bool:
         """Whether sites report the Dice loss of their training."""
         return False
+
+    @property
+    def training_predictions(self) -> int | None:
+        """How often in a run the sites predict all their training cases; None where its time cannot be planned."""
+        return None
+
+    @property
+    def needs_server(self) -> tuple[str, ...]:
+        """The keys of what the settings ask of a server, and no swarm can do; beside bounds, rules and validation."""
+        return ()
 
 
 SettingsType = TypeVar("SettingsType", bound=RunSettings)

@@ -14,6 +14,7 @@ from ...custom.evaluation.local_scores import LocalScores
 from ...custom.methods.lookup import read_job_settings
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.networks.described import described_network
+from ...custom.networks.start_weights import REMEMBERED_PARTS
 from ...custom.records.round_records import RoundRecord
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
@@ -77,9 +78,10 @@ def read_source(run: Path, data: Path | None = None, site: str | None = None) ->
         assert folder is not None
         settings = read_job_settings(summary.settings, of_finished_run=True)
         network = _global_network(folder, settings)
-    if hasattr(network, "curvature"):
-        # What FedCurv's training remembers; no part of a prediction.
-        del network.curvature
+    for part in REMEMBERED_PARTS:
+        # What training remembers; no part of a prediction.
+        if hasattr(network, part):
+            delattr(network, part)
     description, federation = find_description(run, data, site, summary, settings)
     scores = read_record(stored[0].folder / PERSONAL_FOLDER / LOCAL_SCORES_FILE, LocalScores) if site else None
     records = [] if folder is None else read_metrics(folder)

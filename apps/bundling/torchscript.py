@@ -19,7 +19,7 @@ def to_torchscript(network: nn.Module, in_channels: int, size: Sequence[int]) ->
     """Trace a network in evaluation mode, without what training alone needs; the result is on the CPU.
 
     It takes batches of any length whose samples have the given size, and gives the same bits as the network: its
-    kernels lie in memory as those of the evaluation do.
+    kernels lie in memory as those of the evaluation do. Decoupled predictions take the prior's mean as the code.
 
     Args:
         network: the network; it is left as it is.
@@ -48,9 +48,10 @@ def to_torchscript(network: nn.Module, in_channels: int, size: Sequence[int]) ->
 
 
 def _for_inference(network: nn.Module) -> nn.Module:
-    """A copy without the encoder of annotations, which no prediction uses."""
+    """A copy without the encoder of annotations, which no prediction uses; it draws no code, which cannot be traced."""
     copied = copy.deepcopy(network)
     for module in copied.modules():
         if isinstance(module, DecoupledNetwork):
             module.add_module("posterior", None)
+            module.test_code = "mean"
     return copied

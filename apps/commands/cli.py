@@ -16,6 +16,7 @@ from .deploy import deploy_app
 from .errors import reported_errors
 from .job_names import complete_jobs
 from .jobs import jobs_app
+from .paper import PAPER_EXAMPLE, paper
 from .planned import PLAN_EXAMPLE, plan
 from .simulation import SIMULATE_EXAMPLE, SettingsOption, TrackOption, simulate
 
@@ -45,6 +46,7 @@ def _common(
 
 app.command(epilog=SIMULATE_EXAMPLE)(simulate)
 app.command(epilog=PLAN_EXAMPLE)(plan)
+app.command(epilog=PAPER_EXAMPLE)(paper)
 app.add_typer(jobs_app, name="jobs")
 app.add_typer(data_app, name="data")
 app.add_typer(audit_app, name="audit")

@@ -270,6 +270,7 @@ def _print_jobs(federation: Path) -> None:
     from ...custom.data.volume_extents import suggested_patch
     from ..runs.data_compatibility import fitting_jobs, read_descriptions
     from ..runs.installed import jobs_folder
+    from ..runs.job import Job
 
     described = read_descriptions(federation)
     descriptions = described.values()
@@ -280,10 +281,13 @@ def _print_jobs(federation: Path) -> None:
     say(f"These are {held(description)}, for {task}. {which}".strip())
     if fitting:
         example = next((job for job in fitting if job.name.startswith("auto")), fitting[0])
+        is_planned = Job(example).settings().training_predictions is not None
         patch = ""
-        if description.spatial_dims == 3:
+        if description.spatial_dims == 3 and not is_planned:
             sites = [folder for folder in described if folder.name != TEST_FOLDER]
             patch = f" --set training.patch=[{','.join(map(str, suggested_patch(sites)))}]"
         say(f"For example: fedannot simulate {example.name} --data {federation}{patch}")
+        if is_planned:
+            say("It takes about an hour, with settings that are planned for it: --hours for another time.")
     wanted = ", ".join(f"network.{key} = {value}" for key, value in network_settings(description).items())
     say(f"Under NVFlare itself a job's settings.conf must say: {wanted}")

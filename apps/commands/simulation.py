@@ -1,9 +1,9 @@
 """The command `fedannot simulate`, apart from all others because comparisons run it in processes of their own."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,13 @@ from ..runs.program import Program
 from .errors import reported_errors
 from .job_names import JobArgument
 
-SIMULATE_EXAMPLE = "Example: fedannot simulate fedaaai --data runs/lesions --set rounds=12 --seed 1 --out runs/a"
+if TYPE_CHECKING:
+    from ..runs.progress import Progress
+
+SIMULATE_EXAMPLE = (
+    "Example: fedannot simulate fedaaai --data runs/lesions --set rounds=12 --seed 1 --out runs/a\n\n"
+    "Example: fedannot simulate auto --data runs/mine --hours 2 --out runs/planned"
+)
 
 SettingOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the job; may repeat.")
@@ -48,12 +54,26 @@ def simulate(
     settings: SettingsOption = None,
     set_: SettingOption = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the run; default: the job's.")] = None,
+    hours: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001, metavar="HOURS", help="That a run on your own data may take; its settings follow. Default: 1."
+        ),
+    ] = None,
+    no_plan: Annotated[
+        bool, typer.Option("--no-plan", help="Take the job's settings as they are on your own data, too.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/simulation"),
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
     track: TrackOption = None,
     network: NetworkOption = None,
 ) -> None:
-    """Run a job in one process; the result is the same as NVFlare's, bit for bit on the CPU."""
+    """Run a job in one process; the result is the same as NVFlare's, bit for bit on the CPU.
+
+    On your own images with masks it takes nnU-Net's recipe, with as many steps and rounds as fit the time (--hours).
+    """
+    if no_plan and hours is not None:
+        raise typer.BadParameter("--hours plans the settings, and --no-plan does not; expected one of them.")
 
     def how_to_go_on() -> str:
         try:
@@ -74,8 +94,11 @@ def simulate(
             from ..functions.runs import simulate as run
             from ..reports.summary_text import print_summary
             from ..runs.job import parse_override
+            from ..runs.resuming import has_begun
 
             changes = dict(parse_override(text) for text in set_ or [])
+            if not no_plan and hours is None and data is not None and not (resume and has_begun(out)):
+                hours = _hours_by_default(job, data, settings, changes, progress)
             if network is not None and "" not in sys.path:
                 # The command's own process; Python looks beside the command's file, not where it is given.
                 sys.path.insert(0, "")
@@ -86,6 +109,7 @@ def simulate(
                 settings=settings,
                 changes=changes,
                 seed=seed,
+                hours=hours,
                 resume=resume,
                 track=track,
                 network=network,
@@ -96,6 +120,26 @@ def simulate(
         say(f"Report: {made.report}")
         if made.uses_generated_images:
             say(GENERATED)
+        if made.plan:
+            say(made.plan)
+
+
+def _hours_by_default(
+    job: Path, data: Path, settings: str | None, changes: Mapping[str, Any], progress: "Progress"
+) -> float | None:
+    """The time of a run on own data, None where it takes the job's settings; says which."""
+    from ..planning.planned_run import DEFAULT_HOURS, why_not_planned
+    from ..runs.job import Job
+
+    obstacle = why_not_planned(Job.open(job), data, settings, changes)
+    if obstacle is None:
+        progress.tell(
+            f"Settings are planned for {DEFAULT_HOURS:g} h on this machine (--hours); --no-plan takes the job's own."
+        )
+        return DEFAULT_HOURS
+    if not obstacle.is_chosen:
+        progress.tell(f"The job's own settings are taken: {obstacle.reason}.")
+    return None
 
 
 _alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,14 +84,15 @@ def deployable_job(
     job = Job.open(job_folder)
     changes: SettingValues = {"data_required": True, "task_process": True, "grace_period": GRACE_PERIOD, "threads": 0}
     asked = job_configuration(job)
-    if asked.takes_bounds:
+    overrides = job.current_names(overrides or {})
+    settings_file = None if settings is None else SettingsFile.read(job, settings, overrides)
+    given = merged({} if settings_file is None else settings_file.values, overrides)
+    if replace(asked, settings=merged(asked.settings, given)).takes_bounds:
         changes |= deployed_bounds(len(sites) or None)
     changes["min_sites"] = fewest_sites(len(sites) or None)
     if description is not None:
         of_data = network_settings(read_description_file(description))
         changes |= {f"network.{key}": value for key, value in of_data.items()}
-    overrides = job.current_names(overrides or {})
-    settings_file = None if settings is None else SettingsFile.read(job, settings, overrides)
     if settings_file is not None:
         changes = merged(changes, settings_file.values)
     with named_origins(job, settings_file, overrides):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...custom.components.merging import merged
+from ...custom.methods.lookup import read_job_settings
 from ...custom.run.summary_record import ClassificationSummary, Summary
 from ..plain_lines import GENERATED
 from ..reports.captions import caption
@@ -15,10 +16,11 @@ from ..reports.pictures import PICTURE_FOLDER, draw_run
 from ..reports.run_page import REPORT_FILE, write_run_page
 from ..reports.site_columns import WORDS, site_columns, site_legend, weight_beside_noise
 from ..reports.summary_text import headline
-from ..runs.job import JobError
+from ..runs.job import Job, JobError
 from ..runs.own_code import OwnNetworkCode, own_network_changes
+from ..runs.planned_settings import PlannedSettings
 from ..runs.progress import OnProgress, Progress, progress_of
-from ..runs.resuming import RUN_FOLDER, server_folder
+from ..runs.resuming import RUN_FOLDER, check_new, has_begun, server_folder
 from ..runs.run_log import LOG_FILE
 from ..runs.simulate import simulate as run_job
 from ..runs.tracking import Tracking, tracked_run
@@ -31,14 +33,16 @@ class Run:
     Attributes:
         folder: its output folder.
         summary: scores, sites and what the method concluded.
+        plan: for how long the run was planned, and what nnU-Net's full recipe would take; empty without a plan.
     """
 
     folder: Path
     summary: Summary
+    plan: str = ""
 
     @property
     def score(self) -> float | None:
-        """Dice or macro F1: the mean of the last five rounds with a score, or the final model's if one was chosen."""
+        """Dice or macro F1: of the rounds that ``scored_rounds`` names, or of the final model if one was chosen."""
         return self.summary.main_score
 
     @property
@@ -78,7 +82,7 @@ class Run:
         ]
         return "".join(
             [
-                html_paragraphs(headline(summary), GENERATED if self.uses_generated_images else ""),
+                html_paragraphs(headline(summary), self.plan, GENERATED if self.uses_generated_images else ""),
                 html_table(self.sites, left=WORDS),
                 html_paragraphs(*site_legend(summary), explanation),
                 *pictures,
@@ -94,6 +98,7 @@ def simulate(
     settings: str | None = None,
     changes: Mapping[str, Any] | None = None,
     seed: int | None = None,
+    hours: float | None = None,
     resume: bool = False,
     track: str | None = None,
     network: OwnNetworkCode | None = None,
@@ -108,6 +113,8 @@ def simulate(
         settings: a set of settings, by its name beside the job or as a file.
         changes: single settings to change after that, ``{"training.batch_size": 8}``.
         seed: of everything random; None for the job's.
+        hours: that the run may take on this machine: nnU-Net's recipe with as many steps and rounds as fit, in place of
+            the job's settings; `changes` still count. None for the job's settings. A continued run keeps its plan.
         resume: go on after the last finished round of the run in `out`.
         track: ``mlflow=URI`` or ``wandb=PROJECT``: numbers, settings and pictures go there as well.
         network: of your own code in place of the job's: a ``torch.nn.Module``, whose weights the run starts with, a
@@ -131,13 +138,16 @@ def simulate(
         if named := sorted(key for key in overrides if key == "network" or key.startswith("network._target_")):
             raise JobError(f"--network is given, and {named[0]!r} names a network, too; expected one of them.")
         overrides = merged(overrides, own_network_changes(network))
-    data_folder, tracking = None if data is None else Path(data), None if track is None else Tracking.parse(track)
+    data_folder = None if data is None else Path(data)
+    planned = None if hours is None else _planned(job, folder, data_folder, settings, overrides, hours, resume=resume)
+    tracking = None if track is None else Tracking.parse(track)
     summary = run_job(
         job,
         folder,
         data=data_folder,
         settings=settings,
         overrides=overrides,
+        planned=planned,
         resume=resume,
         track=tracking,
         progress=progress,
@@ -147,7 +157,33 @@ def simulate(
     write_run_page(folder, summary, pictures)
     if tracking is not None:
         _track_pictures(tracking, folder, pictures, progress)
-    return Run(folder, summary)
+    return Run(folder, summary, _plan_sentence(Job.open(job), folder, summary))
+
+
+def _plan_sentence(job: Job, folder: Path, summary: Summary) -> str:
+    planned = PlannedSettings.of_run(job, folder)
+    return "" if planned is None else planned.sentence(read_job_settings(summary.settings, of_finished_run=True))
+
+
+def _planned(
+    job: str | Path,
+    out: Path,
+    data: Path | None,
+    settings: str | None,
+    overrides: Mapping[str, Any],
+    hours: float,
+    *,
+    resume: bool,
+) -> PlannedSettings | None:
+    """What a run is planned with; None where it is continued, and has its own plan or was begun without one."""
+    if not resume:
+        check_new(out)
+    elif has_begun(out):
+        return None
+    # The plan measures steps, which takes MONAI.
+    from ..planning.planned_run import plan_run  # noqa: PLC0415
+
+    return plan_run(Job.open(job), data, hours, out, settings=settings, overrides=overrides)
 
 
 def _track_pictures(tracking: Tracking, folder: Path, pictures: Sequence[Path], progress: Progress) -> None:

@@ -4,6 +4,7 @@ import statistics
 import time
 
 import torch
+from pydantic import JsonValue
 
 from ...custom.networks.devices import preferred_device
 from ...custom.planning.topology import Topology
@@ -66,7 +67,7 @@ def operations_per_second(dims: int, threads: int = 1) -> float:
     )
 
 
-def dynunet(topology: Topology) -> dict[str, object]:
+def dynunet(topology: Topology) -> dict[str, JsonValue]:
     """Return the arguments of MONAI's DynUNet with these levels: instance norm, leaky ReLU, deep supervision."""
     levels = len(topology.strides)
     # MONAI supervises levels above the last but one.

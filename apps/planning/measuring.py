@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
@@ -12,6 +11,7 @@ from ...custom.components.component import Component
 from ...custom.evaluation.inference import Inference
 from ...custom.networks.described import described_network
 from ...custom.networks.devices import ready_to_compute
+from ...custom.networks.kept_memory import kept_tensors
 from ...custom.run.threads import number_of_threads
 from ...custom.settings import ClassifierTrainingSettings, RunSettings, TrainingSettings
 from ...custom.training.batch import Batch
@@ -79,7 +79,8 @@ def measure_step(settings: RunSettings, extents: Sequence[int], *, steps: int = 
         def run(count: int) -> None:
             run_epochs(network, _Noise(batch, count), objective, optimizer, epochs=1, seed=0, stepping=stepping)
 
-        kept = _kept_bytes(lambda: run(1))
+        with kept_tensors((*network.parameters(), *network.buffers())) as kept:
+            run(1)
         seconds = [_timed(lambda: run(1)) for _ in range(steps)]
         network.eval()
         predictions = [_timed(lambda: _predict(network, batch)) for _ in range(2)]
@@ -90,7 +91,7 @@ def measure_step(settings: RunSettings, extents: Sequence[int], *, steps: int = 
         seconds=sorted(seconds)[len(seconds) // 2],
         prediction_seconds=min(predictions) / len(batch.images) * Inference.of(settings).num_passes(len(extents)),
         model_mb=weights / _MB,
-        training_mb=(weights * _copies(training.optimizer) + kept) / _MB,
+        training_mb=(weights * _copies(training.optimizer) + kept.nbytes) / _MB,
         device=batch.images.device.type,
     )
 
@@ -126,20 +127,3 @@ def _timed(work: Callable[[], None]) -> float:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter() - began
-
-
-def _kept_bytes(work: Callable[[], None]) -> int:
-    """The memory of what is kept for gradients, each piece once."""
-    pieces: dict[int, int] = {}
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        pieces[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    def give(tensor: Any) -> Any:
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, give):
-        work()
-    return sum(pieces.values())

@@ -1,142 +1,54 @@
 """Settings that suit a federation's images, memory and time: planned from its fingerprint, written with reasons."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...custom.approval.limits import Minimum
 from ...custom.data.description import AnyDescription, ClassificationDescription, VolumeDescription
 from ...custom.data.federation import TEST_FOLDER, read_federation
-from ...custom.data.whole_files import write_text
 from ...custom.methods.fingerprint.outbound import OUTBOUND_FIELDS
 from ...custom.methods.lookup import read_job_settings
 from ...custom.outbound.registry import OutboundRegistry
 from ...custom.planning.fingerprint import Fingerprint, site_fingerprint
 from ...custom.planning.lengths import AXES
-from ...custom.planning.topology import Topology
 from ...custom.planning.training_plan import (
     Budget,
     Grid,
-    Limit,
-    TrainingPlan,
     grid_of,
     is_ct,
     plan_training,
     target_spacing,
 )
-from ...custom.recipe import RESEARCH
 from ...custom.run.state import SUMMARY_FILE
-from ...custom.run.time_left import duration
 from ...custom.task_names import FINGERPRINT
 from ...transforms.errors import DataError
 from ..reports.output import read_summary
 from ..runs.data_compatibility import read_descriptions
-from .machine import dynunet, operations_per_second, step_seconds
+from ..runs.settings_files import PlannedTime
+from .machine import operations_per_second, step_seconds
+from .suggestion import SuggestedSettings, choices_of
 
 # What is left of the time for validation, scoring and the first reading of images.
 _SHARE_OF_TRAINING = 0.85
-# nnU-Net's: 1000 epochs of 250 steps.
-FULL_STEPS = 250_000
 _DIGITS = 3
+_LEAST_BATCH = 2
 _MULTIPLE = 32
-_LIMITED = {
-    Limit.IMAGES: "as large as the images allow",
-    Limit.MEMORY: "as large as the memory allows",
-    Limit.TIME: "as large as the time allows",
-}
-_WIDTH_LIMITED = {
-    Limit.IMAGES: "as many as nnU-Net has",
-    Limit.MEMORY: "fewer than nnU-Net's 32, as the memory allows",
-    Limit.TIME: "fewer than nnU-Net's 32, so that there is time for enough steps",
-}
-
-
-@dataclass(frozen=True)
-class SuggestedSettings:
-    """Settings for a federation, and why they are so.
-
-    Attributes:
-        fingerprint: of all sites' cases together.
-        grid: the images as the network gets them.
-        training: the plan.
-        values: settings by their dotted keys.
-        advice: sentences on `data.yaml`, which these settings cannot change.
-        hours: that were allowed.
-    """
-
-    fingerprint: Fingerprint
-    grid: Grid
-    training: TrainingPlan
-    values: Mapping[str, Any]
-    advice: tuple[str, ...]
-    hours: float
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """The plan in words, a sentence each."""
-        plan, found = self.training, self.fingerprint
-        steps = plan.steps_of_site
-        full = duration(plan.step_seconds * FULL_STEPS)
-        spacing = found.spacing()
-        sizes = "" if spacing is None else f", voxels of {_sizes(spacing)} mm"
-        return (
-            f"{found.num_cases} cases of {found.num_patients} patients: {_sizes(found.extents(), 0)} voxels{sizes}.",
-            f"A step takes {plan.step_seconds:.2g} s here. In {self.hours:g} h there is time for {plan.rounds} "
-            f"{'round' if plan.rounds == 1 else 'rounds'} of {plan.local_steps} steps at each site.",
-            f"That is {steps} steps a site, {100 * steps / FULL_STEPS:.2g} % of nnU-Net's {FULL_STEPS}, which would "
-            f"take {full} a site.",
-            *self.advice,
-        )
-
-    @property
-    def text(self) -> str:
-        """As a `.conf` file, with a comment for each choice."""
-        plan, topology = self.training, self.training.topology
-        levels = dynunet(topology)
-        lines = [
-            "# Planned from the images. How to run:",
-            "#   fedannot simulate fedavg --data DIR --settings THIS_FILE",
-            *(f"# {sentence}" for sentence in self.sentences),
-            "settings {",
-            *_entry("recipe", RESEARCH, "nnU-Net's choices of loss, optimizer and augmentation"),
-            *_entry("rounds", plan.rounds, f"{plan.steps_of_site} steps a site in all"),
-            "  network {",
-            *_entry("  _target_", "DynUNet", "nnU-Net's network in MONAI"),
-            *_entry("  spatial_dims", len(topology.patch), ""),
-            *_entry("  num_classes", self.values["network.num_classes"], "foreground classes"),
-            *_entry("  in_channels", self.values["network.in_channels"], ""),
-            *_entry("  kernel_size", levels["kernel_size"], _kernel_reason(topology)),
-            *_entry("  strides", levels["strides"], "a level halves what has eight voxels"),
-            *_entry("  upsample_kernel_size", levels["upsample_kernel_size"], ""),
-            *_entry("  filters", levels["filters"], _WIDTH_LIMITED[plan.width_limit]),
-            *_entry("  norm_name", levels["norm_name"], "small batches"),
-            *_entry("  deep_supervision", levels["deep_supervision"], ""),
-            *(_entry("  deep_supr_num", levels["deep_supr_num"], "") if "deep_supr_num" in levels else ()),
-            "  }",
-            "  training {",
-            *(() if plan.is_whole else _entry("  patch", list(topology.patch), _LIMITED[plan.patch_limit])),
-            *_entry("  batch_size", plan.batch_size, "at most a twentieth of a site's voxels, but for the least batch"),
-            *_entry("  local_steps", plan.local_steps, "a round"),
-            "  }",
-            "}",
-        ]
-        return "\n".join(lines) + "\n"
-
-    def write(self, file: Path) -> None:
-        """Write the settings as a `.conf` file.
-
-        Raises:
-            DataError: if the file is there already.
-        """
-        if file.exists():
-            raise DataError(f"{file}: is there already; expected a new file.")
-        write_text(file, self.text)
+# What must be the same at all sites, as it decides what a network gets.
+_COMMON = ("pipeline", "size", "spacing", "orientation", "slice_axis", "channels", "classes")
 
 
 def suggest_settings(
-    data: str | Path, *, hours: float = 1.0, memory_gb: float = 4.0, side_by_side: bool = False, threads: int = 1
+    data: str | Path,
+    *,
+    hours: float = 1.0,
+    memory_gb: float = 4.0,
+    side_by_side: bool = False,
+    threads: int = 1,
+    patch: Sequence[int] | None = None,
+    least_batch: int | None = None,
 ) -> SuggestedSettings:
     """Plan network, patch, batch, steps and rounds for a federation's images; nothing is written.
 
@@ -146,6 +58,8 @@ def suggest_settings(
         memory_gb: that a step of training may take.
         side_by_side: whether every site has a machine like this one; else they take turns on it.
         threads: of PyTorch; 0 for all cores.
+        patch: that was chosen for volumes; None for one that suits them.
+        least_batch: samples of a step at least; None for two.
 
     Raises:
         DataError: if the data cannot be read, are for classification, or sites differ in what a network gets.
@@ -160,13 +74,17 @@ def suggest_settings(
         for site in read_federation(folder).sites
         if folder / site in described
     )
+    grid = grid_of(fingerprint, description)
+    if patch is not None and len(grid.extents) == len(patch):
+        grid = replace(grid, extents=tuple(map(float, patch)), is_fixed=True)
     images = _Images(
         fingerprint,
-        grid_of(fingerprint, description),
+        grid,
         description.in_channels,
-        len(description.classes),
+        tuple(description.classes),
         len(described),
         _advice(fingerprint, description),
+        least_batch=least_batch or _LEAST_BATCH,
     )
     return _suggest(images, hours, memory_gb, side_by_side=side_by_side, threads=threads)
 
@@ -209,7 +127,7 @@ def suggest_from_run(
         fingerprint,
         Grid(extents, spacing[:dims], fingerprint.extents()[-1] if dims == 2 else 1.0),
         network.in_channels,
-        network.num_classes,
+        tuple(f"class {label}" for label in range(1, network.num_classes + 1)),
         len(summary.sites),
         advice,
         least_batch=Minimum().samples_per_step,
@@ -242,10 +160,10 @@ class _Images:
     fingerprint: Fingerprint
     grid: Grid
     channels: int
-    classes: int
+    classes: tuple[str, ...]
     sites: int
     advice: tuple[str, ...] = ()
-    least_batch: int = 2
+    least_batch: int = _LEAST_BATCH
 
 
 def _suggest(images: _Images, hours: float, memory_gb: float, *, side_by_side: bool, threads: int) -> SuggestedSettings:
@@ -263,23 +181,19 @@ def _suggest(images: _Images, hours: float, memory_gb: float, *, side_by_side: b
             least_batch=images.least_batch,
         ),
         seconds_of=lambda topology, batch_size: step_seconds(
-            topology, batch_size, channels=images.channels, outputs=images.classes + 1, threads=threads
+            topology, batch_size, channels=images.channels, outputs=len(images.classes) + 1, threads=threads
         ),
         operations_per_second=operations_per_second(dims, threads),
     )
-    values = {
-        "recipe": RESEARCH,
-        "rounds": training.rounds,
-        "network._target_": "DynUNet",
-        "network.spatial_dims": dims,
-        "network.in_channels": images.channels,
-        "network.num_classes": images.classes,
-        **{f"network.{key}": value for key, value in dynunet(training.topology).items()},
-        **({} if training.is_whole else {"training.patch": list(training.topology.patch)}),
-        "training.batch_size": training.batch_size,
-        "training.local_steps": training.local_steps,
-    }
-    return SuggestedSettings(images.fingerprint, images.grid, training, values, images.advice, hours)
+    return SuggestedSettings(
+        images.fingerprint,
+        images.grid,
+        training,
+        choices_of(training, channels=images.channels, classes=len(images.classes)),
+        images.advice,
+        images.classes,
+        PlannedTime(hours=hours, sites=images.sites, step_seconds=training.step_seconds),
+    )
 
 
 def _common(described: Mapping[Path, AnyDescription]) -> AnyDescription:
@@ -288,11 +202,17 @@ def _common(described: Mapping[Path, AnyDescription]) -> AnyDescription:
     if isinstance(first[1], ClassificationDescription):
         raise DataError(f"{first[0]}: holds data for classification; expected images with masks.")
     for folder, description in others:
-        for key in ("pipeline", "size", "spacing", "classes"):
+        for key in _COMMON:
             here, there = getattr(description, key, None), getattr(first[1], key, None)
-            if here != there:
+            if here != there and not (key == "channels" and _can_be_the_same(here, there)):
                 raise DataError(f"{folder}: key {key!r} is {here!r}; expected {there!r}, as in {first[0]}.")
     return first[1]
+
+
+def _can_be_the_same(here: Any, there: Any) -> bool:
+    """Whether one site names as many channels as the other only counts."""
+    numbers = [value if isinstance(value, int) else len(value) for value in (here, there)]
+    return numbers[0] == numbers[1] and (isinstance(here, int) or isinstance(there, int))
 
 
 def _advice(fingerprint: Fingerprint, description: AnyDescription) -> tuple[str, ...]:
@@ -312,21 +232,5 @@ def _advice(fingerprint: Fingerprint, description: AnyDescription) -> tuple[str,
     return tuple(result)
 
 
-def _kernel_reason(topology: Topology) -> str:
-    is_thick = any(1 in kernel for kernel in topology.kernels)
-    return "one voxel along the thick axis until others are as thick" if is_thick else ""
-
-
 def _round(values: tuple[float, ...]) -> tuple[str, ...]:
     return tuple(f"{value:.{_DIGITS}g}" for value in values)
-
-
-def _sizes(values: tuple[float, ...], decimals: int = 2) -> str:
-    present = values if not math.isclose(values[-1], 1.0) or decimals else values[:-1]
-    return " × ".join(f"{value:.{decimals}f}" for value in present)
-
-
-def _entry(key: str, value: object, comment: str) -> list[str]:
-    shown = str(value).lower() if isinstance(value, bool) else str(value)
-    line = f"  {key} = {shown}"
-    return [f"{line}  # {comment}" if comment else line]

@@ -11,9 +11,11 @@ from ...custom.evaluation.score_records import (
     SegmentationMeans,
 )
 from ...custom.records.round_records import Record
+from ...custom.run.summary_record import ScoredRounds
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import read_json
 from .annotation_findings import CompletenessErrors, CorrectionScores
+from .case_statistics import CaseTest
 from .centre_scores import CentreScores
 from .label_findings import SelectionScores
 from .output import OutputError
@@ -52,9 +54,10 @@ class ComparedRun(Record):
         task: what was learnt.
         method: how.
         seed: of everything random.
-        last_rounds: mean scores of the last five rounds.
+        last_rounds: mean scores of the rounds that count, by default the last five.
         last_round: scores of the last round.
         final_scores: scores of the final model, where it is another than the last one.
+        scored_rounds: which rounds count, where the settings say it.
         num_sites: how many sites reported.
         rounds: the rounds.
         groups: what FedA³I concluded, in words; a dash for other methods.
@@ -77,6 +80,7 @@ class ComparedRun(Record):
     last_rounds: SegmentationMeans | ClassificationMeans
     last_round: SegmentationMeans | LastClassificationScores
     final_scores: SegmentationMeans | LastClassificationScores | None = None
+    scored_rounds: ScoredRounds | None = None
     num_sites: int
     rounds: tuple[SegmentationComparedRound | ClassificationComparedRound, ...]
     groups: str
@@ -98,8 +102,12 @@ class ComparedRun(Record):
 
     @property
     def result_scores(self) -> MeanScores:
-        """Scores of the final model where it was chosen, else the means over the last rounds."""
-        return self.last_rounds if self.final_scores is None else self.final_scores
+        """Scores of the rounds that the settings name, else of the final model where it was chosen, else the means over
+        the last rounds.
+        """
+        if self.scored_rounds is not None or self.final_scores is None:
+            return self.last_rounds
+        return self.final_scores
 
 
 class PairedDifferences(Record):
@@ -134,6 +142,7 @@ class Comparison(Record):
         seeds: the seeds.
         runs: every arm with every seed.
         paired: every arm but the first beside it.
+        case_tests: the same over cases, of the final models; None where there are no results per case.
     """
 
     reference: str
@@ -141,6 +150,7 @@ class Comparison(Record):
     seeds: tuple[int, ...]
     runs: tuple[ComparedRun, ...]
     paired: tuple[PairedArm, ...]
+    case_tests: tuple[CaseTest, ...] | None = None
 
     @property
     def arms(self) -> list[str]:

@@ -15,8 +15,10 @@ from ...custom.methods.fedia.records import CompletenessFindings
 from ...custom.run.summary_record import ClassificationSummary, Summary
 from ...transforms.strict_files import read_json
 from ..terminal import Terminal
+from ..wording.case_tests import METRIC_NAMES, interval_in_words, metric_factor, p_value_in_words
 from ..wording.final_model import compared_in_words
 from .annotation_findings import PrecisionAndRecall, completeness_errors, correction_scores, pooled_correction
+from .case_statistics import CaseTest
 from .centre_scores import centre_scores
 from .compared_runs import COMPARED_ROUNDS, ComparedRound, ComparedRun, Comparison, PairedDifferences
 from .label_findings import pooled_selection, rare_class_recall, rare_classes, selection_scores
@@ -74,6 +76,39 @@ def differences_in_words(comparison: Comparison) -> list[str]:
     return lines
 
 
+def case_differences_in_words(comparison: Comparison) -> list[str]:
+    """Return a line for every arm that has results per case: how its final models differ from the first one's."""
+    return [_case_difference(test) for test in comparison.case_tests or ()]
+
+
+def _case_difference(test: CaseTest) -> str:
+    factor = metric_factor(test.metric)
+    points = "" if test.metric == "hd95" else " points"
+    return (
+        f"{test.arm} - {test.reference}, case by case: {factor * test.mean:+.1f} {METRIC_NAMES[test.metric]}{points}, "
+        f"95 % interval {interval_in_words(test.metric, test.low, test.high)} ({test.num_cases} pairs of cases, "
+        f"{test.num_patients} patients); Wilcoxon p = {p_value_in_words(test.p_wilcoxon)}, "
+        f"Holm over arms {p_value_in_words(test.p_wilcoxon_holm)}"
+    )
+
+
+def case_test_columns(comparison: Comparison) -> dict[str, list[str]]:
+    """Return the cells of a table with a row per test over cases, by heading."""
+    tests = comparison.case_tests or ()
+    return {
+        "arm": [test.arm for test in tests],
+        "difference": [f"{metric_factor(test.metric) * test.mean:+.1f}" for test in tests],
+        "95 % interval, cases": [interval_in_words(test.metric, test.low, test.high) for test in tests],
+        "Wilcoxon p": [p_value_in_words(test.p_wilcoxon) for test in tests],
+        "Holm": [p_value_in_words(test.p_wilcoxon_holm) for test in tests],
+        "95 % interval, seeds": [interval_in_words(test.metric, test.seeds_low, test.seeds_high) for test in tests],
+        "paired t, p": [p_value_in_words(test.p_seeds) for test in tests],
+        "Holm, seeds": [p_value_in_words(test.p_seeds_holm) for test in tests],
+        "cases": [str(test.num_cases) for test in tests],
+        "patients": [str(test.num_patients) for test in tests],
+    }
+
+
 def print_comparison(comparison: Comparison, console: Terminal) -> None:
     """Print a row per run and the paired differences to the reference."""
     title = compared_in_words(comparison.runs).capitalize()
@@ -88,7 +123,7 @@ def print_comparison(comparison: Comparison, console: Terminal) -> None:
     _print_unscored(comparison, console)
     for run in comparison.runs:
         _print_dominance(run, console)
-    for line in differences_in_words(comparison):
+    for line in differences_in_words(comparison) + case_differences_in_words(comparison):
         console.print(line)
 
 
@@ -148,6 +183,7 @@ def describe_run(
             "last_rounds": summary.last_rounds,
             "last_round": summary.last_round,
             **_final_scores(summary),
+            **({} if summary.scored_rounds is None else {"scored_rounds": summary.scored_rounds}),
             "num_sites": len(summary.sites),
             "rounds": _rounds(summary),
             "groups": _groups_in_words(estimate),
@@ -191,7 +227,7 @@ def _groups_in_words(estimate: EstimateRecord | None) -> str:
 def _rare_recall(summary: Summary, federation: Path) -> float | None:
     if not isinstance(summary, ClassificationSummary):
         return None
-    return rare_class_recall(summary.rounds, rare_classes(federation))
+    return rare_class_recall(summary.counted_rounds, rare_classes(federation))
 
 
 def groups_as_drawn(groups: Mapping[str, str | None], federation: Path) -> bool | None:

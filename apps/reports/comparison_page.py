@@ -16,9 +16,10 @@ from ...transforms.printable import printable
 from ...transforms.strict_files import JsonObject, read_json
 from ..audit.pages import content_policy, page_environment, page_source
 from ..plain_lines import GENERATED
+from ..wording.case_tests import evaluated_in_words
 from ..wording.final_model import compared_in_words
 from .compared_runs import COMPARISON_PICTURE, Comparison, PairedArm
-from .comparison import LEFT_COLUMNS, comparison_columns
+from .comparison import LEFT_COLUMNS, case_test_columns, comparison_columns
 from .html import html_picture, html_table
 from .output import percent, read_summary, scoring_of
 from .run_page import REPORT_FILE
@@ -102,6 +103,8 @@ def write_comparison_page(out: Path, comparison: Comparison) -> Path:
             arms=arm_rows(comparison, request),
             comparison=comparison,
             picture=html_picture(out / COMPARISON_PICTURE, _CAPTION),
+            cases=html_table(case_test_columns(comparison)) if comparison.case_tests else "",
+            cases_of=evaluated_in_words(comparison.case_tests[0].evaluated_on) if comparison.case_tests else "",
             runs=html_table(comparison_columns(comparison), left=LEFT_COLUMNS),
             reports=_reports(out, comparison),
             versions=summary.versions or {},

@@ -15,7 +15,6 @@ from ...custom.data.description import read_site_description
 from ...custom.data.federation import read_federation
 from ...custom.methods.fedgsca.records import SELECTION_FILE, DetectionRecord
 from ...custom.records.round_records import Record
-from ...custom.run.summary import LAST_ROUNDS
 from ...custom.run.summary_record import ClassificationRoundSummary
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import parse_json
@@ -133,14 +132,14 @@ def rare_classes(federation: Path) -> list[int]:
 
 
 def rare_class_recall(rounds: Sequence[ClassificationRoundSummary], rare: Sequence[int]) -> float | None:
-    """Return the mean recall of classes over the last five rounds, as far as they were scored; None where none was, or
-    no case is of any of the classes.
+    """Return the mean recall of classes over rounds, as far as they were scored; None where none was, or no
+    case is of any of the classes.
 
     Args:
-        rounds: of a summary.
+        rounds: those of a summary that count.
         rare: the classes.
     """
-    scored = [record.recall_per_class for record in rounds[-LAST_ROUNDS:] if record.recall_per_class is not None]
+    scored = [record.recall_per_class for record in rounds if record.recall_per_class is not None]
     known = [recall for recalls in scored for label in rare if (recall := recalls[label]) is not None]
     return statistics.fmean(known) if known else None
 

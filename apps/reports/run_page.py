@@ -13,14 +13,13 @@ from ...custom.annotation_bias.statuses import Unit
 from ...custom.data.whole_files import write_text
 from ...custom.methods.auto.records import BiasFindings
 from ...custom.methods.auto_classification.records import ConfusionFindings
-from ...custom.run.summary import LAST_ROUNDS
 from ...custom.run.summary_record import ClassificationSummary, SegmentationRoundSummary, Summary
 from ...transforms.printable import printable
 from ..audit.federation_page import bias_chart
 from ..audit.federation_report import ParameterTable, noise_level_tables, parameter_tables
 from ..audit.pages import content_policy, page_environment, page_source
 from ..plain_lines import GENERATED
-from ..wording.final_model import final_model_in_words
+from ..wording.final_model import final_model_in_words, scored_in_words, scored_rounds_in_words
 from .captions import caption
 from .html import html_picture, html_table
 from .output import percent, score_text, scoring_of, used_generated_images
@@ -49,7 +48,7 @@ class Score:
 
     Attributes:
         name: with its unit.
-        mean: over the last rounds.
+        mean: over the rounds that count.
         spread: lowest and highest of these rounds.
         last: of the last round.
         final: of the final model; empty where that is the last one.
@@ -86,14 +85,14 @@ def write_run_page(out: Path, summary: Summary, pictures: Sequence[Path]) -> Pat
             conclusions=conclusions(summary),
             scores=scores(summary),
             final_model=final_model_in_words(summary.final_model),
-            last_rounds=min(LAST_ROUNDS, len(summary.rounds)),
+            scored=_scored_heading(summary),
             sites=html_table(site_columns(summary), left=WORDS) if summary.sites else "",
             own_cases=html_table(own_cases_columns(summary.own_cases)) if summary.own_cases else "",
             legend=site_legend(summary),
             channels=tables,
             charts=[bias_chart(table) for table in tables],
             pictures=[html_picture(file, caption(file.stem, is_classification=is_classification)) for file in shown],
-            settings=html_table(flat_rows(summary.settings), left=("value",)),
+            settings=html_table(flat_rows(summary.settings, summary.planned or ()), left=("value", "origin")),
             versions=summary.versions or {},
             source=summary.source,
             command=command_again(out, summary),
@@ -113,15 +112,25 @@ def answer(summary: Summary) -> str:
     where = f"after {summary.rounds_finished} rounds at {len(summary.sites) or len(summary.own_cases or {})} sites"
     if score is None:
         return f"No {label}: neither a test set nor validation cases, {where}"
-    whose = "" if summary.final_scores is None else f": {final_model_in_words(summary.final_model)}"
+    is_default = summary.scored_rounds is None and summary.final_scores is None
+    whose = "" if is_default else f": {scored_in_words(summary, summary.final_model)}"
     return f"{label} {percent(score)} % {where}{whose}"
 
 
+def _scored_heading(summary: Summary) -> str:
+    """The heading of the means over the rounds that count."""
+    scored = summary.scored_rounds
+    if scored is not None and scored.kind in ("last", "best"):
+        words = scored_rounds_in_words(scored)
+        return words[:1].upper() + words[1:]
+    return f"Mean of the last {len(summary.counted_rounds)} rounds"
+
+
 def scores(summary: Summary) -> list[Score]:
-    """Return the scores of a run: means over its last rounds, and how far these rounds lie apart."""
+    """Return the scores of a run: means over the rounds that count, and how far these rounds lie apart."""
     result = []
     for name in scoring_of(summary).names:
-        of_rounds = [getattr(record, name) for record in summary.rounds[-LAST_ROUNDS:]]
+        of_rounds = [getattr(record, name) for record in summary.counted_rounds]
         values = [value for value in of_rounds if value is not None]
         if not values:
             continue
@@ -143,7 +152,8 @@ def command_again(out: Path, summary: Summary) -> str:
     """Return the command that makes a run once more, from the job as it was run."""
     words = ["fedannot", "simulate", str(out / "job")]
     if summary.data and not used_generated_images(summary, out):
-        words += ["--data", summary.data]
+        # The job's copy has the planned settings.
+        words += ["--data", summary.data, "--no-plan"]
     return shlex.join([*words, "--out", f"{out}-again"])
 
 

@@ -19,6 +19,7 @@ from ...transforms.errors import DataError
 from ...transforms.strict_files import read_json
 from ..commands.simulation import SIMULATION
 from ..reports.charts import draw_comparison
+from ..reports.compared_results import with_case_results
 from ..reports.compared_runs import COMPARISON_FILE, COMPARISON_PICTURE, ComparedRun, Comparison, PairedArm
 from ..reports.comparison import describe_run, paired_statistics
 from ..reports.comparison_page import REQUEST_FILE, run_folder, write_comparison_page
@@ -108,7 +109,7 @@ def compare(
             if failed := [error for error in progress_of_runs.wait(begun) if error]:
                 raise RunError(f"{len(failed)} of {len(begun)} runs failed. First: {failed[0]}")
     scores_centres = any(isinstance(arm.job.settings(), PersonalSettings) for arm in planned)
-    comparison = _summarize(names, seeds, data, out, scores_centres=scores_centres)
+    comparison = with_case_results(out, _summarize(names, seeds, data, out, scores_centres=scores_centres))
     write_text(out / COMPARISON_FILE, json.dumps(comparison.plain(), indent=2) + "\n")
     draw_comparison(comparison, out / COMPARISON_PICTURE)
     write_comparison_page(out, comparison)
@@ -244,7 +245,8 @@ def _run(
 
 def _command(arm: PlannedArm, seed: int, folder: Path, asked: Mapping[str, str | Path]) -> list[str]:
     """The command of an arm's run; it goes on where its folder has one already."""
-    command = ["simulate", str(arm.job.folder), "--seed", str(seed), "--out", str(folder)]
+    # Arms differ in what they are given alone.
+    command = ["simulate", str(arm.job.folder), "--no-plan", "--seed", str(seed), "--out", str(folder)]
     for option, value in asked.items():
         command += [option, str(value)]
     if folder.is_dir() and any(folder.iterdir()):

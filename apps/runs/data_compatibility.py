@@ -130,10 +130,10 @@ def _check_dimensions(job: Job, changes: Mapping[str, Any], folder: Path, descri
         )
     own = getattr(job.settings().training, "patch", None)
     patch = changes.get("training.patch", own)
-    if dimensions == 3 and patch is None:
+    if dimensions == 3 and patch is None and not _has_a_patch(job, changes):
         raise DataMismatchError(
             f"{holds}, but {job.folder} names no patch of them to train on; add --set "
-            f"training.patch={_example_patch(folder)}, or another patch."
+            f"training.patch={_example_patch(folder)}, or another patch; `fedannot plan` suggests one."
         )
     if dimensions == 2 and patch is not None:
         remedy = "leave it out" if "training.patch" in changes else "add --set training.patch=null"
@@ -151,6 +151,14 @@ def _example_patch(folder: Path) -> str:
     except DataError:
         # The datalist cannot be read, which the run says.
         return EXAMPLE_PATCH
+
+
+def _has_a_patch(job: Job, changes: Mapping[str, Any]) -> bool:
+    """Whether the method chooses a patch of volumes itself."""
+    try:
+        return getattr(job.settings_with(changes).training, "patch", None) is not None
+    except SettingsError:
+        return False
 
 
 def _check_networks(settings: RunSettings, described: Descriptions) -> None:

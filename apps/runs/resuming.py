@@ -10,8 +10,10 @@ from ...custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, ResumeEr
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings, SettingValues
 from ..reports.output import DATA_FOLDER, MODEL_FILE, read_summary
+from ..reports.results_file import CALIBRATION_FILE, RESULTS_FILE, ROUNDS_FILE
 from .in_process import JOB_ID
 from .job import Job, JobError
+from .planned_settings import PLAN_FILE
 from .run_log import LOG_FILE
 
 RUN_FOLDER = "run"
@@ -22,6 +24,7 @@ JOB_FOLDER = "job"
 _SHOWN_NAMES = 5
 _UNFINISHED_JOB = ".job-unfinished"
 _ENTRIES = {RUN_FOLDER, RESUMED_FOLDER, JOB_FOLDER, DATA_FOLDER, LOG_FILE, MODEL_FILE, METRICS_FILE, SUMMARY_FILE}
+_ENTRIES |= {PLAN_FILE, RESULTS_FILE, ROUNDS_FILE, CALIBRATION_FILE}
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,11 @@ def progress(out: Path) -> str:
 def can_be_resumed(out: Path) -> bool:
     """Return whether an output folder holds a run with a finished round."""
     return any(_state_file(out / folder).is_file() for folder in (RUN_FOLDER, RESUMED_FOLDER))
+
+
+def has_begun(out: Path) -> bool:
+    """Return whether an output folder holds a run's job or its plan, so that the run's settings are known."""
+    return (out / JOB_FOLDER).is_dir() or (out / PLAN_FILE).is_file()
 
 
 def check_new(out: Path) -> None:

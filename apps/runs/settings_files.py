@@ -68,9 +68,24 @@ class Requirements(StrictModel):
         return ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
 
 
+class PlannedTime(StrictModel):
+    """For what time settings were planned, by a step that was measured.
+
+    Args:
+        hours: that a run may take.
+        sites: how many there are.
+        step_seconds: of a step of training.
+    """
+
+    hours: Annotated[float, Field(gt=0)]
+    sites: Positive
+    step_seconds: Annotated[float, Field(gt=0)]
+
+
 class _Content(StrictModel):
     settings: dict[str, Any]
     requires: Requirements = Requirements()
+    planned: PlannedTime | None = None
 
 
 @dataclass(frozen=True)
@@ -81,11 +96,13 @@ class SettingsFile:
         file: where it was read.
         values: the settings that differ from the job's, ``{"training.batch_size": 8, ...}``.
         requires: what the data must be.
+        planned: for what time they were planned; None where they were not.
     """
 
     file: Path
     values: SettingValues
     requires: Requirements
+    planned: PlannedTime | None = None
 
     @classmethod
     def read(cls, job: Job, name_or_file: str, overrides: Mapping[str, Any] | None = None) -> "SettingsFile":
@@ -112,7 +129,7 @@ class SettingsFile:
             # A value that does not go with the job's own may go with what else is changed; that is checked with it.
             if not any(f"{key}=" in str(error) for key in overrides or {}):
                 raise
-        return cls(file, values, content.requires)
+        return cls(file, values, content.requires, content.planned)
 
     def check_data(self, data: Path | None) -> None:
         """Check that a federation is the one that the settings are for.

@@ -27,10 +27,13 @@ from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings, SettingValues
 from ...custom.training.component_check import check_training
 from ...transforms.errors import DataError
-from ..reports.output import DATA_FOLDER, collect_output
+from ..reports.case_results import FinishedRun, write_case_results
+from ..reports.output import DATA_FOLDER, PERSISTED_MODEL, collect_output
+from ..reports.results_file import RunName
 from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import Step, run_in_process
 from .job import Job, check_runs_in_process, flat_settings
+from .planned_settings import PlannedSettings
 from .progress import Progress
 from .resuming import (
     RESUMED_FOLDER,
@@ -60,15 +63,16 @@ def simulate(
     data: Path | None = None,
     settings: str | None = None,
     overrides: Mapping[str, Any] | None = None,
+    planned: PlannedSettings | None = None,
     resume: bool = False,
     track: Tracking | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Run a job in this process and return its summary.
 
-    The output folder gets the job as it was run, the model, ``summary.json``, ``metrics.jsonl``, and under ``run`` the
-    workspaces of server and sites. Without data the embedded federation of the job's settings is written to ``data`` in
-    it.
+    The output folder gets the job as it was run, the model, ``summary.json``, ``metrics.jsonl``, ``results.csv`` and
+    what belongs to it, and under ``run`` the workspaces of server and sites. Without data the embedded federation of
+    the job's settings is written to ``data`` in it.
 
     Args:
         job_folder: the job's folder, or the name of an installed job.
@@ -76,6 +80,7 @@ def simulate(
         data: a federation's folder; its sites replace those that the job names.
         settings: a set of settings to use in place of the job's own, by its name beside the job or as a file.
         overrides: single settings to change after that, ``{"training.batch_size": 8}``.
+        planned: what a plan chose, in place of a set of settings; a run that is continued has its own.
         resume: go on after the last finished round of an earlier run in ``out``, from the beginning if there is none.
             What was stopped after its last round is collected; of a finished run the summary is returned.
         track: where the run's numbers go as well; its settings are sent there, its figures are not.
@@ -94,7 +99,9 @@ def simulate(
     progress = progress or Progress()
     job = Job.open(job_folder)
     check_runs_in_process(job)
-    changes = changes_of_run(job, settings, data, overrides or {})
+    if resume and planned is None:
+        planned = PlannedSettings.of_run(job, out)
+    changes = changes_of_run(job, settings, data, overrides or {}, planned)
     run_settings = job.settings_with(changes)
     # A store that cannot be used is no fault of a site's data: said before anything is written.
     participant_store().open()
@@ -103,6 +110,8 @@ def simulate(
     earlier = _earlier_run(out, resume)
     if resume:
         check_continues(run_settings, out, earlier)
+    if planned is not None:
+        planned.write()
     is_generated = data is None
     if data is None:
         progress.state("Making the embedded federation.")
@@ -122,6 +131,8 @@ def simulate(
     if track is not None:
         track.add_to(run_job, out.name, flat_settings(run_settings.model_dump(mode="json")), tracked_before)
     with run_log(out, progress):
+        if planned is not None:
+            progress.tell(planned.sentence(run_settings))
         images = ", on generated images" if is_generated else ""
         progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds{images}.")
         if (estimate := _estimated_memory(run_settings, data / federation.sites[0])) is not None:
@@ -129,6 +140,9 @@ def simulate(
         if (lacking := without_validation(run_settings, data, federation.sites)) is not None:
             progress.tell(lacking)
         run_folder = _run_rounds(run_job, federation.sites, data, out, progress)
+        name = RunName(out.resolve().name, job.name, run_settings.seed)
+        model = run_folder / PERSISTED_MODEL
+        _score_cases(FinishedRun(name, out / RUN_FOLDER, model, run_settings, data, federation.sites), out, progress)
     summary = collect_output(
         run_folder,
         out,
@@ -137,6 +151,7 @@ def simulate(
             "wall_seconds": round(time.monotonic() - started, 2),
             "peak_memory_mb": round(_peak_memory_mb(), 1),
             **({} if estimate is None else {"estimated_memory_mb": estimate}),
+            **({} if planned is None else {"planned": tuple(planned.values)}),
         },
     )
     shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
@@ -151,6 +166,15 @@ def _run_rounds(run_job: Job, sites: Sequence[str], data: Path, out: Path, progr
         finally:
             # What others have written in it: NVFlare, TensorBoard.
             make_private(out / RUN_FOLDER)
+
+
+def _score_cases(finished: FinishedRun, out: Path, progress: Progress) -> None:
+    """Write the results per case; the run itself is over, and needs none."""
+    progress.state("Scoring the final model case by case.")
+    try:
+        write_case_results(finished, out, finished.model.parents[1])
+    except DataError as error:
+        progress.tell(f"warning: no results per case: {error}")
 
 
 class _Turns:
@@ -176,7 +200,13 @@ def _earlier_run(out: Path, resume: bool) -> EarlierRun | None:
     return earlier
 
 
-def changes_of_run(job: Job, settings: str | None, data: Path | None, overrides: Mapping[str, Any]) -> SettingValues:
+def changes_of_run(
+    job: Job,
+    settings: str | None,
+    data: Path | None,
+    overrides: Mapping[str, Any],
+    planned: PlannedSettings | None = None,
+) -> SettingValues:
     """Return what differs from a job's own settings, with what follows from the data.
 
     Args:
@@ -184,12 +214,13 @@ def changes_of_run(job: Job, settings: str | None, data: Path | None, overrides:
         settings: a set of settings to use in place of the job's own, by its name beside the job or as a file.
         data: a federation's folder; None for the embedded federation.
         overrides: single settings to change after that.
+        planned: what a plan chose, in place of a set of settings.
 
     Raises:
         SettingsError: if a setting cannot be used.
         DataError: if the data cannot be used, do not fit the job, or are not those that the set of settings is for.
     """
-    settings_file, overrides = None, job.current_names(overrides)
+    settings_file, overrides = None if planned is None else planned.as_file, job.current_names(overrides)
     if settings is not None:
         settings_file = SettingsFile.read(job, settings, overrides)
         settings_file.check_data(data)

@@ -4,9 +4,17 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ...custom.evaluation.score_records import MeanScores
-from ...custom.run.summary_record import FinalModel
+from ...custom.run.summary_record import FinalModel, ScoredRounds
+from ...custom.settings import ScoredRoundsKind
 
 _LAST_ROUNDS = "mean of the last five rounds"
+_FINAL_MODEL = "final model"
+_ROUNDS: dict[ScoredRoundsKind, str] = {
+    "last": "last round",
+    "last_5": _LAST_ROUNDS,
+    "last_10": "mean of the last ten rounds",
+    "best": "round that is the best by the sites' validation",
+}
 
 
 class HasFinalScores(Protocol):
@@ -15,6 +23,10 @@ class HasFinalScores(Protocol):
     @property
     def final_scores(self) -> MeanScores | None:
         """The scores of that model."""
+
+    @property
+    def scored_rounds(self) -> ScoredRounds | None:
+        """Which rounds count, where the settings say it."""
 
 
 def final_model_in_words(final: FinalModel | None) -> str:
@@ -36,16 +48,29 @@ def final_model_in_words(final: FinalModel | None) -> str:
 
 def scored_in_words(run: HasFinalScores, final: FinalModel | None) -> str:
     """Return what the scores of a run are of, as a phrase."""
+    if run.scored_rounds is not None:
+        return scored_rounds_in_words(run.scored_rounds)
     return _LAST_ROUNDS if run.final_scores is None else final_model_in_words(final)
+
+
+def scored_rounds_in_words(scored: ScoredRounds) -> str:
+    """Return the rounds whose scores count, as a phrase: ``round 12, the best by the sites' validation``."""
+    if scored.kind == "best" and scored.rounds:
+        return f"round {scored.rounds[0]}, the best by the sites' validation"
+    return _ROUNDS[scored.kind]
 
 
 def compared_in_words(runs: Sequence[HasFinalScores]) -> str:
     """Return what the scores of compared runs are of, as a phrase."""
-    if all(run.final_scores is None for run in runs):
-        return _LAST_ROUNDS
-    if any(run.final_scores is None for run in runs):
-        return f"final model, or {_LAST_ROUNDS}"
-    return "final model"
+    phrases = dict.fromkeys(map(_compared_rounds, runs))
+    # The final model first, then in the order of the runs.
+    return ", or ".join(sorted(phrases, key=lambda phrase: phrase != _FINAL_MODEL))
+
+
+def _compared_rounds(run: HasFinalScores) -> str:
+    if run.scored_rounds is not None:
+        return _ROUNDS[run.scored_rounds.kind]
+    return _LAST_ROUNDS if run.final_scores is None else _FINAL_MODEL
 
 
 def stopped_early_in_words(final: FinalModel | None, rounds_finished: int, rounds: int) -> str | None:

@@ -70,11 +70,16 @@ class ModelSpool:
             self._mapped[site] = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
         return self._mapped[site]
 
-    def models(self) -> Iterator[tuple[str, dict[str, torch.Tensor], int]]:
-        """Yield site, state dict and number of samples in sorted order of the sites; each file goes once it is read."""
+    def models(self, *, keep: bool = False) -> Iterator[tuple[str, dict[str, torch.Tensor], int]]:
+        """Yield site, state dict and number of samples in sorted order of the sites.
+
+        Args:
+            keep: whether the files stay; else each goes once it is read.
+        """
         for site in self.sites:
             yield site, self.params(site), self._num_samples[site]
-            self._files[site].unlink()
+            if not keep:
+                self._files[site].unlink()
 
     def remove(self) -> None:
         """Remove all files."""

@@ -9,6 +9,7 @@ import torch
 
 from ..refusals import RefusalCode, RefusalReason
 from .counted_models import CountedModels, Ranges
+from .geometric_median import geometric_median_weights
 from .model_spool import ModelSpool
 from .multi_krum import chosen_models
 from .reported_counts import MAX_TOTAL_SAMPLES, claim_limit
@@ -16,7 +17,7 @@ from .settings import AggregationSettings
 from .streaming_average import StreamingAverage, refusal_reason, value_limits
 from .trimmed_mean import TrimmedMean
 from .weighted_median import median_model
-from .weighting import LayerWeights
+from .weighting import LayerWeights, quantity_weights
 
 MEAN = AggregationSettings()
 
@@ -31,7 +32,7 @@ class SentModel:
         block_of: layer block of every entry.
         group_of: groups of entries whose updates have bounds of their own, each within one layer block; the blocks by
             default.
-        trained: the entries over which multi-Krum takes distances; all floating ones by default.
+        trained: the entries over which distances between models are; all floating ones by default.
     """
 
     round_number: int
@@ -51,7 +52,7 @@ class AveragingPlan:
         wait_in: folder where results wait for their weights, which :meth:`RoundAverage.weigh` then gives; made again.
             Weights that are given here only say which sites count.
         second_average_without: sites whose results do not count in a second average of the same results, by numbers of
-            samples; None for no second average. There is none by median and by multi-Krum.
+            samples; None for no second average. There is none by rules of models that wait.
         rule: the rule of aggregation.
 
     Raises:
@@ -76,7 +77,7 @@ class RoundAverage:
     result that cannot be used is refused with a reason and changes nothing; what one site claims leaves the others as
     much as without it. Results may come from several threads.
 
-    The average is the mean, or by another rule, in which the same weights count. A trimmed mean streams, too; a median
+    The average is the mean, or by another rule, in which the same weights count. A trimmed mean streams, too; medians
     and multi-Krum are of models that wait.
 
     Args:
@@ -85,6 +86,8 @@ class RoundAverage:
 
     Attributes:
         kept: the sites whose models multi-Krum kept; None with the other rules, and before :meth:`weigh`.
+        in_effect: the weights by which the models make their geometric median; None as above.
+        counted: the models as they count, where :meth:`weigh` has kept them.
     """
 
     def __init__(self, sent: SentModel, plan: AveragingPlan) -> None:
@@ -100,6 +103,9 @@ class RoundAverage:
         floating = [name for name, tensor in sent.params.items() if tensor.is_floating_point()]
         self._trained = tuple(floating if sent.trained is None else sent.trained)
         self.kept: tuple[str, ...] | None = None
+        self.in_effect: LayerWeights | None = None
+        self.counted: CountedModels | None = None
+        self._kept_on_disk: ModelSpool | None = None
         self._limits = value_limits(sent.params)
         self._waiting = None if plan.wait_in is None else ModelSpool(plan.wait_in)
         self._average = self._empty_average() if self._waiting is None else None
@@ -147,6 +153,8 @@ class RoundAverage:
         weights: LayerWeights | None,
         update_factors: Mapping[str, Mapping[str, float]] | None = None,
         ranges: Ranges | None = None,
+        *,
+        keep: bool = False,
     ) -> None:
         """Add the results that wait, with their weights.
 
@@ -155,6 +163,7 @@ class RoundAverage:
             update_factors: by how much each site's update is scaled down in each group; 1 where a site is not named. A
                 group that is not named is scaled down by as much as the most bounded one of its block.
             ranges: within which the values of some entries count.
+            keep: whether the models stay on disk, see :attr:`counted`, until :meth:`give_up`.
 
         Raises:
             ValueError: if no results wait for weights.
@@ -176,9 +185,29 @@ class RoundAverage:
             elif self._rule.rule == "trimmed_mean":
                 self._add_all(models, models.sites)
             else:
-                self._add_scaled(waiting, factors, ranges or {})
-            waiting.remove()
+                if self._rule.rule == "geometric_median":
+                    self._weights = self._of_geometric_median(waiting)
+                self._add_scaled(waiting, factors, ranges or {}, keep=keep)
             self._waiting = None
+            if keep:
+                self._kept_on_disk, self.counted = waiting, models
+            else:
+                waiting.remove()
+
+    def _of_geometric_median(self, waiting: ModelSpool) -> LayerWeights | None:
+        """The weights of the geometric median of the models as they came; the given ones where these count as such."""
+        given = self._weights
+        if given is None:
+            samples = {site: waiting.num_samples(site) for site in waiting.sites}
+            given = LayerWeights.same_in_all_blocks(quantity_weights(samples), self._blocks)
+        self.in_effect = geometric_median_weights(
+            CountedModels(waiting, self._global_model, self._group_of, {}, {}),
+            {name: self._block_of[name] for name in self._trained},
+            given.only(waiting.sites),
+            smoothing=self._rule.smoothing,
+            passes=self._rule.passes,
+        )
+        return self._weights if self.in_effect is given else self.in_effect
 
     def _add_all(self, models: CountedModels, sites: Collection[str]) -> None:
         """Add models as they count, one in memory at a time."""
@@ -188,12 +217,14 @@ class RoundAverage:
             self._average.add(site, params, self._group_weights(site, num_samples), num_samples)
             self._add_to_second(site, params, num_samples)
 
-    def _add_scaled(self, waiting: ModelSpool, factors: Mapping[str, Mapping[str, float]], ranges: Ranges) -> None:
+    def _add_scaled(
+        self, waiting: ModelSpool, factors: Mapping[str, Mapping[str, float]], ranges: Ranges, *, keep: bool
+    ) -> None:
         """Add models with their weights times their factors, exactly; what they lose is the global model's."""
         self._average = self._empty_average()
         held_back = dict.fromkeys(self._block_of_group, 0.0)
         of_second = dict.fromkeys(self._block_of_group, 0.0)
-        for site, params, num_samples in waiting.models():
+        for site, params, num_samples in waiting.models(keep=keep):
             of_site = factors.get(site, {})
             within = {**params, **{name: params[name].clamp(*limits) for name, limits in ranges.items()}}
             weights = self._group_weights(site, num_samples)
@@ -219,9 +250,11 @@ class RoundAverage:
     def give_up(self) -> None:
         """Drop what has been accepted."""
         with self._lock:
-            if self._waiting is not None:
-                self._waiting.remove()
-            self._waiting = self._average = self._second = self._median = None
+            for spool in (self._waiting, self._kept_on_disk):
+                if spool is not None:
+                    spool.remove()
+            self._waiting = self._kept_on_disk = self.counted = None
+            self._average = self._second = self._median = None
 
     def result(self) -> dict[str, torch.Tensor]:
         """Return the weighted average of the accepted results; once, then the round is closed."""

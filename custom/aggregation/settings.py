@@ -52,17 +52,21 @@ class AggregationSettings(SettingsModel):
 
     Args:
         rule: ``mean``; ``median``, the weighted median of every coordinate; ``trimmed_mean``, the mean of every
-            coordinate without its largest and smallest values; ``multi_krum``, the mean of the models that lie closest
-            to the others.
+            coordinate without its largest and smallest values; ``geometric_median``, the model with the least sum of
+            distances to the sites' models; ``multi_krum``, the mean of the models that lie closest to the others.
         trim: of the trimmed mean, b, how many sites' values are dropped at each end.
         byzantine: of multi-Krum, f, how many sites may lie.
         kept: of multi-Krum, how many models are kept; None for all but f.
+        smoothing: of the geometric median, ν: a model that is closer counts as if it were so far away.
+        passes: of the geometric median, the largest number of passes over the sites' distances.
     """
 
-    rule: Literal["mean", "median", "trimmed_mean", "multi_krum"] = "mean"
+    rule: Literal["mean", "median", "trimmed_mean", "geometric_median", "multi_krum"] = "mean"
     trim: Positive = 1
     byzantine: Positive = 1
     kept: Positive | None = None
+    smoothing: Annotated[float, Field(gt=0)] = 1e-5
+    passes: Positive = 100
 
     @property
     def is_robust(self) -> bool:
@@ -72,7 +76,7 @@ class AggregationSettings(SettingsModel):
     @property
     def waits(self) -> bool:
         """Whether the rule wants all models at one place before any counts."""
-        return self.rule in ("median", "multi_krum")
+        return self.rule in ("median", "geometric_median", "multi_krum")
 
     @property
     def num_dropped(self) -> int:
@@ -82,6 +86,39 @@ class AggregationSettings(SettingsModel):
     @property
     def fewest_results(self) -> int:
         """How many models the rule needs; of two nobody can tell which is odd."""
-        return {"mean": 1, "median": 3, "trimmed_mean": 2 * self.trim + 1, "multi_krum": 2 * self.byzantine + 3}[
-            self.rule
-        ]
+        return {
+            "mean": 1,
+            "median": 3,
+            "trimmed_mean": 2 * self.trim + 1,
+            "geometric_median": 3,
+            "multi_krum": 2 * self.byzantine + 3,
+        }[self.rule]
+
+
+# Learning rates where the settings give none: that with which FedAvgM is federated averaging, and the middle of those
+# that Reddi et al. search for the others.
+_RATES = {"fedavgm": 1.0, "fedadam": 0.1, "fedyogi": 0.1}
+
+
+class ServerOptimizerSettings(SettingsModel):
+    """The server's optimizer; see :class:`fedannot.custom.aggregation.server_optimizer.ServerOptimizer`.
+
+    Args:
+        name: ``none``, the average is the model; ``fedavgm``, momentum; ``fedadam`` and ``fedyogi``, steps that adapt
+            to every parameter.
+        learning_rate: η; None for 1 with ``fedavgm`` and 0.1 with the others.
+        momentum: β of ``fedavgm``.
+        betas: β₁ and β₂ of ``fedadam`` and ``fedyogi``.
+        tau: τ, which keeps parameters that hardly change from large steps: one moves by at most η Δ / τ.
+    """
+
+    name: Literal["none", "fedavgm", "fedadam", "fedyogi"] = "none"
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.99)
+    tau: Annotated[float, Field(gt=0)] = 1e-3
+
+    @property
+    def rate(self) -> float:
+        """The learning rate, the given one or that of the optimizer."""
+        return _RATES[self.name] if self.learning_rate is None else self.learning_rate

@@ -24,7 +24,7 @@ REFERENCE = "{settings}"
 _LONGEST_REASON = 600
 
 # In a swarm results count as they come. A site of FedCurv takes its own part out of the mean by its fraction of the
-# samples, which bounds would change.
+# samples, which bounds would change; SCAFFOLD and FedNova take updates as they are.
 _SWARM_AGGREGATOR = "fedannot.custom.flare.swarm_aggregator.SwarmAggregator"
 _WITHOUT_BOUNDS = ("fedcurv",)
 
@@ -113,8 +113,10 @@ class JobConfiguration:
 
     @property
     def takes_bounds(self) -> bool:
-        """Whether the job can bound what one site weighs: a swarm and FedCurv take no bounds."""
-        return _SWARM_AGGREGATOR not in self.classes and self.settings.get("method") not in _WITHOUT_BOUNDS
+        """Whether the job can bound what one site weighs: a swarm, FedCurv and corrections of drift take no bounds."""
+        corrects_drift = self.settings.get("drift_correction", "none") != "none"
+        is_bounded = self.settings.get("method") not in _WITHOUT_BOUNDS and not corrects_drift
+        return _SWARM_AGGREGATOR not in self.classes and is_bounded
 
     @cached_property
     def classes(self) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from .yaml_file import YamlContent, read_values, validated, write_values
 FEDERATION_FILE = "federation.yaml"
 MANIFEST_FILE = "manifest.json"
 TEST_FOLDER = "test"
+# How the description begins of what was made from generated images.
+PHANTOM = "phantom"
 
 _SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -33,6 +35,11 @@ class FederationDescription(YamlContent):
     sites: Annotated[tuple[str, ...], Field(min_length=1)]
     noise: str | None = None
     made: str | None = None
+
+    @property
+    def is_generated(self) -> bool:
+        """Whether its images were generated, also where noise was added to the annotations later."""
+        return self.made is not None and self.made.startswith(f"{PHANTOM} ")
 
     @field_validator("sites")
     @classmethod

@@ -150,7 +150,8 @@ def score_labels(
         # NaN for an empty annotation.
         dice.append(float(compute_dice(prediction, truth, include_background=True, ignore_empty=True)))
         is_defined = annotated[-1] and result[-1]
-        hd95.append(_distance(prediction[0, 0], truth[0, 0], spacing) if is_defined else math.nan)
+        distances = surface_distances(prediction[0, 0], truth[0, 0], spacing) if is_defined else None
+        hd95.append(math.nan if distances is None else hausdorff_95(distances))
     return CaseScores(tuple(dice), tuple(hd95), tuple(annotated), tuple(result), counts=bool(counted.any()))
 
 
@@ -207,14 +208,31 @@ def _units_of(counts: torch.Tensor, units: Sequence[str]) -> tuple[int, ...]:
     )
 
 
-def _distance(found: torch.Tensor, true: torch.Tensor, spacing: Sequence[float] | None) -> float:
-    """95th percentile Hausdorff distance of two masks that are not empty."""
+def surface_distances(
+    found: torch.Tensor, true: torch.Tensor, spacing: Sequence[float] | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the distances of the boundary pixels of two masks to the other's boundary, from MONAI.
+
+    Args:
+        found: a mask ``(H, W[, D])`` that is not empty.
+        true: another one.
+        spacing: size of a pixel along each axis in millimetres; None measures in pixels.
+
+    Returns:
+        The distances from `found` to `true`, ``(n,)``, and back, ``(m,)``.
+    """
     from monai.metrics.utils import get_edge_surface_distance  # noqa: PLC0415
 
     with warnings.catch_warnings():
         # MONAI 1.6 warns of a deprecated argument that it passes to itself.
         warnings.simplefilter("ignore", FutureWarning)
         _, distances, _ = get_edge_surface_distance(found, true, spacing=spacing, symmetric=True)
+    there, back = distances
+    return there, back
+
+
+def hausdorff_95(distances: tuple[torch.Tensor, torch.Tensor]) -> float:
+    """Return the larger 95th percentile of the distances in both directions; see :func:`surface_distances`."""
     return max(_percentile_95(values) for values in distances)
 
 

@@ -57,6 +57,8 @@ class SwarmAggregator(Aggregator):  # type: ignore[misc]
                 f"settings.conf: key 'aggregation.rule' is {self.settings.aggregation.rule!r}, expected 'mean': "
                 "another rule needs a server, in a swarm it cannot be set."
             )
+        if asked := self.settings.needs_server:
+            raise SettingsError(f"settings.conf: key {asked[0]!r} needs a server; in a swarm it cannot be set.")
         self._blocks = layer_blocks(described_network(self.settings.network), self.settings.blocks)
         self._registry = OutboundRegistry(method_of(self.settings).outbound_fields)
         self._average: RoundAverage | None = None

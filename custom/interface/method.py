@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
+import torch
 from torch import nn
 
 from ..aggregation.weighting import LayerWeights
@@ -17,7 +18,8 @@ class ServerMethod:
     """What a method does at the server; what it does not override is federated averaging.
 
     Weights are known before a round (:meth:`weights`), or follow from what sites report with their models, or from
-    these models (:meth:`weights_rule`). Whatever a method remembers goes through :meth:`state`.
+    these models (:meth:`weights_rule`). The round's model is their average, or what the method makes of it
+    (:meth:`combine`). Whatever a method remembers goes through :meth:`state`.
 
     Args:
         settings: the job's settings.
@@ -57,6 +59,11 @@ class ServerMethod:
         """Whether :attr:`Round.drifts` are needed."""
         return False
 
+    @property
+    def needs_models(self) -> bool:
+        """Whether :meth:`combine` needs :attr:`Round.models`; these then wait on disk."""
+        return False
+
     def stage(self, this_round: Round) -> str:
         """Return the name of the stage that a round belongs to."""
         del this_round
@@ -87,6 +94,26 @@ class ServerMethod:
         """
         del this_round
         return None
+
+    def sites_to_train(self, this_round: Round, sites: Sequence[str]) -> Collection[str]:
+        """Return which sites train in a round, by default all that are there.
+
+        Args:
+            this_round: the round.
+            sites: the names of the sites that are there, sorted.
+        """
+        del this_round
+        return sites
+
+    def combine(self, this_round: Round) -> Mapping[str, torch.Tensor]:
+        """Return the model of the round, a state dict like the global one, by default the average.
+
+        It is called once in every round that counts, before :meth:`after_training`. It finds the global model that the
+        sites began with in :attr:`Round.params`, and :attr:`Round.average`, :attr:`Round.weighed`,
+        :attr:`Round.reports`. With :attr:`needs_models` it may read :attr:`Round.models`, too. What follows from the
+        order of these sites, which is sorted, does not follow from the order of arrival.
+        """
+        return this_round.average
 
     def second_average_without(self, this_round: Round) -> Collection[str] | None:
         """Return the sites that are left out of a second average of the round's models, by numbers of samples.

@@ -23,7 +23,7 @@ from .update_floor import NO_FLOOR, UpdateFloor
 
 
 class WaitingModels(Protocol):
-    """The models of a round that wait for their weights, one in memory at a time."""
+    """The models of a round that wait on disk, one in memory at a time."""
 
     @property
     def sites(self) -> Sequence[str]:
@@ -57,6 +57,8 @@ class Round:
         reports: what sites reported with the models of this round, once they are there.
         drifts: how far sites moved the model in this round, ‖θ_k − θ‖² over trained parameters, where it is measured.
         weighed: what the sites counted in the round's average, once it is there.
+        average: what the rule and the weights made of the sites' models, while the method combines them.
+        models: these models as they count, while the method combines them, where it needs them.
         second_average: the second average of the round's models, where the method asked for one.
         reviewed: gives a network with the global model, or with another one, beside the server's own reviewed cases;
             None where it has none.
@@ -76,6 +78,8 @@ class Round:
     reports: Mapping[str, SiteReport] = field(default_factory=dict)
     drifts: Mapping[str, float] = field(default_factory=dict)
     weighed: LayerWeights | None = None
+    average: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    models: WaitingModels | None = None
     second_average: Mapping[str, torch.Tensor] | None = None
     reviewed: "Reviewing" = field(default=lambda params=None: None)  # noqa: ARG005
 

@@ -16,6 +16,7 @@ from ..components.component import ComponentError, first_line
 from ..settings import ClassifierSettings, NetworkSettings, RunSettings
 from .building import assign_blocks, layer_blocks
 from .described import described_network
+from .kept_memory import kept_tensors
 from .outputs import all_outputs
 from .own_network import registrations
 
@@ -141,19 +142,10 @@ def _kept_bytes(
 ) -> int:
     """Bytes that the backward pass of a batch needs, apart from the parameters."""
     moved = described_network(settings).to(device)
-    own = {_memory_of(tensor) for tensor in (*moved.parameters(), *moved.buffers())}
-    kept: dict[int, torch.UntypedStorage] = {}
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        # Views of one tensor take its memory once; what is kept does not give its number to another.
-        if (number := _memory_of(tensor)) not in own:
-            kept[number] = tensor.untyped_storage()
-        return tensor
-
     images = torch.zeros(batch_size, settings.in_channels, *extents, device=device)
     with torch.random.fork_rng(devices=[]):
         moved.train()
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        with kept_tensors((*moved.parameters(), *moved.buffers())) as kept:
             outputs = all_outputs(moved, images)
             _check_shape(outputs.main, settings, images, "training")
             total = torch.stack([entry.float().mean() for entry in (outputs.main, *outputs.further)]).sum()
@@ -163,7 +155,7 @@ def _kept_bytes(
         _check_gradients(moved, settings)
         with torch.no_grad():
             _check_shape(moved.eval()(images), settings, images, "evaluation")
-    return sum(storage.nbytes() for storage in kept.values())
+    return kept.nbytes
 
 
 def _check_gradients(network: nn.Module, settings: NetworkSettings | ClassifierSettings) -> None:
@@ -205,11 +197,6 @@ def _share(names: Collection[str], sizes: Mapping[str, int]) -> float:
 
 def _first(names: Sequence[str]) -> list[str]:
     return [*names[:_SAID], "…"] if len(names) > _SAID else list(names)
-
-
-def _memory_of(tensor: torch.Tensor) -> int:
-    """The number of a tensor's memory, the same for its views; without values there is no address."""
-    return int(tensor.untyped_storage()._cdata)
 
 
 def _check_shape(

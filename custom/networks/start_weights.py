@@ -12,8 +12,10 @@ BUNDLE_WEIGHTS = Path("models") / "model.pt"
 
 # Under which other programs store a state dict in a file.
 _KEYS = ("state_dict", "model")
-# What FedCurv remembers beside the network; see fedannot.custom.methods.fedcurv.curvature.
-_REMEMBERED = "curvature."
+# What FedCurv and SCAFFOLD remember beside the network; see fedannot.custom.methods.fedcurv.curvature and
+# fedannot.custom.methods.fedavg.control_variates.
+REMEMBERED_PARTS = ("curvature", "control_variates")
+_REMEMBERED = tuple(f"{part}." for part in REMEMBERED_PARTS)
 
 
 class ModelFileError(DataError):
@@ -61,8 +63,8 @@ def read_start_weights(source: Path, start: Mapping[str, torch.Tensor]) -> dict[
     Args:
         source: a MONAI Bundle's folder, or a file with a state dict. Of a bundle the weights alone are read: neither
             its configuration nor its TorchScript is.
-        start: the network's own start weights, whose names, shapes and types the result has. What FedCurv remembers
-            begins as it is here where the file has none of it.
+        start: the network's own start weights, whose names, shapes and types the result has. What FedCurv and
+            SCAFFOLD remember begins as it is here where the file has none of it.
 
     Raises:
         ModelFileError: if there are no weights, or they do not fit the network or are not finite.

@@ -86,11 +86,13 @@ class Grid:
         extents: median number of voxels along the axes of a sample.
         spacing: size of a voxel along them.
         samples: of a case: its slices, else 1.
+        is_fixed: whether just these extents are trained on, as a patch that was chosen.
     """
 
     extents: tuple[float, ...]
     spacing: tuple[float, ...]
     samples: float = 1.0
+    is_fixed: bool = False
 
 
 @dataclass(frozen=True)
@@ -219,7 +221,7 @@ class _Chosen:
 
 
 def _is_whole(grid: Grid) -> bool:
-    return len(grid.extents) == 2
+    return len(grid.extents) == 2 or grid.is_fixed
 
 
 def _chosen(grid: Grid, budget: Budget, operations: float) -> _Chosen:

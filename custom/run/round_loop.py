@@ -33,7 +33,7 @@ from .answers import Answers
 from .continuing import earlier_state, named_with_its_file, start_params
 from .final_model import ModelChoice
 from .round_record import note_weights, progress_sentence, round_scalars
-from .round_training import RoundTraining, TrainingRun, share_refusal
+from .round_training import Averaged, RoundTraining, TrainingRun, checked_model, share_refusal
 from .run_progress import ProgressTracker, give_noted
 from .server_test import ServerTest
 from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunFailedError, RunState, TooFewResultsError, kept_state_file
@@ -44,6 +44,10 @@ from .transport import CONTINUED_JOB, CONTINUED_ROUND, Link, Messages, Params, R
 _TRAINING, _VALIDATION, _CASES = "training", "validation", "cases"
 # What the number in an answer counts, by task: the samples of training unless it is here.
 _COUNTED = {VALIDATE: _VALIDATION, VALIDATE_CLASSES: _VALIDATION, FINGERPRINT: _CASES}
+
+
+# Values that need no validation, by setting.
+_WITHOUT_VALIDATION = {"final_model": "mean_of_last", "scored_rounds": "last_5"}
 
 
 class RoundLoop:
@@ -120,7 +124,7 @@ class RoundLoop:
             if self._link.is_stopped():
                 return
             record = self._record(started, counts=not failed_rounds)
-            if self._choice.needs_validation and self._link.is_stopped():
+            if self.settings.needs_validation and self._link.is_stopped():
                 # Some sites may not have validated it; who goes on with the run does the round again.
                 return
             self._finish(record)
@@ -167,7 +171,8 @@ class RoundLoop:
             with named_with_its_file(beginning.state):
                 self._resume(earlier)
         self._round = self._round_of(self.state.round_number)
-        if self._choice.needs_validation and not self._choice.state():
+        validated = any(record.validation_score is not None for record in self.state.history)
+        if self.settings.needs_validation and not validated:
             self._check_validation()
         write_records(beginning.run_folder / METRICS_FILE, self.state.history)
         if beginning.absent:
@@ -194,10 +199,11 @@ class RoundLoop:
                 f"the sites have too few validation cases ({listed}): a site reports a score of {MINIMUM_CASES} "
                 "patients at least, for each class"
             )
+        key = "final_model" if self._choice.needs_validation else "scored_rounds"
         raise RunFailedError(
-            f"key 'final_model' is 'best', but the sites' validation gives no {self._scoring.label}: {found}. Expected "
+            f"key {key!r} is 'best', but the sites' validation gives no {self._scoring.label}: {found}. Expected "
             f"a list 'validation' of {MINIMUM_CASES} patients or more in the datalist of a site (--validation 0.2 of "
-            "`fedannot data import` makes one), or final_model = mean_of_last, which needs none."
+            f"`fedannot data import` makes one), or {key} = {_WITHOUT_VALIDATION[key]}, which needs none."
         )
 
     def _resume(self, earlier: RunState) -> None:
@@ -270,7 +276,7 @@ class RoundLoop:
 
     def _train(self) -> bool:
         """Let the sites train, and average their models; False if too few gave a usable one."""
-        this_round, asked = self._round, sorted(self._link.sites())
+        this_round, asked = self._round, self._asked_to_train()
         if not self._has_asked:
             self._link.info(f"Round {this_round.number}/{self.settings.rounds}: {len(asked)} sites train.")
             self._has_asked = True
@@ -291,14 +297,31 @@ class RoundLoop:
         self._of_weights = note_weights(averaged.weights, self.state.history, self._link.warning) | averaged.chosen
         if (refused := share_refusal(averaged.weights, self._beginning.largest_share)) is not None:
             self.refuse(*refused)
+            training.give_up()
             return False
-        self.state.params, this_round.second_average, this_round.weighed = (
-            averaged.params,
-            averaged.second_average,
-            averaged.weights,
-        )
+        this_round.second_average, this_round.weighed = averaged.second_average, averaged.weights
+        self.state.params = self._combined(averaged)
+        training.give_up()
         self._method.after_training(this_round)
         return True
+
+    def _asked_to_train(self) -> list[str]:
+        """The sites that the method asks to train, sorted."""
+        there = sorted(self._link.sites())
+        asked = sorted(self._method.sites_to_train(self._round, there))
+        if unknown := sorted(set(asked) - set(there)):
+            raise ValueError(f"The method {self.settings.method!r} asks {unknown}, which are not among {there}.")
+        return asked
+
+    def _combined(self, averaged: Averaged) -> dict[str, torch.Tensor]:
+        """The model that the method makes of the round's average and models, which then go."""
+        this_round = self._round
+        this_round.average, this_round.models = averaged.params, averaged.models
+        combined = self._method.combine(this_round)
+        this_round.average, this_round.models = {}, None
+        if combined is averaged.params:
+            return averaged.params
+        return checked_model(combined, self.state.params, self.settings.method)
 
     def _finish(self, record: RoundRecord) -> None:
         """Write what the round leaves behind."""
@@ -394,7 +417,7 @@ class RoundLoop:
             scores: of the round, which may be the sites' own.
         """
         number = self._round.number
-        if not self._choice.needs_validation or not self.settings.is_scored_after(number, at_server=False):
+        if not self.settings.needs_validation or not self.settings.is_scored_after(number, at_server=False):
             return None
         if scores.evaluated_on != "sites":
             pooled = self._scoring.pool(self._ask(number, self._scoring.site_task))

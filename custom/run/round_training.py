@@ -15,7 +15,7 @@ from ..aggregation.reported_counts import ReportedCounts, claim_limit
 from ..aggregation.round_average import AveragingPlan, RoundAverage, SentModel
 from ..aggregation.weighting import LayerWeights, quantity_weights
 from ..interface.method import ServerMethod
-from ..interface.views import Round
+from ..interface.views import Round, WaitingModels
 from ..networks.layout import NetworkLayout
 from ..outbound.fields import PREPARATION
 from ..outbound.registry import OutboundRegistry
@@ -39,12 +39,15 @@ class Averaged:
         weights: what the sites counted in it, within the bounds of influence.
         kept: the sites whose models multi-Krum kept, and of which alone the weights then are; None with other rules.
         second_average: the second average of the same results; None where the method asked for none.
+        models: the sites' models as they count, where the method needs them; :meth:`RoundTraining.give_up` removes
+            them.
     """
 
     params: dict[str, torch.Tensor]
     weights: LayerWeights
     kept: tuple[str, ...] | None = None
     second_average: dict[str, torch.Tensor] | None = None
+    models: WaitingModels | None = None
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -99,7 +102,10 @@ class RoundTraining:
         self._run, self._round = run, this_round
         self._rule = method.weights_rule(this_round)
         self._known = None if self._rule is not None else _checked(method.weights(this_round), settings.method)
-        self._waits = self._rule is not None or settings.influence.has_bounds or settings.aggregation.waits
+        self._keeps = method.needs_models
+        self._waits = (
+            self._keeps or self._rule is not None or settings.influence.has_bounds or settings.aggregation.waits
+        )
         self._bounds_updates = settings.influence.max_update_ratio is not None
         self._measures_drifts = self._bounds_updates or method.measures_drifts
         self._limit = claim_limit(max(num_sites, 1))
@@ -170,10 +176,11 @@ class RoundTraining:
                 None if given is None and bounded is weights else bounded,
                 this_round.bounds.update_factors(self.update_norms),
                 inner_ranges([self.statistics[site] for site in sorted(self.statistics)]),
+                keep=self._keeps,
             )
         kept = self._average.kept
-        weighed = bounded if kept is None else bounded.only(kept)
-        return Averaged(self._average.result(), weighed, kept, self._average.second_average())
+        weighed = self._average.in_effect or (bounded if kept is None else bounded.only(kept))
+        return Averaged(self._average.result(), weighed, kept, self._average.second_average(), self._average.counted)
 
     def _quantity(self, num_samples: Mapping[str, int]) -> LayerWeights:
         return LayerWeights.same_in_all_blocks(quantity_weights(num_samples), self._run.layout.blocks)
@@ -197,6 +204,38 @@ def _checked(weights: LayerWeights | None, method: str) -> LayerWeights | None:
             "least 0 that sum to 1 in each."
         )
     return weights
+
+
+def checked_model(
+    params: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor], method: str
+) -> dict[str, torch.Tensor]:
+    """Return what a method combined to a model, if it is one like the global model.
+
+    Args:
+        params: what the method returned.
+        reference: the global model.
+        method: its name.
+
+    Raises:
+        ValueError: if entries are missing, unknown, of another shape or type, or a value is not finite.
+    """
+    if differing := sorted(set(params) ^ set(reference)):
+        raise ValueError(
+            f"The model that the method {method!r} combined has other entries than the global one: {differing[:3]}."
+        )
+    for name, expected in reference.items():
+        tensor = params[name]
+        if tensor.shape != expected.shape or tensor.dtype != expected.dtype:
+            raise ValueError(
+                f"The model that the method {method!r} combined has {tensor.dtype} of shape {tuple(tensor.shape)} in "
+                f"{name!r}, expected {expected.dtype} of shape {tuple(expected.shape)}."
+            )
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise ValueError(
+                f"The model that the method {method!r} combined is not finite in {name!r}; a smaller learning rate of "
+                "the server or of the sites may help."
+            )
+    return {name: params[name] for name in reference}
 
 
 def share_refusal(weights: LayerWeights, largest_share: float) -> tuple[str, RefusalReason] | None:

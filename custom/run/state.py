@@ -69,9 +69,21 @@ _LATER_SETTINGS: JsonObject = {
     "final_model": "last",
     "final_rounds": 5,
     "patience": None,
+    "scored_rounds": None,
+    # Of decoupled predictions.
+    "network": {"test_code": "mean"},
     "training": _TRAINING_OF_SEGMENTATION | _TRAINING_OF_ALL,
     "influence": {"min_share": 0.0, "max_share": 1.0, "max_update_ratio": None, "max_quality_ratio": None},
-    "aggregation": {"rule": "mean", "trim": 1, "byzantine": 1, "kept": None},
+    "aggregation": {"rule": "mean", "trim": 1, "byzantine": 1, "kept": None, "smoothing": 1e-5, "passes": 100},
+    "server_optimizer": {
+        "name": "none",
+        "learning_rate": None,
+        "momentum": 0.9,
+        "betas": [0.9, 0.99],
+        "tau": 1e-3,
+    },
+    "drift_correction": "none",
+    "fraction": 1.0,
 }
 
 # The default of earlier versions, with which the server scored every round all the same.

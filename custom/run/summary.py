@@ -10,13 +10,13 @@ from ..data.whole_files import write_text
 from ..evaluation.score_records import ClassificationRoundScores, RoundScores, SegmentationRoundScores
 from ..records.plain_values import finite
 from ..records.round_records import Record, RoundRecord, SiteReport
+from ..settings import ScoredRoundsKind
 from .convergence import ScoreTrend, score_trend
+from .scored_rounds import scored_records
 from .state import RunState
-from .summary_record import ROUND_SUMMARIES, SUMMARIES, SUMMARY_VERSION, FinalModel, Summary
+from .summary_record import ROUND_SUMMARIES, SUMMARIES, SUMMARY_VERSION, FinalModel, ScoredRounds, Summary
 from .versions import installed_versions, source_commit
 
-# The papers report the mean over the last rounds, since single rounds fluctuate.
-LAST_ROUNDS = 5
 # What a summary's rounds have where a run has it.
 _OPTIONAL = ("stability", "unscored_classes")
 
@@ -35,7 +35,7 @@ def summarize(
     final_model: FinalModel | None = None,
     final_scores: RoundScores | None = None,
 ) -> Summary:
-    """Return method, seed, sites, the rounds' scores, their mean over the last five rounds, refusals and settings.
+    """Return method, seed, sites, the rounds' scores, their mean over the rounds that count, refusals and settings.
 
     Args:
         state: the run after its last finished round.
@@ -49,6 +49,8 @@ def summarize(
         ValueError: if the method adds what the summary has, or what is no plain value.
     """
     history, task = state.history, str(state.settings["task"])
+    kind: Any = state.settings.get("scored_rounds")
+    scored = scored_records(history, kind)
     commit = source_commit()
     sites: dict[str, SiteReport] = {}
     for record in history:
@@ -63,9 +65,14 @@ def summarize(
             "sites": {site: sites[site].plain() for site in sorted(sites, key=natural_order)},
             "preparations": finite(dict(sorted(state.method_state.get("preparations", {}).items()))) or None,
             "rounds": _rounds(history, task),
-            "last_rounds": {name: mean_of_last(history, name) for name in _fields(task, "last_rounds")},
+            "last_rounds": {name: mean_score(scored, name) for name in _fields(task, "last_rounds")},
             "last_round": {name: history[-1].named(name) if history else None for name in _fields(task, "last_round")},
-            **_said(final_model=final_model, final_scores=final_scores, score_trend=_trend(history)),
+            **_said(
+                final_model=final_model,
+                final_scores=final_scores,
+                scored_rounds=_named_rounds(scored, kind),
+                score_trend=_trend(history),
+            ),
             "refusals": [
                 {"round": record.round, "site": site, "reason": reason}
                 for record in history
@@ -130,7 +137,12 @@ def scores_of(history: Sequence[RoundRecord], final: FinalModel) -> RoundScores 
     return kind.model_validate({name: getattr(record, name) for name in names})
 
 
-def mean_of_last(history: Sequence[RoundRecord], name: str) -> float | None:
-    """Return the mean of a score over the last :data:`LAST_ROUNDS` records that have it, None if none has."""
-    values = [value for record in history[-LAST_ROUNDS:] if (value := record.named(name)) is not None]
+def mean_score(records: Sequence[RoundRecord], name: str) -> float | None:
+    """Return the mean of a score over the records that have it, None if none has."""
+    values = [value for record in records if (value := record.named(name)) is not None]
     return sum(values) / len(values) if values else None
+
+
+def _named_rounds(scored: Sequence[RoundRecord], kind: ScoredRoundsKind | None) -> ScoredRounds | None:
+    """The rounds that count, where the settings say which ones do."""
+    return None if kind is None else ScoredRounds(kind=kind, rounds=tuple(record.round for record in scored))

@@ -17,12 +17,15 @@ from ..evaluation.score_records import (
     SegmentationRoundScores,
 )
 from ..records.round_records import Bounded, Dominant, OpenRecord, Record, Refusal, SiteReport, Stage
-from ..settings import FinalModelKind
+from ..settings import FinalModelKind, ScoredRoundsKind
 from .convergence import ScoreTrend
 from .versions import SourceCommit
 
 # Of the summary; version 1 held sentences where this one holds codes and numbers, and is read as well.
 SUMMARY_VERSION = 2
+
+# Rounds that count where the settings do not say which ones do.
+LAST_ROUNDS = 5
 
 
 class BoundedInRound(Bounded):
@@ -83,6 +86,18 @@ class FinalModel(Record):
     stopped_early: bool | None = None
 
 
+class ScoredRounds(Record):
+    """The rounds whose scores are reported, where the settings say which ones are.
+
+    Attributes:
+        kind: the setting ``scored_rounds``.
+        rounds: their numbers.
+    """
+
+    kind: ScoredRoundsKind
+    rounds: tuple[int, ...]
+
+
 class Summary(OpenRecord):
     """What a person or a program wants to know of a run.
 
@@ -96,11 +111,12 @@ class Summary(OpenRecord):
         preparations: how each site prepares images, as numbers; see :mod:`fedannot.custom.data.description_values`. A
             site of an earlier version says nothing of it.
         rounds: the finished rounds; of a swarm those that sites have averaged whose files are there.
-        last_rounds: means over the last five rounds that have a score.
+        last_rounds: mean scores of the rounds that count, by default the last five.
         last_round: scores of the last round.
         final_model: which model is the result; None in summaries of earlier versions, where it is the last one, and of
             a swarm.
         final_scores: scores of that model, where it is another than the last one and was scored.
+        scored_rounds: which rounds count, where the settings say it.
         score_trend: how the score changes at the run's end; None with too few scores.
         refusals: every result that did not count.
         bounded: every bound that was met.
@@ -115,6 +131,7 @@ class Summary(OpenRecord):
         wall_seconds: from the job folder to the output folder, as above.
         peak_memory_mb: as above.
         estimated_memory_mb: as above, of a step of training; only of a network in MONAI's form.
+        planned: dotted names of the settings that a plan chose; None without a plan.
         own_cases: what models score at the sites, of a run of which no server has a summary.
     """
 
@@ -129,6 +146,7 @@ class Summary(OpenRecord):
     last_round: MeanScores
     final_model: FinalModel | None = None
     final_scores: MeanScores | None = None
+    scored_rounds: ScoredRounds | None = None
     score_trend: ScoreTrend | None = None
     refusals: tuple[Refusal, ...]
     bounded: tuple[BoundedInRound, ...]
@@ -144,6 +162,7 @@ class Summary(OpenRecord):
     wall_seconds: float | None = None
     peak_memory_mb: float | None = None
     estimated_memory_mb: float | None = None
+    planned: tuple[str, ...] | None = None
     own_cases: dict[str, OwnCases] | None = None
 
     @property
@@ -155,10 +174,19 @@ class Summary(OpenRecord):
     def result_scores(self) -> MeanScores:
         """The scores that say how good the run's model is.
 
-        They are those of the final model where it was chosen. Of the last model they are the means over the last
-        rounds, since single rounds fluctuate.
+        They are those of the rounds that the settings name; else those of the final model where it was chosen. Of the
+        last model they are the means over the last rounds, since single rounds fluctuate.
         """
-        return self.last_rounds if self.final_scores is None else self.final_scores
+        if self.scored_rounds is not None or self.final_scores is None:
+            return self.last_rounds
+        return self.final_scores
+
+    @property
+    def counted_rounds(self) -> tuple[RoundSummary, ...]:
+        """The rounds of which :attr:`last_rounds` has the means."""
+        if self.scored_rounds is None:
+            return self.rounds[-LAST_ROUNDS:]
+        return tuple(record for record in self.rounds if record.round in self.scored_rounds.rounds)
 
     @property
     def unscored_classes(self) -> tuple[str, ...]:

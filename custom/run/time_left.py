@@ -29,11 +29,13 @@ def latest_round_seconds(seconds: Sequence[float]) -> float:
 def duration(seconds: float) -> str:
     """Write a time in the unit in which a person names it.
 
-    >>> [duration(seconds) for seconds in (0.2, 40, 300, 9000)]
-    ['1 s', '40 s', '5 min', '2.5 h']
+    >>> [duration(seconds) for seconds in (0.2, 40, 300, 9000, 360000)]
+    ['1 s', '40 s', '5 min', '2.5 h', '4.2 days']
     """
     if seconds < 90:
         return f"{max(seconds, 1):.0f} s"
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    if seconds < 72 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / (24 * 3600):.1f} days"

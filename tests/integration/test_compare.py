@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from plain_records import compare
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
+from fedannot.apps.reports.results_file import read_results, read_round_lines
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.in_process import RunError
 from fedannot.apps.runs.job import Job, JobError
@@ -65,6 +67,27 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Compared:
     result = CliRunner().invoke(app, [*arguments, "--set", "balance=0.4"])
     assert result.exit_code == 0, result.output
     return Compared(jobs, arguments, out, json.loads((out / "comparison.json").read_text(encoding="utf-8")))
+
+
+def test_results_per_case_are_those_of_all_runs(compared: Compared) -> None:
+    rows = read_results(compared.out / "results.csv")
+    assert len(rows) == 2 * 2 * 4
+    (test,) = compared.comparison["case_tests"]
+    assert (test["arm"], test["reference"], test["num_cases"]) == ("fedaaai", "fedavg", 8)
+    means = {
+        (arm, seed): statistics.fmean(row.dice for row in rows if (row.arm, row.seed) == (arm, seed))
+        for arm in ("fedavg", "fedaaai")
+        for seed in (0, 1)
+    }
+    for run in compared.comparison["runs"]:
+        assert means[run["arm"], run["seed"]] == pytest.approx(run["last_round"]["dice"], abs=1e-6)
+    assert test["mean"] == pytest.approx(
+        statistics.fmean(means["fedaaai", seed] - means["fedavg", seed] for seed in (0, 1)), abs=1e-6
+    )
+    lines = read_round_lines(compared.out / "results_rounds.csv")
+    assert {line["arm"] for line in lines} == {"fedavg", "fedaaai"}
+    calibration = json.loads((compared.out / "calibration.json").read_text(encoding="utf-8"))["calibration"]
+    assert [(one["arm"], one["seed"]) for one in calibration] == [(arm, seed) for arm, seed in means]
 
 
 def test_runs_are_paired(compared: Compared) -> None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from ....transforms.errors import DataError
 from ....transforms.natural_order import natural_order
 from ..description import AnyDescription
+from ..federation import PHANTOM
 from ..manifest import Manifest
 from .storage import DrawnCase, Storage
 
@@ -104,7 +105,7 @@ class Drawing(ABC):
     @property
     def made(self) -> str:
         """How the data are made, for their manifests."""
-        return f"phantom {self.task}"
+        return f"{PHANTOM} {self.task}"
 
     @property
     def options(self) -> str:

@@ -71,6 +71,11 @@ class BiasSettings(FedAvgSettings):
             raise ValueError(f"allowed: {', '.join(_REFERENCE_LEVELS)}, site:<name>; found {reference_level!r}")
         return reference_level
 
+    @property
+    def training_predictions(self) -> int | None:
+        """Return None: an audit trains models for its folds."""
+        return None
+
 
 class AutoSettings(BiasSettings, WarmupSettings):
     """Settings of `auto`: federated averaging for the warm-up, an estimate, and federated averaging on what is
@@ -129,3 +134,8 @@ class AutoSettings(BiasSettings, WarmupSettings):
     def corrected_kinds(self) -> tuple[ParameterKind, ...]:
         """Nothing where estimates are all that is asked for."""
         return super().corrected_kinds if self.treatment == "correct" else ()
+
+    @property
+    def training_predictions(self) -> int | None:
+        """Return one for each estimate, and one for the corrections."""
+        return self.estimates + 1

@@ -110,8 +110,8 @@ class LocalModel(nn.Module):
         self.adaptation = adaptation
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return log(W ⊙ p) with the prior's mean as the code, ``(B, C + 1, H, W[, D])``; its softmax is W ⊙ p."""
-        features, code = self.shared.unet(images), self.shared.prior(images).mean
+        """Return log(W ⊙ p) with the shared network's code, ``(B, C + 1, H, W[, D])``; its softmax is W ⊙ p."""
+        features, code = self.shared.unet(images), self.shared.code(images)
         log_global = self.shared.segment(features, code).float().log_softmax(dim=1)
         return log_local_probabilities(log_global, self.adaptation(images, features, code))
 

@@ -1,5 +1,6 @@
 """Latent codes of decoupled predictions: their distributions, and encoders of images and annotations."""
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,18 @@ class Gaussian:
         """Draw a code for every sample ``(B, D)``, as a differentiable function of mean and variance."""
         noise = torch.randn(self.mean.shape, generator=generator).to(self.mean)
         return self.mean + noise * (0.5 * self.log_variance).exp()
+
+    def sample_by(self, images: torch.Tensor) -> torch.Tensor:
+        """Draw a code for every sample ``(B, D)`` whose noise follows from the sample's pixels.
+
+        Args:
+            images: ``(B, channels, H, W[, D])``.
+        """
+        draws = []
+        for image in images.detach().float().cpu():
+            generator = torch.Generator().manual_seed(zlib.crc32(image.contiguous().numpy().tobytes()))
+            draws.append(torch.randn(self.mean.shape[1], generator=generator))
+        return self.mean + torch.stack(draws).to(self.mean) * (0.5 * self.log_variance).exp()
 
     def divergence_from(self, prior: "Gaussian") -> torch.Tensor:
         """Return KL(self ‖ prior) of every sample ``(B,)``, summed over the D entries of the code (Eq. 1)."""

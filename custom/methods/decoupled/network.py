@@ -10,7 +10,7 @@ from ....transforms.ignored_label import IGNORED_LABEL
 from ...networks.building import build_network, layer_blocks
 from ...settings import FEATURES
 from .codes import DistributionEncoder, Gaussian, spread
-from .settings import ENCODER_FEATURES, LATENT
+from .settings import ENCODER_FEATURES, LATENT, TestCode
 
 
 class DecoupledNetwork(nn.Module):
@@ -27,6 +27,7 @@ class DecoupledNetwork(nn.Module):
         num_outputs: number of classes with the background.
         latent: entries D of a code.
         spatial_dims: 2 or 3.
+        test_code: what a prediction takes as the code, see :class:`DecoupledNetworkSettings`.
     """
 
     def __init__(
@@ -39,8 +40,10 @@ class DecoupledNetwork(nn.Module):
         features: int,
         latent: int,
         spatial_dims: int,
+        test_code: TestCode = "mean",
     ) -> None:
         super().__init__()
+        self.test_code = test_code
         self.posterior = posterior
         self.prior = prior
         unet.final_conv = nn.Identity()
@@ -50,8 +53,16 @@ class DecoupledNetwork(nn.Module):
         self.num_outputs = num_outputs
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return the logits ``(B, C + 1, H, W[, D])`` of the global prediction with the prior's mean as the code."""
-        return self.segment(self.unet(images), self.prior(images).mean)
+        """Return the logits ``(B, C + 1, H, W[, D])`` of the global prediction with :meth:`code` as the code."""
+        return self.segment(self.unet(images), self.code(images))
+
+    def code(self, images: torch.Tensor) -> torch.Tensor:
+        """Return the codes ``(B, D)`` of a prediction for images ``(B, channels, H, W[, D])``.
+
+        They are the prior's mean or a draw from it. The draw's seed is a hash of the image, so it depends on no batch.
+        """
+        prior: Gaussian = self.prior(images)
+        return prior.mean if self.test_code == "mean" else prior.sample_by(images)
 
     def segment(self, features: torch.Tensor, code: torch.Tensor) -> torch.Tensor:
         """Return the logits for a last feature map ``(B, F, H, W[, D])`` and codes ``(B, D)``."""
@@ -78,6 +89,7 @@ def build_decoupled_network(
     upsample: str = "deconv",
     latent: int = LATENT,
     encoder_features: Sequence[int] = ENCODER_FEATURES,
+    test_code: TestCode = "mean",
     seed: int = 0,
 ) -> nn.Module:
     """Build the shared part of decoupled predictions, initialised from a seed.
@@ -90,6 +102,7 @@ def build_decoupled_network(
         upsample: MONAI's upsampling mode.
         latent: entries D of a latent code.
         encoder_features: channels of the encoders at each resolution.
+        test_code: see :class:`DecoupledNetworkSettings`.
         seed: seed of the start weights; the global random state is left as it was.
     """
     unet = build_network(in_channels, num_classes, features, spatial_dims, upsample, seed)
@@ -104,6 +117,7 @@ def build_decoupled_network(
             features=features[-1],
             latent=latent,
             spatial_dims=spatial_dims,
+            test_code=test_code,
         )
 
 

@@ -10,12 +10,19 @@ from ..personal.settings import PersonalSettings
 
 # Entries of a latent code, and channels of the encoders.
 LATENT = 8
+TestCode = Literal["mean", "sampled"]
 ENCODER_FEATURES = (32, 64, 128, 192)
 
 
 class DecoupledNetworkSettings(NetworkSettings):
     """The shared networks of decoupled predictions; see
     :func:`fedannot.custom.methods.decoupled.network.build_decoupled_network`.
+
+    Args:
+        latent: entries of a code.
+        encoder_features: widths of the encoders.
+        test_code: the code that images are predicted with: ``mean`` of the prior, or ``sampled`` from it as in the
+            paper. A sample's draw follows from its pixels alone, so that a test gives the same bits again.
     """
 
     builder: ClassVar[str] = "fedannot.custom.methods.decoupled.network:build_decoupled_network"
@@ -25,6 +32,7 @@ class DecoupledNetworkSettings(NetworkSettings):
     )
     latent: Positive = LATENT
     encoder_features: Annotated[tuple[Positive, ...], Field(min_length=1, max_length=5)] = ENCODER_FEATURES
+    test_code: TestCode = "mean"
 
 
 class DecoupledSettings(PersonalSettings):

@@ -33,3 +33,8 @@ class FedA3ISettings(WarmupSettings):
     group_scale: Literal["difficulty", "log"] = "difficulty"
     group_test_level: Annotated[float, Field(gt=0, le=1)] = 0.05
     min_predicted_fraction: Annotated[float, Field(ge=0, le=1)] = 0.5
+
+    @property
+    def training_predictions(self) -> int | None:
+        """Return 1, of the estimate after the warm-up."""
+        return 1

@@ -50,6 +50,11 @@ class FedAvgSettings(RunSettings):
             raise ValueError(f"key 'training.patch' is {list(patch)}: {PATCH_OF_UNET}")
         return self
 
+    @property
+    def training_predictions(self) -> int | None:
+        """Return 0."""
+        return 0
+
 
 def check_warmup(warmup_rounds: int, rounds: int) -> None:
     """Check that a warm-up ends before the run does.

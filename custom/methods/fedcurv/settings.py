@@ -27,3 +27,8 @@ class FedCurvSettings(FedAvgSettings):
     method: str = "fedcurv"
     network: CurvatureNetworkSettings = CurvatureNetworkSettings()
     curvature_weight: Annotated[float, Field(ge=0)] = 1.0
+
+    @property
+    def training_predictions(self) -> int | None:
+        """Return None: curvatures are computed over all samples in every round."""
+        return None

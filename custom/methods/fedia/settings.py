@@ -72,7 +72,7 @@ class FedIASettings(WarmupSettings):
         if self.establishes_completeness and self.estimator != "sure":
             raise ValueError(
                 f"key 'estimator' is {self.estimator!r}: weighting = established and trigger = estimate need "
-                "estimator = sure, the one whose intervals are known; or take the published form, --settings published"
+                "estimator = sure, the one whose intervals are known; or take --settings published-method"
             )
         return self
 
@@ -84,3 +84,8 @@ class FedIASettings(WarmupSettings):
                 "trigger weights end when all sites have corrected, which is unknown of sites that ask first"
             )
         return self
+
+    @property
+    def training_predictions(self) -> int | None:
+        """Return one for each estimate, and one for the corrections."""
+        return self.estimates + 1

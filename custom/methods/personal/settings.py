@@ -23,3 +23,8 @@ class PersonalSettings(FedAvgSettings):
     def has_global_model(self) -> bool:
         """Whether the shared part by itself is a model, which can be scored at the server."""
         return True
+
+    @property
+    def training_predictions(self) -> int | None:
+        """Return None: sites train and score models of their own, too."""
+        return None

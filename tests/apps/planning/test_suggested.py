@@ -1,7 +1,9 @@
 """Settings planned from a federation's images: as the command gives them, and what is refused."""
 
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pyhocon import ConfigFactory
 from typer.testing import CliRunner
@@ -9,8 +11,14 @@ from typer.testing import CliRunner
 from fedannot.apps.commands.cli import app
 from fedannot.apps.planning import suggested as suggested_module
 from fedannot.apps.planning.suggested import suggest_settings
+from fedannot.apps.planning.suggestion import SuggestedSettings
+from fedannot.apps.runs.job import Job
+from fedannot.apps.runs.settings_files import PlannedTime, SettingsFile
 from fedannot.custom import LesionImages, write_phantom_federation
-from fedannot.custom.data.description import read_site_description, write_site_description
+from fedannot.custom.data.description import SliceDescription, read_site_description, write_site_description
+from fedannot.custom.planning.fingerprint import CaseFingerprint, Fingerprint
+from fedannot.custom.planning.topology import Topology
+from fedannot.custom.planning.training_plan import Grid, Limit, TrainingPlan
 from fedannot.transforms.errors import DataError
 
 
@@ -82,3 +90,62 @@ def test_sites_that_differ_are_named(federation: Path) -> None:
             suggest_settings(federation)
     finally:
         write_site_description(folder, before)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("orientation", "LPS"), ("slice_axis", 1), ("channels", 2), ("channels", ("T1", "T2")), ("classes", ("other",))],
+)
+def test_sites_that_give_a_network_something_else_are_refused(
+    federation: Path, tmp_path: Path, key: str, value: object
+) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(federation, folder)
+    slices = SliceDescription(classes=("lesion",), labels={0: 0, 1: 1}, size=(64, 64))
+    for site in ("site-1", "site-2"):
+        changed = {key: value} if site == "site-2" else {}
+        write_site_description(folder / site, SliceDescription.model_validate(slices.model_dump() | changed))
+    with pytest.raises(DataError, match=f"site-2: key '{key}' is "):
+        suggest_settings(folder)
+
+
+def fingerprint(spacings: list[float], fractions: list[list[float]]) -> Fingerprint:
+    """Of cases with given sizes of a voxel along the last axis and fractions of two classes."""
+    return Fingerprint.of_cases(
+        [
+            CaseFingerprint(f"p{index}", (1.0, 1.0, spacing), (64, 64, 32), np.array(of_case), np.zeros(192))
+            for index, (spacing, of_case) in enumerate(zip(spacings, fractions, strict=True))
+        ]
+    )
+
+
+def sentences_on(found: Fingerprint) -> list[str]:
+    """What a plan says of a fingerprint beside the numbers that it always has."""
+    training = TrainingPlan(
+        Topology.of((64, 64, 32), (1.0, 1.0, 1.0), 8), Limit.IMAGES, Limit.TIME, 2, 0.5, 10, 5, is_whole=False
+    )
+    grid = Grid((64.0, 64.0, 32.0), (1.0, 1.0, 1.0))
+    time = PlannedTime(hours=1, sites=2, step_seconds=0.5)
+    return list(SuggestedSettings(found, grid, training, (), (), ("organ", "tumour"), time).sentences[3:])
+
+
+def test_two_groups_of_spacings_are_said() -> None:
+    assert not sentences_on(fingerprint([1.0, 1.1], [[0.1, 0.1]] * 2))
+    (said,) = sentences_on(fingerprint([0.5, 5.0, 0.5, 5.0], [[0.1, 0.1]] * 4))
+    # ln 0.5 and ln 5 lie 1.151 from their middle: exp(0.458 ± 1.2816 · 1.1513).
+    assert "0.36 to 6.9 along the third axis" in said
+    assert "first axis" not in said
+
+
+def test_rare_classes_are_named() -> None:
+    rare, absent = sentences_on(fingerprint([1.0] * 4, [[0.0004, 0.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]))
+    assert rare.startswith("'organ' is rare: 0.01 % of all pixels, annotated in 25 % of the cases.")
+    assert absent == "'tumour' is annotated in no case: it cannot be learnt."
+
+
+def test_the_file_says_what_it_was_planned_for(federation: Path, tmp_path: Path, known_machine: None) -> None:
+    del known_machine
+    file = tmp_path / "planned.conf"
+    suggest_settings(federation, hours=0.5).write(file)
+    read = SettingsFile.read(Job.open("fedavg"), str(file))
+    assert read.planned == PlannedTime(hours=0.5, sites=2, step_seconds=0.25)

@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 from scipy import stats
 
-from fedannot.apps.reports.comparison import paired_statistics
+from fedannot.apps.reports.case_statistics import CaseTest
+from fedannot.apps.reports.comparison import case_differences_in_words, case_test_columns, paired_statistics
 from fedannot.apps.reports.comparison_page import (
     answer,
     arm_rows,
@@ -99,7 +100,7 @@ def test_the_command_has_arms_settings_data_and_seeds():
 
 
 def test_the_page_holds_everything_and_leads_to_the_runs(tmp_path):
-    comparison = compared((0.6, 0.71, 0.82))
+    comparison = compared((0.6, 0.71, 0.82)).model_copy(update={"case_tests": (CaseTest.model_validate(CASE_TEST),)})
     (tmp_path / "request.json").write_text(json.dumps({"arms": {}}), encoding="utf-8")
     Image.new("RGB", (4, 4)).save(tmp_path / "comparison.png")
     for arm, seed in (("fedavg", 0), ("arm-1", 2)):
@@ -109,10 +110,40 @@ def test_the_page_holds_everything_and_leads_to_the_runs(tmp_path):
         (folder / "summary.json").write_text(json.dumps(values), encoding="utf-8")
     (run_folder(tmp_path, "arm-1", 2) / "report.html").touch()
     page = write_comparison_page(tmp_path, comparison).read_text(encoding="utf-8")
-    for said in ("arm-1 gains against fedavg", "+8.5 to +13.5", "2.9.1", "The images were generated", "<figure"):
+    for said in (
+        "arm-1 gains against fedavg",
+        "+8.5 to +13.5",
+        "+2.0 to +19.0",
+        "2.9.1",
+        "The images were generated",
+        "<figure",
+    ):
         assert said in page
     assert 'href="runs/arm-1-seed2/report.html"' in page
     # Of the other runs there is no report to lead to.
     assert page.count("<a ") == 1
     assert "://" not in page
     assert "<script" not in page
+
+
+CASE_TEST = {
+    **{"arm": "arm-1", "reference": "fedavg", "metric": "dice", "evaluated_on": "test", "num_cases": 30},
+    **{"num_patients": 10, "mean": 0.11, "low": 0.02, "high": 0.19, "p_wilcoxon": 0.0123, "p_wilcoxon_holm": 0.0246},
+    **{"seeds_low": None, "seeds_high": None, "p_seeds": None, "p_seeds_holm": 0.0002},
+}
+
+
+def test_differences_case_by_case_have_the_interval_first():
+    comparison = compared((0.6, 0.71, 0.82))
+    assert (case_differences_in_words(comparison), case_test_columns(comparison)["arm"]) == ([], [])
+    comparison = type(comparison).model_validate(comparison.plain() | {"case_tests": [CASE_TEST]})
+    assert case_differences_in_words(comparison) == [
+        "arm-1 - fedavg, case by case: +11.0 Dice points, 95 % interval +2.0 to +19.0 (30 pairs of cases, "
+        "10 patients); Wilcoxon p = 0.012, Holm over arms 0.025"
+    ]
+    cells = {heading: column[0] for heading, column in case_test_columns(comparison).items()}
+    assert cells == {
+        **{"arm": "arm-1", "difference": "+11.0", "95 % interval, cases": "+2.0 to +19.0", "Wilcoxon p": "0.012"},
+        **{"Holm": "0.025", "95 % interval, seeds": "-", "paired t, p": "-", "Holm, seeds": "< 0.001"},
+        **{"cases": "30", "patients": "10"},
+    }

@@ -77,7 +77,7 @@ def test_the_page_holds_scores_sites_settings_versions_and_the_command(tmp_path)
     assert page.index(">site-2<") < page.index(">site-10<")
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
-    assert f"fedannot simulate {tmp_path}/job --data /data/lesions --out {tmp_path}-again" in page
+    assert f"fedannot simulate {tmp_path}/job --data /data/lesions --no-plan --out {tmp_path}-again" in page
     assert caption("weights_by_round") in page.replace("&#39;", "'")
 
 

@@ -94,7 +94,7 @@ def test_where_no_job_lies_beside_the_task_is_named(federation, tmp_path):
             VOLUME,
             {},
             "holds whole volumes with masks, but {job} names no patch of them to train on; add --set "
-            "training.patch=[96,96,64], or another patch.",
+            "training.patch=[96,96,64], or another patch; `fedannot plan` suggests one.",
         ),
         (
             PICTURE,

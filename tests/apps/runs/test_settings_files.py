@@ -26,11 +26,29 @@ JOBS = Path(__file__).parents[3] / "jobs"
 SITES = 50
 SHARED = {
     "rounds": 100,
-    "network.features": [16, 32, 64, 128, 256, 16],
+    "scored_rounds": "last",
+    "network.features": [16, 32, 64, 128, 128, 16],
+    "network.upsample": "nontrainable",
     "training.loss": "ce",
+    "training.optimizer": "adam",
+    "training.betas": [0.9, 0.99],
+    "training.schedule": "constant",
     "training.learning_rate": 5e-3,
     "training.batch_size": 8,
     "training.local_epochs": 5,
+}
+# Sec. 3.3, without the checks that the paper does not have.
+WITHOUT_GUARDS = {
+    "weighting": "intra_and_inter",
+    "balance": 0.5,
+    "layer_weight": 1,
+    "layer_power": 1,
+    "layer_bias": 0,
+    "group_decision": "test",
+    "group_scale": "difficulty",
+    "group_test_level": 1,
+    "min_predicted_fraction": 0,
+    "max_extra_warmup_rounds": 0,
 }
 # Channels of the images, warm-up rounds T1 (Sec. 4.2) and noise (Table 1).
 PUBLISHED = {
@@ -52,14 +70,21 @@ INCOMPLETE = {
 }
 SHARED_INCOMPLETE = {
     "rounds": 300,
+    "scored_rounds": "last_10",
     "network.in_channels": 1,
-    "network.features": [16, 32, 64, 128, 256, 16],
-    "network.upsample": "deconv",
+    "network.features": [64, 128, 256, 512, 1024, 64],
+    "network.upsample": "nontrainable",
     "training.loss": "dice",
+    "training.optimizer": "adam",
+    "training.betas": [0.9, 0.99],
+    "training.schedule": "constant",
     "training.learning_rate": 1e-4,
     "training.batch_size": 4,
     "training.local_epochs": 1,
 }
+
+# Eq. 5, and no round beyond the warm-up.
+OF_FEDIA = fedia_benchmark.PUBLISHED | {"training.dice_loss_over": "all", "max_extra_warmup_rounds": 0}
 
 # FedGSCA, Sec. 4.1: sites, classes and the table of clinical confusions, none where the labels' errors are real.
 MISLABELLED = {"kvasir": (4, 10, "kvasir-capsule"), "odir": (4, 8, "oia-odir"), "chaoyang": (3, 4, None)}
@@ -80,13 +105,22 @@ SHARED_MISLABELLED = {
     "training.batch_size": 128,
     "training.local_epochs": 5,
 }
+# What the job has as well.
+OF_FEDGSCA = benchmark.PUBLISHED | {
+    "warmup_rounds": 0,
+    "selector": "global",
+    "smallest_noise_level": 0.1,
+    "training.optimizer": "sgd",
+    "training.schedule": "steps",
+    "training.augmentation": True,
+}
 SHIPPED = {
     "audit": {"quick"},
     "audit_classification": {"quick", "parts"},
-    "fedaaai": {*PUBLISHED},
+    "fedaaai": {*PUBLISHED, "published"},
     "fedavg": {*PUBLISHED, *INCOMPLETE, "left-atrium"},
-    "fedia": {*INCOMPLETE, "published"},
-    "fedgsca": {*MISLABELLED, "published"},
+    "fedia": {*INCOMPLETE, "published", "published-method"},
+    "fedgsca": {*MISLABELLED, "published", "published-method"},
     "fedavg_classification": {*MISLABELLED},
     "auto_classification": {*MISLABELLED},
     **{job: {"left-atrium"} for job in ("decoupled_server", "ditto", "fedcurv", "fedrep", "single_site")},
@@ -97,6 +131,10 @@ LEFT_ATRIUM = {
     "network.in_channels": 1,
     "network.features": [16, 32, 64, 128, 256, 16],
     "network.upsample": "deconv",
+    "training.optimizer": "adam",
+    "training.betas": [0.9, 0.999],
+    "training.schedule": "constant",
+    "training.learning_rate_steps": [],
     "training.learning_rate": 1e-3,
     "training.batch_size": 8,
     "training.local_epochs": 1,
@@ -145,11 +183,7 @@ def comments(file):
 def test_papers_settings_of_fedaaai(name):
     channels, warmup_rounds, noise = PUBLISHED[name]
     read = SettingsFile.read(Job(JOBS / "fedaaai"), name)
-    assert read.values == SHARED | {
-        "network.in_channels": channels,
-        "warmup_rounds": warmup_rounds,
-        "balance": 0.5,
-    }
+    assert read.values == SHARED | WITHOUT_GUARDS | {"network.in_channels": channels, "warmup_rounds": warmup_rounds}
     assert read.requires == Requirements(sites=SITES, size=(256, 256), channels=channels, noise=noise)
 
 
@@ -166,7 +200,7 @@ def test_the_reference_trains_with_the_same_settings_on_the_same_data(name):
 def test_papers_settings_of_fedia_and_its_reference(method, name):
     warmup_rounds, shares = INCOMPLETE[name]
     read = SettingsFile.read(Job(JOBS / method), name)
-    own = {"warmup_rounds": warmup_rounds} | fedia_benchmark.PUBLISHED
+    own = {"warmup_rounds": warmup_rounds} | OF_FEDIA
     assert read.values == SHARED_INCOMPLETE | (own if method == "fedia" else {})
     # "Resized to 256 × 256", not cropped.
     noise = f"completeness {shares}"
@@ -178,13 +212,14 @@ def test_papers_settings_of_fedia_and_its_reference(method, name):
 def test_papers_settings_of_fedgsca_and_its_reference(method, name):
     sites, classes, table = MISLABELLED[name]
     read = SettingsFile.read(Job(JOBS / method), name)
-    own = {"warmup_rounds": 0} | benchmark.PUBLISHED
     if method == "fedgsca":
         paper = {"initial_threshold": 0.8, "relaxation": 0.05, "beta_start": 0.75, "beta_end": 0.55}
         paper |= {"selector_losses": "trained", "sample_loss": "ce", "confident_doubts": False, "loss": "rcl"}
         assert paper.items() <= read.values.items()
         assert (read.values["pseudo_labels"], read.values["beta_schedule"]) == ("adaptive", "cosine")
-    assert read.values == SHARED_MISLABELLED | {"network.num_classes": classes} | (own if method == "fedgsca" else {})
+    assert read.values == SHARED_MISLABELLED | {"network.num_classes": classes} | (
+        OF_FEDGSCA if method == "fedgsca" else {}
+    )
     requires = read.requires
     assert (requires.sites, requires.size, requires.channels, requires.table) == (sites, (224, 224), 3, table)
     assert set(requires.noises) == ({f"labels {noise}" for noise in LABEL_NOISE} if table else set())
@@ -199,10 +234,18 @@ def test_papers_settings_of_fedgsca_and_its_reference(method, name):
 @pytest.mark.parametrize(
     ("method", "published"), [("fedgsca", benchmark.PUBLISHED), ("fedia", fedia_benchmark.PUBLISHED)]
 )
-def test_published_forms_are_for_any_data(method, published):
-    read = SettingsFile.read(Job(JOBS / method), "published")
+def test_published_parts_are_for_any_data(method, published):
+    read = SettingsFile.read(Job(JOBS / method), "published-method")
     assert read.values == published
     assert read.requires == Requirements()
+
+
+@pytest.mark.parametrize(("method", "name"), [("fedgsca", "kvasir"), ("fedia", "ms-m0"), ("fedaaai", "skin-ns")])
+def test_published_sets_are_those_of_the_papers_data_for_any_data(method, name):
+    of_data = {"network.in_channels", "network.num_classes"}
+    published, same = (SettingsFile.read(Job(JOBS / method), each) for each in ("published", name))
+    assert published.values == {key: value for key, value in same.values.items() if key not in of_data}
+    assert published.requires == Requirements()
 
 
 def test_the_published_form_of_fedia_is_that_of_its_defaults():
@@ -221,10 +264,13 @@ def test_papers_settings_of_decoupled_predictions_and_its_rivals(method):
     read = SettingsFile.read(Job(JOBS / method), "left-atrium")
     own = {
         "warmup_rounds": 50,
+        "adaptation": "published",
+        "own_threshold": False,
         "trace_weight": 0.01,
         "divergence_weight": 0.01,
         "noise_exponent": 0.7,
         "network.latent": 8,
+        "network.test_code": "sampled",
         "network.encoder_features": [32, 64, 128, 192],
     }
     assert read.values == LEFT_ATRIUM | (own if method == "decoupled_server" else {})
@@ -344,7 +390,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_all_names(job):
         SettingsFile.read(job, "brest-ns")
     assert str(caught.value) == (
         f"{job.folder / 'settings'}: no settings 'brest-ns'; did you mean 'breast-ns'? "
-        "Available: breast-ne, breast-ns, skin-ne, skin-ns; the path of a file ends in .conf."
+        "Available: breast-ne, breast-ns, published, skin-ne, skin-ns; the path of a file ends in .conf."
     )
 
 
@@ -534,4 +580,4 @@ def test_the_command_reports_an_unknown_name(tmp_path):
     arguments = ["simulate", str(JOBS / "fedaaai"), "--settings", "skin", "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 1
-    assert "Available: breast-ne, breast-ns, skin-ne, skin-ns" in result.output
+    assert "Available: breast-ne, breast-ns, published, skin-ne, skin-ns" in result.output

@@ -9,7 +9,7 @@ from fedannot.apps.reports.comparison import describe_run, print_comparison
 from fedannot.apps.reports.run_page import answer, scores
 from fedannot.apps.reports.summary_text import conclusions, headline
 from fedannot.apps.terminal import Terminal
-from fedannot.apps.wording.final_model import final_model_in_words
+from fedannot.apps.wording.final_model import compared_in_words, final_model_in_words
 from fedannot.custom.run.summary_record import FinalModel
 
 BEST = {"kind": "best", "rounds": [2], "validation_score": 0.7, "stopped_early": True}
@@ -58,6 +58,34 @@ def test_the_last_model_is_shown_with_the_mean_of_the_last_rounds() -> None:
     assert headline(run).endswith("(mean of the last five rounds)")
     assert answer(run) == "Dice 55.0 % after 3 rounds at 0 sites"
     assert scores(run)[0].final == ""
+
+
+@pytest.mark.parametrize(
+    ("scored", "words"),
+    [
+        ({"kind": "last", "rounds": [3]}, "last round"),
+        ({"kind": "last_5", "rounds": [1, 2, 3]}, "mean of the last five rounds"),
+        ({"kind": "last_10", "rounds": [1, 2, 3]}, "mean of the last ten rounds"),
+        ({"kind": "best", "rounds": [2]}, "round 2, the best by the sites' validation"),
+    ],
+)
+def test_the_rounds_of_the_setting_count_before_the_final_model(scored, words) -> None:
+    run = summary(**RUN, final_model=BEST, final_scores=SCORES, scored_rounds=scored)
+    assert run.main_score == 0.55
+    assert headline(run).endswith(f"({words})")
+    assert answer(run) == f"Dice 55.0 % after 3 rounds at 0 sites: {words}"
+    counted = [100 * run.rounds[number - 1].dice for number in scored["rounds"]]
+    assert scores(run)[0].spread == f"{min(counted):.1f} to {max(counted):.1f}"
+
+
+def test_a_comparison_takes_the_rounds_of_the_setting(tmp_path) -> None:
+    run = summary(**RUN, final_model=BEST, final_scores=SCORES, scored_rounds={"kind": "last_10", "rounds": [1, 2, 3]})
+    chosen = describe_run("ten", 0, tmp_path, run, tmp_path)
+    assert chosen.main_score == 0.55
+    assert compared_in_words([chosen]) == "mean of the last ten rounds"
+    assert compared_in_words([chosen, run.model_copy(update={"scored_rounds": None})]) == (
+        "final model, or mean of the last ten rounds"
+    )
 
 
 def test_rounds_without_a_score_are_left_out_of_means() -> None:

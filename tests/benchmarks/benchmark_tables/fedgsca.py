@@ -12,7 +12,7 @@ from .rows import MakeData, Row
 
 _WARMUP_ROUNDS = 9
 
-# The method as it is published, jobs/fedgsca/settings/published.conf; the job itself has a form of its own.
+# The method as it is published, jobs/fedgsca/settings/published-method.conf; the job itself has a form of its own.
 PUBLISHED = {
     "selector_losses": "trained",
     "sample_loss": "ce",

@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {
 }
 # With the rate falling FedAvg's last rounds lie within a few points of each other; without they move by ten.
 STEADY = SETTINGS | {"training.learning_rate_steps": [0.75]}
-# The method as it is published, jobs/fedia/settings/published.conf; the job itself has a form of its own.
+# The method as it is published, jobs/fedia/settings/published-method.conf; the job itself has a form of its own.
 PUBLISHED: dict[str, Any] = {
     "weighting": "completeness",
     "estimator": "counts",

@@ -9,7 +9,7 @@ from fedannot.apps.reports.annotation_findings import PrecisionAndRecall, pooled
 from fedannot.apps.reports.centre_scores import CentreScores
 from fedannot.apps.reports.label_findings import PooledSelection, pooled_selection
 from fedannot.custom.data.whole_files import write_text
-from fedannot.custom.run.summary import LAST_ROUNDS
+from fedannot.custom.run.summary_record import LAST_ROUNDS
 
 from .figures import ArmFigures, RowFigures, read_table
 

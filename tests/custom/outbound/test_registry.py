@@ -45,7 +45,7 @@ TRAIN_RESULT |= {"has_undone": True, "moved_patients": 8, "undoes_confusion": Fa
 TRAIN_RESULT |= {"selector_means": [0.2, 2.0], "selector_variances": [0.1, 0.5], "selector_priors": [0.7, 0.3]}
 TRAIN_RESULT |= {"selector_patients": [5, 3]}
 TRAIN_RESULT |= {"privacy_epsilon": 3.5, "privacy_delta": 1e-5, "patient_epsilon": 8.5}
-TRAIN_RESULT |= {"statistics_epsilon": 0.5, "statistics_delta": 1e-6}
+TRAIN_RESULT |= {"statistics_epsilon": 0.5, "statistics_delta": 1e-6, "num_steps": 12}
 COMPLETENESS_RESULT = {
     "num_samples": 8,
     "num_patients": 4,
@@ -364,7 +364,7 @@ def test_what_is_left_without_what_is_over_patients():
     assert set(REGISTRY.without_counted(TRAIN, TRAIN_RESULT)) == {
         "params",
         *("num_samples", "num_excluded", "embedded_data", "num_threads", "preparation", "has_corrected"),
-        *("has_undone", "undoes_confusion"),
+        *("has_undone", "undoes_confusion", "num_steps"),
         *("privacy_epsilon", "privacy_delta", "patient_epsilon", "statistics_epsilon", "statistics_delta"),
     }
     assert set(REGISTRY.without_counted(ESTIMATE_QUALITY, ESTIMATE_RESULT)) == set(ESTIMATE_RESULT) - {

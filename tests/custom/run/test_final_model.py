@@ -58,6 +58,30 @@ def settings_of(**values: Any) -> FedAvgSettings:
 # --- the best
 
 
+def test_the_round_that_is_reported_may_be_the_best_while_the_result_is_the_last_model(tmp_path: Path) -> None:
+    """The server's test set scores it, the sites' validation chooses it."""
+    site = ScoredSite({1: 0.5, 2: 0.9, 3: 0.4}, fields={"embedded_data": True})
+    run = best_run(tmp_path, [0, 0, 0], site, final_model="last", scored_rounds="best").begin()
+    assert run.summary["scored_rounds"] == {"kind": "best", "rounds": [2]}
+    assert run.summary["last_rounds"]["dice"] == run.records[1]["dice"]
+    assert [record["validation_score"] for record in run.records] == pytest.approx([0.5, 0.9, 0.4])
+    assert (written(run), run.summary["final_model"]["kind"]) == (3.0, "last")
+    assert [number for task, number in run.link.tasks() if task == "validate"] == [1, 1, 2, 3]
+
+
+def test_a_best_round_that_no_site_can_choose_is_refused_before_the_first_round(tmp_path: Path) -> None:
+    run = best_run(tmp_path, [0], StepSite("a", scores={"num_samples": 0}), final_model="last", scored_rounds="best")
+    with pytest.raises(RunFailedError, match=r"'scored_rounds' is 'best', but .* or scored_rounds = last_5, which"):
+        run.begin()
+
+
+@pytest.mark.parametrize("kind", [AuditSettings, DittoSettings])
+def test_methods_without_one_global_model_report_no_best_round(kind: Any) -> None:
+    with pytest.raises(ValidationError, match=r"key 'scored_rounds' is 'best'.* allowed: last, last_5, last_10"):
+        kind.model_validate({"scored_rounds": "best"})
+    assert kind.model_validate({"scored_rounds": "last_10"}).scored_rounds == "last_10"
+
+
 def test_the_result_is_the_model_of_the_best_validation_the_first_of_equal_ones(tmp_path: Path) -> None:
     run = best_run(tmp_path, [0.3, 0.6, 0.5, 0.6]).begin()
     assert [float(model["stem.weight"]) for model in run.link.models] == [1.0, 2.0, 2.0, 2.0]
@@ -238,7 +262,7 @@ def test_a_state_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     """Its settings name a default that meant every round at the server and every fifth at the sites."""
     Run(tmp_path / "first", link_of(StepSite("a")), rounds=1).begin()
     state = RunState.load(tmp_path / "first" / "run" / STATE_FILE)
-    for name in ("final_model", "final_rounds", "patience"):
+    for name in ("final_model", "final_rounds", "patience", "scored_rounds"):
         del state.settings[name]
     state.settings["validate_every"] = 5
     state.check_continues("fedavg", settings_of(embedded={"test_images": 2}).model_dump(mode="json"))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from plain_records import in_words
-from support.loop_runs import BLOCKS, MEASURE, SCORES, Bright, Run
+from support.loop_runs import BLOCKS, MEASURE, SCORES, Bright, Recorded, Run
 from support.memory_link import MemoryLink, StepSite, link_of, names_of
 
 from fedannot.custom.aggregation.weighting import LayerWeights
@@ -650,7 +650,7 @@ def test_an_update_beyond_its_bound_is_scaled_down_and_the_statistics_count_with
 # --- rules of aggregation
 
 
-RULES = ["mean", "median", "trimmed_mean", "multi_krum"]
+RULES = ["mean", "median", "trimmed_mean", "geometric_median", "multi_krum"]
 
 
 def five_sites() -> list[StepSite]:
@@ -659,11 +659,19 @@ def five_sites() -> list[StepSite]:
 
 
 @pytest.mark.parametrize(
-    ("rule", "expected"), [("mean", -8.3), ("median", 2.0), ("trimmed_mean", 5.5 / 3), ("multi_krum", 8.5 / 4)]
+    ("rule", "expected"),
+    # With one number the geometric median is the median.
+    [
+        ("mean", -8.3),
+        ("median", 2.0),
+        ("trimmed_mean", 5.5 / 3),
+        ("geometric_median", pytest.approx(2.0, abs=1e-2)),
+        ("multi_krum", 8.5 / 4),
+    ],
 )
 def test_models_become_one_by_the_rule_of_the_settings(rule: str, expected: float, tmp_path: Path) -> None:
     run = Run(tmp_path, link_of(*five_sites()), rounds=1, min_sites=5, aggregation={"rule": rule}).begin()
-    assert run.stem == pytest.approx(expected)
+    assert run.stem == (expected if rule == "geometric_median" else pytest.approx(expected))
     kept = ["a", "b", "c", "d"] if rule == "multi_krum" else None
     assert run.records[0].get("kept") == kept
     assert set(run.records[0]["weights"]) == set(kept or ["a", "b", "c", "d", "liar"])
@@ -684,7 +692,7 @@ def test_a_run_that_goes_on_has_the_same_bits_with_every_rule(
     assert not (later.folder / "run" / WAITING_FOLDER).exists()
 
 
-@pytest.mark.parametrize("rule", RULES[1:])
+@pytest.mark.parametrize("rule", [*RULES[1:3], "multi_krum"])
 def test_a_round_with_fewer_results_than_the_rule_needs_does_not_count(rule: str, tmp_path: Path) -> None:
     link = link_of(*five_sites())
     link.there["a"] = lambda request: "it fell ill" if request.round_number == 2 else StepSite("a")(request)
@@ -694,6 +702,73 @@ def test_a_round_with_fewer_results_than_the_rule_needs_does_not_count(rule: str
     assert [len(record["sites"]) for record in run.records] == [5, 4]
     assert len(link.models) == 2
     assert all(torch.equal(link.models[0][name], link.models[1][name]) for name in link.models[0])
+
+
+class Combined(Recorded):
+    """Takes half a step from the global model to the average, or to the smallest of the sites' models."""
+
+    needs_models = False
+
+    def combine(self, this_round: Round) -> dict[str, torch.Tensor]:
+        self.calls.append(f"combines {sorted(this_round.reports)}, {this_round.weighed is not None}")
+        reached = dict(this_round.average)
+        if this_round.models is not None:
+            every = [this_round.models.params(site)["stem.weight"] for site in this_round.models.sites]
+            reached["stem.weight"] = torch.stack(every).amin(dim=0)
+        halves = {
+            name: torch.lerp(this_round.params[name], value, 0.5)
+            for name, value in reached.items()
+            if value.is_floating_point()
+        }
+        return reached | halves
+
+
+@pytest.mark.parametrize(("needs", "expected"), [(False, 2.0), (True, 1.0)])
+@pytest.mark.parametrize("rule", ["mean", "trimmed_mean"])
+def test_a_method_may_return_the_rounds_model(needs: bool, rule: str, expected: float, tmp_path: Path) -> None:
+    """Of the average, or of the sites' models, which wait on disk and then go."""
+    link = link_of(StepSite("c", 7.0), StepSite("a", 1.0), StepSite("b", 4.0))
+    run = Run(tmp_path, link, rounds=2, min_sites=3, aggregation={"rule": rule})
+    run.method = run.course._method = Combined(run.settings)
+    run.method.needs_models = needs
+    run.begin()
+    # 0.5 · 4 or 0.5 · 1 a round
+    assert run.stem == pytest.approx(2 * expected if not needs else expected)
+    assert run.method.calls[1:3] == ["combines ['a', 'b', 'c'], True", "trained 1 by ['a', 'b', 'c']"]
+    assert not (tmp_path / "private" / WAITING_FOLDER).exists()
+    assert not run.course._round.average
+    assert run.course._round.models is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"more": torch.zeros(1)}, r"has other entries than the global one: \['more'\]"),
+        ({"stem.weight": torch.zeros(2, 1)}, r"has torch.float32 of shape \(2, 1\) in 'stem.weight', expected"),
+        ({"stem.weight": torch.zeros(1, 1).double()}, r"has torch.float64 of shape \(1, 1\) in 'stem.weight'"),
+        ({"stem.weight": torch.full((1, 1), math.nan)}, "is not finite in 'stem.weight'; a smaller learning rate"),
+    ],
+)
+def test_what_a_method_combines_must_be_a_model_like_the_global_one(
+    changes: dict[str, torch.Tensor], text: str, tmp_path: Path
+) -> None:
+    run = Run(tmp_path, link_of(StepSite("a")), rounds=1)
+    run.method.combine = lambda this_round: {**this_round.average, **changes}  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match=f"The model that the method 'fedavg' combined {text}"):
+        run.begin()
+
+
+def test_a_method_may_ask_some_of_the_sites_to_train(tmp_path: Path) -> None:
+    run = Run(tmp_path, link_of(StepSite("b", 2.0), StepSite("a", 1.0), StepSite("c", 3.0)), rounds=2)
+    run.method.sites_to_train = lambda this_round, sites: sites[this_round.number - 1 :][:2]  # type: ignore[method-assign]
+    run.begin()
+    assert [names_of(request.sites) for request in run.link.requests[:2]] == [["a", "b"], ["b", "c"]]
+    assert [sorted(record["sites"]) for record in run.records] == [["a", "b"], ["b", "c"]]
+    assert run.link.sentences("info")[0] == "Round 1/2: 2 sites train."
+    strangers = Run(tmp_path / "strangers", link_of(StepSite("a")), rounds=1)
+    strangers.method.sites_to_train = lambda this_round, sites: ["z"]  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match=r"asks \['z'\], which are not among \['a'\]"):
+        strangers.begin()
 
 
 def test_a_simulated_sites_error_ends_the_run_with_its_lines_and_is_in_no_record(tmp_path: Path) -> None:

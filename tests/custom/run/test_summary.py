@@ -1,13 +1,15 @@
 """The summary of a run, worked out by hand from a short history."""
 
 import json
+from dataclasses import replace
 
 import plain_records
 import pytest
 from plain_records import in_words
 
+from fedannot.custom.run.scored_rounds import scored_records
 from fedannot.custom.run.state import RunState
-from fedannot.custom.run.summary import LAST_ROUNDS, mean_of_last, write_summary
+from fedannot.custom.run.summary import mean_score, write_summary
 from fedannot.custom.run.summary import summarize as summary_record
 
 
@@ -117,17 +119,47 @@ def test_every_refusal_is_listed_with_round_and_reason():
     ]
 
 
+def last_mean(history, name):
+    return mean_score(scored_records(history, None), name)
+
+
 def test_last_rounds_are_the_mean_of_the_last_five_that_have_a_score():
-    assert LAST_ROUNDS == 5
-    assert mean_of_last([record(number, number / 10) for number in range(1, 9)], "dice") == pytest.approx(0.6)  # 4..8
-    assert mean_of_last([record(1, 0.25)], "dice") == 0.25
-    assert mean_of_last(HISTORY, "dice") == pytest.approx((0.2 + 0.3 + 0.4 + 0.6) / 4)
-    assert mean_of_last(HISTORY, "hd95") == pytest.approx(3.0)
+    assert last_mean([record(number, number / 10) for number in range(1, 9)], "dice") == pytest.approx(0.6)  # 4..8
+    assert last_mean([record(1, 0.25)], "dice") == 0.25
+    assert last_mean(HISTORY, "dice") == pytest.approx((0.2 + 0.3 + 0.4 + 0.6) / 4)
+    assert last_mean(HISTORY, "hd95") == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rounds", "dice"),
+    [
+        (None, [8, 9, 10, 11, 12], 0.1),
+        ("last", [12], 0.12),
+        ("last_5", [8, 9, 10, 11, 12], 0.1),
+        ("last_10", [3, 4, 5, 6, 7, 8, 9, 10, 11, 12], 0.075),
+        # Of equal validations the first one; its own score is what counts.
+        ("best", [4], 0.04),
+    ],
+)
+def test_the_rounds_that_count_are_those_of_the_setting(kind, rounds, dice):
+    validation = {4: 0.7, 8: 0.7, 12: 0.5}
+    history = [record(number, number / 100) for number in range(1, 13)]
+    history = [entry.model_copy(update={"validation_score": validation.get(entry.round)}) for entry in history]
+    assert [entry.round for entry in scored_records(history, kind)] == rounds
+    state = make_state(history)
+    summary = summarize(replace(state, settings=state.settings | {"scored_rounds": kind}), {})
+    assert summary["last_rounds"]["dice"] == pytest.approx(dice)
+    assert summary.get("scored_rounds") == (None if kind is None else {"kind": kind, "rounds": rounds})
+
+
+def test_without_a_validation_the_last_round_counts_as_the_best():
+    assert [entry.round for entry in scored_records(HISTORY, "best")] == [HISTORY[-1].round]
+    assert not scored_records([], "best")
 
 
 @pytest.mark.parametrize("history", [[], [record(1, None), record(2, None)]])
 def test_there_is_no_mean_without_a_score(history):
-    assert mean_of_last(history, "dice") is None
+    assert last_mean(history, "dice") is None
     assert summarize(make_state(history), {})["last_round"] == dict.fromkeys(
         ("dice", "left_empty", "hd95", "hd95_undefined")
     )

@@ -89,6 +89,29 @@ def test_local_probabilities_are_a_matrix_product_at_every_pixel():
     np.testing.assert_allclose(log_local_probabilities(log_global, flips).exp().numpy(), expected, rtol=1e-5)
 
 
+def test_a_sampled_code_is_drawn_from_the_prior_by_the_image_alone():
+    shared, images = network(test_code="sampled"), inputs(size=(16, 16), batch=400)[0]
+    prior = shared.prior(images)
+    codes = shared.code(images)
+    noise = (codes - prior.mean) / (0.5 * prior.log_variance).exp()
+    # 1200 draws of N(0, 1): four standard errors.
+    assert abs(noise.mean().item()) < 0.12
+    assert abs(noise.std().item() - 1) < 0.09
+    assert len(noise.unique()) > 1190
+    # Again, and in any batch, the same.
+    torch.testing.assert_close(shared.code(images), codes, rtol=0, atol=0)
+    torch.testing.assert_close(shared.code(images[7:8]), codes[7:8])
+    local = LocalModel(shared, adaptation("published").eval())(images[:2])
+    flips = adaptation("published").eval()(images[:2], shared.unet(images[:2]), codes[:2])
+    expected = torch.einsum("bijhw,bjhw->bihw", flips, shared(images[:2]).softmax(1))
+    torch.testing.assert_close(local.exp(), expected)
+
+
+def test_the_code_of_a_prediction_is_the_priors_mean_unless_told_otherwise():
+    shared, images = network(), inputs()[0]
+    torch.testing.assert_close(shared.code(images), shared.prior(images).mean, rtol=0, atol=0)
+
+
 def test_the_local_model_gives_the_logarithm_of_w_p_with_the_priors_mean():
     shared, own, (images, _, _) = network(), adaptation("feature").eval(), inputs()
     local = LocalModel(shared, own)(images)

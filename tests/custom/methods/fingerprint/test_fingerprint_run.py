@@ -8,12 +8,16 @@ import pytest
 
 from fedannot.apps import simulate
 from fedannot.apps.planning import suggested
+from fedannot.apps.runs.data_compatibility import settings_for_data
+from fedannot.apps.runs.job import Job
 from fedannot.custom import LesionVolumes, write_phantom_federation
+from fedannot.custom.compatibility import DataMismatchError
 from fedannot.custom.data.datalist import read_datalist, write_datalist
-from fedannot.custom.data.description import read_site_description
+from fedannot.custom.data.description import VolumeDescription, read_site_description
 from fedannot.custom.methods.fingerprint.server import FingerprintServer
 from fedannot.custom.methods.fingerprint.settings import FingerprintSettings
 from fedannot.custom.planning.fingerprint import Fingerprint, site_fingerprint
+from fedannot.custom.settings import TrainingSettings
 from fedannot.transforms.errors import DataError
 
 SMALL = {"rounds": 1, "network.features": [4, 4, 4, 4, 4, 4], "training.local_epochs": 1}
@@ -86,3 +90,18 @@ def test_a_changed_fingerprint_is_refused_by_its_file(run: Path, tmp_path: Path,
     (tmp_path / "summary.json").write_text(json.dumps(summary))
     with pytest.raises(DataError, match=r"summary\.json"):
         suggested.suggest_from_run(tmp_path)
+
+
+def test_whole_volumes_need_no_patch() -> None:
+    described = {Path("site-1"): VolumeDescription(classes=("organ",), labels={0: 0, 1: 1})}
+    found = Job.open("fingerprint").settings_with(settings_for_data(Job.open("fingerprint"), {}, described))
+    assert isinstance(found.training, TrainingSettings)
+    assert (found.network.spatial_dims, found.training.patch) == (3, (32, 32, 32))
+    with pytest.raises(DataMismatchError, match="names no patch"):
+        settings_for_data(Job.open("fedavg"), {}, described)
+
+
+def test_a_patch_of_ones_own_counts() -> None:
+    volumes = {"network": {"spatial_dims": 3}, "training": {"patch": [48, 48, 48]}}
+    assert FingerprintSettings.model_validate(volumes).training.patch == (48, 48, 48)
+    assert FingerprintSettings().training.patch is None

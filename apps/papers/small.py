@@ -1,0 +1,52 @@
+"""How small a small run is: tiny networks and few rounds on few generated images."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# What a published set says of the network is of the paper's images.
+PAPER_NETWORK = "network."
+
+
+@dataclass(frozen=True)
+class Small:
+    """The size of a small run.
+
+    Attributes:
+        images_per_site: training cases of each site.
+        test_images: cases of the test set.
+        changes: settings that a job with such a setting has.
+    """
+
+    images_per_site: int
+    test_images: int
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+_SEGMENTATION = {
+    "rounds": 5,
+    "warmup_rounds": 2,
+    "network.features": [4, 4, 8, 8, 8, 4],
+    "training.learning_rate": 0.005,
+    "training.batch_size": 4,
+    "training.local_epochs": 1,
+}
+
+# By the generated images' task.
+SMALL: Mapping[str, Small] = {
+    "lesions2d": Small(4, 6, _SEGMENTATION),
+    "lesions3d": Small(2, 2, _SEGMENTATION),
+    "chambers3d": Small(2, 2, _SEGMENTATION),
+    "cells2d": Small(
+        24,
+        32,
+        {
+            "rounds": 5,
+            "warmup_rounds": 2,
+            "network.widths": [4, 4, 8, 8],
+            "training.learning_rate": 0.05,
+            "training.batch_size": 8,
+            "training.local_epochs": 1,
+        },
+    ),
+}

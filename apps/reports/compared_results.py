@@ -1,0 +1,81 @@
+"""The results per case of a comparison: the lines of all its runs in one file, and what they show."""
+
+import json
+from pathlib import Path
+
+from ...custom.data.whole_files import write_text
+from ...custom.methods.lookup import read_job_settings
+from ...transforms.errors import DataError
+from .case_results import FinishedRun, write_case_results
+from .case_statistics import case_tests
+from .compared_runs import Comparison
+from .comparison_page import run_folder
+from .output import DATA_FOLDER, MODEL_FILE, read_summary
+from .results_file import (
+    CALIBRATION_FILE,
+    RESULTS_FILE,
+    ROUNDS_FILE,
+    ResultRow,
+    RunName,
+    read_calibration,
+    read_results,
+    read_round_lines,
+    renamed,
+    write_results,
+    write_round_lines,
+)
+
+
+def with_case_results(out: Path, comparison: Comparison) -> Comparison:
+    """Put the results per case of all runs together, and return the comparison with its tests over cases.
+
+    A run of an earlier version is scored now, if its data are still there; without them it has no lines.
+
+    Args:
+        out: the comparison's output folder.
+        comparison: what was found.
+    """
+    rows: list[ResultRow] = []
+    rounds: list[dict[str, str]] = []
+    calibration: list[dict[str, object]] = []
+    for run in comparison.runs:
+        folder = run_folder(out, run.arm, run.seed)
+        data = comparison.data
+        federation = folder / DATA_FOLDER if data is None else Path(data.replace("{seed}", str(run.seed)))
+        try:
+            of_run = results_of_run(folder, federation)
+        except DataError:
+            continue
+        rows += renamed(of_run, run=folder.name, arm=run.arm)
+        rounds += [line | {"run": folder.name, "arm": run.arm} for line in read_round_lines(folder / ROUNDS_FILE)]
+        named = {"run": folder.name, "arm": run.arm, "seed": run.seed}
+        calibration += [named | one for one in read_calibration(folder / CALIBRATION_FILE)]
+    write_results(out / RESULTS_FILE, rows)
+    write_round_lines(out / ROUNDS_FILE, rounds)
+    write_text(out / CALIBRATION_FILE, json.dumps({"version": 1, "calibration": calibration}, indent=2) + "\n")
+    metric = "accuracy" if comparison.runs[0].task == "classification" else "dice"
+    tests = case_tests(rows, comparison.reference, metric)
+    return comparison.model_copy(update={"case_tests": tests}) if tests else comparison
+
+
+def results_of_run(folder: Path, federation: Path | None = None) -> list[ResultRow]:
+    """Return the results per case of a finished run; they are made if they are not there.
+
+    Args:
+        folder: the run's output folder.
+        federation: folder of its data; None for where the run had them.
+
+    Raises:
+        OutputError: if there is no run.
+        DataError: if there are neither results nor data that can be used.
+    """
+    if not (folder / RESULTS_FILE).is_file():
+        summary = read_summary(folder)
+        known = federation or summary.data_folder or folder / DATA_FOLDER
+        if not known.is_dir():
+            raise DataError(f"{folder} has no {RESULTS_FILE}, and {known} is no folder; expected the run's data there.")
+        settings = read_job_settings(summary.settings, of_finished_run=True)
+        name = RunName(folder.resolve().name, summary.method, summary.seed)
+        run = FinishedRun(name, folder, folder / MODEL_FILE, settings, known, list(summary.sites))
+        write_case_results(run, folder, folder)
+    return read_results(folder / RESULTS_FILE)

@@ -1,0 +1,297 @@
+"""`results.csv`: what a run's final model scores in every case; and `results_rounds.csv`: what each round scored.
+
+A case has the number of its place in the site's list, a patient a number by first appearance: no name is in the files.
+"""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ...custom.data.whole_files import write_text
+from ...custom.evaluation.calibration import NUM_BINS, CalibrationBins
+from ...custom.evaluation.case_results import CaseResult, Detection
+from ...custom.evaluation.score_records import ClassificationDetails, SegmentationDetails
+from ...custom.records.plain_values import finite
+from ...custom.records.round_records import RoundRecord
+from ...transforms.errors import DataError
+from ...transforms.printable import printable
+from ...transforms.strict_files import read_json
+
+RESULTS_FILE = "results.csv"
+ROUNDS_FILE = "results_rounds.csv"
+CALIBRATION_FILE = "calibration.json"
+
+# The model that all sites share; another one has the name of its site.
+GLOBAL_MODEL = "global"
+# Of a table of rounds: the mean over classes.
+MEAN = "mean"
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """A line of `results.csv`: a class in a case, scored with one model; NaN or nothing where it is not defined.
+
+    Attributes:
+        run: the run's name.
+        arm: what was compared, or the job.
+        seed: of the run.
+        site: whose case it is; `test` for the server's test set.
+        case: `case-N`, the N-th of its list.
+        class_name: the class; in a classification the case's own.
+        dice: see :class:`.CaseResult`, and below.
+        hd95_mm: in millimetres; NaN where these are not known.
+        nsd: at `nsd_tolerance`.
+        volume_difference_ml: predicted less annotated, in millilitres.
+        lesion_f1: F1 of lesions.
+        detected: one of :class:`.Detection`; in a classification whether the predicted class is the case's.
+        unit: `mm`, or `px` for pictures; empty in a classification.
+        hd95_px: in pixels, where there are no millimetres.
+        volume_difference_px: as above, pixels.
+        nsd_tolerance: in `unit`.
+        patient: `patient-N`; cases of one patient are not independent.
+        list_name: of the site's datalist.
+        model: `global`, or the site whose own model it is.
+        predicted: the class that a classifier says.
+        confidence: its probability.
+    """
+
+    run: str
+    arm: str
+    seed: int
+    site: str
+    case: str
+    class_name: str
+    dice: float
+    hd95_mm: float
+    nsd: float
+    volume_difference_ml: float
+    lesion_f1: float
+    detected: str
+    unit: str
+    hd95_px: float
+    volume_difference_px: float
+    nsd_tolerance: float
+    patient: str
+    list_name: str
+    model: str
+    predicted: str = ""
+    confidence: float = math.nan
+
+    @property
+    def hd95(self) -> float:
+        """In `unit`."""
+        return self.hd95_px if self.unit == "px" else self.hd95_mm
+
+    @property
+    def volume_difference(self) -> float:
+        """In millilitres or pixels."""
+        return self.volume_difference_px if self.unit == "px" else self.volume_difference_ml
+
+
+# Heading → attribute, in the order of the file.
+COLUMNS = {{"class_name": "class", "list_name": "list"}.get(one.name, one.name): one for one in fields(ResultRow)}
+
+
+def segmentation_row(common: Mapping[str, Any], result: CaseResult, class_name: str, unit: str) -> ResultRow:
+    """Return the line of a class in a case.
+
+    Args:
+        common: run, arm, seed, site, case, patient, list, model and tolerance, by attribute.
+        result: what was measured.
+        class_name: the class.
+        unit: of its distances, `mm` or `px`.
+    """
+    in_mm = unit == "mm"
+    return ResultRow(
+        **common,
+        class_name=printable(class_name),
+        dice=result.dice,
+        hd95_mm=result.hd95 if in_mm else math.nan,
+        nsd=result.nsd,
+        volume_difference_ml=result.volume_difference if in_mm else math.nan,
+        lesion_f1=result.lesion_f1,
+        detected=result.detection.value,
+        unit=unit,
+        hd95_px=math.nan if in_mm else result.hd95,
+        volume_difference_px=math.nan if in_mm else result.volume_difference,
+    )
+
+
+def classification_row(common: Mapping[str, Any], true: str, predicted: str, confidence: float) -> ResultRow:
+    """Return the line of a case with a class; arguments as above."""
+    nothing = dict.fromkeys(("dice", "hd95_mm", "nsd", "volume_difference_ml", "lesion_f1", "hd95_px"), math.nan)
+    return ResultRow(
+        **{**common, "nsd_tolerance": math.nan},
+        **nothing,
+        volume_difference_px=math.nan,
+        class_name=printable(true),
+        detected=(Detection.DETECTED if true == predicted else Detection.MISSED).value,
+        unit="",
+        predicted=printable(predicted),
+        confidence=confidence,
+    )
+
+
+def write_results(file: Path, rows: Sequence[ResultRow]) -> None:
+    """Write lines with their heading."""
+    _write(file, list(COLUMNS), [[getattr(row, one.name) for one in COLUMNS.values()] for row in rows])
+
+
+def read_results(file: Path) -> list[ResultRow]:
+    """Read lines; columns that are not known are left out.
+
+    Raises:
+        DataError: if there is no such file, or a column or value is not as expected.
+    """
+    if not file.is_file():
+        raise DataError(f"{file}: found no such file; expected the results per case of a run or a comparison.")
+    with file.open(encoding="utf-8", newline="") as stream:
+        reader = csv.DictReader(stream)
+        if missing := [name for name in COLUMNS if name not in (reader.fieldnames or [])]:
+            raise DataError(f"{file}: found no column {missing[0]!r}; expected {', '.join(COLUMNS)}.")
+        return [_row(line, f"{file}: line {reader.line_num}") for line in reader]
+
+
+def _row(line: Mapping[str, str], place: str) -> ResultRow:
+    values: dict[str, Any] = {}
+    for name, one in COLUMNS.items():
+        text = line[name] or ""
+        try:
+            values[one.name] = (float(text) if text else math.nan) if one.type is float else one.type(text)  # type: ignore[operator]
+        except ValueError as error:
+            raise DataError(f"{place} has {name} = {text!r}; expected a number.") from error
+    return ResultRow(**values)
+
+
+def renamed(rows: Sequence[ResultRow], *, run: str, arm: str) -> list[ResultRow]:
+    """Return lines as those of another run and arm."""
+    return [replace(row, run=run, arm=arm) for row in rows]
+
+
+@dataclass(frozen=True)
+class RunName:
+    """What a run's lines begin with."""
+
+    run: str
+    arm: str
+    seed: int
+
+
+_SCORES = ("dice", "left_empty", "hd95", "f1", "recall", "precision")
+ROUND_COLUMNS = ("run", "arm", "seed", "round", "evaluated_on", "class", *_SCORES, "hd95_unit")
+
+
+def write_rounds(file: Path, name: RunName, records: Sequence[RoundRecord], classes: Sequence[str]) -> None:
+    """Write what each round of a run scored: the mean over classes, and each class.
+
+    Args:
+        file: the file.
+        name: of the run.
+        records: of its rounds.
+        classes: names of the classes that are scored; empty where they are not known.
+    """
+    _write(file, ROUND_COLUMNS, [line for record in records for line in _round_lines(name, record, classes)])
+
+
+def read_round_lines(file: Path) -> list[dict[str, str]]:
+    """Return the lines of a table of rounds, by column; none where there is no file."""
+    if not file.is_file():
+        return []
+    with file.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def write_round_lines(file: Path, lines: Sequence[Mapping[str, str]]) -> None:
+    """Write what :func:`read_round_lines` returns."""
+    _write(file, ROUND_COLUMNS, [[line[name] for name in ROUND_COLUMNS] for line in lines])
+
+
+def _round_lines(name: RunName, record: RoundRecord, classes: Sequence[str]) -> list[list[Any]]:
+    if not isinstance(record, SegmentationDetails | ClassificationDetails) or record.main_score is None:
+        return []
+    start = [name.run, name.arm, name.seed, record.round, getattr(record, "evaluated_on", None)]
+    unit = getattr(record, "hd95_unit", None)
+    lines = [[*start, MEAN, *(getattr(record, score, None) for score in _SCORES), unit]]
+    per_class = {score: getattr(record, f"{score}_per_class", None) for score in _SCORES}
+    count = max(len(values) for values in per_class.values() if values is not None) if any(per_class.values()) else 0
+    names = list(map(printable, classes)) if len(classes) == count else [str(number + 1) for number in range(count)]
+    for index, class_name in enumerate(names):
+        lines.append([*start, class_name, *(None if of is None else of[index] for of in per_class.values()), None])
+    return lines
+
+
+def _write(file: Path, heading: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(heading)
+    writer.writerows([[_cell(value) for value in line] for line in lines])
+    write_text(file, text.getvalue())
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.8g}" if math.isfinite(value) else ""
+    return "" if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How well a model's confidence fits, on one site's cases.
+
+    Attributes:
+        site: whose cases they are.
+        model: whose model it is, see :class:`ResultRow`.
+        of_cases: the bins of each case.
+    """
+
+    site: str
+    model: str
+    of_cases: tuple[CalibrationBins, ...]
+
+    def plain(self) -> dict[str, Any]:
+        """Return errors and bins as JSON holds them; the mean over cases is of pixels alone."""
+        together = sum(self.of_cases, CalibrationBins.empty())
+        errors = [bins.ece for bins in self.of_cases if bins.count.any()]
+        return {
+            "site": self.site,
+            "model": self.model,
+            "cases": len(self.of_cases),
+            "ece_pooled": together.ece,
+            "ece_mean_of_cases": sum(errors) / len(errors) if errors and together.count.sum() > len(errors) else None,
+            "count": [int(value) for value in together.count],
+            "confidence": [a / n if n else None for a, n in zip(together.confidence, together.count, strict=True)],
+            "accuracy": [a / n if n else None for a, n in zip(together.correct, together.count, strict=True)],
+        }
+
+
+def write_calibration(
+    file: Path, found: Sequence[Calibration], task: Literal["segmentation", "classification"]
+) -> None:
+    """Write the calibration of a run's final model, with what it is of."""
+    content = {
+        "version": 1,
+        "bins": NUM_BINS,
+        "predictions": "pixels" if task == "segmentation" else "cases",
+        "calibration": [finite(one.plain()) for one in found],
+    }
+    write_text(file, json.dumps(content, indent=2) + "\n")
+
+
+def read_calibration(file: Path) -> list[dict[str, Any]]:
+    """Return what :func:`write_calibration` wrote of each site; nothing where there is no file.
+
+    Raises:
+        DataError: if it is no such file.
+    """
+    if not file.is_file():
+        return []
+    content = read_json(file, "the calibration of a run")
+    if not isinstance(content, dict) or not isinstance(content.get("calibration"), list):
+        raise DataError(f"{file}: found no list 'calibration'; expected the calibration of a run.")
+    found: list[dict[str, Any]] = content["calibration"]
+    return found

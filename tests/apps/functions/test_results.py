@@ -1,0 +1,96 @@
+"""Results per case of a finished run: they say what its scores say."""
+
+import csv
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+from fedannot.apps import Run
+from fedannot.apps.reports.results_file import (
+    COLUMNS,
+    RESULTS_FILE,
+    classification_row,
+    read_results,
+    read_round_lines,
+    write_results,
+)
+from fedannot.transforms.errors import DataError
+
+FIRST_COLUMNS = "run,arm,seed,site,case,class,dice,hd95_mm,nsd,volume_difference_ml,lesion_f1,detected"
+
+
+def test_means_over_cases_are_the_scores_of_the_last_round(run: Run) -> None:
+    rows = read_results(run.folder / RESULTS_FILE)
+    last = run.summary.rounds[-1]
+    assert {(row.run, row.arm, row.seed, row.site, row.model) for row in rows} == {
+        ("small", "fedaaai", 3, "test", "global")
+    }
+    assert [row.case for row in rows] == ["case-1", "case-2", "case-3"]
+    assert len({row.patient for row in rows}) == 3
+    assert statistics.fmean(row.dice for row in rows) == pytest.approx(last.main_score, abs=1e-6)
+    # Generated pictures have no millimetres.
+    assert {row.unit for row in rows} == {"px"}
+    assert statistics.fmean(row.hd95 for row in rows) == pytest.approx(last.hd95, abs=1e-4)
+
+
+def test_lines_of_rounds_are_the_records(run: Run) -> None:
+    lines = read_round_lines(run.folder / "results_rounds.csv")
+    assert [(line["round"], line["class"]) for line in lines] == [
+        (str(number), name) for number in (1, 2, 3) for name in ("mean", "lesion")
+    ]
+    means = [float(line["dice"]) for line in lines if line["class"] == "mean"]
+    assert means == pytest.approx([record.main_score for record in run.summary.rounds], abs=1e-6)
+
+
+def test_calibration_counts_every_pixel(run: Run) -> None:
+    content = json.loads((run.folder / "calibration.json").read_text(encoding="utf-8"))
+    (of_test,) = content["calibration"]
+    assert (content["predictions"], of_test["site"], of_test["cases"]) == ("pixels", "test", 3)
+    assert sum(of_test["count"]) == 3 * 64 * 64
+    shares = [
+        n * abs(accuracy - confidence)
+        for n, accuracy, confidence in zip(of_test["count"], of_test["accuracy"], of_test["confidence"], strict=True)
+        if n
+    ]
+    assert of_test["ece_pooled"] == pytest.approx(sum(shares) / sum(of_test["count"]))
+
+
+def test_columns_are_as_documented_and_hold_no_name(run: Run) -> None:
+    with (run.folder / RESULTS_FILE).open(encoding="utf-8") as stream:
+        text = stream.read()
+    assert text.startswith(f"{FIRST_COLUMNS},unit,")
+    images = [file.name for file in (run.folder / "data" / "test").rglob("*.png")]
+    assert images
+    assert not any(name in text or Path(name).stem in text for name in images)
+    assert (run.folder / RESULTS_FILE).stat().st_mode & 0o077 == 0
+
+
+def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+    common = {"run": "r", "arm": "a", "seed": 1, "site": "site-1", "case": "case-1", "patient": "patient-1"}
+    common |= {"list_name": "testing", "model": "global", "nsd_tolerance": 2.0}
+    rows = [classification_row(common, "a, b", predicted, 0.25) for predicted in ("a, b", "c")]
+    write_results(tmp_path / "results.csv", rows)
+    read = read_results(tmp_path / "results.csv")
+    assert [str(row) for row in read] == [str(row) for row in rows]
+    assert [row.detected for row in read] == ["detected", "missed"]
+    with (tmp_path / "results.csv").open(newline="") as stream:
+        cells = next(csv.DictReader(stream))
+    # What is not defined is empty.
+    assert {name for name in COLUMNS if cells[name] == ""} >= {"dice", "hd95_mm", "nsd", "unit", "hd95_px"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("run,arm\nr,a\n", "no column 'seed'"),
+        (",".join(COLUMNS) + "\n" + "r,a,zero" + "," * (len(COLUMNS) - 3) + "\n", "line 2 has seed = 'zero'"),
+    ],
+)
+def test_another_file_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "results.csv").write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_results(tmp_path / "results.csv")
+    with pytest.raises(DataError, match="found no such file"):
+        read_results(tmp_path / "none.csv")
