@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from .functions.audits import Audit, read_audit
     from .functions.bundles import Bundle, export_bundle
     from .functions.comparisons import ComparedMethods, compare, read_compared
+    from .functions.cross_validation import CrossValidated, cross_validate
     from .functions.data import CheckedData, ImportedFederation, check, import_folders
     from .functions.prepared import PreparedImages, prepared_images
     from .functions.recipes import recipe
+    from .functions.results import ExportedResults, export_results
     from .functions.runs import Run, read_run, simulate
     from .planning.plan import RunPlan, plan
     from .runs.arms import Arm
@@ -26,6 +28,8 @@ __all__ = [
     "Bundle",
     "CheckedData",
     "ComparedMethods",
+    "CrossValidated",
+    "ExportedResults",
     "ImportedFederation",
     "PreparedImages",
     "ProgressStep",
@@ -34,7 +38,9 @@ __all__ = [
     "check",
     "compare",
     "copy_job",
+    "cross_validate",
     "export_bundle",
+    "export_results",
     "import_folders",
     "installed_jobs",
     "plan",
@@ -52,9 +58,11 @@ __getattr__, __dir__ = lazy_names(
         **dict.fromkeys(("Audit", "read_audit"), "functions.audits"),
         **dict.fromkeys(("Bundle", "export_bundle"), "functions.bundles"),
         **dict.fromkeys(("ComparedMethods", "compare", "read_compared"), "functions.comparisons"),
+        **dict.fromkeys(("CrossValidated", "cross_validate"), "functions.cross_validation"),
         **dict.fromkeys(("CheckedData", "ImportedFederation", "check", "import_folders"), "functions.data"),
         **dict.fromkeys(("PreparedImages", "prepared_images"), "functions.prepared"),
         "recipe": "functions.recipes",
+        **dict.fromkeys(("ExportedResults", "export_results"), "functions.results"),
         **dict.fromkeys(("Run", "read_run", "simulate"), "functions.runs"),
         **dict.fromkeys(("RunPlan", "plan"), "planning.plan"),
         "Arm": "runs.arms",

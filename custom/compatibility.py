@@ -1,6 +1,7 @@
 """Compatibility of a site's data with a job: task, dimensions, channels, classes; before anything is decoded."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ..transforms.errors import DataError
@@ -187,12 +188,8 @@ def check_component(description: SiteDescription, settings: RunSettings, *, plac
 
     # Of whole volumes the patch counts, which the settings have.
     extents = None if description.spatial_dims == 3 else getattr(description, "size", None)
-    try:
+    with _refused(place, "network", "a network"):
         dry_run(settings, extents)
-    except ComponentError as error:
-        raise DataMismatchError(
-            f"{place}: the job's key 'network' names a network that cannot be used: {error}"
-        ) from error
 
 
 def check_augmentation(description: SiteDescription, settings: RunSettings, *, place: str) -> None:
@@ -214,12 +211,8 @@ def check_augmentation(description: SiteDescription, settings: RunSettings, *, p
 
     extents = training.patch or getattr(description, "size", None)
     assert extents is not None, "whole volumes are trained on in patches"
-    try:
+    with _refused(place, "training.augmentation", "transforms"):
         try_transforms(training.transforms, (description.in_channels, *extents), len(description.classes))
-    except ComponentError as error:
-        raise DataMismatchError(
-            f"{place}: the job's key 'training.augmentation' names transforms that cannot be used: {error}"
-        ) from error
 
 
 def check_annotations(description: SiteDescription, settings: RunSettings, *, place: str) -> None:
@@ -255,22 +248,27 @@ def _check_loss(
     from .training.component_loss import ComponentLoss, Ignoring  # noqa: PLC0415
 
     forms = [(number, settings.network.spatial_dims) for number in sorted(outputs, reverse=True)]
-    try:
+    with _refused(place, "training.loss", "a loss"):
         built = ComponentLoss(loss)
         cannot = {
             AnnotationGap.IGNORED_PIXELS: any(built.ignoring(*form) is Ignoring.NOT for form in forms),
             AnnotationGap.UNANNOTATED_CLASSES: not all(built.follows_from_probabilities(*form) for form in forms),
         }
-    except ComponentError as error:
-        raise DataMismatchError(
-            f"{place}: the job's key 'training.loss' names a loss that cannot be used: {error}"
-        ) from error
     for gap in sorted(gaps):
         if cannot[gap]:
             raise DataMismatchError(
                 f"{place}: key {KEYS[gap]!r} tells of {gap}, but the job's loss {loss.target} (key 'training.loss') "
                 "has no way to leave them out; choose another loss, such as 'ce_dice'."
             )
+
+
+@contextmanager
+def _refused(place: str, key: str, what: str) -> Iterator[None]:
+    """Raises DataMismatchError with the file and the job's key where a component cannot be used."""
+    try:
+        yield
+    except ComponentError as error:
+        raise DataMismatchError(f"{place}: the job's key {key!r} names {what} that cannot be used: {error}") from error
 
 
 def network_settings(description: SiteDescription) -> dict[str, int]:

@@ -272,6 +272,9 @@ class TrainingSettings(_ScheduledTraining):
             :class:`fedannot.custom.training.augmentation_components.TransformedBatches`.
         foreground_share: part of the patches of each batch that are centred on objects, the others lie anywhere in
             their volume; null centres each with equal chance on an object or on the background.
+        mirror_axes: axes of a sample along which ``nnunet`` mirrors it, and along which predictions mirror it where
+            ``inference.mirroring`` is on; None for all. Along an axis on which classes follow one another, as from the
+            front to the back, mirrored images are of bodies that do not exist, and short trainings lose by them.
     """
 
     loss: LossName = "ce"
@@ -283,6 +286,7 @@ class TrainingSettings(_ScheduledTraining):
     proximal_weight: Annotated[float, Field(ge=0)] = 0.0
     augmentation: tuple[AugmentationKind, ...] | tuple[Component, ...] | Literal["nnunet"] = ()
     foreground_share: Annotated[float, Field(ge=0, le=1)] | None = None
+    mirror_axes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
 
     @field_validator("augmentation", mode="before")
     @classmethod
@@ -349,7 +353,7 @@ class InferenceSettings(SettingsModel):
 
     Args:
         mirroring: predict the mean of the probabilities of an image mirrored along all choices of its axes, 4 in 2D and
-            8 in 3D, which takes as many times as long.
+            8 in 3D, which takes as many times as long; of those of ``training.mirror_axes`` where they are given.
     """
 
     mirroring: bool = False
@@ -502,6 +506,17 @@ class RunSettings(SettingsModel):
             raise ValueError("key 'inferer' is of segmentation; leave it out")
         return self
 
+    @model_validator(mode="after")
+    def _mirrored_axes_are_of_samples(self) -> "RunSettings":
+        axes = self.training.mirror_axes if isinstance(self.training, TrainingSettings) else None
+        dims = self.network.spatial_dims
+        if axes is not None and (len(set(axes)) != len(axes) or any(axis >= dims for axis in axes)):
+            raise ValueError(
+                f"key 'training.mirror_axes' is {list(axes)}; expected different axes from 0 to {dims - 1}, as "
+                f"network.spatial_dims is {dims}"
+            )
+        return self
+
     @property
     def reports_dice_loss(self) -> bool:
         """Whether sites report the Dice loss of their training."""
@@ -587,7 +602,7 @@ def _removed_value_error(source: str, key: str, value: str, setting: RemovedSett
             f"{source}: key {key!r} is {value!r}, which earlier versions had. Every run is now as with "
             f"{setting.dropped!r}; remove the key."
         )
-    commands = " or ".join(f"'fedannot compare jobs/auto jobs/{job}'" for job in setting.jobs)
+    commands = " or ".join(f"'fedannot compare jobs/auto jobs/{job} --like {job}'" for job in setting.jobs)
     return SettingsError(
         f"{source}: key {key!r} is {value!r}, which earlier versions had. Allowed: {', '.join(setting.allowed)}. To "
         f"compare with a published method, run its own job on the same data, as in {commands}."

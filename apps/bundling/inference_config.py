@@ -260,9 +260,10 @@ def _prediction(description: AnyDescription, inference: Inference) -> Config:
         return {"predict": f"$lambda items: @inferer({images}, @network_def).cpu()"}
     is_volume = isinstance(description, SliceDescription | VolumeDescription)
     across = description.slice_axis if isinstance(description, SliceDescription) else None
+    of_sample = [axis for axis in range(3 if is_volume else 2) if axis != across]
     back = "" if isinstance(description, ClassificationDescription) else ".flip(axes)"
     return {
-        "mirrored_axes": mirrored_axes([axis for axis in range(3 if is_volume else 2) if axis != across]),
+        "mirrored_axes": mirrored_axes([of_sample[axis] for axis in inference.mirrored(len(of_sample))]),
         "log_probabilities": "$lambda images, axes: @inferer(images.flip(axes), @network_def)"
         f"{back}.log_softmax(dim=1)",
         "mean_of": "$lambda images: functools.reduce(torch.logaddexp, "

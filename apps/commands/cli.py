@@ -18,7 +18,8 @@ from .job_names import complete_jobs
 from .jobs import jobs_app
 from .paper import PAPER_EXAMPLE, paper
 from .planned import PLAN_EXAMPLE, plan
-from .simulation import SIMULATE_EXAMPLE, SettingsOption, TrackOption, simulate
+from .results import RESULTS_EXAMPLE, results
+from .simulation import SIMULATE_EXAMPLE, NetworkOption, SettingsOption, TrackOption, import_from_here, simulate
 
 app = typer.Typer(
     help="Federated training of medical imaging models that bad annotations do not spoil.",
@@ -46,6 +47,7 @@ def _common(
 
 app.command(epilog=SIMULATE_EXAMPLE)(simulate)
 app.command(epilog=PLAN_EXAMPLE)(plan)
+app.command(epilog=RESULTS_EXAMPLE)(results)
 app.command(epilog=PAPER_EXAMPLE)(paper)
 app.add_typer(jobs_app, name="jobs")
 app.add_typer(data_app, name="data")
@@ -105,7 +107,8 @@ def show(
 
 @app.command(
     epilog="Example: fedannot compare fedavg fedaaai --data runs/lesions --seeds 3 --out runs/compared\n\n"
-    "Example: fedannot compare fedavg fedaaai short=fedaaai --set rounds=12 --set short:warmup_rounds=2"
+    "Example: fedannot compare fedavg fedaaai short=fedaaai --set rounds=12 --set short:warmup_rounds=2\n\n"
+    "Example: fedannot compare fedavg fedia --like fedia --shared-rounds 12"
 )
 def compare(
     context: typer.Context,
@@ -133,13 +136,42 @@ def compare(
             help="Change a setting of all jobs that have it, or, with a name, of one; may repeat.",
         ),
     ] = None,
+    like: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JOB",
+            help="Give all jobs the network, loss, optimizer, learning rate, length of training, batches, "
+            "augmentation, generated images and scoring of this one.",
+            autocompletion=complete_jobs,
+        ),
+    ] = None,
+    allow_different: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Let this setting, or block of settings, differ between jobs; may repeat."),
+    ] = None,
+    shared_rounds: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME:]ROUNDS",
+            help="Take the first rounds of all jobs, or of one, from the first job's run; they must be federated "
+            "averaging, as a warm-up is. May repeat.",
+        ),
+    ] = None,
+    network: NetworkOption = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/comparison"),
+    folds: Annotated[
+        int | None, typer.Option(min=2, help="Cross-validation by patient: test on each of so many folds; with --data.")
+    ] = None,
+    leave_site_out: Annotated[
+        bool, typer.Option("--leave-site-out", help="Leave out each site once and test on its cases; with --data.")
+    ] = False,
     processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per core.")] = None,
     track: TrackOption = None,
 ) -> None:
     """Run several methods on the same data from the same start weights and compare them, seed by seed.
 
-    A comparison that was interrupted goes on where it stopped.
+    Jobs that differ in more than their methods are refused; --like, --allow-different and --set NAME:KEY=VALUE say
+    what is meant. A comparison that was interrupted goes on where it stopped.
     """
     with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
         from ..runs.progress import Progress
@@ -147,22 +179,35 @@ def compare(
 
         with Progress() as progress:
             progress.tell("Reading the jobs and the data." if data else f"Reading the jobs. {GENERATED}")
-            from ..functions.comparisons import compare as run
+            from ..functions.cross_validation import CrossValidated, over_splits
             from ..reports.comparison import print_comparison
             from ..runs.arms import parse_arms
+            from ..runs.shared_rounds import with_shared_rounds
 
             arms, changes = parse_arms(jobs, set_ or [])
-            made = run(
-                arms,
+            if network is not None:
+                import_from_here()
+            made = over_splits(folds, leave_site_out)(
+                with_shared_rounds(arms, shared_rounds or []),
                 out,
                 data=data,
                 seeds=range(first_seed, first_seed + seeds),
                 settings=settings,
                 changes=changes,
+                like=like,
+                allow_different=allow_different or [],
+                network=network,
                 processes=processes,
                 track=track,
                 on_progress=progress,
             )
+        if isinstance(made, CrossValidated):
+            for name, compared in made.splits.items():
+                say(f"{name}: {compared.report}")
+            for line in str(made).splitlines():
+                say(line)
+            say(f"Table, tests and figures of all splits: {out}")
+            return
         print_comparison(made.comparison, Terminal())
         say(f"Comparison, plot and all runs: {out}")
         say(f"Report: {made.report}")

@@ -57,6 +57,8 @@ def import_federation(
     sites: option.Sites = "8",
     test: option.Test = None,
     validation: option.Validation = 0.0,
+    test_source: option.TestSource = None,
+    part_patients: option.PartPatients = False,
     group: option.Group = None,
     source: option.Source = None,
     include: option.Include = None,
@@ -140,7 +142,8 @@ def import_federation(
             round_labels=round_labels,
             allowed_cut=allow_cut,
         )
-        _import(datasets, out, options, sites=sites, test=test, validation=validation, seed=seed)
+        split = {"test_sources": test_source or [], "parts_patients": part_patients}
+        _import(datasets, out, options, sites=sites, test=test, validation=validation, seed=seed, **split)
 
 
 def _options(keys: Mapping[str, DescriptionValue], label_map: str | None, **others: Any) -> "ImportOptions":
@@ -167,6 +170,7 @@ def _import(
     test: float | None,
     validation: float,
     seed: int,
+    **split: Any,
 ) -> None:
     """Make the federation, and print what became of the data."""
     from ..functions.data import import_found
@@ -179,6 +183,7 @@ def _import(
             sites=sites,
             test=test,
             validation=validation,
+            **split,
             options=options,
             seed=seed,
             on_progress=progress,

@@ -75,6 +75,17 @@ Test = Annotated[
     float | None, typer.Option(help="Fraction of the cases for the common test set; default: as published, or 0.2.")
 ]
 Validation = Annotated[float, typer.Option(help="Fraction of each site's cases for its validation.")]
+TestSource = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Draw the common test set from this source alone, 'utah'; may repeat."),
+]
+PartPatients = Annotated[
+    bool,
+    typer.Option(
+        "--part-patients",
+        help="Deal cases out one by one, whatever their patient or video: patients are trained on and tested with.",
+    ),
+]
 Group = Annotated[
     str | None,
     typer.Option(

@@ -47,6 +47,15 @@ NetworkOption = Annotated[
 ]
 
 
+def import_from_here() -> None:
+    """Let this process import what lies in the folder that the command is given in, such as a network of one's own.
+
+    Python looks beside the command's file.
+    """
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+
+
 def simulate(
     context: typer.Context,
     job: JobArgument,
@@ -99,9 +108,8 @@ def simulate(
             changes = dict(parse_override(text) for text in set_ or [])
             if not no_plan and hours is None and data is not None and not (resume and has_begun(out)):
                 hours = _hours_by_default(job, data, settings, changes, progress)
-            if network is not None and "" not in sys.path:
-                # The command's own process; Python looks beside the command's file, not where it is given.
-                sys.path.insert(0, "")
+            if network is not None:
+                import_from_here()
             made = run(
                 job,
                 out,

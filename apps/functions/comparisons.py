@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ..reports.compared_runs import COMPARISON_PICTURE, Comparison, PairedArm, read_comparison
+from ..reports.compared_settings import settings_in_words
 from ..reports.comparison import LEFT_COLUMNS, comparison_columns, differences_in_words
 from ..reports.html import html_paragraphs, html_picture, html_table
 from ..reports.run_page import REPORT_FILE
@@ -47,7 +48,7 @@ class ComparedMethods:
 
     def _repr_html_(self) -> str:
         return (
-            html_paragraphs(*differences_in_words(self.comparison))
+            html_paragraphs(*settings_in_words(self.comparison.settings), *differences_in_words(self.comparison))
             + html_table(comparison_columns(self.comparison), left=LEFT_COLUMNS)
             + html_picture(self.picture, "Scores by round and by seed")
         )
@@ -61,11 +62,17 @@ def compare(
     seeds: int | Sequence[int] = 3,
     settings: str | None = None,
     changes: Mapping[str, Any] | None = None,
+    like: str | None = None,
+    allow_different: Sequence[str] = (),
+    network: str | None = None,
     processes: int | None = None,
     track: str | None = None,
     on_progress: OnProgress | Progress | None = None,
 ) -> ComparedMethods:
     """Run several methods on the same data from the same start weights, and compare them seed by seed.
+
+    Arms that differ in network, loss, optimizer, learning rate, length of training, batches, augmentation, data or
+    scoring are refused, unless `like`, `allow_different` or settings of an arm's own say what is meant.
 
     Every run is a process of its own. A comparison that was interrupted goes on where it stopped.
 
@@ -77,12 +84,17 @@ def compare(
         seeds: how many, from 0, or which.
         settings: a set of settings, by its name beside every job or as a file.
         changes: settings of all arms that have them.
+        like: name of an arm, or of another job, whose network, loss and so on all arms take.
+        allow_different: settings or blocks of them, such as ``training.learning_rate``, that may differ.
+        network: place of your own function that builds the network of all arms, ``package.module:function``; each run
+            imports it in a process of its own.
         processes: runs at a time; by default one per core.
         track: ``mlflow=URI`` or ``wandb=PROJECT``: every run's numbers, settings and pictures go there as well.
         on_progress: is given every step.
 
     Raises:
-        JobError, SettingsError, DataError, RunError: see :func:`fedannot.apps.runs.compare.compare`.
+        JobError, SettingsError, DataError, RunError, UnfairComparisonError: see
+            :func:`fedannot.apps.runs.compare.compare`.
 
     >>> from fedannot.apps import compare
     >>> compare(["fedavg"], "runs/compared")
@@ -101,6 +113,9 @@ def compare(
         seeds=range(seeds) if isinstance(seeds, int) else seeds,
         settings=settings,
         overrides=changes or {},
+        like=like,
+        allow_different=allow_different,
+        network=network,
         processes=processes,
         track=track,
         progress=progress_of(on_progress),

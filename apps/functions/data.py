@@ -1,7 +1,7 @@
 """A federation's data: made of images as they lie, and checked; as values that a notebook shows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...custom.data.overview import SiteOverview, federation_overview
@@ -112,6 +112,8 @@ def import_found(
     sites: str = "8",
     test: float | None = None,
     validation: float = 0.0,
+    test_sources: Sequence[str] = (),
+    parts_patients: bool = False,
     options: ImportOptions = _PLAIN,
     seed: int = 0,
     on_progress: OnProgress | Progress | None = None,
@@ -124,6 +126,8 @@ def import_found(
         sites: ``8``, ``by-source``, ``2-per-source`` or ``50-by-source``.
         test: fraction of the cases for the common test set; None for the published one, or a fifth.
         validation: fraction of each site's cases for its validation.
+        test_sources: sources that the common test set is drawn from; empty for all.
+        parts_patients: deal cases out one by one, whatever their patient.
         options: how the data are described.
         seed: of the split.
         on_progress: is given every step.
@@ -134,7 +138,7 @@ def import_found(
     report = write_imported_federation(
         datasets,
         out,
-        SiteChoice.parse(sites),
+        replace(SiteChoice.parse(sites), test_sources=tuple(test_sources), parts_patients=parts_patients),
         options,
         test_share=test,
         validation_share=validation,

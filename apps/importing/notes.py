@@ -293,6 +293,17 @@ def likely_patients_parted(checked: Sequence[CheckedCase], plan: Plan) -> str | 
     )
 
 
+def patients_parted(checked: Sequence[CheckedCase], plan: Plan) -> str:
+    """Say how many patients have images both for training and in the test set, because they were parted on request."""
+    in_test = set(plan.test)
+    tested = {checked[index].source.group for index in in_test} - {None}
+    both = tested & {case.source.group for index, case in enumerate(checked) if index not in in_test}
+    return (
+        f"Patients: cases were dealt out one by one, as asked for. {len(both)} patients, volumes or videos are both "
+        "trained on and tested with, so scores say nothing of new patients."
+    )
+
+
 def moved_to_test(checked: Sequence[CheckedCase], plan: Plan) -> str | None:
     """Say how many cases are tested with though published for training, because their group or image is in the test.
 

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -29,12 +29,18 @@ class SiteChoice:
         per_source: the number is that of every source.
         by_content: what images and annotations show counts: pixel-identical images stay together, and every class is
             spread evenly over sites, test and validation, as far as whole groups allow it.
+        parts_patients: cases are dealt out one by one, whatever their volume, video or patient, as some papers do. The
+            test set then holds patients that were trained on.
+        test_sources: sources that the common test set is drawn from; empty for all. The published test cases of the
+            others are trained on.
     """
 
     count: int | None
     by_source: bool = False
     per_source: bool = False
     by_content: bool = True
+    parts_patients: bool = False
+    test_sources: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> "SiteChoice":
@@ -74,7 +80,7 @@ def make_plan(
     seed: int,
     traits: Sequence[CaseTraits] | None = None,
 ) -> Plan:
-    """Deal cases out at random; cases of a group never part, nor do those with identical images.
+    """Deal cases out at random; those with identical images never part, nor cases of a group unless `choice` says so.
 
     Without a test share, cases that their publishers put into a test part are the test set. With one, or where there is
     no such part, the test set takes its fraction of the cases at random, of every source where sites have one source
@@ -102,6 +108,7 @@ def make_plan(
     for name, value in (("test", test_share), ("validation", validation_share)):
         if value is not None and not 0 <= value < 1:
             raise DataError(f"Import: found {name}={value}, expected a share from 0 to below 1.")
+    cases = _as_chosen(cases, choice)
     published = test_share is None and any(case.section == TESTING for case in cases)
     share = 0.0 if published else (_TEST_SHARE if test_share is None else test_share)
     kept = [VALIDATION, TESTING] if published else [VALIDATION]
@@ -110,8 +117,9 @@ def make_plan(
     pools = _pools(cases, choice, [group for group in groups if group.section != TESTING])
     for source, pool in pools.items():
         shuffled = _shuffled(pool, derive_seed(seed, "import", *([source] if source else [])))
-        drawable = [group for group in _of_section(shuffled, TRAINING) if not group.has_twin]
-        drawn = take_of_every_class(drawable, round(share * _size(pool)))
+        eligible = _of_sources(shuffled, cases, choice.test_sources)
+        drawable = [group for group in _of_section(eligible, TRAINING) if not group.has_twin]
+        drawn = take_of_every_class(drawable, round(share * _size(eligible)))
         test += drawn
         pools[source] = _without(shuffled, drawn)
     counts = _site_counts(choice, pools, f"found {len(cases)} usable cases, {_size(test)} of them for the test set")
@@ -122,6 +130,37 @@ def make_plan(
         for name, own in zip(names[source], _deal(spread(pool, seed), counts[source]), strict=True)
     }
     return Plan(sites, positions_of(test))
+
+
+def _as_chosen(cases: Sequence[SourceCase], choice: SiteChoice) -> Sequence[SourceCase]:
+    """The cases without what does not count for the split.
+
+    Raises:
+        DataError: if the test set is to be drawn from a source that there is not.
+    """
+    if choice.parts_patients:
+        cases = [replace(case, group=None) for case in cases]
+    if not choice.test_sources:
+        return cases
+    known = {case.source for case in cases if case.source}
+    if unknown := [source for source in choice.test_sources if source not in known]:
+        raise DataError(
+            f"--test-source: found {', '.join(unknown)}; expected some of the sources "
+            f"{', '.join(sorted(known)) or '(none is known)'}."
+        )
+    return [
+        replace(case, section=None) if case.section == TESTING and case.source not in choice.test_sources else case
+        for case in cases
+    ]
+
+
+def _of_sources(
+    groups: Sequence[CaseGroup], cases: Sequence[SourceCase], sources: Sequence[str]
+) -> Sequence[CaseGroup]:
+    """The groups all of whose cases are of some sources; all groups where none is named."""
+    if not sources:
+        return groups
+    return [group for group in groups if all(cases[position].source in sources for position in group.positions)]
 
 
 def _pools(cases: Sequence[SourceCase], choice: SiteChoice, groups: Sequence[CaseGroup]) -> dict[str, list[CaseGroup]]:

@@ -45,6 +45,7 @@ from .notes import (
     likely_patients_parted,
     missing_channels,
     moved_to_test,
+    patients_parted,
     resampled_masks,
     rounded_masks,
     several_masks,
@@ -102,11 +103,12 @@ def write_imported_federation(
         plan = _planned(cases, choice, test_share=test_share, validation_share=validation_share, seed=seed)
         _write(folder, cases.description, cases.checked, plan, seed, watch)
         stratified = ", by class" if choice.by_content else ""
+        stratified += ", patients parted" if choice.parts_patients else ""
         made = f"import of {dataset.name}, split at random{stratified}, seed {seed}"
         values = {"name": out.resolve().name, "task": dataset.task, "sites": tuple(plan.sites), "made": made}
         write_federation(folder, validated(values, FederationDescription, "Import"))
         shutil.rmtree(staging, ignore_errors=True)
-        notes = _notes(cases, options, plan)
+        notes = _notes(cases, options, plan, parts_patients=choice.parts_patients)
         left_out, count = tuple(cases.excluded), len(cases.checked)
         report = ImportReport(dataset.skipped, left_out, cases.labels, notes, num_cases=count)
         write_text(private_file(folder / IMPORT_FILE), json.dumps(report.plain(), indent=1) + "\n")
@@ -191,7 +193,7 @@ def _planned(
         raise DataError(f"{error}{first}") from error
 
 
-def _notes(cases: _UsableCases, options: ImportOptions, plan: Plan) -> tuple[str, ...]:
+def _notes(cases: _UsableCases, options: ImportOptions, plan: Plan, *, parts_patients: bool) -> tuple[str, ...]:
     """What a person has to know of the cases and of the split, in sentences."""
     checked, labels = cases.checked, cases.meaning
     chosen = cases.description.in_channels if cases.has_chosen_channels else None
@@ -213,7 +215,7 @@ def _notes(cases: _UsableCases, options: ImportOptions, plan: Plan) -> tuple[str
         full_masks(checked, labels),
         ignored_pixels(checked, cases.ignore),
         identical_images(checked),
-        likely_patients_parted(checked, plan),
+        patients_parted(checked, plan) if parts_patients else likely_patients_parted(checked, plan),
         moved_to_test(checked, plan),
         _absent(cases.description, cases.traits, plan),
     )

@@ -215,10 +215,12 @@ def print_table(result: TableResult, console: Terminal) -> None:
         columns = _printed_columns(block, in_percent=result.in_percent)
         table = Table(title=block.title, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         for heading in columns:
-            justify = "left" if heading in ("method", "score") else "right"
             # What consists of words may be broken; a number is not.
             table.add_column(
-                Text(heading), justify=justify, no_wrap=heading not in _WORDS, min_width=_WORDS.get(heading)
+                Text(heading),
+                justify="left" if heading in ("method", "score") else "right",
+                no_wrap=heading not in _WORDS,
+                min_width=_WORDS.get(heading),
             )
         for cells in zip(*columns.values(), strict=True):
             table.add_row(*cells)

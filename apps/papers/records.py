@@ -60,6 +60,8 @@ class PaperData(StrictModel):
         sources: names of the published layouts that it is made of.
         sites: as for `fedannot data import --sites`.
         test: fraction of the cases for the common test set; None for the published one.
+        test_sources: sources that the common test set is drawn from; empty for all.
+        parts_patients: cases are dealt out one by one, whatever their patient or video.
         validation: fraction of each site's cases for its validation.
         pipeline: of volumes; None for the data set's own.
         keys: keys of ``data.yaml``, such as ``size``.
@@ -75,6 +77,8 @@ class PaperData(StrictModel):
     sources: tuple[str, ...]
     sites: str
     test: float | None = None
+    test_sources: tuple[str, ...] = ()
+    parts_patients: bool = False
     validation: float = 0.0
     pipeline: str | None = None
     keys: dict[str, Any]

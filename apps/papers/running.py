@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -144,10 +144,10 @@ def _run_block(
     named, changes = request.named, request.changes or {}
     progress.tell(f"{named.name}: {block_title(named, key, group)}")
     runs = request.out / "runs" / f"{key}-{group.name}"
-    rows = [row for row in group.rows if row.arm is not None and row.name in named.rows]
-    arms = [table_arm(request, key, group, row.name, row.arm) for row in rows if row.arm is not None]
+    rows = [row for row in group.rows if row.name in named.rows]
+    arms = group_arms(request, key, group)
     comparison = compare(
-        arms,
+        [arms[row.name] for row in rows],
         runs,
         data=str(federation),
         seeds=request.repetitions,
@@ -157,6 +157,24 @@ def _run_block(
         progress=progress,
     )
     return [run_row(named, key, group, row, comparison, runs) for row in rows]
+
+
+def group_arms(request: TableRequest, key: str, group: RowGroup) -> dict[str, Arm]:
+    """Return how the rows of a group are run on a condition, the reference first.
+
+    The reference keeps its model after each round that a row of the group branches from, whether it is run or not, so
+    that rows can be added later.
+
+    Args:
+        request: what is made.
+        key: of the condition.
+        group: the rows.
+    """
+    arms = {row.name: table_arm(request, key, group, row.name, row.arm) for row in group.rows if row.arm is not None}
+    reference = arms[group.reference.name]
+    if kept := sorted({arm.shared_rounds for arm in arms.values()} - {0}):
+        arms[reference.name] = replace(reference, overrides={**reference.overrides, "keep_rounds": kept})
+    return arms
 
 
 def table_arm(request: TableRequest, key: str, group: RowGroup, name: str, arm: PaperArm) -> Arm:

@@ -41,6 +41,8 @@ _MIRRORING = 0.2
 # Rounds after a warm-up, at least.
 _AFTER_WARMUP = 3
 _MIRRORED, _VALIDATE_EVERY = "inference.mirroring", "validate_every"
+# That the plan gives for the recipe's optimizer alone.
+_OF_OPTIMIZER = ("training.momentum", "training.learning_rate")
 _FITTED = ("rounds", "training.local_steps")
 
 
@@ -132,7 +134,15 @@ def plan_run(
     if data is None or (obstacle is not None and obstacle.is_final):
         reason = "there are no data (--data)" if obstacle is None else obstacle.reason
         raise JobError(f"A time is given (--hours), but {reason}; leave --hours out, or what it does not go with.")
-    chosen = _Chosen.of(job, overrides)
+    try:
+        suggested = _planned(job, data, hours, _Chosen.of(job, overrides), began)
+    except DataError as error:
+        raise DataError(f"{error} Without a plan (--no-plan) the job's own settings are taken.") from error
+    as_file = SettingsFile(out / PLAN_FILE, suggested.values, Requirements(), suggested.time)
+    return PlannedSettings(as_file, suggested.time, suggested.text)
+
+
+def _planned(job: Job, data: Path, hours: float, chosen: "_Chosen", began: float) -> SuggestedSettings:
     suggested = suggest_settings(data, hours=hours, **chosen.for_suggestion(job))
     choices = [choice for choice in suggested.choices if not chosen.decides(choice.key)]
     described = read_descriptions(data)
@@ -152,9 +162,8 @@ def plan_run(
     elif passes > 1:
         choices.append(Choice(_MIRRORED, False, f"predictions of mirrored images would take {passes} times as long"))
     rounds = _fitted(run_settings, cost, seconds, chosen, data)
-    suggested = _with_rounds(suggested, choices, rounds, cost, chosen)
-    as_file = SettingsFile(out / PLAN_FILE, suggested.values, Requirements(), suggested.time)
-    return PlannedSettings(as_file, suggested.time, suggested.text)
+    expected = used + cost.seconds(rounds.rounds, rounds.local_steps, rounds.scorings)
+    return _with_rounds(suggested, choices, rounds, cost, chosen, expected)
 
 
 @dataclass(frozen=True)
@@ -187,6 +196,8 @@ class _Chosen:
     def decides(self, key: str) -> bool:
         """Whether the plan leaves a setting out."""
         if key.startswith("network.") and self.has_network:
+            return True
+        if key in _OF_OPTIMIZER and any(name.startswith("training.optimizer") for name in self.values):
             return True
         if key == "training.local_steps" and self.values.get("training.local_epochs") is not None:
             return True
@@ -264,18 +275,24 @@ def _fitted(settings: RunSettings, cost: RunCost, seconds: float, chosen: _Chose
 
 
 def _with_rounds(
-    suggested: SuggestedSettings, choices: Sequence[Choice], fitted: Rounds, cost: RunCost, chosen: _Chosen
+    suggested: SuggestedSettings,
+    choices: Sequence[Choice],
+    fitted: Rounds,
+    cost: RunCost,
+    chosen: _Chosen,
+    expected: float,
 ) -> SuggestedSettings:
     """The plan with rounds and steps of the run that it is for."""
     training = replace(suggested.training, step_seconds=cost.step, local_steps=fitted.local_steps, rounds=fitted.rounds)
-    expected = duration(cost.seconds(fitted.rounds, fitted.local_steps, fitted.scorings))
     values = {
-        "rounds": Choice("rounds", fitted.rounds, f"{training.steps_of_site} steps a site in all, about {expected}"),
+        "rounds": Choice(
+            "rounds", fitted.rounds, f"{training.steps_of_site} steps a site in all, {duration(expected)}"
+        ),
         "training.local_steps": Choice("training.local_steps", fitted.local_steps, "a round"),
     }
     final = [values.get(choice.key, choice) for choice in choices]
     if fitted.validate_every > 1 and not chosen.decides(_VALIDATE_EVERY):
         reason = f"rounds: scoring {cost.scored_cases} cases takes {duration(cost.scoring)}"
         final.append(Choice(_VALIDATE_EVERY, fitted.validate_every, reason))
-    planned_time = suggested.time.model_copy(update={"step_seconds": cost.step})
+    planned_time = suggested.time.model_copy(update={"step_seconds": cost.step, "expected_hours": expected / 3600})
     return replace(suggested, training=training, choices=tuple(final), time=planned_time)

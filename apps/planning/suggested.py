@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...custom.approval.limits import Minimum
-from ...custom.data.description import AnyDescription, ClassificationDescription, VolumeDescription
+from ...custom.data.description import AnyDescription, ClassificationDescription, SliceDescription, VolumeDescription
 from ...custom.data.federation import TEST_FOLDER, read_federation
 from ...custom.methods.fingerprint.outbound import OUTBOUND_FIELDS
 from ...custom.methods.lookup import read_job_settings
@@ -28,7 +28,7 @@ from ...transforms.errors import DataError
 from ..reports.output import read_summary
 from ..runs.data_compatibility import read_descriptions
 from ..runs.settings_files import PlannedTime
-from .machine import operations_per_second, step_seconds
+from .machine import machine_speed, step_seconds
 from .suggestion import SuggestedSettings, choices_of
 
 # What is left of the time for validation, scoring and the first reading of images.
@@ -85,6 +85,7 @@ def suggest_settings(
         len(described),
         _advice(fingerprint, description),
         least_batch=least_batch or _LEAST_BATCH,
+        mirror_axes=mirror_axes(description),
     )
     return _suggest(images, hours, memory_gb, side_by_side=side_by_side, threads=threads)
 
@@ -164,12 +165,13 @@ class _Images:
     sites: int
     advice: tuple[str, ...] = ()
     least_batch: int = _LEAST_BATCH
+    mirror_axes: tuple[int, ...] | None = None
 
 
 def _suggest(images: _Images, hours: float, memory_gb: float, *, side_by_side: bool, threads: int) -> SuggestedSettings:
     if not (hours > 0 and memory_gb > 0):
         raise ValueError(f"Expected positive hours and memory, but got {hours=}, {memory_gb=}")
-    dims = len(images.grid.extents)
+    speed = machine_speed(len(images.grid.extents), threads)
     training = plan_training(
         images.fingerprint,
         images.grid,
@@ -181,15 +183,26 @@ def _suggest(images: _Images, hours: float, memory_gb: float, *, side_by_side: b
             least_batch=images.least_batch,
         ),
         seconds_of=lambda topology, batch_size: step_seconds(
-            topology, batch_size, channels=images.channels, outputs=len(images.classes) + 1, threads=threads
+            topology,
+            batch_size,
+            channels=images.channels,
+            outputs=len(images.classes) + 1,
+            threads=threads,
+            precision=speed.precision,
         ),
-        operations_per_second=operations_per_second(dims, threads),
+        operations_per_second=speed.operations,
     )
     return SuggestedSettings(
         images.fingerprint,
         images.grid,
         training,
-        choices_of(training, channels=images.channels, classes=len(images.classes)),
+        choices_of(
+            training,
+            channels=images.channels,
+            classes=len(images.classes),
+            speed=speed,
+            mirror_axes=images.mirror_axes,
+        ),
         images.advice,
         images.classes,
         PlannedTime(hours=hours, sites=images.sites, step_seconds=training.step_seconds),
@@ -207,6 +220,17 @@ def _common(described: Mapping[Path, AnyDescription]) -> AnyDescription:
             if here != there and not (key == "channels" and _can_be_the_same(here, there)):
                 raise DataError(f"{folder}: key {key!r} is {here!r}; expected {there!r}, as in {first[0]}.")
     return first[1]
+
+
+def mirror_axes(description: AnyDescription) -> tuple[int, ...] | None:
+    """Return the axis of samples along which a body is like its mirror image; None of pictures, which have no sides."""
+    if isinstance(description, VolumeDescription):
+        axes = [0, 1, 2]
+    elif isinstance(description, SliceDescription):
+        axes = [axis for axis in range(AXES) if axis != description.slice_axis]
+    else:
+        return None
+    return tuple(index for index, axis in enumerate(axes) if description.orientation[axis] in "LR")
 
 
 def _can_be_the_same(here: Any, there: Any) -> bool:

@@ -3,7 +3,7 @@
 import itertools
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +20,13 @@ from ...custom.settings import SettingValues
 from ...transforms.errors import DataError
 from ..runs.planned_settings import FULL_STEPS
 from ..runs.settings_files import PlannedTime
-from .machine import dynunet
+from .machine import MachineSpeed, dynunet
 
 # A class with less of all pixels is named, and so are sizes that differ by this factor.
 _RARE_FRACTION, _WIDE = 1e-3, 2.0
 _LOW, _HIGH = 0.1, 0.9
+# SGD of short rounds, chosen on training cases of hippocampi; see docs/lab/plan.md.
+_MOMENTUM, _LEARNING_RATE = 0.9, 0.05
 _AXES = ("first", "second", "third")
 _LIMITED = {
     Limit.IMAGES: "as large as the images allow",
@@ -104,6 +106,9 @@ class SuggestedSettings:
     def text(self) -> str:
         """As a `.conf` file, with a comment for each choice."""
         time = self.time
+        known = f"hours = {time.hours:g}, sites = {time.sites}, step_seconds = {time.step_seconds:.4g}"
+        if time.expected_hours is not None:
+            known += f", expected_hours = {time.expected_hours:.4g}"
         lines = [
             "# Planned from the images. How to run:",
             "#   fedannot simulate fedavg --data DIR --settings THIS_FILE",
@@ -112,7 +117,7 @@ class SuggestedSettings:
             *self._blocks(),
             "}",
             "# For what it was planned",
-            f"planned {{ hours = {time.hours:g}, sites = {time.sites}, step_seconds = {time.step_seconds:.4g} }}",
+            f"planned {{ {known} }}",
         ]
         return "\n".join(lines) + "\n"
 
@@ -137,13 +142,22 @@ class SuggestedSettings:
         write_text(file, self.text)
 
 
-def choices_of(training: TrainingPlan, *, channels: int, classes: int) -> tuple[Choice, ...]:
+def choices_of(
+    training: TrainingPlan,
+    *,
+    channels: int,
+    classes: int,
+    speed: MachineSpeed,
+    mirror_axes: Sequence[int] | None = None,
+) -> tuple[Choice, ...]:
     """Return a plan as settings with their reasons.
 
     Args:
         training: the plan.
         channels: of the images.
         classes: how many foreground classes there are.
+        speed: of the machine, with its precision.
+        mirror_axes: axes of a sample along which mirrored images are possible ones; None for all.
     """
     topology = training.topology
     levels = dynunet(topology)
@@ -169,7 +183,21 @@ def choices_of(training: TrainingPlan, *, channels: int, classes: int) -> tuple[
             "at most a twentieth of a site's voxels, but for the least batch",
         ),
         Choice("training.local_steps", training.local_steps, "a round"),
+        Choice("training.momentum", _MOMENTUM, "nnU-Net's 0.99 takes longer to build up than a site trains in a round"),
+        Choice("training.learning_rate", _LEARNING_RATE, "with less momentum a larger one"),
+        *_precision(speed),
+        *_mirroring(mirror_axes),
     )
+
+
+def _precision(speed: MachineSpeed) -> tuple[Choice, ...]:
+    reason = f"bfloat16 is {speed.gain:.1f} times as fast here"
+    return (Choice("training.precision", speed.precision, reason),) if speed.precision == "mixed" else ()
+
+
+def _mirroring(axes: Sequence[int] | None) -> tuple[Choice, ...]:
+    reason = "from left to right alone: no body has its front behind, or its head below"
+    return () if axes is None else (Choice("training.mirror_axes", list(axes), reason),)
 
 
 def _on_mixtures(fingerprint: Fingerprint) -> Iterator[str]:

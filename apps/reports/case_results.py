@@ -53,6 +53,7 @@ class FinishedRun:
         settings: that it ran with.
         federation: folder of its data.
         sites: its sites.
+        has_test_set: whether the server's test set is among the data.
     """
 
     name: RunName
@@ -61,6 +62,7 @@ class FinishedRun:
     settings: RunSettings
     federation: Path
     sites: Sequence[str]
+    has_test_set: bool = True
 
 
 def write_case_results(run: FinishedRun, out: Path, metrics: Path, *, tolerance: float = NSD_TOLERANCE) -> None:
@@ -96,10 +98,13 @@ def write_case_results(run: FinishedRun, out: Path, metrics: Path, *, tolerance:
 def _scored(run: FinishedRun) -> Iterator[tuple[str, nn.Module, SiteData, str]]:
     """The models, by name, and the cases that each is scored on, with the name of their list."""
     settings, sites = run.settings, sorted(run.sites, key=natural_order)
-    has_own = isinstance(settings, PersonalSettings)
-    own = {site: model for site in sites if has_own and (model := local_model(run.workspaces, site, settings))}
-    shared = None if has_own and not settings.has_global_model else _global_model(run)
-    test = _cases(run, TEST_FOLDER, TESTING)
+    own: dict[str, nn.Module] = {}
+    shared = None
+    if isinstance(settings, PersonalSettings):
+        own = {site: model for site in sites if (model := local_model(run.workspaces, site, settings)) is not None}
+    if not isinstance(settings, PersonalSettings) or settings.has_global_model:
+        shared = _global_model(run)
+    test = _cases(run, TEST_FOLDER, TESTING) if run.has_test_set else None
     if test is not None:
         for name, model in own.items() if shared is None else [(GLOBAL_MODEL, shared)]:
             yield name, ready_to_compute(model), test, TESTING

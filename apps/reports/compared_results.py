@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+from ...custom.components.component import ComponentError
+from ...custom.data.description import DESCRIPTION_FILE
 from ...custom.data.whole_files import write_text
 from ...custom.methods.lookup import read_job_settings
 from ...transforms.errors import DataError
 from .case_results import FinishedRun, write_case_results
-from .case_statistics import case_tests
+from .case_statistics import Metric, case_tests
 from .compared_runs import Comparison
 from .comparison_page import run_folder
 from .output import DATA_FOLDER, MODEL_FILE, read_summary
@@ -44,7 +46,8 @@ def with_case_results(out: Path, comparison: Comparison) -> Comparison:
         federation = folder / DATA_FOLDER if data is None else Path(data.replace("{seed}", str(run.seed)))
         try:
             of_run = results_of_run(folder, federation)
-        except DataError:
+        except (DataError, ComponentError):
+            # Of an earlier version, without its data or the code of its network.
             continue
         rows += renamed(of_run, run=folder.name, arm=run.arm)
         rounds += [line | {"run": folder.name, "arm": run.arm} for line in read_round_lines(folder / ROUNDS_FILE)]
@@ -53,7 +56,7 @@ def with_case_results(out: Path, comparison: Comparison) -> Comparison:
     write_results(out / RESULTS_FILE, rows)
     write_round_lines(out / ROUNDS_FILE, rounds)
     write_text(out / CALIBRATION_FILE, json.dumps({"version": 1, "calibration": calibration}, indent=2) + "\n")
-    metric = "accuracy" if comparison.runs[0].task == "classification" else "dice"
+    metric: Metric = "accuracy" if comparison.runs[0].task == "classification" else "dice"
     tests = case_tests(rows, comparison.reference, metric)
     return comparison.model_copy(update={"case_tests": tests}) if tests else comparison
 
@@ -63,7 +66,7 @@ def results_of_run(folder: Path, federation: Path | None = None) -> list[ResultR
 
     Args:
         folder: the run's output folder.
-        federation: folder of its data; None for where the run had them.
+        federation: folder of its data, or a site's own folder; None for where the run had them.
 
     Raises:
         OutputError: if there is no run.
@@ -76,6 +79,10 @@ def results_of_run(folder: Path, federation: Path | None = None) -> list[ResultR
             raise DataError(f"{folder} has no {RESULTS_FILE}, and {known} is no folder; expected the run's data there.")
         settings = read_job_settings(summary.settings, of_finished_run=True)
         name = RunName(folder.resolve().name, summary.method, summary.seed)
-        run = FinishedRun(name, folder, folder / MODEL_FILE, settings, known, list(summary.sites))
+        sites, is_site = list(summary.sites), (known / DESCRIPTION_FILE).is_file()
+        if is_site:
+            # At a site, which has its own data alone.
+            known, sites = known.resolve().parent, [known.resolve().name]
+        run = FinishedRun(name, folder, folder / MODEL_FILE, settings, known, sites, has_test_set=not is_site)
         write_case_results(run, folder, folder)
     return read_results(folder / RESULTS_FILE)

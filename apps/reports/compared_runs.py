@@ -17,6 +17,7 @@ from ...transforms.strict_files import read_json
 from .annotation_findings import CompletenessErrors, CorrectionScores
 from .case_statistics import CaseTest
 from .centre_scores import CentreScores
+from .compared_settings import ComparedSettings
 from .label_findings import SelectionScores
 from .output import OutputError
 
@@ -140,6 +141,7 @@ class Comparison(Record):
         reference: the first arm.
         data: the federations' folder, with ``{seed}`` for the seed; None for the embedded phantom.
         seeds: the seeds.
+        settings: what the arms have alike and what differs; None in comparisons of earlier versions.
         runs: every arm with every seed.
         paired: every arm but the first beside it.
         case_tests: the same over cases, of the final models; None where there are no results per case.
@@ -148,6 +150,7 @@ class Comparison(Record):
     reference: str
     data: str | None
     seeds: tuple[int, ...]
+    settings: ComparedSettings | None = None
     runs: tuple[ComparedRun, ...]
     paired: tuple[PairedArm, ...]
     case_tests: tuple[CaseTest, ...] | None = None

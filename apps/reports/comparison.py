@@ -21,6 +21,7 @@ from .annotation_findings import PrecisionAndRecall, completeness_errors, correc
 from .case_statistics import CaseTest
 from .centre_scores import centre_scores
 from .compared_runs import COMPARED_ROUNDS, ComparedRound, ComparedRun, Comparison, PairedDifferences
+from .compared_settings import settings_in_words
 from .label_findings import pooled_selection, rare_class_recall, rare_classes, selection_scores
 from .output import number, percent, score_columns, scoring_of
 
@@ -110,7 +111,9 @@ def case_test_columns(comparison: Comparison) -> dict[str, list[str]]:
 
 
 def print_comparison(comparison: Comparison, console: Terminal) -> None:
-    """Print a row per run and the paired differences to the reference."""
+    """Print what the arms have alike and what differs, a row per run, and the paired differences to the reference."""
+    for line in settings_in_words(comparison.settings):
+        console.print(line, soft_wrap=True)
     title = compared_in_words(comparison.runs).capitalize()
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     columns = comparison_columns(comparison)
@@ -227,7 +230,9 @@ def _groups_in_words(estimate: EstimateRecord | None) -> str:
 def _rare_recall(summary: Summary, federation: Path) -> float | None:
     if not isinstance(summary, ClassificationSummary):
         return None
-    return rare_class_recall(summary.counted_rounds, rare_classes(federation))
+    counted = {record.round for record in summary.counted_rounds}
+    rounds = [record for record in summary.rounds if record.round in counted]
+    return rare_class_recall(rounds, rare_classes(federation))
 
 
 def groups_as_drawn(groups: Mapping[str, str | None], federation: Path) -> bool | None:

@@ -19,6 +19,7 @@ from ..plain_lines import GENERATED
 from ..wording.case_tests import evaluated_in_words
 from ..wording.final_model import compared_in_words
 from .compared_runs import COMPARISON_PICTURE, Comparison, PairedArm
+from .compared_settings import difference_columns, settings_in_words
 from .comparison import LEFT_COLUMNS, case_test_columns, comparison_columns
 from .html import html_picture, html_table
 from .output import percent, read_summary, scoring_of
@@ -101,6 +102,8 @@ def write_comparison_page(out: Path, comparison: Comparison) -> Path:
             label=scoring_of(first).label,
             scored=compared_in_words(comparison.runs),
             arms=arm_rows(comparison, request),
+            settings=settings_in_words(comparison.settings),
+            differences=_table_of_differences(comparison),
             comparison=comparison,
             picture=html_picture(out / COMPARISON_PICTURE, _CAPTION),
             cases=html_table(case_test_columns(comparison)) if comparison.case_tests else "",
@@ -118,6 +121,15 @@ def write_comparison_page(out: Path, comparison: Comparison) -> Path:
     file = out / REPORT_FILE
     write_text(file, page)
     return file
+
+
+def _table_of_differences(comparison: Comparison) -> Markup:
+    """A row for each setting that the arms do not have alike; empty where there is none."""
+    settings = comparison.settings
+    if settings is None or not settings.differences:
+        return Markup("")
+    columns = difference_columns(settings, comparison.arms)
+    return html_table(columns, left=list(columns))
 
 
 def run_folder(out: Path, arm: str, seed: int) -> Path:
@@ -160,7 +172,12 @@ def command_again(out: Path, comparison: Comparison, request: Mapping[str, Any])
     for prefix, overrides in changes:
         for key, value in overrides.items():
             words += ["--set", f"{prefix}{key}={value}"]
-    for option, value in (("--data", comparison.data), ("--settings", request.get("settings"))):
+    shared = {arm: asked.get(arm, {}).get("shared_rounds") for arm in comparison.arms}
+    words += [word for arm, rounds in shared.items() if rounds for word in ("--shared-rounds", f"{arm}:{rounds}")]
+    words += [word for key in request.get("allow_different", []) for word in ("--allow-different", str(key))]
+    options = {"--data": comparison.data}
+    options |= {f"--{option}": request.get(option) for option in ("settings", "like", "network")}
+    for option, value in options.items():
         if value is not None:
             words += [option, str(value)]
     words += ["--seeds", str(len(comparison.seeds))]

@@ -122,13 +122,17 @@ def segmentation_row(common: Mapping[str, Any], result: CaseResult, class_name: 
     )
 
 
+_OF_SEGMENTATION = (
+    *("dice", "hd95_mm", "nsd", "volume_difference_ml", "lesion_f1", "hd95_px", "volume_difference_px"),
+    "nsd_tolerance",
+)
+
+
 def classification_row(common: Mapping[str, Any], true: str, predicted: str, confidence: float) -> ResultRow:
     """Return the line of a case with a class; arguments as above."""
-    nothing = dict.fromkeys(("dice", "hd95_mm", "nsd", "volume_difference_ml", "lesion_f1", "hd95_px"), math.nan)
+    nothing: dict[str, Any] = dict.fromkeys(_OF_SEGMENTATION, math.nan)
     return ResultRow(
-        **{**common, "nsd_tolerance": math.nan},
-        **nothing,
-        volume_difference_px=math.nan,
+        **(dict(common) | nothing),
         class_name=printable(true),
         detected=(Detection.DETECTED if true == predicted else Detection.MISSED).value,
         unit="",

@@ -44,12 +44,14 @@ class PlannedArm:
         job: the job.
         overrides: all settings that differ from the job's own.
         shared_rounds: rounds at the start that are those of the reference.
+        own_keys: settings that this arm alone changes, with those that a recipe among them gives.
     """
 
     name: str
     job: Job
     overrides: Mapping[str, Any]
     shared_rounds: int
+    own_keys: frozenset[str] = frozenset()
 
 
 def parse_arms(jobs: Sequence[str], settings: Sequence[str]) -> tuple[list[Arm], SettingValues]:
@@ -138,11 +140,14 @@ def plan(arms: Sequence[Arm], overrides: Mapping[str, Any]) -> list[PlannedArm]:
             job,
             merged({key: value for key, value in overrides.items() if key in keys}, arm.overrides),
             arm.shared_rounds,
+            frozenset({*arm.overrides, *job.recipe_changes(arm.overrides)}),
         )
         for arm, job, keys in zip(arms, jobs, known, strict=True)
     ]
-    if kept := sorted({arm.shared_rounds for arm in arms} - {0}):
-        planned[0] = replace(planned[0], overrides={**planned[0].overrides, "keep_rounds": kept})
+    if kept := {arm.shared_rounds for arm in arms} - {0}:
+        # Of its own it may keep those of arms that are added later.
+        every = sorted(kept | set(planned[0].overrides.get("keep_rounds", ())))
+        planned[0] = replace(planned[0], overrides={**planned[0].overrides, "keep_rounds": every})
     return planned
 
 

@@ -1,10 +1,11 @@
 """A network of a researcher's own code: for runs in this process, with any method."""
 
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...custom.components.component import TARGET
+from ...custom.components.merging import KEPT
 from ...custom.settings import SettingValues
 from .job import JobError
 
@@ -41,6 +42,18 @@ def own_network_changes(network: OwnNetworkCode) -> SettingValues:
     except ComponentError as error:
         raise JobError(str(error)) from error
     return {f"network.{TARGET}": OWN_TARGET, "network.name": name}
+
+
+def check_no_other_network(changes: Mapping[str, Any]) -> None:
+    """Check that changes of settings say nothing of the network beside a researcher's own code.
+
+    Raises:
+        JobError: naming the setting.
+    """
+    for key in changes:
+        block, _, name = key.partition(".")
+        if block == "network" and name not in KEPT:
+            raise JobError(f"--network is given, and {key!r} says another network, too; expected one of them.")
 
 
 def _at(place: str) -> Any:

@@ -12,6 +12,8 @@ from .settings_files import PlannedTime, SettingsFile
 PLAN_FILE = "planned.conf"
 # nnU-Net's: 1000 epochs of 250 steps.
 FULL_STEPS = 250_000
+# A run that is expected to take longer by this factor is said to.
+_LONGER = 1.1
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,11 @@ class PlannedSettings:
             f"Planned for {time.hours:g} h on this machine: {_counted(settings.rounds, 'round')} of {each} at each of "
             f"{time.sites} sites."
         )
+        if time.expected_hours is not None and time.expected_hours > _LONGER * time.hours:
+            beginning += (
+                f" It takes about {duration(3600 * time.expected_hours)}: what was chosen, predictions and scores"
+            )
+            beginning += " leave no shorter run."
         recipe = f"full recipe of {FULL_STEPS:,} steps a site (nnU-Net)"
         if training.local_steps is None:
             return f"{beginning} The {recipe} would take {full}."

@@ -112,7 +112,7 @@ def check_continues(settings: RunSettings, out: Path, earlier: EarlierRun | None
             "it; give another job an output folder of its own."
         )
     if earlier is not None:
-        earlier.state.check_continues(settings.method, values, _rounds_of_averaging(settings))
+        earlier.state.check_continues(settings.method, values, rounds_of_averaging(settings))
     elif begun is not None:
         RunState(begun.method, begun.model_dump(mode="json"), 0, {}).check_continues(settings.method, values)
 
@@ -190,6 +190,6 @@ def _is_ours(entry: Path) -> bool:
     return entry.name in _ENTRIES or entry.name.startswith(".") or entry.suffix == ".png"
 
 
-def _rounds_of_averaging(settings: RunSettings) -> int:
+def rounds_of_averaging(settings: RunSettings) -> int:
     """How many rounds at its start a job's method has in common with federated averaging."""
     return method_of(settings).server_part(settings).rounds_of_averaging

@@ -75,11 +75,13 @@ class PlannedTime(StrictModel):
         hours: that a run may take.
         sites: how many there are.
         step_seconds: of a step of training.
+        expected_hours: that the run will take; None where no run was planned.
     """
 
     hours: Annotated[float, Field(gt=0)]
     sites: Positive
     step_seconds: Annotated[float, Field(gt=0)]
+    expected_hours: Annotated[float, Field(gt=0)] | None = None
 
 
 class _Content(StrictModel):

@@ -55,6 +55,8 @@ from .setting_origins import named_origins
 from .settings_files import SettingsFile
 from .tracking import Tracking, tracked_run
 
+_MEMORY_OF_STEP = "A step of training takes about {:.0f} MB, estimated by a pass without values."
+
 
 def simulate(
     job_folder: str | Path,
@@ -87,7 +89,8 @@ def simulate(
         progress: tells how far the run is; by default on the standard error.
 
     Raises:
-        JobError: if the job or the output folder cannot be used, or the job's sites talk to each other.
+        JobError: if the job, the output folder or the tracking server cannot be used, or the job's sites talk to each
+            other.
         SettingsError: if a setting cannot be used.
         DataError: if the data or the store of prepared images cannot be used, or the data do not fit the job or are not
             those that the set of settings is for.
@@ -104,6 +107,8 @@ def simulate(
     run_settings = job.settings_with(changes)
     # A store that cannot be used is no fault of a site's data: said before anything is written.
     participant_store().open()
+    if track is not None:
+        track.check()
     earlier = _earlier_run(out, resume)
     if resume:
         check_continues(run_settings, out, earlier)
@@ -128,18 +133,18 @@ def simulate(
     if track is not None:
         track.add_to(run_job, out.name, flat_settings(run_settings.model_dump(mode="json")), tracked_before)
     with run_log(out, progress):
-        if planned is not None:
-            progress.tell(planned.sentence(run_settings))
+        estimate = _estimated_memory(run_settings, data / federation.sites[0])
+        begun = "" if planned is None else planned.sentence(run_settings)
         images = ", on generated images" if is_generated else ""
-        progress.tell(f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds{images}.")
-        if (estimate := _estimated_memory(run_settings, data / federation.sites[0])) is not None:
-            progress.tell(f"A step of training takes about {estimate:.0f} MB, estimated by a pass without values.")
-        if (lacking := without_validation(run_settings, data, federation.sites)) is not None:
-            progress.tell(lacking)
+        first = f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds{images}."
+        memory = "" if estimate is None else _MEMORY_OF_STEP.format(estimate)
+        for line in (begun, first, memory, without_validation(run_settings, data, federation.sites)):
+            if line:
+                progress.tell(line)
         run_folder = _run_rounds(run_job, federation.sites, data, out, progress)
         name = RunName(out.resolve().name, job.name, run_settings.seed)
         model = run_folder / PERSISTED_MODEL
-        _score_cases(FinishedRun(name, out / RUN_FOLDER, model, run_settings, data, federation.sites), out, progress)
+        score_cases(FinishedRun(name, out / RUN_FOLDER, model, run_settings, data, federation.sites), out, progress)
     summary = collect_output(
         run_folder,
         out,
@@ -165,13 +170,20 @@ def _run_rounds(run_job: Job, sites: Sequence[str], data: Path, out: Path, progr
             make_private(out / RUN_FOLDER)
 
 
-def _score_cases(finished: FinishedRun, out: Path, progress: Progress) -> None:
-    """Write the results per case; the run itself is over, and needs none."""
+def score_cases(finished: FinishedRun, out: Path, progress: Progress) -> None:
+    """Write the results per case of a run whose rounds are over; whatever goes wrong with them is said, and no error.
+
+    Args:
+        finished: the run.
+        out: its output folder.
+        progress: tells it.
+    """
     progress.state("Scoring the final model case by case.")
     try:
         write_case_results(finished, out, finished.model.parents[1])
-    except DataError as error:
-        progress.tell(f"warning: no results per case: {error}")
+    except Exception as error:
+        # Whatever it is, the run must come to its end: resumed, it would stop here again.
+        progress.tell(f"warning: no results per case: {type(error).__name__}: {error}")
 
 
 class _Turns:

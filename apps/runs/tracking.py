@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ EXPERIMENT = "fedannot"
 _COMPONENTS = {"mlflow": "MLflowReceiver", "wandb": "WandBReceiver"}
 # What the extras of these names hold.
 _PACKAGES = {"mlflow": "mlflow-skinny>=3", "wandb": "wandb>=0.18"}
+_LONGEST_WAIT = 20
+_LONGEST_REASON = 300
 _FORMS = "mlflow=URI or wandb=PROJECT"
 
 
@@ -50,6 +53,46 @@ class Tracking:
         if importlib.util.find_spec(kind) is None:
             raise JobError(f"--track {text}: {kind} is not installed. Install it with: pip install '{_PACKAGES[kind]}'")
         return cls("mlflow" if kind == "mlflow" else "wandb", target)
+
+    def check(self) -> None:
+        """Ask the tracking server for something, so that a run that it would not take does not begin.
+
+        Raises:
+            JobError: if it does not answer, or does not within a time.
+        """
+        failed: list[BaseException] = [TimeoutError(f"no answer within {_LONGEST_WAIT} s")]
+
+        def ask() -> None:
+            try:
+                self._ask()
+            except Exception as error:
+                # Whatever a client library makes of a server that it cannot use.
+                failed[:] = [error]
+            else:
+                failed.clear()
+
+        # The libraries try again for minutes.
+        asking = threading.Thread(target=ask, name="tracking server", daemon=True)
+        asking.start()
+        asking.join(_LONGEST_WAIT)
+        if failed:
+            (error,) = failed[:1]
+            reason = " ".join(str(error).split())[:_LONGEST_REASON]
+            raise JobError(
+                f"--track {self.kind}={self.target}: the tracking server cannot be used: {type(error).__name__}: "
+                f"{reason}. Expected one that answers: start it, correct address or login, or leave --track out."
+            )
+
+    def _ask(self) -> None:
+        if self.kind == "mlflow":
+            from mlflow.tracking.client import MlflowClient  # noqa: PLC0415
+
+            MlflowClient(tracking_uri=self.target).get_experiment_by_name(EXPERIMENT)
+        elif os.environ.get("WANDB_MODE", "online") == "online":
+            import wandb  # noqa: PLC0415
+
+            if not wandb.login(verify=True, timeout=_LONGEST_WAIT):
+                raise ConnectionError("nobody is logged in: wandb login, or WANDB_MODE=offline")
 
     def add_to(self, job: Job, run_name: str, parameters: Mapping[str, Any], run_id: str | None) -> None:
         """Add the component that tells the tracking server to a copy of a job.

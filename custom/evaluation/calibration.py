@@ -56,8 +56,8 @@ def sample_bins(probabilities: torch.Tensor, labels: torch.Tensor) -> Calibratio
     """
     confidence, predicted = probabilities.max(dim=0)
     counts = labels != IGNORED_LABEL
-    confidence, right = confidence[counts].double().numpy(), (predicted == labels)[counts].numpy()
-    place = np.clip(np.ceil(confidence * NUM_BINS).astype(np.int64) - 1, 0, NUM_BINS - 1)
+    of_pixels, right = confidence[counts].double().numpy(), (predicted == labels)[counts].numpy()
+    place = np.clip(np.ceil(of_pixels * NUM_BINS).astype(np.int64) - 1, 0, NUM_BINS - 1)
     return CalibrationBins(
-        *(np.bincount(place, weights, NUM_BINS).astype(np.float64) for weights in (None, confidence, right))
+        *(np.bincount(place, weights, NUM_BINS).astype(np.float64) for weights in (None, of_pixels, right))
     )

@@ -38,6 +38,7 @@ class Inference:
         window: extents of the window that slides over whole volumes, which are taken one at a time; None runs samples
             as they are.
         mirroring: mean of the probabilities of all mirrored images; see :meth:`logits`.
+        mirror_axes: axes of a sample along which they are mirrored; None for all.
         inferer: a class of MONAI's inferers in place of this.
     """
 
@@ -45,18 +46,24 @@ class Inference:
     window: tuple[int, ...] | None = None
     mirroring: bool = False
     inferer: Component | None = None
+    mirror_axes: tuple[int, ...] | None = None
 
     @classmethod
     def of(cls, settings: RunSettings) -> "Inference":
         """Return what follows from a job's settings: the window is the patch of the training, where there is one."""
         training, mirroring = settings.training, settings.inference.mirroring
         if isinstance(training, TrainingSettings):
-            return cls(training.batch_size, training.patch, mirroring, _complete(settings.inferer, training))
+            inferer = _complete(settings.inferer, training)
+            return cls(training.batch_size, training.patch, mirroring, inferer, training.mirror_axes)
         return cls(max(training.batch_size, _SMALLEST_CLASSIFIER_BATCH), mirroring=mirroring)
 
     def num_passes(self, spatial_dims: int) -> int:
         """Return how many times an image runs through the network."""
-        return 2**spatial_dims if self.mirroring else 1
+        return 2 ** len(self.mirrored(spatial_dims)) if self.mirroring else 1
+
+    def mirrored(self, spatial_dims: int) -> tuple[int, ...]:
+        """Return along which axes of a sample mirrored images are made, from 0."""
+        return tuple(axis for axis in range(spatial_dims) if self.mirror_axes is None or axis in self.mirror_axes)
 
     def extents(self, size: Sequence[int] | None) -> tuple[int, ...]:
         """Return the extents of what runs through the network: the inferer's window, the window, or the samples.
@@ -84,8 +91,9 @@ class Inference:
         A window overlaps the next by half and counts more in its middle; the border of a volume that is smaller than
         the window goes on. The result is on the network's device.
 
-        With mirroring the result is ``log 1/n Σ_f softmax(f⁻¹ network(f x))`` over the n = 4 or 8 mirrored images f x,
-        none and all axes among them: log probabilities, whose softmax is the mean of the probabilities.
+        With mirroring the result is ``log 1/n Σ_f softmax(f⁻¹ network(f x))`` over the n mirrored images f x,
+        4 or 8 by default, none and all axes among them: log probabilities, whose softmax is the mean of the
+        probabilities.
 
         Outputs that are not finite count as 0, those that are infinite as ±10,000: weights can be made for which one
         patient's image overflows, and no answer of the site may tell by its absence that it did. The site's log does.
@@ -93,7 +101,7 @@ class Inference:
         images = images.to(next(network.parameters()).device)
         if not self.mirroring:
             return self._outputs(network, images)
-        all_axes = mirrored_axes(range(images.ndim - 2))
+        all_axes = mirrored_axes(self.mirrored(images.ndim - 2))
         views = (self._log_probabilities(network, images, axes) for axes in all_axes)
         return functools.reduce(torch.logaddexp, views) - math.log(len(all_axes))
 

@@ -28,6 +28,7 @@ from ..refusals import RefusalReason
 from ..settings import RunSettings
 from ..task_names import FINGERPRINT, TRAIN, VALIDATE, VALIDATE_CLASSES
 from ..training.component_check import check_training
+from ..training.schedules import first_rate
 from .answers import Answers
 from .continuing import earlier_state, named_with_its_file, start_params
 from .final_model import ModelChoice
@@ -428,4 +429,6 @@ class RoundLoop:
         shown = (*self._scoring.names, "effective_sites", *self._method.round_scalars)
         for tag, value in round_scalars(record, shown, self._method.site_scalars).items():
             self._link.draw(tag, value, record.round)
+        if (rate := first_rate(self.settings.training, record.round, self.settings.rounds)) is not None:
+            self._link.draw("learning_rate", rate, record.round)
         self._link.info(progress_sentence(self.state.history, self.settings.rounds, self._scoring))

@@ -52,7 +52,7 @@ def note_weights(weights: LayerWeights, history: Sequence[RoundRecord], warn: Ca
 
 
 def round_scalars(record: RoundRecord, names: Sequence[str], site_names: Sequence[str]) -> dict[str, float]:
-    """Return the numbers of a round that are drawn over the rounds, by tag.
+    """Return the numbers of a round that are drawn over the rounds, by tag; of a class the tag is ``name/class 1``.
 
     Args:
         record: the round's record.
@@ -60,6 +60,11 @@ def round_scalars(record: RoundRecord, names: Sequence[str], site_names: Sequenc
         site_names: fields of the sites' reports; a site's tag is ``name/site``.
     """
     result = {name: record.named(name) for name in names} | {"accepted_sites": len(record.sites)}
+    # Of a segmentation the background has no score.
+    first_class = 0 if hasattr(record, "f1_per_class") else 1
+    for name in names:
+        of_classes = getattr(record, f"{name}_per_class", None) or ()
+        result |= {f"{name}/class {number}": value for number, value in enumerate(of_classes, start=first_class)}
     for name in site_names:
         result |= {f"{name}/{site}": report.named(name) for site, report in record.sites.items()}
     return {tag: float(value) for tag, value in result.items() if value is not None}

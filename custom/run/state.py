@@ -42,6 +42,7 @@ _TRAINING_OF_SEGMENTATION: JsonObject = {
     "momentum": 0.9,
     "weight_decay": 0.0,
     "foreground_share": None,
+    "mirror_axes": None,
 }
 _TRAINING_OF_ALL: JsonObject = {
     "nesterov": False,

@@ -76,7 +76,9 @@ class NnunetDraws:
     mirrored: torch.Tensor
 
     @classmethod
-    def of(cls, shape: Sequence[int], generator: torch.Generator) -> "NnunetDraws":
+    def of(
+        cls, shape: Sequence[int], generator: torch.Generator, mirror_axes: Sequence[int] | None = None
+    ) -> "NnunetDraws":
         """Draw for images of a shape ``(B, C, H, W[, D])``; the same on every device."""
         number, channels, extents = shape[0], shape[1], shape[2:]
 
@@ -86,6 +88,7 @@ class NnunetDraws:
             index = chosen.flatten().nonzero().flatten()
             return Drawn(index, values[index])
 
+        allowed = torch.tensor([mirror_axes is None or axis in mirror_axes for axis in range(len(extents))])
         return cls(
             maps=_drawn_maps(number, extents, generator),
             noise=_drawn_noise(shape, generator),
@@ -95,7 +98,7 @@ class NnunetDraws:
             resolutions=of_channels(_LOW_RESOLUTION, _RESOLUTIONS, _OF_CHANNELS),
             exponents=of_channels(_GAMMA, _EXPONENTS),
             inverted_exponents=of_channels(_GAMMA, _EXPONENTS),
-            mirrored=_happens(_MIRRORED, (number, len(extents)), generator),
+            mirrored=_happens(_MIRRORED, (number, len(extents)), generator) & allowed,
         )
 
 
@@ -113,7 +116,7 @@ class NnunetBatches:
     - contrast (0.15): times 0.65 to 1.5 about the mean, clipped to the range that there was;
     - low resolution (0.25, each channel 0.5): 1 to 2 times fewer pixels, in the plane alone where there is one;
     - gamma (0.15), and gamma of the inverted image (0.15), with exponents of 0.7 to 1.5;
-    - mirroring along each axis (0.5).
+    - mirroring along each axis (0.5), or along those that are given.
 
     What comes in from beyond the border is the border in the image and background in the annotation, as in
     :class:`fedannot.custom.training.augmentation.AugmentedBatches`. Images are interpolated linearly; annotations and
@@ -121,17 +124,19 @@ class NnunetBatches:
 
     Args:
         batches: the samples as they are.
+        mirror_axes: axes of a sample that may be mirrored; None for all.
     """
 
-    def __init__(self, batches: Batches) -> None:
+    def __init__(self, batches: Batches, mirror_axes: Sequence[int] | None = None) -> None:
         self.samples_per_epoch = batches.samples_per_epoch
         self.steps_per_epoch = batches.steps_per_epoch
         self._batches = batches
+        self._mirror_axes = mirror_axes
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yield the batches of an epoch; see :class:`fedannot.custom.training.batch.Batches`."""
         for batch in self._batches.epoch(generator):
-            yield changed_batch(batch, NnunetDraws.of(batch.images.shape, generator))
+            yield changed_batch(batch, NnunetDraws.of(batch.images.shape, generator, self._mirror_axes))
 
 
 def changed_batch(batch: Batch, draws: NnunetDraws) -> Batch:

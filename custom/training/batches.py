@@ -71,7 +71,7 @@ def training_batches(
 
 def _augmented(batches: Batches, training: TrainingSettings) -> Batches:
     if training.augmentation == "nnunet":
-        return NnunetBatches(batches)
+        return NnunetBatches(batches, training.mirror_axes)
     if training.transforms:
         return TransformedBatches(batches, training.transforms)
     return AugmentedBatches(batches, training.augmentation_kinds) if training.augmentation else batches

@@ -115,6 +115,24 @@ class LearningRate:
         return float(_TENTH**passed)
 
 
+def first_rate(training: TrainingSettings | ClassifierTrainingSettings, round_number: int, rounds: int) -> float | None:
+    """Return the learning rate with which a round begins; None of a class, whose steps a site alone counts.
+
+    Args:
+        training: learning rate and schedule.
+        round_number: the round, from 1.
+        rounds: of the run.
+
+    Example:
+        >>> training = TrainingSettings(learning_rate=0.01, schedule="polynomial", learning_rate_power=1.0)
+        >>> first_rate(training, round_number=3, rounds=4)
+        0.005
+    """
+    if isinstance(training.schedule, Component):
+        return None
+    return LearningRate(training, round_number, rounds).at(0, 1)
+
+
 def _make_step(scheduler: Any, schedule: Component) -> None:
     try:
         scheduler.step()

@@ -1,6 +1,8 @@
 """Rows of a benchmark: their figures, their tables, and that every row can be run as it is written."""
 
+import importlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import plain_records
@@ -13,12 +15,16 @@ from benchmark_tables.tables import markdown_table, write_table
 
 from fedannot.apps.commands.bench import BenchmarkError
 from fedannot.apps.reports.comparison import paired_statistics
+from fedannot.apps.runs.arms import plan
+from fedannot.apps.runs.fairness import declared_differences
 from fedannot.apps.runs.job import Job, flat_settings
+from fedannot.apps.runs.shared_rounds import check_shared_rounds
 from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.manifest import read_manifest
 from fedannot.custom.methods.lookup import read_job_settings
 
 JOBS = Path(__file__).parents[2] / "jobs"
+BENCHMARKS = ("auto", "auto_classification", "decoupled", "feda3i", "fedgsca", "fedia")
 
 
 def comparison(scores, groups=None, agree=None):
@@ -163,6 +169,20 @@ def test_rows_come_in_the_order_asked_for():
     assert list(chosen_rows(ROWS, "weak, clean")) == ["weak", "clean"]
     with pytest.raises(BenchmarkError, match=r"no rows \['strong'\]; the rows are: clean, "):
         chosen_rows(ROWS, "clean,strong")
+
+
+@pytest.mark.parametrize("module", [*(f"benchmark_tables.{name}" for name in BENCHMARKS), "compare_on_real_images"])
+def test_arms_of_every_row_differ_in_nothing_that_is_not_their_own(module):
+    rows = importlib.import_module(module).ROWS.values()
+    # Many differ in their data alone.
+    for row in {repr((row.arms, row.settings)): row for row in rows}.values():
+        planned = plan([replace(arm, job=JOBS / arm.job) for arm in row.arms], row.settings)
+        # That volumes have three dimensions follows from the data.
+        of_data = {"network.spatial_dims": 3} if "training.patch" in row.settings else {}
+        settings = {arm.name: arm.job.settings_with({**arm.overrides, **of_data}) for arm in planned}
+        differences = declared_differences(planned, settings, [], data_given=True)
+        assert {each.why for each in differences} <= {"own setting"}
+        check_shared_rounds(planned, settings, data_given=True)
 
 
 def test_every_row_has_settings_that_its_jobs_allow():

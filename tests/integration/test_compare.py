@@ -177,7 +177,14 @@ REFUSED = {
         ["{jobs}/fedaaai", "--data", "{data}/{{seed}}", "--seeds", "2"],
         "fedavg: .*/1/site-1 holds images with one class each, but .*fedavg is for segmentation",
     ),
-    "another phantom": (["{jobs}/fedia"], r"the phantom of fedavg is lesions2d and that of fedia lesions3d"),
+    "other training": (
+        ["{jobs}/fedia"],
+        r"fedavg, fedia differ in more than their methods: rounds: 8 in fedavg, 24 in",
+    ),
+    "another phantom": (
+        ["{jobs}/fedia", *(f"--allow-different={key}" for key in ("rounds", "network", "training", "embedded"))],
+        r"the phantom of fedavg is lesions2d and that of fedia lesions3d",
+    ),
     "data without a patch": (["{jobs}/fedaaai", "--data", "{data}/volumes"], "names no patch of them to train on"),
 }
 

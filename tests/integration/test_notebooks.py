@@ -21,6 +21,11 @@ PARAMETERS: dict[str, dict[str, Any]] = {
         "changes": TINY | EMBEDDED | {"warmup_rounds": 1, "embedded.noise": "M(25,-25,10,0.34)"},
     },
     "audit_your_data": {"images_of_a_site": 6, "changes": TINY},
+    "paper_tables": {
+        "data": None,
+        "seeds": 2,
+        "changes": TINY | EMBEDDED | {"embedded.noise": None, "embedded.exact": False, "warmup_rounds": 1},
+    },
     "write_a_method": {"changes": TINY | EMBEDDED | {"embedded.noise": None, "embedded.exact": False}},
 }
 

@@ -1,6 +1,7 @@
 """A run's numbers, settings and pictures at a tracking server, by NVFlare's receivers."""
 
 import importlib.util
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from tracking_servers import Kept, install_mlflow, install_wandb
 
 from fedannot.apps import ProgressStep, simulate
+from fedannot.apps.runs import tracking
 from fedannot.apps.runs.job import JobError
 from fedannot.apps.runs.tracking import Tracking
 
@@ -28,6 +30,8 @@ def test_numbers_settings_and_pictures_reach_mlflow(
     result = {(item["key"], item["step"]): item["value"] for item in kept.of("metric")}
     for record in run.summary.rounds:
         assert result["dice", record.round] == record.main_score
+        assert result["dice/class 1", record.round] == record.main_score
+        assert result["learning_rate", record.round] > 0
     assert {(f"train_loss/site-{site}", number) for site in (1, 2, 3, 4) for number in (1, 2)} <= set(result)
     parameters = {item["key"]: item["value"] for item in kept.of("param")}
     assert (parameters["rounds"], parameters["training.local_epochs"], parameters["method"]) == ("2", "1", "fedavg")
@@ -49,10 +53,32 @@ def test_a_run_that_goes_on_goes_on_there(
     ]
 
 
-def test_a_server_that_does_not_answer_does_not_end_the_run(
-    small_job: Callable[..., Path], tmp_path: Path, kept: Kept, monkeypatch: pytest.MonkeyPatch
+def test_a_server_that_does_not_answer_is_refused_before_the_first_round(
+    tmp_path: Path, kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_mlflow(monkeypatch, kept)
+    with pytest.raises(
+        JobError, match=r"^--track mlflow=http://nowhere: .* ConnectionError: nobody answers\. Expected"
+    ):
+        simulate("fedavg", tmp_path / "out", track="mlflow=http://nowhere")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_server_that_never_answers_is_waited_for_no_longer_than_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = threading.Event()
+    monkeypatch.setattr(Tracking, "_ask", lambda tracking: waits.wait(timeout=10))
+    monkeypatch.setattr(tracking, "_LONGEST_WAIT", 0.05)
+    with pytest.raises(JobError, match=r"TimeoutError: no answer within 0\.05 s"):
+        Tracking("mlflow", "http://slow").check()
+    waits.set()
+
+
+def test_a_server_that_stops_answering_does_not_end_the_run(
+    small_job: Callable[..., Path], tmp_path: Path, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answered before the run."""
+    install_mlflow(monkeypatch, kept)
+    monkeypatch.setattr(Tracking, "check", lambda tracking: None)
     steps: list[ProgressStep] = []
     job = small_job("fedavg", rounds=1)
     run = simulate(job, tmp_path / "tracked", track="mlflow=http://nowhere", on_progress=steps.append)

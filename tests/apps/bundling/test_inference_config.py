@@ -306,8 +306,9 @@ class _Uneven(torch.nn.Module):
         return torch.cat([images[:, :1] * ramp, self.bias - images[:, :1]], dim=1)
 
 
+@pytest.mark.parametrize("last_alone", [False, True])
 @pytest.mark.parametrize("kind", ["image", "slices", "volume", "classes"])
-def test_mirrored_images_are_predicted_as_in_validation(kind: str, tmp_path: Path) -> None:
+def test_mirrored_images_are_predicted_as_in_validation(kind: str, last_alone: bool, tmp_path: Path) -> None:
     size, window = (16, 20), (16, 16, 16) if kind == "volume" else None
     shape = (1, 16, 20) if kind in ("image", "classes") else (1, 16, 18, 20)
     descriptions: dict[str, AnyDescription] = {
@@ -316,7 +317,8 @@ def test_mirrored_images_are_predicted_as_in_validation(kind: str, tmp_path: Pat
         "slices": SliceDescription(size=(16, 20), slice_axis=1, spacing=None, **SEGMENTING),
         "volume": VolumeDescription(spacing=None, **SEGMENTING),
     }
-    inference = Inference(4, window, mirroring=True)
+    axes = (2 if kind == "volume" else 1,) if last_alone else None
+    inference = Inference(4, window, mirroring=True, mirror_axes=axes)
     config = inference_config(descriptions[kind], inference)
     network: torch.nn.Module = _Uneven()
     if kind == "classes":

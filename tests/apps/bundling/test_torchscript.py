@@ -68,8 +68,13 @@ def test_personal_models_in_every_form(form: Any) -> None:
 def test_the_network_is_left_as_it_is_and_the_encoder_of_annotations_left_out() -> None:
     network = described_network(NETWORKS["decoupled"])
     network.train()
+    network.test_code = "sampled"
     traced = to_torchscript(network, 1, (32, 32))
-    assert network.training
+    assert (network.training, network.test_code) == (True, "sampled")
+    # A draw cannot be traced.
+    mean = described_network(NETWORKS["decoupled"]).eval()
+    images = torch.randn(3, 1, 32, 32, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(traced(images), mean(images))
     assert all(parameter.requires_grad for parameter in network.parameters())
     assert {name.split(".")[0] for name in traced.state_dict()} == {"prior", "unet", "head"}
     assert {name.split(".")[0] for name in network.state_dict()} == {"posterior", "prior", "unet", "head"}

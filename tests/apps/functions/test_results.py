@@ -2,20 +2,26 @@
 
 import csv
 import json
+import shutil
 import statistics
 from pathlib import Path
 
 import pytest
 
-from fedannot.apps import Run
+from fedannot.apps import ProgressStep, Run, export_results
+from fedannot.apps.reports.case_results import FinishedRun
 from fedannot.apps.reports.results_file import (
     COLUMNS,
     RESULTS_FILE,
+    RunName,
     classification_row,
     read_results,
     read_round_lines,
     write_results,
 )
+from fedannot.apps.runs.progress import progress_of
+from fedannot.apps.runs.simulate import score_cases
+from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.transforms.errors import DataError
 
 FIRST_COLUMNS = "run,arm,seed,site,case,class,dice,hd95_mm,nsd,volume_difference_ml,lesion_f1,detected"
@@ -94,3 +100,53 @@ def test_another_file_is_refused(text: str, message: str, tmp_path: Path) -> Non
         read_results(tmp_path / "results.csv")
     with pytest.raises(DataError, match="found no such file"):
         read_results(tmp_path / "none.csv")
+
+
+def test_a_run_is_exported_with_the_data_of_its_figures(run: Run, tmp_path: Path) -> None:
+    exported = export_results(run.folder, tmp_path / "paper")
+    assert {file.name for file in (tmp_path / "paper").iterdir()} == {
+        *("results.csv", "results_rounds.csv", "calibration.json", "table.csv", "table.tex", "tests.csv"),
+        *("cases.pdf", "cases.svg", "curves.pdf", "curves.svg"),
+    }
+    assert len(exported.figures) == 4
+    assert (tmp_path / "paper" / "results.csv").read_bytes() == (run.folder / "results.csv").read_bytes()
+    assert exported.table.arms == ["fedaaai"]
+    last = run.summary.rounds[-1].main_score
+    assert exported.table.cells["fedaaai", "dice"].mean == pytest.approx(last, abs=1e-6)
+    assert r"\toprule" in exported.latex.read_text(encoding="utf-8")
+    assert "<table>" in exported._repr_html_()
+    with pytest.raises(DataError, match="of the arm 'auto'"):
+        export_results(run.folder, tmp_path / "other", reference="auto")
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_run_of_an_earlier_version_is_scored_to_the_same_lines(run: Run, tmp_path: Path) -> None:
+    old = tmp_path / "small"
+    shutil.copytree(run.folder, old, ignore=shutil.ignore_patterns("results*", "data"))
+    shutil.move(shutil.copytree(run.folder / "data", tmp_path / "data"), tmp_path / "moved")
+    rows = export_results(old, tmp_path / "paper", data=tmp_path / "moved").rows
+    earlier = read_results(run.folder / RESULTS_FILE)
+    assert [(row.case, row.dice, row.hd95_px) for row in rows] == [(row.case, row.dice, row.hd95_px) for row in earlier]
+
+
+def test_a_site_scores_the_model_on_its_own_cases_alone(run: Run, tmp_path: Path) -> None:
+    """A hospital with the model and a folder of its own; another test set beside that folder does not count."""
+    shown = tmp_path / "shown"
+    shutil.copytree(run.folder, shown, ignore=shutil.ignore_patterns("results*", "data", "run"))
+    for name in ("test", "hospital-a"):
+        shutil.copytree(run.folder / "data" / "test", tmp_path / "own" / name)
+    rows = export_results(shown, tmp_path / "paper", data=tmp_path / "own" / "hospital-a").rows
+    assert {(row.site, row.list_name, row.model) for row in rows} == {("hospital-a", "testing", "global")}
+    assert [row.dice for row in rows] == [row.dice for row in read_results(run.folder / RESULTS_FILE)]
+
+
+def test_a_run_comes_to_its_end_without_results_per_case(run: Run, tmp_path: Path) -> None:
+    """Here the model is not where it should be."""
+    settings = read_job_settings(run.summary.settings, of_finished_run=True)
+    name = RunName("small", "fedaaai", 3)
+    absent = tmp_path / "app_server" / "model.pt"
+    finished = FinishedRun(name, tmp_path, absent, settings, run.folder / "data", ["site-1"])
+    steps: list[ProgressStep] = []
+    score_cases(finished, tmp_path, progress_of(steps.append))
+    assert "warning: no results per case: FileNotFoundError: " in str(steps[-1])
+    assert list(tmp_path.iterdir()) == []

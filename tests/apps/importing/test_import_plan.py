@@ -106,6 +106,43 @@ def test_every_case_goes_to_one_place_and_no_group_to_two(drawn, sites, test, va
     FederationDescription(name="any", sites=tuple(plan.sites))
 
 
+@pytest.mark.parametrize("sites", ["2-per-source", "by-source", "3"])
+def test_the_test_set_is_of_the_sources_that_are_named(sites):
+    cases = [*cases_of_sources(isbi=20, utah=40), case("published", source="isbi", section="testing")]
+    choice = replace(SiteChoice.parse(sites), test_sources=("utah",))
+    plan = make_plan(cases, choice, test_share=0.25, validation_share=0.0, seed=3)
+    assert [cases[index].source for index in plan.test] == ["utah"] * 10
+    # The others' published test case is trained on.
+    assert Counter(index for index, _ in places(plan)) == Counter(range(len(cases)))
+    without_share = make_plan(cases, choice, test_share=None, validation_share=0.0, seed=3)
+    assert [cases[index].source for index in without_share.test] == ["utah"] * 8
+
+
+def test_an_unknown_source_of_the_test_set_is_named():
+    with pytest.raises(DataError, match="--test-source: found ohio; expected some of the sources isbi, utah"):
+        make_plan(
+            cases_of_sources(isbi=9, utah=9),
+            SiteChoice(2, test_sources=("utah", "ohio")),
+            test_share=0.2,
+            validation_share=0.0,
+            seed=0,
+        )
+
+
+def test_patients_are_parted_where_that_is_asked_for():
+    """Two videos of 50 frames: together one of them is the test set, by frame a fifth of all frames is."""
+    cases = [case(f"{video}-{frame}", group=video) for video in ("a", "b") for frame in range(50)]
+    parted = make_plan(cases, SiteChoice(4, parts_patients=True), test_share=0.2, validation_share=0.125, seed=0)
+    assert len(parted.test) == 20
+    assert {cases[index].group for index in parted.test} == {"a", "b"}
+    # 7 : 1 : 2, four sites alike.
+    sizes = [(len(own["training"]), len(own["validation"])) for own in parted.sites.values()]
+    assert [sum(counts) for counts in zip(*sizes, strict=True)] == [72, 8]
+    assert set(sizes) == {(18, 2)}
+    with pytest.raises(DataError, match="1 groups"):
+        make_plan(cases, SiteChoice(4), test_share=0.2, validation_share=0.125, seed=0)
+
+
 @settings(max_examples=60, deadline=None)
 @given(num_cases=st.integers(1, 60), num_sites=st.integers(1, 8), test=st.sampled_from([0.0, 0.2, 0.37]))
 def test_cases_without_groups_are_dealt_equally(num_cases, num_sites, test):

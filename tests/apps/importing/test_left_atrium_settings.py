@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from fedannot.apps.commands.cli import app
 from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.settings_files import SettingsFile
-from fedannot.custom.data.datalist import TRAINING, VALIDATION
-from fedannot.custom.data.federation import read_federation
+from fedannot.custom.data.datalist import TESTING, TRAINING, VALIDATION, read_datalist
+from fedannot.custom.data.federation import TEST_FOLDER, read_federation
 from fedannot.custom.data.site_data import count_cases
 
 JOBS = Path(__file__).parents[3] / "jobs"
@@ -40,4 +40,12 @@ def test_commands_beside_the_settings_make_the_data_that_they_require(tmp_path: 
     SettingsFile.read(Job(JOBS / "decoupled_server"), "left-atrium").check_data(data)
     sites = read_federation(data).sites
     counts = [(count_cases(data / site, TRAINING), count_cases(data / site, VALIDATION)) for site in sites]
-    assert counts == [(3, 1)] * 4
+    # The two scans of the test set are of Utah.
+    assert dict(zip(sites, counts, strict=True)) == {
+        "isbi2012-la-1": (4, 1),
+        "isbi2012-la-2": (4, 1),
+        "utah-1": (3, 1),
+        "utah-2": (3, 1),
+    }
+    tested = read_datalist(data / TEST_FOLDER / "datalist.json").section(TESTING)
+    assert [case.image.name.partition("_")[0] for case in tested] == ["CASE"] * 2

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from fedannot.apps.papers.data import phantom_of
 from fedannot.apps.papers.reading import NamedTable, PaperError, find_table, known_tables, restricted
 from fedannot.apps.papers.records import Figure, Paper, PaperTable
-from fedannot.apps.papers.running import TableRequest, table_arm
+from fedannot.apps.papers.running import TableRequest, group_arms
 from fedannot.apps.runs.installed import find_job
 from fedannot.apps.runs.job import parse_hocon
 from fedannot.apps.runs.settings_files import Requirements, _comparable
@@ -81,25 +82,26 @@ def test_published_figures_stand_in_the_line_that_is_named(name: str) -> None:
 
 
 def sets_of_all_tables() -> set[tuple[str, str, str]]:
-    """Name of a table, key of its condition, and a job that is run on it; each condition with each job once."""
-    found = {
-        (name.partition("-")[0], key, row.arm.job): name
-        for name, named in known_tables().items()
-        for key in named.conditions
-        for row in named.table.rows
-        if row.arm is not None
-    }
+    """Name of a table, key of its condition, and the job of its last row, the paper's method; each pair once."""
+    found = {}
+    for name, named in known_tables().items():
+        *_, job = (row.arm.job for row in named.table.rows if row.arm is not None)
+        found |= {(name.partition("-")[0], key, job): name for key in named.conditions}
     return {(name, key, job) for (_, key, job), name in found.items()}
 
 
 def test_published_sets_accept_the_federations_that_are_made() -> None:
     """Sites, size, fit and noise, which a run with the set would refuse otherwise."""
-    read: dict[Path, Requirements] = {}
+
+    @cache
+    def required(job: str, settings: str) -> Requirements:
+        file = find_job(job) / "settings" / f"{settings}.conf"
+        return Requirements.model_validate(parse_hocon(file)["requires"])
+
     for name, key, job in sets_of_all_tables():
         named = known_tables()[name]
         condition, data = named.condition(key), named.paper.data[named.condition(key).data]
-        file = find_job(job) / "settings" / f"{condition.settings}.conf"
-        requires = read.setdefault(file, Requirements.model_validate(parse_hocon(file)["requires"]))
+        requires = required(job, condition.settings)
         assert condition.noise is None or _comparable(condition.noise) in requires.noises, (key, job)
         assert list(requires.size or ()) == data.keys["size"]
         assert requires.fit in (None, data.keys.get("fit"))
@@ -116,14 +118,11 @@ def test_noises_fit_the_sites_and_the_generated_images() -> None:
 
 
 def arms_of(name: str, condition: str, *, small: bool) -> dict[str, Any]:
+    """How the rows of a table's first group are run."""
     named = known_tables()[name]
-    request = TableRequest(named, Path("out"), None if small else Path("data"), small)
-    return {
-        row.name: table_arm(request, condition, group, row.name, row.arm)
-        for group in named.table.groups
-        for row in group.rows
-        if row.arm is not None
-    }
+    return group_arms(
+        TableRequest(named, Path("out"), None if small else Path("data"), small), condition, named.table.groups[0]
+    )
 
 
 def test_rows_share_the_published_warm_up() -> None:
@@ -133,6 +132,8 @@ def test_rows_share_the_published_warm_up() -> None:
         **{f"T{rounds}": rounds for rounds in (10, 20, 30, 40)},
     }
     assert arms["T30"].overrides == {"warmup_rounds": 30}
+    # Rows that are added later branch from the run that is there.
+    assert arms["FedAvg"].overrides == {"keep_rounds": [10, 20, 30, 40]}
 
 
 def test_small_rows_keep_what_the_published_set_says_of_the_method() -> None:

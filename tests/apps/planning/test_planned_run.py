@@ -1,5 +1,6 @@
 """Runs on own data that are planned: when, with which settings, and what goes on from what was planned."""
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,17 @@ import fedannot
 from fedannot.apps.commands.cli import app
 from fedannot.apps.functions import runs
 from fedannot.apps.planning import planned_run, suggested
+from fedannot.apps.planning.machine import MachineSpeed
 from fedannot.apps.planning.measured_run import MeasuredParts, measure_parts
 from fedannot.apps.planning.planned_run import plan_run, why_not_planned
 from fedannot.apps.runs.job import Job, JobError
 from fedannot.apps.runs.planned_settings import PLAN_FILE, PlannedSettings
 from fedannot.custom import LesionImages, write_phantom_federation
+from fedannot.custom.data.description import read_site_description, write_site_description
 from fedannot.custom.data.federation import FederationDescription, read_federation, write_federation
 from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.run.state import ResumeError
+from fedannot.transforms.errors import DataError
 
 # A network of which a step takes a moment; it stands in place of a planned one.
 SMALL = {"network.features": [4, 4, 8, 8, 8, 4]}
@@ -46,7 +50,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which a step of training takes half a second, a round 0.2 s more, and a case 0.1 s."""
-    monkeypatch.setattr(suggested, "operations_per_second", lambda dims, threads: 1e11)
+    monkeypatch.setattr(suggested, "machine_speed", lambda dims, threads: MachineSpeed(1e11))
     monkeypatch.setattr(suggested, "step_seconds", lambda *args, **options: 0.25)
     monkeypatch.setattr(planned_run, "measure_parts", lambda *args, **options: MeasuredParts(0.5, 0.2, 0.1, 0.0))
 
@@ -137,10 +141,17 @@ def test_what_is_chosen_stays_and_the_rest_follows(own: Path, tmp_path: Path) ->
 @pytest.mark.usefixtures("known_machine")
 def test_a_warmup_fits_into_a_short_plan(own: Path, tmp_path: Path) -> None:
     # Predictions are what takes long: no mirrored images, and one score at the end.
-    values = planned(own, tmp_path, "auto", hours=0.01)
+    made = plan_run(Job.open("auto"), own, 0.005, tmp_path, overrides={})
+    values = made.values
     warmup = Job.open("auto").settings().model_dump()["warmup_rounds"]
     assert values["rounds"] == warmup + 3
     assert values["inference.mirroring"] is False
+    # Beside the planning: 15 s for start and report, four predictions of six cases, one scoring of two, and 7 rounds.
+    assert made.time.expected_hours is not None
+    assert made.time.expected_hours * 3600 >= 15 + 4 * 6 * 0.1 + 2 * 0.1 + 7 * 2 * 0.7
+    assert "s: what was chosen, predictions and scores leave no shorter run." in made.sentence(
+        Job.open("auto").settings_with(values)
+    )
 
 
 def test_hours_go_with_what_can_be_planned(own: Path, tmp_path: Path) -> None:
@@ -152,6 +163,14 @@ def test_hours_go_with_what_can_be_planned(own: Path, tmp_path: Path) -> None:
     with pytest.raises(JobError, match="--settings says"):
         fedannot.simulate("fedavg", tmp_path / "out", data=own, settings="mine.conf", hours=1)
     assert not (tmp_path / "out").exists()
+
+
+def test_data_that_cannot_be_planned_for_name_the_way_out(own: Path, tmp_path: Path) -> None:
+    shutil.copytree(own, tmp_path / "data")
+    described = read_site_description(own / "site-2")
+    write_site_description(tmp_path / "data" / "site-2", described.model_copy(update={"size": (32, 32)}))
+    with pytest.raises(DataError, match=r"site-2: key 'size' .* Without a plan \(--no-plan\) the job's own settings"):
+        fedannot.simulate("fedavg", tmp_path / "out", data=tmp_path / "data", hours=1)
 
 
 def test_steps_and_cases_are_measured_on_the_images(own: Path) -> None:
@@ -201,7 +220,8 @@ def test_a_planned_run_goes_on_with_its_plan(own: Path, tmp_path: Path, monkeypa
     assert whole.plan.startswith("Planned for 0.1 h on this machine: 2 rounds of 1 step at each of 2 sites.")
     # 250,000 half seconds at two sites.
     assert whole.plan.endswith("250,000 steps a site (nnU-Net), which would take 69.4 h.")
-    assert sorted(whole.summary.planned or ()) == ["recipe", "training.batch_size"]
+    of_training = ["training.batch_size", "training.learning_rate", "training.momentum"]
+    assert sorted(whole.summary.planned or ()) == ["recipe", *of_training]
     assert whole.summary.settings["recipe"] == "research"
     page = whole.report.read_text(encoding="utf-8")
     assert page.count("planned</td>") == len(whole.summary.planned or ())
@@ -220,7 +240,7 @@ def test_a_planned_run_goes_on_with_its_plan(own: Path, tmp_path: Path, monkeypa
     monkeypatch.setattr(FedAvgSite, "train", train)
     # Another machine, which is not asked.
     monkeypatch.setattr(planned_run, "measure_parts", None)
-    monkeypatch.setattr(suggested, "operations_per_second", None)
+    monkeypatch.setattr(suggested, "machine_speed", None)
     resumed = fedannot.simulate("fedavg", tmp_path / "parts", data=own, changes=changes, resume=True)
     assert resumed.plan == whole.plan
     first, second = (torch.load(run.model, weights_only=True)["model"] for run in (whole, resumed))

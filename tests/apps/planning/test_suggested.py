@@ -5,17 +5,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from pyhocon import ConfigFactory
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
+from fedannot.apps.planning import machine
 from fedannot.apps.planning import suggested as suggested_module
+from fedannot.apps.planning.machine import MachineSpeed
 from fedannot.apps.planning.suggested import suggest_settings
 from fedannot.apps.planning.suggestion import SuggestedSettings
 from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.settings_files import PlannedTime, SettingsFile
 from fedannot.custom import LesionImages, write_phantom_federation
-from fedannot.custom.data.description import SliceDescription, read_site_description, write_site_description
+from fedannot.custom.data.description import (
+    AnyDescription,
+    ImageDescription,
+    SliceDescription,
+    VolumeDescription,
+    read_site_description,
+    write_site_description,
+)
 from fedannot.custom.planning.fingerprint import CaseFingerprint, Fingerprint
 from fedannot.custom.planning.topology import Topology
 from fedannot.custom.planning.training_plan import Grid, Limit, TrainingPlan
@@ -48,7 +58,7 @@ def test_the_file_holds_the_planned_values(federation: Path, tmp_path: Path) -> 
 @pytest.fixture
 def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose speed need not be measured."""
-    monkeypatch.setattr(suggested_module, "operations_per_second", lambda dims, threads: 1e11)
+    monkeypatch.setattr(suggested_module, "machine_speed", lambda dims, threads: MachineSpeed(1e11, "mixed", 1.8))
     monkeypatch.setattr(suggested_module, "step_seconds", lambda *args, **options: 0.25)
 
 
@@ -149,3 +159,37 @@ def test_the_file_says_what_it_was_planned_for(federation: Path, tmp_path: Path,
     suggest_settings(federation, hours=0.5).write(file)
     read = SettingsFile.read(Job.open("fedavg"), str(file))
     assert read.planned == PlannedTime(hours=0.5, sites=2, step_seconds=0.25)
+
+
+@pytest.mark.parametrize(
+    ("description", "axes"),
+    [
+        (VolumeDescription(classes=("a",), labels={0: 0, 1: 1}), (0,)),
+        (VolumeDescription(classes=("a",), labels={0: 0, 1: 1}, orientation="PIL"), (2,)),
+        # Coronal slices have the axes 0 and 2; sagittal ones lack that from left to right.
+        (SliceDescription(classes=("a",), labels={0: 0, 1: 1}, size=(64, 64), slice_axis=1, orientation="SAL"), (1,)),
+        (SliceDescription(classes=("a",), labels={0: 0, 1: 1}, size=(64, 64), slice_axis=0), ()),
+        (ImageDescription(channels=1, classes=("a",), labels={0: 0, 1: 1}, size=(64, 64)), None),
+    ],
+)
+def test_volumes_are_mirrored_from_left_to_right_alone(
+    description: AnyDescription, axes: tuple[int, ...] | None
+) -> None:
+    assert suggested_module.mirror_axes(description) == axes
+
+
+def test_mixed_precision_is_planned_where_it_is_faster(federation: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        machine, "step_seconds", lambda *args, precision="auto", **options: {"auto": 0.4, "mixed": 0.2}[precision]
+    )
+    monkeypatch.setattr(machine, "preferred_device", lambda: torch.device("cpu"))
+    speed = machine.machine_speed(2)
+    assert (speed.precision, speed.gain) == ("mixed", 2.0)
+    asked = []
+    monkeypatch.setattr(suggested_module, "step_seconds", lambda *args, **options: asked.append(options) or 0.25)
+    suggested = suggest_settings(federation, hours=0.1)
+    assert suggested.values["training.precision"] == "mixed"
+    assert {options["precision"] for options in asked} == {"mixed"}
+    monkeypatch.setattr(machine, "step_seconds", lambda *args, **options: 0.4)
+    assert machine.machine_speed(2).precision == "auto"
+    assert "training.precision" not in suggest_settings(federation, hours=0.1).values

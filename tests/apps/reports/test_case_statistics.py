@@ -6,26 +6,10 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from support.case_rows import row
 
 from fedannot.apps.reports.case_statistics import PatientTable, case_scores, case_tests
 from fedannot.apps.reports.results_file import ResultRow
-
-
-def row(
-    arm: str, dice: float, *, seed: int = 0, case: int = 1, patient: int | None = None, **values: object
-) -> ResultRow:
-    common = {"site": "test", "class_name": "lesion", "detected": "detected", "unit": "mm", "list_name": "testing"}
-    numbers = dict.fromkeys(("hd95_mm", "nsd", "volume_difference_ml", "lesion_f1", "hd95_px"), math.nan)
-    return ResultRow(
-        **{
-            **{"run": f"{arm}-{seed}", "arm": arm, "seed": seed, "case": f"case-{case}", "dice": dice},
-            **{"patient": f"patient-{case if patient is None else patient}", "model": "global"},
-            **{"volume_difference_px": math.nan, "nsd_tolerance": 2.0},
-            **common,
-            **numbers,
-            **values,
-        }  # type: ignore[arg-type]
-    )
 
 
 def rows_of(differences: np.ndarray) -> list[ResultRow]:

@@ -105,3 +105,9 @@ def test_an_arm_of_another_method_has_that_methods_settings():
     assert planned[1].overrides == {"method": "feda3i", "balance": 0.4, "warmup_rounds": 2}
     with pytest.raises(JobError, match=r"other: the job .* has no settings \['curvature_weight'\]"):
         plan([arms[0], Arm("other", JOBS / "fedavg", {"method": "feda3i", "curvature_weight": 1.0})], {})
+
+
+def test_the_reference_keeps_rounds_of_its_own_beside_those_that_arms_branch_from():
+    reference = Arm("fedavg", FEDAVG, {"keep_rounds": [4, 2]})
+    planned = plan([reference, Arm("fedaaai", FEDA3I, {}, 3)], {})
+    assert planned[0].overrides["keep_rounds"] == [2, 3, 4]

@@ -122,5 +122,4 @@ def test_arms_of_a_paper_train_alike(paper: str) -> None:
             for key in sorted(left.keys() & right.keys())
             if key.startswith(("network.", "training.", "requires.")) or key in ("rounds", "scored_rounds")
         ]
-        not_read = {"training.dice_loss_over"} if job == "fedavg" else set()
-        assert [key for key in shared if left[key] != right[key] and key not in not_read] == [], (job, name)
+        assert [key for key in shared if left[key] != right[key]] == [], (job, name)

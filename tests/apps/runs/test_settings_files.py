@@ -75,6 +75,8 @@ SHARED_INCOMPLETE = {
     "network.features": [64, 128, 256, 512, 1024, 64],
     "network.upsample": "nontrainable",
     "training.loss": "dice",
+    # Eq. 5.
+    "training.dice_loss_over": "all",
     "training.optimizer": "adam",
     "training.betas": [0.9, 0.99],
     "training.schedule": "constant",
@@ -83,8 +85,8 @@ SHARED_INCOMPLETE = {
     "training.local_epochs": 1,
 }
 
-# Eq. 5, and no round beyond the warm-up.
-OF_FEDIA = fedia_benchmark.PUBLISHED | {"training.dice_loss_over": "all", "max_extra_warmup_rounds": 0}
+# No round beyond the warm-up.
+OF_FEDIA = fedia_benchmark.PUBLISHED | {"max_extra_warmup_rounds": 0}
 
 # FedGSCA, Sec. 4.1: sites, classes and the table of clinical confusions, none where the labels' errors are real.
 MISLABELLED = {"kvasir": (4, 10, "kvasir-capsule"), "odir": (4, 8, "oia-odir"), "chaoyang": (3, 4, None)}
@@ -94,6 +96,7 @@ LABEL_NOISE |= {"0-S10-S10-S20", "0-S20-S20-S40", "0-P10-P10-P20", "0-P20-P20-P4
 LABEL_NOISE |= {"0-S10-P10-C10", "S10-S20-P10-P20", "0-S40-P20-C20"}
 SHARED_MISLABELLED = {
     "rounds": 100,
+    "scored_rounds": "last_5",
     "network.in_channels": 3,
     "network.depth": 50,
     "network.widths": [64, 128, 256, 512],
@@ -128,6 +131,7 @@ SHIPPED = {
 # Gao et al., Sec. 3.2, and what is decided here.
 LEFT_ATRIUM = {
     "rounds": 500,
+    "scored_rounds": "last",
     "network.in_channels": 1,
     "network.features": [16, 32, 64, 128, 256, 16],
     "network.upsample": "deconv",

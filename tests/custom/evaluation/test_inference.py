@@ -168,6 +168,22 @@ def test_mirroring_is_the_mean_of_the_probabilities_of_all_mirrored_images(shape
     assert not torch.allclose(probabilities[0], probabilities[1])
 
 
+@pytest.mark.parametrize("axes", [(), (1,), (0, 1)])
+def test_images_are_mirrored_along_the_given_axes_alone(axes):
+    images = torch.randn(2, 1, 6, 8, generator=torch.Generator().manual_seed(0))
+    network, inference = Uneven(of_images=False), Inference(2, mirroring=True, mirror_axes=axes)
+    views = {(): [[]], (1,): [[], [3]], (0, 1): [[], [2], [3], [2, 3]]}[axes]
+    expected = torch.stack([network(images.flip(view)).flip(view).softmax(dim=1) for view in views]).mean(dim=0)
+    torch.testing.assert_close(inference.logits(network, images).softmax(dim=1), expected)
+    assert inference.num_passes(2) == len(views)
+
+
+@pytest.mark.parametrize("axes", [[2], [0, 0]])
+def test_axes_that_samples_do_not_have_are_refused(axes):
+    with pytest.raises(ValueError, match=r"'training.mirror_axes' is .*expected different axes from 0 to 1"):
+        FedAvgSettings(training=TrainingSettings(mirror_axes=axes))
+
+
 def test_mirroring_keeps_outputs_that_overflow_finite():
     class Overflowing(Uneven):
         def forward(self, images):

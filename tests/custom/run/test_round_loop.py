@@ -132,6 +132,8 @@ def test_a_run_says_how_far_it_is_and_draws_its_numbers(tmp_path: Path) -> None:
     assert run.link.sentences("info").count(first) == 1
     assert {tag: value for (number, tag), value in run.link.drawn.items() if number == 1} == {
         "dice": 0.5,
+        "dice/class 1": 0.5,
+        "learning_rate": 0.005,
         "hd95": 4.0,
         "hd95_undefined": 0.0,
         "effective_sites": 1.0,

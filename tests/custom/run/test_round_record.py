@@ -62,6 +62,17 @@ def test_numbers_are_drawn_by_name_and_site_and_what_is_undefined_is_not() -> No
     }
 
 
+def test_each_class_has_a_curve_of_its_own() -> None:
+    """The first class of a segmentation is 1, as in the masks."""
+    of_two = record(2, **RECORD | {"dice_per_class": (0.4, None, 0.6)})
+    assert round_scalars(of_two, ["dice"], []) == {
+        "dice": 0.5,
+        "dice/class 1": 0.4,
+        "dice/class 3": 0.6,
+        "accepted_sites": 2.0,
+    }
+
+
 @pytest.mark.parametrize(
     ("rounds", "dice", "expected"),
     [

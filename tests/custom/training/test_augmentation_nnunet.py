@@ -106,6 +106,15 @@ def test_mirroring_is_exact(shape: Sequence[int]) -> None:
     assert not mirrored.all()
 
 
+def test_samples_are_mirrored_along_the_given_axes_alone() -> None:
+    shape = (400, 1, 4, 4, 4)
+    given, everywhere = (NnunetDraws.of(shape, torch.Generator().manual_seed(0), axes) for axes in ([1], None))
+    assert not given.mirrored[:, [0, 2]].any()
+    # What is drawn beside is the same.
+    assert torch.equal(given.mirrored[:, 1], everywhere.mirrored[:, 1])
+    assert 0.4 < given.mirrored[:, 1].float().mean() < 0.6
+
+
 def test_channels_and_samples_that_are_not_drawn_stay() -> None:
     """The third of four channels is brightened; the second sample gets noise."""
     batch = random_batch((2, 2, 8, 8))

@@ -27,6 +27,7 @@ ADAM = {"betas": (0.9, 0.99), "fused": True}
 CASES = [
     (TrainingSettings(), torch.optim.Adam, ADAM),
     (TrainingSettings(weight_decay=0.1, momentum=0.5), torch.optim.Adam, ADAM | {"weight_decay": 0.1}),
+    (TrainingSettings(betas=(0.8, 0.95)), torch.optim.Adam, ADAM | {"betas": (0.8, 0.95)}),
     (TrainingSettings(optimizer="sgd"), torch.optim.SGD, {"momentum": 0.9}),
     (ClassifierTrainingSettings(), torch.optim.SGD, {"momentum": 0.9, "weight_decay": 1e-6}),
     (ClassifierTrainingSettings(momentum=0.0), torch.optim.SGD, {"weight_decay": 1e-6}),

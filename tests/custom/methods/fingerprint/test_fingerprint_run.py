@@ -8,6 +8,7 @@ import pytest
 
 from fedannot.apps import simulate
 from fedannot.apps.planning import suggested
+from fedannot.apps.planning.machine import MachineSpeed
 from fedannot.apps.runs.data_compatibility import settings_for_data
 from fedannot.apps.runs.job import Job
 from fedannot.custom import LesionVolumes, write_phantom_federation
@@ -47,7 +48,7 @@ def test_a_run_finds_the_fingerprint_of_the_pooled_cases(run: Path) -> None:
 
 
 def test_a_plan_follows_from_the_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suggested, "operations_per_second", lambda dims, threads: 1e11)
+    monkeypatch.setattr(suggested, "machine_speed", lambda dims, threads: MachineSpeed(1e11))
     monkeypatch.setattr(suggested, "step_seconds", lambda *args, **options: 0.5)
     plan = suggested.suggest_from_run(run / "run", hours=0.5)
     assert plan.grid.extents == pytest.approx((64, 64))
