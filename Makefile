@@ -72,9 +72,10 @@ test-simulator: install-dev
 test-processes: install-dev
 	$(BIN)/python -m pytest -m processes tests/integration
 
-# FedA3I, FedIA and FedGSCA from submission to the downloaded model, with a server and four sites: two minutes.
+# FedA3I, FedIA, FedGSCA and auto from submission to the downloaded model, with a server and four sites: three minutes.
+# Some: make test-poc METHODS="fedaaai or auto".
 test-poc: install-dev
-	$(BIN)/python -m pytest -m processes tests/integration/test_poc_processes.py
+	$(BIN)/python -m pytest -m processes -k "$(METHODS)" tests/integration/test_poc_processes.py
 
 lint: install-dev
 	$(BIN)/ruff format --check .

@@ -113,7 +113,7 @@ def _check_same_request(request: TableRequest) -> None:
     file, out = request.out / _REQUEST, request.out
     asked = {
         "table": request.named.name,
-        "data": None if request.data is None else str(request.data),
+        "data": None if request.data is None else str(request.data.resolve()),
         "small": request.small,
         "changes": dict(request.changes or {}),
     }

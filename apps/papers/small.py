@@ -34,9 +34,9 @@ _SEGMENTATION = {
 
 # By the generated images' task.
 SMALL: Mapping[str, Small] = {
-    "lesions2d": Small(4, 6, _SEGMENTATION),
+    "lesions2d": Small(4, 4, _SEGMENTATION | {"rounds": 4}),
     "lesions3d": Small(2, 2, _SEGMENTATION),
-    "chambers3d": Small(2, 2, _SEGMENTATION),
+    "chambers3d": Small(1, 1, _SEGMENTATION | {"rounds": 3, "warmup_rounds": 1}),
     "cells2d": Small(
         24,
         32,

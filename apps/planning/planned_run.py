@@ -30,7 +30,7 @@ from ..runs.settings_files import Requirements, SettingsFile
 from .measured_run import MeasuredParts, measure_parts
 from .samples import count_samples
 from .suggested import suggest_settings
-from .suggestion import Choice, SuggestedSettings
+from .suggestion import VALIDATE_EVERY, Choice, SuggestedSettings
 
 DEFAULT_HOURS = 1.0
 
@@ -40,7 +40,7 @@ _CLOSING, _UNFORESEEN = 15.0, 0.05
 _MIRRORING = 0.2
 # Rounds after a warm-up, at least.
 _AFTER_WARMUP = 3
-_MIRRORED, _VALIDATE_EVERY = "inference.mirroring", "validate_every"
+_MIRRORED = "inference.mirroring"
 # That the plan gives for the recipe's optimizer alone.
 _OF_OPTIMIZER = ("training.momentum", "training.learning_rate")
 _FITTED = ("rounds", "training.local_steps")
@@ -144,7 +144,8 @@ def plan_run(
 
 def _planned(job: Job, data: Path, hours: float, chosen: "_Chosen", began: float) -> SuggestedSettings:
     suggested = suggest_settings(data, hours=hours, **chosen.for_suggestion(job))
-    choices = [choice for choice in suggested.choices if not chosen.decides(choice.key)]
+    # How long scores take is measured below.
+    choices = [one for one in suggested.choices if one.key != VALIDATE_EVERY and not chosen.decides(one.key)]
     described = read_descriptions(data)
     # Steps and rounds follow; until then the job's own go with its warm-up.
     planned = {choice.key: choice.value for choice in choices if choice.key not in _FITTED}
@@ -269,7 +270,7 @@ def _fitted(settings: RunSettings, cost: RunCost, seconds: float, chosen: _Chose
         seconds,
         rounds=chosen.number("rounds"),
         local_steps=local_steps,
-        validate_every=chosen.number(_VALIDATE_EVERY),
+        validate_every=chosen.number(VALIDATE_EVERY),
         least_rounds=least,
     )
 
@@ -291,8 +292,8 @@ def _with_rounds(
         "training.local_steps": Choice("training.local_steps", fitted.local_steps, "a round"),
     }
     final = [values.get(choice.key, choice) for choice in choices]
-    if fitted.validate_every > 1 and not chosen.decides(_VALIDATE_EVERY):
+    if fitted.validate_every > 1 and not chosen.decides(VALIDATE_EVERY):
         reason = f"rounds: scoring {cost.scored_cases} cases takes {duration(cost.scoring)}"
-        final.append(Choice(_VALIDATE_EVERY, fitted.validate_every, reason))
+        final.append(Choice(VALIDATE_EVERY, fitted.validate_every, reason))
     planned_time = suggested.time.model_copy(update={"step_seconds": cost.step, "expected_hours": expected / 3600})
     return replace(suggested, training=training, choices=tuple(final), time=planned_time)

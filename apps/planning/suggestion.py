@@ -27,6 +27,9 @@ _RARE_FRACTION, _WIDE = 1e-3, 2.0
 _LOW, _HIGH = 0.1, 0.9
 # SGD of short rounds, chosen on training cases of hippocampi; see docs/lab/plan.md.
 _MOMENTUM, _LEARNING_RATE = 0.9, 0.05
+# How often a run scores its model at most, where nobody has measured how long that takes.
+_SCORINGS = 10
+VALIDATE_EVERY = "validate_every"
 _AXES = ("first", "second", "third")
 _LIMITED = {
     Limit.IMAGES: "as large as the images allow",
@@ -171,6 +174,7 @@ def choices_of(
     return (
         Choice("recipe", RESEARCH, "nnU-Net's choices of loss, optimizer and augmentation"),
         Choice("rounds", training.rounds, f"{training.steps_of_site} steps a site in all"),
+        *_scoring(training.rounds),
         Choice(f"network.{TARGET}", "DynUNet", "nnU-Net's network in MONAI"),
         Choice("network.spatial_dims", len(topology.patch)),
         Choice("network.num_classes", classes, "foreground classes"),
@@ -188,6 +192,11 @@ def choices_of(
         *_precision(speed),
         *_mirroring(mirror_axes),
     )
+
+
+def _scoring(rounds: int) -> tuple[Choice, ...]:
+    every = math.ceil(rounds / _SCORINGS)
+    return (Choice(VALIDATE_EVERY, every, "rounds: scores take time"),) if every > 1 else ()
 
 
 def _precision(speed: MachineSpeed) -> tuple[Choice, ...]:

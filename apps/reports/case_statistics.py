@@ -6,7 +6,7 @@ others of the same number; both are covered, as a patient counts with the mean o
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -73,8 +73,8 @@ class CaseTest(Record):
 def case_tests(rows: Sequence[ResultRow], reference: str, metric: Metric = "dice") -> tuple[CaseTest, ...]:
     """Compare every arm with a reference, case by case.
 
-    The server's test set counts; without one the sites' own cases do. A case counts where both arms have a value, with
-    the mean over its classes.
+    The server's test set counts; without one the sites' own cases do. A case counts with the mean over the classes of
+    which both arms have a value: an HD95 is not defined where an arm misses the class.
 
     Args:
         rows: results per case of all arms.
@@ -84,13 +84,10 @@ def case_tests(rows: Sequence[ResultRow], reference: str, metric: Metric = "dice
     Returns:
         A test for each other arm that has a pair, in the order of the rows.
     """
-    scores = case_scores(rows, metric)
+    scores = _class_scores(rows, metric)
     known = scores.pop(reference, {})
-    on: Literal["test", "sites"] = "test" if any(key[1] == TEST_FOLDER for key in known) else "sites"
-    differences = {
-        arm: {key: value - known[key] for key, value in of_arm.items() if key in known}
-        for arm, of_arm in scores.items()
-    }
+    on: Literal["test", "sites"] = "test" if any(key[1] == TEST_FOLDER for key, _ in known) else "sites"
+    differences = {arm: _case_differences(of_arm, known) for arm, of_arm in scores.items()}
     found = [_test(arm, reference, metric, on, PatientTable.of(pairs)) for arm, pairs in differences.items() if pairs]
     wilcoxon = _holm([test.p_wilcoxon for test in found])
     seeds = _holm([test.p_seeds for test in found])
@@ -107,14 +104,43 @@ def case_scores(rows: Iterable[ResultRow], metric: Metric) -> dict[str, dict[Cas
         rows: results per case; where any is of the server's test set, the others do not count.
         metric: `accuracy` is that of a classification.
     """
+    values: dict[str, dict[CaseKey, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row, value in _counted(rows, metric):
+        values[row.arm][_case_of(row)].append(value)
+    return {arm: {key: sum(of) / len(of) for key, of in cases.items()} for arm, cases in values.items()}
+
+
+def _counted(rows: Iterable[ResultRow], metric: Metric) -> Iterator[tuple[ResultRow, float]]:
+    """The lines that count and have a value, with it."""
     rows = list(rows)
     has_test = any(row.site == TEST_FOLDER for row in rows)
-    values: dict[str, dict[CaseKey, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         value = metric_of(row, metric)
         if (row.site == TEST_FOLDER or not has_test) and math.isfinite(value):
-            values[row.arm][row.seed, row.site, row.patient, row.case].append(value)
-    return {arm: {key: sum(of) / len(of) for key, of in cases.items()} for arm, cases in values.items()}
+            yield row, value
+
+
+def _case_of(row: ResultRow) -> CaseKey:
+    return row.seed, row.site, row.patient, row.case
+
+
+def _class_scores(rows: Iterable[ResultRow], metric: Metric) -> dict[str, dict[tuple[CaseKey, str], float]]:
+    """The score of each class in each case by arm: the mean over the models that it is scored with."""
+    values: dict[str, dict[tuple[CaseKey, str], list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row, value in _counted(rows, metric):
+        values[row.arm][_case_of(row), row.class_name].append(value)
+    return {arm: {key: sum(of) / len(of) for key, of in classes.items()} for arm, classes in values.items()}
+
+
+def _case_differences(
+    of_arm: Mapping[tuple[CaseKey, str], float], known: Mapping[tuple[CaseKey, str], float]
+) -> dict[CaseKey, float]:
+    """The mean difference of each case over the classes that both arms have a value of."""
+    differences: dict[CaseKey, list[float]] = defaultdict(list)
+    for (case, class_name), value in of_arm.items():
+        if (case, class_name) in known:
+            differences[case].append(value - known[case, class_name])
+    return {case: sum(of_case) / len(of_case) for case, of_case in differences.items()}
 
 
 def metric_of(row: ResultRow, metric: Metric) -> float:

@@ -1,9 +1,9 @@
 """The results per case of a comparison: the lines of all its runs in one file, and what they show."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
-from ...custom.components.component import ComponentError
 from ...custom.data.description import DESCRIPTION_FILE
 from ...custom.data.whole_files import write_text
 from ...custom.methods.lookup import read_job_settings
@@ -28,14 +28,16 @@ from .results_file import (
 )
 
 
-def with_case_results(out: Path, comparison: Comparison) -> Comparison:
+def with_case_results(out: Path, comparison: Comparison, warn: Callable[[str], None]) -> Comparison:
     """Put the results per case of all runs together, and return the comparison with its tests over cases.
 
-    A run of an earlier version is scored now, if its data are still there; without them it has no lines.
+    A run without results is scored now. What cannot be scored has no lines, and is said: the runs are over, and the
+    comparison must come to its end.
 
     Args:
         out: the comparison's output folder.
         comparison: what was found.
+        warn: is told of each run without lines, and why.
     """
     rows: list[ResultRow] = []
     rounds: list[dict[str, str]] = []
@@ -46,8 +48,9 @@ def with_case_results(out: Path, comparison: Comparison) -> Comparison:
         federation = folder / DATA_FOLDER if data is None else Path(data.replace("{seed}", str(run.seed)))
         try:
             of_run = results_of_run(folder, federation)
-        except (DataError, ComponentError):
-            # Of an earlier version, without its data or the code of its network.
+        except Exception as error:
+            # Data or the code of a network are gone, or whatever had kept the run from scoring its cases.
+            warn(f"warning: {folder.name} has no results per case: {type(error).__name__}: {error}")
             continue
         rows += renamed(of_run, run=folder.name, arm=run.arm)
         rounds += [line | {"run": folder.name, "arm": run.arm} for line in read_round_lines(folder / ROUNDS_FILE)]

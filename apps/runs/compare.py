@@ -114,7 +114,8 @@ def compare(
         for seed in seeds
         for arm in planned
     }
-    progress_of_runs = RunsProgress(list(runs.values()), progress or Progress())
+    progress = progress or Progress()
+    progress_of_runs = RunsProgress(list(runs.values()), progress)
     progress_of_runs.begin(processes)
     branching = [arm for arm in planned if arm.shared_rounds]
     common = {"--settings": settings, "--track": track, "--network": network}
@@ -131,7 +132,7 @@ def compare(
                 raise RunError(f"{len(failed)} of {len(begun)} runs failed. First: {failed[0]}")
     scores_centres = any(isinstance(arm.job.settings(), PersonalSettings) for arm in planned)
     found = _summarize(names, seeds, data, out, compared, scores_centres=scores_centres)
-    comparison = with_case_results(out, found)
+    comparison = with_case_results(out, found, progress.tell)
     write_text(out / COMPARISON_FILE, json.dumps(comparison.plain(), indent=2) + "\n")
     draw_comparison(comparison, out / COMPARISON_PICTURE)
     write_comparison_page(out, comparison)

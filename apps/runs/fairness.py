@@ -82,15 +82,15 @@ HELD = (
     ),
     Topic(
         "length of training",
-        ("rounds", "training.local_epochs", "training.local_steps"),
-        "More steps, or more averages of the same steps, are more training.",
+        ("rounds", "fraction", "training.local_epochs", "training.local_steps"),
+        "More steps, more sites in a round, or more averages of the same steps, are more training.",
     ),
     Topic(
         "batches",
         ("training.batch_size", "training.patch", "training.patches_per_volume", "training.foreground_share"),
         "They decide what a step sees, and how many steps an epoch has.",
     ),
-    Topic("augmentation", ("training.augmentation",), "It is more data."),
+    Topic("augmentation", ("training.augmentation", "training.mirror_axes"), "It is more data."),
     Topic("data", (_DATA,), "Runs of a seed are paired on the same images; with a federation's folder it is not read."),
     Topic(
         "scoring",
@@ -131,6 +131,9 @@ FREE = (
     ),
 )
 
+# What is held alike though not every method has it, with what a method without it does.
+_OF_SOME_METHODS: Mapping[str, JsonValue] = {"fraction": 1.0}
+
 # What a network's settings have beside a class in MONAI's form.
 _BESIDE_CLASS = frozenset(f"{_NETWORK}.{key}" for key in (*KEPT, "checkpoint"))
 
@@ -168,6 +171,7 @@ def held_values(settings: RunSettings, *, data_given: bool) -> SettingValues:
     if data_given:
         names = [name for name in names if not covers([_DATA], name)]
     result: SettingValues = {name: value_at(values, name) for name in names}
+    result |= {name: values.get(name, without) for name, without in _OF_SOME_METHODS.items()}
     if settings.network.component is None:
         return result
     result = {key: value for key, value in result.items() if key in _BESIDE_CLASS or not covers([_NETWORK], key)}
@@ -209,7 +213,7 @@ def check_allowed(allowed: Collection[str], settings: RunSettings) -> None:
     Raises:
         JobError: if a comparison does not hold such a setting alike.
     """
-    known = [name for name in _general_names(settings) if topic_of(name) is not None]
+    known = [name for name in _general_names(settings) if topic_of(name) is not None] + [*_OF_SOME_METHODS]
     for key in allowed:
         if key != START_WEIGHTS and not covers(known, key):
             raise JobError(
@@ -411,6 +415,7 @@ def like_changes(
             f"take back. Give all arms the class: --like {arm.name}."
         )
     skipped = {f"{_NETWORK}.{key}" for key in KEPT} | set(type(own).without_recipe)
+    skipped |= set(_OF_SOME_METHODS) - set(setting_names(type(own)))
     wanted = {key: value for key, value in held_values(like, data_given=data_given).items() if key not in skipped}
     before = {key: value_at(_nested(current), key) for key in wanted}
     return {key: value for key, value in wanted.items() if not _all_equal([value, before[key]])}

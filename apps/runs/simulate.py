@@ -105,10 +105,7 @@ def simulate(
         planned = PlannedSettings.of_run(job, out)
     changes = changes_of_run(job, settings, data, overrides or {}, planned)
     run_settings = job.settings_with(changes)
-    # A store that cannot be used is no fault of a site's data: said before anything is written.
-    participant_store().open()
-    if track is not None:
-        track.check()
+    _check_surroundings(track)
     earlier = _earlier_run(out, resume)
     if resume:
         check_continues(run_settings, out, earlier)
@@ -158,6 +155,13 @@ def simulate(
     )
     shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
     return summary
+
+
+def _check_surroundings(track: Tracking | None) -> None:
+    """Check what is no fault of a job or of a site's data, before anything is written."""
+    participant_store().open()
+    if track is not None:
+        track.check()
 
 
 def _run_rounds(run_job: Job, sites: Sequence[str], data: Path, out: Path, progress: Progress) -> Path:

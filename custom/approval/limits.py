@@ -49,6 +49,7 @@ DEFAULT_LIMITS: dict[str, float] = {
     "training.local_epochs": 100,
     "training.local_steps": 10_000,
     "training.batch_size": 1024,
+    "training.mirror_axes": 2,
     "training.patch": 512,
     "training.patches_per_volume": 64,
     "network.in_channels": 16,

@@ -72,8 +72,8 @@ def patient_folds(patients: Sequence[str], count: int, seed: int, site: str) -> 
 def write_folds(source: Path, out: Path, count: int, seed: int) -> list[Path]:
     """Write a federation for each fold, in which every site has all patients but those of the fold.
 
-    The fold's training cases are the test set, with the annotations without noise where these are known. No list of a
-    site has a case of their patients; the source's own test sets are left out.
+    The fold's training cases are the test set, with the annotations without noise where these are known. No list of
+    their site has a case of these patients, whose names count within a site; the source's own test sets are left out.
 
     Args:
         source: the federation's folder.

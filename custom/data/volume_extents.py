@@ -18,7 +18,7 @@ Extents = tuple[int, int, int]
 def suggested_patch(sites: Iterable[Path]) -> Extents:
     """Return the extents of a patch to begin with that lies within every volume, 96×96×64 at most.
 
-    They are multiples of 16, which the network needs at least along each axis, and 32 along one.
+    They are multiples of 16. The network needs 16 along each axis and 32 along one, also where a volume has less.
 
     Args:
         sites: folders of whole volumes; a volume whose header cannot be read is passed over.

@@ -122,23 +122,35 @@ def measured_cases(
         cases: the cases.
         num_classes: number of foreground classes C.
         inference: how the model is run.
-        annotated_labels: the classes that the annotations know of; others have no result. None for all.
+        annotated_labels: the classes that the annotations know of; others have no result, and background stands for
+            them in the calibration. None for all.
         tolerance: of the normalised surface Dice, in millimetres or pixels.
     """
+    labels = [label for label in range(1, num_classes + 1) if annotated_labels is None or label in annotated_labels]
     given = iter([(case, index) for case in cases for index in range(len(case.image))])
     waiting: list[CalibrationBins] = []
 
     def decide(logits: torch.Tensor) -> torch.Tensor:
         for sample in logits.to("cpu", torch.float32):
             case, index = next(given)
-            waiting.append(sample_bins(sample.softmax(dim=0), case.label[index]))
+            waiting.append(sample_bins(_of_annotated(sample.softmax(dim=0), labels), case.label[index]))
         return logits.argmax(dim=1)
 
-    labels = [label for label in range(1, num_classes + 1) if annotated_labels is None or label in annotated_labels]
     for case, predicted in zip(cases, inference.predictions(network, cases, decide), strict=True):
         bins = sum(waiting[: len(case.image)], CalibrationBins.empty())
         del waiting[: len(case.image)]
         yield MeasuredCase(case, _case_results(case, predicted, labels, tolerance), bins)
+
+
+def _of_annotated(probabilities: torch.Tensor, labels: Sequence[int]) -> torch.Tensor:
+    """Probabilities ``(C + 1, ...)`` in which those of classes that are not annotated are the background's."""
+    others = [label for label in range(1, len(probabilities)) if label not in labels]
+    if not others:
+        return probabilities
+    result = probabilities.clone()
+    result[0] += probabilities[others].sum(dim=0)
+    result[others] = 0.0
+    return result
 
 
 def scored_mask(classes: torch.Tensor) -> torch.Tensor:

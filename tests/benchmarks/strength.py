@@ -7,7 +7,7 @@ Rows: `hippocampus-central` (one site with all cases), `hippocampus-sites` (five
 (six sites, 98 lesions, 256 x 256), `busi-defaults` (the job's own settings), `busi-plain`. Finished rows are kept. All
 rows of a data set score the model after the last step on the same fixed fifth. The plain loop has the plan's network,
 batch, optimizer and number of steps of all sites together, over the pooled cases, with augmentation by MONAI; it does
-not mirror its predictions. Federations are imported and planned by the commands that the documentation shows.
+not mirror its predictions, and needs the planned row before it. All else is done by the commands of the documentation.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +72,9 @@ def federation(dataset: str, sites: int, out: Path) -> Path:
     return folder
 
 
-def planned(folder: Path, hours: float) -> Path:
-    """Plan once."""
-    file = folder.parent / f"{folder.name}.conf"
-    if not file.is_file():
-        command("plan", str(folder), "--hours", str(hours), "--out", str(file))
-    return file
+def planned(run: Path) -> dict[str, Any]:
+    """Settings that were planned for a run."""
+    return ConfigFactory.parse_file(str(run / "planned.conf")).get_config("settings").as_plain_ordered_dict()
 
 
 def command(*arguments: str) -> None:
@@ -88,17 +85,22 @@ def command(*arguments: str) -> None:
 def by_the_plan(dataset: str, arm: str, given: argparse.Namespace) -> dict[str, Any]:
     """A run with planned settings."""
     folder = federation(dataset, SITES[f"{dataset}-{arm}"], given.out)
-    return simulated(folder, f"{dataset}-{arm}", given, "--settings", str(planned(folder, given.hours)))
+    return simulated(folder, f"{dataset}-{arm}", given, "--hours", str(given.hours))
 
 
 def by_defaults(dataset: str, arm: str, given: argparse.Namespace) -> dict[str, Any]:
     """A run with the job's own settings."""
-    return simulated(federation(dataset, SITES["busi-planned"], given.out), f"{dataset}-{arm}", given, "--set", DEMO)
+    return simulated(federation(dataset, SITES["busi-planned"], given.out), f"{dataset}-{arm}", given, "--no-plan")
+
+
+def run_of(row: str, given: argparse.Namespace) -> Path:
+    """The folder of a row's run."""
+    return given.out / f"run-{row}-{given.seed}"
 
 
 def simulated(folder: Path, row: str, given: argparse.Namespace, *options: str) -> dict[str, Any]:
     """Run federated averaging, and read the last round's score."""
-    out, began = given.out / f"run-{row}-{given.seed}", time.perf_counter()
+    out, began = run_of(row, given), time.perf_counter()
     resume = ["--resume"] if out.is_dir() else []
     command(
         "simulate", "fedavg", "--data", str(folder), *options, "--seed", str(given.seed), "--out", str(out), *resume
@@ -115,11 +117,10 @@ def simulated(folder: Path, row: str, given: argparse.Namespace, *options: str) 
 
 def plain(dataset: str, arm: str, given: argparse.Namespace) -> dict[str, Any]:
     """A loop of MONAI over the pooled cases."""
-    sites = SITES[f"{dataset}-{'planned' if dataset == 'busi' else 'central'}"]
+    like = "busi-planned" if dataset == "busi" else "hippocampus-central"
+    sites = SITES[like]
     folder, began = federation(dataset, sites, given.out), time.perf_counter()
-    settings = (
-        ConfigFactory.parse_file(str(planned(folder, given.hours))).get_config("settings").as_plain_ordered_dict()
-    )
+    settings = planned(run_of(like, given))
     training, chosen = settings["training"], dict(settings["network"])
     steps, classes = settings["rounds"] * training["local_steps"] * sites, chosen.pop("num_classes")
     del chosen["_target_"]
@@ -127,7 +128,8 @@ def plain(dataset: str, arm: str, given: argparse.Namespace) -> dict[str, Any]:
     torch.manual_seed(given.seed)
     network, patch = DynUNet(out_channels=classes + 1, **chosen), training.get("patch")
     train = [case for number in range(1, sites + 1) for case in cases(folder / f"site-{number}", "training")]
-    loader = batches(train, training["batch_size"], augmentation(patch), given.seed)
+    mirrored = training.get("mirror_axes", range(chosen["spatial_dims"]))
+    loader = batches(train, training["batch_size"], augmentation(patch, mirrored), given.seed)
     optimizer, rate = optimizer_of(network, training)
     loss = DiceCELoss(to_onehot_y=True, softmax=True, include_background=False, batch=patch is None)
     for step in range(steps):
@@ -159,7 +161,7 @@ def cases(folder: Path, section: str) -> list[dict[str, Any]]:
     return [{key: case[key].as_tensor() for key in KEYS} for case in loaded]
 
 
-def augmentation(patch: list[int] | None) -> Compose:
+def augmentation(patch: list[int] | None, mirrored: Sequence[int]) -> Compose:
     """Crops of patches, a third of them around an annotated voxel, mirrored, turned, scaled, with noise."""
     dims = 2 if patch is None else 3
     crops = (
@@ -173,7 +175,7 @@ def augmentation(patch: list[int] | None) -> Compose:
     return Compose(
         [
             *crops,
-            *(RandFlipd(KEYS, prob=0.5, spatial_axis=axis) for axis in range(dims)),
+            *(RandFlipd(KEYS, prob=0.5, spatial_axis=axis) for axis in mirrored),
             RandAffined(
                 KEYS,
                 prob=0.2,
@@ -205,10 +207,8 @@ def batches(
 
 def optimizer_of(network: torch.nn.Module, training: dict[str, Any]) -> tuple[torch.optim.Optimizer, float]:
     """The plan's optimizer, and its first rate."""
-    if training.get("optimizer", "sgd") == "adam":
-        rate = float(training["learning_rate"])
-        return torch.optim.Adam(network.parameters(), rate), rate
-    return torch.optim.SGD(network.parameters(), 0.01, momentum=0.99, nesterov=True, weight_decay=3e-5), 0.01
+    rate, momentum = float(training["learning_rate"]), float(training["momentum"])
+    return torch.optim.SGD(network.parameters(), rate, momentum=momentum, nesterov=True, weight_decay=3e-5), rate
 
 
 @torch.no_grad()
@@ -229,7 +229,6 @@ def scores(network: torch.nn.Module, test: list[dict[str, Any]], classes: int) -
     return [float(mean) for mean in np.nanmean(dice, axis=0)]
 
 
-DEMO = "recipe=demo"
 SITES = {"hippocampus-central": 1, "hippocampus-sites": 5, "busi-planned": 6}
 ROWS = {
     "hippocampus-central": by_the_plan,

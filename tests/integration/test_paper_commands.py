@@ -1,4 +1,7 @@
-"""`fedannot paper … --small`, one table of each paper, as a whole command: data, noise, runs, and the table's files."""
+"""`fedannot paper … --small`, one table of each paper, as a whole command: data, noise, runs, and the table's files.
+
+All four papers are apart from CI, since they take minutes: `make test-processes`. One table is in `make test-simulator`.
+"""
 
 import csv
 import json
@@ -33,7 +36,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-@pytest.mark.simulator
+@pytest.mark.processes
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_of_each_paper_is_made_small(name: str, tmp_path: Path) -> None:
     only, rows = TABLES[name]

@@ -77,6 +77,11 @@ class AveragingSettings(RunSettings):
                 f"{training.momentum}: its control variates are gradients that follow from plain steps; set "
                 "training.optimizer = sgd and training.momentum = 0"
             )
+        if training.gradient_clipping is not None:
+            raise ValueError(
+                f"key 'training.gradient_clipping' is {training.gradient_clipping:g}, but 'drift_correction' is "
+                "'scaffold': of steps that are scaled down no gradient follows for its control variates; leave it out"
+            )
         if isinstance(training.schedule, Component) or training.learning_rate_warmup:
             raise ValueError(
                 "key 'drift_correction' is 'scaffold', which divides by the learning rates of a round; expected "

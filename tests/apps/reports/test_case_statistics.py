@@ -85,6 +85,20 @@ def test_equal_arms_have_no_test() -> None:
     assert test.p_wilcoxon_holm is None
 
 
+def test_classes_are_paired_too() -> None:
+    """An arm that misses the far class has no HD95 of it, and is not the better one for that."""
+    rows = [
+        row("a", 0.5, class_name="near", hd95_mm=2.0),
+        row("a", 0.5, class_name="far", hd95_mm=20.0),
+        row("b", 0.5, class_name="near", hd95_mm=3.0),
+        row("b", 0.0, class_name="far", detected="missed"),
+    ]
+    (test,) = case_tests(rows, "a", "hd95")
+    assert (test.num_cases, test.mean) == (1, pytest.approx(1.0))
+    (test,) = case_tests(rows, "a", "dice")
+    assert test.mean == pytest.approx(-0.25)
+
+
 def test_what_counts_as_a_case() -> None:
     """Means over classes and models; beside a test set no cases of sites count, and nothing that is undefined."""
     rows = [

@@ -27,7 +27,8 @@ from fedannot.apps.runs.run_process import Commands
 from fedannot.apps.runs.settings_files import SettingsFile
 from fedannot.apps.runs.shared_rounds import check_shared_rounds, with_shared_rounds
 from fedannot.custom.components.merging import merged
-from fedannot.custom.methods.fedavg.settings import ClassificationSettings, FedAvgSettings
+from fedannot.custom.methods.fedavg.averaging_settings import SegmentationAveragingSettings
+from fedannot.custom.methods.fedavg.settings import ClassificationSettings
 from fedannot.custom.settings import RunSettings
 
 ROOT = Path(__file__).parents[3]
@@ -56,7 +57,7 @@ def refused_keys(*arms: Arm, **options: Any) -> set[str]:
 
 
 def test_every_setting_is_in_one_list_at_most_and_exists() -> None:
-    known = {*setting_names(FedAvgSettings), *setting_names(ClassificationSettings)}
+    known = {*setting_names(SegmentationAveragingSettings), *setting_names(ClassificationSettings)}
     keys = [key for topic in (*HELD, *FREE) for key in topic.keys]
     assert len(keys) == len(set(keys))
     assert [key for key in keys if not covers(known, key)] == []
@@ -84,6 +85,19 @@ def test_methods_settings_are_their_own() -> None:
     assert differences(Arm("fedavg", FEDAVG), Arm("feda3i", FEDA3I), Arm("auto", JOBS / "auto")) == {}
     assert differences(Arm("a", JOBS / "ditto"), Arm("b", JOBS / "decoupled_server"), data=False) == {}
     assert differences(Arm("a", FEDAVG), Arm("b", FEDAVG, {"aggregation.rule": "median", "min_sites": 3})) == {}
+
+
+def test_sites_that_are_drawn_in_one_arm_alone_are_a_difference() -> None:
+    """A setting for all jobs that have it reaches federated averaging alone, whose sites then train half as often."""
+    arms = Arm("fedavg", FEDAVG), Arm("feda3i", FEDA3I)
+    assert refused_keys(*arms, overrides={"fraction": 0.5}) == {"fraction"}
+    values = {"fedavg": 0.5, "feda3i": 1.0}
+    assert differences(*arms, overrides={"fraction": 0.5}, allowed=("fraction",)) == {"fraction": (values, "allowed")}
+    own = Arm("fedavg", FEDAVG, {"fraction": 0.5})
+    assert differences(own, arms[1]) == {"fraction": (values, "own setting")}
+    like = Job.open(FEDAVG).settings_with({"fraction": 0.5})
+    of_arms = [like_changes(like, arm, {}, name="fedavg", data_given=True) for arm in plan(arms, {})]
+    assert [changes.get("fraction") for changes in of_arms] == [0.5, None]
 
 
 def test_an_arms_own_setting_declares_a_difference_and_the_others_must_agree() -> None:
@@ -292,6 +306,7 @@ def test_start_weights_of_another_network_are_not_compared() -> None:
 def fairness_of(words: list[str]) -> None:
     """Check a comparison by its command, without data."""
     options: dict[str, list[str]] = {}
+    words = [word for word in words if word != "--leave-site-out"]
     while any(word.startswith("--") for word in words):
         place = next(index for index, word in enumerate(words) if word.startswith("--"))
         options.setdefault(words[place], []).append(words[place + 1])

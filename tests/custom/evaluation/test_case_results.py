@@ -171,6 +171,25 @@ def results(of_case: LoadedCase, labels: tuple[int, ...] | None = None) -> tuple
     return measured.results
 
 
+def test_background_stands_for_classes_that_are_not_annotated_in_the_calibration() -> None:
+    """With logits 0, 3, 1 the first class is predicted; where it is background, p0 + p1 is the confidence."""
+
+    class Constant(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scores = nn.Parameter(torch.tensor([0.0, 3.0, 1.0]))
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            return self.scores[None, :, None, None] + 0 * images[:, :1]
+
+    of_case = case("a", torch.ones(1, 2, 4, 4), torch.zeros(1, 4, 4, dtype=torch.uint8))
+    first, _, last = torch.tensor([0.0, 3.0, 1.0]).softmax(0).tolist()
+    (measured,) = measured_cases(Constant(), [of_case], 2, Inference(batch_size=2), (2,))
+    assert (measured.bins.correct.sum(), measured.bins.confidence.sum()) == (16, pytest.approx(16 * (1 - last)))
+    (measured,) = measured_cases(Constant(), [of_case], 2, Inference(batch_size=2))
+    assert (measured.bins.correct.sum(), measured.bins.confidence.sum()) == (0, pytest.approx(16 * (1 - first - last)))
+
+
 def test_unknown_classes_sizes_and_ignored_cases() -> None:
     image, label = torch.ones(2, 2, 4, 4), torch.ones(2, 4, 4, dtype=torch.uint8)
     assert [result.label for result in results(case("a", image, label), (2,))] == [2]

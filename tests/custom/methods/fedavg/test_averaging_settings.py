@@ -40,6 +40,7 @@ def test_what_only_a_server_can_do_is_named() -> None:
         ({"drift_correction": "scaffold"}, "'training.optimizer' is 'adam' and 'training.momentum' 0.9"),
         (SCAFFOLD | {"training": SGD | {"momentum": 0.5}}, "'sgd' and 'training.momentum' 0.5"),
         (SCAFFOLD | {"training": SGD | {"learning_rate_warmup": 0.1}}, "learning_rate_warmup = 0"),
+        (SCAFFOLD | {"training": SGD | {"gradient_clipping": 12.0}}, "'training.gradient_clipping' is 12, but"),
         (SCAFFOLD | {"aggregation": {"rule": "median"}, "min_sites": 3}, "expected aggregation.rule = mean"),
         ({"drift_correction": "fednova", "influence": {"max_share": 0.5}}, "key 'influence' cannot be set"),
         (
