@@ -76,8 +76,9 @@ def reported_steps(this_round: Round, training: TrainingSettings | ClassifierTra
 def _possible_steps(said: int, training: TrainingSettings | ClassifierTrainingSettings, num_samples: int) -> int:
     if training.local_steps is not None:
         return training.local_steps
-    is_in_patches = isinstance(training, TrainingSettings) and training.patch is not None
-    patches = training.patches_per_volume if is_in_patches else 1
+    patches = 1
+    if isinstance(training, TrainingSettings) and training.patch is not None:
+        patches = training.patches_per_volume
     return min(said, training.local_epochs * num_samples * patches)
 
 
