@@ -1,6 +1,6 @@
 """`fedannot paper … --small`, one table of each paper, as a whole command: data, noise, runs, and the table's files.
 
-All four papers are apart from CI, since they take minutes: `make test-processes`. One table is in `make test-simulator`.
+All four papers are apart from CI, since they take minutes: `make test-processes`. One is in `make test-simulator`.
 """
 
 import csv
