@@ -145,6 +145,10 @@ class _NetworkOrComponent(SettingsModel):
         return {key: value for key, value in values.items() if key in KEPT} | self.component.table()
 
 
+# Of a network: eight gigabytes of weights.
+MOST_PARAMETERS = 2_000_000_000
+
+
 class NetworkSettings(_NetworkOrComponent):
     """Which network is trained; see :func:`fedannot.custom.networks.build_network`."""
 
@@ -154,6 +158,11 @@ class NetworkSettings(_NetworkOrComponent):
     spatial_dims: Literal[2, 3] = 2
     features: Annotated[tuple[Positive, ...], Field(min_length=6, max_length=6)] = FEATURES
     upsample: Literal["deconv", "nontrainable"] = "deconv"
+
+    @model_validator(mode="after")
+    def _features_fit_memory(self) -> "NetworkSettings":
+        _check_widths("network.features", self.features, self.spatial_dims)
+        return self
 
 
 class ClassifierSettings(_NetworkOrComponent):
@@ -171,6 +180,20 @@ class ClassifierSettings(_NetworkOrComponent):
     widths: Annotated[tuple[Positive, ...], Field(min_length=4, max_length=4)] = WIDTHS
     stem: Literal["large", "small"] = "large"
     checkpoint: str = ""
+
+    @model_validator(mode="after")
+    def _widths_fit_memory(self) -> "ClassifierSettings":
+        _check_widths("network.widths", self.widths, self.spatial_dims)
+        return self
+
+
+def _check_widths(key: str, widths: Sequence[int], spatial_dims: int) -> None:
+    """Refuse what no machine has memory for: each level has a convolution of 3 pixels from its width to its width."""
+    count = 3**spatial_dims * sum(width**2 for width in widths)
+    if count > MOST_PARAMETERS:
+        raise ValueError(
+            f"key {key!r} is {list(widths)}: {count:.1e} parameters at least; at most {MOST_PARAMETERS:.0e} are allowed"
+        )
 
 
 # A short form, or any class that is allowed.

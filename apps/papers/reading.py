@@ -75,8 +75,8 @@ def find_table(name: str) -> NamedTable:
     >>> find_table("feda3i-table7")
     Traceback (most recent call last):
     ...
-    fedannot.apps.papers.reading.PaperError: Found no table 'feda3i-table7'; did you mean 'feda3i-table2'? \
-`fedannot paper --list` lists all.
+    fedannot.apps.papers.reading.PaperError: Found no table 'feda3i-table7'; did you mean 'feda3i-table2' or \
+'feda3i-table3'? `fedannot paper --list` lists all.
     """
     tables = known_tables()
     by_lower = {known.lower(): known for known in tables}

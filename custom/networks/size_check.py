@@ -10,9 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ..components.component import ComponentError
+from ..settings import MOST_PARAMETERS
 
-# Eight gigabytes of weights.
-MOST_PARAMETERS = 2_000_000_000
 # Of a class that cannot be counted, the values that it may make while it is built.
 MOST_VALUES = MOST_PARAMETERS // 10
 # MONAI's deepest networks have some 1,000 modules. As many as this are built and passed in half a minute.

@@ -447,3 +447,16 @@ def test_components_of_training_are_written_as_they_are_read():
     assert dumped["training"]["optimizer"] == {"_target_": "torch.optim.AdamW"}
     assert dumped["inferer"] == {"_target_": "monai.inferers.SlidingWindowInferer", "roi_size": [32, 32]}
     assert read_job_settings(json.loads(json.dumps(dumped)), FILE) == settings
+
+
+@pytest.mark.parametrize(
+    "network", [{"features": [4, 4, 8, 8, 8, 100_000]}, {"spatial_dims": 3, "features": [4, 4, 8, 8, 8, 9000]}]
+)
+def test_features_that_no_memory_holds_are_refused(network):
+    with pytest.raises(ValidationError, match=r"'network.features' is .* parameters at least; at most 2e\+09"):
+        FedAvgSettings(network=network)
+
+
+def test_widths_that_no_memory_holds_are_refused():
+    with pytest.raises(SettingsError, match=r"'network.widths' is .* parameters at least"):
+        read_job_settings({"task": "classification", "method": "fedavg", "network": {"widths": [8, 8, 8, 20_000]}})
