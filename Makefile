@@ -12,10 +12,12 @@ FAST_TESTS := tests/transforms tests/custom/aggregation tests/custom/networks te
   tests/apps/commands tests/apps/importing tests/apps/runs/test_job.py tests/integration/test_empty_cases.py
 LOWEST := build/lowest
 
-.PHONY: demo test test-fast test-lowest test-simulator test-poc test-processes lint docs wheel sbom bench bench-speed install install-dev clean
+.PHONY: demo test test-fast test-lowest test-simulator test-poc test-processes lint docs wheel sbom bench bench-speed install install-dev install-docs clean
 
 install: $(VENV)/.installed
 install-dev: $(VENV)/.installed-dev
+
+install-docs: $(VENV)/.installed-docs
 
 $(BIN)/pip:
 	$(PYTHON) -m venv $(VENV)
@@ -73,7 +75,7 @@ test-processes: install-dev
 	$(BIN)/python -m pytest -m processes tests/integration
 
 # FedA3I, FedIA, FedGSCA and auto from submission to the downloaded model, with a server and four sites: three minutes.
-# Some: make test-poc METHODS="fedaaai or auto".
+# Some: make test-poc METHODS="fedia or auto".
 test-poc: install-dev
 	$(BIN)/python -m pytest -m processes -k "$(METHODS)" tests/integration/test_poc_processes.py
 
@@ -83,7 +85,7 @@ lint: install-dev
 	$(BIN)/mypy -p fedannot.transforms -p fedannot.custom -p fedannot.apps
 
 # The documentation site, in build/docs; a link that leads nowhere is an error. Half a minute.
-docs: $(VENV)/.installed-docs
+docs: install-docs
 	$(BIN)/sphinx-build -q -W --keep-going -c docs/site -d build/doctrees . build/docs
 
 # The wheel of the last commit and its SHA-256, in dist; the same bits from the same commit. No index has it.

@@ -76,7 +76,7 @@ def test_a_script_is_one_that_a_shell_can_read(script: str) -> None:
     subprocess.run(["bash", "-n", str(DOCKER / script)], check=True, timeout=TIMEOUT)
 
 
-@pytest.mark.simulator
+@pytest.mark.processes
 def test_the_script_makes_prepared_kits_and_a_job(tmp_path: Path) -> None:
     environment = os.environ | {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

@@ -1,6 +1,6 @@
 """Every method with a server of its own kind, from submission to the downloaded model, in NVFlare's proof of concept.
 
-Apart from the suite, since it takes three minutes: `make test-poc`. CI runs two of them.
+Apart from the suite, since it takes three minutes: `make test-poc`. CI runs that of auto.
 """
 
 import json
