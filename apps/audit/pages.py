@@ -7,6 +7,9 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictU
 
 from ...transforms.errors import DataError
 
+# In this order, since the last ones act on what the first ones declare.
+_SITE_PROGRAM = ("state", "case_list", "case_view", "decisions", "plot", "controls", "start")
+
 
 def page_environment() -> Environment:
     """Return where templates of pages come from; whatever they are given is escaped."""
@@ -25,6 +28,16 @@ def page_source(name: str) -> str:
     if "</" in text:
         raise DataError(f"{name}: found '</', which may end the element that the page puts it in.")
     return text
+
+
+def site_program() -> str:
+    """Return the program of a site's page: its parts, in one scope of their own.
+
+    Raises:
+        DataError: as :func:`page_source`.
+    """
+    parts = "\n".join(page_source(f"site_page/{name}.js") for name in _SITE_PROGRAM)
+    return f'"use strict";\n(() => {{\n{parts}}})();\n'
 
 
 def content_policy(style: str, *scripts: str, is_served: bool = False) -> str:

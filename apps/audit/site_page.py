@@ -29,7 +29,7 @@ from ..wording.steps import next_steps
 from .case_files import CaseReader, can_be_accepted
 from .case_pictures import content_and_crop
 from .found import FoundAudit
-from .pages import content_policy, page_environment, page_source
+from .pages import content_policy, page_environment, page_source, site_program
 
 PAGE_FILE = "page.html"
 
@@ -144,7 +144,7 @@ def review_frame() -> str:
 
     It has nothing of the audit in it, since whoever asks gets it.
     """
-    style, page, frame = (page_source(name) for name in ("site_page.css", "site_page.js", "review_frame.js"))
+    style, page, frame = page_source("site_page.css"), site_program(), page_source("review_frame.js")
     return (
         page_environment()
         .get_template("review_frame.html")
@@ -194,7 +194,7 @@ def page_values(
         is_shared: whether the page is a copy for others, in which nothing can be decided.
         has_images: whether the page shows images.
     """
-    style, script = (page_source(name) for name in ("site_page.css", "site_page.js"))
+    style, script = page_source("site_page.css"), site_program()
     return {
         "audit": audit,
         "is_shared": is_shared,

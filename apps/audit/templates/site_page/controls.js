@@ -1,0 +1,54 @@
+// Keys and controls.
+function toggle(box) { box.checked = !box.checked; draw(); }
+function moveSlice(by) {
+  const last = Number(byId("slice").max), wanted = plane + by;
+  if (!drawn || wanted < 0 || wanted > last) return;
+  plane = wanted;
+  byId("slice").value = plane;
+  draw();
+}
+let hiddenLayers = null;
+function hideLayers() {
+  const boxes = ["given", "predicted", "suggested"].map((name) => byId(`layer-${name}`));
+  if (hiddenLayers) boxes.forEach((box, index) => { box.checked = hiddenLayers[index]; });
+  else { const before = boxes.map((box) => box.checked); boxes.forEach((box) => { box.checked = false; }); hiddenLayers = before; draw(); return; }
+  hiddenLayers = null;
+  draw();
+}
+const KEYS = {
+  a: () => decide("accept"), k: () => decide("keep"), l: () => decide("later"), c: () => byId("comment").focus(),
+  n: () => step(1), p: () => step(-1), "[": () => moveSlice(-1), "]": () => moveSlice(1), h: hideLayers,
+  z: () => { if (!byId("zoom").parentElement.hidden) toggle(byId("zoom")); },
+};
+function storeComment() {
+  const finding = findingNow();
+  if (finding) decide(choiceOf(finding) || "later", false);
+}
+document.addEventListener("keydown", (event) => {
+  const inText = event.target.matches("textarea, select, input:not([type='checkbox']):not([type='range'])");
+  if (event.target === byId("comment") && event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    event.preventDefault();
+    storeComment();
+    byId("comment").blur();
+    return;
+  }
+  if (event.key === "Escape" && inText) event.target.blur();
+  if (inText || event.ctrlKey || event.metaKey || event.altKey || !byId("keys").checked) return;
+  const act = KEYS[event.key];
+  if (act && shownCases.length) { event.preventDefault(); act(); }
+});
+byId("list").addEventListener("keydown", (event) => {
+  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const position = current.position + by;
+  if (!by || position < 0 || position >= shownCases.length) return;
+  event.preventDefault();
+  select(position, 0, true);
+});
+for (const name of ["accept", "keep", "later"]) byId(name).addEventListener("click", () => decide(name));
+byId("next").addEventListener("click", () => step(1));
+byId("previous").addEventListener("click", () => step(-1));
+byId("store-comment").addEventListener("click", storeComment);
+byId("download").addEventListener("click", download);
+byId("slice").addEventListener("input", () => { plane = Number(byId("slice").value); draw(); });
+for (const name of ["layer-given", "layer-predicted", "layer-suggested", "zoom"]) byId(name).addEventListener("change", draw);
+new ResizeObserver(() => draw()).observe(byId("views"));

@@ -1,0 +1,55 @@
+const state = JSON.parse(document.getElementById("state").textContent);
+const served = state.reviewer !== null;
+// As review_frame.js keeps it.
+const token = served ? sessionStorage.getItem("fedannot review") || "" : "";
+const byId = (name) => document.getElementById(name);
+const MAX_CONTENTS = 6;
+const DECIDING = ["decide", "commenting"];
+const WORDS = { accept: "Accepted", keep: "Kept", later: "Later" };
+const decisions = new Map(Object.entries(state.decisions));
+const contents = new Map();
+const crops = new Map();
+const ENDED = "the command that serves this page has ended. Start it again; what was stored before is kept.";
+const STORE = `fedannot ${state.site} ${state.audit}`;
+let shownCases = state.cases.map((_, index) => index);
+let current = { position: 0, finding: 0 };
+let drawn = null;
+let plane = 0;
+let busy = false;
+
+const element = (tag, options = {}, ...children) => {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(options)) {
+    if (name === "class") made.className = value; else if (name === "text") made.textContent = value;
+    else made.setAttribute(name, value);
+  }
+  made.append(...children);
+  return made;
+};
+const baseName = (path) => path.split("/").pop();
+const caseNow = () => state.cases[shownCases[current.position]];
+const findingNow = () => caseNow() && caseNow().findings[current.finding];
+const allFindings = state.cases.flatMap((one) => one.findings);
+const choiceOf = (finding) => decisions.get(finding.id)?.choice;
+const isDecided = (one) => one.findings.every((finding) => choiceOf(finding));
+
+// What is asked of the server, or found in the page.
+async function asked(path, options = {}) {
+  const headers = { "X-Review-Token": token, ...(options.headers || {}) };
+  const answer = await fetch(path, { ...options, headers, cache: "no-store" });
+  const body = await answer.json();
+  if (!answer.ok) throw new Error(body.problem);
+  return body;
+}
+async function contentOf(index) {
+  if (contents.has(index)) return contents.get(index);
+  const content = served ? await asked(`case/${index}`) : JSON.parse(byId(`content-${index}`).textContent);
+  contents.set(index, content);
+  while (contents.size > MAX_CONTENTS) contents.delete(contents.keys().next().value);
+  return content;
+}
+async function cropOf(index) {
+  if (!served) return JSON.parse(byId(`crop-${index}`).textContent);
+  if (!crops.has(index)) crops.set(index, (await asked(`crop/${index}`)).crop);
+  return crops.get(index);
+}
