@@ -1,4 +1,4 @@
-"""What a run's final model scores in every case of the server's test set and of the sites' own, on this machine.
+"""What a run's model scores in every case of the server's test set and of the sites' own, on this machine.
 
 Nothing of it leaves a site: it is computed where a run's output and the data are, of a simulation in one place.
 """
@@ -22,6 +22,7 @@ from ...custom.evaluation.inference import Inference
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.networks.described import described_network
 from ...custom.networks.devices import ready_to_compute
+from ...custom.run.summary_record import FinalModel
 from ...custom.settings import RunSettings
 from ...transforms.natural_order import natural_order
 from .local_models import local_model
@@ -49,7 +50,8 @@ class FinishedRun:
     Attributes:
         name: what its lines begin with.
         workspaces: where server and sites stored what they have of it.
-        model: the file with the global model.
+        model: the file with the global model, see :func:`.scored_model`.
+        which: which of the run's models it is.
         settings: that it ran with.
         federation: folder of its data.
         sites: its sites.
@@ -59,6 +61,7 @@ class FinishedRun:
     name: RunName
     workspaces: Path
     model: Path
+    which: FinalModel
     settings: RunSettings
     federation: Path
     sites: Sequence[str]
@@ -66,7 +69,7 @@ class FinishedRun:
 
 
 def write_case_results(run: FinishedRun, out: Path, metrics: Path, *, tolerance: float = NSD_TOLERANCE) -> None:
-    """Score the final model case by case, and write `results.csv`, `results_rounds.csv` and `calibration.json`.
+    """Score a run's model case by case, and write `results.csv`, `results_rounds.csv` and `calibration.json`.
 
     The server's test set is scored with the global model; of a method without one, with every site's own. A site's own
     cases are its list `testing`, else `validation` unless this has chosen the model. They are scored with the site's
@@ -92,7 +95,7 @@ def write_case_results(run: FinishedRun, out: Path, metrics: Path, *, tolerance:
         calibration.append(Calibration(data.site, model_name, bins))
     write_rounds(out / ROUNDS_FILE, run.name, read_metrics(metrics), classes)
     write_calibration(out / CALIBRATION_FILE, calibration, run.settings.task)
-    write_results(out / RESULTS_FILE, rows)
+    write_results(out / RESULTS_FILE, rows, {run.name.run: run.which})
 
 
 def _scored(run: FinishedRun) -> Iterator[tuple[str, nn.Module, SiteData, str]]:
@@ -111,7 +114,7 @@ def _scored(run: FinishedRun) -> Iterator[tuple[str, nn.Module, SiteData, str]]:
     for site in sites:
         model = own.get(site, shared)
         for list_name in (TESTING, VALIDATION):
-            if list_name == VALIDATION and settings.final_model == "best":
+            if list_name == VALIDATION and settings.needs_validation:
                 continue
             data = None if model is None else _cases(run, site, list_name)
             if model is not None and data is not None:

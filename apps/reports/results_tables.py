@@ -11,8 +11,11 @@ from pathlib import Path
 from ...custom.data.federation import TEST_FOLDER
 from ...custom.data.whole_files import write_text
 from ...custom.evaluation.case_results import Detection
+from ...custom.run.summary_record import FinalModel
 from ...transforms.printable import spreadsheet_safe
+from ..checking.finding import plural
 from ..wording.case_tests import METRIC_NAMES, interval_in_words, metric_factor, p_value_in_words
+from ..wording.final_model import case_models_in_words
 from .case_statistics import METRICS, CaseTest, Metric, PatientTable, case_scores, case_tests
 from .results_file import ResultRow
 
@@ -194,17 +197,26 @@ def _text(value: object) -> str:
     return spreadsheet_safe(value) if isinstance(value, str) else str(value)
 
 
-def write_latex(table: ResultsTable, file: Path) -> Path:
-    """Write the table as LaTeX, which needs the package booktabs, and return the file."""
+def results_head(table: ResultsTable, models: Sequence[FinalModel]) -> list[str]:
+    """Return what the table's values are, and of which models, a sentence each.
+
+    Args:
+        table: the table.
+        models: of the runs, where they are known.
+    """
+    first = next(iter(table.cells.values()))
+    over = f"Means over {first.num_seeds} seeds of the means over cases" if first.num_seeds > 1 else "Means over cases"
+    lines = [f"{over}, with 95 % bootstrap intervals over patients; {plural(first.num_patients, 'patient')}."]
+    return [*lines, f"Scored are {named}."] if (named := case_models_in_words(models)) else lines
+
+
+def write_latex(table: ResultsTable, file: Path, models: Sequence[FinalModel] = ()) -> Path:
+    """Write the table as LaTeX, which needs the package booktabs, and return the file; arguments as above."""
     columns = table.columns()
     heading = " & ".join(_latex(name) for name in columns)
     rows = [" & ".join(map(_latex, cells)) + r" \\" for cells in zip(*columns.values(), strict=True)]
-    first = next(iter(table.cells.values()))
-    note = (
-        f"% Means over {first.num_seeds} seeds of the means over cases, with 95 % bootstrap intervals over patients; "
-        f"{first.num_patients} patients."
-    )
-    lines = [note, rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}", r"\toprule", rf"{heading} \\", r"\midrule"]
+    notes = [f"% {line}" for line in results_head(table, models)]
+    lines = [*notes, rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}", r"\toprule", rf"{heading} \\", r"\midrule"]
     write_text(file, "\n".join([*lines, *rows, r"\bottomrule", r"\end{tabular}"]) + "\n")
     return file
 

@@ -6,11 +6,19 @@ from pathlib import Path
 
 from ...custom.data.whole_files import make_private, private_folder, replaced
 from ...custom.methods.lookup import method_of
-from ...custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, ResumeError, RunState, kept_state_file
+from ...custom.run.state import (
+    METRICS_FILE,
+    SCORED_MODEL_FILE,
+    STATE_FILE,
+    SUMMARY_FILE,
+    ResumeError,
+    RunState,
+    kept_state_file,
+)
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings, SettingValues
 from ..reports.output import DATA_FOLDER, MODEL_FILE, read_summary
-from ..reports.results_file import CALIBRATION_FILE, RESULTS_FILE, ROUNDS_FILE
+from ..reports.results_file import CALIBRATION_FILE, RESULTS_DESCRIPTION, RESULTS_FILE, ROUNDS_FILE
 from .in_process import JOB_ID
 from .job import Job, JobError
 from .planned_settings import PLAN_FILE
@@ -24,7 +32,7 @@ JOB_FOLDER = "job"
 _SHOWN_NAMES = 5
 _UNFINISHED_JOB = ".job-unfinished"
 _ENTRIES = {RUN_FOLDER, RESUMED_FOLDER, JOB_FOLDER, DATA_FOLDER, LOG_FILE, MODEL_FILE, METRICS_FILE, SUMMARY_FILE}
-_ENTRIES |= {PLAN_FILE, RESULTS_FILE, ROUNDS_FILE, CALIBRATION_FILE}
+_ENTRIES |= {PLAN_FILE, RESULTS_FILE, RESULTS_DESCRIPTION, ROUNDS_FILE, CALIBRATION_FILE, SCORED_MODEL_FILE}
 
 
 @dataclass(frozen=True)
@@ -124,13 +132,17 @@ def data_of_run(out: Path) -> str:
     return Job(out / JOB_FOLDER).settings().data
 
 
-def finished_summary(out: Path, earlier: EarlierRun) -> Summary | None:
-    """Return the summary of a run whose model, metrics and summary were all collected after its last round, or None."""
+def finished_summary(out: Path, earlier: EarlierRun, settings: RunSettings) -> Summary | None:
+    """Return the summary of a run whose model, metrics and summary were all collected after its last round, or None.
+
+    If other rounds are to be reported than it reports, it is none: it is written again.
+    """
     if not (out / SUMMARY_FILE).is_file():
         return None
     summary = read_summary(out)
     is_collected = summary.wall_seconds is not None and summary.rounds_finished == earlier.state.round_number
-    return summary if is_collected else None
+    says_the_same = summary.settings.get("scored_rounds") == settings.scored_rounds
+    return summary if is_collected and says_the_same else None
 
 
 def prepare_next_rounds(out: Path, earlier: EarlierRun) -> Path:

@@ -22,6 +22,7 @@ from fedannot.apps.reports.results_file import (
 from fedannot.apps.runs.progress import progress_of
 from fedannot.apps.runs.simulate import score_cases
 from fedannot.custom.methods.lookup import read_job_settings
+from fedannot.custom.run.summary_record import FinalModel
 from fedannot.transforms.errors import DataError
 
 FIRST_COLUMNS = "run,arm,seed,site,case,class,dice,hd95_mm,nsd,volume_difference_ml,lesion_f1,detected"
@@ -77,7 +78,7 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
     common = {"run": "r", "arm": "a", "seed": 1, "site": "site-1", "case": "case-1", "patient": "patient-1"}
     common |= {"list_name": "testing", "model": "global", "nsd_tolerance": 2.0}
     rows = [classification_row(common, "a, b", predicted, 0.25) for predicted in ("a, b", "c")]
-    write_results(tmp_path / "results.csv", rows)
+    write_results(tmp_path / "results.csv", rows, {})
     read = read_results(tmp_path / "results.csv")
     assert [str(row) for row in read] == [str(row) for row in rows]
     assert [row.detected for row in read] == ["detected", "missed"]
@@ -105,12 +106,23 @@ def test_another_file_is_refused(text: str, message: str, tmp_path: Path) -> Non
 def test_a_run_is_exported_with_the_data_of_its_figures(run: Run, tmp_path: Path) -> None:
     exported = export_results(run.folder, tmp_path / "paper")
     assert {file.name for file in (tmp_path / "paper").iterdir()} == {
-        *("results.csv", "results_rounds.csv", "calibration.json", "table.csv", "table.tex", "tests.csv"),
+        *(
+            "results.csv",
+            "results.json",
+            "results_rounds.csv",
+            "calibration.json",
+            "table.csv",
+            "table.tex",
+            "tests.csv",
+        ),
         *("cases.pdf", "cases.svg", "curves.pdf", "curves.svg"),
     }
     assert len(exported.figures) == 4
     assert (tmp_path / "paper" / "results.csv").read_bytes() == (run.folder / "results.csv").read_bytes()
     assert exported.table.arms == ["fedaaai"]
+    assert exported.models == (FinalModel(kind="last", rounds=(3,)),)
+    assert "% Scored are the models of the last round." in exported.latex.read_text(encoding="utf-8")
+    assert str(exported).startswith("Means over cases, with 95 % bootstrap intervals over patients; 3 patients.\n")
     last = run.summary.rounds[-1].main_score
     assert exported.table.cells["fedaaai", "dice"].mean == pytest.approx(last, abs=1e-6)
     assert r"\toprule" in exported.latex.read_text(encoding="utf-8")
@@ -145,8 +157,10 @@ def test_a_run_comes_to_its_end_without_results_per_case(run: Run, tmp_path: Pat
     settings = read_job_settings(run.summary.settings, of_finished_run=True)
     name = RunName("small", "fedaaai", 3)
     absent = tmp_path / "app_server" / "model.pt"
-    finished = FinishedRun(name, tmp_path, absent, settings, run.folder / "data", ["site-1"])
+    finished = FinishedRun(
+        name, tmp_path, absent, FinalModel(kind="last", rounds=(3,)), settings, run.folder / "data", ["site-1"]
+    )
     steps: list[ProgressStep] = []
-    score_cases(finished, tmp_path, progress_of(steps.append))
+    score_cases(finished, tmp_path, tmp_path, progress_of(steps.append))
     assert "warning: no results per case: FileNotFoundError: " in str(steps[-1])
     assert list(tmp_path.iterdir()) == []
