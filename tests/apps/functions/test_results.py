@@ -5,10 +5,13 @@ import json
 import shutil
 import statistics
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from conftest import TINY
 
-from fedannot.apps import ProgressStep, Run, export_results
+from fedannot.apps import ProgressStep, Run, export_results, simulate
 from fedannot.apps.reports.case_results import FinishedRun
 from fedannot.apps.reports.results_file import (
     COLUMNS,
@@ -21,8 +24,10 @@ from fedannot.apps.reports.results_file import (
 )
 from fedannot.apps.runs.progress import progress_of
 from fedannot.apps.runs.simulate import score_cases
+from fedannot.custom.data.tensor_files import write_tensors
 from fedannot.custom.methods.lookup import read_job_settings
-from fedannot.custom.run.summary_record import FinalModel
+from fedannot.custom.run.state import ResumeError
+from fedannot.custom.run.summary_record import FinalModel, ScoredRounds
 from fedannot.transforms.errors import DataError
 
 FIRST_COLUMNS = "run,arm,seed,site,case,class,dice,hd95_mm,nsd,volume_difference_ml,lesion_f1,detected"
@@ -139,6 +144,33 @@ def test_a_run_of_an_earlier_version_is_scored_to_the_same_lines(run: Run, tmp_p
     rows = export_results(old, tmp_path / "paper", data=tmp_path / "moved").rows
     earlier = read_results(run.folder / RESULTS_FILE)
     assert [(row.case, row.dice, row.hd95_px) for row in rows] == [(row.case, row.dice, row.hd95_px) for row in earlier]
+
+
+def test_cases_are_scored_with_the_model_of_the_round_that_is_reported(run: Run, tmp_path: Path) -> None:
+    """Here that model predicts nothing, so that whoever takes the last one is noticed."""
+    other = tmp_path / "small"
+    shutil.copytree(run.folder, other, ignore=shutil.ignore_patterns("results*", "run"))
+    summary = json.loads((other / "summary.json").read_text(encoding="utf-8"))
+    summary["scored_rounds"] = {"kind": "best", "rounds": [2]}
+    (other / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    params = torch.load(run.model, weights_only=True)["model"]
+    last = next(name for name, value in reversed(params.items()) if value.shape == (2,))
+    write_tensors(other / "scored_model.pt", {"round": 2, "model": params | {last: torch.tensor([1e6, -1e6])}})
+    exported = export_results(other, tmp_path / "paper", data=run.folder / "data")
+    assert [row.dice for row in exported.rows] == [0.0, 0.0, 0.0]
+    assert exported.models == (FinalModel(kind="best", rounds=(2,)),)
+    assert "Scored are the models of the rounds that are the best by the sites' validation." in str(exported)
+
+
+def test_a_finished_run_says_what_is_asked_for_later(run: Run, tmp_path: Path) -> None:
+    other = tmp_path / "small"
+    shutil.copytree(run.folder, other)
+    options: dict[str, Any] = {"seed": 3, "resume": True}
+    again = simulate("fedaaai", other, changes=TINY | {"scored_rounds": "last"}, **options).summary
+    assert again.scored_rounds == ScoredRounds(kind="last", rounds=(3,))
+    assert (again.main_score, again.rounds) == (run.summary.rounds[-1].main_score, run.summary.rounds)
+    with pytest.raises(ResumeError, match=r"scored_rounds='best', but the state is of a run of scored_rounds=None"):
+        simulate("fedaaai", other, changes=TINY | {"scored_rounds": "best"}, **options)
 
 
 def test_a_site_scores_the_model_on_its_own_cases_alone(run: Run, tmp_path: Path) -> None:
