@@ -3,6 +3,7 @@
 Nothing of it leaves a site: it is computed where a run's output and the data are, of a simulation in one place.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,9 @@ from ...custom.data.federation import TEST_FOLDER
 from ...custom.data.site_data import SiteData, count_cases, load_site_data
 from ...custom.data.store_location import participant_store
 from ...custom.evaluation.calibration import sample_bins
-from ...custom.evaluation.case_results import NSD_TOLERANCE, PixelSize, measured_cases
+from ...custom.evaluation.case_results import PixelSize, measured_cases
 from ...custom.evaluation.inference import Inference
+from ...custom.methods.fedavg.settings import FedAvgSettings
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.networks.described import described_network
 from ...custom.networks.devices import ready_to_compute
@@ -68,7 +70,7 @@ class FinishedRun:
     has_test_set: bool = True
 
 
-def write_case_results(run: FinishedRun, out: Path, metrics: Path, *, tolerance: float = NSD_TOLERANCE) -> None:
+def write_case_results(run: FinishedRun, out: Path, metrics: Path) -> None:
     """Score a run's model case by case, and write `results.csv`, `results_rounds.csv` and `calibration.json`.
 
     The server's test set is scored with the global model; of a method without one, with every site's own. A site's own
@@ -79,7 +81,6 @@ def write_case_results(run: FinishedRun, out: Path, metrics: Path, *, tolerance:
         run: the run.
         out: the output folder.
         metrics: folder with the records of its rounds.
-        tolerance: of the normalised surface Dice, in millimetres or pixels.
 
     Raises:
         DataError: if data cannot be used.
@@ -87,6 +88,7 @@ def write_case_results(run: FinishedRun, out: Path, metrics: Path, *, tolerance:
     rows: list[ResultRow] = []
     calibration: list[Calibration] = []
     classes: tuple[str, ...] = ()
+    tolerance = run.settings.nsd_tolerance if isinstance(run.settings, FedAvgSettings) else math.nan
     for model_name, model, data, list_name in _scored(run):
         common = {"site": data.site, "model": model_name, "list_name": list_name, "nsd_tolerance": tolerance}
         classes = classes or data.classes

@@ -153,11 +153,13 @@ class ResultsDescription(Record):
     Attributes:
         version: of the record's form.
         lines: how many the table has, beside its heading.
-        models: by run, which of its models was scored; a run of an earlier version may be absent.
+        nsd_tolerances: of the normalised surface Dice, in millimetres or pixels; empty of a classification.
+        models: by run, which of its models was scored.
     """
 
     version: Literal[1] = 1
     lines: int
+    nsd_tolerances: tuple[float, ...]
     models: dict[str, FinalModel]
 
 
@@ -169,7 +171,8 @@ def write_results(file: Path, rows: Sequence[ResultRow], models: Mapping[str, Fi
         rows: the lines.
         models: by run, which of its models they are of.
     """
-    description = ResultsDescription(lines=len(rows), models=dict(models))
+    tolerances = sorted({row.nsd_tolerance for row in rows if math.isfinite(row.nsd_tolerance)})
+    description = ResultsDescription(lines=len(rows), nsd_tolerances=tuple(tolerances), models=dict(models))
     # Whoever is killed between the files leaves a table without description, which counts as none.
     _description_file(file).unlink(missing_ok=True)
     _write(file, list(COLUMNS), [[getattr(row, one.name) for one in COLUMNS.values()] for row in rows])

@@ -101,7 +101,10 @@ HELD = (
     Topic("data", (_DATA,), "Runs of a seed are paired on the same images; with a federation's folder it is not read."),
     Topic(
         "scoring",
-        ("inference", "inferer", "final_model", "final_rounds", "patience", "scored_rounds", "validate_every"),
+        (
+            *("inference", "inferer", "final_model", "final_rounds", "patience", "scored_rounds", "validate_every"),
+            "nsd_tolerance",
+        ),
         "The best round of one arm is not to be compared with the last one of another.",
     ),
 )

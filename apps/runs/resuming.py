@@ -16,7 +16,7 @@ from ...custom.run.state import (
     kept_state_file,
 )
 from ...custom.run.summary_record import Summary
-from ...custom.settings import RunSettings, SettingValues
+from ...custom.settings import NSD_TOLERANCE, RunSettings, SettingValues
 from ..reports.output import DATA_FOLDER, MODEL_FILE, read_summary
 from ..reports.results_file import CALIBRATION_FILE, RESULTS_DESCRIPTION, RESULTS_FILE, ROUNDS_FILE
 from .in_process import JOB_ID
@@ -29,6 +29,8 @@ RUN_FOLDER = "run"
 RESUMED_FOLDER = "resumed"
 JOB_FOLDER = "job"
 
+# Settings of what is said of a run that is over, with their values before they were there.
+_REPORTED: SettingValues = {"scored_rounds": None, "nsd_tolerance": NSD_TOLERANCE}
 _SHOWN_NAMES = 5
 _UNFINISHED_JOB = ".job-unfinished"
 _ENTRIES = {RUN_FOLDER, RESUMED_FOLDER, JOB_FOLDER, DATA_FOLDER, LOG_FILE, MODEL_FILE, METRICS_FILE, SUMMARY_FILE}
@@ -135,13 +137,14 @@ def data_of_run(out: Path) -> str:
 def finished_summary(out: Path, earlier: EarlierRun, settings: RunSettings) -> Summary | None:
     """Return the summary of a run whose model, metrics and summary were all collected after its last round, or None.
 
-    If other rounds are to be reported than it reports, it is none: it is written again.
+    If other rounds are to be reported than it reports, or cases scored otherwise, it is none: it is written again.
     """
     if not (out / SUMMARY_FILE).is_file():
         return None
     summary = read_summary(out)
     is_collected = summary.wall_seconds is not None and summary.rounds_finished == earlier.state.round_number
-    says_the_same = summary.settings.get("scored_rounds") == settings.scored_rounds
+    asked = settings.model_dump(mode="json")
+    says_the_same = all(summary.settings.get(key, before) == asked.get(key) for key, before in _REPORTED.items())
     return summary if is_collected and says_the_same else None
 
 

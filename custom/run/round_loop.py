@@ -96,6 +96,7 @@ class RoundLoop:
         self._claims = {kind: ReportedCounts(link.warning) for kind in (_TRAINING, _VALIDATION, _CASES)}
         self._continued: dict[str, str | int] = {}
         self._of_weights: dict[str, Any] = {}
+        self._of_sites: dict[str, float] = {}
         self._choice = ModelChoice.of(settings)
         self._scored = ModelChoice.of_scored_round(settings)
         self._final_scores: RoundScores | None = None
@@ -122,7 +123,7 @@ class RoundLoop:
             if self._choice.is_over:
                 break
             started = time.monotonic()
-            self.refused, self._errors, self._of_weights = {}, {}, {}
+            self.refused, self._errors, self._of_weights, self._of_sites = {}, {}, {}, {}
             self.progress.begin_round(round_number, self.state.history, beginning.absent)
             self._round = self._round_of(round_number)
             self._method.before_round(self._round)
@@ -433,8 +434,13 @@ class RoundLoop:
             return self._scoring.unscored
         if not last and not self.settings.is_scored_after(number, at_server=False):
             return self._scoring.unscored
-        answers = self._ask(number, self._scoring.site_task, params=params)
-        return self._scoring.pool(answers) or self._scoring.unscored
+        return self._validated(params) or self._scoring.unscored
+
+    def _validated(self, params: Params | None = None) -> RoundScores | None:
+        """The scores of a model at the sites, by default of the global one; those of each are drawn with the round."""
+        answers = self._ask(self._round.number, self._scoring.site_task, params=params)
+        self._of_sites = self._scoring.of_sites(answers)
+        return self._scoring.pool(answers)
 
     @property
     def _has_server_test(self) -> bool:
@@ -455,7 +461,7 @@ class RoundLoop:
         if not self.settings.needs_validation or not self.settings.is_scored_after(number, at_server=False):
             return None
         if scores.evaluated_on != "sites":
-            pooled = self._scoring.pool(self._ask(number, self._scoring.site_task))
+            pooled = self._validated()
             return None if pooled is None else pooled.main_score
         return scores.main_score
 
@@ -464,6 +470,8 @@ class RoundLoop:
         shown = (*self._scoring.names, "effective_sites", *self._method.round_scalars)
         for tag, value in round_scalars(record, shown, self._method.site_scalars).items():
             self._link.draw(tag, value, record.round)
+        for site, score in self._of_sites.items():
+            self._link.draw(f"validation_{self._scoring.names[0]}/{site}", score, record.round)
         if (rate := first_rate(self.settings.training, record.round, self.settings.rounds)) is not None:
             self._link.draw("learning_rate", rate, record.round)
         self._link.info(progress_sentence(self.state.history, self.settings.rounds, self._scoring))

@@ -37,6 +37,7 @@ _WITHOUT_EFFECT_ON_BITS = {
     "data_required",
     "keep_rounds",
     "scored_rounds",
+    "nsd_tolerance",
 }
 
 _TRAINING_OF_CLASSIFIERS: JsonObject = {"optimizer": "sgd", "loss": "ce"}
