@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from fedannot.apps import cross_validate, read_compared
 from fedannot.apps.commands.cli import app
-from fedannot.apps.functions import cross_validation, runs
+from fedannot.apps.functions import cross_validation, results, runs
 from fedannot.apps.reports.output import read_summary
 from fedannot.apps.reports.results_file import read_description, read_results, write_results, write_round_lines
 from fedannot.apps.runs.arms import Arm
@@ -101,7 +101,10 @@ def test_each_site_is_left_out_of_training_and_tested_with_what_the_others_train
         return result.exit_code
 
     monkeypatch.setattr(Commands, "run", run_here)
+    # Figures are tested elsewhere.
     monkeypatch.setattr(runs, "draw_run", lambda *args: ())
+    for name in ("draw_cases", "draw_curves"):
+        monkeypatch.setattr(results, name, lambda *args: None)
     write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=3, images_per_site=2, test_images=1)
     changes = {"rounds": 1, "training.local_epochs": 1, "network.features": [4, 4, 8, 8, 8, 4]}
     other = Arm("slow", JOBS / "fedavg", {"training.learning_rate": 1e-4})
