@@ -69,9 +69,9 @@ def with_case_results(out: Path, comparison: Comparison, warn: Callable[[str], N
     tests = case_tests(rows, comparison.reference, metric)
     if not tests:
         return comparison
-    named = {(run.arm, run.seed): models.get(run_folder(out, run.arm, run.seed).name) for run in comparison.runs}
+    of_runs = {(run.arm, run.seed): models.get(run_folder(out, run.arm, run.seed).name) for run in comparison.runs}
     runs = [
-        run if (model := named[run.arm, run.seed]) is None else run.model_copy(update={"case_model": model})
+        run if (model := of_runs[run.arm, run.seed]) is None else run.model_copy(update={"case_model": model})
         for run in comparison.runs
     ]
     return comparison.model_copy(update={"runs": tuple(runs), "case_tests": tests})
