@@ -102,6 +102,7 @@ def simulate(
     resume: bool = False,
     track: str | None = None,
     network: OwnNetworkCode | None = None,
+    sites_at_once: int | None = None,
     on_progress: OnProgress | Progress | None = None,
 ) -> Run:
     """Run a job in this process; the result is the same as NVFlare's, bit for bit on the CPU.
@@ -120,6 +121,8 @@ def simulate(
         network: of your own code in place of the job's: a ``torch.nn.Module``, whose weights the run starts with, a
             function or class that builds one, or ``package.module:function``; see
             :func:`fedannot.apps.runs.own_code.own_network_changes`. Such a job cannot be deployed.
+        sites_at_once: how many sites work at a time, each on a core of its own; None for as many as there are cores
+            and memory for. The result is the same.
         on_progress: is given every step; ``print`` will do.
 
     Raises:
@@ -139,7 +142,11 @@ def simulate(
             raise JobError(f"--network is given, and {named[0]!r} names a network, too; expected one of them.")
         overrides = merged(overrides, own_network_changes(network))
     data_folder = None if data is None else Path(data)
-    planned = None if hours is None else _planned(job, folder, data_folder, settings, overrides, hours, resume=resume)
+    planned = (
+        None
+        if hours is None
+        else _planned(job, folder, data_folder, settings, overrides, hours, resume=resume, sites_at_once=sites_at_once)
+    )
     tracking = None if track is None else Tracking.parse(track)
     summary = run_job(
         job,
@@ -150,6 +157,7 @@ def simulate(
         planned=planned,
         resume=resume,
         track=tracking,
+        sites_at_once=sites_at_once,
         progress=progress,
     )
     progress.state("Drawing the pictures.")
@@ -174,6 +182,7 @@ def _planned(
     hours: float,
     *,
     resume: bool,
+    sites_at_once: int | None,
 ) -> PlannedSettings | None:
     """What a run is planned with; None where it is continued, and has its own plan or was begun without one."""
     if not resume:
@@ -183,7 +192,9 @@ def _planned(
     # The plan measures steps, which takes MONAI.
     from ..planning.planned_run import plan_run  # noqa: PLC0415
 
-    return plan_run(Job.open(job), data, hours, out, settings=settings, overrides=overrides)
+    return plan_run(
+        Job.open(job), data, hours, out, settings=settings, overrides=overrides, sites_at_once=sites_at_once
+    )
 
 
 def _track_pictures(tracking: Tracking, folder: Path, pictures: Sequence[Path], progress: Progress) -> None:

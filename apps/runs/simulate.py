@@ -14,7 +14,6 @@ import torch
 
 from ...custom.components.merging import merged
 from ...custom.data.datalist import VALIDATION
-from ...custom.data.description import read_site_description
 from ...custom.data.federation import read_federation
 from ...custom.data.location import DATA_VARIABLE
 from ...custom.data.phantoms.choice import write_embedded_federation
@@ -30,6 +29,7 @@ from ...transforms.errors import DataError
 from ..reports.case_results import FinishedRun, write_case_results
 from ..reports.output import DATA_FOLDER, PERSISTED_MODEL, collect_output
 from ..reports.results_file import RunName
+from .cores import estimated_step_mb, suitable_sites_at_once
 from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import Step, run_in_process
 from .job import Job, check_runs_in_process, flat_settings
@@ -68,6 +68,7 @@ def simulate(
     planned: PlannedSettings | None = None,
     resume: bool = False,
     track: Tracking | None = None,
+    sites_at_once: int | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Run a job in this process and return its summary.
@@ -86,6 +87,8 @@ def simulate(
         resume: go on after the last finished round of an earlier run in ``out``, from the beginning if there is none.
             What was stopped after its last round is collected; of a finished run the summary is returned.
         track: where the run's numbers go as well; its settings are sent there, its figures are not.
+        sites_at_once: how many sites work at a time; None for as many as cores and memory are enough for. The result is
+            the same.
         progress: tells how far the run is; by default on the standard error.
 
     Raises:
@@ -130,7 +133,7 @@ def simulate(
     if track is not None:
         track.add_to(run_job, out.name, flat_settings(run_settings.model_dump(mode="json")), tracked_before)
     with run_log(out, progress):
-        estimate = _estimated_memory(run_settings, data / federation.sites[0])
+        estimate = estimated_step_mb(run_settings, data / federation.sites[0])
         begun = "" if planned is None else planned.sentence(run_settings)
         images = ", on generated images" if is_generated else ""
         first = f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds{images}."
@@ -138,7 +141,9 @@ def simulate(
         for line in (begun, first, memory, without_validation(run_settings, data, federation.sites)):
             if line:
                 progress.tell(line)
-        run_folder = _run_rounds(run_job, federation.sites, data, out, progress)
+        if sites_at_once is None:
+            sites_at_once = suitable_sites_at_once(run_settings, len(federation.sites), step_mb=estimate)
+        run_folder = _run_rounds(run_job, federation.sites, data, out, progress, sites_at_once)
         name = RunName(out.resolve().name, job.name, run_settings.seed)
         model = run_folder / PERSISTED_MODEL
         score_cases(FinishedRun(name, out / RUN_FOLDER, model, run_settings, data, federation.sites), out, progress)
@@ -164,11 +169,13 @@ def _check_surroundings(track: Tracking | None) -> None:
         track.check()
 
 
-def _run_rounds(run_job: Job, sites: Sequence[str], data: Path, out: Path, progress: Progress) -> Path:
+def _run_rounds(
+    run_job: Job, sites: Sequence[str], data: Path, out: Path, progress: Progress, sites_at_once: int
+) -> Path:
     """Run the rounds over the sites of a federation's folder, and return the server's run folder."""
     with environment_variable(DATA_VARIABLE, str(data.resolve())), _threads_given_back():
         try:
-            return run_in_process(run_job, sites, out / RUN_FOLDER, _Turns(progress))
+            return run_in_process(run_job, sites, out / RUN_FOLDER, _Turns(progress), sites_at_once=sites_at_once)
         finally:
             # What others have written in it: NVFlare, TensorBoard.
             make_private(out / RUN_FOLDER)
@@ -242,17 +249,6 @@ def changes_of_run(
         changes = settings_for_data(job, changes, None if data is None else read_descriptions(data))
         check_training(job.settings_with(changes), str(job.settings_file))
     return changes
-
-
-def _estimated_memory(settings: RunSettings, site: Path) -> float | None:
-    """MiB of a step of training with a network in MONAI's form; of the network of the settings None: it is not run."""
-    if settings.network.component is None:
-        return None
-    # PyTorch, which is there by now.
-    from ...custom.networks.dry_run import dry_run  # noqa: PLC0415
-
-    description = read_site_description(site)
-    return dry_run(settings, None if description.spatial_dims == 3 else description.size).memory_mb
 
 
 def without_validation(settings: RunSettings, data: Path, sites: Sequence[str]) -> str | None:

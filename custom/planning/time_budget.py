@@ -15,10 +15,11 @@ _LEAST_TRAINING = 0.3
 
 @dataclass(frozen=True)
 class RunCost:
-    """What the parts of a run take on one machine, where sites take turns.
+    """What the parts of a run take on one machine.
 
     Attributes:
         num_sites: how many sites train.
+        sites_at_once: how many of them train at a time.
         step: seconds of a step of training at one site.
         site_round: seconds of a round at one site beside its steps.
         case: seconds to predict and score one case.
@@ -32,6 +33,12 @@ class RunCost:
     case: float
     scored_cases: int
     predicted_cases: int
+    sites_at_once: int = 1
+
+    @property
+    def turns(self) -> int:
+        """How many sites train one after the other in a round."""
+        return math.ceil(self.num_sites / self.sites_at_once)
 
     @property
     def scoring(self) -> float:
@@ -55,7 +62,7 @@ class RunCost:
 
     def round_seconds(self, local_steps: int) -> float:
         """Return what the training of a round takes in seconds."""
-        return self.num_sites * (self.site_round + local_steps * self.step)
+        return self.turns * (self.site_round + local_steps * self.step)
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ def fit_rounds(
     every = validate_every or math.ceil(rounds / most_scorings)
     training = max(left - math.ceil(rounds / every) * cost.scoring, _LEAST_TRAINING * seconds)
     if local_steps is None:
-        local_steps = max(math.floor((training / (rounds * cost.num_sites) - cost.site_round) / cost.step), 1)
+        local_steps = max(math.floor((training / (rounds * cost.turns) - cost.site_round) / cost.step), 1)
     return Rounds(rounds, local_steps, every)
 
 
@@ -123,6 +130,6 @@ def _num_rounds(
         return max(math.floor(room / (cost.round_seconds(local_steps) + of_round)), least)
     # Few steps of a round would be lost in what it takes beside them.
     by_steps = math.floor(room / (cost.round_seconds(_FEWEST_STEPS) + of_round))
-    beside = cost.num_sites * cost.site_round
+    beside = cost.turns * cost.site_round
     by_messages = math.floor(_BESIDE * left / beside) if beside else _ROUNDS
     return max(min(_ROUNDS, by_steps, by_messages), least)

@@ -53,6 +53,7 @@ def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suggested, "machine_speed", lambda dims, threads: MachineSpeed(1e11))
     monkeypatch.setattr(suggested, "step_seconds", lambda *args, **options: 0.25)
     monkeypatch.setattr(planned_run, "measure_parts", lambda *args, **options: MeasuredParts(0.5, 0.2, 0.1, 0.0))
+    monkeypatch.setattr(planned_run, "suitable_sites_at_once", lambda *args, **options: 1)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ def test_data_that_cannot_be_planned_for_name_the_way_out(own: Path, tmp_path: P
 
 def test_steps_and_cases_are_measured_on_the_images(own: Path) -> None:
     settings = Job.open("fedavg").settings_with(SMALL | {"recipe": "research"})
-    parts = measure_parts(settings, own / "site-1", site="site-1")
+    parts = measure_parts(settings, own / "site-1", site="site-1", sites_at_once=2)
     assert all(0 < seconds < 30 for seconds in (parts.step, parts.site_round, parts.case, parts.case_reading))
 
 
