@@ -27,7 +27,7 @@ from ...custom.settings import RunSettings, SettingValues
 from ...custom.training.component_check import check_training
 from ...transforms.errors import DataError
 from ..reports.case_results import FinishedRun, write_case_results
-from ..reports.output import DATA_FOLDER, PERSISTED_MODEL, collect_output
+from ..reports.output import DATA_FOLDER, PERSISTED_MODEL, collect_output, read_summary, scored_model
 from ..reports.results_file import RunName
 from .cores import estimated_step_mb, suitable_sites_at_once
 from .data_compatibility import read_descriptions, settings_for_data
@@ -120,7 +120,11 @@ def simulate(
         data = _embedded_federation(run_settings, out / DATA_FOLDER)
     federation = read_federation(data)
     rounds_left = earlier is None or not earlier.state.is_over(run_settings)
-    if earlier is not None and not rounds_left and (summary := _finished(out, earlier, progress)) is not None:
+    if (
+        earlier is not None
+        and not rounds_left
+        and (summary := _finished(out, earlier, run_settings, progress)) is not None
+    ):
         return summary
     if resume and (before := data_of_run(out)) not in ("", str(data.resolve())):
         progress.tell(f"warning: the run began with the data in {before}, and goes on with those in {data}.")
@@ -145,8 +149,9 @@ def simulate(
             sites_at_once = suitable_sites_at_once(run_settings, len(federation.sites), step_mb=estimate)
         run_folder = _run_rounds(run_job, federation.sites, data, out, progress, sites_at_once)
         name = RunName(out.resolve().name, job.name, run_settings.seed)
-        model = run_folder / PERSISTED_MODEL
-        score_cases(FinishedRun(name, out / RUN_FOLDER, model, run_settings, data, federation.sites), out, progress)
+        model, which = scored_model(run_folder, run_folder / PERSISTED_MODEL, read_summary(run_folder))
+        finished = FinishedRun(name, out / RUN_FOLDER, model, which, run_settings, data, federation.sites)
+        score_cases(finished, run_folder, out, progress)
     summary = collect_output(
         run_folder,
         out,
@@ -181,17 +186,18 @@ def _run_rounds(
             make_private(out / RUN_FOLDER)
 
 
-def score_cases(finished: FinishedRun, out: Path, progress: Progress) -> None:
+def score_cases(finished: FinishedRun, metrics: Path, out: Path, progress: Progress) -> None:
     """Write the results per case of a run whose rounds are over; whatever goes wrong with them is said, and no error.
 
     Args:
         finished: the run.
+        metrics: folder with the records of its rounds.
         out: its output folder.
         progress: tells it.
     """
-    progress.state("Scoring the final model case by case.")
+    progress.state("Scoring the model case by case.")
     try:
-        write_case_results(finished, out, finished.model.parents[1])
+        write_case_results(finished, out, metrics)
     except Exception as error:
         # Whatever it is, the run must come to its end: resumed, it would stop here again.
         progress.tell(f"warning: no results per case: {type(error).__name__}: {error}")
@@ -273,9 +279,9 @@ def _count_validation(folder: Path) -> int:
         return 0
 
 
-def _finished(out: Path, earlier: EarlierRun, progress: Progress) -> Summary | None:
+def _finished(out: Path, earlier: EarlierRun, settings: RunSettings, progress: Progress) -> Summary | None:
     """The summary of a run of which everything was collected; says so."""
-    summary = finished_summary(out, earlier)
+    summary = finished_summary(out, earlier, settings)
     if summary is not None:
         shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
         progress.tell(f"Finished already: the run in {out}, after round {summary.rounds_finished}.")

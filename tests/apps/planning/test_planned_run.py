@@ -246,9 +246,16 @@ def test_a_planned_run_goes_on_with_its_plan(own: Path, tmp_path: Path, monkeypa
     assert resumed.plan == whole.plan
     first, second = (torch.load(run.model, weights_only=True)["model"] for run in (whole, resumed))
     assert all(torch.equal(first[name], second[name]) for name in first)
+    # The same time may be said again; another one, which the plan does not have, is refused.
+    again = fedannot.simulate("fedavg", tmp_path / "parts", data=own, changes=changes, hours=0.1, resume=True)
+    assert again.plan == whole.plan
+    with pytest.raises(ResumeError, match=r"^--hours: found 0\.3, but the run in .* was planned for 0\.1 h"):
+        fedannot.simulate("fedavg", tmp_path / "parts", data=own, changes=changes, hours=0.3, resume=True)
     # A run that was begun without a plan goes on without one.
     (tmp_path / "parts" / PLAN_FILE).unlink()
     with pytest.raises(ResumeError, match="recipe='demo' instead of 'research'"):
+        fedannot.simulate("fedavg", tmp_path / "parts", data=own, changes=changes, resume=True)
+    with pytest.raises(ResumeError, match=r"was begun without a plan and goes on .*; expected no --hours\."):
         fedannot.simulate("fedavg", tmp_path / "parts", data=own, changes=changes, hours=0.1, resume=True)
 
 
