@@ -9,7 +9,7 @@ from ...settings import SettingsError
 from ..fedavg.server import FedAvgServer
 from .settings import FedCurvSettings
 
-# In what goes to all sites: of how many sites' curvatures the received mean is, and how many samples they have together.
+# In what goes to all sites: of how many curvatures the received mean is, and of how many samples these are.
 NUM_CURVATURES = "fedannot_num_curvatures"
 CURVATURE_SAMPLES = "fedannot_curvature_samples"
 # In what goes to one site: whether the mean is of its own curvature, too.
