@@ -38,7 +38,7 @@ class MeasuredParts:
 
     Attributes:
         step: one step of training, with its patches and augmentation.
-        site_round: a round at a site beside its steps: its model is copied, sent and averaged.
+        site_round: a round at a site without its steps: its model is copied, sent and averaged.
         case: prediction and scores of a case, without mirrored images; with them at most as many times as there are.
         case_reading: first reading of a case; next to nothing where it is prepared already.
     """

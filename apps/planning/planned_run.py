@@ -67,7 +67,7 @@ def why_not_planned(job: Job, data: Path | None, settings: str | None, overrides
     Args:
         job: the job.
         data: a federation's folder; None for the embedded federation.
-        settings: a set of settings, by its name beside the job or as a file.
+        settings: a set of settings, by its name in the job's folder or as a file.
         overrides: single settings to change after that.
 
     Raises:
@@ -121,7 +121,7 @@ def plan_run(
         data: a federation's folder.
         hours: that the run may take.
         out: the run's folder.
-        settings: a set of settings, beside which nothing is planned.
+        settings: a set of settings, with which nothing is planned.
         overrides: single settings that were chosen.
 
     Raises:

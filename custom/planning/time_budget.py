@@ -1,12 +1,12 @@
-"""How many rounds of how many steps a time budget has room for, beside what a run predicts and scores."""
+"""How many rounds of how many steps a time budget has room for, next to what a run predicts and scores."""
 
 import math
 from dataclasses import dataclass
 
 # Rounds that a run has at best.
 _ROUNDS = 50
-# Fractions of the time that scoring may take, and what a round takes beside its steps.
-_SCORING, _BESIDE = 0.1, 0.2
+# Fractions of the time that scoring may take, and what a round takes without its steps.
+_SCORING, _OVERHEAD = 0.1, 0.2
 # Steps of a round at least, where there is time for them.
 _FEWEST_STEPS = 5
 # The fraction of the time that is left to training, however long predictions take.
@@ -20,10 +20,10 @@ class RunCost:
     Attributes:
         num_sites: how many sites train.
         step: seconds of a step of training at one site.
-        site_round: seconds of a round at one site beside its steps.
+        site_round: seconds of a round at one site without its steps.
         case: seconds to predict and score one case.
         scored_cases: how many cases a scoring has.
-        predicted_cases: how many predictions of cases a run makes beside training and scoring.
+        predicted_cases: how many predictions of cases a run makes outside training and scoring.
     """
 
     num_sites: int
@@ -40,7 +40,7 @@ class RunCost:
 
     @property
     def predictions(self) -> float:
-        """Seconds of all predictions beside training and scoring."""
+        """Seconds of all predictions outside training and scoring."""
         return self.predicted_cases * self.case
 
     def seconds(self, rounds: int, local_steps: int, scorings: int) -> float:
@@ -92,7 +92,7 @@ def fit_rounds(
     Args:
         cost: what the parts of the run take.
         seconds: of the whole run.
-        rounds: given number of rounds; None for at most 50, and fewer where a round takes long beside its steps.
+        rounds: given number of rounds; None for at most 50, and fewer where a round takes long without its steps.
         local_steps: given steps of a round; None for as many as there is time for.
         validate_every: given rounds from one score to the next; None for scores that take a tenth of the time.
         least_rounds: that the method needs.
@@ -121,8 +121,8 @@ def _num_rounds(
     room = left if every is not None else left - min(most_scorings * cost.scoring, left)
     if local_steps is not None:
         return max(math.floor(room / (cost.round_seconds(local_steps) + of_round)), least)
-    # Few steps of a round would be lost in what it takes beside them.
+    # Few steps of a round would be lost in what else it takes.
     by_steps = math.floor(room / (cost.round_seconds(_FEWEST_STEPS) + of_round))
-    beside = cost.num_sites * cost.site_round
-    by_messages = math.floor(_BESIDE * left / beside) if beside else _ROUNDS
+    overhead = cost.num_sites * cost.site_round
+    by_messages = math.floor(_OVERHEAD * left / overhead) if overhead else _ROUNDS
     return max(min(_ROUNDS, by_steps, by_messages), least)
