@@ -17,7 +17,7 @@ from ...custom.data.federation import TEST_FOLDER, read_federation
 from ...custom.data.site_data import count_cases
 from ...custom.evaluation.inference import Inference
 from ...custom.methods.fedavg.settings import WarmupSettings
-from ...custom.planning.time_budget import Rounds, RunCost, fit_rounds
+from ...custom.planning.time_budget import PartSeconds, Rounds, RunCost, fit_rounds
 from ...custom.recipe import RESEARCH
 from ...custom.run.time_left import duration
 from ...custom.settings import RunSettings, SettingValues, TrainingSettings
@@ -27,7 +27,7 @@ from ..runs.installed import installed_jobs
 from ..runs.job import Job, JobError, flat_settings
 from ..runs.planned_settings import PLAN_FILE, PlannedSettings
 from ..runs.settings_files import Requirements, SettingsFile
-from .measured_run import MeasuredParts, measure_parts
+from .measured_run import measure_parts
 from .samples import count_samples
 from .suggested import suggest_settings
 from .suggestion import VALIDATE_EVERY, Choice, SuggestedSettings
@@ -157,7 +157,7 @@ def _planned(job: Job, data: Path, hours: float, chosen: "_Chosen", began: float
     seconds = max(hours * 3600 * (1 - _UNFORESEEN) - used, 1.0)
     cost = _cost(run_settings, parts, cases)
     passes = Inference.of(run_settings).num_passes(run_settings.network.spatial_dims)
-    mirrored = replace(cost, case=cost.case * passes)
+    mirrored = replace(cost, parts=replace(parts, case=parts.case * passes))
     if mirrored.predictions + mirrored.scoring <= _MIRRORING * seconds or chosen.decides(_MIRRORED):
         cost = mirrored
     elif passes > 1:
@@ -247,12 +247,10 @@ def _count(folder: Path, section: str) -> int:
         return 0
 
 
-def _cost(settings: RunSettings, parts: MeasuredParts, cases: _Cases) -> RunCost:
+def _cost(settings: RunSettings, parts: PartSeconds, cases: _Cases) -> RunCost:
     return RunCost(
+        parts,
         num_sites=cases.sites,
-        step=parts.step,
-        site_round=parts.site_round,
-        case=parts.case,
         scored_cases=cases.scored,
         predicted_cases=(settings.training_predictions or 0) * cases.training,
     )
@@ -284,7 +282,10 @@ def _with_rounds(
     expected: float,
 ) -> SuggestedSettings:
     """The plan with rounds and steps of the run that it is for."""
-    training = replace(suggested.training, step_seconds=cost.step, local_steps=fitted.local_steps, rounds=fitted.rounds)
+    step_seconds = cost.parts.step
+    training = replace(
+        suggested.training, step_seconds=step_seconds, local_steps=fitted.local_steps, rounds=fitted.rounds
+    )
     values = {
         "rounds": Choice(
             "rounds", fitted.rounds, f"{training.steps_of_site} steps a site in all, {duration(expected)}"
@@ -295,5 +296,5 @@ def _with_rounds(
     if fitted.validate_every > 1 and not chosen.decides(VALIDATE_EVERY):
         reason = f"rounds: scoring {cost.scored_cases} cases takes {duration(cost.scoring)}"
         final.append(Choice(VALIDATE_EVERY, fitted.validate_every, reason))
-    planned_time = suggested.time.model_copy(update={"step_seconds": cost.step, "expected_hours": expected / 3600})
+    planned_time = suggested.time.model_copy(update={"step_seconds": step_seconds, "expected_hours": expected / 3600})
     return replace(suggested, training=training, choices=tuple(final), time=planned_time)

@@ -14,34 +14,47 @@ _LEAST_TRAINING = 0.3
 
 
 @dataclass(frozen=True)
-class RunCost:
-    """What the parts of a run take on one machine, where sites take turns.
+class PartSeconds:
+    """Seconds of the parts of a run on one machine.
 
     Attributes:
+        step: one step of training, with its patches and augmentation.
+        site_round: a round at a site without its steps: its model is copied, sent and averaged.
+        case: prediction and scores of a case.
+        case_reading: first reading of a case, before the run; next to nothing where it is prepared already.
+    """
+
+    step: float
+    site_round: float
+    case: float
+    case_reading: float = 0.0
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """What a run takes on one machine, where sites take turns.
+
+    Attributes:
+        parts: seconds of its parts.
         num_sites: how many sites train.
-        step: seconds of a step of training at one site.
-        site_round: seconds of a round at one site without its steps.
-        case: seconds to predict and score one case.
         scored_cases: how many cases a scoring has.
         predicted_cases: how many predictions of cases a run makes outside training and scoring.
     """
 
+    parts: PartSeconds
     num_sites: int
-    step: float
-    site_round: float
-    case: float
     scored_cases: int
     predicted_cases: int
 
     @property
     def scoring(self) -> float:
         """Seconds of one scoring."""
-        return self.scored_cases * self.case
+        return self.scored_cases * self.parts.case
 
     @property
     def predictions(self) -> float:
         """Seconds of all predictions outside training and scoring."""
-        return self.predicted_cases * self.case
+        return self.predicted_cases * self.parts.case
 
     def seconds(self, rounds: int, local_steps: int, scorings: int) -> float:
         """Return what a run takes in seconds.
@@ -55,7 +68,7 @@ class RunCost:
 
     def round_seconds(self, local_steps: int) -> float:
         """Return what the training of a round takes in seconds."""
-        return self.num_sites * (self.site_round + local_steps * self.step)
+        return self.num_sites * (self.parts.site_round + local_steps * self.parts.step)
 
 
 @dataclass(frozen=True)
@@ -98,7 +111,8 @@ def fit_rounds(
         least_rounds: that the method needs.
 
     Example:
-        >>> cost = RunCost(num_sites=2, step=0.5, site_round=0.0, case=1.0, scored_cases=10, predicted_cases=0)
+        >>> parts = PartSeconds(step=0.5, site_round=0.0, case=1.0)
+        >>> cost = RunCost(parts, num_sites=2, scored_cases=10, predicted_cases=0)
         >>> fit_rounds(cost, 1000.0)
         Rounds(rounds=50, local_steps=18, validate_every=5)
     """
@@ -109,7 +123,8 @@ def fit_rounds(
     every = validate_every or math.ceil(rounds / most_scorings)
     training = max(left - math.ceil(rounds / every) * cost.scoring, _LEAST_TRAINING * seconds)
     if local_steps is None:
-        local_steps = max(math.floor((training / (rounds * cost.num_sites) - cost.site_round) / cost.step), 1)
+        of_site = training / (rounds * cost.num_sites)
+        local_steps = max(math.floor((of_site - cost.parts.site_round) / cost.parts.step), 1)
     return Rounds(rounds, local_steps, every)
 
 
@@ -123,6 +138,6 @@ def _num_rounds(
         return max(math.floor(room / (cost.round_seconds(local_steps) + of_round)), least)
     # Few steps of a round would be lost in what else it takes.
     by_steps = math.floor(room / (cost.round_seconds(_FEWEST_STEPS) + of_round))
-    overhead = cost.num_sites * cost.site_round
+    overhead = cost.num_sites * cost.parts.site_round
     by_messages = math.floor(_OVERHEAD * left / overhead) if overhead else _ROUNDS
     return max(min(_ROUNDS, by_steps, by_messages), least)
