@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -18,6 +18,7 @@ from ...custom.data.store_location import participant_store
 from ...custom.evaluation.scoring import Scoring
 from ...custom.networks.described import described_network
 from ...custom.networks.devices import ready_to_compute
+from ...custom.planning.time_budget import PartSeconds
 from ...custom.run.threads import number_of_threads
 from ...custom.settings import InferenceSettings, RunSettings
 from ...custom.training.batches import training_batches
@@ -33,25 +34,10 @@ _SCORED_CASES = 3
 _LEAST_SITE_ROUND = 0.1
 
 
-@dataclass(frozen=True)
-class MeasuredParts:
-    """Seconds of the parts of a run.
-
-    Attributes:
-        step: one step of training, with its patches and augmentation, while as many sites train as do at a time.
-        site_round: a round at a site beside its steps: its model is copied, sent and averaged.
-        case: prediction and scores of a case, without mirrored images; with them at most as many times as there are.
-        case_reading: first reading of a case; next to nothing where it is prepared already.
-    """
-
-    step: float
-    site_round: float
-    case: float
-    case_reading: float
-
-
-def measure_parts(settings: RunSettings, folder: Path, *, site: str, sites_at_once: int = 1) -> MeasuredParts:
+def measure_parts(settings: RunSettings, folder: Path, *, site: str, sites_at_once: int = 1) -> PartSeconds:
     """Train for some steps and score some cases, with everything that the settings say.
+
+    A case is predicted without mirrored images; with them it takes at most as many times as long as there are.
 
     Args:
         settings: the run's.
@@ -71,7 +57,7 @@ def measure_parts(settings: RunSettings, folder: Path, *, site: str, sites_at_on
         with torch.random.fork_rng(devices=[]):
             network = ready_to_compute(described_network(settings.network))
             step = _step_seconds(settings, network, data, sites_at_once)
-        return MeasuredParts(step, _site_round_seconds(network), _case_seconds(settings, network, data), read)
+        return PartSeconds(step, _site_round_seconds(network), _case_seconds(settings, network, data), read)
     finally:
         torch.set_num_threads(before)
 

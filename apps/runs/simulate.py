@@ -118,7 +118,7 @@ def simulate(
     if data is None:
         progress.state("Making the embedded federation.")
         data = _embedded_federation(run_settings, out / DATA_FOLDER)
-    federation = read_federation(data)
+    sites = read_federation(data).sites
     rounds_left = earlier is None or not earlier.state.is_over(run_settings)
     if (
         earlier is not None
@@ -137,34 +137,43 @@ def simulate(
     if track is not None:
         track.add_to(run_job, out.name, flat_settings(run_settings.model_dump(mode="json")), tracked_before)
     with run_log(out, progress):
-        estimate = estimated_step_mb(run_settings, data / federation.sites[0])
-        begun = "" if planned is None else planned.sentence(run_settings)
+        estimate = estimated_step_mb(run_settings, data / sites[0])
+        if planned is not None:
+            progress.tell(planned.sentence(run_settings))
         images = ", on generated images" if is_generated else ""
-        first = f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds{images}."
-        memory = "" if estimate is None else _MEMORY_OF_STEP.format(estimate)
-        for line in (begun, first, memory, without_validation(run_settings, data, federation.sites)):
-            if line:
-                progress.tell(line)
+        progress.tell(f"{job.name}: {len(sites)} sites, {run_settings.rounds} rounds{images}.")
+        _tell_what_to_expect(estimate, without_validation(run_settings, data, sites), progress)
         if sites_at_once is None:
-            sites_at_once = suitable_sites_at_once(run_settings, len(federation.sites), step_mb=estimate)
-        run_folder = _run_rounds(run_job, federation.sites, data, out, progress, sites_at_once)
+            sites_at_once = suitable_sites_at_once(run_settings, len(sites), step_mb=estimate)
+        run_folder = _run_rounds(run_job, sites, data, out, progress, sites_at_once)
         name = RunName(out.resolve().name, job.name, run_settings.seed)
         model, which = scored_model(run_folder, run_folder / PERSISTED_MODEL, read_summary(run_folder))
-        finished = FinishedRun(name, out / RUN_FOLDER, model, which, run_settings, data, federation.sites)
-        score_cases(finished, run_folder, out, progress)
-    summary = collect_output(
-        run_folder,
-        out,
-        lambda: {
-            "data": str(data.resolve()),
-            "wall_seconds": round(time.monotonic() - started, 2),
-            "peak_memory_mb": round(_peak_memory_mb(), 1),
-            **({} if estimate is None else {"estimated_memory_mb": estimate}),
-            **({} if planned is None else {"planned": tuple(planned.values)}),
-        },
-    )
+        score_cases(
+            FinishedRun(name, out / RUN_FOLDER, model, which, run_settings, data, sites), run_folder, out, progress
+        )
+    summary = collect_output(run_folder, out, lambda: _surroundings(started, data, estimate, planned))
     shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
     return summary
+
+
+def _tell_what_to_expect(estimate: float | None, warning: str | None, progress: Progress) -> None:
+    if estimate is not None:
+        progress.tell(_MEMORY_OF_STEP.format(estimate))
+    if warning is not None:
+        progress.tell(warning)
+
+
+def _surroundings(
+    started: float, data: Path, estimate: float | None, planned: PlannedSettings | None
+) -> dict[str, Any]:
+    """What the summary says of data, time and memory."""
+    return {
+        "data": str(data.resolve()),
+        "wall_seconds": round(time.monotonic() - started, 2),
+        "peak_memory_mb": round(_peak_memory_mb(), 1),
+        **({} if estimate is None else {"estimated_memory_mb": estimate}),
+        **({} if planned is None else {"planned": tuple(planned.values)}),
+    }
 
 
 def _check_surroundings(track: Tracking | None) -> None:
@@ -204,7 +213,7 @@ def score_cases(finished: FinishedRun, metrics: Path, out: Path, progress: Progr
 
 
 class _Turns:
-    """Tells whose turn it is. What a method asks sites for beside training does not set back what is done."""
+    """Tells whose turn it is. What a method asks sites for outside training does not set back what is done."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
