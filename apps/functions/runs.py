@@ -104,6 +104,7 @@ def simulate(
     resume: bool = False,
     track: str | None = None,
     network: OwnNetworkCode | None = None,
+    sites_at_once: int | None = None,
     on_progress: OnProgress | Progress | None = None,
 ) -> Run:
     """Run a job in this process; the result is the same as NVFlare's, bit for bit on the CPU.
@@ -123,6 +124,8 @@ def simulate(
         network: of your own code in place of the job's: a ``torch.nn.Module``, whose weights the run starts with, a
             function or class that builds one, or ``package.module:function``; see
             :func:`fedannot.apps.runs.own_code.own_network_changes`. Such a job cannot be deployed.
+        sites_at_once: how many sites work at a time, each on a core of its own; None for as many as there are cores
+            and memory for. The result is the same.
         on_progress: is given every step; ``print`` will do.
 
     Raises:
@@ -142,7 +145,11 @@ def simulate(
             raise JobError(f"--network is given, and {named[0]!r} names a network, too; expected one of them.")
         overrides = merged(overrides, own_network_changes(network))
     data_folder = None if data is None else Path(data)
-    planned = None if hours is None else _planned(job, folder, data_folder, settings, overrides, hours, resume=resume)
+    planned = (
+        None
+        if hours is None
+        else _planned(job, folder, data_folder, settings, overrides, hours, resume=resume, sites_at_once=sites_at_once)
+    )
     tracking = None if track is None else Tracking.parse(track)
     summary = run_job(
         job,
@@ -153,6 +160,7 @@ def simulate(
         planned=planned,
         resume=resume,
         track=tracking,
+        sites_at_once=sites_at_once,
         progress=progress,
     )
     progress.state("Drawing the pictures.")
@@ -177,6 +185,7 @@ def _planned(
     hours: float,
     *,
     resume: bool,
+    sites_at_once: int | None,
 ) -> PlannedSettings | None:
     """What a run is planned with; None where it is continued, and has a plan of its own for the same time."""
     if not resume:
@@ -187,7 +196,9 @@ def _planned(
     # The plan measures steps, which takes MONAI.
     from ..planning.planned_run import plan_run  # noqa: PLC0415
 
-    return plan_run(Job.open(job), data, hours, out, settings=settings, overrides=overrides)
+    return plan_run(
+        Job.open(job), data, hours, out, settings=settings, overrides=overrides, sites_at_once=sites_at_once
+    )
 
 
 def _check_same_hours(job: str | Path, out: Path, hours: float) -> None:

@@ -14,7 +14,6 @@ import torch
 
 from ...custom.components.merging import merged
 from ...custom.data.datalist import VALIDATION
-from ...custom.data.description import read_site_description
 from ...custom.data.federation import read_federation
 from ...custom.data.location import DATA_VARIABLE
 from ...custom.data.phantoms.choice import write_embedded_federation
@@ -30,6 +29,7 @@ from ...transforms.errors import DataError
 from ..reports.case_results import FinishedRun, write_case_results
 from ..reports.output import DATA_FOLDER, PERSISTED_MODEL, collect_output, read_summary, scored_model
 from ..reports.results_file import RunName
+from .cores import estimated_step_mb, suitable_sites_at_once
 from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import Step, run_in_process
 from .job import Job, check_runs_in_process, flat_settings
@@ -68,6 +68,7 @@ def simulate(
     planned: PlannedSettings | None = None,
     resume: bool = False,
     track: Tracking | None = None,
+    sites_at_once: int | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """Run a job in this process and return its summary.
@@ -86,6 +87,8 @@ def simulate(
         resume: go on after the last finished round of an earlier run in ``out``, from the beginning if there is none.
             What was stopped after its last round is collected; of a finished run the summary is returned.
         track: where the run's numbers go as well; its settings are sent there, its figures are not.
+        sites_at_once: how many sites work at a time; None for as many as cores and memory are enough for. The result is
+            the same.
         progress: tells how far the run is; by default on the standard error.
 
     Raises:
@@ -115,7 +118,7 @@ def simulate(
     if data is None:
         progress.state("Making the embedded federation.")
         data = _embedded_federation(run_settings, out / DATA_FOLDER)
-    federation = read_federation(data)
+    sites = read_federation(data).sites
     rounds_left = earlier is None or not earlier.state.is_over(run_settings)
     if (
         earlier is not None
@@ -134,32 +137,43 @@ def simulate(
     if track is not None:
         track.add_to(run_job, out.name, flat_settings(run_settings.model_dump(mode="json")), tracked_before)
     with run_log(out, progress):
-        estimate = _estimated_memory(run_settings, data / federation.sites[0])
-        begun = "" if planned is None else planned.sentence(run_settings)
+        estimate = estimated_step_mb(run_settings, data / sites[0])
+        if planned is not None:
+            progress.tell(planned.sentence(run_settings))
         images = ", on generated images" if is_generated else ""
-        first = f"{job.name}: {len(federation.sites)} sites, {run_settings.rounds} rounds{images}."
-        memory = "" if estimate is None else _MEMORY_OF_STEP.format(estimate)
-        for line in (begun, first, memory, without_validation(run_settings, data, federation.sites)):
-            if line:
-                progress.tell(line)
-        run_folder = _run_rounds(run_job, federation.sites, data, out, progress)
+        progress.tell(f"{job.name}: {len(sites)} sites, {run_settings.rounds} rounds{images}.")
+        _tell_what_to_expect(estimate, without_validation(run_settings, data, sites), progress)
+        if sites_at_once is None:
+            sites_at_once = suitable_sites_at_once(run_settings, len(sites), step_mb=estimate)
+        run_folder = _run_rounds(run_job, sites, data, out, progress, sites_at_once)
         name = RunName(out.resolve().name, job.name, run_settings.seed)
         model, which = scored_model(run_folder, run_folder / PERSISTED_MODEL, read_summary(run_folder))
-        finished = FinishedRun(name, out / RUN_FOLDER, model, which, run_settings, data, federation.sites)
-        score_cases(finished, run_folder, out, progress)
-    summary = collect_output(
-        run_folder,
-        out,
-        lambda: {
-            "data": str(data.resolve()),
-            "wall_seconds": round(time.monotonic() - started, 2),
-            "peak_memory_mb": round(_peak_memory_mb(), 1),
-            **({} if estimate is None else {"estimated_memory_mb": estimate}),
-            **({} if planned is None else {"planned": tuple(planned.values)}),
-        },
-    )
+        score_cases(
+            FinishedRun(name, out / RUN_FOLDER, model, which, run_settings, data, sites), run_folder, out, progress
+        )
+    summary = collect_output(run_folder, out, lambda: _surroundings(started, data, estimate, planned))
     shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
     return summary
+
+
+def _tell_what_to_expect(estimate: float | None, warning: str | None, progress: Progress) -> None:
+    if estimate is not None:
+        progress.tell(_MEMORY_OF_STEP.format(estimate))
+    if warning is not None:
+        progress.tell(warning)
+
+
+def _surroundings(
+    started: float, data: Path, estimate: float | None, planned: PlannedSettings | None
+) -> dict[str, Any]:
+    """What the summary says of data, time and memory."""
+    return {
+        "data": str(data.resolve()),
+        "wall_seconds": round(time.monotonic() - started, 2),
+        "peak_memory_mb": round(_peak_memory_mb(), 1),
+        **({} if estimate is None else {"estimated_memory_mb": estimate}),
+        **({} if planned is None else {"planned": tuple(planned.values)}),
+    }
 
 
 def _check_surroundings(track: Tracking | None) -> None:
@@ -169,11 +183,13 @@ def _check_surroundings(track: Tracking | None) -> None:
         track.check()
 
 
-def _run_rounds(run_job: Job, sites: Sequence[str], data: Path, out: Path, progress: Progress) -> Path:
+def _run_rounds(
+    run_job: Job, sites: Sequence[str], data: Path, out: Path, progress: Progress, sites_at_once: int
+) -> Path:
     """Run the rounds over the sites of a federation's folder, and return the server's run folder."""
     with environment_variable(DATA_VARIABLE, str(data.resolve())), _threads_given_back():
         try:
-            return run_in_process(run_job, sites, out / RUN_FOLDER, _Turns(progress))
+            return run_in_process(run_job, sites, out / RUN_FOLDER, _Turns(progress), sites_at_once=sites_at_once)
         finally:
             # What others have written in it: NVFlare, TensorBoard.
             make_private(out / RUN_FOLDER)
@@ -197,7 +213,7 @@ def score_cases(finished: FinishedRun, metrics: Path, out: Path, progress: Progr
 
 
 class _Turns:
-    """Tells whose turn it is. What a method asks sites for beside training does not set back what is done."""
+    """Tells whose turn it is. What a method asks sites for outside training does not set back what is done."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -248,17 +264,6 @@ def changes_of_run(
         changes = settings_for_data(job, changes, None if data is None else read_descriptions(data))
         check_training(job.settings_with(changes), str(job.settings_file))
     return changes
-
-
-def _estimated_memory(settings: RunSettings, site: Path) -> float | None:
-    """MiB of a step of training with a network in MONAI's form; of the network of the settings None: it is not run."""
-    if settings.network.component is None:
-        return None
-    # PyTorch, which is there by now.
-    from ...custom.networks.dry_run import dry_run  # noqa: PLC0415
-
-    description = read_site_description(site)
-    return dry_run(settings, None if description.spatial_dims == 3 else description.size).memory_mb
 
 
 def without_validation(settings: RunSettings, data: Path, sites: Sequence[str]) -> str | None:

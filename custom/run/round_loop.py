@@ -297,7 +297,8 @@ class RoundLoop:
             self._link.info(f"Round {this_round.number}/{self.settings.rounds}: {len(asked)} sites train.")
             self._has_asked = True
         training = RoundTraining(self._of_all_rounds, self._method, this_round, len(asked))
-        request = Request(TRAIN, this_round.number, self.state.params, self._message, asked)
+        own_messages = self._method.own_messages(this_round)
+        request = Request(TRAIN, this_round.number, self.state.params, self._message, asked, own_messages)
         give_noted(self._link, request, training.receive, self.refuse, self.progress)
         self._num_samples |= training.num_samples
         self._preparations |= training.preparations

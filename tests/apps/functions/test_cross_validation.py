@@ -72,7 +72,7 @@ def test_cases_of_all_splits_come_together(asked: list[dict[str, Any]], tmp_path
     assert (test.num_cases, test.num_patients, test.mean) == (16, 8, pytest.approx(0.1))
     assert {"table.tex", "cases.pdf", "splits.json"} <= {file.name for file in out.iterdir()}
 
-    with pytest.raises(JobError, match="holds other splits: folds was 2 and is 3"):
+    with pytest.raises(JobError, match="holds another cross-validation: folds was 2 and is 3"):
         cross_validate(["a", "b"], out, data=str(tmp_path / "data"), folds=3, seeds=2)
 
 
