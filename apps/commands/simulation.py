@@ -83,6 +83,10 @@ def simulate(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
     track: TrackOption = None,
     network: NetworkOption = None,
+    sites_at_once: Annotated[
+        int | None,
+        typer.Option(min=1, help="Sites that work at a time; default: as many as cores and memory allow. Same result."),
+    ] = None,
 ) -> None:
     """Run a job in one process; the result is the same as NVFlare's, bit for bit on the CPU.
 
@@ -116,6 +120,7 @@ def simulate(
                 resume=resume,
                 track=track,
                 network=network,
+                sites_at_once=sites_at_once,
                 on_progress=progress,
             )
         _print_run(made)

@@ -11,6 +11,7 @@ from ..reports.results_file import (
     RESULTS_FILE,
     ROUNDS_FILE,
     ResultRow,
+    read_description,
     read_results,
     read_round_lines,
     write_results,
@@ -107,7 +108,12 @@ def cross_validate(
         progress.tell(f"Split {number} of {len(names)}: {name}.")
         of_split = str(target / _DATA / _data_folder(data, "{seed}") / name)
         splits[name] = compare(arms, target / name, data=of_split, seeds=numbers, on_progress=progress, **options)
-    write_results(target / RESULTS_FILE, [row for name in names for row in _tested(target / name, name)])
+    models = {
+        f"{name}/{run}": model
+        for name in names
+        for run, model in read_description(target / name / RESULTS_FILE).models.items()
+    }
+    write_results(target / RESULTS_FILE, [row for name in names for row in _tested(target / name, name)], models)
     lines = [
         line | {"run": f"{name}/{line['run']}"}
         for name in names

@@ -22,6 +22,7 @@ from ...custom.recipe import RESEARCH
 from ...custom.run.time_left import duration
 from ...custom.settings import RunSettings, SettingValues, TrainingSettings
 from ...transforms.errors import DataError
+from ..runs.cores import estimated_step_mb, suitable_sites_at_once
 from ..runs.data_compatibility import read_descriptions, settings_for_data
 from ..runs.installed import installed_jobs
 from ..runs.job import Job, JobError, flat_settings
@@ -110,6 +111,7 @@ def plan_run(
     *,
     settings: str | None = None,
     overrides: Mapping[str, Any],
+    sites_at_once: int | None = None,
 ) -> PlannedSettings:
     """Plan a run on data for a time that it may take on this machine, planning included; nothing is written.
 
@@ -123,6 +125,7 @@ def plan_run(
         out: the run's folder.
         settings: a set of settings, with which nothing is planned.
         overrides: single settings that were chosen.
+        sites_at_once: how many sites will work at a time; None for as many as cores and memory are enough for.
 
     Raises:
         JobError: if such a run cannot be planned; the text says why.
@@ -135,14 +138,16 @@ def plan_run(
         reason = "there are no data (--data)" if obstacle is None else obstacle.reason
         raise JobError(f"A time is given (--hours), but {reason}; leave --hours out, or what it does not go with.")
     try:
-        suggested = _planned(job, data, hours, _Chosen.of(job, overrides), began)
+        suggested = _planned(job, data, hours, _Chosen.of(job, overrides), began, sites_at_once)
     except DataError as error:
         raise DataError(f"{error} Without a plan (--no-plan) the job's own settings are taken.") from error
     as_file = SettingsFile(out / PLAN_FILE, suggested.values, Requirements(), suggested.time)
     return PlannedSettings(as_file, suggested.time, suggested.text)
 
 
-def _planned(job: Job, data: Path, hours: float, chosen: "_Chosen", began: float) -> SuggestedSettings:
+def _planned(
+    job: Job, data: Path, hours: float, chosen: "_Chosen", began: float, sites_at_once: int | None
+) -> SuggestedSettings:
     suggested = suggest_settings(data, hours=hours, **chosen.for_suggestion(job))
     # How long scores take is measured below.
     choices = [one for one in suggested.choices if one.key != VALIDATE_EVERY and not chosen.decides(one.key)]
@@ -151,11 +156,14 @@ def _planned(job: Job, data: Path, hours: float, chosen: "_Chosen", began: float
     planned = {choice.key: choice.value for choice in choices if choice.key not in _FITTED}
     run_settings = job.settings_with(settings_for_data(job, merged(planned, chosen.values), described))
     site = read_federation(data).sites[0]
-    parts = measure_parts(run_settings, data / site, site=site)
     cases = _Cases.of(data, run_settings)
+    if sites_at_once is None:
+        memory = estimated_step_mb(run_settings, data / site)
+        sites_at_once = suitable_sites_at_once(run_settings, cases.sites, step_mb=memory)
+    parts = measure_parts(run_settings, data / site, site=site, sites_at_once=sites_at_once)
     used = time.monotonic() - began + _CLOSING + cases.all * parts.case_reading
     seconds = max(hours * 3600 * (1 - _UNFORESEEN) - used, 1.0)
-    cost = _cost(run_settings, parts, cases)
+    cost = _cost(run_settings, parts, cases, sites_at_once)
     passes = Inference.of(run_settings).num_passes(run_settings.network.spatial_dims)
     mirrored = replace(cost, parts=replace(parts, case=parts.case * passes))
     if mirrored.predictions + mirrored.scoring <= _MIRRORING * seconds or chosen.decides(_MIRRORED):
@@ -247,10 +255,11 @@ def _count(folder: Path, section: str) -> int:
         return 0
 
 
-def _cost(settings: RunSettings, parts: PartSeconds, cases: _Cases) -> RunCost:
+def _cost(settings: RunSettings, parts: PartSeconds, cases: _Cases, sites_at_once: int) -> RunCost:
     return RunCost(
         parts,
         num_sites=cases.sites,
+        sites_at_once=sites_at_once,
         scored_cases=cases.scored,
         predicted_cases=(settings.training_predictions or 0) * cases.training,
     )
@@ -296,5 +305,6 @@ def _with_rounds(
     if fitted.validate_every > 1 and not chosen.decides(VALIDATE_EVERY):
         reason = f"rounds: scoring {cost.scored_cases} cases takes {duration(cost.scoring)}"
         final.append(Choice(VALIDATE_EVERY, fitted.validate_every, reason))
-    planned_time = suggested.time.model_copy(update={"step_seconds": step_seconds, "expected_hours": expected / 3600})
+    of_run = {"step_seconds": step_seconds, "sites_at_once": cost.sites_at_once, "expected_hours": expected / 3600}
+    planned_time = suggested.time.model_copy(update=of_run)
     return replace(suggested, training=training, choices=tuple(final), time=planned_time)

@@ -1,7 +1,6 @@
 """Methods side by side: the same data, the same start weights, paired over seeds."""
 
 import json
-import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from ..reports.comparison import describe_run, paired_statistics
 from ..reports.comparison_page import REQUEST_FILE, run_folder, write_comparison_page
 from ..reports.output import read_summary, scoring_of
 from .arms import Arm, PlannedArm, plan
+from .cores import available_cores
 from .data_compatibility import read_descriptions, settings_for_data
 from .fairness import compared_settings, like_changes
 from .in_process import JOB_ID, RunError
@@ -112,9 +112,9 @@ def compare(
     # What may differ changes no run, and may be more when arms are added.
     request |= {"allow_different": sorted(allow_different), "arms": {arm.name: _asked_arm(arm) for arm in arms}}
     keep_request(out, REQUEST_FILE, request, contents="comparison", growing={"arms": "arm"}, free={"allow_different"})
-    if processes is None:
-        threads = max(number_of_threads(found.threads) for found in of_arms.values())
-        processes = max(1, (os.cpu_count() or 1) // threads)
+    threads = max(number_of_threads(found.threads) for found in of_arms.values())
+    cores = available_cores() // threads
+    processes = processes or max(1, cores)
     runs = {
         (arm.name, seed): WatchedRun(
             f"{arm.name}, seed {seed}", run_folder(out, arm.name, seed), of_arms[arm.name].rounds
@@ -126,7 +126,9 @@ def compare(
     progress_of_runs = RunsProgress(list(runs.values()), progress)
     progress_of_runs.begin(processes)
     branching = [arm for arm in planned if arm.shared_rounds]
-    common = {"--settings": settings, "--track": track, "--network": network}
+    # Cores that runs leave are their sites'.
+    at_once = max(1, cores // min(processes, len(runs)))
+    common = {"--settings": settings, "--track": track, "--network": network, "--sites-at-once": str(at_once)}
     run = partial(_run, reference=names[0], data=data, common=common, without=own_network, out=out)
     with _running(processes) as commands:
         # Arms that branch wait for the run that they branch from.

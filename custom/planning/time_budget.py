@@ -18,7 +18,7 @@ class PartSeconds:
     """Seconds of the parts of a run on one machine.
 
     Attributes:
-        step: one step of training, with its patches and augmentation.
+        step: one step of training, with its patches and augmentation, while as many sites train as do at a time.
         site_round: a round at a site without its steps: its model is copied, sent and averaged.
         case: prediction and scores of a case.
         case_reading: first reading of a case, before the run; next to nothing where it is prepared already.
@@ -32,11 +32,12 @@ class PartSeconds:
 
 @dataclass(frozen=True)
 class RunCost:
-    """What a run takes on one machine, where sites take turns.
+    """What a run takes on one machine.
 
     Attributes:
         parts: seconds of its parts.
         num_sites: how many sites train.
+        sites_at_once: how many of them train at a time.
         scored_cases: how many cases a scoring has.
         predicted_cases: how many predictions of cases a run makes outside training and scoring.
     """
@@ -45,6 +46,12 @@ class RunCost:
     num_sites: int
     scored_cases: int
     predicted_cases: int
+    sites_at_once: int = 1
+
+    @property
+    def turns(self) -> int:
+        """How many sites train one after the other in a round."""
+        return math.ceil(self.num_sites / self.sites_at_once)
 
     @property
     def scoring(self) -> float:
@@ -68,7 +75,7 @@ class RunCost:
 
     def round_seconds(self, local_steps: int) -> float:
         """Return what the training of a round takes in seconds."""
-        return self.num_sites * (self.parts.site_round + local_steps * self.parts.step)
+        return self.turns * (self.parts.site_round + local_steps * self.parts.step)
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,7 @@ def fit_rounds(
     every = validate_every or math.ceil(rounds / most_scorings)
     training = max(left - math.ceil(rounds / every) * cost.scoring, _LEAST_TRAINING * seconds)
     if local_steps is None:
-        of_site = training / (rounds * cost.num_sites)
+        of_site = training / (rounds * cost.turns)
         local_steps = max(math.floor((of_site - cost.parts.site_round) / cost.parts.step), 1)
     return Rounds(rounds, local_steps, every)
 
@@ -138,6 +145,6 @@ def _num_rounds(
         return max(math.floor(room / (cost.round_seconds(local_steps) + of_round)), least)
     # Few steps of a round would be lost in what else it takes.
     by_steps = math.floor(room / (cost.round_seconds(_FEWEST_STEPS) + of_round))
-    overhead = cost.num_sites * cost.parts.site_round
+    overhead = cost.turns * cost.parts.site_round
     by_messages = math.floor(_OVERHEAD * left / overhead) if overhead else _ROUNDS
     return max(min(_ROUNDS, by_steps, by_messages), least)
