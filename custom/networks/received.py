@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Of networks up to this size the last one is kept: to copy it takes a third of the time of building it, which counts
 # where a process trains for thousands of sites.
 _MOST_BYTES_KEPT = 2**24
-_kept: "dict[tuple[type, str], nn.Module]" = {}
+_kept: "dict[tuple[type[object], str], nn.Module]" = {}
 
 
 class ModelDoesNotFitError(ValueError):
