@@ -42,8 +42,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
 
 
-def pytest_collection_finish() -> None:
-    """Look for garbage from now on, among what tests make."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """Look for garbage from now on, among what tests make; also where workers run the tests."""
     gc.collect()
     gc.freeze()
     gc.enable()
