@@ -254,6 +254,8 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
         self._sites_at_once = sites_at_once
         # By a task's own name, whether sites may do it at the same time.
         self._may_overlap: dict[str, bool] = {}
+        # In the order in which sites are asked; a request of which each has its own message is a task for each.
+        self._standing: list[_Delivery] = []
 
     def broadcast(
         self,
@@ -263,70 +265,75 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
         min_responses: int = 1,
         wait_time_after_min_received: int = 0,
     ) -> None:
-        """Let every target do the task; returns when all have answered."""
+        """Take note of a task for every target, which does it when the controller asks how many tasks stand."""
         del min_responses, wait_time_after_min_received
         asked = self._sites if targets is None else targets
         names = [target.name if isinstance(target, Client) else target for target in asked]
-        turns = _Turns(task, fl_ctx, names, own_name(task.name, from_shareable(task.data)))
-        alone = 0
-        while alone < len(names) and not self._may_overlap.get(turns.own_name, False):
-            if self._abort_signal.triggered:
-                return
-            self._receive(turns, self._begin(turns, alone), self._do_alone(turns, alone))
-            alone += 1
-        if alone < len(names):
-            self._overlap(turns, alone)
+        self._standing += [_Delivery(task, fl_ctx, name) for name in names]
 
-    def _begin(self, turns: "_Turns", position: int) -> ClientTask:
+    def get_num_standing_tasks(self) -> int:
+        """Let every target do its task, and return 0: all have answered then."""
+        turns, self._standing = self._standing, []
+        alone = 0
+        while alone < len(turns) and not self._may_overlap.get(turns[alone].own_name, False):
+            if self._abort_signal.triggered:
+                return 0
+            self._receive(turns[alone], self._begin(turns, alone), self._do_alone(turns[alone]))
+            alone += 1
+        if alone < len(turns):
+            self._overlap(turns, alone)
+        return 0
+
+    def _begin(self, turns: "Sequence[_Delivery]", position: int) -> ClientTask:
         """Say whose turn it is, and return the task as it is sent."""
-        task, name = turns.task, turns.names[position]
-        self._watch(_step(task, name, position + 1, len(turns.names)))
-        client_task = ClientTask(Client(name, ""), task)
-        if task.before_task_sent_cb is not None:
-            task.before_task_sent_cb(client_task=client_task, fl_ctx=turns.fl_ctx)
+        delivery = turns[position]
+        self._watch(delivery.step(position + 1, len(turns)))
+        client_task = ClientTask(Client(delivery.site, ""), delivery.task)
+        if delivery.task.before_task_sent_cb is not None:
+            delivery.task.before_task_sent_cb(client_task=client_task, fl_ctx=delivery.fl_ctx)
         return client_task
 
-    def _do_alone(self, turns: "_Turns", position: int) -> Shareable:
+    def _do_alone(self, delivery: "_Delivery") -> Shareable:
         """Let a site do the task while no other works, and learn whether others may work at the same time."""
-        site = self._sites[turns.names[position]]
-        reply = site.do_task(turns.task, turns.fl_ctx, _own_copy(turns.task.data))
-        if turns.own_name not in self._may_overlap and site.global_rng_used is not None:
-            self._may_overlap[turns.own_name] = self._sites_at_once > 1 and not site.global_rng_used
+        site = self._sites[delivery.site]
+        reply = site.do_task(delivery.task, delivery.fl_ctx, _own_copy(delivery.task.data))
+        if delivery.own_name not in self._may_overlap and site.global_rng_used is not None:
+            self._may_overlap[delivery.own_name] = self._sites_at_once > 1 and not site.global_rng_used
         return reply
 
-    def _overlap(self, turns: "_Turns", position: int) -> None:
+    def _overlap(self, turns: "Sequence[_Delivery]", position: int) -> None:
         """Let sites from a position on do the task, some at a time."""
         # So many answers wait at most for those of sites before them.
-        begun: deque[tuple[ClientTask, Future[Shareable]]] = deque()
+        begun: _Begun = deque()
         with _process_as_before(), ThreadPoolExecutor(self._sites_at_once, "site") as pool:
             try:
-                for name_at in range(position, len(turns.names)):
+                for at in range(position, len(turns)):
                     if self._abort_signal.triggered:
                         break
-                    client_task = self._begin(turns, name_at)
-                    site, data = self._sites[turns.names[name_at]], _own_copy(turns.task.data)
-                    begun.append((client_task, pool.submit(site.do_task, turns.task, turns.fl_ctx, data)))
+                    client_task, (task, fl_ctx) = self._begin(turns, at), (turns[at].task, turns[at].fl_ctx)
+                    do_task = self._sites[turns[at].site].do_task
+                    begun.append((turns[at], client_task, pool.submit(do_task, task, fl_ctx, _own_copy(task.data))))
                     if len(begun) >= 2 * self._sites_at_once:
-                        self._receive_first(turns, begun)
+                        self._receive_first(begun)
                 while begun:
-                    self._receive_first(turns, begun)
+                    self._receive_first(begun)
             except BaseException:
                 # The sites at work stop before their next step, and the others do not begin.
                 self._abort_signal.trigger(True)
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 
-    def _receive_first(self, turns: "_Turns", begun: "deque[tuple[ClientTask, Future[Shareable]]]") -> None:
-        client_task, answer = begun.popleft()
-        self._receive(turns, client_task, answer.result())
+    def _receive_first(self, begun: "_Begun") -> None:
+        delivery, client_task, answer = begun.popleft()
+        self._receive(delivery, client_task, answer.result())
 
-    def _receive(self, turns: "_Turns", client_task: ClientTask, reply: Shareable) -> None:
+    def _receive(self, delivery: "_Delivery", client_task: ClientTask, reply: Shareable) -> None:
         """Hand an answer to the controller."""
         client_task.result = reply
         # A filter of NVFlare's takes any exception for its own; the answer must not count then.
         check_interruption()
-        if turns.task.result_received_cb is not None:
-            turns.task.result_received_cb(client_task=client_task, fl_ctx=self._server.new_context())
+        if delivery.task.result_received_cb is not None:
+            delivery.task.result_received_cb(client_task=client_task, fl_ctx=self._server.new_context())
 
     def broadcast_and_wait(
         self,
@@ -337,13 +344,10 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
         wait_time_after_min_received: int = 0,
         abort_signal: Signal | None = None,
     ) -> None:
-        """Do as :meth:`broadcast`, which waits anyway."""
+        """Let every target do a task; returns when all have answered."""
         del abort_signal
         self.broadcast(task, fl_ctx, targets, min_responses, wait_time_after_min_received)
-
-    def get_num_standing_tasks(self) -> int:
-        """Return 0: when a broadcast returns, all sites have answered."""
-        return 0
+        self.get_num_standing_tasks()
 
     def cancel_all_tasks(self, completion_status: Any = None, fl_ctx: FLContext | None = None) -> None:
         """Do nothing: no task stands."""
@@ -400,19 +404,24 @@ def _process_as_before() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class _Turns:
-    """A task for some sites, by their names in order; ``own_name`` is the task's, whatever NVFlare calls it."""
+class _Delivery:
+    """A task for one site; ``own_name`` is the task's, whatever NVFlare calls it."""
 
     task: Task
     fl_ctx: FLContext
-    names: Sequence[str]
-    own_name: str
+    site: str
+
+    @property
+    def own_name(self) -> str:
+        return own_name(self.task.name, from_shareable(self.task.data))
+
+    def step(self, position: int, count: int) -> Step:
+        headers = (AppConstants.CURRENT_ROUND, AppConstants.NUM_ROUNDS)
+        round_number, rounds = (self.task.data.get_header(header) for header in headers)
+        return Step(round_number, rounds, self.own_name, self.site, position, count)
 
 
-def _step(task: Task, site: str, position: int, count: int) -> Step:
-    headers = (AppConstants.CURRENT_ROUND, AppConstants.NUM_ROUNDS)
-    round_number, rounds = (task.data.get_header(header) for header in headers)
-    return Step(round_number, rounds, own_name(task.name, from_shareable(task.data)), site, position, count)
+_Begun = deque[tuple[_Delivery, ClientTask, Future[Shareable]]]
 
 
 def _own_copy(data: Shareable) -> Shareable:

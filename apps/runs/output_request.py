@@ -33,14 +33,12 @@ def keep_request(
         JobError: if the folder holds results of another request, or other files.
         DataError: if the file cannot be read.
     """
-    file, growing = out / file_name, growing or {}
+    file, nouns = out / file_name, growing or {}
     earlier: dict[str, Any] = {}
     if file.is_file():
         earlier = read_json(file, f"what this {contents} was asked for")
-        pairs = [
-            (key, earlier.get(key), value) for key, value in asked.items() if key not in growing and key not in free
-        ]
-        for key, noun in growing.items():
+        pairs = [(key, earlier.get(key), value) for key, value in asked.items() if key not in nouns and key not in free]
+        for key, noun in nouns.items():
             known = earlier.get(key, {})
             pairs += [(f"the {noun} {name!r}", known.get(name, entry), entry) for name, entry in asked[key].items()]
         if differing := [f"{what} was {before} and is {now}" for what, before, now in pairs if before != now]:
@@ -50,5 +48,5 @@ def keep_request(
     elif out.exists() and any(out.iterdir()):
         raise JobError(f"Expected an empty folder or an earlier {contents}, but {out} holds other files.")
     private_folder(out)
-    grown = {key: earlier.get(key, {}) | asked[key] for key in growing}
+    grown = {key: earlier.get(key, {}) | asked[key] for key in nouns}
     write_text(file, json.dumps({**asked, **grown}, indent=2) + "\n")

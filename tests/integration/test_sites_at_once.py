@@ -10,6 +10,7 @@ import torch
 from nvflare.apis.shareable import Shareable
 
 from fedannot.apps.runs.in_process import SiteParticipant
+from fedannot.apps.runs.progress import Reported
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.run.state import STATE_FILE
 from fedannot.custom.training import loop
@@ -61,6 +62,21 @@ def test_bits_and_order_are_those_of_turns(
     assert 2 <= max(at_work) <= 3
     assert_same(tmp_path / "in turn", tmp_path / "together")
     assert list(in_turn.sites) == list(together.sites)
+
+
+def test_sites_that_have_messages_of_their_own_work_at_the_same_time(
+    small_job: Callable[..., Path], tmp_path: Path, at_work: list[int]
+) -> None:
+    scaffold = {"drift_correction": "scaffold", "training__optimizer": "sgd", "training__momentum": 0.0}
+    folder = small_job("fedavg", rounds=3, embedded__sites=2, embedded__images_per_site=2, **scaffold)
+    steps: list[str] = []
+    progress = Reported(lambda step: steps.append(step.text))
+    simulate(folder, tmp_path / "in turn", sites_at_once=1, progress=progress)
+    assert max(at_work) == 1
+    assert {"Round 2/3: site-1, 1 of 2 (train)", "Round 3/3: site-2, 2 of 2 (train)"} <= set(steps)
+    simulate(folder, tmp_path / "together", data=tmp_path / "in turn" / "data", sites_at_once=2)
+    assert max(at_work) == 2
+    assert_same(tmp_path / "in turn", tmp_path / "together")
 
 
 def test_dropout_is_of_the_seed_and_lets_sites_take_turns(
