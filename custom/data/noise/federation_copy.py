@@ -152,8 +152,9 @@ def write_federation_copy(
     what: str,
     made: str,
     watch: Watch | None = None,
+    copy_test: Callable[[SiteCopy], None] = SiteCopy.unchanged,
 ) -> None:
-    """Write a copy of a federation under the name of its folder; its test set stays as it is.
+    """Write a copy of a federation under the name of its folder; its test set stays as it is unless somebody copies it.
 
     Args:
         source: the federation's folder.
@@ -162,6 +163,7 @@ def write_federation_copy(
         what: what is wrong with the copy's annotations, for its description.
         made: how it was made, as above.
         watch: learns which site is copied.
+        copy_test: copies the test set.
 
     Raises:
         DataError: if the federation cannot be read or the output folder holds files.
@@ -171,8 +173,8 @@ def write_federation_copy(
         for index, site in watched(list(enumerate(federation.sites)), "Copying the sites", watch):
             copy_site(index, SiteCopy(source / site, folder / site, site))
         if (source / TEST_FOLDER / DESCRIPTION_FILE).is_file():
-            SiteCopy(source / TEST_FOLDER, folder / TEST_FOLDER, TEST_FOLDER).unchanged()
+            copy_test(SiteCopy(source / TEST_FOLDER, folder / TEST_FOLDER, TEST_FOLDER))
         noise = "; ".join(text for text in (federation.noise, what) if text)
         before = f"{federation.made}; " if federation.made else ""
-        values = federation.model_dump() | {"name": out.resolve().name, "noise": noise, "made": before + made}
+        values = federation.model_dump() | {"name": out.resolve().name, "noise": noise or None, "made": before + made}
         write_federation(folder, FederationDescription.model_validate(values))
