@@ -79,5 +79,6 @@ def annotations_of(image: FoundFile, masks: Sequence[FoundFile], level: int | No
 
 def _behind(name: str, image: str) -> str:
     """What a mask's name has behind its image's; the whole name in a folder of the image's."""
-    behind = name[len(image) :] if folded(name).startswith(folded(image)) else name
-    return behind.strip(" _-.")
+    # As masks are paired: no letter or digit follows the image's name.
+    begins = folded(name).startswith(folded(image)) and not name[len(image) : len(image) + 1].isalnum()
+    return (name[len(image) :] if begins else name).strip(" _-.")

@@ -7,7 +7,7 @@ from fedannot.apps.importing.find import Named, find_datasets
 from fedannot.apps.importing.folders import read_folders
 from fedannot.apps.importing.options import ImportOptions
 from fedannot.apps.importing.plan import SiteChoice
-from fedannot.apps.importing.writing import import_datasets
+from fedannot.apps.importing.writing import write_imported_federation
 from fedannot.custom.data.datalist import read_datalist
 from fedannot.transforms.errors import DataError
 
@@ -85,7 +85,7 @@ def test_all_annotations_come_into_the_federation_apart_and_none_is_united(tmp_p
     (tmp_path / "masks" / "Bo Ä" / "3.png").unlink()
     dataset = read_folders(tmp_path / "images", tmp_path / "masks", annotators="by-folder")
     options = ImportOptions(keys={"size": (16, 16), "channels": 1})
-    import_datasets([dataset], tmp_path / "out", SiteChoice(1), options=options, test_share=0.0)
+    write_imported_federation([dataset], tmp_path / "out", SiteChoice(1), options, test_share=0.0)
     (site,) = (tmp_path / "out").glob("site*")
     cases = {case.image.stem: case for case in read_datalist(site / "datalist.json").section("training")}
     assert [one.annotator for one in cases["0"].annotations] == ["ann", "Bo Ä"]
