@@ -207,6 +207,42 @@ def noise(
         print_federation(out)
 
 
+@data_app.command(
+    epilog="Example: fedannot data annotators runs/cells --scenario noisy --out runs/cells-noisy\n\n"
+    "Example: fedannot data annotators runs/cells --scenario ROC --reference staple --out runs/cells-roc\n\n"
+    "Example: fedannot data annotators runs/cells --scenario site:1=Ann,2=Bo --out runs/cells-two"
+)
+def annotators(
+    federation: Annotated[Path, typer.Argument(help="The federation's folder; it stays as it is.")],
+    out: OutOption,
+    scenario: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|site:k=rater",
+            help="clean: the consensus everywhere; noisy: of each case a random annotator; random-one: of each site "
+            "one; ROA: a fraction of every site's cases is noisy; ROC: a fraction of the sites is; or a site's "
+            "annotator.",
+        ),
+    ],
+    reference: Annotated[str, typer.Option(help="The clean labels: majority or staple.")] = "majority",
+    ratio: Annotated[float | None, typer.Option(help="Noisy fraction, of ROA and ROC; default: 0.5.")] = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Copy a federation with several annotators as one with their noise; the consensus is kept as clean labels."""
+    with reported_errors():
+        from ..runs.progress import Progress
+
+        Progress().tell(f"Copying {federation}.")
+        from ...custom.data.noise.annotator_copy import Scenario, write_annotator_scenario
+
+        if scenario not in ("ROA", "ROC"):
+            refuse_options(f"the scenario {scenario}", {"--ratio": ratio is not None})
+        chosen = Scenario.parse(scenario, ratio=0.5 if ratio is None else ratio, reference=reference, seed=seed)
+        with Progress(states_in_log=False) as progress:
+            write_annotator_scenario(federation, out, chosen, watch=progress.state)
+        print_federation(out)
+
+
 @data_app.command(epilog="Example: fedannot data check runs/busi --json runs/busi-check.json")
 def check(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A federation's folder, or one site's.")],
