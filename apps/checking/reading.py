@@ -14,7 +14,7 @@ import numpy as np
 from nibabel.nifti1 import Nifti1Image
 
 from ...custom.data.contained_paths import relative_name
-from ...custom.data.datalist import Case, read_datalist
+from ...custom.data.datalist import Case, read_datalist, require_decided
 from ...custom.data.description import (
     AnyDescription,
     ClassificationDescription,
@@ -87,12 +87,14 @@ def read_site(folder: Path, site: str, *, is_test: bool = False, watch: Watch | 
     """
     description = read_site_description(folder)
     datalist = read_datalist(folder / description.datalist)
+    for cases in datalist.cases.values():
+        require_decided(cases, folder / description.datalist, "one label for each case")
     reader = CaseReader(folder, description)
     listed = [(section, case) for section, cases in datalist.cases.items() for case in cases]
     with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
         reading = [pool.submit(reader, *entry) for entry in listed]
-        cases = tuple(item.result() for item in watched(reading, f"Reading {site}", watch))
-    return SiteFacts(site, folder, is_test, description, cases, datalist.refused)
+        facts = tuple(item.result() for item in watched(reading, f"Reading {site}", watch))
+    return SiteFacts(site, folder, is_test, description, facts, datalist.refused)
 
 
 class CaseReader:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from ...custom.data.datalist import SECTIONS, TRAINING, cases_of
+from ...custom.data.datalist import SECTIONS, TRAINING, cases_of, require_decided
 from ...transforms.errors import DataError
 from ...transforms.loading.dicom_header import DICOM_SUFFIX, is_dicom_picture
 from ...transforms.loading.volume_files import is_volume
@@ -38,6 +38,7 @@ def read_source_datalist(file: Path, *, key: str | None = None) -> SourceDataset
     skipped: list[LeftOut] = []
     for section, items in lists.items():
         result, refused = cases_of(items, file, section)
+        require_decided(result, file, "one label for each case")
         skipped += [LeftOut(item.name, "an item that is no case", item.reason) for item in refused]
         cases += [
             SourceCase(

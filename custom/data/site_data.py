@@ -11,7 +11,7 @@ import torch
 from ...transforms.errors import DataError
 from ...transforms.printable import printable_logger
 from .case_preparation import SiteCases, prepared_cases
-from .datalist import TRAINING, Case, ExcludedCase, read_datalist
+from .datalist import TRAINING, Case, ExcludedCase, read_datalist, require_decided
 from .description import SegmentationDescription, SiteDescription, read_site_description
 from .preparation import CLEAN_LABEL, GIVEN_LABEL, IMAGE, LABEL
 from .prepared_pack import StoredCase, case_tensors
@@ -174,6 +174,7 @@ def load_site_data(
         description = read_site_description(folder)
         datalist = read_datalist(folder / description.datalist)
         cases, file = _with_labels(datalist.section(section), replaced_labels or {}), folder / description.datalist
+        require_decided(cases, file, "one label for each case")
         excluded = list(datalist.refused.get(section, []))
         if not cases and not excluded:
             raise DataError(f"{file} has no case in the list {section!r}; expected at least one.")

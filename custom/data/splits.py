@@ -190,10 +190,10 @@ def _write_site(target: Path, site: _Site, lists: Mapping[str, Sequence[Case]]) 
 
 
 def _clean(case: Case) -> Case:
-    """A case with the annotation without noise, where it is known."""
-    return replace(
-        case, label=case.label if case.clean_label is None else case.clean_label, clean_label=None, given_label=None
-    )
+    """A case with the annotation without noise, where it is known; its annotators count no longer then."""
+    if case.clean_label is None:
+        return replace(case, given_label=None)
+    return replace(case, label=case.clean_label, clean_label=None, given_label=None, annotator=None, annotations=())
 
 
 def _linked(case: Case, images: Path, target: Path, group: str | None = None) -> Case:
@@ -213,6 +213,10 @@ def _linked(case: Case, images: Path, target: Path, group: str | None = None) ->
         label=link(case.label) if isinstance(case.label, Path) else case.label,
         clean_label=link(clean) if isinstance(clean, Path) else clean,
         given_label=None if case.given_label is None else link(case.given_label),
+        annotations=tuple(
+            replace(annotation, file=link(annotation.file)) if isinstance(annotation.file, Path) else annotation
+            for annotation in case.annotations
+        ),
         channels=tuple(None if file is None else link(file) for file in case.channels),
         group=case.group if group is None else group,
     )
