@@ -13,7 +13,7 @@ from ..significance import Criterion, effect_tests
 from ..statuses import Evidence, EvidenceCode, Status, TestResult
 from ..thresholds import THRESHOLDS
 from .from_consensus import MAJORITY, ConsensusEstimates
-from .from_predictions import PredictionEstimates
+from .from_predictions import GroupEstimates
 
 # By name and parameter the estimate, and what its test says.
 Tested = dict[str, dict[ParameterKey, tuple[Estimate, TestResult]]]
@@ -88,7 +88,7 @@ def consensus_tests(
 
 
 def prediction_tests(
-    estimates: Mapping[str, PredictionEstimates], minimum: MinimumEffects, *, level: float = THRESHOLDS.test_level
+    estimates: Mapping[str, GroupEstimates], minimum: MinimumEffects, *, level: float = THRESHOLDS.test_level
 ) -> Tested:
     """Test who deviates from the median annotator of the site, as the model's predictions show it.
 
@@ -156,11 +156,8 @@ def _is_of_two(estimates: ConsensusEstimates, key: ParameterKey) -> bool:
     return key.kind is ParameterKind.OFFSET and not estimates.from_majority[key.label - 1].patients
 
 
-def _of_predictions(estimates: PredictionEstimates) -> dict[ParameterKey, Estimate]:
-    result = {ParameterKey(ParameterKind.OFFSET, n): one for n, one in enumerate(estimates.boundary_bias, start=1)}
-    result |= {ParameterKey(ParameterKind.MISSING, n): one for n, one in enumerate(estimates.missed, start=1)}
-    result[CONFUSED_OBJECTS] = estimates.confused
-    return {key: one for key, one in result.items() if one.patients}
+def _of_predictions(estimates: GroupEstimates) -> dict[ParameterKey, Estimate]:
+    return {key: one.estimate for key, one in estimates.items() if one.estimate.patients}
 
 
 def _keys(chosen: Mapping[str, Mapping[ParameterKey, Estimate]]) -> list[ParameterKey]:

@@ -30,12 +30,14 @@ class ConsensusEstimates:
         from_majority: boundary bias against the majority of all.
         missed: fraction of the others' objects in which nothing is annotated.
         confused: fraction of the others' objects, of all classes, that have another class here.
+        compared: by class, the patients behind the boundary bias against the majority of all.
     """
 
     from_others: tuple[Estimate, ...]
     from_majority: tuple[Estimate, ...]
     missed: tuple[Estimate, ...]
     confused: Estimate
+    compared: tuple[frozenset[str], ...]
 
 
 class _Values:
@@ -54,6 +56,7 @@ class _Values:
             tuple(_median(values, seed) for values in self.majority),
             tuple(_ratio(counts, seed) for counts in self.missed),
             _ratio(self.confused, seed),
+            tuple(frozenset(unit for unit, _ in values) for values in self.majority),
         )
 
 

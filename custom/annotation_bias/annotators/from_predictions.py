@@ -6,25 +6,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..cases import PredictedCase
-from ..confusion import class_samples
+from ..confusion import are_of_known_classes, class_samples
 from ..error_injection import UNTRIED, Calibration, calibrate_completeness, calibrate_confusion, calibrate_offset
 from ..estimate import Estimate
-from ..site_estimates import estimate_completeness, estimate_confused, estimate_offset
+from ..parameters import CONFUSED_OBJECTS, ParameterKey, ParameterKind
+from ..site_estimates import case_offsets, estimate_completeness, estimate_confused, median_offset
 
 
 @dataclass(frozen=True)
-class PredictionEstimates:
-    """How one annotator annotates compared with the predictions; by class, it stays at the site.
+class GroupEstimate:
+    """An estimate of one parameter of a group of cases, and the patients behind it; it stays at the site.
 
     Attributes:
-        boundary_bias: distance of annotated contours from the predicted ones, divided by the slope of injected errors.
-        missed: fraction of the objects that are not annotated, as predictions show it.
-        confused: fraction of the annotated objects, of all classes, that look like another class.
+        estimate: the estimate.
+        patients: behind it.
     """
 
-    boundary_bias: tuple[Estimate, ...]
-    missed: tuple[Estimate, ...]
-    confused: Estimate
+    estimate: Estimate
+    patients: frozenset[str] = frozenset()
+
+
+# By parameter, what is known of a group of cases: those of a site, or of an annotator in it.
+GroupEstimates = dict[ParameterKey, GroupEstimate]
 
 
 @dataclass(frozen=True)
@@ -67,10 +70,11 @@ def prediction_estimates(
     calibrations: SiteCalibrations,
     *,
     seed: int,
-) -> dict[str, PredictionEstimates]:
-    """Return the estimates of every annotator, by name; they stay at the site.
+) -> dict[str, GroupEstimates]:
+    """Return boundary bias, missed and confused fraction of every annotator, by name; they stay at the site.
 
-    The cases of one annotator are a group as those of a site are: the estimators are the same.
+    The cases of one annotator are a group as those of a site are: the estimators are the same. A boundary bias is
+    divided by the slope of the injected errors.
 
     Args:
         cases_of: by annotator, the cases with this annotator's annotations.
@@ -78,21 +82,25 @@ def prediction_estimates(
         calibrations: of the site.
         seed: decides the intervals.
     """
-    labels = range(1, num_classes + 1)
-    return {
-        name: PredictionEstimates(
-            tuple(
-                one.of(estimate_offset(cases_of[name], label, seed=seed)).corrected()
-                for label, one in zip(labels, calibrations.boundary_bias, strict=True)
-            ),
-            tuple(
-                one.of(_missed(estimate_completeness(cases_of[name], label, seed=seed)))
-                for label, one in zip(labels, calibrations.missed, strict=True)
-            ),
-            calibrations.confused.of(_confused(cases_of[name], num_classes, seed)),
+    return {name: _of_group(cases_of[name], num_classes, calibrations, seed) for name in sorted(cases_of)}
+
+
+def _of_group(
+    cases: Sequence[PredictedCase], num_classes: int, calibrations: SiteCalibrations, seed: int
+) -> GroupEstimates:
+    result, everybody = GroupEstimates(), frozenset(case.unit for case in cases)
+    for label in range(1, num_classes + 1):
+        offsets = case_offsets(cases, label)
+        bias = calibrations.boundary_bias[label - 1].of(median_offset(offsets, seed=seed)).corrected()
+        result[ParameterKey(ParameterKind.OFFSET, label)] = GroupEstimate(
+            bias, frozenset(case.unit for case, _ in offsets)
         )
-        for name in sorted(cases_of)
-    }
+        missed = _missed(estimate_completeness(cases, label, seed=seed))
+        result[ParameterKey(ParameterKind.MISSING, label)] = GroupEstimate(
+            calibrations.missed[label - 1].of(missed), everybody
+        )
+    result[CONFUSED_OBJECTS] = _confused(cases, num_classes, calibrations.confused, seed)
+    return result
 
 
 def _missed(recall: Estimate) -> Estimate:
@@ -101,8 +109,10 @@ def _missed(recall: Estimate) -> Estimate:
     return Estimate(recall.patients, *(float(np.clip(end, 0.0, 1.0)) for end in ends))
 
 
-def _confused(cases: Sequence[PredictedCase], num_classes: int, seed: int) -> Estimate:
+def _confused(cases: Sequence[PredictedCase], num_classes: int, calibration: Calibration, seed: int) -> GroupEstimate:
     if num_classes == 1 or not cases:
-        return Estimate.unknown()
+        return GroupEstimate(Estimate.unknown())
     samples = class_samples(cases)
-    return estimate_confused(samples, seed=seed) if len(samples.labels) else Estimate.unknown()
+    known = are_of_known_classes(samples.probabilities, samples.labels)
+    patients = frozenset(unit for unit, is_known in zip(samples.units, known, strict=True) if is_known)
+    return GroupEstimate(calibration.of(estimate_confused(samples, seed=seed)), patients)

@@ -1,5 +1,6 @@
 """What an audit keeps of a site's annotators; it stays at the site, since it holds their names."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
@@ -92,3 +93,8 @@ class AnnotatorsAudit(JsonRecord):
     num_unnamed: int = 0
     pairs: tuple[AnnotatorPair, ...] = ()
     kappa: Figure | None = None
+
+    def with_numbers(self, numbers: Mapping[str, int]) -> "AnnotatorsAudit":
+        """Return it with the numbers by which the server knows annotators, by name."""
+        annotators = (one.model_copy(update={"number": numbers.get(one.annotator)}) for one in self.annotators)
+        return self.model_copy(update={"annotators": tuple(annotators)})

@@ -14,8 +14,8 @@ from ...annotation_bias.annotators.deviations import (
     consensus_tests,
     prediction_tests,
 )
-from ...annotation_bias.annotators.from_consensus import consensus_estimates
-from ...annotation_bias.annotators.from_predictions import SiteCalibrations, prediction_estimates
+from ...annotation_bias.annotators.from_consensus import ConsensusEstimates, consensus_estimates
+from ...annotation_bias.annotators.from_predictions import GroupEstimates, SiteCalibrations, prediction_estimates
 from ...annotation_bias.annotators.records import AnnotatorAudit, AnnotatorPair, AnnotatorsAudit, Figure
 from ...annotation_bias.cases import PredictedCase
 from ...annotation_bias.estimate_record import ParameterRecord
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _LOGGER = printable_logger(__name__)
 
 _TWO = 2
+# In place of the name of an annotator that is not known; no annotator is called so.
+UNNAMED = ""
 
 
 @dataclass(frozen=True)
@@ -43,16 +45,33 @@ class AnnotatedCase:
 
     Attributes:
         case: as loaded.
-        masks: by annotator ``(S, H, W[, D])``; empty where none is known.
+        masks: by annotator ``(S, H, W[, D])``; empty where none is known, or none of several can be used.
     """
 
     case: LoadedCase
     masks: Mapping[str, Classes]
 
 
+@dataclass(frozen=True)
+class MeasuredAnnotators:
+    """What an audit measures of a site's annotators; it stays at the site.
+
+    Attributes:
+        audit: what is kept of them.
+        consensus: by name, compared with the other annotators of the same cases.
+        predictions: by name, compared with predictions.
+        unnamed: the same of the cases of which no annotator is known.
+    """
+
+    audit: AnnotatorsAudit
+    consensus: Mapping[str, ConsensusEstimates]
+    predictions: Mapping[str, GroupEstimates]
+    unnamed: GroupEstimates
+
+
 def audit_annotators(
     models: "ReferenceModels", data: SiteData, cases: Sequence[LoadedCase], settings: BiasSettings, *, seed: int
-) -> AnnotatorsAudit | None:
+) -> MeasuredAnnotators | None:
     """Return what is known of a site's annotators; None where fewer than two are named. It stays at the site.
 
     Args:
@@ -65,25 +84,42 @@ def audit_annotators(
     names = {name for case in cases for name in named_annotators(case)}
     if len(names) < _TWO:
         return None
-    annotated = list(annotated_cases(cases, data))
-    num_classes, pixel = settings.network.num_classes, pixel_size(data)
+    annotated, num_classes = list(annotated_cases(cases, data)), settings.network.num_classes
+    common, pixel = _common_cases(annotated), pixel_size(data)
     minimum = MinimumEffects.of_pixels(settings.min_boundary_bias, settings.min_missed_fraction, pixel)
-    common = _common_cases(annotated)
-    consensus = consensus_tests(consensus_estimates(common, num_classes, seed=seed), minimum, level=settings.level)
-    predictions = _by_predictions(models, annotated, data, num_classes, minimum, settings.level, seed)
+    consensus = consensus_estimates(common, num_classes, seed=seed)
+    cases_of = predicted_by_annotator(models, annotated, data)
+    calibrations = SiteCalibrations.of(_one_of_each_patient(cases_of), num_classes, seed=seed)
+    estimates = prediction_estimates(cases_of, num_classes, calibrations, seed=seed)
+    unnamed = estimates.pop(UNNAMED, {})
+    by_consensus = consensus_tests(consensus, minimum, level=settings.level)
+    by_predictions = prediction_tests(estimates, minimum, level=settings.level)
     kappa = estimate_kappa(common, num_classes, seed=seed)
     unit: Unit = "px" if data.cases[0].spacing is None else "mm"
-    return AnnotatorsAudit(
+    audit = AnnotatorsAudit(
         unit=unit,
-        annotators=tuple(_audit(name, annotated, consensus, predictions) for name in sorted(names)),
+        annotators=tuple(_audit(name, annotated, by_consensus, by_predictions) for name in sorted(names)),
         num_unnamed=sum(not item.masks for item in annotated),
-        pairs=tuple(
-            AnnotatorPair(
-                annotators=pair.annotators, label=pair.label, dice=Figure.of(pair.dice), hd95=Figure.of(pair.hd95)
-            )
-            for pair in pair_agreements(common, num_classes, seed=seed)
-        ),
+        pairs=_pairs(common, num_classes, seed),
         kappa=Figure.of(kappa) if kappa.patients else None,
+    )
+    return MeasuredAnnotators(audit, consensus, estimates, unnamed)
+
+
+def _one_of_each_patient(cases_of: Mapping[str, Sequence[PredictedCase]]) -> list[PredictedCase]:
+    """The cases of every patient by one annotator, into whose masks errors are injected."""
+    first_of: dict[str, str] = {}
+    return [
+        case for name in sorted(cases_of) for case in cases_of[name] if first_of.setdefault(case.unit, name) == name
+    ]
+
+
+def _pairs(common: Sequence[CaseAnnotations], num_classes: int, seed: int) -> tuple[AnnotatorPair, ...]:
+    return tuple(
+        AnnotatorPair(
+            annotators=pair.annotators, label=pair.label, dice=Figure.of(pair.dice), hd95=Figure.of(pair.hd95)
+        )
+        for pair in pair_agreements(common, num_classes, seed=seed)
     )
 
 
@@ -94,7 +130,7 @@ def named_annotators(case: LoadedCase) -> tuple[str, ...]:
         return ()
     if files.annotations:
         return tuple(annotation.annotator for annotation in files.annotations)
-    return () if files.annotator is None else (files.annotator,)
+    return (files.annotator,) if files.annotator else ()
 
 
 def annotated_cases(cases: Sequence[LoadedCase], data: SiteData) -> Iterator[AnnotatedCase]:
@@ -138,27 +174,12 @@ def _common_cases(annotated: Sequence[AnnotatedCase]) -> list[CaseAnnotations]:
     ]
 
 
-def _by_predictions(
-    models: "ReferenceModels",
-    annotated: Sequence[AnnotatedCase],
-    data: SiteData,
-    num_classes: int,
-    minimum: MinimumEffects,
-    level: float,
-    seed: int,
-) -> Tested:
-    cases_of = predicted_by_annotator(models, annotated, data)
-    calibrations = SiteCalibrations.of(
-        [case for of_name in cases_of.values() for case in of_name], num_classes, seed=seed
-    )
-    estimates = prediction_estimates(cases_of, num_classes, calibrations, seed=seed)
-    return prediction_tests(estimates, minimum, level=level)
-
-
 def predicted_by_annotator(
     models: "ReferenceModels", annotated: Sequence[AnnotatedCase], data: SiteData
 ) -> dict[str, list[PredictedCase]]:
     """Return by annotator the predicted samples with this annotator's masks; they stay at the site.
+
+    Cases of which no annotator is known are :data:`UNNAMED`'s.
 
     Args:
         models: the reference models.
@@ -167,10 +188,9 @@ def predicted_by_annotator(
     """
     whole, result = whole_objects(data.description), dict[str, list[PredictedCase]]()
     for item in annotated:
-        if not item.masks:
-            continue
+        by_name = item.masks or {UNNAMED: item.case.label.numpy()}
         for index, predicted in enumerate(models([item.case])):
-            for name, masks in item.masks.items():
+            for name, masks in by_name.items():
                 case = cut_to_objects(whole(predicted.with_annotation(masks[index])))
                 if case is not None:
                     result.setdefault(name, []).append(replace(case, image=None))
