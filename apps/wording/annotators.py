@@ -8,6 +8,7 @@ from ...custom.annotation_bias.annotators.records import AnnotatorAudit, Annotat
 from ...custom.annotation_bias.estimate_record import ParameterRecord
 from ...custom.annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKey, ParameterKind
 from ...custom.annotation_bias.statuses import EvidenceCode, Status, Unit
+from ...custom.methods.audit.records import ReportedAnnotator, ReportedFigure
 from ...transforms.natural_order import natural_order
 from ..checking.finding import plural
 from .evidence import evidence_in_words
@@ -216,24 +217,25 @@ def _deviation(
     """What is confirmed of a parameter, with interval and patients."""
     effect, low, high = record.from_reference or (0.0, 0.0, 0.0)
     class_name = names.get(key.label, "")
+    patients = plural(record.patients, "patient")
     if key.kind is ParameterKind.OFFSET:
         size = f"{abs(effect):.1f} {unit} {'larger' if effect > 0 else 'smaller'}"
-        others = "the majority of the annotators of the same cases" if is_of_consensus else _MEDIAN
+        others = "the majority’s in the same cases" if is_of_consensus else _MEDIAN
         return (
-            f"contours of {class_name} are {size} than those of {others} "
-            f"(90 % interval {signed(low)} to {signed(high)} {unit}, {plural(record.patients, 'patient')})."
+            f"contours of {class_name} are {size} than {others} "
+            f"(90 % interval {signed(low)} to {signed(high)} {unit}, {patients})."
         )
     value, typical = record.estimate or 0.0, (record.estimate or 0.0) - effect
-    what = f"{class_name} is missed" if key.kind is ParameterKind.MISSING else "objects have another class"
-    others = "than the majority of the others" if key.kind is not ParameterKind.MISSING else "where the others have it"
-    compared = others if is_of_consensus else "as the model’s predictions show it"
-    return (
-        f"{what} in {percent(value)} {compared}; the median annotator has {percent(typical)} "
-        f"({plural(record.patients, 'patient')})."
-    )
+    if key.kind is ParameterKind.MISSING:
+        objects = "objects that most others have annotated" if is_of_consensus else "objects that the model predicts"
+        what = f"misses {percent(value)} of the {class_name} {objects}"
+    else:
+        others = "than most others" if is_of_consensus else "than the model"
+        what = f"gives {percent(value)} of the objects another class {others}"
+    return f"{what}; for the median annotator it is {percent(typical)} ({patients})."
 
 
-_MEDIAN = "the median annotator of this site, by the model’s predictions of other cases"
+_MEDIAN = "the median annotator’s in other cases, by the model’s predictions"
 
 
 def _why(record: ParameterRecord) -> str:
@@ -260,3 +262,64 @@ def _notes(audit: AnnotatorsAudit) -> list[str]:
     if audit.num_unnamed:
         notes.append(f"{begun(plural(audit.num_unnamed, 'case'))} without a named annotator: not in the table.")
     return notes
+
+
+@dataclass(frozen=True)
+class ReportedRow:
+    """An annotator of a site as the federation's page shows it, of one class.
+
+    Attributes:
+        site: the site.
+        number: of the annotator, as the site has drawn it.
+        label: of the class; empty where there is one.
+        majority: contours against the majority of the annotators of the same cases.
+        predictions: contours against the model's predictions.
+        missed: fraction of missed objects.
+        confused: fraction of objects of another class, all classes together.
+    """
+
+    site: str
+    number: int
+    label: str
+    majority: str
+    predictions: str
+    missed: str
+    confused: str
+
+
+def reported_rows(
+    annotators: Mapping[str, Sequence[ReportedAnnotator]], units: Mapping[str, Unit]
+) -> tuple[ReportedRow, ...]:
+    """Return the rows of the federation's page about annotators, by site, number and class.
+
+    Args:
+        annotators: by site, what it reported.
+        units: of lengths, by site; pixels where a site is not in it.
+    """
+    reported = [(site, one) for site in sorted(annotators, key=natural_order) for one in annotators[site]]
+    labels = {site: sorted({label for one in annotators[site] for label in _labels(one)}) for site in annotators}
+    return tuple(
+        ReportedRow(
+            site=site,
+            number=one.number,
+            label=f"class {label}" if len(labels[site]) > 1 else "",
+            majority=_reported(one.from_majority.get(label), units.get(site, "px")),
+            predictions=_reported(one.parameters.get(ParameterKey(ParameterKind.OFFSET, label)), units.get(site, "px")),
+            missed=_reported(one.parameters.get(ParameterKey(ParameterKind.MISSING, label)), None),
+            confused=_reported(one.parameters.get(CONFUSED_OBJECTS), None),
+        )
+        for site, one in reported
+        for label in labels[site]
+    )
+
+
+def _labels(one: ReportedAnnotator) -> set[int]:
+    return {key.label for key in one.parameters if not key.is_of_all_classes} | set(one.from_majority)
+
+
+def _reported(figure: ReportedFigure | None, unit: Unit | None) -> str:
+    if figure is None:
+        return _NOTHING
+    shown = Figure(value=figure.value, low=figure.low, high=figure.high, patients=figure.patients)
+    text = _fraction(shown, in_percent=True) if unit is None else _length(shown, unit, is_signed=True)
+    return f"{text}, {plural(figure.patients, 'patient')}"

@@ -9,6 +9,7 @@ from ...annotation_bias.annotators.from_predictions import GroupEstimate, GroupE
 from ...annotation_bias.estimate import Estimate, sent
 from ...annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKey, ParameterKind
 from ...data.json_record import JsonRecord, read_record, write_record
+from ...data.whole_files import private_folder
 from ...outbound.patient_groups import released_groups
 from ...outbound.values import OutboundValues
 from ...records.plain_values import finite
@@ -76,6 +77,7 @@ def annotators_left(
             break
     else:
         left = _drawn(measured, num_classes, chance)
+    private_folder(folder)
     write_record(folder / LEFT_FILE, left)
     return left
 
