@@ -64,7 +64,9 @@ def measure_parts(settings: RunSettings, folder: Path, *, site: str) -> Measured
     torch.set_num_threads(number_of_threads(settings.threads))
     try:
         reading = _Stopwatch()
-        data = load_site_data(folder, participant_store(), section=TRAINING, site=site)
+        data = load_site_data(
+            folder, participant_store(), section=TRAINING, site=site, consensus=settings.training.consensus
+        )
         read = reading.seconds / len(data.cases)
         with torch.random.fork_rng(devices=[]):
             network = ready_to_compute(described_network(settings.network))

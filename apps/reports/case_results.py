@@ -3,7 +3,7 @@
 Nothing of it leaves a site: it is computed where a run's output and the data are, of a simulation in one place.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...custom.data.datalist import TESTING, VALIDATION, read_datalist
+from ...custom.data.datalist import TESTING, VALIDATION, Case, read_datalist
 from ...custom.data.description import DESCRIPTION_FILE
 from ...custom.data.federation import TEST_FOLDER
 from ...custom.data.site_data import SiteData, count_cases, load_site_data
@@ -129,7 +129,9 @@ def _cases(run: FinishedRun, site: str, section: str) -> SiteData | None:
     folder = run.federation / site
     if not (folder / DESCRIPTION_FILE).is_file() or not count_cases(folder, section):
         return None
-    return load_site_data(folder, participant_store(), section=section, site=site)
+    return load_site_data(
+        folder, participant_store(), section=section, site=site, consensus=run.settings.training.consensus
+    )
 
 
 def _rows(run: FinishedRun, model: nn.Module, data: SiteData, common: dict[str, Any]) -> tuple[list[ResultRow], Any]:
@@ -162,11 +164,16 @@ def _common(run: FinishedRun, common: dict[str, Any], case: int, patient: int) -
     return named | common | {"case": f"case-{case}", "patient": f"patient-{patient}"}
 
 
+def _key(case: Case) -> Hashable:
+    """What stays of a case when a rule makes its label of several annotations."""
+    return case.image_files if case.annotations else case
+
+
 def _numbered(run: FinishedRun, data: SiteData, section: str) -> Iterator[tuple[int, int]]:
     """Each case's place in the datalist and its patient's number, both from 1."""
     listed = read_datalist(run.federation / data.site / data.description.datalist).section(section)
-    places = {case: number for number, case in enumerate(listed, 1)}
+    places = {_key(case): number for number, case in enumerate(listed, 1)}
     patients: dict[str, int] = {}
     for number, case in enumerate(data.cases, 1):
-        place = number if case.files is None else places.get(case.files, number)
+        place = number if case.files is None else places.get(_key(case.files), number)
         yield place, patients.setdefault(case.unit, len(patients) + 1)

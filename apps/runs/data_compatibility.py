@@ -11,6 +11,7 @@ from ...custom.compatibility import (
     check_annotations,
     check_augmentation,
     check_component,
+    check_consensus,
     check_network,
     check_task,
     held,
@@ -87,6 +88,8 @@ def settings_for_data(job: Job, changes: Mapping[str, Any], described: Descripti
     check_component(description, settings, place=str(job.settings_file))
     check_augmentation(description, settings, place=str(job.settings_file))
     for folder, description in described.items():
+        if folder != _PHANTOM:
+            check_consensus(folder, description, settings)
         # Of a test set they are left out, whatever the method.
         if folder.name != TEST_FOLDER:
             check_annotations(description, settings, place=str(folder / DESCRIPTION_FILE))

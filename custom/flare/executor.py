@@ -266,7 +266,14 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         if section not in self._data or self._data[section][0] != replaced:
             check_site(folder, self.settings, site=view.name)
             store = participant_store(own_config)
-            data = load_site_data(folder, store, section=section, site=view.name, replaced_labels=replaced)
+            data = load_site_data(
+                folder,
+                store,
+                section=section,
+                site=view.name,
+                replaced_labels=replaced,
+                consensus=self.settings.training.consensus,
+            )
             self._data[section] = replaced, data
         return self._data[section][1]
 

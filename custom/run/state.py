@@ -55,6 +55,7 @@ _TRAINING_OF_ALL: JsonObject = {
     "precision": "auto",
     "keep_optimizer": False,
     "class_weights": [],
+    "consensus": None,
 }
 
 # Schedules that spread over all rounds of a run, beside those that are classes.
