@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ....transforms.array_types import Classes
-from ....transforms.printable import printable_logger
 from ...annotation_bias.annotators.agreement import estimate_kappa, pair_agreements
 from ...annotation_bias.annotators.case_annotations import CaseAnnotations
 from ...annotation_bias.annotators.deviations import (
@@ -23,16 +22,12 @@ from ...annotation_bias.ignored_objects import whole_objects
 from ...annotation_bias.parameters import ParameterKey
 from ...annotation_bias.predicted_samples import cut_to_objects
 from ...annotation_bias.statuses import Unit
-from ...data.case_preparation import decode
-from ...data.preparation import LABEL, build_preparation
 from ...data.site_data import LoadedCase, SiteData
 from ..auto.bias_measurement import pixel_size
 from ..auto.settings import BiasSettings
 
 if TYPE_CHECKING:
     from .reference_models import ReferenceModels
-
-_LOGGER = printable_logger(__name__)
 
 _TWO = 2
 # In place of the name of an annotator that is not known; no annotator is called so.
@@ -45,7 +40,7 @@ class AnnotatedCase:
 
     Attributes:
         case: as loaded.
-        masks: by annotator ``(S, H, W[, D])``; empty where none is known, or none of several can be used.
+        masks: by annotator ``(S, H, W[, D])``; empty where none is known.
     """
 
     case: LoadedCase
@@ -84,7 +79,7 @@ def audit_annotators(
     names = {name for case in cases for name in named_annotators(case)}
     if len(names) < _TWO:
         return None
-    annotated, num_classes = list(annotated_cases(cases, data)), settings.network.num_classes
+    annotated, num_classes = list(annotated_cases(cases)), settings.network.num_classes
     common, pixel = _common_cases(annotated), pixel_size(data)
     minimum = MinimumEffects.of_pixels(settings.min_boundary_bias, settings.min_missed_fraction, pixel)
     consensus = consensus_estimates(common, num_classes, seed=seed)
@@ -133,30 +128,19 @@ def named_annotators(case: LoadedCase) -> tuple[str, ...]:
     return (files.annotator,) if files.annotator else ()
 
 
-def annotated_cases(cases: Sequence[LoadedCase], data: SiteData) -> Iterator[AnnotatedCase]:
-    """Yield cases with the masks of their annotators, each decoded as the site's data are.
-
-    An annotation that cannot be used is left out and named in the site's log.
+def annotated_cases(cases: Sequence[LoadedCase]) -> Iterator[AnnotatedCase]:
+    """Yield cases with the masks of their annotators, as far as these are known.
 
     Args:
         cases: of the site.
-        data: whose description says how files are prepared.
     """
-    preparation = build_preparation(data.description)
     for case in cases:
-        files = case.files
-        if files is None or not files.annotations:
-            yield AnnotatedCase(case, {name: case.label.numpy() for name in named_annotators(case)})
-            continue
-        masks: dict[str, Classes] = {}
-        for annotation in files.annotations:
-            alone = replace(files, label=annotation.file, clean_label=None, given_label=None, annotations=())
-            decoded = decode(preparation, alone, data.site)
-            if isinstance(decoded, str):
-                _LOGGER.warning("Site %s: an annotation of %s is left out: %s", data.site, case.name, decoded)
-            elif decoded.tensors[LABEL].shape == case.label.shape:
-                masks[annotation.annotator] = decoded.tensors[LABEL].numpy()
-        yield AnnotatedCase(case, masks)
+        names = named_annotators(case)
+        if case.annotations is None:
+            yield AnnotatedCase(case, {name: case.label.numpy() for name in names})
+        else:
+            masks = case.annotations.numpy()
+            yield AnnotatedCase(case, {name: masks[:, index] for index, name in enumerate(names)})
 
 
 def _common_cases(annotated: Sequence[AnnotatedCase]) -> list[CaseAnnotations]:
