@@ -179,7 +179,8 @@ class BiasThresholds(SettingsModel):
     )
     min_patients_of_annotator: int = Field(
         default=5,
-        description="Of fewer patients it is not said whether an annotator deviates. Chosen by hand; not measured.",
+        description="Of fewer patients it is not said whether an annotator deviates, and nothing of the annotator "
+        "leaves the site. Chosen by hand; not measured.",
     )
     group_level: float = Field(
         default=0.05,

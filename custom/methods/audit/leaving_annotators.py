@@ -8,6 +8,7 @@ from pathlib import Path
 from ...annotation_bias.annotators.from_predictions import GroupEstimate, GroupEstimates
 from ...annotation_bias.estimate import Estimate, sent
 from ...annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKey, ParameterKind
+from ...annotation_bias.thresholds import THRESHOLDS
 from ...data.json_record import JsonRecord, read_record, write_record
 from ...data.whole_files import private_folder
 from ...outbound.patient_groups import released_groups
@@ -130,7 +131,8 @@ def _of_majority(measured: MeasuredAnnotators, label: int) -> dict[str, GroupEst
 def _released(groups: Mapping[str, GroupEstimate], others: frozenset[str] = frozenset()) -> dict[str, Estimate]:
     """The estimates that may leave beside that of all patients of the site."""
     names = sorted(groups)
-    leaves = released_groups([groups[name].patients for name in names], others)
+    minimum = THRESHOLDS.min_patients_of_annotator
+    leaves = released_groups([groups[name].patients for name in names], others, minimum=minimum)
     return {
         name: groups[name].estimate
         for name, is_released in zip(names, leaves, strict=True)

@@ -24,6 +24,7 @@ def test_one_patient_takes_the_smallest_group_along_and_no_more():
     assert released_groups([one, ten, four]) == (False, True, False)
     assert released_groups([ten, four], {14}) == (True, False)
     assert released_groups([ten, four]) == (True, True)
+    assert released_groups([ten, four], minimum=5) == (False, False)
 
 
 def test_a_patient_of_two_annotators_counts_in_what_is_left():

@@ -81,7 +81,7 @@ def test_who_has_too_few_patients_is_withheld_and_so_is_what_the_rest_would_be_o
 
 
 def test_nothing_leaves_where_nobody_has_enough_patients(tmp_path):
-    few = {name: (1.0, people(name, 2)) for name in NAMES}
+    few = {name: (1.0, people(name, 4)) for name in NAMES}
     assert annotators_left(tmp_path, measured(few), 1).sent() == {}
 
 
@@ -101,7 +101,7 @@ def test_an_answer_that_cannot_be_read_is_replaced_by_no_other(tmp_path):
 
 
 def test_more_annotators_than_places_leave_as_many_as_there_are_places(tmp_path):
-    many = {f"reader-{n}": (float(n), people(f"r{n}-", 4)) for n in range(PLACES + 3)}
+    many = {f"reader-{n}": (float(n), people(f"r{n}-", 5)) for n in range(PLACES + 3)}
     left = annotators_left(tmp_path, measured(many), 1)
     assert sorted(left.numbers.values()) == list(range(1, PLACES + 1))
     REGISTRY.check(AUDIT_CASES, left.sent())
