@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import torch
 
-from ....transforms.array_types import Classes, Floats, Indices
+from ....transforms.array_types import Classes, Components, Floats, Indices
 from ....transforms.connected_lesions import label_lesions
 from ....transforms.ignored_label import IGNORED_LABEL
 from ...evaluation.segmentation_scores import score_labels
@@ -113,7 +113,7 @@ def class_votes(cases: Sequence[CaseAnnotations], num_classes: int) -> tuple[Ind
     for case in cases:
         for masks in case.samples():
             annotated = np.sum([mask != 0 for mask in masks], axis=0)
-            objects, count = label_lesions(2 * annotated >= len(masks)) if annotated.any() else (annotated, 0)
+            objects, count = label_lesions(np.asarray(2 * annotated >= len(masks)))
             given = np.array([classes_of_objects(mask, objects, count, num_classes) for mask in masks])
             for number in range(count):
                 of_object = np.bincount(given[:, number], minlength=num_classes + 1)[1:]
@@ -123,7 +123,7 @@ def class_votes(cases: Sequence[CaseAnnotations], num_classes: int) -> tuple[Ind
     return np.array(votes, dtype=np.intp).reshape(len(votes), num_classes), tuple(units)
 
 
-def classes_of_objects(mask: Classes, objects: Indices, count: int, num_classes: int) -> Indices:
+def classes_of_objects(mask: Classes, objects: Components, count: int, num_classes: int) -> Indices:
     """Return the class that most annotated pixels of each object have, 0 where none is annotated, ``(count,)``.
 
     Args:
@@ -134,7 +134,7 @@ def classes_of_objects(mask: Classes, objects: Indices, count: int, num_classes:
     """
     inside = (objects > 0) & (mask > 0)
     table = np.zeros((count, num_classes + 1), dtype=np.intp)
-    np.add.at(table, (np.asarray(objects)[inside] - 1, mask[inside]), 1)
+    np.add.at(table, (objects[inside] - 1, mask[inside]), 1)
     return np.asarray(np.where(table.any(axis=1), table.argmax(axis=1), 0), dtype=np.intp)
 
 
