@@ -108,6 +108,7 @@ def write_imported_federation(
         stratified += ", patients parted" if choice.parts_patients else ""
         made = f"import of {dataset.name}, split at random{stratified}, seed {seed}"
         values = {"name": out.resolve().name, "task": dataset.task, "sites": tuple(plan.sites), "made": made}
+        values |= {"patients_parted": True} if choice.parts_patients else {}
         write_federation(folder, validated(values, FederationDescription, "Import"))
         shutil.rmtree(staging, ignore_errors=True)
         notes = _notes(cases, options, plan, parts_patients=choice.parts_patients)

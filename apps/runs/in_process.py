@@ -7,12 +7,17 @@ broadcasts from the server are served; workflows in which sites talk to each oth
 import json
 import logging
 import shutil
+import warnings
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from nvflare.apis.client import Client
 from nvflare.apis.controller_spec import ClientTask, Task
 from nvflare.apis.dxo import from_shareable
@@ -32,6 +37,7 @@ from nvflare.private.fed.server.server_json_config import ServerJsonConfigurator
 
 from ...custom.data.whole_files import make_private, private_folder, write_text
 from ...custom.flare.at_hand import own_name
+from ...custom.flare.messages import GLOBAL_RNG_USED
 from ...custom.flare.public_errors import SIMULATED_JOB
 from .interruption import check_interruption
 from .job import Job, parse_hocon
@@ -178,15 +184,24 @@ class ServerParticipant(Participant):
 class SiteParticipant(Participant):
     """A site, which does tasks."""
 
-    def do_task(self, task: Task, server_context: FLContext) -> Shareable:
-        """Do a task as NVFlare's client does: filters, executor, filters; an exception becomes a return code."""
+    # Whether the last task took global random numbers of PyTorch; None where it is not known.
+    global_rng_used: bool | None = None
+
+    def do_task(self, task: Task, server_context: FLContext, data: Shareable) -> Shareable:
+        """Do a task as NVFlare's client does: filters, executor, filters; an exception becomes a return code.
+
+        Args:
+            task: as the controller sends it.
+            server_context: of the controller.
+            data: the site's own copy of what is sent.
+        """
+        self.global_rng_used = None
         context = self.new_context()
         context.set_peer_context(server_context)
         context.set_prop(FLContextKey.TASK_NAME, task.name, private=True, sticky=False)
         executor = self.config.task_router.route(task.name)
         if executor is None:
             return make_reply(ReturnCode.TASK_UNKNOWN)
-        data = _own_copy(task.data)
         try:
             data = apply_filters(_DATA_FILTERS, data, context, self.config.task_data_filters, task.name, FilterKey.IN)
         except Exception:
@@ -197,6 +212,7 @@ class SiteParticipant(Participant):
         except Exception:
             logger.exception("%s: task %r failed", self.name, task.name)
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)
+        self.global_rng_used = context.get_prop(GLOBAL_RNG_USED)
         if not isinstance(reply, Shareable):
             return make_reply(ReturnCode.EXECUTION_RESULT_ERROR)
         reply.set_cookie_jar(task.data.get_cookie_jar())
@@ -209,16 +225,35 @@ class SiteParticipant(Participant):
 
 
 class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
-    """Hands a broadcast task to one site after the other and each answer to the controller at once."""
+    """Hands a broadcast task to the sites, some at a time, and their answers to the controller in the sites' order.
+
+    The first site that is asked a task does it alone. If it takes global random numbers, as dropout does, all sites
+    take turns: in one process these numbers are one sequence.
+
+    Args:
+        server: the server.
+        sites: all sites.
+        abort_signal: is triggered when the run is being stopped.
+        watch: is called before every task of a site.
+        sites_at_once: how many sites work at a time, each in a thread.
+    """
 
     def __init__(
-        self, server: ServerParticipant, sites: Sequence[SiteParticipant], abort_signal: Signal, watch: Watch
+        self,
+        server: ServerParticipant,
+        sites: Sequence[SiteParticipant],
+        abort_signal: Signal,
+        watch: Watch,
+        sites_at_once: int = 1,
     ) -> None:
         super().__init__()
         self._watch = watch
         self._server = server
         self._sites = {site.name: site for site in sites}
         self._abort_signal = abort_signal
+        self._sites_at_once = sites_at_once
+        # By a task's own name, whether sites may do it at the same time.
+        self._may_overlap: dict[str, bool] = {}
 
     def broadcast(
         self,
@@ -232,18 +267,66 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
         del min_responses, wait_time_after_min_received
         asked = self._sites if targets is None else targets
         names = [target.name if isinstance(target, Client) else target for target in asked]
-        for position, name in enumerate(names, start=1):
+        turns = _Turns(task, fl_ctx, names, own_name(task.name, from_shareable(task.data)))
+        alone = 0
+        while alone < len(names) and not self._may_overlap.get(turns.own_name, False):
             if self._abort_signal.triggered:
                 return
-            self._watch(_step(task, name, position, len(names)))
-            client_task = ClientTask(Client(name, ""), task)
-            if task.before_task_sent_cb is not None:
-                task.before_task_sent_cb(client_task=client_task, fl_ctx=fl_ctx)
-            client_task.result = self._sites[name].do_task(task, fl_ctx)
-            # A filter of NVFlare's takes any exception for its own; the answer must not count then.
-            check_interruption()
-            if task.result_received_cb is not None:
-                task.result_received_cb(client_task=client_task, fl_ctx=self._server.new_context())
+            self._receive(turns, self._begin(turns, alone), self._do_alone(turns, alone))
+            alone += 1
+        if alone < len(names):
+            self._overlap(turns, alone)
+
+    def _begin(self, turns: "_Turns", position: int) -> ClientTask:
+        """Say whose turn it is, and return the task as it is sent."""
+        task, name = turns.task, turns.names[position]
+        self._watch(_step(task, name, position + 1, len(turns.names)))
+        client_task = ClientTask(Client(name, ""), task)
+        if task.before_task_sent_cb is not None:
+            task.before_task_sent_cb(client_task=client_task, fl_ctx=turns.fl_ctx)
+        return client_task
+
+    def _do_alone(self, turns: "_Turns", position: int) -> Shareable:
+        """Let a site do the task while no other works, and learn whether others may work at the same time."""
+        site = self._sites[turns.names[position]]
+        reply = site.do_task(turns.task, turns.fl_ctx, _own_copy(turns.task.data))
+        if turns.own_name not in self._may_overlap and site.global_rng_used is not None:
+            self._may_overlap[turns.own_name] = self._sites_at_once > 1 and not site.global_rng_used
+        return reply
+
+    def _overlap(self, turns: "_Turns", position: int) -> None:
+        """Let sites from a position on do the task, some at a time."""
+        # So many answers wait at most for those of sites before them.
+        begun: deque[tuple[ClientTask, Future[Shareable]]] = deque()
+        with _process_as_before(), ThreadPoolExecutor(self._sites_at_once, "site") as pool:
+            try:
+                for name_at in range(position, len(turns.names)):
+                    if self._abort_signal.triggered:
+                        break
+                    client_task = self._begin(turns, name_at)
+                    site, data = self._sites[turns.names[name_at]], _own_copy(turns.task.data)
+                    begun.append((client_task, pool.submit(site.do_task, turns.task, turns.fl_ctx, data)))
+                    if len(begun) >= 2 * self._sites_at_once:
+                        self._receive_first(turns, begun)
+                while begun:
+                    self._receive_first(turns, begun)
+            except BaseException:
+                # The sites at work stop before their next step, and the others do not begin.
+                self._abort_signal.trigger(True)
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _receive_first(self, turns: "_Turns", begun: "deque[tuple[ClientTask, Future[Shareable]]]") -> None:
+        client_task, answer = begun.popleft()
+        self._receive(turns, client_task, answer.result())
+
+    def _receive(self, turns: "_Turns", client_task: ClientTask, reply: Shareable) -> None:
+        """Hand an answer to the controller."""
+        client_task.result = reply
+        # A filter of NVFlare's takes any exception for its own; the answer must not count then.
+        check_interruption()
+        if turns.task.result_received_cb is not None:
+            turns.task.result_received_cb(client_task=client_task, fl_ctx=self._server.new_context())
 
     def broadcast_and_wait(
         self,
@@ -266,17 +349,20 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
         """Do nothing: no task stands."""
 
 
-def run_in_process(job: Job, sites: Sequence[str], folder: Path, watch: Watch = lambda _: None) -> Path:
+def run_in_process(
+    job: Job, sites: Sequence[str], folder: Path, watch: Watch = lambda _: None, *, sites_at_once: int = 1
+) -> Path:
     """Run a job in this process and return the server's run folder.
 
-    Each participant has its workspace in ``folder``, laid out as NVFlare's simulator does. Sites do their tasks one
-    after the other in the given order; the result does not depend on it.
+    Each participant has its workspace in ``folder``, laid out as NVFlare's simulator does. The result depends neither
+    on the order of the sites nor on how many work at the same time.
 
     Args:
         job: the job.
         sites: names of the sites.
         folder: where the workspaces are made.
         watch: is called before every task of a site.
+        sites_at_once: how many sites work at a time.
 
     Raises:
         RunError: if the run ended with an error.
@@ -286,7 +372,7 @@ def run_in_process(job: Job, sites: Sequence[str], folder: Path, watch: Watch = 
     server = ServerParticipant(job, server_config, folder / "server", sites, abort_signal)
     participants = [SiteParticipant(site, job, site_config, folder / site, abort_signal) for site in sites]
     for workflow in server.config.workflows:
-        communicator = InProcessCommunicator(server, participants, abort_signal, watch)
+        communicator = InProcessCommunicator(server, participants, abort_signal, watch, sites_at_once)
         _run_workflow(workflow.controller, server, communicator, abort_signal)
     for participant in (*participants, server):
         participant.end()
@@ -304,6 +390,23 @@ def _run_workflow(
     controller.initialize(context)
     controller.control_flow(abort_signal, context)
     controller.stop_controller(context)
+
+
+@contextmanager
+def _process_as_before() -> Iterator[None]:
+    """Give back what threads that set it and set it back at the same time may leave changed in the process."""
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+        yield
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """A task for some sites, by their names in order; ``own_name`` is the task's, whatever NVFlare calls it."""
+
+    task: Task
+    fl_ctx: FLContext
+    names: Sequence[str]
+    own_name: str
 
 
 def _step(task: Task, site: str, position: int, count: int) -> Step:

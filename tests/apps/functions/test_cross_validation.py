@@ -10,11 +10,12 @@ from test_comparisons import compared
 
 from fedannot.apps import cross_validate, read_compared
 from fedannot.apps.functions import cross_validation
-from fedannot.apps.reports.results_file import read_results, write_results, write_round_lines
+from fedannot.apps.reports.results_file import read_description, read_results, write_results, write_round_lines
 from fedannot.apps.runs.job import JobError
 from fedannot.custom.data.datalist import read_datalist
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.run.summary_record import FinalModel
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
                     row(arm, gain + 0.01 * number, seed=seed, case=number) for arm, gain in (("a", 0.5), ("b", 0.6))
                 ]
             rows.append(row("a", 0.1, seed=seed, site="site-1"))
-        write_results(out / "results.csv", rows)
+        write_results(out / "results.csv", rows, {"a-0": FinalModel(kind="last", rounds=(1,))})
         write_round_lines(out / "results_rounds.csv", [])
         return read_compared(out)
 
@@ -55,6 +56,7 @@ def test_cases_of_all_splits_come_together(asked: list[dict[str, Any]], tmp_path
     ]
     assert list(done.splits) == ["fold-1", "fold-2"]
     rows = read_results(out / "results.csv")
+    assert list(read_description(out / "results.csv").models) == ["fold-1/a-0", "fold-2/a-0"]
     # Each of eight cases once for each seed and arm; cases of sites are in the splits' own files.
     assert len(rows) == 8 * 2 * 2
     assert len({row.patient for row in rows}) == 8
@@ -63,7 +65,7 @@ def test_cases_of_all_splits_come_together(asked: list[dict[str, Any]], tmp_path
     assert (test.num_cases, test.num_patients, test.mean) == (16, 8, pytest.approx(0.1))
     assert {"table.tex", "cases.pdf", "splits.json"} <= {file.name for file in out.iterdir()}
 
-    with pytest.raises(JobError, match="holds other splits: folds was 2 and is 3"):
+    with pytest.raises(JobError, match="holds another cross-validation: folds was 2 and is 3"):
         cross_validate(["a", "b"], out, data=str(tmp_path / "data"), folds=3, seeds=2)
 
 
