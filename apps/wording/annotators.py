@@ -257,6 +257,8 @@ def _notes(audit: AnnotatorsAudit) -> list[str]:
         "Positive: annotated too large. Intervals hold 90 % and are over patients.",
         "The model has a bias of its own: against its predictions only differences between annotators count.",
     ]
+    if any(item.has(EvidenceCode.TWO_ANNOTATORS) for one in audit.annotators for item in one.consensus.values()):
+        notes.append("Where two annotated a case, its contours are compared with those of the other one.")
     if audit.kappa is not None and audit.kappa.value is not None:
         notes.append(f"Agreement on classes (Fleiss’ κ): {_fraction(audit.kappa)}, {audit.kappa.patients} patients.")
     if audit.num_unnamed:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ....transforms.array_types import Classes
 from ...annotation_bias.annotators.agreement import estimate_kappa, pair_agreements
@@ -20,14 +19,11 @@ from ...annotation_bias.cases import PredictedCase
 from ...annotation_bias.estimate_record import ParameterRecord
 from ...annotation_bias.ignored_objects import whole_objects
 from ...annotation_bias.parameters import ParameterKey
-from ...annotation_bias.predicted_samples import cut_to_objects
+from ...annotation_bias.predicted_samples import Predictor, cut_to_objects
 from ...annotation_bias.statuses import Unit
 from ...data.site_data import LoadedCase, SiteData
 from ..auto.bias_measurement import pixel_size
 from ..auto.settings import BiasSettings
-
-if TYPE_CHECKING:
-    from .reference_models import ReferenceModels
 
 _TWO = 2
 # In place of the name of an annotator that is not known; no annotator is called so.
@@ -65,12 +61,12 @@ class MeasuredAnnotators:
 
 
 def audit_annotators(
-    models: "ReferenceModels", data: SiteData, cases: Sequence[LoadedCase], settings: BiasSettings, *, seed: int
+    models: Predictor, data: SiteData, cases: Sequence[LoadedCase], settings: BiasSettings, *, seed: int
 ) -> MeasuredAnnotators | None:
     """Return what is known of a site's annotators; None where fewer than two are named. It stays at the site.
 
     Args:
-        models: the reference models.
+        models: the reference models, which predict cases.
         data: the site's data.
         cases: its training cases with the annotations that it has given.
         settings: the job's.
@@ -159,7 +155,7 @@ def _common_cases(annotated: Sequence[AnnotatedCase]) -> list[CaseAnnotations]:
 
 
 def predicted_by_annotator(
-    models: "ReferenceModels", annotated: Sequence[AnnotatedCase], data: SiteData
+    models: Predictor, annotated: Sequence[AnnotatedCase], data: SiteData
 ) -> dict[str, list[PredictedCase]]:
     """Return by annotator the predicted samples with this annotator's masks; they stay at the site.
 

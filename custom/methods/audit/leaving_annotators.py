@@ -6,14 +6,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...annotation_bias.annotators.from_predictions import GroupEstimate, GroupEstimates
+from ...annotation_bias.annotators.records import AnnotatorsAudit
 from ...annotation_bias.estimate import Estimate, sent
+from ...annotation_bias.given_annotations import GivenAnnotations
 from ...annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKey, ParameterKind
+from ...annotation_bias.predicted_samples import Predictor
 from ...annotation_bias.thresholds import THRESHOLDS
+from ...audit.findings import AUDIT_FOLDER
 from ...data.json_record import JsonRecord, read_record, write_record
+from ...data.site_data import SiteData
 from ...data.whole_files import private_folder
+from ...interface.views import SiteView
 from ...outbound.patient_groups import released_groups
 from ...outbound.values import OutboundValues
 from ...records.plain_values import finite
+from ...seeding import derive_seed
+from ..auto.scored_cases import reviewed_cases
 from .annotator_fields import (
     ANNOTATOR_CONFUSED,
     ANNOTATOR_MAJORITY_OFFSET,
@@ -21,7 +29,8 @@ from .annotator_fields import (
     ANNOTATOR_OFFSET,
     PLACES,
 )
-from .annotators import MeasuredAnnotators
+from .annotators import MeasuredAnnotators, audit_annotators
+from .settings import AuditSettings
 
 # In the folder of an audit.
 LEFT_FILE = "annotators_left.json"
@@ -48,6 +57,31 @@ class AnnotatorsLeft(JsonRecord):
             else [float("nan") if value is None else float(value) for value in values]
             for name, values in self.fields.items()
         }
+
+
+def annotators_answer(
+    models: Predictor, data: SiteData, site: SiteView, settings: AuditSettings
+) -> tuple[AnnotatorsAudit | None, OutboundValues]:
+    """Return what is known of a site's annotators, which stays there, and the fields that leave it.
+
+    Args:
+        models: the reference models, which predict cases.
+        data: the site's training cases; a review's masks are replaced by those that the annotators gave.
+        site: the site.
+        settings: the job's. Without `report_annotators` nothing leaves.
+
+    Raises:
+        DataError: see :func:`annotators_left`.
+    """
+    reviewed = reviewed_cases(site)
+    given = GivenAnnotations.of(data.cases, () if reviewed is None else reviewed.cases).own()
+    seed = derive_seed(site.seed, site.name, "annotators")
+    measured = audit_annotators(models, data, given, settings, seed=seed)
+    if measured is None or not settings.report_annotators:
+        return None if measured is None else measured.audit, {}
+    earlier = [folder / AUDIT_FOLDER for folder in site.earlier_folders]
+    left = annotators_left(site.run_folder / AUDIT_FOLDER, measured, settings.network.num_classes, earlier)
+    return measured.audit.with_numbers(left.numbers), left.sent()
 
 
 def annotators_left(

@@ -2,19 +2,15 @@
 
 from torch import nn
 
-from ...annotation_bias.annotators.records import AnnotatorsAudit
 from ...annotation_bias.statuses import Unit
 from ...audit.findings import AUDIT_FOLDER, read_audit, write_audit
 from ...audit.kind_names import SEGMENTATION_KINDS
 from ...data.datalist import TRAINING
-from ...data.site_data import SiteData
 from ...interface.views import Answer, SiteView
-from ...outbound.values import OutboundValues
 from ...seeding import derive_seed
 from ...task_names import AUDIT_CASES, CONCLUDE, ESTIMATE_ANNOTATION_BIAS
 from ..auto.scored_cases import reviewed_cases
 from .folds_site import FoldsSite
-from .reference_models import ReferenceModels
 from .settings import AuditSettings
 
 
@@ -39,36 +35,18 @@ class AuditSite(FoldsSite):
     def _audit(self, network: nn.Module, site: SiteView) -> Answer:
         """Score all cases."""
         from ...audit.auditing import audit_site  # noqa: PLC0415
+        from .leaving_annotators import annotators_answer  # noqa: PLC0415
         from .site_report import site_report  # noqa: PLC0415
 
         models, data, folder = self.models(network, site), site.load(TRAINING), site.run_folder / AUDIT_FOLDER
         seed = derive_seed(site.seed, site.name, "audit")
         result = audit_site(data, models.network_of, models.inference, site.locate().folder, folder, seed=seed)
         unit: Unit = "px" if data.cases[0].spacing is None else "mm"
-        annotators, leaving = self._annotators(models, data, site)
+        annotators, leaving = annotators_answer(models, data, site, self.settings)
         answer = site_report(
             site, data, models, self.settings, result, kinds=SEGMENTATION_KINDS, unit=unit, annotators=annotators
         )
         return Answer({**answer.fields, **leaving})
-
-    def _annotators(
-        self, models: ReferenceModels, data: SiteData, site: SiteView
-    ) -> tuple[AnnotatorsAudit | None, OutboundValues]:
-        """Return what is known of the site's annotators, which stays there, and what leaves of it."""
-        from ...annotation_bias.given_annotations import GivenAnnotations  # noqa: PLC0415
-        from .annotators import audit_annotators  # noqa: PLC0415
-        from .leaving_annotators import annotators_left  # noqa: PLC0415
-
-        reviewed = reviewed_cases(site)
-        given = GivenAnnotations.of(data.cases, () if reviewed is None else reviewed.cases).own()
-        seed = derive_seed(site.seed, site.name, "annotators")
-        measured = audit_annotators(models, data, given, self.settings, seed=seed)
-        if measured is None or not self.settings.report_annotators:
-            return None if measured is None else measured.audit, {}
-        earlier = [folder / AUDIT_FOLDER for folder in site.earlier_folders]
-        num_classes = self.settings.network.num_classes
-        left = annotators_left(site.run_folder / AUDIT_FOLDER, measured, num_classes, earlier)
-        return measured.audit.with_numbers(left.numbers), left.sent()
 
     def _conclude(self, site: SiteView) -> Answer:
         """Add what the federation concludes to the findings."""

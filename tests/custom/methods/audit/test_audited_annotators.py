@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from scipy import ndimage
+from support.site_views import HandmadeSite
 
 from fedannot.custom.annotation_bias.cases import PredictedCase
 from fedannot.custom.annotation_bias.parameters import ParameterKey, ParameterKind
@@ -13,7 +14,9 @@ from fedannot.custom.annotation_bias.statuses import EvidenceCode, Status
 from fedannot.custom.data.description import ImageDescription, write_site_description
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.custom.methods.audit.annotators import audit_annotators
+from fedannot.custom.methods.audit.leaving_annotators import LEFT_FILE, annotators_answer
 from fedannot.custom.methods.audit.settings import AuditSettings
+from fedannot.custom.methods.audit.site import AuditSite
 
 OFFSET = ParameterKey(ParameterKind.OFFSET, 1)
 SIZE = 48
@@ -103,3 +106,18 @@ def test_with_two_annotators_nobody_knows_who_deviates(tmp_path):
 
 def test_a_site_with_one_named_annotator_has_no_audit_of_them(tmp_path):
     assert audited(of_one_annotator(tmp_path, {"Ann": 10, "nobody": 10}, 2)) is None
+
+
+def test_nothing_leaves_unless_the_job_asks_for_it_and_no_name_does(tmp_path):
+    data = of_one_annotator(tmp_path, {"Ann": 10, "Ben": 10, "Cem": 13}, 5)
+    site = HandmadeSite(tmp_path, data, tmp_path / "site").view(AuditSite(SETTINGS))
+    audit, fields = annotators_answer(right, data, site, SETTINGS)
+    assert (fields, [one.number for one in audit.annotators]) == ({}, [None] * 3)
+    assert not list(tmp_path.rglob(LEFT_FILE))
+    asked = SETTINGS.model_copy(update={"report_annotators": True})
+    audit, fields = annotators_answer(right, data, site, asked)
+    assert sorted(fields["annotator_offset_patients"]) == [0] * 5 + [5] * 3
+    assert not any(name in str(fields) for name in ("Ann", "Ben", "Cem"))
+    # The site's page says whose figures they are.
+    cem = audit.annotators[2]
+    assert fields["annotator_offset"][cem.number - 1] == pytest.approx(cem.predictions[OFFSET].estimate, abs=0.01)
