@@ -13,6 +13,7 @@ from ...custom.data.whole_files import private_folder, replaced
 from ...transforms.printable import printable
 from ..checking.checking import check_site
 from ..checking.report import SiteReport
+from ..wording.annotators import ShownAnnotators, shown_annotators
 from ..wording.evidence import reference_level_in_words
 from ..wording.findings import REFERENCE_TITLE, finding_in_words, kind_title, reference_model_in_words
 from ..wording.phrases import size_in_words
@@ -93,6 +94,7 @@ class PageValues(TypedDict):
     kinds: list[tuple[KindResult, str, str]]
     predicted_by: str
     reference_levels: dict[str, str]
+    annotators: ShownAnnotators | None
     files: SiteReport | None
     style: Markup
     script: Markup
@@ -206,6 +208,7 @@ def page_values(
         "kinds": [(kind, kind_title(kind.kind), words) for kind, words in kinds_in_words(audit)],
         "predicted_by": reference_model_in_words(audit.predicted_by),
         "reference_levels": {name: reference_level_in_words(level) for name, level in audit.reference_levels.items()},
+        "annotators": None if audit.annotators is None else shown_annotators(audit.annotators, audit.classes),
         "files": files,
         "style": Markup(style),
         "script": Markup(script),

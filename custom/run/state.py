@@ -90,6 +90,8 @@ _LATER_SETTINGS: JsonObject = {
     },
     "drift_correction": "none",
     "fraction": 1.0,
+    # Of audits.
+    "report_annotators": False,
 }
 
 # The default of earlier versions, with which the server scored every round all the same.
