@@ -6,7 +6,7 @@ import pytest
 import SimpleITK
 
 from fedannot.apps.audit.case_files import CaseReader
-from fedannot.apps.audit.exporting import export_audit, itksnap_labels
+from fedannot.apps.audit.exporting import ExportOptions, export_audit, itksnap_labels
 from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.stored_decisions import new_decision, store_decision
 from fedannot.custom.data.datalist import TRAINING, read_datalist
@@ -113,7 +113,7 @@ def test_classified_images_have_a_table_alone(audit_of):
 def test_a_missing_series_is_named_and_the_rest_is_written(audit_of, tmp_path):
     pytest.importorskip("highdicom")
     result = audit_of("volumes")
-    exported = export_audit(CaseReader(result), tmp_path / "out", dicom=tmp_path)
+    exported = export_audit(CaseReader(result), tmp_path / "out", ExportOptions(dicom=tmp_path))
     assert [
         reason.endswith(f"expected the DICOM series of {result.audit.cases[0].image}.") for _, reason in exported.failed
     ]
