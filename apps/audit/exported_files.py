@@ -8,6 +8,8 @@ from ...custom.data.json_record import JsonRecord, read_record, write_record
 from .case_files import CaseReader, sha256_of
 
 EXPORT_FILE = "fedannot_export.json"
+# Images and masks as the site has given them.
+GIVEN_FOLDER = "given"
 # How far above a mask the folder of its export is looked for.
 _MOST_PARENTS = 8
 
@@ -54,7 +56,7 @@ class UnchangedFiles:
     def has(self, file: Path) -> bool:
         """Return whether a file lies where an export has put it, with the same content, or is the export's own record.
 
-        A link of an export leads to a given file, and is as it was exported.
+        A link among the given files leads to an image of the site, and is as it was exported.
 
         Raises:
             DataError: if the record of the export cannot be read.
@@ -63,7 +65,7 @@ class UnchangedFiles:
             if (record := self._record(folder)) is None:
                 continue
             name = file.absolute().relative_to(folder).as_posix()
-            if name == EXPORT_FILE or file.is_symlink():
+            if name == EXPORT_FILE or (file.is_symlink() and name.startswith(f"{GIVEN_FOLDER}/")):
                 return True
             return name in record.sha256 and record.sha256[name] == sha256_of(file)
         return False

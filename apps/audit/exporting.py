@@ -21,14 +21,14 @@ from ...transforms.printable import printable, spreadsheet_safe
 from ..wording.findings import finding_in_words
 from .case_files import CaseReader
 from .dicom_seg import check_highdicom, write_dicom_seg
-from .exported_files import EXPORT_FILE, name_of_copy, write_exported_files
+from .exported_files import EXPORT_FILE, GIVEN_FOLDER, name_of_copy, write_exported_files
 from .named_segments import segments_of_site
 from .suggested_files import SuggestedFiles
 
 FINDINGS_TABLE = "findings.csv"
 LABELS_FILE = "itksnap_labels.txt"
 README_FILE = "README.txt"
-_GIVEN, _MASKS, _SLICER, _DICOM = "given", "suggested", "slicer", "dicom-seg"
+_MASKS, _SLICER, _DICOM = "suggested", "slicer", "dicom-seg"
 
 _COLUMNS = (
     *("image", "annotation", "patient", "annotator", "finding", "kind", "classes", "probability", "score"),
@@ -189,7 +189,7 @@ def _write_cases(
         if not (case.findings or options.all_cases):
             continue
         try:
-            _write_given(folder / _GIVEN, reader, case, options)
+            _write_given(folder / GIVEN_FOLDER, reader, case, options)
             file = _given_file(reader, case)
             if names:
                 file, _ = suggested.write(_beside(folder / _MASKS, reader, case), case, names)
@@ -329,7 +329,7 @@ def _colour(label: int) -> tuple[int, int, int]:
 
 _README = f"""Cases of an audit, to review in other tools.
 
-{_GIVEN}/                  images and given masks of the cases to review, with the folders and names of the given ones
+{GIVEN_FOLDER}/                  images and given masks of the cases to review, with the folders and names of the given ones
 {_MASKS}/              suggested masks, likewise: geometry and label values are those of the given ones
 {_SLICER}/                 masks of volumes as segmentations of 3D Slicer (.seg.nrrd): suggested ones, else given ones
 {_DICOM}/              the same as DICOM segmentations, where series were given (--dicom)
@@ -339,8 +339,8 @@ _README = f"""Cases of an audit, to review in other tools.
 
 Open an image with its mask, change what is wrong, and save the mask in its place, or by its name in another folder:
 
-    itksnap -g {_GIVEN}/IMAGE -s {_MASKS}/MASK -l {LABELS_FILE}
-    Slicer {_GIVEN}/IMAGE {_SLICER}/MASK.seg.nrrd
+    itksnap -g {GIVEN_FOLDER}/IMAGE -s {_MASKS}/MASK -l {LABELS_FILE}
+    Slicer {GIVEN_FOLDER}/IMAGE {_SLICER}/MASK.seg.nrrd
 
 Then this command takes the changed masks of that folder over:
 
