@@ -26,8 +26,9 @@ from ...transforms.errors import DataError
 from ..checking.finding import plural
 from ..wording.findings import finding_in_words
 from .case_files import CaseReader
+from .datalist_update import REVIEWED, prepare_update
 from .edited_masks import EditedMask, count_changed, find_edited
-from .reference_list import check_can_update, write_reference, write_updated_datalist
+from .reference_list import updated_content, write_reference
 from .stored_decisions import check_decisions
 from .suggested_files import SuggestedFiles, target_of
 
@@ -44,7 +45,7 @@ class Applied:
     Attributes:
         record: the content of ``provenance.json``.
         reference: the list of the reviewed cases; None where there are none.
-        datalist: the copy of the datalist; None where none was asked for.
+        datalist: the datalist that counts now; None where no update was asked for.
     """
 
     record: Corrections
@@ -71,7 +72,8 @@ def apply_decisions(
         out: folder of the new files, absent or empty.
         edited: folder of masks that were edited elsewhere; they count in place of suggestions.
         dicom: folder of the DICOM series that edited DICOM segmentations are of, see :func:`.edited_masks.find_edited`.
-        update_datalist: write a copy of the site's datalist beside it, with the new annotations and the reference.
+        update_datalist: put a copy of the site's datalist in force, with the new annotations and the reference; see
+            :mod:`.datalist_update`.
 
     Raises:
         DataError: if the decisions are of another audit, an annotation has changed since it was shown, a file cannot be
@@ -86,15 +88,15 @@ def apply_decisions(
             "nothing to write. Decide with: fedannot audit review"
         )
     _check_unchanged(reader, cases, decisions)
-    if update_datalist:
-        check_can_update(out, reader.datalist)
+    update = prepare_update(reader.data, out, REVIEWED) if update_datalist else None
     with new_folder(out) as folder:
         writer = _Writer(reader, decisions, folder, {label: mask for label, (_, mask) in masks.items()})
         reviewed = tuple(writer.write(position, case) for position, case in enumerate(cases))
         record = _record(reader, reviewed)
         write_record(folder / PROVENANCE_FILE, record)
         reference = write_reference(folder, out, reader, reviewed)
-    datalist = write_updated_datalist(out, reader, reviewed) if update_datalist else None
+        content = updated_content(out, reader, reviewed)
+    datalist = None if update is None else update.put_in_force(content, out)
     return Applied(record, None if reference is None else out / reference.name, datalist)
 
 

@@ -329,8 +329,8 @@ def _colour(label: int) -> tuple[int, int, int]:
 
 _README = f"""Cases of an audit, to review in other tools.
 
-{GIVEN_FOLDER}/                  images and given masks of the cases to review, with the folders and names of the given ones
-{_MASKS}/              suggested masks, likewise: geometry and label values are those of the given ones
+{GIVEN_FOLDER}/                  images and given masks of the cases to review, by their folders and names
+{_MASKS}/              suggested masks by the same names: geometry and label values are those of the given ones
 {_SLICER}/                 masks of volumes as segmentations of 3D Slicer (.seg.nrrd): suggested ones, else given ones
 {_DICOM}/              the same as DICOM segmentations, where series were given (--dicom)
 {LABELS_FILE}     label descriptions for ITK-SNAP

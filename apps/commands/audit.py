@@ -274,8 +274,8 @@ def apply(
         bool,
         typer.Option(
             "--update-datalist",
-            help="Write a copy of the datalist beside it, with the new annotations and the reviewed cases as its "
-            "reference; OUT must lie in its folder.",
+            help="Put a copy of the datalist in force, with the new annotations and the reviewed cases as its "
+            "reference: data.yaml names it from then on. OUT must lie in its folder. Back with: fedannot audit revert",
         ),
     ] = False,
     shift: Annotated[
@@ -315,7 +315,7 @@ def apply(
         if applied.reference is not None:
             say(f"{reviewed} reviewed cases as a reference: {applied.reference}")
         if applied.datalist is not None:
-            say(f"Datalist with both, for the key 'datalist' of data.yaml: {applied.datalist}")
+            _say_update(applied.datalist, result.audit.data)
 
 
 def _move_masks_back(
@@ -332,7 +332,22 @@ def _move_masks_back(
         say(f"{moved.site}: all masks moved by {along_axes(record.moved_as_a_whole, record.unit or '')}")
         say(f"{len(record.annotations)} new annotations in {out}, {len(record.as_given)} stay as given")
         if moved.datalist is not None:
-            say(f"Datalist with them, for the key 'datalist' of data.yaml: {moved.datalist}")
+            _say_update(moved.datalist, moved.record.data)
+
+
+def _say_update(datalist: Path, data: str) -> None:
+    say(f"data.yaml names the datalist with them: {datalist}")
+    say(f"To use the one before again: fedannot audit revert {data}")
+
+
+@audit_app.command("revert", epilog="Example: fedannot audit revert runs/mine/site-1")
+def revert(data: Annotated[Path, typer.Argument(help="The site's data: the folder with data.yaml.")]) -> None:
+    """Use the datalist again that was used before apply --update-datalist; no file is removed."""
+    with reported_errors():
+        from ..audit.datalist_update import revert_update
+
+        reverted = revert_update(data)
+        say(f"data.yaml names {reverted.file} again, in place of {reverted.before.name}")
 
 
 @audit_app.command("export", epilog="Example: fedannot audit export runs/audit --site site-1 --out runs/for-slicer")
