@@ -27,7 +27,8 @@ from ..checking.finding import plural
 from ..wording.findings import finding_in_words
 from .case_files import CaseReader
 from .datalist_update import REVIEWED, prepare_update
-from .edited_masks import EditedMask, count_changed, find_edited
+from .edited_exports import find_all_edited
+from .edited_masks import EditedMask, count_changed
 from .reference_list import updated_content, write_reference
 from .stored_decisions import check_decisions
 from .suggested_files import SuggestedFiles, target_of
@@ -70,8 +71,9 @@ def apply_decisions(
         reader: of the audit.
         decisions: of its findings.
         out: folder of the new files, absent or empty.
-        edited: folder of masks that were edited elsewhere; they count in place of suggestions.
-        dicom: folder of the DICOM series that edited DICOM segmentations are of, see :func:`.edited_masks.find_edited`.
+        edited: where masks are that were edited elsewhere, see :func:`.edited_exports.find_all_edited`; they count in
+            place of suggestions.
+        dicom: folder of the DICOM series that edited DICOM segmentations are of.
         update_datalist: put a copy of the site's datalist in force, with the new annotations and the reference; see
             :mod:`.datalist_update`.
 
@@ -80,7 +82,7 @@ def apply_decisions(
             used, or there is nothing to write.
     """
     check_decisions(decisions, reader.audit, "the decisions")
-    masks = {} if edited is None else find_edited(edited, reader, dicom=dicom)
+    masks = {} if edited is None else find_all_edited(edited, reader, dicom=dicom)
     cases = [case for case in reader.audit.cases if _is_decided(case, decisions) or case.label in masks]
     if not cases:
         raise DataError(

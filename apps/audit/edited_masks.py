@@ -138,8 +138,16 @@ def _without_suffix(name: str) -> str:
     return name[: len(name) - len(suffix)]
 
 
-def read_edited(file: Path, given: Path, description: SegmentationDescription) -> tuple[Mask, Mask]:
-    """Read an edited mask and the given one that it stands for, both with the site's label values.
+def read_edited(
+    file: Path, given: Path, description: SegmentationDescription, *, edited: SegmentationDescription | None = None
+) -> tuple[Mask, Mask]:
+    """Read an edited mask and the given one that it stands for.
+
+    Args:
+        file: the edited mask.
+        given: the given one.
+        description: the site's.
+        edited: the same with the label values of the edited mask; None where they are the site's.
 
     Returns:
         The given one and the edited one.
@@ -148,15 +156,15 @@ def read_edited(file: Path, given: Path, description: SegmentationDescription) -
         DataError: if either cannot be read, or the edited one has another shape, label values that the site does not
             have, or lies elsewhere than the given one.
     """
-    before, edited = read_classes(given, description), read_classes(file, description)
-    if before.affine is not None and edited.affine is not None:
-        edited = Mask(_as_given_lies(file, edited, given, before), before.affine)
-    if edited.classes.shape != before.classes.shape:
+    before, after = read_classes(given, description), read_classes(file, edited or description)
+    if before.affine is not None and after.affine is not None:
+        after = Mask(_as_given_lies(file, after, given, before), before.affine)
+    if after.classes.shape != before.classes.shape:
         raise DataError(
-            f"{file}: found a mask of the shape {edited.classes.shape}; expected that of {given}, "
+            f"{file}: found a mask of the shape {after.classes.shape}; expected that of {given}, "
             f"{before.classes.shape}."
         )
-    return before, edited
+    return before, after
 
 
 def _read_slicer_segmentation(file: Path, given: Path, description: SegmentationDescription) -> tuple[Mask, Mask]:
