@@ -6,7 +6,9 @@ import zipfile
 import numpy as np
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
+from fedannot.apps.commands.data import data_app
 from fedannot.apps.importing import cvat
 from fedannot.apps.importing.cvat import is_cvat_export, read_cvat
 from fedannot.transforms.errors import DataError
@@ -142,3 +144,31 @@ def test_an_archive_is_bounded_and_writes_nothing_beside_itself(tmp_path, monkey
     (tmp_path / "b.zip").write_bytes(b"no archive")
     with pytest.raises(DataError, match=r"b\.zip: cannot be read as \.zip"):
         read_cvat(tmp_path / "b.zip")
+
+
+def test_masks_of_an_export_are_files_by_the_names_of_images(tmp_path):
+    """Of an image without a shape nothing is written: nobody may have looked at it."""
+    second = '<image id="1" name="b.jpg" width="6" height="4"></image></annotations>'
+    text = xml(polygon("1,1;4,1;4,3;1,3"), mask("0,6", box=(3, 2, 3, 2), z=1)).replace("</annotations>", second)
+    (tmp_path / "export.xml").write_text(text)
+    arguments = ["cvat", str(tmp_path / "export.xml"), "--classes", "lesion,cyst", "--out", str(tmp_path / "masks")]
+    result = CliRunner().invoke(data_app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "1 masks in" in result.output
+    assert "which have no mask: b.jpg" in " ".join(result.output.split())
+    (file,) = (path for path in (tmp_path / "masks").rglob("*") if path.is_file())
+    assert file == tmp_path / "masks" / "ward" / "a.png"
+    expected = np.zeros((4, 6), np.uint8)
+    expected[1:3, 1:4], expected[2:4, 3:6] = 1, 2
+    np.testing.assert_array_equal(np.asarray(Image.open(file)), expected)
+
+
+@pytest.mark.parametrize("name", ["../a.png", "/a.png", "a/../../b.png", "..\\a.png"])
+def test_a_mask_is_not_written_outside(tmp_path, name):
+    (tmp_path / "export.xml").write_text(xml(polygon("1,1;4,1;4,3;1,3")).replace("ward/a.png", name))
+    arguments = ["cvat", str(tmp_path / "export.xml"), "--classes", "lesion", "--out", str(tmp_path / "in" / "masks")]
+    result = CliRunner().invoke(data_app, arguments)
+    assert result.exit_code == 1
+    assert "expected a path inside of the export" in " ".join(result.output.split())
+    assert not list((tmp_path / "in").rglob("*.png"))
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["export.xml"]
