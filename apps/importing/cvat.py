@@ -210,8 +210,8 @@ class Member:
     def as_file(self) -> Iterator[Path]:
         """Give a private file with its content, whose name has nothing of the part's, for as long as it is used."""
         with tempfile.TemporaryDirectory() as folder, self.opened(MOST_MASK_BYTES) as stream:
-            file = private_file(Path(folder) / "mask.png")
-            file.write_bytes(stream.read(MOST_MASK_BYTES))
+            file = Path(folder) / "mask.png"
+            private_file(file).write_bytes(stream.read(MOST_MASK_BYTES))
             yield file
 
     def _check_size(self, size: int, most: int) -> None:
