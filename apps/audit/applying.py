@@ -26,8 +26,10 @@ from ...transforms.errors import DataError
 from ..checking.finding import plural
 from ..wording.findings import finding_in_words
 from .case_files import CaseReader
-from .edited_masks import count_changed, find_edited, read_edited
-from .reference_list import check_can_update, write_reference, write_updated_datalist
+from .datalist_update import REVIEWED, prepare_update
+from .edited_exports import find_all_edited
+from .edited_masks import EditedMask, count_changed
+from .reference_list import updated_content, write_reference
 from .stored_decisions import check_decisions
 from .suggested_files import SuggestedFiles, target_of
 
@@ -44,7 +46,7 @@ class Applied:
     Attributes:
         record: the content of ``provenance.json``.
         reference: the list of the reviewed cases; None where there are none.
-        datalist: the copy of the datalist; None where none was asked for.
+        datalist: the datalist that counts now; None where no update was asked for.
     """
 
     record: Corrections
@@ -53,7 +55,13 @@ class Applied:
 
 
 def apply_decisions(
-    reader: CaseReader, decisions: Decisions, out: Path, *, edited: Path | None = None, update_datalist: bool = False
+    reader: CaseReader,
+    decisions: Decisions,
+    out: Path,
+    *,
+    edited: Path | None = None,
+    dicom: Path | None = None,
+    update_datalist: bool = False,
 ) -> Applied:
     """Write new annotations as reviewers have decided, with where they come from; given files never change.
 
@@ -63,15 +71,18 @@ def apply_decisions(
         reader: of the audit.
         decisions: of its findings.
         out: folder of the new files, absent or empty.
-        edited: folder of masks that were edited elsewhere; they count in place of suggestions.
-        update_datalist: write a copy of the site's datalist beside it, with the new annotations and the reference.
+        edited: where masks are that were edited elsewhere, see :func:`.edited_exports.find_all_edited`; they count in
+            place of suggestions.
+        dicom: folder of the DICOM series that edited DICOM segmentations are of.
+        update_datalist: put a copy of the site's datalist in force, with the new annotations and the reference; see
+            :mod:`.datalist_update`.
 
     Raises:
         DataError: if the decisions are of another audit, an annotation has changed since it was shown, a file cannot be
             used, or there is nothing to write.
     """
     check_decisions(decisions, reader.audit, "the decisions")
-    masks = {} if edited is None else find_edited(edited, reader)
+    masks = {} if edited is None else find_all_edited(edited, reader, dicom=dicom)
     cases = [case for case in reader.audit.cases if _is_decided(case, decisions) or case.label in masks]
     if not cases:
         raise DataError(
@@ -79,22 +90,24 @@ def apply_decisions(
             "nothing to write. Decide with: fedannot audit review"
         )
     _check_unchanged(reader, cases, decisions)
-    if update_datalist:
-        check_can_update(out, reader.datalist)
+    update = prepare_update(reader.data, out, REVIEWED) if update_datalist else None
     with new_folder(out) as folder:
-        writer = _Writer(reader, decisions, folder, {label: file for label, (_, file) in masks.items()})
+        writer = _Writer(reader, decisions, folder, {label: mask for label, (_, mask) in masks.items()})
         reviewed = tuple(writer.write(position, case) for position, case in enumerate(cases))
         record = _record(reader, reviewed)
         write_record(folder / PROVENANCE_FILE, record)
         reference = write_reference(folder, out, reader, reviewed)
-    datalist = write_updated_datalist(out, reader, reviewed) if update_datalist else None
+        content = updated_content(out, reader, reviewed)
+    datalist = None if update is None else update.put_in_force(content, out)
     return Applied(record, None if reference is None else out / reference.name, datalist)
 
 
 class _Writer:
     """Writes the annotations of one site, one after the other."""
 
-    def __init__(self, reader: CaseReader, decisions: Decisions, folder: Path, edited: Mapping[str, Path]) -> None:
+    def __init__(
+        self, reader: CaseReader, decisions: Decisions, folder: Path, edited: Mapping[str, EditedMask]
+    ) -> None:
         self._reader, self._counting, self._folder, self._edited = reader, decisions.counting, folder, edited
         description = reader.description
         self._masks = description if isinstance(description, SegmentationDescription) else None
@@ -138,7 +151,7 @@ class _Writer:
             raise DataError(f"{case.label}: edited masks were given for images that have classes; expected masks.")
         given = self._reader.files(case).label
         assert isinstance(given, Path)
-        before, after = read_edited(self._edited[case.label], given, self._masks)
+        before, after = self._edited[case.label].read(given, self._masks)
         changed = count_changed(before, after)
         if not changed:
             return "edited", "", 0
