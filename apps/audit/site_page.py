@@ -102,6 +102,7 @@ class PageValues(TypedDict):
     headline: str
     conclusions: list[ShownConclusion]
     steps: list[str]
+    helps: str
     single: str
     looked_for: str
     detection: str
@@ -209,12 +210,14 @@ def page_values(
         has_images: whether the page shows images.
     """
     style, script = page_source("site_page.css"), site_program()
+    systematic, helps = systematic_in_words(audit)
     shown = decisions.of_reviewer(reviewer) if is_blind and reviewer is not None else decisions
     return {
         "audit": audit,
         "is_shared": is_shared,
         "has_images": has_images,
-        "headline": cases_in_words(audit) if is_shared else systematic_in_words(audit),
+        "headline": cases_in_words(audit) if is_shared else systematic,
+        "helps": "" if is_shared else helps,
         "single": "" if is_shared else single_in_words(audit),
         "looked_for": looked_for_sentence(audit),
         "conclusions": shown_conclusions(audit, is_shared=is_shared),

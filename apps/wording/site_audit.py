@@ -162,13 +162,28 @@ def leading(audit: SiteAudit) -> tuple[Leading, tuple[Conclusion, ...]]:
 
 
 def headline(audit: SiteAudit) -> str:
-    """Return two sentences: what is wrong with the site as a whole, and in how many single cases something is."""
-    return f"{systematic_in_words(audit)} {single_in_words(audit)}"
+    """Return what is wrong with the site as a whole, then in how many single cases something is."""
+    return " ".join(part for part in (*systematic_in_words(audit), single_in_words(audit)) if part)
 
 
-def systematic_in_words(audit: SiteAudit) -> str:
-    """Return what is wrong with the site as a whole; where that is not known, why first, and what would help."""
+def systematic_in_words(audit: SiteAudit) -> tuple[str, str]:
+    """Return what is wrong with the site as a whole; where that is not known, why first.
+
+    Returns:
+        One sentence; then what was tested besides and what would help, empty where nothing is unknown.
+    """
     kind, of = leading(audit)
+    if kind is not Leading.UNKNOWN:
+        return _known_in_words(audit, kind, of), ""
+    others = len(audit.conclusions) - len(of)
+    tested = f"No bias is confirmed in what was tested: {plural(others, 'parameter')}. " if others else ""
+    return (
+        f"{_why_unknown(audit, of)}his audit cannot tell whether {_whether(of)}.",
+        f"{tested}{_what_helps(audit, of)}",
+    )
+
+
+def _known_in_words(audit: SiteAudit, kind: Leading, of: Sequence[Conclusion]) -> str:
     if kind is Leading.NOTHING_CONCLUDED:
         return "The federation has not concluded anything of this site as a whole."
     if kind is Leading.CONFIRMED:
@@ -178,12 +193,6 @@ def systematic_in_words(audit: SiteAudit) -> str:
         return "The model of this audit found too few of the annotated objects to be a reference."
     if kind in (Leading.UNLIKE_OTHERS, Leading.CLASSES_LEFT):
         return conclusion_in_words(of[0])
-    if kind is Leading.UNKNOWN:
-        others = len(audit.conclusions) - len(of)
-        tested = f" No bias is confirmed in what was tested: {plural(others, 'parameter')}." if others else ""
-        return (
-            f"{_why_unknown(audit, of)}his audit cannot tell whether {_whether(of)}.{tested} {_what_helps(audit, of)}"
-        )
     return (
         "This site annotates like the others, as far as this audit can tell: no bias is confirmed in "
         f"{plural(len(audit.conclusions), 'tested parameter')}."

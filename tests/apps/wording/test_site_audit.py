@@ -44,7 +44,7 @@ NO_CASE = "0 cases of 20 have findings: no kind of error could be looked for."
 )
 def test_the_headline_says_the_worst_of_the_site_then_how_many_cases(verdicts, expected):
     made = audit(*map(conclusion, verdicts))
-    assert systematic_in_words(made) == expected
+    assert " ".join(filter(None, systematic_in_words(made))) == expected
     assert headline(made) == f"{expected} {NO_CASE}"
 
 
@@ -70,9 +70,9 @@ def test_what_cannot_be_told_says_why_first_and_what_would_help(code, sites, pat
         update={"reasons": (Evidence(EvidenceCode.MEDIAN_UNSURE, {"sites": sites, "agreeing": 1}),)}
     )
     changes = {"reference_levels": {"lesion": level}, "num_patients": patients}
-    words = systematic_in_words(audit(conclusion("unknown", code)).model_copy(update=changes))
-    assert words.startswith(begin)
-    assert end in words.split("too small.")[1]
+    why, helps = systematic_in_words(audit(conclusion("unknown", code)).model_copy(update=changes))
+    assert why.startswith(begin)
+    assert end in helps
 
 
 def test_what_was_looked_for_is_said_with_the_number_of_cases():
