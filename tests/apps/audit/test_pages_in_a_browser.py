@@ -319,7 +319,7 @@ def half_suspected(audit_copy):
     """Six cases, of which the last three have no finding; two of each patient, by two annotators in turn."""
     cases = tuple(
         case.model_copy(
-            update={"unit": f"patient {number // 2}", "annotator": f"reader {number % 2}"}
+            update={"unit": f"patient {number // 2}", "annotator": f"reader-{number % 2}"}
             | ({"findings": ()} if number > 2 else {})
         )
         for number, case in enumerate(audit_copy.audit.cases[:6])
@@ -353,15 +353,15 @@ def test_a_case_without_a_finding_is_seen_and_cases_are_found(half_suspected, tm
         assert accessibility_faults(browser) == []
 
         press(browser, "/")
-        press(browser, "reader 1 nothing")
-        # The fourth and the sixth case are by reader 1 and have no finding.
+        press(browser, "reader-1 nothing")
+        # The fourth and the sixth case are by reader-1 and have no finding.
         wait_for(lambda: names_in_list(browser) == [names[3], names[5]])
         press(browser, Keys.ESCAPE)
         browser.find_element("id", "all-cases").click()
         wait_for(lambda: len(names_in_list(browser)) == 6)
         Select(browser.find_element("id", "filter-patient")).select_by_value("patient 1")
         assert names_in_list(browser) == [names[2], names[3]]
-        Select(browser.find_element("id", "filter-annotator")).select_by_value("reader 0")
+        Select(browser.find_element("id", "filter-annotator")).select_by_value("reader-0")
         assert names_in_list(browser) == [names[2]]
         browser.find_element("id", "all-cases").click()
         Select(browser.find_element("id", "order")).select_by_value("uncertainty")
