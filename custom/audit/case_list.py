@@ -1,18 +1,24 @@
 """All cases of an audit as a reader goes through them: those with findings first, then all others."""
 
 import hashlib
+from collections.abc import Sequence
 
 from .findings import NOTHING_FOUND, REFERENCE, AuditedCase, Finding, SiteAudit
 
 
 def listed_cases(audit: SiteAudit) -> tuple[AuditedCase, ...]:
-    """Return every audited case: those with findings, then the others, each part in the stored order, worst first.
+    """Return every audited case of a site in the order in which pages and reviews show them."""
+    return in_list_order(audit.cases)
+
+
+def in_list_order(cases: Sequence[AuditedCase]) -> tuple[AuditedCase, ...]:
+    """Return the cases with findings, then the others, each part in the stored order, worst first.
 
     A case without a finding has the question whether it is right (:func:`question`), so that it can be decided on like
     a finding: ``keep`` says that somebody has seen it and that nothing is wrong.
     """
-    with_problem = [case for case in audit.cases if case.has_problem]
-    others = [case if case.findings else with_question(case) for case in audit.cases if not case.has_problem]
+    with_problem = [case for case in cases if case.has_problem]
+    others = [case if case.findings else with_question(case) for case in cases if not case.has_problem]
     return (*with_problem, *others)
 
 
