@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from ...custom.audit.case_list import listed_cases
 from ...custom.audit.decisions import Decision
 from ...transforms.errors import DataError
 from ...transforms.printable import printable
@@ -28,7 +29,7 @@ from .case_pictures import CaseContent, UnreadableCase, case_content, case_crop
 from .peer_account import account_at
 from .posted import PostedCode, PostedDecision
 from .review_access import Exchange, ReviewAccess
-from .site_page import cases_with_findings, decision_values, review_frame, served_page
+from .site_page import decision_values, review_frame, served_page
 from .stored_decisions import new_decision, store_decision
 
 HOST = "127.0.0.1"
@@ -61,6 +62,7 @@ class ReviewServer(ThreadingHTTPServer):
         files: what the check of the site's files found; None where they were not checked.
         reviewer: who reviews.
         port: to listen on; 0 for any that is free.
+        is_blind: whether the decisions of other reviewers stay away from the page.
 
     Attributes:
         access: the codes of its addresses, and the tokens that requests must know; new with every server.
@@ -73,9 +75,11 @@ class ReviewServer(ThreadingHTTPServer):
     daemon_threads = True
     timeout = _POLL
 
-    def __init__(self, reader: CaseReader, files: SiteReport | None, reviewer: str, *, port: int = 0) -> None:
-        self.reader, self.files, self.reviewer = reader, files, reviewer
-        self.cases = cases_with_findings(reader)
+    def __init__(
+        self, reader: CaseReader, files: SiteReport | None, reviewer: str, *, port: int = 0, is_blind: bool = False
+    ) -> None:
+        self.reader, self.files, self.reviewer, self.is_blind = reader, files, reviewer, is_blind
+        self.cases = listed_cases(reader.audit)
         self.access = ReviewAccess()
         self.on_exchange: Callable[[str, bool], None] | None = None
         self.frame = review_frame()
@@ -124,7 +128,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     def page(self) -> str:
         """Return the page with the decisions as they are now."""
-        return served_page(self.reader, self.files, self.reviewer)
+        return served_page(self.reader, self.files, self.reviewer, is_blind=self.is_blind)
 
     def content(self, number: int) -> CaseContent | UnreadableCase:
         """Return what the page draws of a case."""
@@ -163,7 +167,12 @@ class ReviewServer(ThreadingHTTPServer):
         if not hmac.compare_digest(posted.shown.encode(), self.reader.shown(case).encode()):
             raise DataError(f"{case.label} is no longer the annotation that was shown; load the page again.")
         decision = new_decision(
-            posted.finding, posted.choice, reviewer=self.reviewer, reason=posted.reason, shown=posted.shown
+            posted.finding,
+            posted.choice,
+            reviewer=self.reviewer,
+            reason=posted.reason,
+            shown=posted.shown,
+            is_blind=self.is_blind,
         )
         store_decision(self.reader.folder, self.reader.audit, decision)
         return decision

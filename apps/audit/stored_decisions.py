@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ...custom.audit.case_list import listed_cases
 from ...custom.audit.decisions import Choice, Decision, Decisions, read_decisions, write_decisions
 from ...custom.audit.findings import AuditedCase, Finding, SiteAudit
 from ...custom.data.json_record import read_record
@@ -31,10 +32,20 @@ def store_decision(folder: Path, audit: SiteAudit, decision: Decision) -> Decisi
     return decisions
 
 
-def new_decision(finding: str, choice: Choice, *, reviewer: str, reason: str, shown: str) -> Decision:
+def new_decision(
+    finding: str, choice: Choice, *, reviewer: str, reason: str, shown: str, is_blind: bool = False
+) -> Decision:
     """Make a decision of this moment."""
     time = datetime.now(UTC).isoformat(timespec="seconds")
-    return Decision(finding=finding, choice=choice, reviewer=reviewer, time=time, reason=reason, shown=shown)
+    return Decision(
+        finding=finding,
+        choice=choice,
+        reviewer=reviewer,
+        time=time,
+        reason=reason,
+        shown=shown,
+        is_blind=is_blind,
+    )
 
 
 def read_given_decisions(file: Path, audit: SiteAudit) -> Decisions:
@@ -72,8 +83,8 @@ def check_decisions(decisions: Decisions, audit: SiteAudit, source: str) -> None
 
 
 def findings_by_id(audit: SiteAudit) -> dict[str, tuple[AuditedCase, Finding]]:
-    """Return every finding with its case, by its id."""
-    return {finding.id: (case, finding) for case in audit.cases for finding in case.findings}
+    """Return every finding with its case, by its id; of cases without one the question about them."""
+    return {finding.id: (case, finding) for case in listed_cases(audit) for finding in case.findings}
 
 
 @contextmanager
