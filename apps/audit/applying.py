@@ -1,4 +1,4 @@
-"""What becomes of decisions: accepted suggestions and edited masks as new files, reviewed cases as a reference."""
+"""What becomes of decisions: suggestions, drawn and edited masks as new files, reviewed cases as a reference."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from ...custom.audit.decisions import Decision, Decisions
+from ...custom.audit.decisions import Choice, Decision, Decisions
 from ...custom.audit.findings import AuditedCase
 from ...custom.corrections.kinds import MasksReplaced
 from ...custom.corrections.model import (
@@ -27,6 +27,7 @@ from ..checking.finding import plural
 from ..wording.findings import finding_in_words
 from .case_files import CaseReader
 from .edited_masks import count_changed, find_edited, read_edited
+from .mending import stored_mask
 from .reference_list import check_can_update, write_reference, write_updated_datalist
 from .stored_decisions import check_decisions
 from .suggested_files import SuggestedFiles, target_of
@@ -63,7 +64,7 @@ def apply_decisions(
         reader: of the audit.
         decisions: of its findings.
         out: folder of the new files, absent or empty.
-        edited: folder of masks that were edited elsewhere; they count in place of suggestions.
+        edited: folder of masks that were edited elsewhere; they count in place of suggestions and drawn masks.
         update_datalist: write a copy of the site's datalist beside it, with the new annotations and the reference.
 
     Raises:
@@ -79,10 +80,11 @@ def apply_decisions(
             "nothing to write. Decide with: fedannot audit review"
         )
     _check_unchanged(reader, cases, decisions)
+    files = _drawn_files(reader, cases, decisions) | {label: file for label, (_, file) in masks.items()}
     if update_datalist:
         check_can_update(out, reader.datalist)
     with new_folder(out) as folder:
-        writer = _Writer(reader, decisions, folder, {label: file for label, (_, file) in masks.items()})
+        writer = _Writer(reader, decisions, folder, files)
         reviewed = tuple(writer.write(position, case) for position, case in enumerate(cases))
         record = _record(reader, reviewed)
         write_record(folder / PROVENANCE_FILE, record)
@@ -107,7 +109,7 @@ class _Writer:
         origin, file, changed = self._written(position, case, accepted)
         if digest != self._reader.shown(case):
             raise DataError(f"{case.label}: changed while it was read; expected nobody to write it. Try again.")
-        decided = [finding for finding in case.findings if self._choice(finding.id) in ("accept", "keep")]
+        decided = [finding for finding in case.findings if self._choice(finding.id) in ("accept", "keep", "edit")]
         review = CaseReview(
             given_sha256=digest,
             origin=origin,
@@ -155,13 +157,30 @@ class _Writer:
             raise DataError(f"{case.image}: {len(suggested)} classes are accepted for it; expected one.")
         return "accepted", suggested.pop(), 0
 
-    def _choice(self, finding: str) -> Literal["accept", "keep", "later"] | None:
+    def _choice(self, finding: str) -> Choice | None:
         return self._counting[finding].choice if finding in self._counting else None
 
 
 def _is_decided(case: AuditedCase, decisions: Decisions) -> bool:
     counting = decisions.counting
     return any(finding.id in counting and counting[finding.id].choice != "later" for finding in case.findings)
+
+
+def _drawn_files(reader: CaseReader, cases: list[AuditedCase], decisions: Decisions) -> dict[str, Path]:
+    """The files of the masks that were drawn in the page, by the given annotation that each takes the place of."""
+    counting, files = decisions.counting, {}
+    for case in cases:
+        decided = [counting[finding.id] for finding in case.findings if finding.id in counting]
+        masks = {decision.mask for decision in decided if decision.choice == "edit"}
+        if not masks:
+            continue
+        if len(masks) > 1 or any(decision.choice == "accept" for decision in decided):
+            raise DataError(
+                f"{case.label}: found a drawn mask, and another one or a suggestion that is to take its place, too; "
+                "expected one of them. Decide about the case again."
+            )
+        files[case.label] = stored_mask(reader, case, masks.pop(), reader.shown(case))
+    return files
 
 
 def _check_unchanged(reader: CaseReader, cases: list[AuditedCase], decisions: Decisions) -> None:
@@ -181,6 +200,7 @@ def _check_unchanged(reader: CaseReader, cases: list[AuditedCase], decisions: De
 
 def _decided(decision: Decision, sentence: str) -> ReviewDecision:
     assert decision.choice != "later"
+    assert decision.choice != "undo"
     return ReviewDecision(
         finding=decision.finding,
         sentence=sentence,
@@ -188,6 +208,7 @@ def _decided(decision: Decision, sentence: str) -> ReviewDecision:
         reviewer=decision.reviewer,
         time=decision.time,
         reason=decision.reason,
+        drawn_mask=decision.mask,
     )
 
 

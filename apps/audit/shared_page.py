@@ -20,6 +20,8 @@ from .site_page import cases_with_findings, embedded_json, page_values
 
 SHARED_FILE = "shared.html"
 
+# In place of the id of a drawn mask, which a shared copy does not hold.
+_NO_MASK = 32 * "0"
 _UNREADABLE: UnreadableCase = {"problem": "it cannot be read any more."}
 
 
@@ -107,7 +109,7 @@ def _in_figures(one: Conclusion, audit: SiteAudit) -> Conclusion:
 def _without_reviewers(decisions: Decisions, numbers: dict[str, str]) -> Decisions:
     """What was decided of the findings, without by whom, when and why."""
     kept = [
-        Decision(finding=numbers[name], choice=decision.choice, reviewer="", time="")
+        Decision(finding=numbers[name], choice=decision.choice, reviewer="", time="", mask=decision.mask and _NO_MASK)
         for name, decision in decisions.counting.items()
         if name in numbers
     ]
