@@ -17,6 +17,9 @@ from ...transforms.array_types import Classes, SingleFloats
 from ...transforms.errors import DataError
 from .found import FoundAudit
 
+# Size and time of every file of a case.
+FilesNow = tuple[tuple[int, int], ...]
+
 
 @dataclass(frozen=True)
 class ReadCase:
@@ -95,6 +98,19 @@ class CaseReader:
             return hashlib.sha256(case.label.encode()).hexdigest()
         return sha256_of(label)
 
+    def files_now(self, case: AuditedCase) -> FilesNow:
+        """Return what changes when any file of a case is written again.
+
+        Raises:
+            DataError: as :meth:`files`, or if a file is missing.
+        """
+        files = [file for file in self.files(case).files if file != self.files(case).clean_label]
+        try:
+            known = [file.stat() for file in files]
+        except OSError as error:
+            raise DataError(f"{error.filename}: found no such file; expected a file of the site's datalist.") from error
+        return tuple((own.st_size, own.st_mtime_ns) for own in known)
+
     def read(self, case: AuditedCase) -> ReadCase:
         """Read a case as the network sees it.
 
@@ -104,7 +120,7 @@ class CaseReader:
         # Known clean annotations are for evaluation; that one cannot be read matters to nobody here.
         prepared = self._preparation(replace(self.files(case), clean_label=None))
         given = prepared.tensors[LABEL].numpy()
-        arrays = self._read_arrays(case)
+        arrays = self.arrays(case)
         suggestions: dict[str, Classes] = {}
         if arrays is not None:
             if arrays.prediction.shape != given.shape:
@@ -122,6 +138,18 @@ class CaseReader:
             suggestions,
             prepared.spacing,
         )
+
+    def arrays(self, case: AuditedCase) -> CaseArrays | None:
+        """Return what the audit has kept of a case; None where it kept nothing.
+
+        Raises:
+            DataError: if the file is missing, damaged or none of the audit's.
+        """
+        if not case.arrays:
+            return None
+        if self._arrays.leads_out(case.arrays):
+            raise DataError(f"{self.folder}: the arrays {case.arrays!r} lead out of it; expected a file in it.")
+        return read_case_arrays(self.folder / case.arrays)
 
     def suggested_class(self, case: AuditedCase, finding: Finding) -> int | None:
         """Return the index of the class that is suggested for a classified image; None where there is none.
@@ -142,13 +170,6 @@ class CaseReader:
             return relative_name(case.label, self.data)
         classes = self.description.classes
         return classes[case.label] if 0 <= case.label < len(classes) else str(case.label)
-
-    def _read_arrays(self, case: AuditedCase) -> CaseArrays | None:
-        if not case.arrays:
-            return None
-        if self._arrays.leads_out(case.arrays):
-            raise DataError(f"{self.folder}: the arrays {case.arrays!r} lead out of it; expected a file in it.")
-        return read_case_arrays(self.folder / case.arrays)
 
 
 def can_be_accepted(finding: Finding, *, is_class: bool) -> bool:

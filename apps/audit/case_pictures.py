@@ -93,6 +93,13 @@ def case_crop(reader: CaseReader, case: AuditedCase) -> str:
         return ""
 
 
+def widened(box: Box, shape: tuple[int, ...]) -> Box:
+    """Return a box, top, left, bottom and right, with some of what is around it in a plane of a shape."""
+    top, left, bottom, right = box
+    margin = max(_LEAST_MARGIN, round(_MARGIN * max(bottom - top, right - left)))
+    return max(top - margin, 0), max(left - margin, 0), min(bottom + margin, shape[0]), min(right + margin, shape[1])
+
+
 def _content(case: AuditedCase, shown: str, read: ReadCase, form: Form) -> CaseContent:
     image = _grey_levels(shown_channels(_planes(read.image, read, channels=True), of_volume=read.spacing is not None))
     height, width = image.shape[1:3]
@@ -118,7 +125,7 @@ def _crop(case: AuditedCase, read: ReadCase) -> str:
     pixels = np.repeat(image[number][..., None], 3, axis=-1) if image.ndim == 3 else image[number].copy()
     if _has_masks(read):
         pixels = _with_outline(pixels, _planes(read.given, read)[number])
-    top, left, bottom, right = _square(_widened(box, pixels.shape[:2]), pixels.shape[:2])
+    top, left, bottom, right = _square(widened(box, pixels.shape[:2]), pixels.shape[:2])
     crop = Image.fromarray(pixels[top:bottom, left:right])
     return _encoded(crop.resize((_CROP_SIDE, _CROP_SIDE), Image.Resampling.BILINEAR), "webp", quality=80)
 
@@ -128,7 +135,7 @@ def _finding_content(finding: Finding, read: ReadCase) -> FindingContent:
     plane, box = _shown_plane(finding, read)
     content: FindingContent = {
         "plane": plane,
-        "box": None if finding.place is None else _widened(box, _plane_shape(read)),
+        "box": None if finding.place is None else widened(box, _plane_shape(read)),
         "suggested": None,
     }
     if finding.id in read.suggestions and _has_masks(read):
@@ -201,13 +208,6 @@ def _encoded(image: Image.Image, form: Form, **options: Any) -> str:
 
 def _runs_of_planes(planes: Classes) -> list[Runs]:
     return [runs_of(plane) for plane in planes]
-
-
-def _widened(box: Box, shape: tuple[int, ...]) -> Box:
-    """A box with some of what is around it."""
-    top, left, bottom, right = box
-    margin = max(_LEAST_MARGIN, round(_MARGIN * max(bottom - top, right - left)))
-    return max(top - margin, 0), max(left - margin, 0), min(bottom + margin, shape[0]), min(right + margin, shape[1])
 
 
 def _square(box: Box, shape: tuple[int, ...]) -> Box:

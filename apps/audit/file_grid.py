@@ -1,7 +1,7 @@
 """The grid in which a case's own files are shown: three planes by the affine, and the way back to a file's axes.
 
-Arrays of this grid are ``(X, Y, Z[, 3])``: of a volume the file's voxels with their axes to the patient's left, back and
-top; of a picture its columns, its rows and 1. Nothing is interpolated.
+Arrays of this grid are ``(X, Y, Z[, 3])``: of a volume the file's voxels with their axes to the patient's left, back
+and top; of a picture its columns, its rows and 1. Nothing is interpolated.
 """
 
 from dataclasses import dataclass
@@ -105,9 +105,9 @@ def volume_grid(extents: tuple[int, ...], placement: Placement) -> FileGrid:
 
 
 def plane_of(values: Array, axis: int, number: int) -> Array:
-    """Return a plane ``(rows, columns[, 3])`` of an array of such a grid, a view: what is written there is in the array.
+    """Return a plane ``(rows, columns[, 3])`` of an array of such a grid, as a view of it.
 
-    Axial planes are seen from the feet, the patient's right on the left; the top of the others is up.
+    What is written into the plane is in the array. Axial planes are seen from the feet, the patient's right on the left; the top of the others is up.
     """
     if axis == AXIAL:
         return np.swapaxes(values[:, :, number], 0, 1)

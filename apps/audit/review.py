@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, get_args
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import ValidationError
 
@@ -26,9 +26,10 @@ from ...transforms.errors import DataError
 from ...transforms.printable import printable
 from ...transforms.strict_files import parse_json
 from ..checking.report import SiteReport
-from .case_files import CaseReader
-from .case_pictures import CaseContent, UnreadableCase, case_content, case_crop
+from .case_files import CaseReader, FilesNow
+from .case_pictures import UnreadableCase, case_crop
 from .contradictions import ContradictionError, contradicted
+from .file_pixels import CaseDescription, FilePixels, Layer, TileRequest
 from .mask_planes import Runs
 from .mending import AnnotationContent, Mending, SuggestionContent, check_shown, stored_mask
 from .peer_account import account_at
@@ -47,7 +48,12 @@ MAX_MASK_BYTES = 2**24
 _CONNECTION_TIMEOUT = 20
 _POLL = 0.5
 _MAX_CONNECTIONS = 32
-_KEPT_CONTENTS = 8
+# Cases whose pixels stay in memory: so many bytes in all, but always the last one.
+_KEPT_BYTES = 2**29
+_KEPT_CASES = 8
+_BINARY = "application/octet-stream"
+_TILE_KEYS = ("axis", "plane", "scale", "row", "column")
+_MASK_KEYS = ("axis", "plane", "layer", "finding")
 _HTML = "text/html; charset=utf-8"
 _LAST_ADDRESS = "Open the address that the command has printed last."
 _HEADERS = {
@@ -88,14 +94,14 @@ class ReviewServer(ThreadingHTTPServer):
         self.on_exchange: Callable[[str, bool], None] | None = None
         self.frame = review_frame()
         self._last_request = time.monotonic()
-        self._contents: OrderedDict[tuple[int, str], CaseContent | UnreadableCase] = OrderedDict()
+        self._pixels: OrderedDict[tuple[int, FilesNow], FilePixels] = OrderedDict()
         self._crops: dict[int, str] = {}
         self._mending = Mending(reader)
         self._reading = threading.Lock()
         self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         if self.cases:
             # What reads images takes seconds to load, for which no reader should wait.
-            self.content(0)
+            self.description(0)
         try:
             super().__init__((HOST, port), _Handler)
         except OSError as error:
@@ -135,20 +141,51 @@ class ReviewServer(ThreadingHTTPServer):
         """Return the page with the decisions as they are now."""
         return served_page(self.reader, self.files, self.reviewer)
 
-    def content(self, number: int) -> CaseContent | UnreadableCase:
-        """Return what the page draws of a case."""
+    def description(self, number: int) -> CaseDescription | UnreadableCase:
+        """Return what the page needs of a case before it asks for pixels."""
         case = self.cases[number]
-        # One at a time: a volume takes much memory, and several are no faster.
+        try:
+            shown = self.reader.shown(case)
+            pixels = self.pixels(number)
+            with self._reading:
+                return pixels.describe(shown)
+        except (DataError, OSError) as error:
+            return {"problem": printable(str(error))}
+
+    def pixels(self, number: int) -> FilePixels:
+        """Return a case in the pixels of its files, as they are now; the last cases stay in memory.
+
+        Raises:
+            DataError: if the image cannot be read.
+        """
+        case = self.cases[number]
+        # One at a time: a large image takes much memory, and several are no faster.
         with self._reading:
-            try:
-                key = (number, self.reader.shown(case))
-            except DataError:
-                return case_content(self.reader, case, "png")
-            if key not in self._contents:
-                self._contents[key] = case_content(self.reader, case, "png")
-                while len(self._contents) > _KEPT_CONTENTS:
-                    self._contents.popitem(last=False)
-            return self._contents[key]
+            key = (number, self.reader.files_now(case))
+            if key not in self._pixels:
+                for old in [own for own in self._pixels if own[0] == number]:
+                    del self._pixels[old]
+                self._make_room()
+                self._pixels[key] = FilePixels(self.reader, case)
+            self._pixels.move_to_end(key)
+            self._make_room()
+            return self._pixels[key]
+
+    def _make_room(self) -> None:
+        while len(self._pixels) > 1 and (
+            len(self._pixels) > _KEPT_CASES or sum(own.nbytes for own in self._pixels.values()) > _KEPT_BYTES
+        ):
+            self._pixels.popitem(last=False)
+
+    def tile(self, number: int, request: TileRequest) -> bytes:
+        """Return a part of an image; see :meth:`.file_pixels.FilePixels.tile`."""
+        return self.pixels(number).tile(request)
+
+    def mask(self, number: int, layer: Layer, finding: str, axis: int, plane: int) -> bytes:
+        """Return the classes of a plane; see :meth:`.file_pixels.FilePixels.runs`."""
+        pixels = self.pixels(number)
+        with self._reading:
+            return pixels.runs(layer, finding, axis, plane)
 
     def crop(self, number: int) -> str:
         """Return the small picture of a case."""
@@ -317,10 +354,11 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _CONNECTION_TIMEOUT
 
     def do_GET(self) -> None:
-        """The frame, the page in it, a case, or the small picture of one."""
+        """The frame, the page in it, a case, its small picture, its pixels or its annotations."""
         if not self._is_addressed():
             return
-        path = urlsplit(self.path).path
+        address = urlsplit(self.path)
+        path = address.path
         if path == "/":
             self._answer(HTTPStatus.OK, _HTML, self.server.frame)
             return
@@ -329,7 +367,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(HTTPStatus.OK, _HTML, self.server.page())
             return
         kind, _, number = path.removeprefix("/").partition("/")
-        if kind not in ("case", "crop", "annotation", "suggestion"):
+        if kind not in ("case", "crop", "pixels", "mask", "annotation", "suggestion"):
             self._refuse(HTTPStatus.NOT_FOUND, "There is no such page.")
             return
         if not self._has_token(self.headers.get(TOKEN_HEADER, "")):
@@ -341,11 +379,34 @@ class _Handler(BaseHTTPRequestHandler):
         ):
             self._refuse(HTTPStatus.NOT_FOUND, "There is no such case.")
         elif kind == "case":
-            self._answer_json(HTTPStatus.OK, self.server.content(int(number)))
+            self._answer_json(HTTPStatus.OK, self.server.description(int(number)))
         elif kind == "crop":
             self._answer_json(HTTPStatus.OK, {"crop": self.server.crop(int(number))})
+        elif kind in ("pixels", "mask"):
+            self._answer_pixels(kind, int(number), address.query)
         else:
             self._answer_mask(int(number), None if kind == "annotation" else int(finding))
+
+    def _answer_pixels(self, kind: str, number: int, query: str) -> None:
+        """A part of an image, or the classes of a plane."""
+        asked = _numbers_and_layer(query, _TILE_KEYS if kind == "pixels" else _MASK_KEYS)
+        if asked is None:
+            self._refuse(HTTPStatus.BAD_REQUEST, "This is no part of an image.")
+            return
+        numbers, layer = asked
+        try:
+            if layer is None:
+                body = self.server.tile(number, TileRequest(**numbers))
+            else:
+                case = self.server.cases[number]
+                finding = case.findings[numbers["finding"]].id if layer == "suggested" else ""
+                body = self.server.mask(number, layer, finding, numbers["axis"], numbers["plane"])
+        except LookupError:
+            self._refuse(HTTPStatus.NOT_FOUND, "There is no such part of an image.")
+        except (DataError, OSError) as error:
+            self._refuse(HTTPStatus.CONFLICT, str(error))
+        else:
+            self._answer(HTTPStatus.OK, _BINARY, body)
 
     def _answer_mask(self, number: int, finding: int | None) -> None:
         try:
@@ -449,8 +510,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer_json(self, status: HTTPStatus, content: Any) -> None:
         self._answer(status, "application/json", json.dumps(content, allow_nan=False))
 
-    def _answer(self, status: HTTPStatus, kind: str, text: str) -> None:
-        body = text.encode("utf-8", "backslashreplace")
+    def _answer(self, status: HTTPStatus, kind: str, content: str | bytes) -> None:
+        body = content if isinstance(content, bytes) else content.encode("utf-8", "backslashreplace")
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
@@ -475,3 +536,24 @@ class _Handler(BaseHTTPRequestHandler):
 def _is_index(text: str, length: int) -> bool:
     """Whether it is an index: digits alone, and few."""
     return text.isascii() and text.isdigit() and len(text) < 9 and int(text) < length
+
+
+def _numbers_and_layer(query: str, keys: tuple[str, ...]) -> tuple[dict[str, int], Layer | None] | None:
+    """The values of a query that has each of these keys once and no other; None of any else.
+
+    Numbers are digits alone, and few.
+    """
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True, max_num_fields=len(keys))
+    except ValueError:
+        return None
+    given = dict(pairs)
+    if len(pairs) != len(keys) or set(given) != set(keys):
+        return None
+    name = given.pop("layer", None)
+    layer = next((known for known in get_args(Layer) if known == name), None)
+    if ("layer" in keys) != (layer is not None):
+        return None
+    if not all(value.isascii() and value.isdigit() and len(value) < 9 for value in given.values()):
+        return None
+    return {key: int(value) for key, value in given.items()}, layer

@@ -14,7 +14,7 @@ from ...custom.data.preparation import build_restoration
 from ...custom.data.whole_files import private_folder
 from ...transforms.array_types import Classes
 from ...transforms.errors import DataError
-from .case_files import CaseReader, merged
+from .case_files import CaseReader, ReadCase, merged
 
 
 class SuggestedFiles:
@@ -45,12 +45,27 @@ class SuggestedFiles:
         Raises:
             DataError: if a file cannot be read, or a finding has no suggestion.
         """
-        files, read = self._reader.files(case), self._reader.read(case)
+        label = self._reader.files(case).label
+        assert isinstance(label, Path)
+        return self.of_read(case, self._reader.read(case), read_classes(label, self._description), names)
+
+    def of_read(self, case: AuditedCase, read: ReadCase, given: Mask, names: Sequence[str]) -> tuple[Mask, Classes]:
+        """Return as :meth:`classes` does what is known of a case whose files have been read.
+
+        Args:
+            case: which case.
+            read: as :meth:`.case_files.CaseReader.read` gives it; its image is not needed.
+            given: the given annotation as it lies in its file.
+            names: as above.
+
+        Raises:
+            DataError: as above.
+        """
+        files = self._reader.files(case)
         assert isinstance(files.label, Path)
         if missing := [name for name in names if name not in read.suggestions]:
             raise DataError(f"{self._reader.folder / case.arrays}: found no suggestion for {', '.join(missing)}.")
         suggested = merged(read.given, read.suggestions, list(names))
-        given = read_classes(files.label, self._description)
         changed = torch.from_numpy((suggested != read.given).astype(np.uint8))
         try:
             place = self._restore(files.image, files.label, changed) != 0

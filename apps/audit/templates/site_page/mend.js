@@ -254,7 +254,7 @@ function pointerMoves(row, column, event) {
 }
 function pointerEnds(row, column, event) {
   if (!stroke) return;
-  const { tool, number, plane, before } = stroke, isCancelled = event?.type === "pointercancel" || (event?.type === "pointermove");
+  const { tool, number, plane, before } = stroke, isCancelled = event.type !== "pointerup";
   stroke = null;
   draft.planes.set(number, before);
   if (!isCancelled) {
@@ -491,7 +491,7 @@ function toggleObjectAt(row, column) {
 
 // What is stored is what is to be seen.
 async function storeDrawing() {
-  if (!draft || !isDrawing || busy) return;
+  if (!draft || !isDrawing || busy || stroke) return;
   await previewing;
   keepPreview();
   const own = draft;
@@ -529,7 +529,7 @@ addEventListener("beforeunload", (event) => {
 
 // The hand over the image: how far the brush reaches, and the loop.
 function toPage() {
-  const canvas = byId("view-given"), box = canvas.getBoundingClientRect();
+  const canvas = byId("view-given"), box = canvas.parentElement.getBoundingClientRect();
   const [r0, c0] = view.toPixel({ target: canvas, clientX: box.left, clientY: box.top });
   const [r1, c1] = view.toPixel({ target: canvas, clientX: box.left + 100, clientY: box.top + 100 });
   return { rows: 100 / (r1 - r0), columns: 100 / (c1 - c0), top: r0, left: c0 };

@@ -5,7 +5,7 @@ const token = served ? sessionStorage.getItem("fedannot review") || "" : "";
 const byId = (name) => document.getElementById(name);
 const MAX_CONTENTS = 6;
 const DECIDING = ["decide", "commenting"];
-const WORDS = { accept: "Accepted", keep: "Kept", later: "Later" };
+const WORDS = { accept: "Accepted", keep: "Kept", later: "Later", edit: "Drawn" };
 const decisions = new Map(Object.entries(state.decisions));
 const contents = new Map();
 const crops = new Map();
@@ -38,7 +38,7 @@ async function asked(path, options = {}) {
   const headers = { "X-Review-Token": token, ...(options.headers || {}) };
   const answer = await fetch(path, { ...options, headers, cache: "no-store" });
   const body = await answer.json();
-  if (!answer.ok) throw new Error(body.problem);
+  if (!answer.ok) throw Object.assign(new Error(body.problem), { contradicts: body.contradicts });
   return body;
 }
 async function contentOf(index) {
