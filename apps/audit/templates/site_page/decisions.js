@@ -84,6 +84,7 @@ for (const [name, value] of [["question-agree", "agree"], ["question-leave", ""]
 function showDecisions(index) {
   if (rows[index]) fillRow(index);
   if (drawn?.index === index) showFindings();
+  forgetDrawing(index);
   points[index]?.classList.toggle("decided", isDecided(state.cases[index]));
   showProgress();
 }

@@ -150,6 +150,15 @@ async function mendShown() {
   }
   showDrawing();
 }
+// A stored mask that no decision names any more is not shown.
+function forgetDrawing(index) {
+  const own = drafts.get(index), { findings } = state.cases[index];
+  if (!own?.stored || isUnstored(own) || findings.some((finding) => decisions.get(finding.id)?.mask === own.stored)) return;
+  drafts.delete(index);
+  if (draft !== own) return;
+  draft = null;
+  stopDrawing();
+}
 function showDrawing() {
   const isOn = isDrawing && Boolean(draft), has = Boolean(draft && (isUnstored(draft) || draft.stored || isOn));
   byId("mend").setAttribute("aria-expanded", String(isOn));
