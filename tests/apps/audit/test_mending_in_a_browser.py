@@ -93,7 +93,7 @@ def move_contours(browser):
 
 def draw_with_brush_and_undo(browser):
     press(browser, "bb+")
-    drag(browser, (40, 20), (-10, 60))
+    drag(browser, (190, 150))
     drag(browser, (-60, -60))
     browser.execute_script("document.getElementById('mend-undo').click()")
     assert not is_disabled(browser, "mend-redo")
@@ -101,7 +101,7 @@ def draw_with_brush_and_undo(browser):
 
 def draw_with_lasso(browser):
     press(browser, "o")
-    drag(browser, (90, 0), (0, 90), (-90, 0))
+    drag(browser, (190, 0), (0, 190), (-190, 0))
 
 
 def erase_zoomed_in(browser):
