@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from ...custom.audit.case_list import listed_cases
 from ...custom.audit.decisions import Choice, Decision, Decisions
 from ...custom.audit.findings import AuditedCase
 from ...custom.corrections.kinds import MasksReplaced
@@ -73,7 +74,7 @@ def apply_decisions(
     """
     check_decisions(decisions, reader.audit, "the decisions")
     masks = {} if edited is None else find_edited(edited, reader)
-    cases = [case for case in reader.audit.cases if _is_decided(case, decisions) or case.label in masks]
+    cases = [case for case in listed_cases(reader.audit) if _is_decided(case, decisions) or case.label in masks]
     if not cases:
         raise DataError(
             f"{reader.folder}: no finding of {reader.audit.site} is accepted or kept, and no mask was edited; there is "

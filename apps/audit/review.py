@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import ValidationError
 
+from ...custom.audit.case_list import listed_cases
 from ...custom.audit.decisions import Decision, Decisions, read_decisions
 from ...custom.audit.drawn_masks import DrawnMask
 from ...custom.audit.findings import AuditedCase, Finding
@@ -35,7 +36,7 @@ from .mending import AnnotationContent, Mending, SuggestionContent, check_shown,
 from .peer_account import account_at
 from .posted import PostedCode, PostedDecision, PostedMask, PostedMove, PostedUndo
 from .review_access import Exchange, ReviewAccess
-from .site_page import cases_with_findings, decision_values, review_frame, served_page
+from .site_page import decision_values, review_frame, served_page
 from .stored_decisions import new_decision, store_decisions, undone, with_consequences
 
 HOST = "127.0.0.1"
@@ -75,6 +76,7 @@ class ReviewServer(ThreadingHTTPServer):
         files: what the check of the site's files found; None where they were not checked.
         reviewer: who reviews.
         port: to listen on; 0 for any that is free.
+        is_blind: whether the decisions of other reviewers stay away from the page.
 
     Attributes:
         access: the codes of its addresses, and the tokens that requests must know; new with every server.
@@ -87,9 +89,11 @@ class ReviewServer(ThreadingHTTPServer):
     daemon_threads = True
     timeout = _POLL
 
-    def __init__(self, reader: CaseReader, files: SiteReport | None, reviewer: str, *, port: int = 0) -> None:
-        self.reader, self.files, self.reviewer = reader, files, reviewer
-        self.cases = cases_with_findings(reader)
+    def __init__(
+        self, reader: CaseReader, files: SiteReport | None, reviewer: str, *, port: int = 0, is_blind: bool = False
+    ) -> None:
+        self.reader, self.files, self.reviewer, self.is_blind = reader, files, reviewer, is_blind
+        self.cases = listed_cases(reader.audit)
         self.access = ReviewAccess()
         self.on_exchange: Callable[[str, bool], None] | None = None
         self.frame = review_frame()
@@ -139,7 +143,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     def page(self) -> str:
         """Return the page with the decisions as they are now."""
-        return served_page(self.reader, self.files, self.reviewer)
+        return served_page(self.reader, self.files, self.reviewer, is_blind=self.is_blind)
 
     def description(self, number: int) -> CaseDescription | UnreadableCase:
         """Return what the page needs of a case before it asks for pixels."""
@@ -217,13 +221,15 @@ class ReviewServer(ThreadingHTTPServer):
             reason=posted.reason,
             shown=posted.shown,
             mask=posted.mask,
+            is_blind=self.is_blind,
         )
 
         def made(before: Decisions) -> tuple[Decision, ...]:
-            gone = contradicted(self.reader, case, finding, posted.choice, self.reviewer, before.counting)
+            counting = self._seen(before).counting
+            gone = contradicted(self.reader, case, finding, posted.choice, self.reviewer, counting)
             if gone - set(posted.confirmed):
                 raise ContradictionError(case, gone)
-            return with_consequences(case, decision, before.counting, gone)
+            return with_consequences(case, decision, counting, gone)
 
         stored = store_decisions(self.reader.folder, self.reader.audit, made)
         return tuple(one for one in stored.decisions if one.action == decision.action)
@@ -235,9 +241,11 @@ class ReviewServer(ThreadingHTTPServer):
             DataError: if there is no such action that could be undone.
         """
         decisions = store_decisions(
-            self.reader.folder, self.reader.audit, lambda before: undone(before, posted.action, self.reviewer)
+            self.reader.folder,
+            self.reader.audit,
+            lambda before: undone(self._seen(before), posted.action, self.reviewer),
         )
-        counting = decisions.counting
+        counting = self._seen(decisions).counting
         findings = [one.finding for one in decisions.decisions if one.action == posted.action]
         return {name: counting.get(name) for name in findings}
 
@@ -248,12 +256,13 @@ class ReviewServer(ThreadingHTTPServer):
             DataError: if it cannot be read, or is a class.
         """
         case = self.case(number)
-        counting = read_decisions(self.reader.folder, self.reader.audit.site).counting
-        shown = self.reader.shown(case)
-        drawn = [
-            counting[one.id].mask for one in case.findings if one.id in counting and counting[one.id].shown == shown
-        ]
-        return self._mending.annotation(case, max(drawn, default=""))
+        counting = self._seen(read_decisions(self.reader.folder, self.reader.audit.site)).counting
+        shown, masks = self.reader.shown(case), {""}
+        for finding in case.findings:
+            if finding.id in counting and counting[finding.id].shown == shown:
+                masks.add(counting[finding.id].mask)
+        # Never more than one: a further one contradicts it.
+        return self._mending.annotation(case, max(masks))
 
     def suggestion(self, number: int, finding: int) -> SuggestionContent:
         """Return the objects that a finding's suggestion changes.
@@ -288,6 +297,10 @@ class ReviewServer(ThreadingHTTPServer):
         if number >= len(self.cases):
             raise DataError(f"There is no case number {number}; load the page again.")
         return self.cases[number]
+
+    def _seen(self, decisions: Decisions) -> Decisions:
+        """The decisions that the reader knows of."""
+        return decisions.of_reviewer(self.reviewer) if self.is_blind else decisions
 
     def _finding(self, number: int, name: str) -> Finding:
         case = self.case(number)

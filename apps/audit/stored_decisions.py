@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ...custom.audit.case_list import listed_cases
 from ...custom.audit.decisions import Choice, Decision, Decisions, read_decisions, write_decisions
 from ...custom.audit.findings import AuditedCase, Finding, SiteAudit
 from ...custom.data.json_record import read_record
@@ -55,6 +56,7 @@ def new_decision(
     reviewer: str,
     reason: str,
     shown: str,
+    is_blind: bool = False,
     mask: str = "",
     action: str = "",
     undoes: str = "",
@@ -67,6 +69,7 @@ def new_decision(
         time=datetime.now(UTC).isoformat(timespec="seconds"),
         reason=reason,
         shown=shown,
+        is_blind=is_blind,
         mask=mask,
         action=action or new_action(),
         undoes=undoes,
@@ -140,7 +143,7 @@ def check_decisions(decisions: Decisions, audit: SiteAudit, source: str) -> None
     if decisions.site != audit.site:
         raise DataError(f"{source}: found decisions of site {decisions.site!r}; expected those of {audit.site!r}.")
     known = findings_by_id(audit)
-    if unknown := sorted(set(decisions.counting) - set(known)):
+    if unknown := sorted({decision.finding for decision in decisions.valid} - set(known)):
         raise DataError(
             f"{source}: found decisions of {plural(len(unknown), 'finding')} that this audit does not have, such as "
             f"{unknown[0]!r}; expected those of the audit of {audit.made}."
@@ -152,8 +155,8 @@ def check_decisions(decisions: Decisions, audit: SiteAudit, source: str) -> None
 
 
 def findings_by_id(audit: SiteAudit) -> dict[str, tuple[AuditedCase, Finding]]:
-    """Return every finding with its case, by its id."""
-    return {finding.id: (case, finding) for case in audit.cases for finding in case.findings}
+    """Return every finding with its case, by its id; of cases without one the question about them."""
+    return {finding.id: (case, finding) for case in listed_cases(audit) for finding in case.findings}
 
 
 @contextmanager

@@ -200,13 +200,24 @@ def page(
             say(f"{result.site}: {write_site_page(result, target, check_files=files)}")
 
 
-@audit_app.command("review", epilog='Example: fedannot audit review runs/audit --site site-1 --reviewer "Dr Ada"')
+@audit_app.command(
+    "review",
+    epilog='Example: fedannot audit review runs/audit --site site-1 --reviewer "Dr Ada"\n\n'
+    'Example: fedannot audit review runs/audit --site site-1 --reviewer "Dr Bo" --blind',
+)
 def review(
     folder: FolderArgument,
     site: SiteOption = None,
     reviewer: Annotated[
         str | None, typer.Option(help="Who reviews, stored with every decision; default: the name of the login.")
     ] = None,
+    blind: Annotated[
+        bool,
+        typer.Option(
+            "--blind",
+            help="A second reader: the page has none of the decisions of others; needs --reviewer.",
+        ),
+    ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes a free one.")] = 0,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
     idle_minutes: Annotated[
@@ -220,6 +231,10 @@ def review(
     printed address works once: copy it into the address bar, not behind a browser's command, whose arguments every
     account of this machine can read.
     """
+    if blind and not reviewer:
+        raise typer.BadParameter(
+            "expected it together with --reviewer, another name than the first's", param_hint="'--blind'"
+        )
     with reported_errors(lambda: "All decisions are stored."):
         from ..audit.case_files import CaseReader
         from ..audit.review import ReviewServer
@@ -230,7 +245,7 @@ def review(
         reader = CaseReader(result)
         report = checked_files(reader) if files else None
         with (
-            ReviewServer(reader, report, reviewer or _login(), port=port) as server,
+            ReviewServer(reader, report, reviewer or _login(), port=port, is_blind=blind) as server,
             ReviewOpening(server, say, _warn) as opening,
         ):
             say(f"Review of {result.site}: {opening.new_address()}")
@@ -240,6 +255,27 @@ def review(
                 say("Opening the browser. If no page appears, open the address." if is_tried else _NO_BROWSER)
             server.serve(60 * idle_minutes)
         say(f"Ended after {idle_minutes:g} minutes without a request. All decisions are stored.")
+
+
+@audit_app.command("agreement", epilog="Example: fedannot audit agreement runs/audit --site site-1")
+def agreement(folder: FolderArgument, site: SiteOption = None) -> None:
+    """Say how far readers agree: percent and Cohen's kappa of the findings that both have decided.
+
+    Counted are the findings that could be accepted or kept. Where a blind reader differs from another one, the finding
+    is open: `audit apply` leaves it until somebody who sees both decides in `audit review`.
+    """
+    with reported_errors():
+        from ...custom.audit.decisions import read_decisions
+        from ..audit.found import find_audits
+        from ..wording.agreement import agreement_in_words, differing_findings
+
+        for result in find_audits(folder, site):
+            decisions = read_decisions(result.folder, result.site)
+            sentences = agreement_in_words(result.audit, decisions)
+            for sentence in sentences or ["no two readers have decided about the same finding."]:
+                say(f"{result.site}: {sentence}")
+            for line in differing_findings(result.audit, decisions):
+                say(f"  {line}")
 
 
 @audit_app.command(
@@ -286,6 +322,7 @@ def apply(
         from ..audit.case_files import CaseReader
         from ..audit.reference_list import has_new_label
         from ..audit.stored_decisions import read_given_decisions
+        from ..checking.finding import plural
 
         result = _only(folder, site)
         if decisions is None:
@@ -297,6 +334,11 @@ def apply(
         new = sum(has_new_label(case) for case in cases)
         say(f"{result.site}: {new} new annotations in {out}, {len(cases) - new} count as given")
         reviewed = sum(case.review is not None and case.review.is_reviewed for case in cases)
+        if chosen.contested:
+            _warn(
+                f"warning: readers differ on {plural(len(chosen.contested), 'finding')}, which count as open; see: "
+                f"fedannot audit agreement {folder}"
+            )
         if applied.reference is not None:
             say(f"{reviewed} reviewed cases as a reference: {applied.reference}")
         if applied.datalist is not None:

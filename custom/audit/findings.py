@@ -20,6 +20,9 @@ FINDINGS_FILE = "findings.json"
 CASES_FOLDER = "cases"
 # The kind of what a reviewer is asked about a case that nothing was found in.
 REFERENCE = "reference"
+# The same of every other case that nothing was found in; made where cases are listed, never stored.
+NOTHING_FOUND = "nothing_found"
+QUESTIONS = frozenset({REFERENCE, NOTHING_FOUND})
 
 Share = Annotated[float, Field(ge=0, le=1)]
 SizeUnit = Literal["px", "mm²", "ml"]
@@ -121,7 +124,7 @@ class AuditedCase(JsonRecord):
     @property
     def has_problem(self) -> bool:
         """Whether anything looks wrong in it; to be asked for a reference is no problem."""
-        return any(finding.kind != REFERENCE for finding in self.findings)
+        return any(finding.kind not in QUESTIONS for finding in self.findings)
 
     @property
     def score(self) -> float:

@@ -36,7 +36,7 @@ async function decide(choice, goOn = true, mask = "") {
     byId("comment").value = "";
     showDecisions(index);
     const kept = served ? "stored" : "kept in this browser until you download it";
-    say(`${WORDS[choice]}: ${baseName(state.cases[index].image)}, ${kept}.`);
+    say(`${wordOf(finding, choice)}: ${baseName(state.cases[index].image)}, ${kept}.`);
     if (goOn) step(1, true);
     return true;
   } catch (error) {
