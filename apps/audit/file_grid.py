@@ -107,7 +107,8 @@ def volume_grid(extents: tuple[int, ...], placement: Placement) -> FileGrid:
 def plane_of(values: Array, axis: int, number: int) -> Array:
     """Return a plane ``(rows, columns[, 3])`` of an array of such a grid, as a view of it.
 
-    What is written into the plane is in the array. Axial planes are seen from the feet, the patient's right on the left; the top of the others is up.
+    What is written into the plane is in the array. Axial planes are seen from the feet, the patient's right on the
+    left; the top of the others is up.
     """
     if axis == AXIAL:
         return np.swapaxes(values[:, :, number], 0, 1)
