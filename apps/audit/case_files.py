@@ -17,9 +17,6 @@ from ...transforms.array_types import Classes, SingleFloats
 from ...transforms.errors import DataError
 from .found import FoundAudit
 
-# Size and time of every file of a case.
-FilesNow = tuple[tuple[int, int], ...]
-
 
 @dataclass(frozen=True)
 class ReadCase:
@@ -98,18 +95,18 @@ class CaseReader:
             return hashlib.sha256(case.label.encode()).hexdigest()
         return sha256_of(label)
 
-    def files_now(self, case: AuditedCase) -> FilesNow:
+    def version_of_files(self, case: AuditedCase) -> str:
         """Return what changes when any file of a case is written again.
 
         Raises:
             DataError: as :meth:`files`, or if a file is missing.
         """
-        files = [file for file in self.files(case).files if file != self.files(case).clean_label]
+        files = self.files(case)
         try:
-            known = [file.stat() for file in files]
+            known = [file.stat() for file in files.files if file != files.clean_label]
         except OSError as error:
             raise DataError(f"{error.filename}: found no such file; expected a file of the site's datalist.") from error
-        return tuple((own.st_size, own.st_mtime_ns) for own in known)
+        return hashlib.sha256(repr([(own.st_size, own.st_mtime_ns) for own in known]).encode()).hexdigest()[:16]
 
     def read(self, case: AuditedCase) -> ReadCase:
         """Read a case as the network sees it.
@@ -130,7 +127,7 @@ class CaseReader:
                 )
             for finding in case.findings:
                 if finding.id in arrays.suggestions:
-                    suggestions[finding.id] = _placed(given, arrays.suggestions[finding.id], finding, case)
+                    suggestions[finding.id] = with_suggestion(given, arrays.suggestions[finding.id], finding, case)
         return ReadCase(
             prepared.tensors[IMAGE].numpy(),
             given,
@@ -177,6 +174,32 @@ def can_be_accepted(finding: Finding, *, is_class: bool) -> bool:
     return len(finding.classes) > 1 if is_class else finding.has_suggestion
 
 
+def with_suggestion(given: Classes, suggestion: Classes, finding: Finding, case: AuditedCase) -> Classes:
+    """Return the whole annotation with a suggestion in its place.
+
+    Args:
+        given: the given annotation in the network's image.
+        suggestion: as :class:`~fedannot.custom.audit.case_arrays.CaseArrays` holds it.
+        finding: whose suggestion it is.
+        case: to name in an error.
+
+    Raises:
+        DataError: if it has another shape than its place.
+    """
+    whole = given.copy()
+    try:
+        part = whole if finding.place is None else finding.place.of(whole)
+    except IndexError:
+        part = None
+    if part is None or part.shape != suggestion.shape:
+        raise DataError(
+            f"{case.image}: the suggestion {finding.id!r} has the shape {suggestion.shape}; expected that of its place "
+            f"in the annotation {os.fspath(case.label)}. Audit again where files have changed."
+        )
+    part[...] = suggestion
+    return whole
+
+
 def merged(given: Classes, suggestions: Mapping[str, Classes], names: list[str]) -> Classes:
     """Return an annotation with some suggestions in it; where two differ, the earlier one counts.
 
@@ -203,19 +226,3 @@ def sha256_of(file: Path) -> str:
             return hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror}); expected the given annotation.") from error
-
-
-def _placed(given: Classes, suggestion: Classes, finding: Finding, case: AuditedCase) -> Classes:
-    """The whole annotation with a suggestion in its place."""
-    whole = given.copy()
-    try:
-        part = whole if finding.place is None else finding.place.of(whole)
-    except IndexError:
-        part = None
-    if part is None or part.shape != suggestion.shape:
-        raise DataError(
-            f"{case.image}: the suggestion {finding.id!r} has the shape {suggestion.shape}; expected that of its place "
-            f"in the annotation {os.fspath(case.label)}. Audit again where files have changed."
-        )
-    part[...] = suggestion
-    return whole

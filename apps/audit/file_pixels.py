@@ -11,22 +11,25 @@ from PIL import Image
 from ...custom.audit.findings import AuditedCase, Finding
 from ...custom.data.description import (
     ClassificationDescription,
+    ImageDescription,
     SliceDescription,
     VolumeDescription,
 )
 from ...custom.data.masks import Mask, annotated_axis, read_classes, turned_to
-from ...custom.data.preparation import build_restoration
+from ...custom.data.preparation import build_restoration, fitted_picture_mask
 from ...transforms.array_types import Array, Classes
 from ...transforms.errors import DataError
 from ...transforms.loading.image_channels import reference_file
 from ...transforms.loading.image_files import read_displayed
-from .case_files import CaseReader, ReadCase
+from .case_files import CaseReader, with_suggestion
 from .case_pictures import Box, widened
 from .file_grid import AXIAL, FileGrid, PlaneGrid, box_on_planes, picture_grid, plane_of, volume_grid
 from .suggested_files import SuggestedFiles
 
 Layer = Literal["given", "predicted", "suggested"]
 
+_LAYERS: tuple[Layer, ...] = ("given", "predicted", "suggested")
+_KEPT_SUGGESTIONS = 4
 TILE = 512
 MAX_SCALE = 64
 _SAMPLED = 2**20
@@ -58,6 +61,7 @@ class CaseDescription(TypedDict):
     """What the page needs before it asks for pixels."""
 
     shown: str
+    version: str
     axis: int
     axes: list[dict[str, Any] | None]
     plane: int
@@ -70,6 +74,7 @@ class CaseDescription(TypedDict):
     classes: list[str]
     hasMasks: bool
     hasPrediction: bool
+    blindFirst: bool
     findings: list[FindingPlace]
 
 
@@ -92,23 +97,41 @@ class TileRequest:
     column: int
 
 
+@dataclass(frozen=True)
+class PlaneRequest:
+    """The classes of a plane.
+
+    Attributes:
+        layer: 0 for the given annotation, 1 for the predicted one, 2 for what is suggested.
+        finding: number of the finding whose suggestion is meant; of no account for the others.
+        axis: across which the plane lies.
+        plane: its number.
+    """
+
+    layer: int
+    finding: int
+    axis: int
+    plane: int
+
+
 class FilePixels:
     """The image and the annotations of a case in the pixels of its files; what is asked for stays in memory.
 
     Args:
         reader: of the audit.
         case: which case.
+        version: of its files, as :meth:`.case_files.CaseReader.version_of_files` gives it.
 
     Raises:
         DataError: if the image cannot be read.
     """
 
-    def __init__(self, reader: CaseReader, case: AuditedCase) -> None:
-        self._reader, self._case = reader, case
+    def __init__(self, reader: CaseReader, case: AuditedCase, version: str) -> None:
+        self._reader, self._case, self.version = reader, case, version
         self._files, self._description = reader.files(case), reader.description
         self.grid, values = self._read_image()
         self.values = self.grid.from_file(_in_small_type(values))
-        self._layers: dict[tuple[Layer, str], Classes] = {}
+        self._layers: dict[tuple[Layer, int], Classes] = {}
 
     @property
     def nbytes(self) -> int:
@@ -127,11 +150,12 @@ class FilePixels:
             return AXIAL
         return self.grid.axis_of(annotated_axis(Mask(np.empty(0, np.uint8), self.grid.affine), self._description))
 
-    def describe(self, shown: str) -> CaseDescription:
+    def describe(self, shown: str, *, blind_first: bool) -> CaseDescription:
         """Return what the page needs before it asks for pixels.
 
         Args:
             shown: hash of the annotation.
+            blind_first: whether the prediction is hidden until the reader has judged the annotation.
 
         Raises:
             DataError: if what the audit has kept of the case cannot be read.
@@ -141,6 +165,7 @@ class FilePixels:
         places = self._places()
         return {
             "shown": shown,
+            "version": self.version,
             "axis": self.axis,
             "axes": [self._axis_values(axis) for axis in range(3)],
             "plane": self._first_plane(),
@@ -153,6 +178,7 @@ class FilePixels:
             "classes": list(self._description.classes),
             "hasMasks": self.has_masks,
             "hasPrediction": self.has_masks and bool(self._case.arrays),
+            "blindFirst": blind_first,
             "findings": places,
         }
 
@@ -171,35 +197,36 @@ class FilePixels:
         part = plane_of(self.values, request.axis, request.plane)[top : top + side, left : left + side]
         return _reduced(part, request.scale).astype(part.dtype.newbyteorder("<")).tobytes()
 
-    def runs(self, layer: Layer, finding: str, axis: int, plane: int) -> bytes:
+    def runs(self, request: PlaneRequest) -> bytes:
         """Return the classes of a plane; see :func:`encoded_classes`.
-
-        Args:
-            layer: which annotation.
-            finding: id of the finding whose suggestion is meant; empty for the others.
-            axis: across which the plane lies.
-            plane: its number.
 
         Raises:
             LookupError: if there is no such plane, annotation or suggestion.
             DataError: if a file cannot be read.
         """
-        self._planes(axis, plane)
-        return encoded_classes(plane_of(self.classes(layer, finding), axis, plane))
+        self._planes(request.axis, request.plane)
+        if request.layer >= len(_LAYERS):
+            raise LookupError
+        classes = self.classes(_LAYERS[request.layer], request.finding)
+        return encoded_classes(plane_of(classes, request.axis, request.plane))
 
-    def classes(self, layer: Layer, finding: str = "") -> Classes:
-        """Return an annotation of the whole image in its grid ``(X, Y, Z)``; arguments and errors as :meth:`runs`.
+    def classes(self, layer: Layer, finding: int = 0) -> Classes:
+        """Return an annotation of the whole image in its grid ``(X, Y, Z)``; errors as :meth:`runs`.
 
         A prediction takes for every pixel the nearest one of the network's image. A suggestion is what would be
         written were it accepted: the given annotation where it changes nothing.
         """
-        key = (layer, finding)
+        key = (layer, finding if layer == "suggested" else 0)
         if key not in self._layers:
-            self._layers[key] = self._read_layer(layer, finding)
+            classes = self._read_layer(*key)
+            suggested = [own for own in self._layers if own[0] == "suggested"]
+            for old in suggested[: len(suggested) + 1 - _KEPT_SUGGESTIONS]:
+                del self._layers[old]
+            self._layers[key] = classes
         return self._layers[key]
 
-    def _read_layer(self, layer: Layer, finding: str) -> Classes:
-        if not self.has_masks or (layer != "suggested" and finding):
+    def _read_layer(self, layer: Layer, number: int) -> Classes:
+        if not self.has_masks:
             raise LookupError
         if layer == "given":
             return self._in_grid(self._given)
@@ -208,12 +235,14 @@ class FilePixels:
             raise LookupError
         if layer == "predicted":
             return self._restored(arrays.prediction)
-        if finding not in {own.id for own in self._case.findings if own.has_suggestion}:
+        finding = self._case.findings[number]
+        if finding.id not in arrays.suggestions:
             raise LookupError
+        given = self._given_in_network
+        suggested = with_suggestion(given, arrays.suggestions[finding.id], finding, self._case)
         assert not isinstance(self._description, ClassificationDescription)
         files = SuggestedFiles(self._reader, self._description)
-        given, classes = files.of_read(self._case, self._read, self._given, [finding])
-        return self._in_grid(replace(given, classes=classes))
+        return self._in_grid(replace(self._given, classes=files.in_file(self._case, given, suggested, self._given)))
 
     @cached_property
     def _given(self) -> Mask:
@@ -227,10 +256,11 @@ class FilePixels:
         return mask
 
     @cached_property
-    def _read(self) -> ReadCase:
-        """What the network sees, without its image."""
-        read = self._reader.read(self._case)
-        return replace(read, image=np.empty(0, np.float32))
+    def _given_in_network(self) -> Classes:
+        if isinstance(self._description, ImageDescription):
+            # Without its image, which takes seconds where it is large.
+            return fitted_picture_mask(self._given.classes, self._description)
+        return self._reader.read(self._case.model_copy(update={"findings": ()})).given
 
     def _read_image(self) -> tuple[FileGrid, Array]:
         file = reference_file(self._files.image_files)
@@ -247,7 +277,7 @@ class FilePixels:
         """Classes of the network's samples in the grid."""
         assert not isinstance(self._description, ClassificationDescription)
         assert not isinstance(self._files.label, int)
-        restore = build_restoration(self._description)
+        restore = build_restoration(self._description, self._given.classes.shape)
         try:
             restored = restore(self._files.image, self._files.label, torch.from_numpy(classes))
         except (ValueError, RuntimeError) as error:
@@ -284,7 +314,7 @@ class FilePixels:
     def _marked(self, findings: list[Finding]) -> list[tuple[list[Finding], Classes]]:
         """Findings in groups whose places do not meet, and these places in the grid, numbered from 1."""
         arrays = self._reader.arrays(self._case)
-        shape = self._read.given.shape if arrays is None else arrays.prediction.shape
+        shape = self._given_in_network.shape if arrays is None else arrays.prediction.shape
         groups: list[tuple[list[Finding], Classes]] = []
         for finding in findings:
             assert finding.place is not None

@@ -10,10 +10,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, get_args
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import ValidationError
@@ -27,10 +27,10 @@ from ...transforms.errors import DataError
 from ...transforms.printable import printable
 from ...transforms.strict_files import parse_json
 from ..checking.report import SiteReport
-from .case_files import CaseReader, FilesNow
+from .case_files import CaseReader
 from .case_pictures import UnreadableCase, case_crop
 from .contradictions import ContradictionError, contradicted
-from .file_pixels import CaseDescription, FilePixels, Layer, TileRequest
+from .file_pixels import CaseDescription, FilePixels, PlaneRequest, TileRequest
 from .mask_planes import Runs
 from .mending import AnnotationContent, Mending, SuggestionContent, check_shown, stored_mask
 from .peer_account import account_at
@@ -53,8 +53,9 @@ _MAX_CONNECTIONS = 32
 _KEPT_BYTES = 2**29
 _KEPT_CASES = 8
 _BINARY = "application/octet-stream"
-_TILE_KEYS = ("axis", "plane", "scale", "row", "column")
-_MASK_KEYS = ("axis", "plane", "layer", "finding")
+_TILE_KEYS = tuple(field.name for field in fields(TileRequest))
+_MASK_KEYS = tuple(field.name for field in fields(PlaneRequest))
+_VERSION = "version"
 _HTML = "text/html; charset=utf-8"
 _LAST_ADDRESS = "Open the address that the command has printed last."
 _HEADERS = {
@@ -77,6 +78,7 @@ class ReviewServer(ThreadingHTTPServer):
         reviewer: who reviews.
         port: to listen on; 0 for any that is free.
         is_blind: whether the decisions of other reviewers stay away from the page.
+        blind_first: hide predictions and findings of a case until the reader has judged its annotation.
 
     Attributes:
         access: the codes of its addresses, and the tokens that requests must know; new with every server.
@@ -90,18 +92,26 @@ class ReviewServer(ThreadingHTTPServer):
     timeout = _POLL
 
     def __init__(
-        self, reader: CaseReader, files: SiteReport | None, reviewer: str, *, port: int = 0, is_blind: bool = False
+        self,
+        reader: CaseReader,
+        files: SiteReport | None,
+        reviewer: str,
+        *,
+        port: int = 0,
+        is_blind: bool = False,
+        blind_first: bool = False,
     ) -> None:
-        self.reader, self.files, self.reviewer, self.is_blind = reader, files, reviewer, is_blind
+        self.reader, self.files, self.reviewer = reader, files, reviewer
+        self.is_blind, self.blind_first = is_blind, blind_first
         self.cases = listed_cases(reader.audit)
         self.access = ReviewAccess()
         self.on_exchange: Callable[[str, bool], None] | None = None
         self.frame = review_frame()
         self._last_request = time.monotonic()
-        self._pixels: OrderedDict[tuple[int, FilesNow], FilePixels] = OrderedDict()
+        self._pixels: OrderedDict[int, FilePixels] = OrderedDict()
         self._crops: dict[int, str] = {}
         self._mending = Mending(reader)
-        self._reading = threading.Lock()
+        self._reading, self._keeping, self._cropping = threading.Lock(), threading.Lock(), threading.Lock()
         self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         if self.cases:
             # What reads images takes seconds to load, for which no reader should wait.
@@ -149,52 +159,66 @@ class ReviewServer(ThreadingHTTPServer):
         """Return what the page needs of a case before it asks for pixels."""
         case = self.cases[number]
         try:
+            # In this order: of an annotation that changes in between no pixel is given.
+            pixels = self._pixels_now(number)
             shown = self.reader.shown(case)
-            pixels = self.pixels(number)
             with self._reading:
-                return pixels.describe(shown)
+                return pixels.describe(shown, blind_first=self.blind_first)
         except (DataError, OSError) as error:
             return {"problem": printable(str(error))}
 
-    def pixels(self, number: int) -> FilePixels:
-        """Return a case in the pixels of its files, as they are now; the last cases stay in memory.
+    def tile(self, number: int, version: str, request: TileRequest) -> bytes:
+        """Return a part of an image; see :meth:`.file_pixels.FilePixels.tile`.
 
         Raises:
-            DataError: if the image cannot be read.
+            DataError: if the files are no longer those of this version, or cannot be read.
         """
+        return self._pixels_of(number, version).tile(request)
+
+    def mask(self, number: int, version: str, request: PlaneRequest) -> bytes:
+        """Return the classes of a plane; see :meth:`.file_pixels.FilePixels.runs`, errors as above."""
+        pixels = self._pixels_of(number, version)
+        with self._reading:
+            return pixels.runs(request)
+
+    def _pixels_of(self, number: int, version: str) -> FilePixels:
+        pixels = self._pixels_now(number)
+        if pixels.version != version:
+            raise DataError(f"{self.cases[number].image}: its files have changed; load the page again.")
+        return pixels
+
+    def _pixels_now(self, number: int) -> FilePixels:
+        """A case in the pixels of its files, as they are now; the last cases stay in memory."""
         case = self.cases[number]
+        version = self.reader.version_of_files(case)
+        pixels = self._kept(number, version)
+        if pixels is not None:
+            return pixels
         # One at a time: a large image takes much memory, and several are no faster.
         with self._reading:
-            key = (number, self.reader.files_now(case))
-            if key not in self._pixels:
-                for old in [own for own in self._pixels if own[0] == number]:
-                    del self._pixels[old]
-                self._make_room()
-                self._pixels[key] = FilePixels(self.reader, case)
-            self._pixels.move_to_end(key)
-            self._make_room()
-            return self._pixels[key]
+            pixels = self._kept(number, version) or FilePixels(self.reader, case, version)
+            with self._keeping:
+                self._pixels[number] = pixels
+                self._pixels.move_to_end(number)
+                while len(self._pixels) > 1 and (
+                    len(self._pixels) > _KEPT_CASES or sum(own.nbytes for own in self._pixels.values()) > _KEPT_BYTES
+                ):
+                    self._pixels.popitem(last=False)
+            return pixels
 
-    def _make_room(self) -> None:
-        while len(self._pixels) > 1 and (
-            len(self._pixels) > _KEPT_CASES or sum(own.nbytes for own in self._pixels.values()) > _KEPT_BYTES
-        ):
-            self._pixels.popitem(last=False)
-
-    def tile(self, number: int, request: TileRequest) -> bytes:
-        """Return a part of an image; see :meth:`.file_pixels.FilePixels.tile`."""
-        return self.pixels(number).tile(request)
-
-    def mask(self, number: int, layer: Layer, finding: str, axis: int, plane: int) -> bytes:
-        """Return the classes of a plane; see :meth:`.file_pixels.FilePixels.runs`."""
-        pixels = self.pixels(number)
-        with self._reading:
-            return pixels.runs(layer, finding, axis, plane)
+    def _kept(self, number: int, version: str) -> FilePixels | None:
+        with self._keeping:
+            pixels = self._pixels.get(number)
+            if pixels is None or pixels.version != version:
+                return None
+            self._pixels.move_to_end(number)
+            return pixels
 
     def crop(self, number: int) -> str:
         """Return the small picture of a case."""
         if number not in self._crops:
-            with self._reading:
+            # Nobody who looks at a case waits for the small pictures of others.
+            with self._cropping:
                 self._crops[number] = case_crop(self.reader, self.cases[number])
         return self._crops[number]
 
@@ -402,18 +426,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer_pixels(self, kind: str, number: int, query: str) -> None:
         """A part of an image, or the classes of a plane."""
-        asked = _numbers_and_layer(query, _TILE_KEYS if kind == "pixels" else _MASK_KEYS)
+        asked = _asked(query, _TILE_KEYS if kind == "pixels" else _MASK_KEYS)
         if asked is None:
             self._refuse(HTTPStatus.BAD_REQUEST, "This is no part of an image.")
             return
-        numbers, layer = asked
+        version, numbers = asked
         try:
-            if layer is None:
-                body = self.server.tile(number, TileRequest(**numbers))
+            if kind == "pixels":
+                body = self.server.tile(number, version, TileRequest(**numbers))
             else:
-                case = self.server.cases[number]
-                finding = case.findings[numbers["finding"]].id if layer == "suggested" else ""
-                body = self.server.mask(number, layer, finding, numbers["axis"], numbers["plane"])
+                body = self.server.mask(number, version, PlaneRequest(**numbers))
         except LookupError:
             self._refuse(HTTPStatus.NOT_FOUND, "There is no such part of an image.")
         except (DataError, OSError) as error:
@@ -551,22 +573,19 @@ def _is_index(text: str, length: int) -> bool:
     return text.isascii() and text.isdigit() and len(text) < 9 and int(text) < length
 
 
-def _numbers_and_layer(query: str, keys: tuple[str, ...]) -> tuple[dict[str, int], Layer | None] | None:
-    """The values of a query that has each of these keys once and no other; None of any else.
+def _asked(query: str, keys: tuple[str, ...]) -> tuple[str, dict[str, int]] | None:
+    """The version and the numbers of a query that has each of these keys once and no other; None of any else.
 
     Numbers are digits alone, and few.
     """
     try:
-        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True, max_num_fields=len(keys))
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True, max_num_fields=len(keys) + 1)
     except ValueError:
         return None
     given = dict(pairs)
-    if len(pairs) != len(keys) or set(given) != set(keys):
+    if len(pairs) != len(keys) + 1 or set(given) != {*keys, _VERSION}:
         return None
-    name = given.pop("layer", None)
-    layer = next((known for known in get_args(Layer) if known == name), None)
-    if ("layer" in keys) != (layer is not None):
-        return None
+    version = given.pop(_VERSION)
     if not all(value.isascii() and value.isdigit() and len(value) < 9 for value in given.values()):
         return None
-    return {key: int(value) for key, value in given.items()}, layer
+    return version, {key: int(value) for key, value in given.items()}

@@ -306,7 +306,7 @@ def test_two_thousand_cases_do_not_stall(large_audit, tmp_path, monkeypatch):
         assert browser.execute_script("return document.querySelectorAll('#list img').length") < 60
         took = browser.execute_script(
             "const start = performance.now();"
-            "document.dispatchEvent(new KeyboardEvent('keydown', {key: 'n', bubbles: true}));"
+            "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'n', bubbles: true}));"
             "document.body.offsetHeight; return performance.now() - start"
         )
     print(f"2000 cases: opened in {opened:.1f} s, a key took {took:.0f} ms, {page.stat().st_size / 1e6:.1f} MB")

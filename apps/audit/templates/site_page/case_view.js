@@ -80,6 +80,7 @@ function showFindings() {
   byId("accept").title = finding?.canAccept ? "" : "Nothing is suggested for this finding.";
   for (const name of ["accept", "keep", "later"]) byId(name).setAttribute("aria-pressed", String(choice === name));
 }
+let isBlindAsked = false;
 function sourceOf(index, content) {
   content.source ||= served ? servedSource(index, content) : writtenSource(content);
   return content.source;
@@ -89,7 +90,7 @@ async function showContent(index, content) {
   byId("case-problem").hidden = true;
   const hasImages = served || content.images.length > 0;
   for (const name of ["views", "view-controls"]) byId(name).hidden = !hasImages;
-  for (const name of DECIDING) byId(name).hidden = !findingNow() || (state.shared && name !== "decide");
+  if (content.blindFirst && !isBlindAsked) isBlindAsked = byId("blind").checked = true;
   if (hasImages) {
     const wanted = current;
     await showInViewer(index, sourceOf(index, content), current.finding);
@@ -97,6 +98,7 @@ async function showContent(index, content) {
   }
   // From here on it is to be seen, and can be decided.
   drawn = { index, content };
+  showDeciding();
   if (!hasImages) return;
   nameViews();
   view.onShown?.();
@@ -104,12 +106,14 @@ async function showContent(index, content) {
   const following = shownCases[current.position + 1];
   if (served && following !== undefined) prefetch(following).catch(() => {});
 }
+function showDeciding() {
+  for (const name of DECIDING) byId(name).hidden = !findingNow() || isBlind() || (state.shared && name !== "decide");
+}
 async function prefetch(index) {
   const content = await contentOf(index);
   if (content.problem) return;
   const { axis, findings, plane: first, hasMasks } = content, number = findings[0]?.plane ?? first;
-  const prefix = `${index} given  ${axis} ${number}`;
-  if (hasMasks) masks.get(prefix, () => sourceOf(index, content).mask("given", 0, axis, number), () => {}, () => {});
+  if (hasMasks) masks.get(maskKeyOf(index, content, "given", 0, axis, number), () => sourceOf(index, content).mask("given", 0, axis, number), () => {}, () => {});
 }
 // For those who hear the page.
 function nameViews() {

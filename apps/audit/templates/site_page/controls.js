@@ -14,8 +14,12 @@ function hideLayers() {
   hiddenLayers = null;
   draw();
 }
+function judged(choice) {
+  if (isBlind()) say("First say whether the annotation looks right or wrong.", true);
+  else decide(choice);
+}
 const KEYS = {
-  a: () => decide("accept"), k: () => decide("keep"), l: () => decide("later"), c: () => byId("comment").focus(),
+  a: () => judged("accept"), k: () => judged("keep"), l: () => judged("later"), c: () => byId("comment").focus(),
   n: () => step(1), p: () => step(-1), "/": () => byId("search").focus(), "[": () => moveSlice(-1), "]": () => moveSlice(1), h: hideLayers,
   z: () => { if (!byId("zoom").parentElement.hidden) { byId("zoom").checked = !byId("zoom").checked; refit(); } },
   "+": () => zoomBy(1.5), "=": () => zoomBy(1.5), "-": () => zoomBy(1 / 1.5), 0: showWhole,

@@ -100,6 +100,7 @@ const canDraw = () => Boolean(draft && isDrawing && view.axis === drawn?.content
 async function toggleDrawing() {
   if (!served || !drawn || byId("mending").hidden) return;
   if (isDrawing) { stopDrawing(); return; }
+  if (isBlind()) { say("First say whether the annotation looks right or wrong.", true); return; }
   try {
     await useDraft(drawn.index);
   } catch (error) {

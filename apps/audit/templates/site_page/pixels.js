@@ -2,6 +2,7 @@
 // the case's files; a written page holds smaller ones.
 const MAX_TILES = 96, MAX_MASK_BYTES = 2e8, IGNORED = 255;
 const ARRAYS = { uint8: Uint8Array, int16: Int16Array, uint16: Uint16Array, float32: Float32Array };
+const LAYERS = ["given", "predicted", "suggested"];
 const COLOURS = { given: "#ffb000", predicted: "#6cc4ff", suggested: "#5df2a0", other: "#ff8ad0" };
 // With several classes each has a colour and a line of its own.
 const CLASS_COLOURS = ["#ffb000", "#6cc4ff", "#ff8ad0", "#5df2a0", "#c9a6ff", "#ff8a5c", "#f2ee6b", "#9be8e2"];
@@ -45,14 +46,13 @@ function servedSource(index, content) {
   return {
     content,
     async tile(axis, plane, scale, row, column) {
-      const buffer = await askedBytes(`pixels/${index}?axis=${axis}&plane=${plane}&scale=${scale}&row=${row}&column=${column}`);
+      const buffer = await askedBytes(`pixels/${index}?version=${content.version}&axis=${axis}&plane=${plane}&scale=${scale}&row=${row}&column=${column}`);
       return new ARRAYS[content.type](buffer);
     },
     async mask(layer, finding, axis, plane) {
       const { width, height } = content.axes[axis];
-      const number = layer === "suggested" ? finding : 0;
-      return classesOfBytes(await askedBytes(`mask/${index}?layer=${layer}&finding=${number}&axis=${axis}&plane=${plane}`),
-        width * height);
+      const number = layer === "suggested" ? finding : 0, part = `layer=${LAYERS.indexOf(layer)}&finding=${number}&axis=${axis}&plane=${plane}`;
+      return classesOfBytes(await askedBytes(`mask/${index}?version=${content.version}&${part}`), width * height);
     },
   };
 }
@@ -60,7 +60,7 @@ function servedSource(index, content) {
 function describedContent(content) {
   const { width, height, images, aspect, findings } = content;
   return {
-    shown: content.shown, axis: 2, plane: findings[0]?.plane || 0, type: "uint8", colours: false, window: [0, 255], range: [0, 255],
+    shown: content.shown, version: "", axis: 2, plane: findings[0]?.plane || 0, type: "uint8", colours: false, window: [0, 255], range: [0, 255],
     axes: [null, null, { width, height, aspect, planes: images.length, spacing: null, letters: "" }], presets: [], tile: 512,
     classes: [], hasMasks: content.given !== null, hasPrediction: content.predicted !== null,
     findings: findings.map(({ plane, box, suggested }) => ({ plane, box, hasSuggestion: suggested !== null })),
@@ -125,12 +125,10 @@ function keptIn(size, limit) {
     },
     peek: (key) => kept.get(key)?.value,
     promise: (key) => kept.get(key)?.promise,
-    // Those of a case whose files are others now.
-    drop(prefix) {
-      for (const [key, entry] of kept) if (key.startsWith(prefix)) { kept.delete(key); held -= entry.size; entry.size = 0; }
-    },
   };
 }
+const maskKeyOf = (index, { version }, layer, finding, axis, number) =>
+  `${index} ${version} ${layer} ${layer === "suggested" ? finding : ""} ${axis} ${number}`;
 const tiles = keptIn(() => 1, MAX_TILES);
 const masks = keptIn((mask) => mask.length, MAX_MASK_BYTES);
 

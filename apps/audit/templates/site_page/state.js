@@ -56,8 +56,13 @@ async function contentOf(index) {
   while (contents.size > MAX_CONTENTS) contents.delete(contents.keys().next().value);
   return content;
 }
+// One crop after the other: a browser asks a server for few things at a time, and the case itself goes first.
+let cropping = Promise.resolve();
 async function cropOf(index) {
   if (!served) return heldOf(`crop-${index}`, "");
-  if (!crops.has(index)) crops.set(index, (await asked(`crop/${index}`)).crop);
+  if (!crops.has(index)) {
+    crops.set(index, cropping.then(async () => (await asked(`crop/${index}`)).crop));
+    cropping = crops.get(index).catch(() => crops.delete(index));
+  }
   return crops.get(index);
 }

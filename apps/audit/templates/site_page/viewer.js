@@ -43,7 +43,7 @@ const panes = [
 const gridOf = (axis) => source.content.axes[axis];
 const aspectOf = (grid) => grid.aspect ?? (grid.spacing ? grid.spacing[0] / grid.spacing[1] : 1);
 const isShown = (pane) => source !== null && pane.axis() !== undefined && !pane.canvas.closest("figure").hidden;
-const isBlind = () => byId("blind").checked && !firstLooks.has(shownIndex) && source.content.hasMasks;
+const isBlind = () => Boolean(source?.content.hasMasks) && byId("blind").checked && !firstLooks.has(shownIndex);
 function hasLayer(layer) {
   if (!source?.content.hasMasks) return false;
   if (layer === "predicted") return source.content.hasPrediction;
@@ -106,7 +106,7 @@ function sizeOf(pane) {
   const height = Math.min(tallest, (width * grid.height * aspectOf(grid)) / grid.width);
   return { width, height: Math.max(height, 90) };
 }
-const tileKey = (axis, number, scale, row, column) => `${shownIndex} ${axis} ${number} ${scale} ${row} ${column}`;
+const tileKey = (axis, number, scale, row, column) => `${shownIndex} ${source.content.version} ${axis} ${number} ${scale} ${row} ${column}`;
 function tileOf(axis, number, scale, row, column) {
   const own = source, grid = gridOf(axis), side = own.content.tile;
   const rows = Math.min(side, Math.ceil((grid.height - row * side * scale) / scale));
@@ -115,7 +115,7 @@ function tileOf(axis, number, scale, row, column) {
     values: await own.tile(axis, number, scale, row, column), width: columns, height: rows, key: "", canvas: null,
   }), drawSoon, viewFailed);
 }
-const maskKey = (layer, axis, number) => `${shownIndex} ${layer} ${layer === "suggested" ? shownFinding : ""} ${axis} ${number}`;
+const maskKey = (layer, axis, number) => maskKeyOf(shownIndex, source.content, layer, shownFinding, axis, number);
 function maskOf(layer, axis, number) {
   const own = source, finding = shownFinding;
   return masks.get(maskKey(layer, axis, number), () => own.mask(layer, finding, axis, number), drawSoon, viewFailed);
@@ -573,12 +573,21 @@ function showLegend() {
 function firstLook(choice) {
   firstLooks.set(shownIndex, choice);
   showControls();
+  showDeciding();
+  nameViews();
   fitViews();
   draw();
   say(`First look: ${choice}. Prediction and suggestion are shown.`);
 }
 byId("axis").addEventListener("change", () => { ruler = null; byId("ruler").checked = false; overrides.clear(); useAxis(Number(byId("axis").value)); fitViews(); view.onShown?.(); draw(); });
-for (const name of ["three", "blind"]) byId(name).addEventListener("change", () => { showControls(); ports.fill(null); fitViews(); draw(); });
+for (const name of ["three", "blind"]) byId(name).addEventListener("change", () => {
+  if (!source) return;
+  showControls();
+  showDeciding();
+  nameViews();
+  fitViews();
+  draw();
+});
 for (const name of ["fill", "crosshair"]) byId(name).addEventListener("change", () => draw());
 byId("opacity").addEventListener("input", () => draw());
 byId("ruler").addEventListener("change", useRuler);
