@@ -222,7 +222,7 @@ def test_a_mask_above_the_limit_is_refused_by_its_size_and_one_of_4000_pixels_fi
     rows, columns = np.mgrid[:80, :80] - 40
     cells = np.tile(rows**2 + columns**2 < 30**2, (50, 50)).astype(np.uint8)
     assert cells.shape == (4000, 4000)
-    assert 10 * len(json.dumps(runs_of(cells), separators=(",", ":"))) < 2 * MAX_MASK_BYTES
+    assert 10 * len(json.dumps(runs_of(cells), separators=(",", ":"))) < MAX_MASK_BYTES
     status, _, content = ask(server, "/mask", "POST", b"", Content_Length=str(MAX_MASK_BYTES + 1))
     assert status == 413
     assert f"Found {MAX_MASK_BYTES + 1} bytes; expected at most {MAX_MASK_BYTES}." in json.loads(content)["problem"]

@@ -74,6 +74,7 @@ def drag(browser, *ways):
 
 def begin(browser):
     """Start to draw on the shown case."""
+    browser.execute_script("document.getElementById('view-given').scrollIntoView()")
     press(browser, "e")
     wait_for(lambda: not is_hidden(browser, "mend-tools"))
 
