@@ -117,7 +117,7 @@ def _without_reviewers(decisions: Decisions, numbers: dict[str, str]) -> Decisio
 def _contents(reader: CaseReader, *, with_images: bool) -> Iterator[tuple[Markup, Markup]]:
     """Content and crop of one case after the other."""
     for case in cases_with_findings(reader):
-        content, crop = content_and_crop(reader, case, "webp") if with_images else (_no_images(case), "")
+        content, crop = content_and_crop(reader, case) if with_images else (_no_images(case), "")
         yield embedded_json(_without_hash(content)), embedded_json(crop)
 
 

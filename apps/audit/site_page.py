@@ -273,5 +273,5 @@ def _finding_summary(finding: Finding, titles: dict[str, str], *, is_class: bool
 def _contents(reader: CaseReader) -> Iterator[tuple[Markup, Markup]]:
     """Content and crop of one case after the other: all at once may be more than memory holds."""
     for case in cases_with_findings(reader):
-        content, crop = content_and_crop(reader, case, "webp")
+        content, crop = content_and_crop(reader, case)
         yield embedded_json(content), embedded_json(crop)
