@@ -329,7 +329,7 @@ def test_a_browser_that_does_not_answer_is_ended(tmp_path, monkeypatch):
 
 def test_a_served_case_is_zoomed_measured_and_judged_before_the_prediction_is_shown(made_audits, tmp_path):
     """Of a volume with pixels of 1.5 mm, which the ruler knows."""
-    given, predicted = (255, 176, 0), (108, 196, 255)
+    suggested, predicted = (93, 242, 160), (108, 196, 255)
     with chromium(tmp_path / "profile") as browser, serving(made_audits["volumes"]) as server:
         server.blind_first = True
         open_page(browser, new_address(server))
@@ -356,10 +356,9 @@ def test_a_served_case_is_zoomed_measured_and_judged_before_the_prediction_is_sh
         assert not browser.find_element("id", "view-second").is_displayed()
         browser.find_element("id", "three").click()
         wait_for(lambda: len(colours_on(browser, "view-second")) > 20)
-        assert colours_on(browser, "view-third")[given] >= 0
-        press(browser, "]")
-        wait_for(lambda: is_drawn(browser))
-        assert browser.get_log("browser") == []
+        assert colours_on(browser, "view-third")[suggested] > 5
+        # But for what it says of this test's own reading of the canvas.
+        assert [entry for entry in browser.get_log("browser") if entry["level"] != "WARNING"] == []
 
 
 def move_crosshair(browser, key, steps):
