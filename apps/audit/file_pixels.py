@@ -22,7 +22,7 @@ from ...transforms.errors import DataError
 from ...transforms.loading.image_channels import reference_file
 from ...transforms.loading.image_files import read_displayed
 from .case_files import CaseReader, with_suggestion
-from .case_pictures import Box, widened
+from .case_pictures import CROP_SIDE, Box, crop_picture, square_around, widened
 from .file_grid import AXIAL, FileGrid, PlaneGrid, box_on_planes, picture_grid, plane_of, volume_grid
 from .suggested_files import SuggestedFiles
 
@@ -161,7 +161,6 @@ class FilePixels:
             DataError: if what the audit has kept of the case cannot be read.
         """
         low, high = float(self.values.min()), float(self.values.max())
-        is_colour = self.values.ndim == 4
         places = self._places()
         return {
             "shown": shown,
@@ -170,8 +169,8 @@ class FilePixels:
             "axes": [self._axis_values(axis) for axis in range(3)],
             "plane": self._first_plane(),
             "type": self.values.dtype.name,
-            "colours": is_colour,
-            "window": (0.0, 255.0) if is_colour else self._window(low, high),
+            "colours": self.values.ndim == 4,
+            "window": self._shown_window(),
             "range": (low, high),
             "presets": self._presets(low, high),
             "tile": TILE,
@@ -181,6 +180,29 @@ class FilePixels:
             "blindFirst": blind_first,
             "findings": places,
         }
+
+    def crop(self) -> str:
+        """Return a small picture of the worst finding, of a case without findings of the plane with most annotated.
+
+        Raises:
+            DataError: as :meth:`describe`.
+        """
+        grid = self.grid.planes_across(self.axis)
+        whole: FindingPlace = {"plane": self._first_plane(), "box": None, "hasSuggestion": False}
+        place = next(iter(self._places()), whole)
+        top, left, bottom, right = square_around(
+            place["box"] or (0, 0, grid.height, grid.width), (grid.height, grid.width)
+        )
+        step = max(1, (bottom - top) // CROP_SIDE)
+        part = plane_of(self.values, self.axis, place["plane"])[top:bottom, left:right]
+        low, high = self._shown_window()
+        levels = 255 * ((_reduced(part, step).astype(np.float32) - low) / max(high - low, 1e-6)).clip(0, 1)
+        classes = None
+        if self.has_masks:
+            given = plane_of(self.classes("given"), self.axis, place["plane"])[top:bottom, left:right]
+            classes = given[step // 2 :: step, step // 2 :: step]
+            levels = levels[: classes.shape[0], : classes.shape[1]]
+        return crop_picture(levels.round().astype(np.uint8), classes)
 
     def tile(self, request: TileRequest) -> bytes:
         """Return a tile: the rows of its values, little-endian; of colours three bytes a pixel.
@@ -348,13 +370,16 @@ class FilePixels:
             return None
         return vars(self.grid.planes_across(axis))
 
-    def _window(self, low: float, high: float) -> tuple[float, float]:
+    def _shown_window(self) -> tuple[float, float]:
+        """What is black and what is white at first; colours stay as they are."""
+        if self.values.ndim == 4:
+            return 0.0, 255.0
         own = getattr(self._description, "window", None)
         if own is not None:
             return float(own[0]), float(own[1])
         step = max(1, round((self.values.size / _SAMPLED) ** 0.5))
         first, last = (float(value) for value in np.quantile(self.values[::step, ::step], _QUANTILES))
-        return (first, last) if last > first else (low, max(high, low + 1))
+        return first, max(last, first + 1)
 
     def _presets(self, low: float, high: float) -> list[Preset]:
         """Windows of CT where the image is one by its intensities, which no other kind has."""

@@ -28,7 +28,7 @@ from ...transforms.printable import printable
 from ...transforms.strict_files import parse_json
 from ..checking.report import SiteReport
 from .case_files import CaseReader
-from .case_pictures import UnreadableCase, case_crop
+from .case_pictures import UnreadableCase
 from .contradictions import ContradictionError, contradicted
 from .file_pixels import CaseDescription, FilePixels, PlaneRequest, TileRequest
 from .mask_planes import Runs
@@ -215,11 +215,17 @@ class ReviewServer(ThreadingHTTPServer):
             return pixels
 
     def crop(self, number: int) -> str:
-        """Return the small picture of a case."""
-        if number not in self._crops:
-            # Nobody who looks at a case waits for the small pictures of others.
-            with self._cropping:
-                self._crops[number] = case_crop(self.reader, self.cases[number])
+        """Return the small picture of a case as an address with the data in it; empty if it cannot be read."""
+        # Nobody who looks at a case waits for the small pictures of others.
+        with self._cropping:
+            if number not in self._crops:
+                case = self.cases[number]
+                try:
+                    version = self.reader.version_of_files(case)
+                    pixels = self._kept(number, version) or FilePixels(self.reader, case, version)
+                    self._crops[number] = pixels.crop()
+                except (DataError, OSError):
+                    self._crops[number] = ""
         return self._crops[number]
 
     def decide(self, posted: PostedDecision) -> tuple[Decision, ...]:

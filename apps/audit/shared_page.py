@@ -122,7 +122,7 @@ def _contents(reader: CaseReader, *, with_images: bool) -> Iterator[tuple[int, M
     for number, case in enumerate(listed_cases(reader.audit)):
         if with_images and not case.has_problem:
             continue
-        content, crop = content_and_crop(reader, case, "webp") if with_images else (_no_images(case), "")
+        content, crop = content_and_crop(reader, case) if with_images else (_no_images(case), "")
         texts = embedded_json(_without_hash(content)), embedded_json(crop)
         left -= sum(map(len, texts))
         if left < 0 and number:

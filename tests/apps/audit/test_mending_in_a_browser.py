@@ -95,7 +95,7 @@ def move_contours(browser):
 def draw_with_brush_and_undo(browser):
     press(browser, "bb+")
     drag(browser, (190, 150))
-    drag(browser, (-60, -60))
+    drag(browser, (-190, -150))
     browser.execute_script("document.getElementById('mend-undo').click()")
     assert not is_disabled(browser, "mend-redo")
 
