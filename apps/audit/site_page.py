@@ -320,7 +320,7 @@ def _contents(reader: CaseReader) -> Iterator[tuple[int, Markup, Markup]]:
     """Number, content and crop of one case after the other, as many as one file holds: all may be more than memory."""
     left = MAX_CONTENT_CHARACTERS
     for number, case in enumerate(listed_cases(reader.audit)):
-        content, crop = (embedded_json(value) for value in content_and_crop(reader, case, "webp"))
+        content, crop = (embedded_json(value) for value in content_and_crop(reader, case))
         left -= len(content) + len(crop)
         if left < 0 and number:
             return

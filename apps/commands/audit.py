@@ -224,6 +224,10 @@ def review(
         float, typer.Option(min=0.02, help="End when the page has asked nothing for so long.")
     ] = 120,
     files: FilesOption = True,
+    blind_first: Annotated[
+        bool,
+        typer.Option("--blind-first", help="Hide predictions and findings until you have judged the annotation."),
+    ] = False,
 ) -> None:
     """Review the cases in a browser on this machine; every decision is stored at once. Ctrl-C ends it.
 
@@ -245,7 +249,9 @@ def review(
         reader = CaseReader(result)
         report = checked_files(reader) if files else None
         with (
-            ReviewServer(reader, report, reviewer or _login(), port=port, is_blind=blind) as server,
+            ReviewServer(
+                reader, report, reviewer or _login(), port=port, is_blind=blind, blind_first=blind_first
+            ) as server,
             ReviewOpening(server, say, _warn) as opening,
         ):
             say(f"Review of {result.site}: {opening.new_address()}")
