@@ -58,6 +58,8 @@ PATCH_OF_UNET = (
 )
 
 # Rounds from one score by the sites to the next, where a job does not say.
+# Of the normalised surface Dice, in millimetres, or in pixels where these are not known.
+NSD_TOLERANCE = 2.0
 _SITES_VALIDATE_EVERY = 5
 
 # Widths of the segmentation network's levels, and of the classifier's stages.

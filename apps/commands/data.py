@@ -26,6 +26,31 @@ StratifiedOption = Annotated[
 ]
 
 
+@data_app.command(epilog="Example: fedannot data cvat export.zip --classes lesion,cyst --out masks")
+def cvat(
+    export: Annotated[
+        Path,
+        typer.Argument(
+            help="An export of CVAT: 'CVAT for images 1.1' or 'Segmentation mask 1.1', as .zip, .xml or a folder."
+        ),
+    ],
+    out: OutOption,
+    classes: Annotated[str, typer.Option(metavar="NAME,…", help="The labels that become the classes 1, 2, …")],
+) -> None:
+    """Draw the annotations of an export of CVAT as masks, to import them beside their images."""
+    with reported_errors():
+        from ..importing.cvat_masks import write_cvat_masks
+
+        names = [name.strip() for name in classes.split(",")]
+        masks = write_cvat_masks(export, names, out)
+        say(f"{masks.count} masks in {out}")
+        if masks.without:
+            say(f"Nothing is drawn on {len(masks.without)} images, which have no mask: {', '.join(masks.without[:20])}")
+        label_map = ",".join(f"{number}:{number}" for number in range(1, len(names) + 1))
+        options = f"--labels {out} --classes {classes} --label-map {label_map}"
+        say(f"Import them with: fedannot data import --images DIR {options}")
+
+
 class PhantomTask(StrEnum):
     """The kinds of phantom."""
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from ...custom.data.annotations import UNDECIDED, annotator_folder
 from ...custom.data.datalist import TESTING, Case, write_datalist
@@ -107,7 +108,8 @@ def write_imported_federation(
         stratified = ", by class" if choice.by_content else ""
         stratified += ", patients parted" if choice.parts_patients else ""
         made = f"import of {dataset.name}, split at random{stratified}, seed {seed}"
-        values = {"name": out.resolve().name, "task": dataset.task, "sites": tuple(plan.sites), "made": made}
+        values: dict[str, Any] = {"name": out.resolve().name, "task": dataset.task, "sites": tuple(plan.sites)}
+        values |= {"made": made, "patients_parted": choice.parts_patients or None}
         write_federation(folder, validated(values, FederationDescription, "Import"))
         shutil.rmtree(staging, ignore_errors=True)
         notes = _notes(cases, options, plan, parts_patients=choice.parts_patients)

@@ -3,9 +3,8 @@ function toggle(box) { box.checked = !box.checked; draw(); }
 function moveSlice(by) {
   const last = Number(byId("slice").max), wanted = plane + by;
   if (!drawn || wanted < 0 || wanted > last) return;
-  plane = wanted;
-  byId("slice").value = plane;
-  draw();
+  showPlane(wanted);
+  nameViews();
 }
 let hiddenLayers = null;
 function hideLayers() {
@@ -15,10 +14,16 @@ function hideLayers() {
   hiddenLayers = null;
   draw();
 }
+function judged(choice) {
+  if (isBlind()) say("First say whether the annotation looks right or wrong.", true);
+  else decide(choice);
+}
 const KEYS = {
-  a: () => decide("accept"), k: () => decide("keep"), l: () => decide("later"), c: () => byId("comment").focus(),
-  n: () => step(1), p: () => step(-1), "[": () => moveSlice(-1), "]": () => moveSlice(1), h: hideLayers,
-  z: () => { if (!byId("zoom").parentElement.hidden) toggle(byId("zoom")); },
+  a: () => judged("accept"), k: () => judged("keep"), l: () => judged("later"), c: () => byId("comment").focus(),
+  n: () => step(1), p: () => step(-1), "/": () => byId("search").focus(), "[": () => moveSlice(-1), "]": () => moveSlice(1), h: hideLayers,
+  z: () => { if (!byId("zoom").parentElement.hidden) { byId("zoom").checked = !byId("zoom").checked; refit(); } },
+  "+": () => zoomBy(1.5), "=": () => zoomBy(1.5), "-": () => zoomBy(1 / 1.5), 0: showWhole,
+  f: () => toggle(byId("fill")), x: () => { if (served) toggle(byId("crosshair")); }, m: measure,
 };
 function storeComment() {
   const finding = findingNow();
@@ -35,12 +40,13 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && inText) event.target.blur();
   if (inText || event.ctrlKey || event.metaKey || event.altKey || !byId("keys").checked) return;
   const act = KEYS[event.key];
-  if (act && shownCases.length) { event.preventDefault(); act(); }
+  if (act && (shownCases.length || event.key === "/")) { event.preventDefault(); act(); }
 });
 byId("list").addEventListener("keydown", (event) => {
-  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  const position = current.position + by;
-  if (!by || position < 0 || position >= shownCases.length) return;
+  const last = shownCases.length - 1, here = current.position;
+  const wanted = { ArrowDown: here + 1, ArrowUp: here - 1, PageDown: here + 8, PageUp: here - 8, Home: 0, End: last };
+  if (!(event.key in wanted)) return;
+  const position = Math.min(Math.max(wanted[event.key], 0), last);
   event.preventDefault();
   select(position, 0, true);
 });
@@ -49,6 +55,8 @@ byId("next").addEventListener("click", () => step(1));
 byId("previous").addEventListener("click", () => step(-1));
 byId("store-comment").addEventListener("click", storeComment);
 byId("download").addEventListener("click", download);
-byId("slice").addEventListener("input", () => { plane = Number(byId("slice").value); draw(); });
-for (const name of ["layer-given", "layer-predicted", "layer-suggested", "zoom"]) byId(name).addEventListener("change", draw);
+function refit() { if (source) { fitViews(); draw(); } }
+byId("slice").addEventListener("input", () => { showPlane(Number(byId("slice").value)); nameViews(); });
+for (const name of ["layer-given", "layer-predicted", "layer-suggested"]) byId(name).addEventListener("change", () => draw());
+byId("zoom").addEventListener("change", refit);
 new ResizeObserver(() => draw()).observe(byId("views"));
