@@ -95,6 +95,19 @@ class CaseReader:
             return hashlib.sha256(case.label.encode()).hexdigest()
         return sha256_of(label)
 
+    def version_of_files(self, case: AuditedCase) -> str:
+        """Return what changes when any file of a case is written again.
+
+        Raises:
+            DataError: as :meth:`files`, or if a file is missing.
+        """
+        files = self.files(case)
+        try:
+            known = [file.stat() for file in files.files if file != files.clean_label]
+        except OSError as error:
+            raise DataError(f"{error.filename}: found no such file; expected a file of the site's datalist.") from error
+        return hashlib.sha256(repr([(own.st_size, own.st_mtime_ns) for own in known]).encode()).hexdigest()[:16]
+
     def read(self, case: AuditedCase) -> ReadCase:
         """Read a case as the network sees it.
 
@@ -104,7 +117,7 @@ class CaseReader:
         # Known clean annotations are for evaluation; that one cannot be read matters to nobody here.
         prepared = self._preparation(replace(self.files(case), clean_label=None))
         given = prepared.tensors[LABEL].numpy()
-        arrays = self._read_arrays(case)
+        arrays = self.arrays(case)
         suggestions: dict[str, Classes] = {}
         if arrays is not None:
             if arrays.prediction.shape != given.shape:
@@ -114,7 +127,7 @@ class CaseReader:
                 )
             for finding in case.findings:
                 if finding.id in arrays.suggestions:
-                    suggestions[finding.id] = _placed(given, arrays.suggestions[finding.id], finding, case)
+                    suggestions[finding.id] = with_suggestion(given, arrays.suggestions[finding.id], finding, case)
         return ReadCase(
             prepared.tensors[IMAGE].numpy(),
             given,
@@ -122,6 +135,18 @@ class CaseReader:
             suggestions,
             prepared.spacing,
         )
+
+    def arrays(self, case: AuditedCase) -> CaseArrays | None:
+        """Return what the audit has kept of a case; None where it kept nothing.
+
+        Raises:
+            DataError: if the file is missing, damaged or none of the audit's.
+        """
+        if not case.arrays:
+            return None
+        if self._arrays.leads_out(case.arrays):
+            raise DataError(f"{self.folder}: the arrays {case.arrays!r} lead out of it; expected a file in it.")
+        return read_case_arrays(self.folder / case.arrays)
 
     def suggested_class(self, case: AuditedCase, finding: Finding) -> int | None:
         """Return the index of the class that is suggested for a classified image; None where there is none.
@@ -143,17 +168,36 @@ class CaseReader:
         classes = self.description.classes
         return classes[case.label] if 0 <= case.label < len(classes) else str(case.label)
 
-    def _read_arrays(self, case: AuditedCase) -> CaseArrays | None:
-        if not case.arrays:
-            return None
-        if self._arrays.leads_out(case.arrays):
-            raise DataError(f"{self.folder}: the arrays {case.arrays!r} lead out of it; expected a file in it.")
-        return read_case_arrays(self.folder / case.arrays)
-
 
 def can_be_accepted(finding: Finding, *, is_class: bool) -> bool:
     """Return whether something is suggested: an annotation, or for a classified image the class it looks like."""
     return len(finding.classes) > 1 if is_class else finding.has_suggestion
+
+
+def with_suggestion(given: Classes, suggestion: Classes, finding: Finding, case: AuditedCase) -> Classes:
+    """Return the whole annotation with a suggestion in its place.
+
+    Args:
+        given: the given annotation in the network's image.
+        suggestion: as :class:`~fedannot.custom.audit.case_arrays.CaseArrays` holds it.
+        finding: whose suggestion it is.
+        case: to name in an error.
+
+    Raises:
+        DataError: if it has another shape than its place.
+    """
+    whole = given.copy()
+    try:
+        part = whole if finding.place is None else finding.place.of(whole)
+    except IndexError:
+        part = None
+    if part is None or part.shape != suggestion.shape:
+        raise DataError(
+            f"{case.image}: the suggestion {finding.id!r} has the shape {suggestion.shape}; expected that of its place "
+            f"in the annotation {os.fspath(case.label)}. Audit again where files have changed."
+        )
+    part[...] = suggestion
+    return whole
 
 
 def merged(given: Classes, suggestions: Mapping[str, Classes], names: list[str]) -> Classes:
@@ -182,19 +226,3 @@ def sha256_of(file: Path) -> str:
             return hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror}); expected the given annotation.") from error
-
-
-def _placed(given: Classes, suggestion: Classes, finding: Finding, case: AuditedCase) -> Classes:
-    """The whole annotation with a suggestion in its place."""
-    whole = given.copy()
-    try:
-        part = whole if finding.place is None else finding.place.of(whole)
-    except IndexError:
-        part = None
-    if part is None or part.shape != suggestion.shape:
-        raise DataError(
-            f"{case.image}: the suggestion {finding.id!r} has the shape {suggestion.shape}; expected that of its place "
-            f"in the annotation {os.fspath(case.label)}. Audit again where files have changed."
-        )
-    part[...] = suggestion
-    return whole

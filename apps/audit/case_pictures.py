@@ -2,8 +2,7 @@
 
 import base64
 import io
-from collections.abc import Mapping
-from typing import Any, Literal, TypedDict, final
+from typing import TypedDict, final
 
 import numpy as np
 from PIL import Image
@@ -14,14 +13,12 @@ from ...transforms.errors import DataError
 from ...transforms.printable import printable
 from ..reports.shown_channels import shown_channels
 from .case_files import CaseReader, ReadCase
+from .mask_planes import Runs, runs_of
 
-Form = Literal["png", "webp"]
 Box = tuple[int, int, int, int]
-# Class, length, class, length, … over the rows of a plane.
-Runs = list[int]
 
-_QUALITY = 90
-_CROP_SIDE = 88
+_QUALITY, _CROP_QUALITY = 90, 80
+CROP_SIDE = 88
 # Around a finding, so that it is seen where it lies.
 _MARGIN = 0.6
 _LEAST_MARGIN = 6
@@ -57,8 +54,8 @@ class UnreadableCase(TypedDict):
     problem: str
 
 
-def case_content(reader: CaseReader, case: AuditedCase, form: Form) -> CaseContent | UnreadableCase:
-    """Return what a page needs to draw a case, as plain values; names nothing that a browser would ask for.
+def content_and_crop(reader: CaseReader, case: AuditedCase) -> tuple[CaseContent | UnreadableCase, str]:
+    """Return what a page that holds all cases needs to draw one, as plain values; nothing a browser would ask for.
 
     Planes are those of the samples, or of a whole volume those across its last axis. Masks are lists of run lengths
     ``[class, length, …]`` over the rows of a plane.
@@ -66,35 +63,66 @@ def case_content(reader: CaseReader, case: AuditedCase, form: Form) -> CaseConte
     Args:
         reader: of the audit.
         case: which case.
-        form: ``png`` is exact; ``webp`` is a fifth as large, for pages that hold all cases.
 
     Returns:
-        The content; of a case that cannot be read, ``problem`` in words.
+        The content, of a case that cannot be read ``problem`` in words; and a small picture of its worst finding as an
+        address with the data in it, empty if it cannot be read.
     """
     try:
-        return _content(case, reader.shown(case), reader.read(case), form)
-    except (DataError, OSError) as error:
-        return {"problem": printable(str(error))}
-
-
-def content_and_crop(reader: CaseReader, case: AuditedCase, form: Form) -> tuple[CaseContent | UnreadableCase, str]:
-    """Return :func:`case_content` and :func:`case_crop` of a case, whose files are read but once."""
-    try:
         shown, read = reader.shown(case), reader.read(case)
-        return _content(case, shown, read, form), _crop(case, read)
+        return _content(case, shown, read), _crop(case, read)
     except (DataError, OSError) as error:
         return {"problem": printable(str(error))}, ""
 
 
-def case_crop(reader: CaseReader, case: AuditedCase) -> str:
-    """Return a small picture of the case's worst finding as an address with the data in it; empty if it has none."""
-    try:
-        return _crop(case, reader.read(case))
-    except (DataError, OSError):
-        return ""
+def widened(box: Box, shape: tuple[int, ...]) -> Box:
+    """Return a box, top, left, bottom and right, with some of what is around it in a plane of a shape."""
+    top, left, bottom, right = box
+    margin = max(_LEAST_MARGIN, round(_MARGIN * max(bottom - top, right - left)))
+    return max(top - margin, 0), max(left - margin, 0), min(bottom + margin, shape[0]), min(right + margin, shape[1])
 
 
-def _content(case: AuditedCase, shown: str, read: ReadCase, form: Form) -> CaseContent:
+def encoded(image: Image.Image, *, quality: int) -> str:
+    """Return a picture as an address with the data in it: pixels alone, and nothing else that its file may say."""
+    buffer = io.BytesIO()
+    image.save(buffer, "WEBP", quality=quality)
+    return f"data:image/webp;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+
+
+def square_around(box: Box, shape: tuple[int, ...]) -> Box:
+    """Return a square around the middle of a box, as far as a plane of a shape reaches."""
+    top, left, bottom, right = box
+    side = min(max(bottom - top, right - left), *shape[:2])
+    first_row = min(max((top + bottom - side) // 2, 0), shape[0] - side)
+    first_column = min(max((left + right - side) // 2, 0), shape[1] - side)
+    return first_row, first_column, first_row + side, first_column + side
+
+
+def with_outline(pixels: Classes, classes: Classes) -> Classes:
+    """Return pixels ``(H, W, 3)`` with the innermost pixels of every object in a colour."""
+    padded = np.pad(classes, 1, mode="edge")
+    edge = np.zeros(classes.shape, dtype=bool)
+    for neighbour in (padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]):
+        edge |= neighbour != classes
+    drawn = pixels.copy()
+    drawn[edge & (classes != 0)] = _OUTLINE
+    return drawn
+
+
+def crop_picture(pixels: Classes, classes: Classes | None) -> str:
+    """Return a square part of a plane as a small picture, an address with the data in it.
+
+    Args:
+        pixels: grey ``(H, W)`` or colours ``(H, W, 3)``.
+        classes: its annotation ``(H, W)``, whose outline is drawn; None where it has no mask.
+    """
+    coloured = np.repeat(pixels[..., None], 3, axis=-1) if pixels.ndim == 2 else pixels
+    outlined = coloured if classes is None else with_outline(coloured, classes)
+    crop = Image.fromarray(np.ascontiguousarray(outlined))
+    return encoded(crop.resize((CROP_SIDE, CROP_SIDE), Image.Resampling.BILINEAR), quality=_CROP_QUALITY)
+
+
+def _content(case: AuditedCase, shown: str, read: ReadCase) -> CaseContent:
     image = _grey_levels(shown_channels(_planes(read.image, read, channels=True), of_volume=read.spacing is not None))
     height, width = image.shape[1:3]
     content: CaseContent = {
@@ -102,7 +130,7 @@ def _content(case: AuditedCase, shown: str, read: ReadCase, form: Form) -> CaseC
         "width": width,
         "height": height,
         "aspect": _aspect(read),
-        "images": [_data_address(plane, form) for plane in image],
+        "images": [encoded(Image.fromarray(np.ascontiguousarray(plane)), quality=_QUALITY) for plane in image],
         "given": None,
         "predicted": None,
         "findings": [_finding_content(finding, read) for finding in case.findings],
@@ -116,12 +144,9 @@ def _content(case: AuditedCase, shown: str, read: ReadCase, form: Form) -> CaseC
 def _crop(case: AuditedCase, read: ReadCase) -> str:
     image = _grey_levels(shown_channels(_planes(read.image, read, channels=True), of_volume=read.spacing is not None))
     number, box = _shown_plane(case.findings[0] if case.findings else None, read)
-    pixels = np.repeat(image[number][..., None], 3, axis=-1) if image.ndim == 3 else image[number].copy()
-    if _has_masks(read):
-        pixels = _with_outline(pixels, _planes(read.given, read)[number])
-    top, left, bottom, right = _square(_widened(box, pixels.shape[:2]), pixels.shape[:2])
-    crop = Image.fromarray(pixels[top:bottom, left:right])
-    return _encoded(crop.resize((_CROP_SIDE, _CROP_SIDE), Image.Resampling.BILINEAR), "webp", quality=80)
+    top, left, bottom, right = square_around(widened(box, image.shape[1:3]), image.shape[1:3])
+    part = (number, slice(top, bottom), slice(left, right))
+    return crop_picture(image[part], _planes(read.given, read)[part] if _has_masks(read) else None)
 
 
 def _finding_content(finding: Finding, read: ReadCase) -> FindingContent:
@@ -129,13 +154,13 @@ def _finding_content(finding: Finding, read: ReadCase) -> FindingContent:
     plane, box = _shown_plane(finding, read)
     content: FindingContent = {
         "plane": plane,
-        "box": None if finding.place is None else _widened(box, _plane_shape(read)),
+        "box": None if finding.place is None else widened(box, _plane_shape(read)),
         "suggested": None,
     }
     if finding.id in read.suggestions and _has_masks(read):
         given, suggested = _planes(read.given, read), _planes(read.suggestions[finding.id], read)
         differing = np.flatnonzero((given != suggested).any(axis=(1, 2)))
-        content["suggested"] = {str(number): _runs(suggested[number]) for number in differing.tolist()}
+        content["suggested"] = {str(number): runs_of(suggested[number]) for number in differing.tolist()}
     return content
 
 
@@ -189,51 +214,5 @@ def _grey_levels(planes: SingleFloats) -> Classes:
     return levels
 
 
-def _data_address(plane: Classes, form: Form) -> str:
-    options: Mapping[str, Any] = {"quality": _QUALITY} if form == "webp" else {"optimize": False}
-    return _encoded(Image.fromarray(np.ascontiguousarray(plane)), form, **options)
-
-
-def _encoded(image: Image.Image, form: Form, **options: Any) -> str:
-    buffer = io.BytesIO()
-    image.save(buffer, form.upper(), **options)
-    return f"data:image/{form};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
-
-
 def _runs_of_planes(planes: Classes) -> list[Runs]:
-    return [_runs(plane) for plane in planes]
-
-
-def _runs(plane: Classes) -> Runs:
-    """Run lengths over the rows: class, length, class, length, …."""
-    flat = plane.ravel()
-    starts = np.concatenate([[0], np.flatnonzero(flat[1:] != flat[:-1]) + 1])
-    lengths = np.diff(np.concatenate([starts, [flat.size]]))
-    return np.stack([flat[starts].astype(np.int64), lengths], axis=1).ravel().tolist()
-
-
-def _widened(box: Box, shape: tuple[int, ...]) -> Box:
-    """A box with some of what is around it."""
-    top, left, bottom, right = box
-    margin = max(_LEAST_MARGIN, round(_MARGIN * max(bottom - top, right - left)))
-    return max(top - margin, 0), max(left - margin, 0), min(bottom + margin, shape[0]), min(right + margin, shape[1])
-
-
-def _square(box: Box, shape: tuple[int, ...]) -> Box:
-    """A square around the middle of a box, as far as the plane reaches."""
-    top, left, bottom, right = box
-    side = min(max(bottom - top, right - left), *shape[:2])
-    first_row = min(max((top + bottom - side) // 2, 0), shape[0] - side)
-    first_column = min(max((left + right - side) // 2, 0), shape[1] - side)
-    return first_row, first_column, first_row + side, first_column + side
-
-
-def _with_outline(pixels: Classes, classes: Classes) -> Classes:
-    """Pixels ``(H, W, 3)`` with the innermost pixels of every object in a colour."""
-    padded = np.pad(classes, 1, mode="edge")
-    edge = np.zeros(classes.shape, dtype=bool)
-    for neighbour in (padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]):
-        edge |= neighbour != classes
-    drawn = pixels.copy()
-    drawn[edge & (classes != 0)] = _OUTLINE
-    return drawn
+    return [runs_of(plane) for plane in planes]

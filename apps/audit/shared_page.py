@@ -21,6 +21,8 @@ from .site_page import MAX_CONTENT_CHARACTERS, embedded_json, page_values
 
 SHARED_FILE = "shared.html"
 
+# In place of the id of a drawn mask, which a shared copy does not hold.
+_NO_MASK = 32 * "0"
 _UNREADABLE: UnreadableCase = {"problem": "it cannot be read any more."}
 
 
@@ -107,7 +109,7 @@ def _in_figures(one: Conclusion, audit: SiteAudit) -> Conclusion:
 def _without_reviewers(decisions: Decisions, numbers: dict[str, str]) -> Decisions:
     """What was decided of the findings, without by whom, when and why."""
     kept = [
-        Decision(finding=numbers[name], choice=decision.choice, reviewer="", time="")
+        Decision(finding=numbers[name], choice=decision.choice, reviewer="", time="", mask=decision.mask and _NO_MASK)
         for name, decision in decisions.counting.items()
         if name in numbers
     ]
@@ -120,7 +122,7 @@ def _contents(reader: CaseReader, *, with_images: bool) -> Iterator[tuple[int, M
     for number, case in enumerate(listed_cases(reader.audit)):
         if with_images and not case.has_problem:
             continue
-        content, crop = content_and_crop(reader, case, "webp") if with_images else (_no_images(case), "")
+        content, crop = content_and_crop(reader, case) if with_images else (_no_images(case), "")
         texts = embedded_json(_without_hash(content)), embedded_json(crop)
         left -= sum(map(len, texts))
         if left < 0 and number:

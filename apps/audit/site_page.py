@@ -15,6 +15,7 @@ from ...transforms.printable import printable
 from ..checking.checking import check_site
 from ..checking.report import SiteReport
 from ..wording.agreement import agreement_in_words, differing_facts
+from ..wording.annotators import ShownAnnotators, shown_annotators
 from ..wording.evidence import reference_level_in_words
 from ..wording.findings import (
     NOTHING_FOUND_TITLE,
@@ -110,6 +111,7 @@ class PageValues(TypedDict):
     kinds: list[tuple[KindResult, str, str]]
     predicted_by: str
     reference_levels: dict[str, str]
+    annotators: ShownAnnotators | None
     files: SiteReport | None
     style: Markup
     script: Markup
@@ -227,6 +229,7 @@ def page_values(
         "kinds": [(kind, kind_title(kind.kind), words) for kind, words in kinds_in_words(audit)],
         "predicted_by": reference_model_in_words(audit.predicted_by),
         "reference_levels": {name: reference_level_in_words(level) for name, level in audit.reference_levels.items()},
+        "annotators": None if audit.annotators is None else shown_annotators(audit.annotators, audit.classes),
         "files": files,
         "style": Markup(style),
         "script": Markup(script),
@@ -317,7 +320,7 @@ def _contents(reader: CaseReader) -> Iterator[tuple[int, Markup, Markup]]:
     """Number, content and crop of one case after the other, as many as one file holds: all may be more than memory."""
     left = MAX_CONTENT_CHARACTERS
     for number, case in enumerate(listed_cases(reader.audit)):
-        content, crop = (embedded_json(value) for value in content_and_crop(reader, case, "webp"))
+        content, crop = (embedded_json(value) for value in content_and_crop(reader, case))
         left -= len(content) + len(crop)
         if left < 0 and number:
             return

@@ -1,7 +1,6 @@
 """Suggested annotations in the geometry of the given files, which may be larger than what the network sees."""
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,10 +27,6 @@ class SuggestedFiles:
     def __init__(self, reader: CaseReader, description: SegmentationDescription) -> None:
         self._reader, self._description = reader, description
 
-    @cached_property
-    def _restore(self) -> Callable[[Path, Path, torch.Tensor], Classes]:
-        return build_restoration(self._description)
-
     def classes(self, case: AuditedCase, names: Sequence[str]) -> tuple[Mask, Classes]:
         """Return a given annotation as it lies in its file, and the same with suggestions in it.
 
@@ -49,19 +44,35 @@ class SuggestedFiles:
         assert isinstance(files.label, Path)
         if missing := [name for name in names if name not in read.suggestions]:
             raise DataError(f"{self._reader.folder / case.arrays}: found no suggestion for {', '.join(missing)}.")
-        suggested = merged(read.given, read.suggestions, list(names))
         given = read_classes(files.label, self._description)
-        changed = torch.from_numpy((suggested != read.given).astype(np.uint8))
+        return given, self.in_file(case, read.given, merged(read.given, read.suggestions, list(names)), given)
+
+    def in_file(self, case: AuditedCase, given: Classes, suggested: Classes, mask: Mask) -> Classes:
+        """Return a suggested annotation with the shape of its file; what it does not change is as in the file.
+
+        Args:
+            case: which case.
+            given: the given annotation in the network's image.
+            suggested: the suggested one there.
+            mask: the given one in its file.
+
+        Raises:
+            DataError: if a file cannot be read, or they do not fit together.
+        """
+        files = self._reader.files(case)
+        assert isinstance(files.label, Path)
+        changed = torch.from_numpy((suggested != given).astype(np.uint8))
+        restore = build_restoration(self._description, mask.classes.shape)
         try:
-            place = self._restore(files.image, files.label, changed) != 0
-            restored = self._restore(files.image, files.label, torch.from_numpy(suggested))
+            place = restore(files.image, files.label, changed) != 0
+            restored = restore(files.image, files.label, torch.from_numpy(suggested))
         except ValueError as error:
             raise DataError(f"{case.label}: its suggestions do not fit it: {error}") from error
-        if place.shape != given.classes.shape:
+        if place.shape != mask.classes.shape:
             raise DataError(
-                f"{case.label}: found the shape {given.classes.shape}; expected that of its image, {place.shape}."
+                f"{case.label}: found the shape {mask.classes.shape}; expected that of its image, {place.shape}."
             )
-        return given, np.where(place, restored, given.classes).astype(np.uint8)
+        return np.where(place, restored, mask.classes).astype(np.uint8)
 
     def write(self, target: Path, case: AuditedCase, names: Sequence[str]) -> tuple[Path, int]:
         """Write an annotation with suggestions in it, with the geometry and the label values of the given file.

@@ -42,7 +42,7 @@ def agreements(decisions: Decisions, findings: Collection[str]) -> tuple[Agreeme
         findings: ids of those that can be accepted: where only one decision is possible, all agree.
     """
     of_reader: dict[str, dict[str, Decision]] = {}
-    for decision in decisions.decisions:
+    for decision in decisions.valid:
         if decision.finding in findings:
             of_reader.setdefault(decision.reviewer, {})[decision.finding] = decision
     result = []

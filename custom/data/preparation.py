@@ -1,6 +1,6 @@
 """From the files of a case to tensors, by the pipeline that a site's description names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,9 @@ from .prepared_pack import PreparedCase
 PREPARATION_VERSION = 3
 
 IMAGE, LABEL, CLEAN_LABEL, GIVEN_LABEL = "image", "label", "clean_label", "given_label"
-KINDS = {IMAGE: torch.float32, LABEL: torch.uint8, CLEAN_LABEL: torch.uint8, GIVEN_LABEL: torch.uint8}
+# Of several annotators, samples first: (S, R, …).
+ANNOTATIONS = "annotations"
+KINDS = {IMAGE: torch.float32} | dict.fromkeys((LABEL, CLEAN_LABEL, GIVEN_LABEL, ANNOTATIONS), torch.uint8)
 
 Preparation = Callable[[Case], PreparedCase]
 
@@ -79,8 +81,25 @@ def _volume_preparation(description: SliceDescription | VolumeDescription) -> Pr
     return prepare
 
 
-def build_restoration(description: SegmentationDescription) -> Callable[[Path, Path, torch.Tensor], Classes]:
+def fitted_picture_mask(classes: Classes, description: ImageDescription) -> Classes:
+    """Return the classes ``(H, W)`` of a picture's mask as a preparation gives them, ``(1, rows, columns)``."""
+    from ...transforms.loading.fitting import fitted_mask, number_of_classes  # noqa: PLC0415
+
+    num_classes = number_of_classes(description.labels_of_values)
+    fitted: Classes = fitted_mask(
+        torch.from_numpy(classes)[None], description.size, description.fit, num_classes
+    ).numpy()
+    return fitted
+
+
+def build_restoration(
+    description: SegmentationDescription, extents: Sequence[int] | None = None
+) -> Callable[[Path, Path, torch.Tensor], Classes]:
     """Build what puts classes of a case's samples back into the case's files, the way back of a preparation.
+
+    Args:
+        description: the site's.
+        extents: of a picture's mask, where they are known; else it is read for them.
 
     Returns:
         A function of the image (:attr:`.datalist.Case.image`), the mask and classes ``(S, H, W[, D])``, which returns
@@ -105,7 +124,8 @@ def build_restoration(description: SegmentationDescription) -> Callable[[Path, P
 
         del image
         assert isinstance(description, ImageDescription)
-        restored: Classes = labels_at(classes, read_mask(mask).shape, description.size, description.fit)[0].numpy()
+        own = read_mask(mask).shape if extents is None else extents
+        restored: Classes = labels_at(classes, own, description.size, description.fit)[0].numpy()
         return restored.astype(np.uint8, copy=False)
 
     return restore_picture

@@ -77,6 +77,20 @@ def resize_mask(mask: torch.Tensor, extents: Sequence[int], num_classes: int) ->
     return best
 
 
+def fitted_mask(mask: torch.Tensor, size: Sequence[int | None], fit: Fit, num_classes: int) -> torch.Tensor:
+    """Bring a mask ``(1, H, W[, D])`` to a size as its image, uint8.
+
+    Args:
+        mask: classes, 255 for ignored pixels.
+        size: wanted extents; None for an axis that keeps its own.
+        fit: ``resize`` or ``pad``.
+        num_classes: number of classes with background.
+    """
+    scaled = scaled_extents(mask.shape[1:], size, fit)
+    wanted = [own if length is None else length for own, length in zip(scaled, size, strict=True)]
+    return padded(resize_mask(mask, scaled, num_classes).to(torch.uint8), wanted, border=False)
+
+
 def number_of_classes(labels: Mapping[int, int]) -> int:
     """Return the number of classes with background that values in a file lead to; ignored pixels are none of them."""
     return max(label for label in labels.values() if label != IGNORED_LABEL) + 1

@@ -15,6 +15,7 @@ from .picture_display import (
     MAX_INTENSITY,
     ColouredPictureError,
     PictureError,
+    displayed,
     from_open_picture,
     has_colours,
     intensities,
@@ -61,6 +62,22 @@ def read_image(file: Path, channels: int) -> SingleFloats:
     """
     image: SingleFloats = _read(file, lambda: read_intensities(file, channels))
     return image
+
+
+def read_displayed(file: Path, channels: int) -> Array:
+    """Read an image's intensities as a viewer shows them, in the type of its file.
+
+    Args:
+        file: the image.
+        channels: 1 for grey, 3 for RGB; see :func:`.picture_display.displayed`.
+
+    Returns:
+        Intensities ``(H, W)``, or ``(H, W, 3)`` of colours.
+
+    Raises:
+        DataError: as :func:`read_image`.
+    """
+    return _open(file, lambda picture: np.asarray(displayed(picture, channels)))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from monai.utils import ImageMetaKey
 from ..array_types import Array, Floats
 from ..data_error import DataError
 from ..printable import printable_logger
-from .fitting import Fit, labels_at, padded, resize_image, resize_mask, scaled_extents
+from .fitting import Fit, fitted_mask, labels_at, padded, resize_image, scaled_extents
 from .image_channels import ImageChannels, ImageFiles
 from .image_files import map_mask
 from .volume_channels import LEAST_COVERED, ImageVolume, read_image_volume
@@ -210,7 +210,7 @@ class FitVolume(InvertibleTransform):  # type: ignore[misc]
         if self.num_classes is None:
             fitted = padded(resize_image(values, scaled), wanted, border=True)
         else:
-            fitted = padded(resize_mask(values, scaled, self.num_classes).to(values.dtype), wanted, border=False)
+            fitted = fitted_mask(values, self.size, self.fit, self.num_classes).to(values.dtype)
         result = MetaTensor(fitted.contiguous()).copy_meta_from(volume)
         result.affine = volume.affine @ _fitted_affine(extents, scaled, wanted)
         self.push_transform(result, orig_size=extents, extra_info={"affine": volume.affine})

@@ -279,8 +279,8 @@ def test_pages_can_be_used_by_everybody(made_audits, tmp_path, kind, read_only_b
 def test_two_thousand_cases_do_not_stall(large_audit, tmp_path, monkeypatch):
     """The page is there within seconds, and a key acts at once; bounds are wide, as machines differ."""
     # A hundred cases are the same image, which is read and drawn once.
-    drawn = functools.cache(lambda reader, image, form: content_and_crop(reader, by_image[image], form))
-    monkeypatch.setattr(site_page, "content_and_crop", lambda reader, case, form: drawn(reader, case.image, form))
+    drawn = functools.cache(lambda reader, image: content_and_crop(reader, by_image[image]))
+    monkeypatch.setattr(site_page, "content_and_crop", lambda reader, case: drawn(reader, case.image))
     cases = tuple(
         large_audit.audit.cases[number % CASES].model_copy(
             update={
@@ -392,3 +392,74 @@ def test_a_browser_that_does_not_answer_is_ended(tmp_path, monkeypatch):
     assert time.monotonic() - began < 10
     _, left = psutil.wait_procs(processes, timeout=5)
     assert [process for process in left if process.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_a_served_case_is_zoomed_measured_and_judged_before_the_prediction_is_shown(made_audits, tmp_path):
+    """Of a volume with pixels of 1.5 mm, which the ruler knows."""
+    suggested, predicted = (93, 242, 160), (108, 196, 255)
+    with chromium(tmp_path / "profile") as browser, serving(made_audits["volumes"]) as server:
+        server.blind_first = True
+        open_page(browser, new_address(server))
+        assert not browser.find_element("id", "findings").is_displayed()
+        assert colours_on(browser, "view-given")[predicted] == 0
+        press(browser, "a")
+        assert text_of(browser, "status") == "First say whether the annotation looks right or wrong."
+        browser.find_element("id", "looks-wrong").click()
+        wait_for(lambda: colours_on(browser, "view-given")[predicted] > 20)
+        assert browser.find_element("id", "findings").is_displayed()
+        browser.find_element("id", "view-given").click()
+        press(browser, "m")
+        before = place_of(browser)
+        move_crosshair(browser, "ArrowRight", 4)
+        assert place_of(browser) == (before[0], before[1] + 4)
+        assert text_of(browser, "readout").endswith("length 6.00\u00a0mm")
+        press(browser, "m")
+        whole = magnified(browser, "0")
+        assert magnified(browser, "+") == pytest.approx(1.5 * whole, rel=0.15)
+        # A click in the middle of the image places the crosshair in the middle of the volume.
+        press(browser, "0")
+        browser.find_element("id", "view-given").click()
+        assert all(abs(own - 32) <= 1 for own in place_of(browser))
+        assert not browser.find_element("id", "view-second").is_displayed()
+        browser.find_element("id", "three").click()
+        wait_for(lambda: len(colours_on(browser, "view-second")) > 20)
+        assert colours_on(browser, "view-third")[suggested] > 5
+        # But for what it says of this test's own reading of the canvas.
+        assert [entry for entry in browser.get_log("browser") if entry["level"] != "WARNING"] == []
+
+
+def move_crosshair(browser, key, steps):
+    browser.execute_script(
+        "for (let step = 0; step < arguments[1]; step += 1) document.getElementById('view-given').dispatchEvent("
+        "new KeyboardEvent('keydown', {key: arguments[0], shiftKey: true, bubbles: true}))",
+        key,
+        steps,
+    )
+
+
+def place_of(browser):
+    row, column = re.match(r"row (\d+), column (\d+)", text_of(browser, "readout")).groups()
+    return int(row), int(column)
+
+
+def magnified(browser, key):
+    """How many pixels of the page ten columns take after a key: where the crosshair is after ten steps."""
+    press(browser, key)
+    lines = [column_of_crosshair(browser)]
+    move_crosshair(browser, "ArrowRight", 10)
+    lines.append(column_of_crosshair(browser))
+    move_crosshair(browser, "ArrowLeft", 10)
+    return lines[1] - lines[0]
+
+
+def column_of_crosshair(browser):
+    return browser.execute_script(
+        "const canvas = document.getElementById('view-given'), wide = canvas.width;"
+        "const row = canvas.getContext('2d').getImageData(0, canvas.height - 40, wide, 30).data;"
+        "for (let x = 0; x < wide; x += 1) {"
+        "  let all = true;"
+        "  for (let y = 0; y < 30; y += 1) { const at = 4 * (y * wide + x);"
+        "    if (row[at] < 250 || row[at + 1] < 250 || row[at + 2] < 250) all = false; }"
+        "  if (all) return x; }"
+        "return -1"
+    )

@@ -4,11 +4,13 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
 import weakref
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -58,6 +60,19 @@ def posted(server, case=0, **changes):
     values = {"case": case, "finding": server.cases[case].findings[0].id, "choice": "accept", "reason": "too large"}
     values["shown"] = server.reader.shown(server.cases[case])
     return json.dumps(values | changes).encode()
+
+
+def mask_path(content, case=0, **changes):
+    """Where the given annotation of a case is asked for, with other values of the query or None for one left out."""
+    values = {"version": content["version"], "layer": 0, "finding": 0, "axis": 2, "plane": 0} | changes
+    return f"/mask/{case}?" + "&".join(f"{key}={value}" for key, value in values.items() if value is not None)
+
+
+def tile_path(content, case=0, **changes):
+    """As above, for the first tile of its image."""
+    return mask_path(content, case, layer=None, finding=None, **{"scale": 1, "row": 0, "column": 0} | changes).replace(
+        "/mask/", "/pixels/"
+    )
 
 
 @pytest.fixture
@@ -313,8 +328,88 @@ def test_a_changed_annotation_is_shown_as_it_is_now(server):
     other = server.reader.files(server.cases[1]).label
     file.write_bytes(other.read_bytes())
     after = json.loads(ask(server, "/case/0")[2])
-    assert after["given"] != before["given"]
+    assert after["version"] != before["version"]
+    status, _, _ = ask(server, mask_path(before))
+    assert status == 409
+    assert ask(server, mask_path(after))[2] == ask(server, mask_path(json.loads(ask(server, "/case/1")[2]), case=1))[2]
     assert after["shown"] == server.reader.shown(server.cases[1])
+
+
+WRONG = ["-1", "1.0", "1e0", "nan", "NaN", "inf", "%31%20", "0x1", "999999999", "٣", "", "../0", "0;1", "True"]
+
+
+def test_pixels_and_masks_are_given_for_plain_numbers_alone(server):
+    content = json.loads(ask(server, "/case/0")[2])
+    assert ask(server, tile_path(content))[0] == ask(server, mask_path(content))[0] == 200
+    assert len(ask(server, tile_path(content))[2]) == content["axes"][2]["width"] * content["axes"][2]["height"]
+    for value in WRONG:
+        quoted = value.encode("latin-1", "replace").decode("latin-1")
+        for key in ("axis", "plane", "scale", "row", "column"):
+            assert ask(server, tile_path(content, **{key: quoted}))[0] == 400, (key, value)
+        for key in ("axis", "plane", "layer", "finding"):
+            assert ask(server, mask_path(content, **{key: quoted}))[0] == 400, (key, value)
+    for changes in (
+        {"row": 1},
+        {"column": 99999999},
+        {"scale": 3},
+        {"scale": 128},
+        {"axis": 0},
+        {"axis": 3},
+        {"plane": 1},
+    ):
+        assert ask(server, tile_path(content, **changes))[0] == 404, changes
+    for changes in ({"layer": 3}, {"layer": 2, "finding": 99}, {"plane": 1}, {"axis": 1}):
+        assert ask(server, mask_path(content, **changes))[0] == 404, changes
+    for path in (tile_path(content) + "&row=0", tile_path(content) + "&file=/etc/passwd", tile_path(content, row=None)):
+        assert ask(server, path)[0] == 400
+    for number in ("../0", "-1", "4", "1e0", "0/../0", "%30"):
+        assert ask(server, tile_path(content).replace("/0?", f"/{number}?"))[0] == 404
+    for version in ("", "0", "..", content["version"].upper() + "0"):
+        assert ask(server, tile_path(content, version=version))[0] == 409
+
+
+def test_pixels_and_masks_need_the_token(server):
+    content = json.loads(ask(server, "/case/0")[2])
+    for path in (tile_path(content), mask_path(content)):
+        for token in (None, "", "wrong"):
+            status, _, body = ask(server, path, X_Review_Token=token)
+            assert status == 403
+            assert list(json.loads(body)) == ["problem"]
+
+
+def test_many_who_ask_for_pixels_at_the_same_time_read_an_image_once(server, monkeypatch):
+    from fedannot.apps.audit import file_pixels
+
+    content, read = json.loads(ask(server, "/case/1")[2]), []
+    server._pixels.clear()
+    original = file_pixels.read_displayed
+    monkeypatch.setattr(file_pixels, "read_displayed", lambda *given: read.append(given) or original(*given))
+    paths = [tile_path(content, case=1), mask_path(content, case=1)] * 6
+    with ThreadPoolExecutor(12) as pool:
+        answers = list(pool.map(lambda path: ask(server, path), paths))
+    assert {status for status, _, _ in answers} == {200}
+    assert len({body for _, _, body in answers}) == 2
+    assert len(read) == 1
+
+
+def test_what_is_kept_of_cases_has_an_end(server, monkeypatch):
+    from fedannot.apps.audit import review
+
+    monkeypatch.setattr(review, "_KEPT_BYTES", 1)
+    for number in range(len(server.cases)):
+        assert ask(server, f"/case/{number}")[0] == 200
+        assert list(server._pixels) == [number]
+
+
+def test_an_image_that_claims_more_than_it_holds_is_refused(server):
+    file = server.reader.files(server.cases[0]).image
+    content = bytearray(file.read_bytes())
+    content[16:24] = struct.pack(">II", 10000, 10000)
+    content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
+    file.write_bytes(content)
+    status, _, body = ask(server, "/case/0")
+    assert status == 200
+    assert "its header claims 10000 × 10000 pixels" in json.loads(body)["problem"]
 
 
 def test_the_server_listens_on_the_loopback_alone(server):

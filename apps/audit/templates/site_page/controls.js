@@ -3,9 +3,8 @@ function toggle(box) { box.checked = !box.checked; draw(); }
 function moveSlice(by) {
   const last = Number(byId("slice").max), wanted = plane + by;
   if (!drawn || wanted < 0 || wanted > last) return;
-  plane = wanted;
-  byId("slice").value = plane;
-  draw();
+  showPlane(wanted);
+  nameViews();
 }
 let hiddenLayers = null;
 function hideLayers() {
@@ -15,10 +14,16 @@ function hideLayers() {
   hiddenLayers = null;
   draw();
 }
+function judged(choice) {
+  if (isBlind()) say("First say whether the annotation looks right or wrong.", true);
+  else decide(choice);
+}
 const KEYS = {
-  a: () => decide("accept"), k: () => decide("keep"), l: () => decide("later"), c: () => byId("comment").focus(),
+  a: () => judged("accept"), k: () => judged("keep"), l: () => judged("later"), c: () => byId("comment").focus(),
   n: () => step(1), p: () => step(-1), "/": () => byId("search").focus(), "[": () => moveSlice(-1), "]": () => moveSlice(1), h: hideLayers,
-  z: () => { if (!byId("zoom").parentElement.hidden) toggle(byId("zoom")); },
+  z: () => { if (!byId("zoom").parentElement.hidden) { byId("zoom").checked = !byId("zoom").checked; refit(); } },
+  "+": () => zoomBy(1.5), "=": () => zoomBy(1.5), "-": () => zoomBy(1 / 1.5), 0: showWhole,
+  f: () => toggle(byId("fill")), x: () => { if (served) toggle(byId("crosshair")); }, m: measure,
 };
 function storeComment() {
   const finding = findingNow();
@@ -50,6 +55,8 @@ byId("next").addEventListener("click", () => step(1));
 byId("previous").addEventListener("click", () => step(-1));
 byId("store-comment").addEventListener("click", storeComment);
 byId("download").addEventListener("click", download);
-byId("slice").addEventListener("input", () => { plane = Number(byId("slice").value); draw(); });
-for (const name of ["layer-given", "layer-predicted", "layer-suggested", "zoom"]) byId(name).addEventListener("change", draw);
+function refit() { if (source) { fitViews(); draw(); } }
+byId("slice").addEventListener("input", () => { showPlane(Number(byId("slice").value)); nameViews(); });
+for (const name of ["layer-given", "layer-predicted", "layer-suggested"]) byId(name).addEventListener("change", () => draw());
+byId("zoom").addEventListener("change", refit);
 new ResizeObserver(() => draw()).observe(byId("views"));

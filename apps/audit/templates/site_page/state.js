@@ -5,7 +5,7 @@ const token = served ? sessionStorage.getItem("fedannot review") || "" : "";
 const byId = (name) => document.getElementById(name);
 const MAX_CONTENTS = 6;
 const DECIDING = ["decide", "commenting"];
-const WORDS = { accept: "Accepted", keep: "Kept", later: "Later" };
+const WORDS = { accept: "Accepted", keep: "Kept", later: "Later", edit: "Drawn" };
 const decisions = new Map(Object.entries(state.decisions));
 const contents = new Map();
 const crops = new Map();
@@ -44,7 +44,7 @@ async function asked(path, options = {}) {
   const headers = { "X-Review-Token": token, ...(options.headers || {}) };
   const answer = await fetch(path, { ...options, headers, cache: "no-store" });
   const body = await answer.json();
-  if (!answer.ok) throw new Error(body.problem);
+  if (!answer.ok) throw Object.assign(new Error(body.problem), { contradicts: body.contradicts });
   return body;
 }
 const NOT_HELD = "its images are not in this file.";
@@ -56,8 +56,13 @@ async function contentOf(index) {
   while (contents.size > MAX_CONTENTS) contents.delete(contents.keys().next().value);
   return content;
 }
+// One crop after the other: a browser asks a server for few things at a time, and the case itself goes first.
+let cropping = Promise.resolve();
 async function cropOf(index) {
   if (!served) return heldOf(`crop-${index}`, "");
-  if (!crops.has(index)) crops.set(index, (await asked(`crop/${index}`)).crop);
+  if (!crops.has(index)) {
+    crops.set(index, cropping.then(async () => (await asked(`crop/${index}`)).crop));
+    cropping = crops.get(index).catch(() => crops.delete(index));
+  }
   return crops.get(index);
 }

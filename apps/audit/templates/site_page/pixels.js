@@ -1,0 +1,269 @@
+// Pixels of a case: tiles of the image, classes of a plane, and what is drawn of both. A served page asks for those of
+// the case's files; a written page holds smaller ones.
+const MAX_TILES = 96, MAX_MASK_BYTES = 2e8, IGNORED = 255;
+const ARRAYS = { uint8: Uint8Array, int16: Int16Array, uint16: Uint16Array, float32: Float32Array };
+const LAYERS = ["given", "predicted", "suggested"];
+const COLOURS = { given: "#ffb000", predicted: "#6cc4ff", suggested: "#5df2a0", other: "#ff8ad0" };
+// With several classes each has a colour and a line of its own.
+const CLASS_COLOURS = ["#ffb000", "#6cc4ff", "#ff8ad0", "#5df2a0", "#c9a6ff", "#ff8a5c", "#f2ee6b", "#9be8e2"];
+const CLASS_LINES = [[], [9, 4], [2, 3], [9, 3, 2, 3], [14, 4], [5, 5], [1, 4], [14, 3, 2, 3, 2, 3]];
+const decoded = (address) => new Promise((resolve, reject) => {
+  const image = new Image();
+  image.onload = () => resolve(image);
+  image.onerror = () => reject(new Error("its image cannot be decoded."));
+  image.src = address;
+});
+function classesOf(runs, size) {
+  const classes = new Uint8Array(size);
+  for (let at = 0, pixel = 0; at < runs.length; at += 2) {
+    if (runs[at]) classes.fill(runs[at], pixel, pixel + runs[at + 1]);
+    pixel += runs[at + 1];
+  }
+  return classes;
+}
+function classesOfBytes(buffer, size) {
+  const form = new DataView(buffer).getUint32(0, true);
+  if (form === 0) {
+    if (buffer.byteLength !== size + 4) throw new Error("its annotation has another size than its image.");
+    return new Uint8Array(buffer, 4);
+  }
+  const classes = new Uint8Array(size), runs = new DataView(buffer, 4);
+  let pixel = 0;
+  for (let at = 0; at < runs.byteLength; at += 4) {
+    const run = runs.getUint32(at, true), length = run & 0xffffff, label = run >>> 24;
+    if (label) classes.fill(label, pixel, pixel + length);
+    pixel += length;
+  }
+  if (pixel !== size) throw new Error("its annotation has another size than its image.");
+  return classes;
+}
+async function askedBytes(path) {
+  const answer = await fetch(path, { headers: { "X-Review-Token": token }, cache: "no-store" });
+  if (!answer.ok) throw new Error((await answer.json()).problem);
+  return answer.arrayBuffer();
+}
+function servedSource(index, content) {
+  return {
+    content,
+    async tile(axis, plane, scale, row, column) {
+      const buffer = await askedBytes(`pixels/${index}?version=${content.version}&axis=${axis}&plane=${plane}&scale=${scale}&row=${row}&column=${column}`);
+      return new ARRAYS[content.type](buffer);
+    },
+    async mask(layer, finding, axis, plane) {
+      const { width, height } = content.axes[axis];
+      const number = layer === "suggested" ? finding : 0, part = `layer=${LAYERS.indexOf(layer)}&finding=${number}&axis=${axis}&plane=${plane}`;
+      return classesOfBytes(await askedBytes(`mask/${index}?version=${content.version}&${part}`), width * height);
+    },
+  };
+}
+// What a written page holds, as a served one describes it.
+function describedContent(content) {
+  const { width, height, images, aspect, findings } = content;
+  return {
+    shown: content.shown, version: "", axis: 2, plane: findings[0]?.plane || 0, type: "uint8", colours: false, window: [0, 255], range: [0, 255],
+    axes: [null, null, { width, height, aspect, planes: images.length, spacing: null, letters: "" }], presets: [], tile: 512,
+    classes: [], hasMasks: content.given !== null, hasPrediction: content.predicted !== null,
+    findings: findings.map(({ plane, box, suggested }) => ({ plane, box, hasSuggestion: suggested !== null })),
+  };
+}
+function writtenSource(content) {
+  const described = describedContent(content), size = content.width * content.height, pages = new Map();
+  async function page(plane) {
+    if (!pages.has(plane)) {
+      const canvas = element("canvas", { width: content.width, height: content.height });
+      const pen = canvas.getContext("2d", { willReadFrequently: true });
+      pen.drawImage(await decoded(content.images[plane]), 0, 0);
+      pages.set(plane, pen);
+      while (pages.size > 24) pages.delete(pages.keys().next().value);
+    }
+    return pages.get(plane);
+  }
+  return {
+    content: described,
+    isWritten: true,
+    async tile(axis, plane, scale, row, column) {
+      const side = described.tile, left = column * side, top = row * side;
+      const pen = await page(plane);
+      return pen.getImageData(left, top, Math.min(side, content.width - left), Math.min(side, content.height - top)).data;
+    },
+    async mask(layer, finding, axis, plane) {
+      const runs = layer === "suggested" ? content.findings[finding].suggested[plane] ?? content.given[plane]
+        : content[layer][plane];
+      return classesOf(runs, size);
+    },
+  };
+}
+
+// What has been asked for: promises first, then their values; the oldest go where there are many.
+function keptIn(size, limit) {
+  const kept = new Map();
+  let held = 0;
+  return {
+    // The value, or undefined until it is there; then `later` is called, or `failed` with an error.
+    get(key, ask, later, failed) {
+      let entry = kept.get(key);
+      if (!entry) {
+        entry = { value: undefined, promise: null, size: 0 };
+        kept.set(key, entry);
+        entry.promise = ask().then((value) => {
+          entry.value = value;
+          entry.size = size(value);
+          held += entry.size;
+          for (const [old, { size: own }] of kept) {
+            if (held <= limit || old === key) break;
+            kept.delete(old);
+            held -= own;
+          }
+          return value;
+        }, (error) => { kept.delete(key); throw error; });
+        entry.promise.then(later, failed);
+      } else if (entry.value !== undefined) {
+        kept.delete(key);
+        kept.set(key, entry);
+      }
+      return entry.value;
+    },
+    peek: (key) => kept.get(key)?.value,
+    promise: (key) => kept.get(key)?.promise,
+  };
+}
+const maskKeyOf = (index, { version }, layer, finding, axis, number) =>
+  `${index} ${version} ${layer} ${layer === "suggested" ? finding : ""} ${axis} ${number}`;
+const tiles = keptIn(() => 1, MAX_TILES);
+const masks = keptIn((mask) => mask.length, MAX_MASK_BYTES);
+
+// A tile's values through the window, as a small canvas.
+function renderedTile(tile, window, content, isWritten) {
+  const key = window.join();
+  if (tile.key === key) return tile.canvas;
+  tile.canvas ||= element("canvas", { width: tile.width, height: tile.height });
+  const pen = tile.canvas.getContext("2d"), image = pen.createImageData(tile.width, tile.height), { data } = image;
+  const { values } = tile, [low, high] = window, factor = 255 / Math.max(high - low, 1e-6);
+  const level = (value) => Math.max(0, Math.min(255, (value - low) * factor));
+  // Eight bits are looked up; of more, most values of a table would never be asked for.
+  const table = content.type === "uint8" ? Uint8ClampedArray.from({ length: 256 }, (_, value) => level(value)) : null;
+  if (isWritten || content.colours) {
+    const step = isWritten ? 4 : 3;
+    for (let at = 0, to = 0; to < data.length; at += step, to += 4) {
+      data[to] = table[values[at]];
+      data[to + 1] = table[values[at + 1]];
+      data[to + 2] = table[values[at + 2]];
+      data[to + 3] = 255;
+    }
+  } else {
+    const words = new Uint32Array(data.buffer);
+    for (let at = 0; at < words.length; at += 1) {
+      const grey = table ? table[values[at]] : Math.round(level(values[at]));
+      words[at] = 0xff000000 | (grey << 16) | (grey << 8) | grey;
+    }
+  }
+  pen.putImageData(image, 0, 0);
+  tile.key = key;
+  return tile.canvas;
+}
+
+// The classes of a part of a plane in cells of scale × scale pixels, with a margin of one cell around it.
+function cellsOf(mask, { width, height }, scale, top, left, rows, columns) {
+  const wide = columns + 2, cells = new Uint8Array((rows + 2) * wide);
+  if (scale === 1) {
+    const first = Math.max(left - 1, 0), last = Math.min(left + columns + 1, width);
+    for (let row = -1; row <= rows; row += 1) {
+      const own = top + row;
+      if (own < 0 || own >= height) continue;
+      cells.set(mask.subarray(own * width + first, own * width + last), (row + 1) * wide + first - left + 1);
+    }
+    return cells;
+  }
+  // At least half of a cell, or any of it where an object is too small for half of one.
+  const counts = new Uint16Array(cells.length), seen = new Uint8Array(cells.length);
+  for (let row = -1; row <= rows; row += 1) {
+    for (let y = (top + row) * scale; y < (top + row + 1) * scale; y += 1) {
+      if (y < 0 || y >= height) continue;
+      const end = Math.min((left + columns + 1) * scale, width);
+      for (let x = Math.max((left - 1) * scale, 0); x < end; x += 1) {
+        const label = mask[y * width + x];
+        if (!label) continue;
+        const cell = (row + 1) * wide + Math.floor(x / scale) - left + 1;
+        counts[cell] += 1;
+        seen[cell] = label;
+      }
+    }
+  }
+  const half = (scale * scale) / 2;
+  for (let cell = 0; cell < cells.length; cell += 1) if (counts[cell] >= half) cells[cell] = seen[cell];
+  for (let row = 1; row <= rows; row += 1) for (let column = 1; column <= columns; column += 1) {
+    const cell = row * wide + column;
+    if (!counts[cell] || cells[cell]) continue;
+    const around = cells[cell - 1] | cells[cell + 1] | cells[cell - wide] | cells[cell + wide]
+      | cells[cell - wide - 1] | cells[cell - wide + 1] | cells[cell + wide - 1] | cells[cell + wide + 1];
+    if (!around) cells[cell] = seen[cell];
+  }
+  return cells;
+}
+// The contour of each class in a part of a plane, as paths in cells; whole lines, so that they can be dashed.
+function contoursOf(cells, rows, columns, isLastRow, isLastColumn) {
+  const wide = columns + 2, across = columns + 1, chains = new Map();
+  const add = (label, from, to) => {
+    if (!label) return;
+    if (!chains.has(label)) chains.set(label, new Map());
+    const chain = chains.get(label), known = chain.get(from);
+    if (known === undefined) chain.set(from, to);
+    else chain.set(from, [].concat(known, to));
+  };
+  for (let row = 0; row < rows + (isLastRow ? 1 : 0); row += 1) {
+    let start = 0, above = 0, below = 0;
+    for (let column = 0; column <= columns; column += 1) {
+      const a = column < columns ? cells[row * wide + column + 1] : 0, b = column < columns ? cells[(row + 1) * wide + column + 1] : 0;
+      if (a === above && b === below) continue;
+      if (above !== below) {
+        add(above, row * across + column, row * across + start);
+        add(below, row * across + start, row * across + column);
+      }
+      [start, above, below] = [column, a, b];
+    }
+    if (above !== below) {
+      add(above, row * across + columns, row * across + start);
+      add(below, row * across + start, row * across + columns);
+    }
+  }
+  for (let column = 0; column < columns + (isLastColumn ? 1 : 0); column += 1) {
+    let start = 0, before = 0, after = 0;
+    for (let row = 0; row <= rows; row += 1) {
+      const a = row < rows ? cells[(row + 1) * wide + column] : 0, b = row < rows ? cells[(row + 1) * wide + column + 1] : 0;
+      if (a === before && b === after) continue;
+      if (before !== after) {
+        add(before, start * across + column, row * across + column);
+        add(after, row * across + column, start * across + column);
+      }
+      [start, before, after] = [row, a, b];
+    }
+  }
+  const paths = new Map();
+  for (const [label, chain] of chains) {
+    const path = new Path2D();
+    while (chain.size) {
+      let at = chain.keys().next().value;
+      path.moveTo(at % across, Math.floor(at / across));
+      for (let next = chain.get(at); next !== undefined; next = chain.get(at)) {
+        if (Array.isArray(next)) {
+          const [first, ...others] = next;
+          chain.set(at, others.length > 1 ? others : others[0]);
+          next = first;
+        } else chain.delete(at);
+        at = next;
+        path.lineTo(at % across, Math.floor(at / across));
+      }
+    }
+    paths.set(label, path);
+  }
+  return paths;
+}
+function styleOf(layer, label, isSingle) {
+  const isPredicted = layer === "predicted";
+  if (label === IGNORED) return { colour: "#c8c8c8", line: [1, 4], width: 1.4, casing: "rgba(0,0,0,.55)" };
+  if (isSingle) return { colour: COLOURS[layer] || COLOURS.other, line: isPredicted ? [5, 5] : [], width: 1.8, casing: "rgba(0,0,0,.55)" };
+  const number = (label - 1) % CLASS_COLOURS.length;
+  // The prediction is thin and on white.
+  return { colour: CLASS_COLOURS[number], line: CLASS_LINES[number], width: isPredicted ? 1.2 : 2,
+    casing: isPredicted ? "rgba(255,255,255,.75)" : "rgba(0,0,0,.55)" };
+}
