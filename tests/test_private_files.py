@@ -46,6 +46,7 @@ EXCEPTIONS = {
     "custom/run/round_loop.py:_finish": _OF_ANOTHER,
     "custom/flare/tracking.py:save": "a tracking server gets numbers alone",
     "apps/audit/running.py:_federation": "a link, in a private folder",
+    "apps/audit/exporting.py:_write_given": "a link where it is asked for, in a private folder",
     "apps/reports/swarm_output.py:embedded_federation": "a link, in a folder of tempfile's",
     "apps/runs/in_process.py:__init__": "a job, made private at once, in a private folder",
     "apps/runs/job.py:copy_with": "a job; what copies it into a run makes it private",

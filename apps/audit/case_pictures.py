@@ -13,10 +13,9 @@ from ...transforms.errors import DataError
 from ...transforms.printable import printable
 from ..reports.shown_channels import shown_channels
 from .case_files import CaseReader, ReadCase
+from .mask_planes import Runs, runs_of
 
 Box = tuple[int, int, int, int]
-# Class, length, class, length, … over the rows of a plane.
-Runs = list[int]
 
 _QUALITY, _CROP_QUALITY = 90, 80
 CROP_SIDE = 88
@@ -161,7 +160,7 @@ def _finding_content(finding: Finding, read: ReadCase) -> FindingContent:
     if finding.id in read.suggestions and _has_masks(read):
         given, suggested = _planes(read.given, read), _planes(read.suggestions[finding.id], read)
         differing = np.flatnonzero((given != suggested).any(axis=(1, 2)))
-        content["suggested"] = {str(number): _runs(suggested[number]) for number in differing.tolist()}
+        content["suggested"] = {str(number): runs_of(suggested[number]) for number in differing.tolist()}
     return content
 
 
@@ -216,12 +215,4 @@ def _grey_levels(planes: SingleFloats) -> Classes:
 
 
 def _runs_of_planes(planes: Classes) -> list[Runs]:
-    return [_runs(plane) for plane in planes]
-
-
-def _runs(plane: Classes) -> Runs:
-    """Run lengths over the rows: class, length, class, length, …."""
-    flat = plane.ravel()
-    starts = np.concatenate([[0], np.flatnonzero(flat[1:] != flat[:-1]) + 1])
-    lengths = np.diff(np.concatenate([starts, [flat.size]]))
-    return np.stack([flat[starts].astype(np.int64), lengths], axis=1).ravel().tolist()
+    return [runs_of(plane) for plane in planes]

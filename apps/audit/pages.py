@@ -8,7 +8,18 @@ from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictU
 from ...transforms.errors import DataError
 
 # In this order, since the last ones act on what the first ones declare.
-_SITE_PROGRAM = ("state", "case_list", "pixels", "viewer", "case_view", "decisions", "plot", "controls", "start")
+_SITE_PROGRAM = (
+    "state",
+    "case_list",
+    "pixels",
+    "viewer",
+    "case_view",
+    "decisions",
+    "plot",
+    "controls",
+    "mend",
+    "start",
+)
 
 
 def page_environment() -> Environment:

@@ -4,14 +4,13 @@ It listens on the loopback address alone. Who has no token gets an empty frame, 
 part of a request is ever used as a path: cases are asked for by their number.
 """
 
-import hmac
 import json
 import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,23 +18,32 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import ValidationError
 
-from ...custom.audit.decisions import Decision
+from ...custom.audit.case_list import listed_cases
+from ...custom.audit.decisions import Decision, Decisions, read_decisions
+from ...custom.audit.drawn_masks import DrawnMask
+from ...custom.audit.findings import AuditedCase, Finding
+from ...custom.data.json_record import JsonRecord
 from ...transforms.errors import DataError
 from ...transforms.printable import printable
 from ...transforms.strict_files import parse_json
 from ..checking.report import SiteReport
 from .case_files import CaseReader
 from .case_pictures import UnreadableCase
+from .contradictions import ContradictionError, contradicted
 from .file_pixels import CaseDescription, FilePixels, PlaneRequest, TileRequest
+from .mask_planes import Runs
+from .mending import AnnotationContent, Mending, SuggestionContent, check_shown, stored_mask
 from .peer_account import account_at
-from .posted import PostedCode, PostedDecision
+from .posted import PostedCode, PostedDecision, PostedMask, PostedMove, PostedUndo
 from .review_access import Exchange, ReviewAccess
-from .site_page import cases_with_findings, decision_values, review_frame, served_page
-from .stored_decisions import new_decision, store_decision
+from .site_page import decision_values, review_frame, served_page
+from .stored_decisions import new_decision, store_decisions, undone, with_consequences
 
 HOST = "127.0.0.1"
 TOKEN_HEADER = "X-Review-Token"
 MAX_REQUEST_BYTES = 2**14
+# Of a mask as run lengths: that of a drawing on 4,000² pixels has less than a tenth of it.
+MAX_MASK_BYTES = 2**24
 
 # How long a connection may say nothing, and how often the server looks whether it is idle, in seconds.
 _CONNECTION_TIMEOUT = 20
@@ -69,6 +77,7 @@ class ReviewServer(ThreadingHTTPServer):
         files: what the check of the site's files found; None where they were not checked.
         reviewer: who reviews.
         port: to listen on; 0 for any that is free.
+        is_blind: whether the decisions of other reviewers stay away from the page.
         blind_first: hide predictions and findings of a case until the reader has judged its annotation.
 
     Attributes:
@@ -89,17 +98,19 @@ class ReviewServer(ThreadingHTTPServer):
         reviewer: str,
         *,
         port: int = 0,
+        is_blind: bool = False,
         blind_first: bool = False,
     ) -> None:
-        self.blind_first = blind_first
         self.reader, self.files, self.reviewer = reader, files, reviewer
-        self.cases = cases_with_findings(reader)
+        self.is_blind, self.blind_first = is_blind, blind_first
+        self.cases = listed_cases(reader.audit)
         self.access = ReviewAccess()
         self.on_exchange: Callable[[str, bool], None] | None = None
         self.frame = review_frame()
         self._last_request = time.monotonic()
         self._pixels: OrderedDict[int, FilePixels] = OrderedDict()
         self._crops: dict[int, str] = {}
+        self._mending = Mending(reader)
         self._reading, self._keeping, self._cropping = threading.Lock(), threading.Lock(), threading.Lock()
         self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         if self.cases:
@@ -142,7 +153,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     def page(self) -> str:
         """Return the page with the decisions as they are now."""
-        return served_page(self.reader, self.files, self.reviewer)
+        return served_page(self.reader, self.files, self.reviewer, is_blind=self.is_blind)
 
     def description(self, number: int) -> CaseDescription | UnreadableCase:
         """Return what the page needs of a case before it asks for pixels."""
@@ -217,25 +228,116 @@ class ReviewServer(ThreadingHTTPServer):
                     self._crops[number] = ""
         return self._crops[number]
 
-    def decide(self, posted: PostedDecision) -> Decision:
-        """Store a decision, and return it when it is on the disk.
+    def decide(self, posted: PostedDecision) -> tuple[Decision, ...]:
+        """Store a decision with all that it entails, and return the records when they are on the disk.
+
+        A drawn mask decides about all findings of its case, but for those that were kept. What a decision contradicts
+        is to be decided later, once the reader has confirmed that.
 
         Raises:
-            DataError: if there is no such finding, nothing is suggested that could be accepted, or the annotation is
-                no longer the one that was shown.
+            ContradictionError: if it contradicts decisions of its case, and the reader has not confirmed it.
+            DataError: if there is no such finding, nothing is suggested that could be accepted, there is no such mask,
+                or the annotation is no longer the one that was shown.
         """
-        if posted.case >= len(self.cases):
-            raise DataError(f"There is no case number {posted.case}; load the page again.")
-        case = self.cases[posted.case]
-        if posted.finding not in {finding.id for finding in case.findings}:
-            raise DataError(f"{case.image} has no finding {posted.finding!r}; load the page again.")
-        if not hmac.compare_digest(posted.shown.encode(), self.reader.shown(case).encode()):
-            raise DataError(f"{case.label} is no longer the annotation that was shown; load the page again.")
+        case, finding = self.case(posted.case), self._finding(posted.case, posted.finding)
+        check_shown(self.reader, case, posted.shown)
+        if posted.choice == "edit":
+            stored_mask(self.reader, case, posted.mask, posted.shown)
+
         decision = new_decision(
-            posted.finding, posted.choice, reviewer=self.reviewer, reason=posted.reason, shown=posted.shown
+            finding.id,
+            posted.choice,
+            reviewer=self.reviewer,
+            reason=posted.reason,
+            shown=posted.shown,
+            mask=posted.mask,
+            is_blind=self.is_blind,
         )
-        store_decision(self.reader.folder, self.reader.audit, decision)
-        return decision
+
+        def made(before: Decisions) -> tuple[Decision, ...]:
+            counting = self._seen(before).counting
+            gone = contradicted(self.reader, case, finding, posted.choice, self.reviewer, counting)
+            if gone - set(posted.confirmed):
+                raise ContradictionError(case, gone)
+            return with_consequences(case, decision, counting, gone)
+
+        stored = store_decisions(self.reader.folder, self.reader.audit, made)
+        return tuple(one for one in stored.decisions if one.action == decision.action)
+
+    def undo(self, posted: PostedUndo) -> dict[str, Decision | None]:
+        """Undo an action of this reviewer; return what counts now of the findings that it was of.
+
+        Raises:
+            DataError: if there is no such action that could be undone.
+        """
+        decisions = store_decisions(
+            self.reader.folder,
+            self.reader.audit,
+            lambda before: undone(self._seen(before), posted.action, self.reviewer),
+        )
+        counting = self._seen(decisions).counting
+        findings = [one.finding for one in decisions.decisions if one.action == posted.action]
+        return {name: counting.get(name) for name in findings}
+
+    def annotation(self, number: int) -> AnnotationContent:
+        """Return the given annotation of a case in its file's pixels, and the drawn mask that counts.
+
+        Raises:
+            DataError: if it cannot be read, or is a class.
+        """
+        case = self.case(number)
+        counting = self._seen(read_decisions(self.reader.folder, self.reader.audit.site)).counting
+        shown, masks = self.reader.shown(case), {""}
+        for finding in case.findings:
+            if finding.id in counting and counting[finding.id].shown == shown:
+                masks.add(counting[finding.id].mask)
+        # Never more than one: a further one contradicts it.
+        return self._mending.annotation(case, max(masks))
+
+    def suggestion(self, number: int, finding: int) -> SuggestionContent:
+        """Return the objects that a finding's suggestion changes.
+
+        Raises:
+            DataError: if nothing is suggested, or it cannot be read.
+        """
+        return self._mending.suggestion(self.case(number), self.case(number).findings[finding].id)
+
+    def moved(self, posted: PostedMove) -> dict[str, Runs]:
+        """Return the planes that change when a mask is moved; nothing is stored.
+
+        Raises:
+            DataError: if the mask is none of the case.
+        """
+        return self._mending.moved(self.case(posted.case), posted)
+
+    def store_mask(self, posted: PostedMask) -> DrawnMask:
+        """Store a mask as a new file, and return its record when it is on the disk.
+
+        Raises:
+            DataError: if the mask is none of the case.
+        """
+        return self._mending.store(self.case(posted.case), posted, self.reviewer)
+
+    def case(self, number: int) -> AuditedCase:
+        """Return a case by its number on the page.
+
+        Raises:
+            DataError: if there is none.
+        """
+        if number >= len(self.cases):
+            raise DataError(f"There is no case number {number}; load the page again.")
+        return self.cases[number]
+
+    def _seen(self, decisions: Decisions) -> Decisions:
+        """The decisions that the reader knows of."""
+        return decisions.of_reviewer(self.reviewer) if self.is_blind else decisions
+
+    def _finding(self, number: int, name: str) -> Finding:
+        case = self.case(number)
+        for finding in case.findings:
+            if finding.id == name:
+                return finding
+        raise DataError(f"{case.image} has no finding {name!r}; load the page again.")
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer a request in a thread, so many at a time; further ones are turned away."""
@@ -253,6 +355,39 @@ class ReviewServer(ThreadingHTTPServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of connections that end early, as a browser's do when a page is left."""
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What a page may post: what it is called, its form, the most bytes that it may have, and who answers it."""
+
+    name: str
+    form: type[JsonRecord]
+    max_bytes: int
+    answer: Callable[[ReviewServer, Any], Mapping[str, Any]]
+
+
+def _answer_decision(server: ReviewServer, posted: PostedDecision) -> Mapping[str, Any]:
+    decisions = [decision_values(decision) for decision in server.decide(posted)]
+    return {"decision": decisions[0], "decisions": decisions}
+
+
+def _answer_undo(server: ReviewServer, posted: PostedUndo) -> Mapping[str, Any]:
+    counting = server.undo(posted)
+    return {"decisions": {name: one and decision_values(one) for name, one in counting.items()}}
+
+
+def _answer_stored_mask(server: ReviewServer, posted: PostedMask) -> Mapping[str, Any]:
+    record = server.store_mask(posted)
+    return {"mask": record.id, "changed": record.changed}
+
+
+_REQUESTS = {
+    "/decisions": _Request("decision", PostedDecision, MAX_REQUEST_BYTES, _answer_decision),
+    "/undo": _Request("decision", PostedUndo, MAX_REQUEST_BYTES, _answer_undo),
+    "/mask": _Request("mask", PostedMask, MAX_MASK_BYTES, _answer_stored_mask),
+    "/move": _Request("mask", PostedMove, MAX_MASK_BYTES, lambda server, posted: {"planes": server.moved(posted)}),
+}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -275,21 +410,25 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(HTTPStatus.OK, _HTML, self.server.page())
             return
         kind, _, number = path.removeprefix("/").partition("/")
-        if kind not in ("case", "crop", "pixels", "mask"):
+        if kind not in ("case", "crop", "pixels", "mask", "annotation", "suggestion"):
             self._refuse(HTTPStatus.NOT_FOUND, "There is no such page.")
             return
         if not self._has_token(self.headers.get(TOKEN_HEADER, "")):
             return
-        # Digits alone, and few: the number is an index.
-        if not (number.isascii() and number.isdigit() and len(number) < 9 and int(number) < len(self.server.cases)):
+        number, _, finding = number.partition("/") if kind == "suggestion" else (number, "", "0")
+        if not (
+            _is_index(number, len(self.server.cases))
+            and (kind != "suggestion" or _is_index(finding, len(self.server.cases[int(number)].findings)))
+        ):
             self._refuse(HTTPStatus.NOT_FOUND, "There is no such case.")
-            return
-        if kind == "case":
+        elif kind == "case":
             self._answer_json(HTTPStatus.OK, self.server.description(int(number)))
         elif kind == "crop":
             self._answer_json(HTTPStatus.OK, {"crop": self.server.crop(int(number))})
-        else:
+        elif kind in ("pixels", "mask"):
             self._answer_pixels(kind, int(number), address.query)
+        else:
+            self._answer_mask(int(number), None if kind == "annotation" else int(finding))
 
     def _answer_pixels(self, kind: str, number: int, query: str) -> None:
         """A part of an image, or the classes of a plane."""
@@ -310,35 +449,46 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(HTTPStatus.OK, _BINARY, body)
 
+    def _answer_mask(self, number: int, finding: int | None) -> None:
+        try:
+            server = self.server
+            content = server.annotation(number) if finding is None else server.suggestion(number, finding)
+        except (DataError, OSError) as error:
+            self._refuse(HTTPStatus.CONFLICT, str(error))
+        else:
+            self._answer_json(HTTPStatus.OK, content)
+
     def do_POST(self) -> None:
-        """A code for a token, or a decision."""
+        """A code for a token, a decision, a mask, or what is to become of them."""
         if not self._is_addressed() or not self._is_own_origin():
             return
         if self.path == "/session":
             self._exchange_code()
             return
-        if self.path != "/decisions":
+        request = _REQUESTS.get(self.path)
+        if request is None:
             self._refuse(HTTPStatus.NOT_FOUND, "There is no such page.")
             return
         if not self._has_token(self.headers.get(TOKEN_HEADER, "")):
             return
-        body = self._body()
+        body = self._body(request.max_bytes)
         if body is None:
             return
         try:
-            posted = PostedDecision.model_validate(parse_json(body, "the request"))
-            decision = self.server.decide(posted)
+            answer = request.answer(self.server, request.form.model_validate(parse_json(body, "the request")))
         except ValidationError:
-            self._refuse(HTTPStatus.BAD_REQUEST, "This is no decision; load the page again.")
+            self._refuse(HTTPStatus.BAD_REQUEST, f"This is no {request.name}; load the page again.")
+        except ContradictionError as error:
+            self._answer_json(HTTPStatus.CONFLICT, {"problem": printable(str(error)), "contradicts": error.findings})
         except DataError as error:
             self._refuse(HTTPStatus.CONFLICT, str(error))
         except OSError as error:
-            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, f"the decision cannot be written ({error.strerror}).")
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, f"the {request.name} cannot be written ({error.strerror}).")
         else:
-            self._answer_json(HTTPStatus.OK, {"decision": decision_values(decision)})
+            self._answer_json(HTTPStatus.OK, answer)
 
     def _exchange_code(self) -> None:
-        body = self._body()
+        body = self._body(MAX_REQUEST_BYTES)
         if body is None:
             return
         try:
@@ -376,7 +526,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._refuse(HTTPStatus.FORBIDDEN, _LAST_ADDRESS)
         return False
 
-    def _body(self) -> str | None:
+    def _body(self, max_bytes: int) -> str | None:
         """The request's body, None if it was refused."""
         if self.headers.get_content_type() != "application/json" or "Transfer-Encoding" in self.headers:
             self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Expected JSON of a known length.")
@@ -385,8 +535,9 @@ class _Handler(BaseHTTPRequestHandler):
         if not (length.isascii() and length.isdigit() and len(length) < 9):
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "Expected JSON of a known length.")
             return None
-        if int(length) > MAX_REQUEST_BYTES:
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"Expected at most {MAX_REQUEST_BYTES} bytes.")
+        if int(length) > max_bytes:
+            problem = f"Found {length} bytes; expected at most {max_bytes}."
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem)
             return None
         try:
             return self.rfile.read(int(length)).decode("utf-8")
@@ -421,6 +572,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing; the command's terminal is for its reader."""
+
+
+def _is_index(text: str, length: int) -> bool:
+    """Whether it is an index: digits alone, and few."""
+    return text.isascii() and text.isdigit() and len(text) < 9 and int(text) < length
 
 
 def _asked(query: str, keys: tuple[str, ...]) -> tuple[str, dict[str, int]] | None:

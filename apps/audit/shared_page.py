@@ -9,6 +9,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from ...custom.audit.case_list import listed_cases
 from ...custom.audit.decisions import Decision, Decisions, read_decisions
 from ...custom.audit.findings import AuditedCase, Conclusion, Finding, ReferenceModelKind, SiteAudit
 from ...custom.data.whole_files import replaced
@@ -16,10 +17,12 @@ from .case_files import CaseReader
 from .case_pictures import CaseContent, FindingContent, UnreadableCase, content_and_crop
 from .found import FoundAudit
 from .pages import page_environment
-from .site_page import cases_with_findings, embedded_json, page_values
+from .site_page import MAX_CONTENT_CHARACTERS, embedded_json, page_values
 
 SHARED_FILE = "shared.html"
 
+# In place of the id of a drawn mask, which a shared copy does not hold.
+_NO_MASK = 32 * "0"
 _UNREADABLE: UnreadableCase = {"problem": "it cannot be read any more."}
 
 
@@ -55,13 +58,12 @@ def without_names(audit: SiteAudit) -> tuple[SiteAudit, dict[str, str]]:
     An id is a hash of a file's name, which who guesses the name can compute.
     """
     cases, numbers = [], {}
-    for number, case in enumerate((case for case in audit.cases if case.findings), start=1):
+    for number, case in enumerate(listed_cases(audit), start=1):
         findings = []
         for index, finding in enumerate(case.findings, start=1):
             numbers[finding.id] = f"{number}-{index}"
             findings.append(_numbered(finding, numbers[finding.id], audit))
         cases.append(_case(case, f"Case {number}", tuple(findings), audit))
-    cases += [_case(case, "", (), audit) for case in audit.cases if not case.findings]
     shared = SiteAudit(
         site="shared",
         data="",
@@ -107,18 +109,25 @@ def _in_figures(one: Conclusion, audit: SiteAudit) -> Conclusion:
 def _without_reviewers(decisions: Decisions, numbers: dict[str, str]) -> Decisions:
     """What was decided of the findings, without by whom, when and why."""
     kept = [
-        Decision(finding=numbers[name], choice=decision.choice, reviewer="", time="")
+        Decision(finding=numbers[name], choice=decision.choice, reviewer="", time="", mask=decision.mask and _NO_MASK)
         for name, decision in decisions.counting.items()
         if name in numbers
     ]
     return Decisions(site="shared", decisions=tuple(kept))
 
 
-def _contents(reader: CaseReader, *, with_images: bool) -> Iterator[tuple[Markup, Markup]]:
-    """Content and crop of one case after the other."""
-    for case in cases_with_findings(reader):
+def _contents(reader: CaseReader, *, with_images: bool) -> Iterator[tuple[int, Markup, Markup]]:
+    """Number, content and crop of one case after the other; no images of cases without findings are given away."""
+    left = MAX_CONTENT_CHARACTERS
+    for number, case in enumerate(listed_cases(reader.audit)):
+        if with_images and not case.has_problem:
+            continue
         content, crop = content_and_crop(reader, case) if with_images else (_no_images(case), "")
-        yield embedded_json(_without_hash(content)), embedded_json(crop)
+        texts = embedded_json(_without_hash(content)), embedded_json(crop)
+        left -= sum(map(len, texts))
+        if left < 0 and number:
+            return
+        yield number, *texts
 
 
 def _without_hash(content: CaseContent | UnreadableCase) -> CaseContent | UnreadableCase:

@@ -1,29 +1,40 @@
 """The page of a site's audit: one file without any request to elsewhere, or the same page served for a review."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
 from markupsafe import Markup
 
+from ...custom.audit.case_list import listed_cases
 from ...custom.audit.decisions import Decision, Decisions, read_decisions
-from ...custom.audit.findings import REFERENCE, AuditedCase, Finding, KindResult, SiteAudit
+from ...custom.audit.findings import NOTHING_FOUND, REFERENCE, AuditedCase, Finding, KindResult, SiteAudit
 from ...custom.data.whole_files import private_folder, replaced
 from ...transforms.printable import printable
 from ..checking.checking import check_site
 from ..checking.report import SiteReport
+from ..wording.agreement import agreement_in_words, differing_facts
+from ..wording.annotators import ShownAnnotators, shown_annotators
 from ..wording.evidence import reference_level_in_words
-from ..wording.findings import REFERENCE_TITLE, finding_in_words, kind_title, reference_model_in_words
+from ..wording.findings import (
+    NOTHING_FOUND_TITLE,
+    REFERENCE_TITLE,
+    finding_in_words,
+    kind_title,
+    reference_model_in_words,
+)
 from ..wording.phrases import size_in_words
 from ..wording.site_audit import (
     ShownConclusion,
     cases_in_words,
     detection_sentence,
     finding_facts,
-    headline,
     kinds_in_words,
+    looked_for_sentence,
     shown_conclusions,
+    single_in_words,
+    systematic_in_words,
 )
 from ..wording.steps import next_steps
 from .case_files import CaseReader, can_be_accepted
@@ -32,6 +43,8 @@ from .found import FoundAudit
 from .pages import content_policy, page_environment, page_source, site_program
 
 PAGE_FILE = "page.html"
+# Of the cases' images and masks in a page that is one file: what a browser opens at once. The worst cases come first.
+MAX_CONTENT_CHARACTERS = 2**25
 
 # What would end a script, or a line of it, wherever a text comes from.
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
@@ -68,16 +81,17 @@ class CaseSummary(TypedDict):
 
 
 class PageState(TypedDict):
-    """What the page's program works on: cases with findings, and disagreement and uncertainty of the others."""
+    """What the page's program works on: all cases, those with findings first; ``differing`` are ids of findings."""
 
     site: str
     audit: str
     reviewer: str | None
     kinds: dict[str, str]
     cases: list[CaseSummary]
-    others: list[list[float]]
     decisions: dict[str, dict[str, str]]
+    differing: list[str]
     shared: bool
+    blind: bool
 
 
 class PageValues(TypedDict):
@@ -89,10 +103,15 @@ class PageValues(TypedDict):
     headline: str
     conclusions: list[ShownConclusion]
     steps: list[str]
+    helps: str
+    single: str
+    looked_for: str
     detection: str
+    agreement: list[str]
     kinds: list[tuple[KindResult, str, str]]
     predicted_by: str
     reference_levels: dict[str, str]
+    annotators: ShownAnnotators | None
     files: SiteReport | None
     style: Markup
     script: Markup
@@ -123,19 +142,20 @@ def write_site_page(found: FoundAudit, file: Path, *, check_files: bool = True) 
     return file
 
 
-def served_page(reader: CaseReader, files: SiteReport | None, reviewer: str) -> str:
+def served_page(reader: CaseReader, files: SiteReport | None, reviewer: str, *, is_blind: bool = False) -> str:
     """Return the page for a review on this machine, with the decisions as they are now; it asks its server for cases.
 
     Args:
         reader: of the audit.
         files: what the check of the site's files found; None where they were not checked.
         reviewer: who reviews.
+        is_blind: whether the reviewer sees the own decisions alone.
 
     Raises:
         DataError: if the decisions cannot be read.
     """
     decisions = read_decisions(reader.folder, reader.audit.site)
-    values = page_values(reader.audit, decisions, files, reviewer=reviewer)
+    values = page_values(reader.audit, decisions, files, reviewer=reviewer, is_blind=is_blind)
     return page_environment().get_template("site_page.html").render(**values, contents=())
 
 
@@ -157,11 +177,6 @@ def checked_files(reader: CaseReader) -> SiteReport:
     return check_site(reader.data, reader.audit.site)
 
 
-def cases_with_findings(reader: CaseReader) -> list[AuditedCase]:
-    """Return the cases that the page shows one by one, in its order: the worst first."""
-    return [case for case in reader.audit.cases if case.findings]
-
-
 def embedded_json(value: Any) -> Markup:
     """Return JSON that can stand in a script element: nothing in it ends the element or a line.
 
@@ -181,6 +196,7 @@ def page_values(
     files: SiteReport | None,
     *,
     reviewer: str | None = None,
+    is_blind: bool = False,
     is_shared: bool = False,
     has_images: bool = True,
 ) -> PageValues:
@@ -191,52 +207,73 @@ def page_values(
         decisions: of its findings.
         files: what the check of the site's files found; None where they were not checked.
         reviewer: who reviews, where the page is served; else None.
+        is_blind: whether the reviewer sees the own decisions alone.
         is_shared: whether the page is a copy for others, in which nothing can be decided.
         has_images: whether the page shows images.
     """
     style, script = page_source("site_page.css"), site_program()
+    systematic, helps = systematic_in_words(audit)
+    shown = decisions.of_reviewer(reviewer) if is_blind and reviewer is not None else decisions
     return {
         "audit": audit,
         "is_shared": is_shared,
         "has_images": has_images,
-        "headline": cases_in_words(audit) if is_shared else headline(audit),
+        "headline": cases_in_words(audit) if is_shared else systematic,
+        "helps": "" if is_shared else helps,
+        "single": "" if is_shared else single_in_words(audit),
+        "looked_for": looked_for_sentence(audit),
         "conclusions": shown_conclusions(audit, is_shared=is_shared),
         "steps": next_steps(audit, files),
         "detection": detection_sentence(audit),
+        "agreement": [] if is_shared or is_blind else agreement_in_words(audit, decisions),
         "kinds": [(kind, kind_title(kind.kind), words) for kind, words in kinds_in_words(audit)],
         "predicted_by": reference_model_in_words(audit.predicted_by),
         "reference_levels": {name: reference_level_in_words(level) for name, level in audit.reference_levels.items()},
+        "annotators": None if audit.annotators is None else shown_annotators(audit.annotators, audit.classes),
         "files": files,
         "style": Markup(style),
         "script": Markup(script),
         "policy": content_policy(style, script, is_served=reviewer is not None),
-        "state": embedded_json(_state(audit, decisions, reviewer, is_shared=is_shared)),
+        "state": embedded_json(_state(audit, shown, reviewer, is_blind=is_blind, is_shared=is_shared)),
         "embedded_json": embedded_json,
         "printable": printable,
     }
 
 
-def _state(audit: SiteAudit, decisions: Decisions, reviewer: str | None, *, is_shared: bool) -> PageState:
+def _state(
+    audit: SiteAudit, decisions: Decisions, reviewer: str | None, *, is_blind: bool, is_shared: bool
+) -> PageState:
     """What the page's program works on."""
-    titles = {kind.kind: kind_title(kind.kind) for kind in audit.kinds} | {REFERENCE: REFERENCE_TITLE}
+    titles = {kind.kind: kind_title(kind.kind) for kind in audit.kinds}
+    titles |= {REFERENCE: REFERENCE_TITLE, NOTHING_FOUND: NOTHING_FOUND_TITLE}
+    differing = decisions.contested
     return {
         "site": audit.site,
         "audit": f"{audit.made} {audit.model_sha256}",
         "reviewer": None if reviewer is None else printable(reviewer),
         "kinds": titles,
-        "cases": [_case_summary(case, audit, titles, is_shared=is_shared) for case in audit.cases if case.findings],
-        "others": [[case.disagreement, case.uncertainty] for case in audit.cases if not case.findings],
+        "cases": [_case_summary(case, audit, titles, differing, is_shared=is_shared) for case in listed_cases(audit)],
         "decisions": {name: decision_values(decision) for name, decision in decisions.counting.items()},
+        "differing": sorted(differing),
         "shared": is_shared,
+        "blind": is_blind,
     }
 
 
 def decision_values(decision: Decision) -> dict[str, str]:
     """Return what the page knows of a decision."""
-    return {key: printable(value) if key != "finding" else value for key, value in decision.model_dump().items()}
+    values = decision.model_dump(exclude={"is_blind"})
+    return {key: printable(value) if key != "finding" else value for key, value in values.items()}
 
 
-def _case_summary(case: AuditedCase, audit: SiteAudit, titles: dict[str, str], *, is_shared: bool) -> CaseSummary:
+def _case_summary(
+    case: AuditedCase,
+    audit: SiteAudit,
+    titles: dict[str, str],
+    differing: Mapping[str, Sequence[Decision]],
+    *,
+    is_shared: bool,
+) -> CaseSummary:
     is_class = audit.task == "classification"
     return {
         "image": printable(case.image),
@@ -248,12 +285,21 @@ def _case_summary(case: AuditedCase, audit: SiteAudit, titles: dict[str, str], *
         "uncertainty": case.uncertainty,
         "score": case.score,
         "findings": [
-            _finding_summary(finding, titles, is_class=is_class, is_shared=is_shared) for finding in case.findings
+            _finding_summary(
+                finding,
+                titles,
+                () if is_shared else differing.get(finding.id, ()),
+                is_class=is_class,
+                is_shared=is_shared,
+            )
+            for finding in case.findings
         ],
     }
 
 
-def _finding_summary(finding: Finding, titles: dict[str, str], *, is_class: bool, is_shared: bool) -> FindingSummary:
+def _finding_summary(
+    finding: Finding, titles: dict[str, str], differing: Sequence[Decision], *, is_class: bool, is_shared: bool
+) -> FindingSummary:
     return {
         "id": finding.id,
         "kind": finding.kind,
@@ -264,14 +310,18 @@ def _finding_summary(finding: Finding, titles: dict[str, str], *, is_class: bool
         "size": finding.size,
         "sizeUnit": finding.size_unit,
         "sizeText": "" if finding.size is None else size_in_words(finding.size, finding.size_unit),
-        "facts": [[name, printable(value)] for name, value in finding_facts(finding)],
+        "facts": [[name, printable(value)] for name, value in (*finding_facts(finding), *differing_facts(differing))],
         "canAccept": can_be_accepted(finding, is_class=is_class),
         "newClass": printable(finding.classes[1]) if is_class and len(finding.classes) > 1 else None,
     }
 
 
-def _contents(reader: CaseReader) -> Iterator[tuple[Markup, Markup]]:
-    """Content and crop of one case after the other: all at once may be more than memory holds."""
-    for case in cases_with_findings(reader):
-        content, crop = content_and_crop(reader, case)
-        yield embedded_json(content), embedded_json(crop)
+def _contents(reader: CaseReader) -> Iterator[tuple[int, Markup, Markup]]:
+    """Number, content and crop of one case after the other, as many as one file holds: all may be more than memory."""
+    left = MAX_CONTENT_CHARACTERS
+    for number, case in enumerate(listed_cases(reader.audit)):
+        content, crop = (embedded_json(value) for value in content_and_crop(reader, case))
+        left -= len(content) + len(crop)
+        if left < 0 and number:
+            return
+        yield number, content, crop

@@ -200,13 +200,24 @@ def page(
             say(f"{result.site}: {write_site_page(result, target, check_files=files)}")
 
 
-@audit_app.command("review", epilog='Example: fedannot audit review runs/audit --site site-1 --reviewer "Dr Ada"')
+@audit_app.command(
+    "review",
+    epilog='Example: fedannot audit review runs/audit --site site-1 --reviewer "Dr Ada"\n\n'
+    'Example: fedannot audit review runs/audit --site site-1 --reviewer "Dr Bo" --blind',
+)
 def review(
     folder: FolderArgument,
     site: SiteOption = None,
     reviewer: Annotated[
         str | None, typer.Option(help="Who reviews, stored with every decision; default: the name of the login.")
     ] = None,
+    blind: Annotated[
+        bool,
+        typer.Option(
+            "--blind",
+            help="A second reader: the page has none of the decisions of others; needs --reviewer.",
+        ),
+    ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 takes a free one.")] = 0,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True,
     idle_minutes: Annotated[
@@ -224,6 +235,10 @@ def review(
     printed address works once: copy it into the address bar, not behind a browser's command, whose arguments every
     account of this machine can read.
     """
+    if blind and not reviewer:
+        raise typer.BadParameter(
+            "expected it together with --reviewer, another name than the first's", param_hint="'--blind'"
+        )
     with reported_errors(lambda: "All decisions are stored."):
         from ..audit.case_files import CaseReader
         from ..audit.review import ReviewServer
@@ -234,7 +249,9 @@ def review(
         reader = CaseReader(result)
         report = checked_files(reader) if files else None
         with (
-            ReviewServer(reader, report, reviewer or _login(), port=port, blind_first=blind_first) as server,
+            ReviewServer(
+                reader, report, reviewer or _login(), port=port, is_blind=blind, blind_first=blind_first
+            ) as server,
             ReviewOpening(server, say, _warn) as opening,
         ):
             say(f"Review of {result.site}: {opening.new_address()}")
@@ -244,6 +261,27 @@ def review(
                 say("Opening the browser. If no page appears, open the address." if is_tried else _NO_BROWSER)
             server.serve(60 * idle_minutes)
         say(f"Ended after {idle_minutes:g} minutes without a request. All decisions are stored.")
+
+
+@audit_app.command("agreement", epilog="Example: fedannot audit agreement runs/audit --site site-1")
+def agreement(folder: FolderArgument, site: SiteOption = None) -> None:
+    """Say how far readers agree: percent and Cohen's kappa of the findings that both have decided.
+
+    Counted are the findings that could be accepted or kept. Where a blind reader differs from another one, the finding
+    is open: `audit apply` leaves it until somebody who sees both decides in `audit review`.
+    """
+    with reported_errors():
+        from ...custom.audit.decisions import read_decisions
+        from ..audit.found import find_audits
+        from ..wording.agreement import agreement_in_words, differing_findings
+
+        for result in find_audits(folder, site):
+            decisions = read_decisions(result.folder, result.site)
+            sentences = agreement_in_words(result.audit, decisions)
+            for sentence in sentences or ["no two readers have decided about the same finding."]:
+                say(f"{result.site}: {sentence}")
+            for line in differing_findings(result.audit, decisions):
+                say(f"  {line}")
 
 
 @audit_app.command(
@@ -261,14 +299,25 @@ def apply(
     ] = None,
     edited: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Masks that were edited in another tool, by the names of the given ones."),
+        typer.Option(
+            metavar="PATH",
+            help="Masks that were edited in another tool, by the names of the given ones: a folder, such as that of an "
+            "export; MONAI Label's studies; or an export of CVAT, also as .zip or .xml.",
+        ),
+    ] = None,
+    dicom: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="DICOM series that edited DICOM segmentations are of, each a folder with its volume's name.",
+        ),
     ] = None,
     update_datalist: Annotated[
         bool,
         typer.Option(
             "--update-datalist",
-            help="Write a copy of the datalist beside it, with the new annotations and the reviewed cases as its "
-            "reference; OUT must lie in its folder.",
+            help="Put a copy of the datalist in force, with the new annotations and the reviewed cases as its "
+            "reference: data.yaml names it from then on. OUT must lie in its folder. Back with: fedannot audit revert",
         ),
     ] = False,
     shift: Annotated[
@@ -282,7 +331,9 @@ def apply(
 ) -> None:
     """Write accepted suggestions as new annotations, and the reviewed cases as a reference; given files stay."""
     if shift:
-        _move_masks_back(folder, out, site, update_datalist, unused={"--decisions": decisions, "--edited": edited})
+        _move_masks_back(
+            folder, out, site, update_datalist, unused={"--decisions": decisions, "--edited": edited, "--dicom": dicom}
+        )
         return
     with reported_errors():
         from ...custom.audit.decisions import read_decisions
@@ -290,21 +341,29 @@ def apply(
         from ..audit.case_files import CaseReader
         from ..audit.reference_list import has_new_label
         from ..audit.stored_decisions import read_given_decisions
+        from ..checking.finding import plural
 
         result = _only(folder, site)
         if decisions is None:
             chosen = read_decisions(result.folder, result.site)
         else:
             chosen = read_given_decisions(decisions, result.audit)
-        applied = apply_decisions(CaseReader(result), chosen, out, edited=edited, update_datalist=update_datalist)
+        applied = apply_decisions(
+            CaseReader(result), chosen, out, edited=edited, dicom=dicom, update_datalist=update_datalist
+        )
         cases = applied.record.cases
         new = sum(has_new_label(case) for case in cases)
         say(f"{result.site}: {new} new annotations in {out}, {len(cases) - new} count as given")
         reviewed = sum(case.review is not None and case.review.is_reviewed for case in cases)
+        if chosen.contested:
+            _warn(
+                f"warning: readers differ on {plural(len(chosen.contested), 'finding')}, which count as open; see: "
+                f"fedannot audit agreement {folder}"
+            )
         if applied.reference is not None:
             say(f"{reviewed} reviewed cases as a reference: {applied.reference}")
         if applied.datalist is not None:
-            say(f"Datalist with both, for the key 'datalist' of data.yaml: {applied.datalist}")
+            _say_update(applied.datalist, result.audit.data)
 
 
 def _move_masks_back(
@@ -321,7 +380,22 @@ def _move_masks_back(
         say(f"{moved.site}: all masks moved by {along_axes(record.moved_as_a_whole, record.unit or '')}")
         say(f"{len(record.annotations)} new annotations in {out}, {len(record.as_given)} stay as given")
         if moved.datalist is not None:
-            say(f"Datalist with them, for the key 'datalist' of data.yaml: {moved.datalist}")
+            _say_update(moved.datalist, moved.record.data)
+
+
+def _say_update(datalist: Path, data: str) -> None:
+    say(f"data.yaml names the datalist with them: {datalist}")
+    say(f"To use the one before again: fedannot audit revert {data}")
+
+
+@audit_app.command("revert", epilog="Example: fedannot audit revert runs/mine/site-1")
+def revert(data: Annotated[Path, typer.Argument(help="The site's data: the folder with data.yaml.")]) -> None:
+    """Use the datalist again that was used before apply --update-datalist; no file is removed."""
+    with reported_errors():
+        from ..audit.datalist_update import revert_update
+
+        reverted = revert_update(data)
+        say(f"data.yaml names {reverted.file} again, in place of {reverted.before.name}")
 
 
 @audit_app.command("export", epilog="Example: fedannot audit export runs/audit --site site-1 --out runs/for-slicer")
@@ -337,15 +411,26 @@ def export(
             "segmentations, too (pip install 'highdicom>=0.24').",
         ),
     ] = None,
+    all_cases: Annotated[bool, typer.Option("--all", help="Cases without a finding, too.")] = False,
+    links: Annotated[
+        bool, typer.Option("--link-images", help="Images as links to the given files, in place of copies.")
+    ] = False,
 ) -> None:
-    """Write findings as a table and suggestions as masks, for ITK-SNAP, 3D Slicer and spreadsheets."""
+    """Write findings as a table, and the cases to review as files for ITK-SNAP, 3D Slicer and spreadsheets.
+
+    The files are private copies: images, given masks, and suggested masks. What was changed there comes back with
+    apply --edited.
+    """
     with reported_errors():
         from ..audit.case_files import CaseReader
-        from ..audit.exporting import export_audit
+        from ..audit.exporting import ExportOptions, export_audit
 
         result = _only(folder, site)
-        exported = export_audit(CaseReader(result), out, dicom=dicom)
-        say(f"{result.site}: {exported.findings} findings, {exported.suggestions} suggested annotations in {out}")
+        exported = export_audit(CaseReader(result), out, ExportOptions(dicom, all_cases, links))
+        say(
+            f"{result.site}: {exported.findings} findings, {exported.cases} cases to review, {exported.suggestions} "
+            f"of them with suggested annotations, in {out}"
+        )
         if exported.failed:
             say_error(
                 "\n".join(f"{label}: not written: {reason}" for label, reason in exported.failed),

@@ -1,9 +1,10 @@
 """Kinds of problems, findings, and how they were found, in words."""
 
-from ...custom.audit.findings import REFERENCE, Finding, ReferenceModelKind
+from ...custom.audit.findings import NOTHING_FOUND, REFERENCE, Finding, ReferenceModelKind
 from .phrases import percent
 
 REFERENCE_TITLE = "For the reference"
+NOTHING_FOUND_TITLE = "Nothing found"
 KIND_TITLES = {
     "boundary": "Contours too large or too small",
     "empty": "Empty annotations",
@@ -23,6 +24,12 @@ _QUESTION = (
 )
 
 
+_SEEN = (
+    "Nothing was found here, which does not say that nothing is wrong. Look, and say what you see: nothing wrong, or "
+    "for later with a comment."
+)
+
+
 def kind_title(kind: str) -> str:
     """Return the title of a kind of problem; of one that another version has, its name."""
     return KIND_TITLES.get(kind, kind.replace("_", " "))
@@ -34,6 +41,8 @@ def finding_in_words(finding: Finding) -> str:
         return finding.text
     if finding.kind == REFERENCE:
         return _QUESTION
+    if finding.kind == NOTHING_FOUND:
+        return _SEEN
     names, figures = [*finding.classes, "?", "?"], finding.figures
     given, other = names[:2]
     if finding.kind == "boundary":

@@ -6,8 +6,10 @@ from enum import StrEnum
 
 from ...custom.annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKind
 from ...custom.annotation_bias.statuses import EvidenceCode, Status
-from ...custom.audit.findings import REFERENCE, Conclusion, Finding, KindResult, SiteAudit
+from ...custom.audit.calibration import auroc_interval
+from ...custom.audit.findings import QUESTIONS, Conclusion, Finding, KindResult, SiteAudit
 from ...custom.audit.kinds.registry import KINDS
+from ...custom.audit.thresholds import THRESHOLDS
 from ..checking.finding import plural
 from .evidence import evidence_in_words, reason_in_words, reference_level_in_words
 from .findings import kind_title
@@ -41,6 +43,17 @@ _DETECTION = (
     (0.75, "fairly well"),
     (0.6, "poorly"),
     (0.0, "hardly better than chance"),
+)
+
+
+_TWO_SITES = 2
+# Where these are why something is unknown, reviewed cases do not help.
+_MORE_TRAINING_HELPS = (
+    EvidenceCode.AUROC_LOW,
+    EvidenceCode.INJECTED_ERRORS_UNTRIED,
+    EvidenceCode.NO_ESTIMATE,
+    EvidenceCode.NO_SUPPORT,
+    EvidenceCode.SLOPE_OFF,
 )
 
 
@@ -149,22 +162,82 @@ def leading(audit: SiteAudit) -> tuple[Leading, tuple[Conclusion, ...]]:
 
 
 def headline(audit: SiteAudit) -> str:
-    """Return in a sentence what is wrong with the site as a whole, else what that is not known of."""
+    """Return what is wrong with the site as a whole, then in how many single cases something is."""
+    return " ".join(part for part in (*systematic_in_words(audit), single_in_words(audit)) if part)
+
+
+def systematic_in_words(audit: SiteAudit) -> tuple[str, str]:
+    """Return what is wrong with the site as a whole; where that is not known, why first.
+
+    Returns:
+        One sentence; then what was tested besides and what would help, empty where nothing is unknown.
+    """
     kind, of = leading(audit)
-    suspected = cases_in_words(audit)
+    if kind is not Leading.UNKNOWN:
+        return _known_in_words(audit, kind, of), ""
+    others = len(audit.conclusions) - len(of)
+    tested = f"No bias is confirmed in what was tested: {plural(others, 'parameter')}. " if others else ""
+    return (
+        f"{_why_unknown(audit, of)}his audit cannot tell whether {_whether(of)}.",
+        f"{tested}{_what_helps(audit, of)}",
+    )
+
+
+def _known_in_words(audit: SiteAudit, kind: Leading, of: Sequence[Conclusion]) -> str:
     if kind is Leading.NOTHING_CONCLUDED:
-        return f"{suspected}. The federation has not concluded anything of this site."
+        return "The federation has not concluded anything of this site as a whole."
     if kind is Leading.CONFIRMED:
         first, more = conclusion_in_words(of[0]), len(of) - 1
         return f"{first} {number_in_words(more)} more below." if more else first
     if kind is Leading.UNFIT:
-        return f"The model of this audit found too few of the annotated objects to be a reference; {suspected}."
+        return "The model of this audit found too few of the annotated objects to be a reference."
     if kind in (Leading.UNLIKE_OTHERS, Leading.CLASSES_LEFT):
         return conclusion_in_words(of[0])
-    if kind is Leading.UNKNOWN:
-        known = "Nothing is confirmed" if len(of) == len(audit.conclusions) else "Nothing else is wrong"
-        return f"This audit cannot tell whether {_whether(of)}. {known}; {suspected}."
-    return f"This site annotates like the others, as far as this audit can tell; {suspected}."
+    return (
+        "This site annotates like the others, as far as this audit can tell: no bias is confirmed in "
+        f"{plural(len(audit.conclusions), 'tested parameter')}."
+    )
+
+
+def single_in_words(audit: SiteAudit) -> str:
+    """Return how many cases have findings, and of how many kinds of errors that is."""
+    count = len(kinds_in_words(audit))
+    looked = f"{plural(count, 'kind')} of error{' was' if count == 1 else 's were'} looked for in every case"
+    return f"{cases_in_words(audit)}: {looked if count else 'no kind of error could be looked for'}."
+
+
+def looked_for_sentence(audit: SiteAudit) -> str:
+    """Return what was looked for in how many cases; what has no finding is not said to be right."""
+    titles = [continued(kind_title(kind.kind)) for kind, _ in kinds_in_words(audit)]
+    if not titles:
+        return "Nothing was looked for in single cases."
+    return f"Looked for in {plural(audit.num_cases, 'case')}: {listed(titles)}. Other errors are not looked for."
+
+
+def _why_unknown(audit: SiteAudit, unknown: Sequence[Conclusion]) -> str:
+    """Why something cannot be told, up to the sentence that says so, of which it ends with the first letter."""
+    level = audit.reference_levels.get(unknown[0].class_name)
+    sites = [one.numbers["sites"] for one in ([] if level is None else level.reasons) if "sites" in one.numbers]
+    if audit.num_patients < FEW_PATIENTS:
+        why = f"{plural(audit.num_patients, 'patient')} {'is' if audit.num_patients == 1 else 'are'} too few"
+    elif unknown[0].has(EvidenceCode.REFERENCE_UNSURE) and sites and min(sites) <= _TWO_SITES:
+        why = "nobody knows which of two sites is right" if min(sites) > 1 else "one site alone has no reference level"
+    elif unknown[0].evidence and unknown[0].evidence[0].code is not EvidenceCode.TEXT:
+        why = evidence_in_words(unknown[0].evidence[0], unknown[0].unit)
+    else:
+        return "T"
+    return f"{begun(why.rstrip('.'))}: t"
+
+
+def _what_helps(audit: SiteAudit, unknown: Sequence[Conclusion]) -> str:
+    """What would make it known."""
+    if audit.num_patients < FEW_PATIENTS:
+        return "More patients would help, and a review of all cases."
+    if any(one.has(code) for one in unknown for code in _MORE_TRAINING_HELPS):
+        return "More rounds, or more annotated patients, would help."
+    if any(one.parameter.kind is ParameterKind.OFFSET for one in unknown):
+        return "Ten to twenty reviewed cases of different patients would help."
+    return "A look through some cases would help."
 
 
 def cases_in_words(audit: SiteAudit) -> str:
@@ -174,34 +247,53 @@ def cases_in_words(audit: SiteAudit) -> str:
 
 
 def detection_in_words(kind: KindResult) -> str:
-    """Return how well an audit finds problems of a kind at this site."""
+    """Return how well an audit finds problems of a kind at this site: the words are those of its interval."""
     if kind.kind in _RULES:
         return "By a rule, without a model."
-    if kind.auroc is None:
+    if kind.auroc is None or not kind.patients:
         return "Not known: injected errors of this kind could not be tried here."
-    words = next(words for least, words in _DETECTION if kind.auroc >= least)
-    tried = f"tried with injected errors in {plural(kind.patients, 'patient')}"
+    if kind.patients < THRESHOLDS.min_calibrated_patients:
+        return f"Not known: too few patients could be tried ({_auroc_in_words(kind)})."
     few = ", which are few" if kind.patients < FEW_PATIENTS else ""
-    return f"{words[0].upper()}{words[1:]} (AUROC {kind.auroc:.2f}, {tried}{few})."
+    return f"{begun(_found(kind))} ({_auroc_in_words(kind)}{few})."
 
 
 def detection_sentence(audit: SiteAudit) -> str:
     """Return in a sentence how well this audit finds errors on these data."""
-    known = [kind for kind in audit.kinds if kind.auroc is not None]
-    if not known:
-        return "How well this audit finds errors here is not known: injected errors could not be tried."
-    groups: dict[str, list[str]] = {}
-    for kind in sorted(known, key=lambda one: -(one.auroc or 0)):
-        words = next(words for least, words in _DETECTION if (kind.auroc or 0) >= least)
-        groups.setdefault(words, []).append(continued(kind_title(kind.kind)))
-    parts = [f"{listed(titles)} {words}" for words, titles in groups.items()]
+    tried = [kind for kind in audit.kinds if kind.auroc is not None and kind.patients and kind.kind not in _RULES]
+    known = [kind for kind in tried if kind.patients >= THRESHOLDS.min_calibrated_patients]
     unknown = [
-        continued(kind_title(kind.kind))
+        f"{continued(kind_title(kind.kind))}{f' ({_auroc_in_words(kind)})' if kind in tried else ''}"
         for kind in audit.kinds
-        if kind.auroc is None and kind.kind not in _RULES and kind.num_findings
+        if kind not in known and kind.kind not in _RULES and (kind in tried or kind.num_findings)
     ]
     rest = f" How well it finds {listed(unknown)} is not known." if unknown else ""
+    if not known:
+        why = "too few patients could be tried" if tried else "injected errors could not be tried"
+        return f"How well this audit finds errors here is not known: {why}.{rest if tried else ''}"
+    groups: dict[str, list[str]] = {}
+    for kind in sorted(known, key=lambda one: -_least_auroc(one)):
+        groups.setdefault(f"{_found(kind)} ({_auroc_in_words(kind)})", []).append(continued(kind_title(kind.kind)))
+    parts = [f"{listed(titles)} {words}" for words, titles in groups.items()]
     return f"On these data it finds {'; '.join(parts)}.{rest}"
+
+
+def _found(kind: KindResult) -> str:
+    """How well problems of a kind are found, from the low to the high end of the interval."""
+    ends = auroc_interval(kind.auroc or 0.0, kind.patients, kind.patients)
+    low, high = (next(words for least, words in _DETECTION if end >= least) for end in ends)
+    return low if low == high else f"{low} to {high}"
+
+
+def _least_auroc(kind: KindResult) -> float:
+    return auroc_interval(kind.auroc or 0.0, kind.patients, kind.patients)[0]
+
+
+def _auroc_in_words(kind: KindResult) -> str:
+    """The AUROC of injected errors with its interval and count; each patient is compared with and without one."""
+    auroc = kind.auroc or 0.0
+    low, high = auroc_interval(auroc, kind.patients, kind.patients)
+    return f"AUROC {auroc:.2f}, 90 % interval {low:.2f} to {high:.2f}, {plural(kind.patients, 'patient')}"
 
 
 def kinds_in_words(audit: SiteAudit) -> list[tuple[KindResult, str]]:
@@ -216,7 +308,7 @@ def kinds_in_words(audit: SiteAudit) -> list[tuple[KindResult, str]]:
 def finding_facts(finding: Finding) -> list[tuple[str, str]]:
     """Return the figures of a finding, each with its name."""
     facts = []
-    if finding.kind == REFERENCE:
+    if finding.kind in QUESTIONS:
         return []
     if finding.probability is not None:
         facts.append(("Needs a change", f"{100 * finding.probability:.0f} %"))

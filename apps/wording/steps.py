@@ -109,7 +109,7 @@ def _ask_for_reference(audit: SiteAudit) -> str:
         return f"Review all {plural(audit.num_cases, 'case')}: {why}."
     if not asked:
         return f"Review 10 to 20 cases of different patients: {why}."
-    return f"Review the {plural(asked, 'case')} marked “{REFERENCE_TITLE}” at the end of the list: {why}."
+    return f"Review the {plural(asked, 'case')} of the kind “{REFERENCE_TITLE}” below: {why}."
 
 
 def _agree(audit: SiteAudit, confirmed: Sequence[Conclusion]) -> list[str]:

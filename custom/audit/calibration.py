@@ -10,6 +10,9 @@ from ...transforms.array_types import Floats
 from .thresholds import THRESHOLDS
 
 SMALLEST_SCORE = 1e-3
+# Of two-sided intervals of 90 %.
+Z_90: float = float(stats.norm.ppf(0.95))
+_NEAR = 1e-9
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,32 @@ def area_under_curve(wrong: Floats, right: Floats) -> float:
     if not len(wrong) or not len(right):
         return 0.5
     return float(stats.mannwhitneyu(wrong, right).statistic) / (len(wrong) * len(right))
+
+
+def auroc_interval(auroc: float, positives: int, negatives: int, *, z: float = Z_90) -> tuple[float, float]:
+    """Return the interval of an AUROC by Newcombe's score method: all values from which it is not ``z`` errors away.
+
+    Unlike Wald's, it has a width at an AUROC of 1. With one of each it is Wilson's interval of a proportion of one.
+
+    References:
+        Newcombe (2006), Statistics in Medicine 25, 559-573, method 5.
+
+    Args:
+        auroc: the estimate, from 0 to 1.
+        positives: number of patients with an injected error, at least 1.
+        negatives: number of patients without, at least 1.
+        z: quantile of the normal distribution; by default of an interval of 90 %.
+    """
+    extra = (positives + negatives) / 2 - 1
+
+    def distance(value: float) -> float:
+        spread = 1 + extra * ((1 - value) / (2 - value) + value / (1 + value))
+        return (auroc - value) ** 2 - z * z * value * (1 - value) * spread / (positives * negatives)
+
+    # At 0 and 1 the estimate itself is a root, which is not the end that is looked for.
+    low = 0.0 if auroc == 0 else optimize.brentq(distance, 0.0, min(auroc, 1 - _NEAR))
+    high = 1.0 if auroc == 1 else optimize.brentq(distance, max(auroc, _NEAR), 1.0)
+    return float(low), float(high)
 
 
 def _area_under_weighted_curve(wrong: Floats, right: Floats, weights: Floats) -> float:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from ...transforms.errors import DataError
+from ..annotation_bias.annotators.records import AnnotatorsAudit
 from ..annotation_bias.estimate_record import ParameterRecord, ReferenceLevelRecord
 from ..annotation_bias.parameters import ParameterKey
 from ..annotation_bias.statuses import Evidence, Unit
@@ -20,6 +21,9 @@ FINDINGS_FILE = "findings.json"
 CASES_FOLDER = "cases"
 # The kind of what a reviewer is asked about a case that nothing was found in.
 REFERENCE = "reference"
+# The same of every other case that nothing was found in; made where cases are listed, never stored.
+NOTHING_FOUND = "nothing_found"
+QUESTIONS = frozenset({REFERENCE, NOTHING_FOUND})
 
 Share = Annotated[float, Field(ge=0, le=1)]
 SizeUnit = Literal["px", "mm²", "ml"]
@@ -121,7 +125,7 @@ class AuditedCase(JsonRecord):
     @property
     def has_problem(self) -> bool:
         """Whether anything looks wrong in it; to be asked for a reference is no problem."""
-        return any(finding.kind != REFERENCE for finding in self.findings)
+        return any(finding.kind not in QUESTIONS for finding in self.findings)
 
     @property
     def score(self) -> float:
@@ -208,6 +212,7 @@ class SiteAudit(JsonRecord):
         conclusions: of this site's annotation bias; empty before that, too.
         kinds: what was looked for.
         cases: all audited cases, the worst first.
+        annotators: how single annotators annotate; None where fewer than two are named.
     """
 
     version: Literal[2] = 2
@@ -227,6 +232,7 @@ class SiteAudit(JsonRecord):
     conclusions: tuple[Conclusion, ...] = ()
     kinds: tuple[KindResult, ...] = ()
     cases: tuple[AuditedCase, ...] = ()
+    annotators: AnnotatorsAudit | None = None
 
     @model_validator(mode="before")
     @classmethod

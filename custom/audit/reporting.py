@@ -9,6 +9,7 @@ from ...transforms.array_types import Classes
 from ..annotation_bias.statuses import Evidence, Unit
 from ..data.site_data import LoadedCase, SiteData
 from .case_arrays import CaseArrays, write_case_arrays
+from .case_list import with_question
 from .examined import size_in_units, spacing_of_whole
 from .findings import CASES_FOLDER, REFERENCE, AuditedCase, Finding, KindResult
 from .kinds.kind import CaseMasks, Measured, Suspicion
@@ -45,7 +46,7 @@ def audited_cases(site: MeasuredSite, data: SiteData, data_folder: Path, out: Pa
     worst_first = sorted(range(len(data.cases)), key=lambda index: (-scores[index], -site.cases[index].disagreement))
     cases = [_audited(site, index, data, data_folder, out) for index in worst_first]
     asked = for_reference(cases)
-    return tuple(_with_question(case) if position in asked else case for position, case in enumerate(cases))
+    return tuple(with_question(case, REFERENCE) if position in asked else case for position, case in enumerate(cases))
 
 
 def for_reference(cases: Sequence[AuditedCase]) -> frozenset[int]:
@@ -160,12 +161,6 @@ def _finding(one: _Found, name: str, case: LoadedCase, data: SiteData, *, has_su
         has_suggestion=has_suggestion,
         figures=kind.figures(suspicion, typical),
     )
-
-
-def _with_question(case: AuditedCase) -> AuditedCase:
-    """The case with the question whether it is as it should be."""
-    name = hashlib.sha256(f"{REFERENCE}/{case.image}/{case.label}".encode()).hexdigest()[:16]
-    return case.model_copy(update={"findings": (Finding(id=name, kind=REFERENCE, classes=(), score=0.0),)})
 
 
 def _new_id(one: _Found, image: str, taken: set[str]) -> str:

@@ -113,18 +113,20 @@ class ReviewDecision(JsonRecord):
     Args:
         finding: its id.
         sentence: what looked wrong.
-        choice: ``accept`` or ``keep``.
+        choice: ``accept``, ``keep``, or ``edit``: a mask was drawn in the page.
         reviewer: who decided.
         time: when.
         reason: a comment, may be empty.
+        drawn_mask: of ``edit`` the id of that mask, else empty.
     """
 
     finding: str
     sentence: str
-    choice: Literal["accept", "keep"]
+    choice: Literal["accept", "keep", "edit"]
     reviewer: str
     time: str
     reason: str
+    drawn_mask: str = ""
 
 
 class CaseReview(JsonRecord):
@@ -132,7 +134,7 @@ class CaseReview(JsonRecord):
 
     Args:
         given_sha256: hash of the given file when the new one was written; in a classification of the class's name.
-        origin: ``accepted`` suggestions, ``edited`` in another tool, or ``kept`` as given.
+        origin: ``accepted`` suggestions, ``edited`` in the page or in another tool, or ``kept`` as given.
         changed: pixels or voxels of another class than in the given annotation.
         is_reviewed: whether all findings of the case are decided, so that it counts as a reference.
         decisions: of its findings.

@@ -26,7 +26,7 @@ def schemas() -> dict[str, Mapping[str, Any]]:
         "summary.schema.json": ("Run, version 2: summary.json", AnySummary),
         "metrics.schema.json": ("Round, version 1: metrics.jsonl", AnyRoundRecord),
         "findings.schema.json": ("Audit of a site, version 2: findings.json", SiteAudit),
-        "decisions.schema.json": ("Decisions of a review, version 1: decisions.json", Decisions),
+        "decisions.schema.json": ("Decisions of a review, version 2: decisions.json", Decisions),
     }
     return {
         name: {"$schema": _DIALECT, "title": title} | TypeAdapter(kind).json_schema()

@@ -15,7 +15,7 @@ from real_federations import (
     write_majority_cells,
 )
 
-from fedannot.custom.audit.case_errors import AnotherCasesAnnotation, DrawnTooLargeOrSmall, ShiftedOrFlipped
+from fedannot.custom.audit.case_errors import AnotherCasesAnnotation, DrawnTooLargeOrSmall, Movement, ShiftedOrFlipped
 from fedannot.custom.audit.injected_errors import Chance, KnownError
 from fedannot.custom.audit.object_errors import ClassTakenForAnother, ObjectLeftOut, ObjectWhereNoneIs
 from fedannot.custom.data.datalist import TRAINING
@@ -23,6 +23,7 @@ from fedannot.custom.data.description import read_site_description
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.masks import Mask, plain_name, read_classes, write_classes
 from fedannot.custom.seeding import derive_seed
+from fedannot.transforms.array_types import Classes
 
 # Pixels of a mask's file for one of an object that the network can see: files are larger than what it is given.
 LEAST_PIXELS_IN_FILES = 80
@@ -49,6 +50,41 @@ class Pack:
 def _hippocampi(folder: Path, seed: int) -> None:
     options = hippocampus_dataset_options(sliced=True, together=False)
     write_hippocampi(folder, seed, options=options, num_sites=6, volumes_per_site=12)
+
+
+class Shifted(ShiftedOrFlipped):
+    """The annotation is shifted, never mirrored."""
+
+    share_flipped = 0.0
+
+
+class Flipped(ShiftedOrFlipped):
+    """The annotation is mirrored, never shifted; of one that is symmetrical along both axes there is none."""
+
+    share_flipped = 1.0
+
+    def make_params(self, annotation: Classes, chance: Chance) -> Movement | None:
+        """Draw an axis along which mirroring changes the annotation."""
+        for _ in range(4):
+            movement = super().make_params(annotation, chance)
+            if movement is not None and movement.flipped:
+                return movement
+        return None
+
+
+class HalfAVolume(KnownError[int]):
+    """Of the slices with an annotation the second half has none, as if somebody had not come back to it."""
+
+    def make_params(self, annotation: Classes, chance: Chance) -> int | None:
+        """Return the first slice without an annotation; None of images and of volumes of one annotated slice."""
+        slices = np.flatnonzero(annotation.any(axis=(0, 1))) if annotation.ndim == 3 else np.zeros(0, int)
+        return int(slices[len(slices) // 2]) if len(slices) > 1 else None
+
+    def apply(self, annotation: Classes, params: int) -> Classes:
+        """Empty the slices."""
+        changed = annotation.copy()
+        changed[..., params:] = 0
+        return changed
 
 
 PACKS = {
@@ -107,6 +143,9 @@ def errors_of(pack: Pack) -> dict[str, KnownError[Any]]:
         "spurious": ObjectWhereNoneIs(pack.least_pixels),
         "swapped": ClassTakenForAnother(pack.least_pixels),
         "misaligned": ShiftedOrFlipped(),
+        "shifted": Shifted(),
+        "flipped": Flipped(),
+        "half_volume": HalfAVolume(),
         "wrong_pair": AnotherCasesAnnotation(),
     }
 
@@ -126,8 +165,8 @@ def _put_error(error: KnownError[Any], site: Path, index: int, generator: np.ran
     if changed is None:
         return None
     file = site / items[index]["label"]
-    # What an import has linked to must not be written through.
-    file.unlink()
-    written = write_classes(file.with_name(plain_name(file)), Mask(changed, mask.affine), description)
-    assert written == file, f"expected a mask in the format that the project writes, found {file}"
+    written = write_classes(file.with_name(f"{plain_name(file)}-error"), Mask(changed, mask.affine), file, description)
+    assert written.suffixes == file.suffixes, f"expected a mask in the format that the project writes, found {file}"
+    # What an import has linked to is not written through.
+    written.replace(file)
     return str(items[index]["image"])

@@ -19,9 +19,12 @@ from support.chromium import accessibility_faults, asked_addresses, chromium
 from support.served_reviews import new_address, serving
 
 from fedannot.apps.audit import site_page
+from fedannot.apps.audit.applying import apply_decisions
+from fedannot.apps.audit.case_files import CaseReader
 from fedannot.apps.audit.case_pictures import content_and_crop
 from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.site_page import write_site_page
+from fedannot.custom.audit.case_list import question
 from fedannot.custom.audit.decisions import Decisions, read_decisions
 from fedannot.custom.audit.findings import ReferenceModelKind
 from fedannot.custom.data.json_record import read_record
@@ -194,9 +197,6 @@ def test_without_a_server_decisions_are_kept_and_downloaded(audit_copy, tmp_path
         first: ("accept", "Dr Bo"),
         second: ("keep", "Dr Bo"),
     }
-    from fedannot.apps.audit.applying import apply_decisions
-    from fedannot.apps.audit.case_files import CaseReader
-
     applied = apply_decisions(CaseReader(result), decisions, tmp_path / "new")
     assert [case.review.origin for case in applied.record.cases if case.review is not None] == ["accepted", "kept"]
 
@@ -301,7 +301,8 @@ def test_two_thousand_cases_do_not_stall(large_audit, tmp_path, monkeypatch):
         open_page(browser, page.as_uri())
         opened = time.monotonic() - start
         assert browser.execute_script("return document.querySelectorAll('#list li').length") == 2000
-        # Only what is in sight has been decoded.
+        # Rows are made where they are looked at, or printed; only what is in sight has been decoded.
+        assert browser.execute_script("return document.querySelectorAll('#list .row').length") < 100
         assert browser.execute_script("return document.querySelectorAll('#list img').length") < 60
         took = browser.execute_script(
             "const start = performance.now();"
@@ -311,6 +312,70 @@ def test_two_thousand_cases_do_not_stall(large_audit, tmp_path, monkeypatch):
     print(f"2000 cases: opened in {opened:.1f} s, a key took {took:.0f} ms, {page.stat().st_size / 1e6:.1f} MB")
     assert opened < 60
     assert took < 2000
+
+
+@pytest.fixture
+def half_suspected(audit_copy):
+    """Six cases, of which the last three have no finding; two of each patient, by two annotators in turn."""
+    cases = tuple(
+        case.model_copy(
+            update={"unit": f"patient {number // 2}", "annotator": f"reader-{number % 2}"}
+            | ({"findings": ()} if number > 2 else {})
+        )
+        for number, case in enumerate(audit_copy.audit.cases[:6])
+    )
+    return FoundAudit(audit_copy.folder, audit_copy.audit.model_copy(update={"cases": cases, "num_cases": 6}))
+
+
+def names_in_list(browser):
+    return browser.execute_script("return [...document.querySelectorAll('#list .name')].map((one) => one.textContent)")
+
+
+def test_a_case_without_a_finding_is_seen_and_cases_are_found(half_suspected, tmp_path):
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.select import Select
+
+    found = half_suspected
+    names = [case.image.split("/")[-1] for case in found.audit.cases]
+    with chromium(tmp_path / "profile") as browser, serving(found) as server:
+        open_page(browser, new_address(server))
+        assert text_of(browser, "count") == "6 cases, 3 with findings, those with findings first"
+        for number in range(3):
+            press(browser, "k")
+            wait_for(lambda: len(read_decisions(found.folder, found.site).decisions) == number + 1)  # noqa: B023
+            wait_for(lambda: text_of(browser, "case-title") == names[number + 1] and is_drawn(browser))  # noqa: B023
+        assert "Nothing found" in text_of(browser, "findings")
+        assert browser.find_element("id", "keep").text.startswith("Seen, nothing wrong")
+        assert not browser.find_element("id", "accept").is_displayed()
+        press(browser, "k")
+        wait_for(lambda: "1 without findings seen" in text_of(browser, "count"))
+        assert text_of(browser, "progress") == "3 of 3 findings decided"
+        assert accessibility_faults(browser) == []
+
+        press(browser, "/")
+        press(browser, "reader-1 nothing")
+        # The fourth and the sixth case are by reader-1 and have no finding.
+        wait_for(lambda: names_in_list(browser) == [names[3], names[5]])
+        press(browser, Keys.ESCAPE)
+        browser.find_element("id", "all-cases").click()
+        wait_for(lambda: len(names_in_list(browser)) == 6)
+        Select(browser.find_element("id", "filter-patient")).select_by_value("patient 1")
+        assert names_in_list(browser) == [names[2], names[3]]
+        Select(browser.find_element("id", "filter-annotator")).select_by_value("reader-0")
+        assert names_in_list(browser) == [names[2]]
+        browser.find_element("id", "all-cases").click()
+        Select(browser.find_element("id", "order")).select_by_value("uncertainty")
+        by_uncertainty = sorted(found.audit.cases, key=lambda case: -case.uncertainty)
+        assert names_in_list(browser) == [case.image.split("/")[-1] for case in by_uncertainty]
+        assert browser.get_log("browser") == []
+    seen = read_decisions(found.folder, found.site).decisions[3]
+    assert (seen.finding, seen.choice) == (question(found.audit.cases[3]).id, "keep")
+    # It is reviewed: its annotation counts as a reference, as it was given.
+    out = tmp_path / "new"
+    applied = apply_decisions(CaseReader(found), read_decisions(found.folder, found.site), out)
+    assert [case.image for case in applied.record.cases if case.review.is_reviewed] == [
+        case.image for case in found.audit.cases[:4]
+    ]
 
 
 def test_a_browser_that_does_not_answer_is_ended(tmp_path, monkeypatch):

@@ -6,9 +6,11 @@ from html.parser import HTMLParser
 
 import pytest
 
+from fedannot.apps.audit import site_page
 from fedannot.apps.audit.case_files import CaseReader
 from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.site_page import embedded_json, served_page, write_site_page
+from fedannot.custom.audit.decisions import Decision, Decisions, write_decisions
 from fedannot.custom.audit.findings import ReferenceModelKind
 
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028'\"&{{7*7}}\u202e.png"
@@ -131,15 +133,50 @@ def test_a_page_names_no_address_elsewhere(made_audits, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["images", "slices", "volumes", "classes"])
-def test_a_page_has_every_case_with_a_finding_and_counts_the_others(made_audits, tmp_path, kind):
+def test_a_page_has_every_case_those_with_findings_first(made_audits, tmp_path, kind):
     result = made_audits[kind]
     page = Page(page_of(result, tmp_path, check_files=False))
     state = page.json_of("state")
-    with_findings = [case for case in result.audit.cases if case.findings]
-    assert [case["image"] for case in state["cases"]] == [case.image for case in with_findings]
-    assert len(state["others"]) == len(result.audit.cases) - len(with_findings)
-    for index in range(len(with_findings)):
+    ordered = sorted(result.audit.cases, key=lambda case: not case.has_problem)
+    assert [case["image"] for case in state["cases"]] == [case.image for case in ordered]
+    assert [
+        bool(case.findings) or item["findings"][0]["title"] for case, item in zip(ordered, state["cases"], strict=True)
+    ] == [bool(case.findings) or "Nothing found" for case in ordered]
+    for index in range(len(ordered)):
         assert "problem" not in page.json_of(f"content-{index}")
+
+
+def test_one_file_holds_the_images_of_the_worst_cases_up_to_a_size(made_audits, tmp_path, monkeypatch):
+    whole = Page(page_of(made_audits["classes"], tmp_path, check_files=False))
+    sizes = [
+        sum(len(text) for attributes, text in whole.scripts if attributes.get("id") in (f"content-{n}", f"crop-{n}"))
+        for n in range(20)
+    ]
+    monkeypatch.setattr(site_page, "MAX_CONTENT_CHARACTERS", sum(sizes[:3]))
+    page = Page(page_of(made_audits["classes"], tmp_path, check_files=False))
+    held = [a["id"] for a, _ in page.scripts if a.get("id", "").startswith("content-")]
+    assert held == ["content-0", "content-1", "content-2"]
+    assert len(page.json_of("state")["cases"]) == 20
+
+
+def test_a_blind_page_has_no_decision_and_no_word_of_others(audit_of):
+    found = audit_of("images")
+    secret = {"reviewer": "Dr Ada", "reason": "surely the rim"}
+    first, second = (case.findings[0].id for case in found.audit.cases[:2])
+    decisions = Decisions(site=found.site)
+    for name, choice, more in ((first, "accept", secret), (first, "keep", {"reviewer": "Dr Bo", "is_blind": True})):
+        decisions = decisions.with_decision(Decision(finding=name, choice=choice, time="", **more))
+    decisions = decisions.with_decision(Decision(finding=second, choice="keep", time="", **secret))
+    write_decisions(found.folder, decisions)
+    text = served_page(CaseReader(found), None, "Dr Bo", is_blind=True)
+    assert "Ada" not in text
+    assert "surely the rim" not in text
+    state = Page(text).json_of("state")
+    assert {name: one["choice"] for name, one in state["decisions"].items()} == {first: "keep"}
+    assert (state["blind"], state["differing"]) == (True, [])
+    seeing = served_page(CaseReader(found), None, "Dr Cy")
+    assert Page(seeing).json_of("state")["differing"] == [first]
+    assert "Dr Ada and Dr Bo agree on 0 of 1 finding" in seeing
 
 
 def test_what_is_wrong_with_files_is_on_the_page(audit_of, tmp_path):

@@ -75,7 +75,7 @@ FILE = {"version": 1, "site": "site-1", "decisions": [GIVEN]}
         (FILE | {"site": "../../site-1"}, "found decisions of site '../../site-1'"),
         (FILE | {"decisions": [GIVEN | {"finding": "../../etc/passwd"}]}, "1 finding that this audit does not have"),
         (FILE | {"decisions": [GIVEN | {"choice": "delete"}]}, "key 'decisions.0.choice' is 'delete'"),
-        (FILE | {"version": 2}, "key 'version' is 2"),
+        (FILE | {"version": 3}, "key 'version' is 3"),
         (FILE | {"data": "/etc"}, "unknown key 'data'"),
         ('{"site": "site-1", "site": "site-2"}', "found the key 'site' twice"),
         ("[" * 100_000, "is not JSON"),

@@ -1,6 +1,6 @@
 import pytest
 from support.audits import conclusion
-from support.reported_audits import audit, case_for_reference, finding, kind
+from support.reported_audits import EDGES, audit, case, case_for_reference, finding, kind
 
 from fedannot.apps.wording.site_audit import (
     Leading,
@@ -10,7 +10,10 @@ from fedannot.apps.wording.site_audit import (
     headline,
     kinds_in_words,
     leading,
+    looked_for_sentence,
     shown_conclusions,
+    single_in_words,
+    systematic_in_words,
 )
 from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode
 from fedannot.custom.audit.findings import REFERENCE, KindResult
@@ -18,25 +21,67 @@ from fedannot.custom.audit.findings import REFERENCE, KindResult
 TOO_LARGE = "Contours of lesion are 0.3 px too large (0.2 to 0.8 px), confirmed."
 
 
+NO_CASE = "0 cases of 20 have findings: no kind of error could be looked for."
+
+
 @pytest.mark.parametrize(
     ("verdicts", "expected"),
     [
-        ([], "0 cases of 20 have findings. The federation has not concluded anything of this site."),
+        ([], "The federation has not concluded anything of this site as a whole."),
         (["confirmed"], TOO_LARGE),
         (["not_significant", "confirmed", "confirmed"], f"{TOO_LARGE} One more below."),
         (
             ["not_significant", "unknown"],
-            "This audit cannot tell whether contours of lesion are too large or too small. Nothing else is wrong; "
-            "0 cases of 20 have findings.",
+            "This audit cannot tell whether contours of lesion are too large or too small. No bias is confirmed in "
+            "what was tested: 1 parameter. Ten to twenty reviewed cases of different patients would help.",
         ),
         (
             ["not_significant", "small"],
-            "This site annotates like the others, as far as this audit can tell; 0 cases of 20 have findings.",
+            "This site annotates like the others, as far as this audit can tell: no bias is confirmed in 2 tested "
+            "parameters.",
         ),
     ],
 )
-def test_the_headline_says_the_worst(verdicts, expected):
-    assert headline(audit(*map(conclusion, verdicts))) == expected
+def test_the_headline_says_the_worst_of_the_site_then_how_many_cases(verdicts, expected):
+    made = audit(*map(conclusion, verdicts))
+    assert " ".join(filter(None, systematic_in_words(made))) == expected
+    assert headline(made) == f"{expected} {NO_CASE}"
+
+
+@pytest.mark.parametrize(
+    ("code", "sites", "patients", "begin", "end"),
+    [
+        (
+            EvidenceCode.REFERENCE_UNSURE,
+            2,
+            34,
+            "Nobody knows which of two sites is right: this audit cannot",
+            "reviewed",
+        ),
+        (EvidenceCode.REFERENCE_UNSURE, 1, 34, "One site alone has no reference level: this audit", "reviewed"),
+        (EvidenceCode.REFERENCE_UNSURE, 6, 34, "It is not known where the reference level is: this", "reviewed"),
+        (EvidenceCode.NO_REFERENCE_LEVEL, 2, 34, "No site has an estimate that could be the reference", "reviewed"),
+        (EvidenceCode.REFERENCE_UNSURE, 6, 7, "7 patients are too few: this audit cannot tell", "More patients"),
+        (EvidenceCode.NO_ESTIMATE, 6, 34, "There is no estimate: this audit cannot tell", "More rounds"),
+    ],
+)
+def test_what_cannot_be_told_says_why_first_and_what_would_help(code, sites, patients, begin, end):
+    level = EDGES.model_copy(
+        update={"reasons": (Evidence(EvidenceCode.MEDIAN_UNSURE, {"sites": sites, "agreeing": 1}),)}
+    )
+    changes = {"reference_levels": {"lesion": level}, "num_patients": patients}
+    why, helps = systematic_in_words(audit(conclusion("unknown", code)).model_copy(update=changes))
+    assert why.startswith(begin)
+    assert end in helps
+
+
+def test_what_was_looked_for_is_said_with_the_number_of_cases():
+    made = audit(kinds=(kind(0.97), kind(0.8, "misaligned")), cases=(case(finding()), case()))
+    assert single_in_words(made) == "1 case of 20 has findings: 2 kinds of errors were looked for in every case."
+    assert looked_for_sentence(made) == (
+        "Looked for in 20 cases: missed objects and annotations shifted or mirrored. Other errors are not looked for."
+    )
+    assert looked_for_sentence(audit()) == "Nothing was looked for in single cases."
 
 
 def test_a_fraction_of_other_classes_that_is_left_is_no_site_like_the_others():
@@ -55,7 +100,7 @@ def test_what_cannot_be_determined_of_several_classes_is_one_phrase_for_each_par
     ]
     assert headline(audit(*unknown)).startswith(
         "This audit cannot tell whether any head or tail is missing or contours of tail are too large or too small. "
-        "Nothing is confirmed;"
+        "Ten to twenty"
     )
 
 
@@ -99,23 +144,32 @@ def test_what_is_not_known_of_classes_is_said():
 
 
 @pytest.mark.parametrize(
-    ("auroc", "words"),
-    [(0.97, "Very well"), (0.95, "Very well"), (0.92, "Well"), (0.8, "Fairly well"), (0.65, "Poorly"), (0.5, "Hardly")],
+    ("auroc", "patients", "words"),
+    [
+        # The ends of the interval decide: of many patients one word, of few a range.
+        (0.96, 200, "Well to very well (AUROC 0.96, 90 % interval 0.94 to 0.97, 200 patients)."),
+        (0.99, 400, "Very well (AUROC 0.99, 90 % interval 0.98 to 0.99, 400 patients)."),
+        (0.97, 24, "Fairly well to very well (AUROC 0.97, 90 % interval 0.89 to 0.99, 24 patients)."),
+        (0.5, 400, "Hardly better than chance (AUROC 0.50, 90 % interval 0.47 to 0.53, 400 patients)."),
+        (1.0, 5, "Poorly to very well (AUROC 1.00, 90 % interval 0.72 to 1.00, 5 patients, which are few)."),
+        (1.0, 1, "Not known: too few patients could be tried (AUROC 1.00, 90 % interval 0.27 to 1.00, 1 patient)."),
+        (None, 0, "Not known: injected errors of this kind could not be tried here."),
+    ],
 )
-def test_detection_in_words(auroc, words):
-    assert detection_in_words(kind(auroc)).startswith(f"{words} ")
-
-
-def test_few_patients_are_named():
-    assert "7 patients, which are few" in detection_in_words(kind(0.9, patients=7))
-    assert detection_in_words(kind(None)).startswith("Not known")
+def test_how_well_errors_are_found_has_an_interval_and_a_count(auroc, patients, words):
+    assert detection_in_words(kind(auroc, patients=patients)) == words
 
 
 def test_the_sentence_of_detection_has_all_kinds():
-    kinds = (kind(0.8, "misaligned"), kind(0.97), kind(None, "wrong_label"))
+    kinds = (kind(0.8, "misaligned"), kind(0.97), kind(1.0, "spurious", patients=2), kind(None, "wrong_label"))
     assert detection_sentence(audit(kinds=kinds)) == (
-        "On these data it finds missed objects very well; annotations shifted or mirrored fairly well. "
-        "How well it finds wrong labels is not known."
+        "On these data it finds missed objects fairly well to very well (AUROC 0.97, 90 % interval 0.89 to 0.99, 24 "
+        "patients); annotations shifted or mirrored poorly to fairly well (AUROC 0.80, 90 % interval 0.67 to 0.88, 24 "
+        "patients). How well it finds objects where none is (AUROC 1.00, 90 % interval 0.47 to 1.00, 2 patients) and "
+        "wrong labels is not known."
+    )
+    assert detection_sentence(audit(kinds=(kind(1.0, patients=1),))).startswith(
+        "How well this audit finds errors here is not known: too few patients could be tried."
     )
 
 
@@ -131,7 +185,7 @@ def test_facts_of_a_finding_have_sign_and_unit():
 
 
 def test_what_is_asked_for_a_reference_is_no_finding():
-    assert headline(audit(cases=(case_for_reference("a"),))).startswith("0 cases of 20 have findings")
+    assert single_in_words(audit(cases=(case_for_reference("a"),))).startswith("0 cases of 20 have findings")
     assert finding_facts(finding(kind=REFERENCE)) == []
 
 

@@ -160,7 +160,7 @@ def test_who_cannot_tell_asks_for_the_cases_of_the_reference_by_their_mark():
     cases = (case(finding("a", probability=0.9)), case_for_reference("b"), case_for_reference("c"))
     steps = next_steps(audit(conclusion("unknown"), cases=cases), None)
     assert steps[0].startswith("Review the first case below")
-    assert "Review the 2 cases marked “For the reference” at the end of the list" in steps[1]
+    assert "Review the 2 cases of the kind “For the reference” below" in steps[1]
 
 
 def test_cases_for_the_reference_alone_are_nothing_to_do():

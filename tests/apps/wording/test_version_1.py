@@ -1,7 +1,7 @@
 """What version 1 wrote, with sentences in place of codes, gives the lines that version 1 made of it.
 
-The files are of its jobs on generated images, and the lines were printed by its own code. Titles of tables and kinds
-are those of this version.
+The files are of its jobs on generated images, and the lines were printed by its own code. Headlines,
+how well errors are found, and titles of tables and kinds are those of this version.
 """
 
 from pathlib import Path

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fedannot.custom.audit.calibration import Calibration, area_under_curve, calibrate
+from fedannot.custom.audit.calibration import Calibration, area_under_curve, auroc_interval, calibrate
 
 
 def test_the_area_counts_pairs_and_ties_by_half():
@@ -57,3 +57,17 @@ def test_doubtful_cases_are_not_taken_for_right():
     assert taken.auroc == pytest.approx(0.8 * 0.5 + 0.2)
     assert doubted.auroc == 1.0
     assert doubted.probability(0.9) > 0.5
+
+
+@pytest.mark.parametrize(("auroc", "positives", "negatives"), [(1.0, 1, 1), (0.93, 24, 24), (0.4, 5, 60), (0.0, 8, 8)])
+def test_the_interval_of_an_auroc_is_what_a_search_over_a_grid_finds(auroc, positives, negatives):
+    grid = np.linspace(0, 1, 200_001)
+    extra = (positives + negatives) / 2 - 1
+    # Hanley and McNeil's variance, with the same number for both groups, as Newcombe's method 5 has it.
+    variance = grid * (1 - grid) * (1 + extra * (1 - grid) / (2 - grid) + extra * grid / (1 + grid))
+    inside = np.abs(auroc - grid) <= 1.6448536 * np.sqrt(variance / (positives * negatives)) + 1e-12
+    assert auroc_interval(auroc, positives, negatives) == pytest.approx((grid[inside][0], grid[inside][-1]), abs=2e-5)
+
+
+def test_of_one_patient_the_interval_is_wilsons():
+    assert auroc_interval(1.0, 1, 1) == pytest.approx((1 / (1 + 1.6448536**2), 1.0))

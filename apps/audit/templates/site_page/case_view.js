@@ -7,7 +7,7 @@ async function select(position, finding, focus = false) {
     row.removeAttribute("aria-current");
     row.tabIndex = -1;
   }
-  const { button } = rows[index];
+  const { button } = rowOf(index);
   button.setAttribute("aria-current", "true");
   button.tabIndex = 0;
   keepInView(byId("list"), button);
@@ -63,7 +63,7 @@ function showFindings() {
     const decision = decisions.get(finding.id);
     const head = element("span", { class: "head" }, element("strong", { text: finding.title }));
     if (decision) head.append(element("span", { class: `decision ${decision.choice}`,
-      text: WORDS[decision.choice] + (decision.reviewer ? ` by ${decision.reviewer}` : "") }));
+      text: wordOf(finding, decision.choice) + (decision.reviewer ? ` by ${decision.reviewer}` : "") }));
     const button = element("button", { type: "button", class: "finding" }, head,
       ...(finding.sentence ? [element("span", { text: finding.sentence }), element("br")] : []), facts);
     if (decision?.reason) button.append(element("br"), element("span", { class: "said", text: `“${decision.reason}”` }));
@@ -75,6 +75,7 @@ function showFindings() {
   const marked = byId("findings").querySelector("[aria-current]");
   if (marked) keepInView(byId("findings"), marked);
   const finding = findingNow(), choice = finding && choiceOf(finding);
+  if (finding) nameButtons(finding);
   byId("accept").disabled = !finding?.canAccept;
   byId("accept").title = finding?.canAccept ? "" : "Nothing is suggested for this finding.";
   for (const name of ["accept", "keep", "later"]) byId(name).setAttribute("aria-pressed", String(choice === name));

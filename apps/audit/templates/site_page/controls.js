@@ -20,7 +20,7 @@ function judged(choice) {
 }
 const KEYS = {
   a: () => judged("accept"), k: () => judged("keep"), l: () => judged("later"), c: () => byId("comment").focus(),
-  n: () => step(1), p: () => step(-1), "[": () => moveSlice(-1), "]": () => moveSlice(1), h: hideLayers,
+  n: () => step(1), p: () => step(-1), "/": () => byId("search").focus(), "[": () => moveSlice(-1), "]": () => moveSlice(1), h: hideLayers,
   z: () => { if (!byId("zoom").parentElement.hidden) { byId("zoom").checked = !byId("zoom").checked; refit(); } },
   "+": () => zoomBy(1.5), "=": () => zoomBy(1.5), "-": () => zoomBy(1 / 1.5), 0: showWhole,
   f: () => toggle(byId("fill")), x: () => { if (served) toggle(byId("crosshair")); }, m: measure,
@@ -40,12 +40,13 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && inText) event.target.blur();
   if (inText || event.ctrlKey || event.metaKey || event.altKey || !byId("keys").checked) return;
   const act = KEYS[event.key];
-  if (act && shownCases.length) { event.preventDefault(); act(); }
+  if (act && (shownCases.length || event.key === "/")) { event.preventDefault(); act(); }
 });
 byId("list").addEventListener("keydown", (event) => {
-  const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  const position = current.position + by;
-  if (!by || position < 0 || position >= shownCases.length) return;
+  const last = shownCases.length - 1, here = current.position;
+  const wanted = { ArrowDown: here + 1, ArrowUp: here - 1, PageDown: here + 8, PageUp: here - 8, Home: 0, End: last };
+  if (!(event.key in wanted)) return;
+  const position = Math.min(Math.max(wanted[event.key], 0), last);
   event.preventDefault();
   select(position, 0, true);
 });

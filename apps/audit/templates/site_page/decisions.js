@@ -1,47 +1,135 @@
 // Decisions.
+const DECIDED = ["accept", "keep", "edit"];
+// What this reader can undo, the latest last; without a server all that was decided, in its order.
+const actions = [];
+let log = [];
 function say(text, failed = false) {
   byId("status").textContent = text;
   byId("status").classList.toggle("failed", failed);
 }
 function showProgress() {
-  const decided = allFindings.filter((finding) => ["accept", "keep"].includes(choiceOf(finding))).length;
+  const decided = allFindings.filter((finding) => DECIDED.includes(choiceOf(finding))).length;
   const later = allFindings.filter((finding) => choiceOf(finding) === "later").length;
   byId("progress").textContent = `${decided} of ${allFindings.length} findings decided${later ? `, ${later} for later` : ""}`;
+  byId("undo").disabled = !actions.length;
 }
-async function decide(choice, goOn = true) {
+async function decide(choice, goOn = true, mask = "") {
   const finding = findingNow();
-  if (!finding || busy || state.shared) return;
-  if (!drawn) { say("This case is not to be seen yet.", true); return; }
-  if (choice === "accept" && !finding.canAccept) { say("Nothing is suggested for this finding: keep it, or leave it for later.", true); return; }
+  if (!finding || busy || state.shared) return false;
+  if (!drawn) { say("This case is not to be seen yet.", true); return false; }
+  if (choice === "accept" && !finding.canAccept) { say("Nothing is suggested for this finding: keep it, or leave it for later.", true); return false; }
   if (!served && !byId("reviewer").value.trim()) {
     say("Enter your name first: a decision is stored with it.", true);
     byId("reviewer").focus();
-    return;
+    return false;
   }
-  const reason = byId("comment").value.trim(), index = drawn.index;
+  const reason = byId("comment").value.trim(), { index } = drawn, { shown } = drawn.content;
   busy = true;
   try {
-    const stored = served
-      ? (await asked("decisions", { method: "POST", headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ case: index, finding: finding.id, choice, reason, shown: drawn.content.shown }) })).decision
-      : { finding: finding.id, choice, reviewer: byId("reviewer").value.trim(), reason, shown: drawn.content.shown,
-        time: new Date().toISOString().replace(/\.\d+Z$/, "+00:00") };
-    decisions.set(finding.id, stored);
-    if (!served) keepInBrowser();
+    const stored = served ? await decided({ case: index, finding: finding.id, choice, reason, shown, mask })
+      : [{ finding: finding.id, choice, reviewer: byId("reviewer").value.trim(), reason, shown, action: newAction(),
+        time: new Date().toISOString().replace(/\.\d+Z$/, "+00:00") }];
+    if (!stored) { say("Nothing was stored; what was decided before stays."); return false; }
+    for (const one of stored) decisions.set(one.finding, one);
+    actions.push(stored[0].action);
+    if (!served) { log.push(...stored); keepInBrowser(); }
     byId("comment").value = "";
-    fillRow(index);
-    showFindings();
-    points[index].classList.toggle("decided", isDecided(state.cases[index]));
-    showProgress();
+    showDecisions(index);
     const kept = served ? "stored" : "kept in this browser until you download it";
-    say(`${WORDS[choice]}: ${baseName(caseNow().image)}, ${kept}.`);
+    say(`${wordOf(finding, choice)}: ${baseName(state.cases[index].image)}, ${kept}.`);
     if (goOn) step(1, true);
+    return true;
   } catch (error) {
     const reachable = !(error instanceof TypeError);
     say(`Not stored: ${reachable ? error.message : ENDED}`, true);
+    return false;
   } finally {
     busy = false;
   }
+}
+// What the server has stored; null where it contradicts other decisions and the reader leaves it at that.
+async function decided(wanted) {
+  try {
+    return (await sent("decisions", wanted)).decisions;
+  } catch (error) {
+    if (!error.contradicts || !(await asks(contradiction(wanted, error.contradicts), "Replace"))) {
+      if (error.contradicts) return null;
+      throw error;
+    }
+    return (await sent("decisions", { ...wanted, confirmed: error.contradicts })).decisions;
+  }
+}
+const sent = (path, body) => asked(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+function contradiction({ case: index, choice }, names) {
+  const others = names.map((name) => {
+    const { title } = state.cases[index].findings.find((finding) => finding.id === name), decision = decisions.get(name);
+    const by = decision?.reviewer ? ` by ${decision.reviewer}` : "";
+    return `“${title}”${decision ? ` (${WORDS[decision.choice].toLowerCase()}${by})` : ""}`;
+  });
+  return `“${WORDS[choice]}” contradicts what was decided of this case: ${others.join(", ")}. Only one of them can count.`;
+}
+// A question of the page: whether the reader agrees.
+function asks(text, agree) {
+  const dialog = byId("question");
+  byId("question-text").textContent = text;
+  byId("question-agree").textContent = agree;
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "agree"), { once: true });
+  });
+}
+for (const [name, value] of [["question-agree", "agree"], ["question-leave", ""]])
+  byId(name).addEventListener("click", () => byId("question").close(value));
+function showDecisions(index) {
+  if (rows[index]) fillRow(index);
+  if (drawn?.index === index) showFindings();
+  forgetDrawing(index);
+  points[index]?.classList.toggle("decided", isDecided(state.cases[index]));
+  showProgress();
+}
+// The last action is undone; the log keeps both.
+async function undoDecision() {
+  if (!actions.length || busy || state.shared) return;
+  const action = actions.at(-1);
+  busy = true;
+  try {
+    let changed;
+    if (served) changed = (await sent("undo", { action })).decisions;
+    else {
+      changed = Object.fromEntries(log.filter((one) => one.action === action).map((one) => [one.finding, null]));
+      log.push({ finding: "", choice: "undo", reviewer: byId("reviewer").value.trim(), action: newAction(), undoes: action,
+        time: new Date().toISOString().replace(/\.\d+Z$/, "+00:00") });
+      for (const one of counting(log)) if (one.finding in changed) changed[one.finding] = one;
+      keepInBrowser();
+    }
+    actions.pop();
+    const names = Object.keys(changed);
+    for (const name of names) if (changed[name]) decisions.set(name, changed[name]); else decisions.delete(name);
+    const index = state.cases.findIndex((one) => one.findings.some((finding) => finding.id === names[0]));
+    showDecisions(index);
+    if (shownCases.includes(index))
+      await select(shownCases.indexOf(index), state.cases[index].findings.findIndex((finding) => finding.id === names[0]));
+    const now = changed[names[0]];
+    say(`Undone: ${baseName(state.cases[index].image)}, ${now ? `${WORDS[now.choice].toLowerCase()} as before` : "open again"}.`);
+  } catch (error) {
+    say(`Not undone: ${error instanceof TypeError ? ENDED : error.message}`, true);
+  } finally {
+    busy = false;
+  }
+}
+const newAction = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+// The decisions of a log that nobody has undone; an undo that is undone itself undoes nothing.
+function counting(all) {
+  const undone = new Set(), valid = [];
+  for (const one of [...all].reverse()) {
+    if (one.action && undone.has(one.action)) continue;
+    if (one.choice === "undo") undone.add(one.undoes); else valid.push(one);
+  }
+  return valid.reverse();
+}
+function takeActions(all) {
+  actions.push(...new Set(all.map((one) => one.action).filter(Boolean)));
 }
 function step(by, openOnly = false) {
   let { position, finding } = current;
@@ -56,15 +144,20 @@ function step(by, openOnly = false) {
   }
 }
 function keepInBrowser() {
-  try { localStorage.setItem(STORE, JSON.stringify([...decisions.values()])); } catch { /* Private windows keep nothing. */ }
+  try { localStorage.setItem(STORE, JSON.stringify(log)); } catch { /* Private windows keep nothing. */ }
 }
 function takeFromBrowser() {
+  log = [...decisions.values()];
   try {
-    for (const one of JSON.parse(localStorage.getItem(STORE) || "[]")) decisions.set(one.finding, one);
+    const known = new Set(log.map((one) => JSON.stringify(one)));
+    const own = JSON.parse(localStorage.getItem(STORE) || "[]").filter((one) => !known.has(JSON.stringify(one)));
+    log.push(...own);
+    for (const one of counting(log)) decisions.set(one.finding, one);
+    takeActions(counting(log).filter((one) => own.includes(one)));
   } catch { /* As above. */ }
 }
 function download() {
-  const content = JSON.stringify({ version: 1, site: state.site, decisions: [...decisions.values()] }, null, 2);
+  const content = JSON.stringify({ version: 1, site: state.site, decisions: log }, null, 2);
   const address = URL.createObjectURL(new Blob([content], { type: "application/json" }));
   const link = element("a", { href: address, download: `decisions-${state.site.replace(/[^\w.-]/g, "_")}.json` });
   link.click();

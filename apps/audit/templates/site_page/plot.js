@@ -13,7 +13,7 @@ const plotY = (value) => PLOT.height - PLOT.bottom - value * (PLOT.height - PLOT
 let points = [];
 function drawPlot() {
   const svg = shape("svg", { viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, role: "img",
-    "aria-label": `Disagreement against uncertainty of ${state.cases.length + state.others.length} cases` });
+    "aria-label": `Disagreement against uncertainty of ${state.cases.length} cases` });
   for (const value of [0, 0.25, 0.5, 0.75, 1]) {
     svg.append(shape("line", { class: "grid", x1: plotX(0), x2: plotX(1), y1: plotY(value), y2: plotY(value) }),
       shape("text", { x: PLOT.left - 8, y: plotY(value) + 4, "text-anchor": "end" }, String(value)),
@@ -23,20 +23,20 @@ function drawPlot() {
     shape("text", { x: plotX(0.5), y: PLOT.height - 6, "text-anchor": "middle" }, "uncertainty of the model"),
     shape("text", { x: 14, y: plotY(0.5), "text-anchor": "middle", transform: `rotate(-90 14 ${plotY(0.5)})` },
       "disagreement with the annotation"));
-  for (const [disagreement, uncertainty] of state.others)
-    svg.append(shape("circle", { class: "other", cx: plotX(uncertainty), cy: plotY(disagreement), r: 3 }));
   points = state.cases.map((one, index) => {
-    const point = shape("circle", { class: isDecided(one) ? "point decided" : "point", cx: plotX(one.uncertainty),
-      cy: plotY(one.disagreement), r: 4.5 });
+    const suspected = !one.findings.every(isAsked);
+    const point = shape("circle", { class: `${suspected ? "point" : "point other"}${isDecided(one) ? " decided" : ""}`,
+      cx: plotX(one.uncertainty), cy: plotY(one.disagreement), r: suspected ? 4.5 : 3 });
     point.append(shape("title", {}, `${baseName(one.image)}: ${one.findings[0].title}`));
     point.addEventListener("click", () => {
-      if (!shownCases.includes(index)) { byId("filters").reset(); filterCases(); }
+      if (!shownCases.includes(index)) showAll();
       select(shownCases.indexOf(index), 0, true);
       byId("cases").scrollIntoView();
     });
-    svg.append(point);
     return point;
   });
+  // Those with findings lie above the others.
+  svg.append(...[...points].reverse());
   byId("plot").replaceChildren(svg);
   markPoint();
 }

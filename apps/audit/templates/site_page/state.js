@@ -5,7 +5,7 @@ const token = served ? sessionStorage.getItem("fedannot review") || "" : "";
 const byId = (name) => document.getElementById(name);
 const MAX_CONTENTS = 6;
 const DECIDING = ["decide", "commenting"];
-const WORDS = { accept: "Accepted", keep: "Kept", later: "Later" };
+const WORDS = { accept: "Accepted", keep: "Kept", later: "Later", edit: "Drawn" };
 const decisions = new Map(Object.entries(state.decisions));
 const contents = new Map();
 const crops = new Map();
@@ -29,8 +29,14 @@ const element = (tag, options = {}, ...children) => {
 const baseName = (path) => path.split("/").pop();
 const caseNow = () => state.cases[shownCases[current.position]];
 const findingNow = () => caseNow() && caseNow().findings[current.finding];
-const allFindings = state.cases.flatMap((one) => one.findings);
+// Of a case without a finding it is asked whether anybody has seen it; of some, for the reference, whether it is right.
+const isQuestion = (finding) => finding.kind === "nothing_found";
+const isAsked = (finding) => isQuestion(finding) || finding.kind === "reference";
+const allFindings = state.cases.flatMap((one) => one.findings).filter((finding) => !isQuestion(finding));
+const differing = new Set(state.differing);
 const choiceOf = (finding) => decisions.get(finding.id)?.choice;
+const wordOf = (finding, choice) => (isQuestion(finding) && choice === "keep" ? "Seen, nothing wrong" : WORDS[choice]);
+const isDiffering = (finding) => differing.has(finding.id) && !choiceOf(finding);
 const isDecided = (one) => one.findings.every((finding) => choiceOf(finding));
 
 // What is asked of the server, or found in the page.
@@ -38,12 +44,14 @@ async function asked(path, options = {}) {
   const headers = { "X-Review-Token": token, ...(options.headers || {}) };
   const answer = await fetch(path, { ...options, headers, cache: "no-store" });
   const body = await answer.json();
-  if (!answer.ok) throw new Error(body.problem);
+  if (!answer.ok) throw Object.assign(new Error(body.problem), { contradicts: body.contradicts });
   return body;
 }
+const NOT_HELD = "its images are not in this file.";
+const heldOf = (name, absent) => (byId(name) ? JSON.parse(byId(name).textContent) : absent);
 async function contentOf(index) {
   if (contents.has(index)) return contents.get(index);
-  const content = served ? await asked(`case/${index}`) : JSON.parse(byId(`content-${index}`).textContent);
+  const content = served ? await asked(`case/${index}`) : heldOf(`content-${index}`, { problem: NOT_HELD });
   contents.set(index, content);
   while (contents.size > MAX_CONTENTS) contents.delete(contents.keys().next().value);
   return content;
@@ -51,7 +59,7 @@ async function contentOf(index) {
 // One crop after the other: a browser asks a server for few things at a time, and the case itself goes first.
 let cropping = Promise.resolve();
 async function cropOf(index) {
-  if (!served) return JSON.parse(byId(`crop-${index}`).textContent);
+  if (!served) return heldOf(`crop-${index}`, "");
   if (!crops.has(index)) {
     crops.set(index, cropping.then(async () => (await asked(`crop/${index}`)).crop));
     cropping = crops.get(index).catch(() => crops.delete(index));

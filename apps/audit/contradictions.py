@@ -1,0 +1,74 @@
+"""Decisions of one case that cannot both count: two suggestions that differ, a suggestion and a drawn mask."""
+
+from collections.abc import Collection, Mapping
+
+from ...custom.audit.decisions import Decision, FindingChoice
+from ...custom.audit.findings import AuditedCase, Finding
+from ...transforms.errors import DataError
+from .case_files import CaseReader
+
+
+class ContradictionError(DataError):
+    """A decision contradicts others of its case that its reader has not agreed to replace.
+
+    Attributes:
+        findings: ids of the findings that these are of.
+    """
+
+    def __init__(self, case: AuditedCase, findings: Collection[str]) -> None:
+        self.findings = sorted(findings)
+        super().__init__(
+            f"{case.image}: this contradicts the decision on {len(self.findings)} of its findings; confirm that it "
+            "takes their place."
+        )
+
+
+def contradicted(
+    reader: CaseReader,
+    case: AuditedCase,
+    finding: Finding,
+    choice: FindingChoice,
+    reviewer: str,
+    counting: Mapping[str, Decision],
+) -> frozenset[str]:
+    """Return the findings of a case whose decisions cannot count beside a further one.
+
+    A drawn mask is of the whole case: it takes the place of every accepted suggestion, and of another reviewer's drawn
+    mask. Of two accepted suggestions neither may change a pixel that the other one gives another class.
+
+    Args:
+        reader: of the audit.
+        case: which case.
+        finding: what is decided now.
+        choice: what was decided.
+        reviewer: who decides.
+        counting: the decisions that count, by finding.
+
+    Raises:
+        DataError: if the case's suggestions have to be compared, and cannot be read.
+    """
+    decided = {one.id: counting[one.id] for one in case.findings if one.id in counting}
+    accepted = {name for name, other in decided.items() if other.choice == "accept"}
+    drawn = {name for name, other in decided.items() if other.choice == "edit"}
+    if choice == "edit":
+        others = {name for name in drawn if decided[name].reviewer != reviewer}
+        return frozenset(accepted | others)
+    if choice == "accept":
+        return frozenset(drawn | _differing(reader, case, finding, accepted - {finding.id}))
+    return frozenset(drawn) if finding.id in drawn else frozenset()
+
+
+def _differing(reader: CaseReader, case: AuditedCase, finding: Finding, accepted: set[str]) -> set[str]:
+    """The accepted findings whose suggestion differs from another one where both change the annotation."""
+    if not accepted:
+        return set()
+    if reader.audit.task == "classification":
+        return {one.id for one in case.findings if one.id in accepted and one.classes[1:] != finding.classes[1:]}
+    read = reader.read(case)
+    new = read.suggestions[finding.id]
+    result = set()
+    for name in accepted & read.suggestions.keys():
+        other = read.suggestions[name]
+        if ((new != other) & (new != read.given) & (other != read.given)).any():
+            result.add(name)
+    return result

@@ -1,0 +1,244 @@
+"""Masks that are drawn in Chromium: the file on the disk has the pixels that the canvas has shown."""
+
+import nibabel
+import numpy as np
+import pytest
+import SimpleITK
+from PIL import Image
+from support.audits import audited_images, audited_volumes
+from support.chromium import accessibility_faults, chromium
+from support.served_reviews import new_address, serving
+from test_pages_in_a_browser import open_page, text_of, wait_for
+
+from fedannot.apps.audit.applying import apply_decisions
+from fedannot.apps.audit.case_files import CaseReader
+from fedannot.custom.audit.decisions import read_decisions
+from fedannot.custom.audit.drawn_masks import DRAWN_FOLDER, read_drawn
+from fedannot.custom.data.masks import read_classes
+
+CASES = 20
+
+# The pixels of the file that the drawn mask covers on the canvas: where it is another one without it, at their middles.
+SHOWN = """
+const [height, width] = arguments, canvas = document.getElementById("view-given");
+const box = document.getElementById("layer-drawn");
+const read = (isOn) => {
+  box.checked = isOn;
+  box.dispatchEvent(new Event("change"));
+  return canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+};
+document.getElementById("zoom-fit").click();
+const without = read(false), shown = read(true), pixels = [];
+for (let row = 0; row < height; row += 1) for (let column = 0; column < width; column += 1) {
+  const y = Math.floor(((row + 0.5) * canvas.height) / height), x = Math.floor(((column + 0.5) * canvas.width) / width);
+  const at = 4 * (y * canvas.width + x);
+  pixels.push([0, 1, 2].some((part) => shown[at + part] !== without[at + part]) ? 1 : 0);
+}
+return pixels.join("");
+"""
+FILLED = """
+for (const name of ["given", "predicted", "suggested"]) document.getElementById(`layer-${name}`).checked = false;
+document.getElementById("fill").checked = true;
+"""
+MOVE = """
+const slider = document.getElementById("mend-offset");
+slider.value = arguments[0];
+slider.dispatchEvent(new Event("input"));
+"""
+
+
+def shown_mask(browser, shape):
+    """The drawn mask as the canvas has it, ``(H, W)``."""
+    text = browser.execute_script(SHOWN, *shape)
+    return np.array([int(letter) for letter in text], np.uint8).reshape(shape)
+
+
+def press(browser, *keys):
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    ActionChains(browser, duration=0).send_keys(*keys).perform()
+
+
+def drag(browser, *ways):
+    """A pointer that is pressed in the image's middle, and goes some ways from there."""
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+
+    chain = (
+        ActionChains(browser, duration=0).move_to_element(browser.find_element(By.ID, "view-given")).click_and_hold()
+    )
+    for right, down in ways:
+        chain = chain.move_by_offset(right, down)
+    chain.release().perform()
+
+
+def begin(browser):
+    """Start to draw on the shown case."""
+    browser.execute_script("document.getElementById('view-given').scrollIntoView()")
+    press(browser, "e")
+    wait_for(lambda: not is_hidden(browser, "mend-tools"))
+
+
+def is_hidden(browser, name):
+    return browser.execute_script("return document.getElementById(arguments[0]).hidden", name)
+
+
+def is_disabled(browser, name):
+    return browser.execute_script("return document.getElementById(arguments[0]).disabled", name)
+
+
+def move_contours(browser):
+    browser.execute_script(MOVE, 2.5)
+    wait_for(lambda: not is_disabled(browser, "mend-store"))
+
+
+def draw_with_brush_and_undo(browser):
+    press(browser, "bb+")
+    drag(browser, (190, 150))
+    drag(browser, (-190, -150))
+    browser.execute_script("document.getElementById('mend-undo').click()")
+    assert not is_disabled(browser, "mend-redo")
+
+
+def draw_with_lasso(browser):
+    press(browser, "o")
+    drag(browser, (190, 0), (0, 190), (-190, 0))
+
+
+def erase_zoomed_in(browser):
+    press(browser, "r", "+", "+")
+    drag(browser, (70, 30))
+
+
+DRAWN = {
+    "brush": draw_with_brush_and_undo,
+    "offset": move_contours,
+    "lasso": draw_with_lasso,
+    "eraser": erase_zoomed_in,
+}
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """One browser for all, which takes seconds to start."""
+    with chromium(tmp_path_factory.mktemp("browser") / "profile") as started:
+        yield started
+
+
+def logged(browser):
+    """What the browser complains of, but for the canvas being read here, and for refused decisions."""
+    messages = [entry["message"] for entry in browser.get_log("browser")]
+    return [message for message in messages if "readback" not in message and "409" not in message]
+
+
+def store(browser):
+    press(browser, "s")
+    wait_for(lambda: text_of(browser, "status").startswith("Drawn: "))
+
+
+def test_twenty_cases_are_drawn_on_and_the_disk_has_what_the_page_showed(browser, tmp_path):
+    result = audited_images(tmp_path / "images", CASES)
+    reader, shown = CaseReader(result), {}
+    with serving(result) as server:
+        open_page(browser, new_address(server))
+        browser.execute_script(FILLED)
+        for number, case in enumerate(server.cases):
+            tool = list(DRAWN)[number % len(DRAWN)]
+            wait_for(lambda name=case.image: text_of(browser, "case-title") == name.rpartition("/")[2])
+            begin(browser)
+            DRAWN[tool](browser)
+            shown[case.label] = shown_mask(browser, (64, 64)), tool
+            store(browser)
+            press(browser, "n")
+        assert text_of(browser, "progress") == f"{CASES} of {CASES} findings decided"
+        press(browser, "u")
+        wait_for(lambda: text_of(browser, "status").startswith("Undone: "))
+        assert is_hidden(browser, "drawn-field")
+        assert logged(browser) == []
+    decisions = read_decisions(result.folder, result.site)
+    assert [decision.choice for decision in decisions.decisions] == ["edit"] * CASES + ["undo"]
+    applied = apply_decisions(reader, decisions, result.folder / "new").record.cases
+    assert len(applied) == CASES - 1
+    for case in applied:
+        seen, tool = shown[case.label]
+        given = read_classes(reader.data / case.label, reader.description).classes
+        np.testing.assert_array_equal(np.asarray(Image.open(result.folder / "new" / case.mask.file)) == 255, seen == 1)
+        assert np.count_nonzero(seen != given) == case.review.changed > 0
+        assert read_drawn(result.folder, case.review.decisions[0].drawn_mask).tools == (tool,)
+
+
+def test_a_volume_is_drawn_on_by_keys_alone_and_lies_where_it_was_shown(browser, tmp_path):
+    from selenium.webdriver.common.keys import Keys
+
+    result = audited_volumes(tmp_path / "volumes", 1)
+    with serving(result) as server:
+        open_page(browser, new_address(server))
+        browser.execute_script(FILLED)
+        begin(browser)
+        browser.execute_script("document.getElementById('mend-cursor').focus()")
+        press(browser, Keys.SHIFT, Keys.ARROW_UP, Keys.ARROW_LEFT, Keys.SHIFT, Keys.ARROW_LEFT, " ")
+        wait_for(lambda: not is_disabled(browser, "mend-undo"))
+        plane = int(text_of(browser, "slice-number").split()[0]) - 1
+        shape = tuple(server._mending.annotation(server.cases[0], "")[name] for name in ("height", "width"))
+        seen = shown_mask(browser, shape)
+        assert accessibility_faults(browser) == []
+        store(browser)
+        assert logged(browser) == []
+    (folder,) = (result.folder / DRAWN_FOLDER).iterdir()
+    given = server.reader.files(server.cases[0]).label
+    ours, theirs = (SimpleITK.ReadImage(str(file)) for file in (folder / "mask.nii.gz", given))
+    assert (ours.GetOrigin(), ours.GetSpacing(), ours.GetDirection()) == (
+        theirs.GetOrigin(),
+        theirs.GetSpacing(),
+        theirs.GetDirection(),
+    )
+    # The phantom's axes run to the right, the front and the top; a page shows the right on its left, the front on top.
+    np.testing.assert_array_equal(SimpleITK.GetArrayFromImage(ours)[plane, ::-1, ::-1], seen)
+    voxels, before = (np.asarray(nibabel.load(file).dataobj) for file in (folder / "mask.nii.gz", given))
+    assert np.count_nonzero((voxels != before)[..., plane]) == np.count_nonzero(voxels != before) > 0
+
+
+def test_a_contradiction_is_asked_about_and_a_drawing_waits_for_its_case(browser, tmp_path):
+    result = audited_images(tmp_path / "images", 2)
+    with serving(result) as server:
+        open_page(browser, new_address(server))
+        press(browser, "a")
+        wait_for(lambda: text_of(browser, "status").startswith("Accepted: "))
+        press(browser, "p")
+        first = server.cases[0].image.rpartition("/")[2]
+        wait_for(lambda: text_of(browser, "case-title") == first)
+        wait_for(lambda: not is_hidden(browser, "mending"))
+        begin(browser)
+        draw_with_lasso(browser)
+        press(browser, "n")
+        wait_for(lambda: "is not stored yet" in text_of(browser, "status"))
+        press(browser, "p")
+        wait_for(lambda: text_of(browser, "mend-note") == "This drawing is not stored yet.")
+        begin(browser)
+        answers = {"leave": ("Nothing was stored", ["accept"]), "agree": ("Drawn: ", ["accept", "edit"])}
+        for answer, (said, stored) in answers.items():
+            press(browser, "s")
+            wait_for(lambda: browser.execute_script("return document.getElementById('question').open"))
+            assert "“Drawn” contradicts" in text_of(browser, "question-text")
+            browser.execute_script("document.getElementById(arguments[0]).click()", f"question-{answer}")
+            wait_for(lambda said=said: text_of(browser, "status").startswith(said))
+            log = read_decisions(result.folder, result.site).decisions
+            assert [decision.choice for decision in log] == stored
+        assert logged(browser) == []
+
+
+def test_single_objects_of_a_suggestion_are_taken(browser, tmp_path):
+    result = audited_images(tmp_path / "images", 1)
+    with serving(result) as server:
+        open_page(browser, new_address(server))
+        begin(browser)
+        press(browser, "q")
+        boxes = "return document.querySelectorAll('#mend-object-list input')"
+        wait_for(lambda: browser.execute_script(boxes))
+        count = len(browser.execute_script(boxes))
+        browser.execute_script("document.querySelector('#mend-object-list input').click()")
+        store(browser)
+        content = server.suggestion(0, 0)
+    (folder,) = (result.folder / DRAWN_FOLDER).iterdir()
+    assert read_drawn(result.folder, folder.name).changed == content["objects"][0]["pixels"]
+    assert len(content["objects"]) == count
