@@ -106,8 +106,8 @@ def draw_with_lasso(browser):
 
 
 def erase_zoomed_in(browser):
-    press(browser, "r", "+", "+")
-    drag(browser, (70, 30))
+    press(browser, "r", "+")
+    drag(browser, (-190, 0), (0, 150), (380, 0), (0, -300), (-380, 0))
 
 
 DRAWN = {
