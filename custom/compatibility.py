@@ -7,6 +7,8 @@ from pathlib import Path
 from ..transforms.errors import DataError
 from .annotation_gaps import KEYS, AnnotationGap, gaps_of
 from .components.component import Component, ComponentError
+from .data.datalist import read_datalist
+from .data.decided_labels import RuleNeededError
 from .data.description import (
     DESCRIPTION_FILE,
     ClassificationDescription,
@@ -238,6 +240,26 @@ def check_annotations(description: SiteDescription, settings: RunSettings, *, pl
             # What a site does not annotate is background in its loss.
             outputs.add(len(description.annotated_labels) + 1)
         _check_loss(loss, gaps, outputs, settings, place)
+
+
+def check_consensus(folder: Path, description: SiteDescription, settings: RunSettings) -> None:
+    """Check that a job names a rule where a case of a site, or of a test set, has several annotations and no label.
+
+    Args:
+        folder: with the description.
+        description: of the data.
+        settings: the job's settings.
+
+    Raises:
+        DataMismatchError: if it names none.
+        DataError: if the datalist cannot be read.
+    """
+    if settings.training.consensus is not None:
+        return
+    for cases in read_datalist(folder / description.datalist).cases.values():
+        for case in cases:
+            if case.is_undecided:
+                raise DataMismatchError(str(RuleNeededError(case)))
 
 
 def _check_loss(

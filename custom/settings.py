@@ -31,6 +31,7 @@ from .components.component import (
 )
 from .components.merging import KEPT, flat
 from .components.roles import Role
+from .consensus_rule import ConsensusKind, ConsensusRule
 from .data.phantoms.settings import EmbeddedSettings
 from .former_names import with_current_keys
 from .recipe import RESEARCH, RecipeName, recipe_values, with_missing
@@ -57,6 +58,8 @@ PATCH_OF_UNET = (
 )
 
 # Rounds from one score by the sites to the next, where a job does not say.
+# Of the normalised surface Dice, in millimetres, or in pixels where these are not known.
+NSD_TOLERANCE = 2.0
 _SITES_VALIDATE_EVERY = 5
 
 # Widths of the segmentation network's levels, and of the classifier's stages.
@@ -65,6 +68,10 @@ WIDTHS = (64, 128, 256, 512)
 
 # Decay of Adam's running means as in FedA³I and FedIA.
 ADAM_BETAS = (0.9, 0.99)
+
+
+# Losses of the setting `training.loss` that take fractions of annotators.
+SOFT_LOSSES = ("ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice")
 
 
 class SettingsError(ValueError):
@@ -241,6 +248,11 @@ class _ScheduledTraining(SettingsModel):
             place of a new optimizer every round. The state lies in the site's run folder and leaves it never.
         class_weights: of the cross entropy, a number for each class, in segmentation for the background first; empty
             where all count the same. The mean is over the weights.
+        consensus: what is trained on where a case has several annotations: ``majority``, the class of most annotators;
+            ``staple``, what SimpleITK's STAPLE finds behind them; ``random-per-epoch``, in every epoch the annotation
+            of one of them; ``soft``, the fractions of annotators, by cross entropy and Dice losses; ``one:NAME``, those
+            of one annotator. None refuses cases with several annotations. See
+            :class:`fedannot.custom.consensus_rule.ConsensusRule`.
     """
 
     optimizer: OptimizerName = "adam"
@@ -259,6 +271,22 @@ class _ScheduledTraining(SettingsModel):
     precision: Literal["auto", "full", "mixed"] = "auto"
     keep_optimizer: bool = False
     class_weights: tuple[Annotated[float, Field(ge=0)], ...] = ()
+    consensus: str | None = None
+
+    @field_validator("consensus")
+    @classmethod
+    def _consensus_is_a_rule(cls, consensus: str | None) -> str | None:
+        if consensus is not None:
+            try:
+                ConsensusRule.parse(consensus)
+            except ValueError as error:
+                raise PydanticCustomError("consensus", "{reason}", {"reason": str(error).capitalize()}) from error
+        return consensus
+
+    @property
+    def consensus_rule(self) -> ConsensusRule | None:
+        """The rule for cases with several annotations; None where there is none."""
+        return None if self.consensus is None else ConsensusRule.parse(self.consensus)
 
     @model_validator(mode="after")
     def _nesterov_has_momentum(self) -> "_ScheduledTraining":
@@ -341,6 +369,23 @@ class TrainingSettings(_ScheduledTraining):
         """The augmentation's transforms in MONAI's form, where it is a list of them."""
         return tuple(entry for entry in self.augmentation if isinstance(entry, Component))
 
+    @model_validator(mode="after")
+    def _soft_targets_have_a_loss(self) -> "TrainingSettings":
+        if self.consensus != ConsensusKind.SOFT:
+            return self
+        if self.loss not in SOFT_LOSSES:
+            name = self.loss.target if isinstance(self.loss, Component) else self.loss
+            raise ValueError(
+                f"key 'training.consensus' is 'soft', but 'training.loss' is {name!r}, which takes no fractions; "
+                f"expected one of {', '.join(SOFT_LOSSES)}"
+            )
+        if self.transforms:
+            raise ValueError(
+                "key 'training.consensus' is 'soft', but 'training.augmentation' has transforms in MONAI's form, which "
+                "do not say where a pixel comes from; expected nnunet, or a list of kinds"
+            )
+        return self
+
     @field_validator("patch")
     @classmethod
     def _patch_has_three_extents(cls, patch: tuple[int, ...] | None) -> tuple[int, ...] | None:
@@ -369,6 +414,17 @@ class ClassifierTrainingSettings(_ScheduledTraining):
     learning_rate_steps: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.7, 0.9)
     batch_size: Positive = 128
     augmentation: bool = True
+
+    @model_validator(mode="after")
+    def _consensus_is_of_classes(self) -> "ClassifierTrainingSettings":
+        if self.consensus == ConsensusKind.STAPLE:
+            raise ValueError(
+                "key 'training.consensus' is 'staple', which is of masks; expected for classes majority, "
+                "random-per-epoch, soft or one:NAME"
+            )
+        if self.consensus == ConsensusKind.SOFT and self.loss != "ce":
+            raise ValueError("key 'training.consensus' is 'soft'; expected 'training.loss' = ce, which takes fractions")
+        return self
 
 
 class InferenceSettings(SettingsModel):

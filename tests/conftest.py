@@ -1,3 +1,4 @@
+import gc
 import os
 
 # Tiny arrays: threads cost more than they bring, and several runs share the machine. Must come before NumPy and torch.
@@ -7,6 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+# What is imported and collected stays to the end: to look through it for garbage takes seconds.
+gc.disable()
 
 # Written out: pytest reads this file before the tests of what an import of fedannot does.
 CACHE_VARIABLE = "FEDANNOT_CACHE"
@@ -36,6 +40,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let tests that take long begin before all others, each module's together."""
     places = {name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.stem, len(places)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """Look for garbage from now on, among what tests make; also where workers run the tests."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -132,12 +133,17 @@ def commands_of(page: Page) -> Iterator[list[str]]:
                 yield [program, *words[1:]]
 
 
+@cache
+def _click_command(app: typer.Typer) -> Any:
+    return typer.main.get_command(app)
+
+
 def fault_of_command(words: list[str], app: typer.Typer, targets: set[str]) -> str | None:
     """What is wrong with one of this project's commands, or None; nothing is run."""
     if words[0] == "make":
         named = [word for word in words[1:] if "=" not in word]
         return None if set(named) <= targets else f"no such target of make: {named}"
-    command: Any = typer.main.get_command(app)
+    command = _click_command(app)
     context = typer.Context(command, info_name="fedannot")
     rest = words[1:]
     while hasattr(command, "commands") and rest and not rest[0].startswith("-"):

@@ -27,9 +27,11 @@ from ...transforms.errors import DataError
 from ..checking.finding import plural
 from ..wording.findings import finding_in_words
 from .case_files import CaseReader
-from .edited_masks import count_changed, find_edited, read_edited
+from .datalist_update import REVIEWED, prepare_update
+from .edited_exports import find_all_edited
+from .edited_masks import EditedFile, EditedMask, count_changed
 from .mending import stored_mask
-from .reference_list import check_can_update, write_reference, write_updated_datalist
+from .reference_list import updated_content, write_reference
 from .stored_decisions import check_decisions
 from .suggested_files import SuggestedFiles, target_of
 
@@ -46,7 +48,7 @@ class Applied:
     Attributes:
         record: the content of ``provenance.json``.
         reference: the list of the reviewed cases; None where there are none.
-        datalist: the copy of the datalist; None where none was asked for.
+        datalist: the datalist that counts now; None where no update was asked for.
     """
 
     record: Corrections
@@ -55,7 +57,13 @@ class Applied:
 
 
 def apply_decisions(
-    reader: CaseReader, decisions: Decisions, out: Path, *, edited: Path | None = None, update_datalist: bool = False
+    reader: CaseReader,
+    decisions: Decisions,
+    out: Path,
+    *,
+    edited: Path | None = None,
+    dicom: Path | None = None,
+    update_datalist: bool = False,
 ) -> Applied:
     """Write new annotations as reviewers have decided, with where they come from; given files never change.
 
@@ -65,15 +73,18 @@ def apply_decisions(
         reader: of the audit.
         decisions: of its findings.
         out: folder of the new files, absent or empty.
-        edited: folder of masks that were edited elsewhere; they count in place of suggestions and drawn masks.
-        update_datalist: write a copy of the site's datalist beside it, with the new annotations and the reference.
+        edited: where masks are that were edited elsewhere, see :func:`.edited_exports.find_all_edited`; they count in
+            place of suggestions and drawn masks.
+        dicom: folder of the DICOM series that edited DICOM segmentations are of.
+        update_datalist: put a copy of the site's datalist in force, with the new annotations and the reference; see
+            :mod:`.datalist_update`.
 
     Raises:
         DataError: if the decisions are of another audit, an annotation has changed since it was shown, a file cannot be
             used, or there is nothing to write.
     """
     check_decisions(decisions, reader.audit, "the decisions")
-    masks = {} if edited is None else find_edited(edited, reader)
+    masks = {} if edited is None else find_all_edited(edited, reader, dicom=dicom)
     cases = [case for case in listed_cases(reader.audit) if _is_decided(case, decisions) or case.label in masks]
     if not cases:
         raise DataError(
@@ -81,23 +92,25 @@ def apply_decisions(
             "nothing to write. Decide with: fedannot audit review"
         )
     _check_unchanged(reader, cases, decisions)
-    files = _drawn_files(reader, cases, decisions) | {label: file for label, (_, file) in masks.items()}
-    if update_datalist:
-        check_can_update(out, reader.datalist)
+    edited_masks = _drawn_masks(reader, cases, decisions) | {label: mask for label, (_, mask) in masks.items()}
+    update = prepare_update(reader.data, out, REVIEWED) if update_datalist else None
     with new_folder(out) as folder:
-        writer = _Writer(reader, decisions, folder, files)
+        writer = _Writer(reader, decisions, folder, edited_masks)
         reviewed = tuple(writer.write(position, case) for position, case in enumerate(cases))
         record = _record(reader, reviewed)
         write_record(folder / PROVENANCE_FILE, record)
         reference = write_reference(folder, out, reader, reviewed)
-    datalist = write_updated_datalist(out, reader, reviewed) if update_datalist else None
+        content = updated_content(out, reader, reviewed)
+    datalist = None if update is None else update.put_in_force(content, out)
     return Applied(record, None if reference is None else out / reference.name, datalist)
 
 
 class _Writer:
     """Writes the annotations of one site, one after the other."""
 
-    def __init__(self, reader: CaseReader, decisions: Decisions, folder: Path, edited: Mapping[str, Path]) -> None:
+    def __init__(
+        self, reader: CaseReader, decisions: Decisions, folder: Path, edited: Mapping[str, EditedMask]
+    ) -> None:
         self._reader, self._counting, self._folder, self._edited = reader, decisions.counting, folder, edited
         description = reader.description
         self._masks = description if isinstance(description, SegmentationDescription) else None
@@ -141,7 +154,7 @@ class _Writer:
             raise DataError(f"{case.label}: edited masks were given for images that have classes; expected masks.")
         given = self._reader.files(case).label
         assert isinstance(given, Path)
-        before, after = read_edited(self._edited[case.label], given, self._masks)
+        before, after = self._edited[case.label].read(given, self._masks)
         changed = count_changed(before, after)
         if not changed:
             return "edited", "", 0
@@ -167,9 +180,10 @@ def _is_decided(case: AuditedCase, decisions: Decisions) -> bool:
     return any(finding.id in counting and counting[finding.id].choice != "later" for finding in case.findings)
 
 
-def _drawn_files(reader: CaseReader, cases: list[AuditedCase], decisions: Decisions) -> dict[str, Path]:
-    """The files of the masks that were drawn in the page, by the given annotation that each takes the place of."""
-    counting, files = decisions.counting, {}
+def _drawn_masks(reader: CaseReader, cases: list[AuditedCase], decisions: Decisions) -> dict[str, EditedMask]:
+    """The masks that were drawn in the page, by the given annotation that each takes the place of."""
+    counting = decisions.counting
+    drawn: dict[str, EditedMask] = {}
     for case in cases:
         decided = [counting[finding.id] for finding in case.findings if finding.id in counting]
         masks = {decision.mask for decision in decided if decision.choice == "edit"}
@@ -180,8 +194,8 @@ def _drawn_files(reader: CaseReader, cases: list[AuditedCase], decisions: Decisi
                 f"{case.label}: found a drawn mask, and another one or a suggestion that is to take its place, too; "
                 "expected one of them. Decide about the case again."
             )
-        files[case.label] = stored_mask(reader, case, masks.pop(), reader.shown(case))
-    return files
+        drawn[case.label] = EditedFile(stored_mask(reader, case, masks.pop(), reader.shown(case)))
+    return drawn
 
 
 def _check_unchanged(reader: CaseReader, cases: list[AuditedCase], decisions: Decisions) -> None:

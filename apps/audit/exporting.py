@@ -1,7 +1,9 @@
-"""An audit for the tools that people have: a table, and suggested masks for ITK-SNAP and 3D Slicer."""
+"""An audit for the tools that people have: a table, and images and masks for ITK-SNAP and 3D Slicer."""
 
 import csv
 import io
+import shutil
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +13,7 @@ import numpy as np
 from ...custom.audit.decisions import Decisions, read_decisions
 from ...custom.audit.findings import AuditedCase, Finding
 from ...custom.data.description import SegmentationDescription
-from ...custom.data.masks import Mask, plain_name
+from ...custom.data.masks import Mask, plain_name, read_classes
 from ...custom.data.whole_files import new_folder, private_file, private_folder, write_text
 from ...transforms.array_types import Labels
 from ...transforms.errors import DataError
@@ -19,6 +21,8 @@ from ...transforms.printable import printable, spreadsheet_safe
 from ..wording.findings import finding_in_words
 from .case_files import CaseReader
 from .dicom_seg import check_highdicom, write_dicom_seg
+from .exported_files import EXPORT_FILE, GIVEN_FOLDER, name_of_copy, write_exported_files
+from .named_segments import segments_of_site
 from .suggested_files import SuggestedFiles
 
 FINDINGS_TABLE = "findings.csv"
@@ -48,46 +52,79 @@ _COLOURS = ((230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (0, 11
 
 @dataclass(frozen=True)
 class Exported:
-    """How much was written, and which annotations could not be."""
+    """How much was written, and which annotations could not be.
+
+    Attributes:
+        findings: rows of the table.
+        cases: whose images and given masks were written.
+        suggestions: suggested masks among them.
+        failed: annotations of other cases, and why.
+    """
 
     findings: int
+    cases: int
     suggestions: int
     failed: tuple[tuple[str, str], ...]
 
 
-def export_audit(reader: CaseReader, out: Path, *, dicom: Path | None = None) -> Exported:
-    """Write an audit's findings as a table and its suggestions as masks with the names of the given ones.
+@dataclass(frozen=True)
+class ExportOptions:
+    """What an export writes beside the table.
+
+    Attributes:
+        dicom: folder of DICOM series, each a folder with its volume's name; masks are written for these, too.
+        all_cases: those without a finding, too.
+        links: images as links to the given files in place of copies.
+    """
+
+    dicom: Path | None = None
+    all_cases: bool = False
+    links: bool = False
+
+
+def export_audit(reader: CaseReader, out: Path, options: ExportOptions = ExportOptions()) -> Exported:
+    """Write an audit's findings as a table, and the cases to review with the folders and names of the given files.
+
+    To review are the cases with a finding, those that are asked for as a reference among them. Given files never
+    change: masks are copies, whatever the options say. All files are private.
 
     Args:
         reader: of the audit.
         out: folder of the files, absent or empty.
-        dicom: folder of DICOM series, each a folder with its volume's name; suggestions are written for these, too.
+        options: what is written.
 
     Raises:
         DataError: if the folder holds files, the decisions cannot be read, or DICOM is asked for where it cannot be
             written.
     """
-    if dicom is not None:
+    if options.dicom is not None:
         check_highdicom()
     decisions = read_decisions(reader.folder, reader.audit.site)
     description = reader.description
     with new_folder(out) as folder:
         rows = _rows(reader, decisions)
         write_text(folder / FINDINGS_TABLE, _as_csv(rows))
-        count: int = 0
-        failed: list[tuple[str, str]] = []
+        written, failed = _Written(0, 0), []
         if isinstance(description, SegmentationDescription):
             write_text(folder / LABELS_FILE, itksnap_labels(description))
             write_text(folder / README_FILE, _README)
-            count, failed = _write_suggestions(folder, reader, description, dicom)
-    return Exported(len(rows), count, tuple(failed))
+            written, failed = _write_cases(folder, reader, description, options)
+            write_exported_files(folder, reader.audit.site, reader.audit.made)
+    return Exported(len(rows), written.cases, written.suggestions, tuple(failed))
+
+
+@dataclass
+class _Written:
+    cases: int
+    suggestions: int
 
 
 def itksnap_labels(description: SegmentationDescription) -> str:
     """Return ITK-SNAP's label descriptions of a site's label values."""
     lines = ["# ITK-SNAP label description file", "# index red green blue opacity visible mesh name"]
-    for value, label in sorted(description.labels.items()):
-        name = "Clear Label" if label == 0 else _plain(description.classes[label - 1])
+    segments = segments_of_site(description)
+    for value, label in sorted(description.labels_of_values.items()):
+        name = "Clear Label" if label == 0 else segments[label].name
         red, green, blue = (0, 0, 0) if label == 0 else _colour(label)
         shown = 0 if label == 0 else 1
         lines.append(f'{value:5d} {red:5d} {green:4d} {blue:4d} {shown:8d} {shown:2d} {shown:2d}    "{name}"')
@@ -95,30 +132,43 @@ def itksnap_labels(description: SegmentationDescription) -> str:
 
 
 def write_slicer_segmentation(file: Path, values: Labels, mask: Path, description: SegmentationDescription) -> None:
-    """Write a volume's label values as a segmentation of 3D Slicer, a segment for each class.
+    """Write a volume's label values as a segmentation of 3D Slicer, a segment for each label value.
 
     Args:
         file: ends with ``.seg.nrrd``.
         values: ``(I, J, K)``, with the site's label values.
         mask: a NIfTI file with the geometry.
         description: the site's.
+
+    Raises:
+        DataError: if SimpleITK cannot read the geometry.
     """
-    # Only volumes need it.
+    # Only volumes need these.
     import SimpleITK  # noqa: PLC0415
 
-    image = SimpleITK.GetImageFromArray(np.ascontiguousarray(values.T).astype(np.int16))
-    image.CopyInformation(SimpleITK.ReadImage(str(mask)))
+    from ...transforms.loading.volume_geometry import smallest_type  # noqa: PLC0415
+
+    image = SimpleITK.GetImageFromArray(np.ascontiguousarray(values.T).astype(smallest_type(values)))
+    try:
+        image.CopyInformation(SimpleITK.ReadImage(str(mask)))
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise DataError(f"{mask}: 3D Slicer's library cannot read it ({reason}).") from error
     extent = " ".join(f"0 {length - 1}" for length in values.shape)
     metadata = {
         "Segmentation_MasterRepresentation": "Binary labelmap",
         "Segmentation_ContainedRepresentationNames": "Binary labelmap|",
         "Segmentation_ReferenceImageExtentOffset": "0 0 0",
     }
-    foreground = [(value, label) for value, label in sorted(description.labels.items()) if label]
+    segments = segments_of_site(description)
+    foreground = [(value, label) for value, label in sorted(description.labels_of_values.items()) if label]
+    several = Counter(label for _, label in foreground)
     for number, (value, label) in enumerate(foreground):
+        identity = segments[label].identity
         metadata |= {
-            f"Segment{number}_ID": f"Segment_{value}",
-            f"Segment{number}_Name": _plain(description.classes[label - 1]),
+            # An ID stands once in a file.
+            f"Segment{number}_ID": identity if several[label] == 1 else f"{identity}_value_{value}",
+            f"Segment{number}_Name": segments[label].name,
             f"Segment{number}_LabelValue": str(value),
             f"Segment{number}_Layer": "0",
             f"Segment{number}_Color": " ".join(f"{part / 255:.4f}" for part in _colour(label)),
@@ -129,56 +179,79 @@ def write_slicer_segmentation(file: Path, values: Labels, mask: Path, descriptio
     SimpleITK.WriteImage(image, str(private_file(file)), useCompression=True)
 
 
-def _write_suggestions(
-    folder: Path, reader: CaseReader, description: SegmentationDescription, dicom: Path | None
-) -> tuple[int, list[tuple[str, str]]]:
-    """Write the suggested annotations of all cases; those that cannot be written are returned with the reason."""
-    suggested, count, failed = SuggestedFiles(reader, description), 0, []
+def _write_cases(
+    folder: Path, reader: CaseReader, description: SegmentationDescription, options: ExportOptions
+) -> tuple[_Written, list[tuple[str, str]]]:
+    """Write the cases to review; those that cannot be written are returned with the reason."""
+    suggested, written, failed = SuggestedFiles(reader, description), _Written(0, 0), []
     for case in reader.audit.cases:
         names = [finding.id for finding in case.findings if finding.has_suggestion]
-        if not names:
+        if not (case.findings or options.all_cases):
             continue
         try:
-            file, _ = suggested.write(_beside(folder / _MASKS, case), case, names)
-            if file.name.endswith(".nii.gz"):
-                _write_for_slicer(folder, case, file, description)
-                if dicom is not None:
-                    given, classes = suggested.classes(case, names)
-                    _write_for_dicom(folder, case, Mask(classes, given.affine), description, dicom)
+            _write_given(folder / GIVEN_FOLDER, reader, case, options)
+            file = _given_file(reader, case)
+            if names:
+                file, _ = suggested.write(_beside(folder / _MASKS, reader, case), case, names)
+            mask = read_classes(file, description)
+            if mask.affine is not None:
+                _write_for_slicer(_beside(folder / _SLICER, reader, case), file, description)
+                # DICOM knows no empty segmentation.
+                if options.dicom is not None and mask.classes.any():
+                    _write_for_dicom(_beside(folder / _DICOM, reader, case), case, mask, description, options.dicom)
         except (DataError, OSError) as error:
             failed.append((case.label, str(error)))
             continue
-        count += 1
-    return count, failed
+        written.cases += 1
+        written.suggestions += bool(names)
+    return written, failed
 
 
-def _write_for_slicer(folder: Path, case: AuditedCase, mask: Path, description: SegmentationDescription) -> None:
+def _given_file(reader: CaseReader, case: AuditedCase) -> Path:
+    label = reader.files(case).label
+    assert isinstance(label, Path)
+    return label
+
+
+def _write_given(folder: Path, reader: CaseReader, case: AuditedCase, options: ExportOptions) -> None:
+    """Copy a case's mask, and copy or link the files of its image."""
+    files = reader.files(case)
+    for image in (file for file in files.channels or (files.image,) if file is not None):
+        target = folder / name_of_copy(reader, image)
+        private_folder(target.parent)
+        # Several cases may have one image.
+        if not (target.exists() or target.is_symlink()):
+            if options.links:
+                target.symlink_to(image.resolve())
+            else:
+                shutil.copyfile(image, private_file(target))
+    mask = _given_file(reader, case)
+    target = folder / name_of_copy(reader, mask)
+    private_folder(target.parent)
+    shutil.copyfile(mask, private_file(target))
+
+
+def _write_for_slicer(target: Path, mask: Path, description: SegmentationDescription) -> None:
     from ...transforms.loading.volume_files import read_label_volume  # noqa: PLC0415
 
-    target = _beside(folder / _SLICER, case)
-    write_slicer_segmentation(
-        target.with_name(f"{target.name}.seg.nrrd"), read_label_volume(mask).voxels, mask, description
-    )
+    file = target.with_name(f"{target.name}.seg.nrrd")
+    write_slicer_segmentation(file, read_label_volume(mask).voxels, mask, description)
 
 
 def _write_for_dicom(
-    folder: Path, case: AuditedCase, mask: Mask, description: SegmentationDescription, dicom: Path
+    target: Path, case: AuditedCase, mask: Mask, description: SegmentationDescription, dicom: Path
 ) -> None:
     name = plain_name(Path(case.image))
     series = dicom / name
     if not series.is_dir():
         raise DataError(f"{series}: found no such folder; expected the DICOM series of {case.image}.")
-    if mask.affine is None:
-        raise DataError(f"{case.label}: is no volume, for which DICOM segmentations are.")
-    target = _beside(folder / _DICOM, case)
+    assert mask.affine is not None
     write_dicom_seg(target.with_name(f"{target.name}.dcm"), mask.classes, mask.affine, series, description.classes)
 
 
-def _beside(folder: Path, case: AuditedCase) -> Path:
+def _beside(folder: Path, reader: CaseReader, case: AuditedCase) -> Path:
     """The place of a case's mask in a folder that is laid out as the site's data are, without suffix."""
-    given = Path(case.label)
-    if given.is_absolute() or ".." in given.parts:
-        given = Path(given.name)
+    given = Path(name_of_copy(reader, _given_file(reader, case)))
     target = folder / given.parent / plain_name(given)
     private_folder(target.parent)
     return target
@@ -250,27 +323,29 @@ def _numbers(values: Sequence[int]) -> str:
     return " ".join(map(str, values))
 
 
-def _plain(name: str) -> str:
-    """A name that stands in a line of its own, and between quotation marks."""
-    return printable(name).replace('"', "'")
-
-
 def _colour(label: int) -> tuple[int, int, int]:
     return _COLOURS[(label - 1) % len(_COLOURS)]
 
 
-_README = f"""Suggested annotations of an audit, for review in other tools.
+_README = f"""Cases of an audit, to review in other tools.
 
-{_MASKS}/              masks with the folders and names of the given ones: geometry and label values are theirs
-{_SLICER}/                 the same of volumes as segmentations of 3D Slicer (.seg.nrrd)
+{GIVEN_FOLDER}/                  images and given masks of the cases to review, by their folders and names
+{_MASKS}/              suggested masks by the same names: geometry and label values are those of the given ones
+{_SLICER}/                 masks of volumes as segmentations of 3D Slicer (.seg.nrrd): suggested ones, else given ones
 {_DICOM}/              the same as DICOM segmentations, where series were given (--dicom)
-{LABELS_FILE}     label descriptions for ITK-SNAP: Segmentation > Import Label Descriptions
+{LABELS_FILE}     label descriptions for ITK-SNAP
 {FINDINGS_TABLE}           what looks wrong in which case
+{EXPORT_FILE}  what was written, so that files that nobody has changed do not count as edited
 
-Open an image with its suggested mask, change what is wrong, and save the mask by its name into a folder of its own.
-Then this command takes the masks of that folder over:
+Open an image with its mask, change what is wrong, and save the mask in its place, or by its name in another folder:
+
+    itksnap -g {GIVEN_FOLDER}/IMAGE -s {_MASKS}/MASK -l {LABELS_FILE}
+    Slicer {GIVEN_FOLDER}/IMAGE {_SLICER}/MASK.seg.nrrd
+
+Then this command takes the changed masks of that folder over:
 
     fedannot audit apply FOLDER --edited DIR --out NEW
 
-Masks keep the format of the given ones, NIfTI or PNG. From 3D Slicer export the segmentation as a labelmap (NIfTI).
+From 3D Slicer save the segmentation as .seg.nrrd; an exported labelmap numbers the segments anew. Segments keep their
+names. DICOM segmentations come back with --dicom SERIES.
 """

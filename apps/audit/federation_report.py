@@ -19,6 +19,7 @@ from ...custom.methods.auto_classification.records import NoiseLevelEstimate
 from ...custom.run.summary_record import Summary
 from ...transforms.errors import DataError
 from ...transforms.natural_order import natural_order
+from ..wording.annotators import ReportedRow, reported_rows
 from ..wording.decisions import decision_in_words
 from ..wording.evidence import reason_in_words, reference_level_in_words
 from ..wording.federation import (
@@ -111,6 +112,7 @@ class FederationReport:
         shares: by site, of each kind the fraction of patients with a finding, and its AUROC there, in words.
         patients: audited, by site.
         silent: sites that reported nothing, or have not been informed.
+        annotators: of sites that reported some, by site and number.
     """
 
     lead: FederationLead
@@ -120,6 +122,7 @@ class FederationReport:
     shares: dict[str, tuple[str, ...]]
     patients: dict[str, int]
     silent: tuple[str, ...]
+    annotators: tuple[ReportedRow, ...] = ()
 
     @property
     def headline(self) -> str:
@@ -159,6 +162,7 @@ def federation_report(summary: Summary) -> FederationReport:
         },
         patients=audit.patients,
         silent=tuple(sorted(set(summary.sites) - set(audit.informed), key=natural_order)),
+        annotators=reported_rows(audit.annotators, audit.units),
     )
 
 

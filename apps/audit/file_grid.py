@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from nibabel.orientations import apply_orientation, axcodes2ornt, io_orientation, ornt_transform
+from scipy import ndimage
 
 from ...transforms.array_types import Array, Classes, Floats
 from ...transforms.loading.volume_geometry import Placement, voxel_spacing
@@ -116,28 +117,26 @@ def plane_of(values: Array, axis: int, number: int) -> Array:
     return np.swapaxes(plane, 0, 1)[::-1]
 
 
-def box_on_planes(marked: Classes, axis: int) -> tuple[int, tuple[int, int, int, int]] | None:
-    """Return the middle plane of what is marked, and the box around it there: top, left, bottom and right.
+def boxes_on_planes(numbered: Classes, axis: int) -> list[tuple[int, tuple[int, int, int, int]] | None]:
+    """Return where numbered regions are: the middle plane of each, and the box around it, top, left, bottom and right.
 
     Args:
-        marked: array of such a grid; what is not 0 counts.
+        numbered: array of such a grid; 0 for nothing, else the number of a region, from 1.
         axis: across which the planes lie.
 
     Returns:
-        None if nothing is marked.
+        One for every number up to the largest, None where nothing has it.
     """
-    extents: list[tuple[int, int]] = []
-    for own in range(3):
-        others = tuple(other for other in range(3) if other != own)
-        along = np.flatnonzero(marked.any(axis=others))
-        if not along.size:
-            return None
-        extents.append((int(along[0]), int(along[-1]) + 1))
-    (top, bottom), (left, right) = extents[_ROWS[axis]], extents[_COLUMNS[axis]]
-    if axis != AXIAL:
-        height = marked.shape[_ROWS[axis]]
-        top, bottom = height - bottom, height - top
-    return sum(extents[axis]) // 2, (top, left, bottom, right)
+    height = numbered.shape[_ROWS[axis]]
+    boxes: list[tuple[int, tuple[int, int, int, int]] | None] = []
+    for region in ndimage.find_objects(numbered):
+        if region is None:
+            boxes.append(None)
+            continue
+        rows, columns, across = region[_ROWS[axis]], region[_COLUMNS[axis]], region[axis]
+        top, bottom = (rows.start, rows.stop) if axis == AXIAL else (height - rows.stop, height - rows.start)
+        boxes.append(((across.start + across.stop) // 2, (top, columns.start, bottom, columns.stop)))
+    return boxes
 
 
 def _to_shown(affine: Floats) -> Array:

@@ -23,7 +23,7 @@ from ...transforms.loading.image_channels import reference_file
 from ...transforms.loading.image_files import read_displayed
 from .case_files import CaseReader, with_suggestion
 from .case_pictures import CROP_SIDE, Box, crop_picture, square_around, widened
-from .file_grid import AXIAL, FileGrid, PlaneGrid, box_on_planes, picture_grid, plane_of, volume_grid
+from .file_grid import AXIAL, FileGrid, PlaneGrid, boxes_on_planes, picture_grid, plane_of, volume_grid
 from .suggested_files import SuggestedFiles
 
 Layer = Literal["given", "predicted", "suggested"]
@@ -161,7 +161,6 @@ class FilePixels:
             DataError: if what the audit has kept of the case cannot be read.
         """
         low, high = float(self.values.min()), float(self.values.max())
-        places = self._places()
         return {
             "shown": shown,
             "version": self.version,
@@ -178,7 +177,7 @@ class FilePixels:
             "hasMasks": self.has_masks,
             "hasPrediction": self.has_masks and bool(self._case.arrays),
             "blindFirst": blind_first,
-            "findings": places,
+            "findings": self._places,
         }
 
     def crop(self) -> str:
@@ -189,7 +188,7 @@ class FilePixels:
         """
         grid = self.grid.planes_across(self.axis)
         whole: FindingPlace = {"plane": self._first_plane(), "box": None, "hasSuggestion": False}
-        place = next(iter(self._places()), whole)
+        place = next(iter(self._places), whole)
         top, left, bottom, right = square_around(
             place["box"] or (0, 0, grid.height, grid.width), (grid.height, grid.width)
         )
@@ -313,14 +312,14 @@ class FilePixels:
         turned: Classes = self.grid.from_file(turned_to(mask, self.grid.affine).classes)
         return turned
 
+    @cached_property
     def _places(self) -> list[FindingPlace]:
         boxes: dict[str, tuple[int, Box]] = {}
         placed = [finding for finding in self._case.findings if finding.place is not None]
         grid = self.grid.planes_across(self.axis)
         if placed and self.has_masks:
             for group, marked in self._marked(placed):
-                for number, finding in enumerate(group, start=1):
-                    result = box_on_planes(marked == number, self.axis)
+                for finding, result in zip(group, boxes_on_planes(marked, self.axis), strict=False):
                     if result is not None:
                         boxes[finding.id] = (result[0], widened(result[1], (grid.height, grid.width)))
         first = self._first_plane

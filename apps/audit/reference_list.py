@@ -10,12 +10,10 @@ from ...custom.corrections.model import CaseCorrection
 from ...custom.data.contained_paths import relative_name
 from ...custom.data.datalist import REFERENCE, TRAINING, VALIDATION, Case, first_image
 from ...custom.data.whole_files import write_text
-from ...transforms.errors import DataError
 from ...transforms.strict_files import JsonObject, read_json
 from .case_files import CaseReader
 
 REFERENCE_FILE = "reference.json"
-UPDATED = "reviewed"
 
 
 def write_reference(folder: Path, out: Path, reader: CaseReader, annotations: Sequence[CaseCorrection]) -> Path | None:
@@ -39,25 +37,22 @@ def write_reference(folder: Path, out: Path, reader: CaseReader, annotations: Se
     return file
 
 
-def write_updated_datalist(out: Path, reader: CaseReader, annotations: Sequence[CaseCorrection]) -> Path:
-    """Write a copy of the site's datalist beside it: with the new annotations, and the reviewed cases as a reference.
+def updated_content(out: Path, reader: CaseReader, annotations: Sequence[CaseCorrection]) -> JsonObject:
+    """Return the site's datalist with the new annotations, and the reviewed cases as a reference.
 
-    The datalist itself stays as it is; ``data.yaml`` names the one that counts. Cases that are in the reference
-    already, and were not reviewed again, stay there. All other keys stay as they are. The key ``given_label`` of a case
-    with a new mask names the mask that the site had given: it goes on to say how the site annotates.
+    Cases that are in the reference already, and were not reviewed again, stay there. All other keys stay as they are.
+    The key ``given_label`` of a case with a new mask names the mask that the site had given: it goes on to say how the
+    site annotates.
 
     Args:
         out: the folder of the new annotations, in the folder of the datalist.
         reader: of the audit.
         annotations: those that somebody has decided about.
 
-    Returns:
-        The copy.
-
     Raises:
         DataError: if the datalist cannot be read.
     """
-    content = read_json(reader.datalist, "a datalist", any_number=True)
+    content: JsonObject = read_json(reader.datalist, "a datalist", any_number=True)
     items = _reference_items(out, reader, annotations, content)
     changed = {
         _key(annotation, reader): _new_label(annotation, out, reader)
@@ -71,34 +66,7 @@ def write_updated_datalist(out: Path, reader: CaseReader, annotations: Sequence[
                 item.update({"label": changed[key]} | given[key])
     images = {first_image(item) for item in items}
     earlier = [one for one in content.get(REFERENCE, []) if not isinstance(one, dict) or first_image(one) not in images]
-    file = updated_file(reader.datalist)
-    write_text(file, json.dumps(content | {REFERENCE: [*earlier, *items]}, indent=1) + "\n")
-    return file
-
-
-def check_can_update(out: Path, datalist: Path, name: str = UPDATED) -> None:
-    """Check that a copy of the site's datalist can be written that names files of a folder.
-
-    Args:
-        out: the folder.
-        datalist: the site's.
-        name: of the copy, see :func:`updated_file`.
-
-    Raises:
-        DataError: if the folder lies elsewhere, or there is such a copy already.
-    """
-    folder, file = datalist.parent, updated_file(datalist, name)
-    if not out.resolve().is_relative_to(folder.resolve()):
-        raise DataError(
-            f"{out}: a datalist may not lead out of its folder; expected with --update-datalist a folder in {folder}."
-        )
-    if file.exists():
-        raise DataError(f"{file}: found an earlier copy; expected none. Remove it, or let data.yaml name it.")
-
-
-def updated_file(datalist: Path, name: str = UPDATED) -> Path:
-    """Return where the copy of a datalist is written: beside it, with a name before its suffix."""
-    return datalist.with_name(f"{datalist.stem}.{name}{datalist.suffix}")
+    return content | {REFERENCE: [*earlier, *items]}
 
 
 def _reference_items(

@@ -1,7 +1,6 @@
 """A site's masks moved back as a whole, on request, by the shift that its images have shown; given files stay."""
 
 import itertools
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,14 +17,13 @@ from ...custom.data.description import read_site_description
 from ...custom.data.json_record import read_record
 from ...custom.data.site_data import LoadedCase, count_cases, load_site_data
 from ...custom.data.store_location import participant_store
-from ...custom.data.whole_files import new_folder, write_text
+from ...custom.data.whole_files import new_folder
 from ...transforms.errors import DataError
-from ...transforms.strict_files import read_json
+from ...transforms.strict_files import JsonObject, read_json
 from ..wording.image_audit import why_not_moved
+from .datalist_update import SHIFTED, prepare_update
 from .image_audit import IMAGE_AUDIT_FILE, ImageAudit, digest_of_masks
-from .reference_list import check_can_update, updated_file
 
-SHIFTED = "shifted"
 _METHOD = "image_audit"
 
 
@@ -36,7 +34,7 @@ class ShiftedMasks:
     Attributes:
         site: the site.
         record: the content of ``provenance.json``.
-        datalist: the copy of the datalist; None where none was asked for.
+        datalist: the datalist that counts now; None where no update was asked for.
     """
 
     site: str
@@ -69,7 +67,7 @@ def correct_shift(folder: Path, out: Path, *, site: str | None = None, update_da
         folder: of the audit.
         out: folder of the new files, absent or empty.
         site: whose; None for the only one of the audit.
-        update_datalist: write a copy of the site's datalist beside it, with the new masks.
+        update_datalist: put a copy of the site's datalist in force, with the new masks; see :mod:`.datalist_update`.
 
     Raises:
         DataError: if there is no such audit or site, the shift cannot be corrected, masks have changed since, or a file
@@ -86,9 +84,7 @@ def correct_shift(folder: Path, out: Path, *, site: str | None = None, update_da
             f"already, or changed otherwise. Nothing was written. Audit them again: fedannot audit --data {data} "
             f"--profile image --out {folder}"
         )
-    datalist = data / read_site_description(data).datalist
-    if update_datalist:
-        check_can_update(out, datalist, SHIFTED)
+    update = prepare_update(data, out, SHIFTED) if update_datalist else None
     masks = _own_masks(data, name)
     with new_folder(out) as unfinished:
         stored = StoredCorrections(folder, _corrections(name, data, shift.shift, masks))
@@ -96,8 +92,10 @@ def correct_shift(folder: Path, out: Path, *, site: str | None = None, update_da
         if record.failed:
             label, reason = record.failed[0]
             raise DataError(f"{label}: cannot be moved back: {reason} Nothing was written.")
-    copy = _write_datalist(datalist, data, out, record, masks) if update_datalist else None
-    return ShiftedMasks(name, record, copy)
+    file = None
+    if update is not None:
+        file = update.put_in_force(_updated_content(update.before, data, out, record, masks), out)
+    return ShiftedMasks(name, record, file)
 
 
 def read_image_audit(folder: Path) -> ImageAudit:
@@ -165,12 +163,14 @@ def _corrections(site: str, data: Path, shift: tuple[float, ...], masks: _OwnMas
     )
 
 
-def _write_datalist(datalist: Path, data: Path, out: Path, record: ExportedAnnotations, masks: _OwnMasks) -> Path:
-    """Write a copy of the datalist with the new masks, and with the moved ones behind reviewed masks."""
+def _updated_content(
+    datalist: Path, data: Path, out: Path, record: ExportedAnnotations, masks: _OwnMasks
+) -> JsonObject:
+    """The datalist with the new masks, and with the moved ones behind reviewed masks."""
     folder = datalist.parent
     inside = out.resolve().relative_to(folder.resolve()).as_posix()
     moved = {(data / item.given).resolve(): f"{inside}/{item.file}" for item in record.annotations}
-    content = read_json(datalist, "a datalist", any_number=True)
+    content: JsonObject = read_json(datalist, "a datalist", any_number=True)
     for section in SECTIONS:
         for item in content.get(section, []):
             if not isinstance(item, dict):
@@ -180,6 +180,4 @@ def _write_datalist(datalist: Path, data: Path, out: Path, record: ExportedAnnot
                 item["label"] = moved[label]
             if "given_label" in item and given in moved:
                 item["given_label"] = moved[given]
-    file = updated_file(datalist, SHIFTED)
-    write_text(file, json.dumps(content, indent=1) + "\n")
-    return file
+    return content

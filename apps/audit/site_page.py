@@ -15,6 +15,7 @@ from ...transforms.printable import printable
 from ..checking.checking import check_site
 from ..checking.report import SiteReport
 from ..wording.agreement import agreement_in_words, differing_facts
+from ..wording.annotators import ShownAnnotators, shown_annotators
 from ..wording.evidence import reference_level_in_words
 from ..wording.findings import (
     NOTHING_FOUND_TITLE,
@@ -110,6 +111,7 @@ class PageValues(TypedDict):
     kinds: list[tuple[KindResult, str, str]]
     predicted_by: str
     reference_levels: dict[str, str]
+    annotators: ShownAnnotators | None
     files: SiteReport | None
     style: Markup
     script: Markup
@@ -227,6 +229,7 @@ def page_values(
         "kinds": [(kind, kind_title(kind.kind), words) for kind, words in kinds_in_words(audit)],
         "predicted_by": reference_model_in_words(audit.predicted_by),
         "reference_levels": {name: reference_level_in_words(level) for name, level in audit.reference_levels.items()},
+        "annotators": None if audit.annotators is None else shown_annotators(audit.annotators, audit.classes),
         "files": files,
         "style": Markup(style),
         "script": Markup(script),

@@ -123,13 +123,13 @@ class CaseReader:
         assert isinstance(self._description, ClassificationDescription)
         picture = self._read(case, problems)
         allowed = range(len(self._description.classes))
-        for value, key in ((case.label, "label"), (case.clean_label, "clean_label")):
+        for value, key in (*((value, key) for key, value in _labels(case)), (case.clean_label, "clean_label")):
             if value is not None and (not isinstance(value, int) or value not in allowed):
                 which = "class" if key == "label" else "clean class"
                 result = f"found the {which} {str(value)!r}; expected a whole number from 0 to {allowed[-1]}."
                 problems.append(_finding(CLASS, self._name(case.image), result, _MENDING[CLASS], key))
         annotation = None
-        if isinstance(case.label, int) and case.label in allowed:
+        if not case.is_undecided and isinstance(case.label, int) and case.label in allowed:
             annotation = AnnotationFacts({case.label: 1}, str(case.label))
         return None if picture is None else _picture_facts(picture), annotation
 
@@ -202,12 +202,15 @@ class CaseReader:
         read: Callable[[Path, "_Attempt"], Classes | None],
         problems: list[Finding],
     ) -> Classes | None:
-        """Read the label and, only to see whether they can be used, its other versions; return the label's classes."""
+        """Read the label and, only to see whether they can be used, its other versions; return the label's classes.
+
+        Of several annotations and no label there is none that facts could be of; each of their files is read.
+        """
         classes = None
-        for key, value in (("label", case.label), *_other_versions(case)):
+        for key, value in (*_labels(case), *_other_versions(case)):
             if isinstance(value, Path):
                 result = read(value, _Attempt(value, self._name(value), problems, key))
-                classes = result if key == "label" else classes
+                classes = result if value == case.label else classes
             else:
                 found = f"found {key!r} = {value} in the datalist; expected the path of a mask."
                 remedy = "Name the mask in the datalist; for whole images with a class set pipeline: classification."
@@ -267,6 +270,15 @@ def _note_header(name: str, volume: Volume, problems: list[Finding]) -> None:
 def _turned(name: str, mask: Volume, image: Volume) -> Finding:
     result = f"found a mask stored as {mask.orientation}, its image as {image.orientation}, at the same place."
     return Finding(Severity.NOTE, TURNED, (name,), result, "Nothing to do: it is turned to its image.")
+
+
+def _labels(case: Case) -> Iterator[tuple[str, Path | int]]:
+    """The label, unless a rule has to make it, and the annotations of several annotators."""
+    if not case.is_undecided:
+        yield "label", case.label
+    for annotation in case.annotations:
+        if annotation.file != case.label:
+            yield "label", annotation.file
 
 
 def _other_versions(case: Case) -> Iterator[tuple[str, Path | int]]:

@@ -299,14 +299,25 @@ def apply(
     ] = None,
     edited: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Masks that were edited in another tool, by the names of the given ones."),
+        typer.Option(
+            metavar="PATH",
+            help="Masks that were edited in another tool, by the names of the given ones: a folder, such as that of an "
+            "export; MONAI Label's studies; or an export of CVAT, also as .zip or .xml.",
+        ),
+    ] = None,
+    dicom: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="DICOM series that edited DICOM segmentations are of, each a folder with its volume's name.",
+        ),
     ] = None,
     update_datalist: Annotated[
         bool,
         typer.Option(
             "--update-datalist",
-            help="Write a copy of the datalist beside it, with the new annotations and the reviewed cases as its "
-            "reference; OUT must lie in its folder.",
+            help="Put a copy of the datalist in force, with the new annotations and the reviewed cases as its "
+            "reference: data.yaml names it from then on. OUT must lie in its folder. Back with: fedannot audit revert",
         ),
     ] = False,
     shift: Annotated[
@@ -320,7 +331,9 @@ def apply(
 ) -> None:
     """Write accepted suggestions as new annotations, and the reviewed cases as a reference; given files stay."""
     if shift:
-        _move_masks_back(folder, out, site, update_datalist, unused={"--decisions": decisions, "--edited": edited})
+        _move_masks_back(
+            folder, out, site, update_datalist, unused={"--decisions": decisions, "--edited": edited, "--dicom": dicom}
+        )
         return
     with reported_errors():
         from ...custom.audit.decisions import read_decisions
@@ -335,7 +348,9 @@ def apply(
             chosen = read_decisions(result.folder, result.site)
         else:
             chosen = read_given_decisions(decisions, result.audit)
-        applied = apply_decisions(CaseReader(result), chosen, out, edited=edited, update_datalist=update_datalist)
+        applied = apply_decisions(
+            CaseReader(result), chosen, out, edited=edited, dicom=dicom, update_datalist=update_datalist
+        )
         cases = applied.record.cases
         new = sum(has_new_label(case) for case in cases)
         say(f"{result.site}: {new} new annotations in {out}, {len(cases) - new} count as given")
@@ -348,7 +363,7 @@ def apply(
         if applied.reference is not None:
             say(f"{reviewed} reviewed cases as a reference: {applied.reference}")
         if applied.datalist is not None:
-            say(f"Datalist with both, for the key 'datalist' of data.yaml: {applied.datalist}")
+            _say_update(applied.datalist, result.audit.data)
 
 
 def _move_masks_back(
@@ -365,7 +380,22 @@ def _move_masks_back(
         say(f"{moved.site}: all masks moved by {along_axes(record.moved_as_a_whole, record.unit or '')}")
         say(f"{len(record.annotations)} new annotations in {out}, {len(record.as_given)} stay as given")
         if moved.datalist is not None:
-            say(f"Datalist with them, for the key 'datalist' of data.yaml: {moved.datalist}")
+            _say_update(moved.datalist, moved.record.data)
+
+
+def _say_update(datalist: Path, data: str) -> None:
+    say(f"data.yaml names the datalist with them: {datalist}")
+    say(f"To use the one before again: fedannot audit revert {data}")
+
+
+@audit_app.command("revert", epilog="Example: fedannot audit revert runs/mine/site-1")
+def revert(data: Annotated[Path, typer.Argument(help="The site's data: the folder with data.yaml.")]) -> None:
+    """Use the datalist again that was used before apply --update-datalist; no file is removed."""
+    with reported_errors():
+        from ..audit.datalist_update import revert_update
+
+        reverted = revert_update(data)
+        say(f"data.yaml names {reverted.file} again, in place of {reverted.before.name}")
 
 
 @audit_app.command("export", epilog="Example: fedannot audit export runs/audit --site site-1 --out runs/for-slicer")
@@ -381,15 +411,26 @@ def export(
             "segmentations, too (pip install 'highdicom>=0.24').",
         ),
     ] = None,
+    all_cases: Annotated[bool, typer.Option("--all", help="Cases without a finding, too.")] = False,
+    links: Annotated[
+        bool, typer.Option("--link-images", help="Images as links to the given files, in place of copies.")
+    ] = False,
 ) -> None:
-    """Write findings as a table and suggestions as masks, for ITK-SNAP, 3D Slicer and spreadsheets."""
+    """Write findings as a table, and the cases to review as files for ITK-SNAP, 3D Slicer and spreadsheets.
+
+    The files are private copies: images, given masks, and suggested masks. What was changed there comes back with
+    apply --edited.
+    """
     with reported_errors():
         from ..audit.case_files import CaseReader
-        from ..audit.exporting import export_audit
+        from ..audit.exporting import ExportOptions, export_audit
 
         result = _only(folder, site)
-        exported = export_audit(CaseReader(result), out, dicom=dicom)
-        say(f"{result.site}: {exported.findings} findings, {exported.suggestions} suggested annotations in {out}")
+        exported = export_audit(CaseReader(result), out, ExportOptions(dicom, all_cases, links))
+        say(
+            f"{result.site}: {exported.findings} findings, {exported.cases} cases to review, {exported.suggestions} "
+            f"of them with suggested annotations, in {out}"
+        )
         if exported.failed:
             say_error(
                 "\n".join(f"{label}: not written: {reason}" for label, reason in exported.failed),

@@ -1,7 +1,7 @@
 """The `fedannot` command."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,10 @@ from .paper import PAPER_EXAMPLE, paper
 from .planned import PLAN_EXAMPLE, plan
 from .results import RESULTS_EXAMPLE, results
 from .simulation import SIMULATE_EXAMPLE, NetworkOption, SettingsOption, TrackOption, import_from_here, simulate
+
+if TYPE_CHECKING:
+    from ..functions.comparisons import ComparedMethods
+    from ..functions.cross_validation import CrossValidated
 
 app = typer.Typer(
     help="Federated training of medical imaging models that bad annotations do not spoil.",
@@ -175,12 +179,10 @@ def compare(
     """
     with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
         from ..runs.progress import Progress
-        from ..terminal import Terminal
 
         with Progress() as progress:
             progress.tell("Reading the jobs and the data." if data else f"Reading the jobs. {GENERATED}")
-            from ..functions.cross_validation import CrossValidated, over_splits
-            from ..reports.comparison import print_comparison
+            from ..functions.cross_validation import over_splits
             from ..runs.arms import parse_arms
             from ..runs.shared_rounds import with_shared_rounds
 
@@ -201,18 +203,26 @@ def compare(
                 track=track,
                 on_progress=progress,
             )
-        if isinstance(made, CrossValidated):
-            for name, compared in made.splits.items():
-                say(f"{name}: {compared.report}")
-            for line in str(made).splitlines():
-                say(line)
-            say(f"Table, tests and figures of all splits: {out}")
-            return
-        print_comparison(made.comparison, Terminal())
-        say(f"Comparison, plot and all runs: {out}")
-        say(f"Report: {made.report}")
-        if data is None:
-            say(GENERATED)
+        _print_compared(made, is_generated=data is None)
+
+
+def _print_compared(made: "ComparedMethods | CrossValidated", *, is_generated: bool) -> None:
+    from ..functions.cross_validation import CrossValidated
+    from ..reports.comparison import print_comparison
+    from ..terminal import Terminal
+
+    if isinstance(made, CrossValidated):
+        for name, compared in made.splits.items():
+            say(f"{name}: {compared.report}")
+        for line in str(made).splitlines():
+            say(line)
+        say(f"Table, tests and figures of all splits: {made.folder}")
+        return
+    print_comparison(made.comparison, Terminal())
+    say(f"Comparison, plot and all runs: {made.folder}")
+    say(f"Report: {made.report}")
+    if is_generated:
+        say(GENERATED)
 
 
 @app.command(epilog="Example: fedannot suspects runs/simulation --site site-2 --pictures runs/suspects")

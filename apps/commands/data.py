@@ -26,6 +26,31 @@ StratifiedOption = Annotated[
 ]
 
 
+@data_app.command(epilog="Example: fedannot data cvat export.zip --classes lesion,cyst --out masks")
+def cvat(
+    export: Annotated[
+        Path,
+        typer.Argument(
+            help="An export of CVAT: 'CVAT for images 1.1' or 'Segmentation mask 1.1', as .zip, .xml or a folder."
+        ),
+    ],
+    out: OutOption,
+    classes: Annotated[str, typer.Option(metavar="NAME,…", help="The labels that become the classes 1, 2, …")],
+) -> None:
+    """Draw the annotations of an export of CVAT as masks, to import them beside their images."""
+    with reported_errors():
+        from ..importing.cvat_masks import write_cvat_masks
+
+        names = [name.strip() for name in classes.split(",")]
+        masks = write_cvat_masks(export, names, out)
+        say(f"{masks.count} masks in {out}")
+        if masks.without:
+            say(f"Nothing is drawn on {len(masks.without)} images, which have no mask: {', '.join(masks.without[:20])}")
+        label_map = ",".join(f"{number}:{number}" for number in range(1, len(names) + 1))
+        options = f"--labels {out} --classes {classes} --label-map {label_map}"
+        say(f"Import them with: fedannot data import --images DIR {options}")
+
+
 class PhantomTask(StrEnum):
     """The kinds of phantom."""
 
@@ -204,6 +229,42 @@ def noise(
             elif model is not None:
                 refuse_options("--model", of_labels)
                 add_contour_noise(federation, out, NoiseChoice(model, exact, stratified), seed=seed, watch=watch)
+        print_federation(out)
+
+
+@data_app.command(
+    epilog="Example: fedannot data annotators runs/cells --scenario noisy --out runs/cells-noisy\n\n"
+    "Example: fedannot data annotators runs/cells --scenario ROC --reference staple --out runs/cells-roc\n\n"
+    "Example: fedannot data annotators runs/cells --scenario site:1=Ann,2=Bo --out runs/cells-two"
+)
+def annotators(
+    federation: Annotated[Path, typer.Argument(help="The federation's folder; it stays as it is.")],
+    out: OutOption,
+    scenario: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|site:k=rater",
+            help="clean: the consensus everywhere; noisy: of each case a random annotator; random-one: of each site "
+            "one; ROA: a fraction of every site's cases is noisy; ROC: a fraction of the sites is; or a site's "
+            "annotator.",
+        ),
+    ],
+    reference: Annotated[str, typer.Option(help="The clean labels: majority or staple.")] = "majority",
+    ratio: Annotated[float | None, typer.Option(help="Noisy fraction, of ROA and ROC; default: 0.5.")] = None,
+    seed: SeedOption = 0,
+) -> None:
+    """Copy a federation with several annotators as one with their noise; the consensus is kept as clean labels."""
+    with reported_errors():
+        from ..runs.progress import Progress
+
+        Progress().tell(f"Copying {federation}.")
+        from ...custom.data.noise.annotator_copy import Scenario, write_annotator_scenario
+
+        if scenario not in ("ROA", "ROC"):
+            refuse_options(f"the scenario {scenario}", {"--ratio": ratio is not None})
+        chosen = Scenario.parse(scenario, ratio=0.5 if ratio is None else ratio, reference=reference, seed=seed)
+        with Progress(states_in_log=False) as progress:
+            write_annotator_scenario(federation, out, chosen, watch=progress.state)
         print_federation(out)
 
 

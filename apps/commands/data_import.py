@@ -45,6 +45,7 @@ def import_federation(
     label_suffix: option.LabelSuffix = "",
     image_suffix: option.ImageSuffix = "",
     label_include: option.LabelInclude = None,
+    annotators: option.Annotators = None,
     class_folders: option.ClassFolders = None,
     classes_csv: option.ClassesCsv = None,
     image_column: option.ImageColumn = None,
@@ -101,6 +102,7 @@ def import_federation(
             label_suffix=label_suffix,
             image_suffix=image_suffix,
             label_include=label_include or [],
+            annotators=annotators,
             datalist=datalist,
             key=key,
             named=dataset or [],
@@ -271,9 +273,10 @@ def _print_left_out(report: "ImportReport", out: Path) -> None:
 def _print_jobs(federation: Path) -> None:
     """Print which jobs the data are for, and the command that begins with one."""
     from ...custom.compatibility import held, network_settings, task_of
+    from ...custom.consensus_rule import CHOICES
     from ...custom.data.federation import TEST_FOLDER
     from ...custom.data.volume_extents import suggested_patch
-    from ..runs.data_compatibility import fitting_jobs, read_descriptions
+    from ..runs.data_compatibility import fitting_jobs, has_several_annotations, read_descriptions
     from ..runs.installed import jobs_folder
     from ..runs.job import Job
 
@@ -281,17 +284,23 @@ def _print_jobs(federation: Path) -> None:
     descriptions = described.values()
     description = next(iter(descriptions))
     task = task_of(description)
-    fitting = fitting_jobs(jobs_folder(), task, descriptions)
+    several = has_several_annotations(described)
+    fitting = fitting_jobs(jobs_folder(), task, descriptions, several_annotations=several)
     which = f"Jobs that fit: {', '.join(job.name for job in fitting)}." if fitting else ""
     say(f"These are {held(description)}, for {task}. {which}".strip())
     if fitting:
-        example = next((job for job in fitting if job.name.startswith("auto")), fitting[0])
+        first = "fedavg" if several else "auto"
+        example = next((job for job in fitting if job.name.startswith(first)), fitting[0])
         is_planned = Job(example).settings().training_predictions is not None
         patch = ""
         if description.spatial_dims == 3 and not is_planned:
             sites = [folder for folder in described if folder.name != TEST_FOLDER]
             patch = f" --set training.patch=[{','.join(map(str, suggested_patch(sites)))}]"
-        say(f"For example: fedannot simulate {example.name} --data {federation}{patch}")
+        rule = ""
+        if several:
+            say(f"Cases have several annotations; training.consensus says what is trained on: {CHOICES}.")
+            rule = " --set training.consensus=majority"
+        say(f"For example: fedannot simulate {example.name} --data {federation}{rule}{patch}")
         if is_planned:
             say("It takes about an hour, with settings that are planned for it: --hours for another time.")
     wanted = ", ".join(f"network.{key} = {value}" for key, value in network_settings(description).items())

@@ -103,6 +103,14 @@ UniteMasks = Annotated[
         "--unite-masks", help="Several masks of an image are parts of one annotation, also where they overlap."
     ),
 ]
+Annotators = Annotated[
+    str | None,
+    typer.Option(
+        metavar="by-suffix|by-folder|COLUMN",
+        help="Keep the masks of several annotators, named behind the image's name or by their folder; or the column of "
+        "annotators of --classes-csv.",
+    ),
+]
 Include = Annotated[
     list[str] | None, typer.Option(metavar="PATTERN", help="Take only images of such names; may repeat.")
 ]

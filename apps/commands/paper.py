@@ -1,4 +1,4 @@
-"""The command `fedannot paper`: a published table made again, beside the paper's own figures."""
+"""The command `fedannot paper`: a published table made again, with the paper's own figures."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -47,7 +47,7 @@ def paper(
     set_: SettingOption = None,
     processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per core.")] = None,
 ) -> None:
-    """Make a published table again: import, noise, every method with every seed, beside the paper's own figures.
+    """Make a published table again: import, noise, every method with every seed, with the paper's own figures.
 
     What is finished is kept: the same command goes on after an interruption. Rows, conditions and seeds may be added.
     Methods that are not implemented here have the paper's figures alone.
@@ -82,7 +82,7 @@ def paper(
         with Progress() as progress:
             result = make_table(request, progress)
         print_table(result, Terminal())
-        say(f"Table: {folder / MARKDOWN_FILE}, and as JSON and CSV beside it.")
+        say(f"Table: {folder / MARKDOWN_FILE}, and as JSON and CSV in the same folder.")
 
 
 def _describe(named: "NamedTable") -> None:

@@ -14,6 +14,7 @@ from .errors import reported_errors
 from .job_names import JobArgument
 
 if TYPE_CHECKING:
+    from ..functions.runs import Run
     from ..runs.progress import Progress
 
 SIMULATE_EXAMPLE = (
@@ -82,6 +83,10 @@ def simulate(
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the output folder.")] = False,
     track: TrackOption = None,
     network: NetworkOption = None,
+    sites_at_once: Annotated[
+        int | None,
+        typer.Option(min=1, help="Sites that work at a time; default: as many as cores and memory allow. Same result."),
+    ] = None,
 ) -> None:
     """Run a job in one process; the result is the same as NVFlare's, bit for bit on the CPU.
 
@@ -90,24 +95,12 @@ def simulate(
     if no_plan and hours is not None:
         raise typer.BadParameter("--hours plans the settings, and --no-plan does not; expected one of them.")
 
-    def how_to_go_on() -> str:
-        try:
-            from ..runs.resuming import progress
-        except Exception:
-            # Stopped in the middle of an import, of which nothing can be imported any more.
-            said = ""
-        else:
-            said = f"{progress(out)} "
-        return f"{said}Go on with: {given_command(context, resume=out.is_dir())}"
-
-    with reported_errors(how_to_go_on):
+    with reported_errors(lambda: _how_to_go_on(context, out)):
         from ..runs.progress import Progress
-        from ..terminal import Terminal
 
         with Progress() as progress:
             progress.tell(f"Reading {job}.{'' if data or resume else f' {GENERATED}'}")
             from ..functions.runs import simulate as run
-            from ..reports.summary_text import print_summary
             from ..runs.job import parse_override
             from ..runs.resuming import has_begun
 
@@ -127,15 +120,34 @@ def simulate(
                 resume=resume,
                 track=track,
                 network=network,
+                sites_at_once=sites_at_once,
                 on_progress=progress,
             )
-        print_summary(made.summary, Terminal())
-        say(f"Model, summary and figures: {out}")
-        say(f"Report: {made.report}")
-        if made.uses_generated_images:
-            say(GENERATED)
-        if made.plan:
-            say(made.plan)
+        _print_run(made)
+
+
+def _how_to_go_on(context: typer.Context, out: Path) -> str:
+    try:
+        from ..runs.resuming import progress
+    except Exception:
+        # Stopped in the middle of an import, of which nothing can be imported any more.
+        said = ""
+    else:
+        said = f"{progress(out)} "
+    return f"{said}Go on with: {given_command(context, resume=out.is_dir())}"
+
+
+def _print_run(made: "Run") -> None:
+    from ..reports.summary_text import print_summary
+    from ..terminal import Terminal
+
+    print_summary(made.summary, Terminal())
+    say(f"Model, summary and figures: {made.folder}")
+    say(f"Report: {made.report}")
+    if made.uses_generated_images:
+        say(GENERATED)
+    if made.plan:
+        say(made.plan)
 
 
 def _hours_by_default(

@@ -1,6 +1,5 @@
 """A comparison for each split of a federation, by patient or by site, and the results of all cases together."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,12 +7,11 @@ from typing import Any
 
 from ...custom.data.federation import TEST_FOLDER
 from ...custom.data.splits import write_folds, write_left_out_sites
-from ...custom.data.whole_files import private_folder, write_text
-from ...transforms.strict_files import read_json
 from ..reports.results_file import (
     RESULTS_FILE,
     ROUNDS_FILE,
     ResultRow,
+    read_description,
     read_results,
     read_round_lines,
     write_results,
@@ -21,6 +19,7 @@ from ..reports.results_file import (
 )
 from ..runs.arms import Arm
 from ..runs.job import JobError
+from ..runs.output_request import keep_request
 from ..runs.progress import OnProgress, Progress, progress_of
 from .comparisons import ComparedMethods, compare
 from .results import ExportedResults, export_results
@@ -93,7 +92,8 @@ def cross_validate(
     if (folds is not None) == leave_site_out:
         raise JobError("Expected either a number of folds or to leave each site out, and not both.")
     target, numbers = Path(out), list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-    _check_same_splits(target, {"data": data, "folds": folds, "leave_site_out": leave_site_out, "seed": split_seed})
+    asked = {"data": data, "folds": folds, "leave_site_out": leave_site_out, "seed": split_seed}
+    keep_request(target, SPLITS_FILE, asked, contents="cross-validation")
     progress = progress_of(on_progress)
     names: list[str] = []
     for seed in numbers if "{seed}" in data else [0]:
@@ -108,7 +108,12 @@ def cross_validate(
         progress.tell(f"Split {number} of {len(names)}: {name}.")
         of_split = str(target / _DATA / _data_folder(data, "{seed}") / name)
         splits[name] = compare(arms, target / name, data=of_split, seeds=numbers, on_progress=progress, **options)
-    write_results(target / RESULTS_FILE, [row for name in names for row in _tested(target / name, name)])
+    models = {
+        f"{name}/{run}": model
+        for name in names
+        for run, model in read_description(target / name / RESULTS_FILE).models.items()
+    }
+    write_results(target / RESULTS_FILE, [row for name in names for row in _tested(target / name, name)], models)
     lines = [
         line | {"run": f"{name}/{line['run']}"}
         for name in names
@@ -142,18 +147,3 @@ def _tested(folder: Path, split: str) -> list[ResultRow]:
         for row in read_results(folder / RESULTS_FILE)
         if row.site == TEST_FOLDER
     ]
-
-
-def _check_same_splits(out: Path, asked: dict[str, Any]) -> None:
-    file = out / SPLITS_FILE
-    if file.is_file():
-        known = read_json(file, "how a federation was split")
-        if differing := [
-            f"{key} was {known.get(key)} and is {value}" for key, value in asked.items() if known.get(key) != value
-        ]:
-            raise JobError(f"{out} holds other splits: {'; '.join(differing)}. Choose another output folder.")
-        return
-    if out.exists() and any(out.iterdir()):
-        raise JobError(f"Expected an empty folder or earlier splits, but {out} holds other files.")
-    private_folder(out)
-    write_text(file, json.dumps(asked, indent=2) + "\n")

@@ -162,6 +162,7 @@ def import_folders(
     channels: int | Sequence[str] | None = None,
     label_map: Mapping[int, int] | None = None,
     classes: Sequence[str] | None = None,
+    annotators: str | None = None,
     seed: int = 0,
     on_progress: OnProgress | Progress | None = None,
 ) -> ImportedFederation:
@@ -180,6 +181,7 @@ def import_folders(
         channels: 1 for grey, 3 for RGB, or the names of several channels; None for RGB if an image has colours.
         label_map: class of each value in the masks, ``{255: 1}``; None as found.
         classes: their names.
+        annotators: ``by-suffix`` or ``by-folder`` where images have masks of several annotators, which are all kept.
         seed: of the split.
         on_progress: is given every step.
 
@@ -199,7 +201,13 @@ def import_folders(
     mine: 5 cases in 3 folders, 0 left out
     """
     wanted = Named(
-        images=Path(images), labels=Path(labels), label_suffix=label_suffix, classes=classes, group=group, seed=seed
+        images=Path(images),
+        labels=Path(labels),
+        label_suffix=label_suffix,
+        classes=classes,
+        group=group,
+        seed=seed,
+        annotators=annotators,
     )
     keys = {
         "size": None if size is None else tuple(size),

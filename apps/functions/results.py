@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...custom.data.whole_files import private_folder, replaced
+from ...custom.run.summary_record import FinalModel
 from ...transforms.errors import DataError
 from ..reports.compared_results import results_of_run
 from ..reports.compared_runs import COMPARISON_FILE
@@ -12,13 +13,15 @@ from ..reports.html import html_paragraphs, html_table
 from ..reports.results_figures import draw_cases, draw_curves
 from ..reports.results_file import (
     CALIBRATION_FILE,
+    RESULTS_DESCRIPTION,
     RESULTS_FILE,
     ROUNDS_FILE,
     ResultRow,
+    read_description,
     read_results,
     read_round_lines,
 )
-from ..reports.results_tables import ResultsTable, results_table, write_latex, write_table, write_tests
+from ..reports.results_tables import ResultsTable, results_head, results_table, write_latex, write_table, write_tests
 
 TABLE_NAME, TESTS_FILE, CASES_FIGURE, CURVES_FIGURE = "table", "tests.csv", "cases", "curves"
 
@@ -31,11 +34,13 @@ class ExportedResults:
         folder: with all files.
         table: arms by metrics, with intervals and tests.
         rows: the results per case.
+        models: which model of its run each of them is of, where that is known.
     """
 
     folder: Path
     table: ResultsTable
     rows: tuple[ResultRow, ...]
+    models: tuple[FinalModel, ...] = ()
 
     @property
     def latex(self) -> Path:
@@ -50,11 +55,12 @@ class ExportedResults:
     def __str__(self) -> str:
         columns = self.table.columns()
         rows = zip(*columns.values(), strict=True)
-        return "\n".join("; ".join(f"{name}: {cell}" for name, cell in zip(columns, row, strict=True)) for row in rows)
+        lines = results_head(self.table, self.models)
+        lines += ["; ".join(f"{name}: {cell}" for name, cell in zip(columns, row, strict=True)) for row in rows]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        text = "Means over seeds of the means over cases, with 95 % intervals over patients."
-        return html_paragraphs(text) + html_table(self.table.columns())
+        return html_paragraphs(*results_head(self.table, self.models)) + html_table(self.table.columns())
 
 
 def export_results(
@@ -93,15 +99,19 @@ def export_results(
     except ValueError as error:
         raise DataError(f"{source / RESULTS_FILE}: {error}") from error
     private_folder(target)
-    for name in (RESULTS_FILE, ROUNDS_FILE, CALIBRATION_FILE):
+    if source.resolve() != target.resolve():
+        # A table that was written halfway is not taken for one with the description of an earlier one.
+        (target / RESULTS_DESCRIPTION).unlink(missing_ok=True)
+    for name in (RESULTS_FILE, ROUNDS_FILE, CALIBRATION_FILE, RESULTS_DESCRIPTION):
         if (source / name).is_file() and source.resolve() != target.resolve():
             with replaced(target / name) as temporary:
                 shutil.copyfile(source / name, temporary)
     write_table(table, target / f"{TABLE_NAME}.csv")
-    write_latex(table, target / f"{TABLE_NAME}.tex")
+    models = tuple(read_description(source / RESULTS_FILE).models.values())
+    write_latex(table, target / f"{TABLE_NAME}.tex", models)
     write_tests(table.tests, target / TESTS_FILE)
     main = table.metrics[0]
     draw_cases(rows, [test for test in table.tests if test.metric == main], main, target / CASES_FIGURE)
     lines = read_round_lines(source / ROUNDS_FILE)
     draw_curves(lines, "f1" if main == "accuracy" else "dice", target / CURVES_FIGURE)
-    return ExportedResults(target, table, tuple(rows))
+    return ExportedResults(target, table, tuple(rows), models)

@@ -1,5 +1,6 @@
 """Running a job in this process, and a finished run as a value that a notebook shows."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from ...custom.components.merging import merged
 from ...custom.methods.lookup import read_job_settings
+from ...custom.run.state import ResumeError
 from ...custom.run.summary_record import ClassificationSummary, Summary
 from ..plain_lines import GENERATED
 from ..reports.captions import caption
@@ -102,6 +104,7 @@ def simulate(
     resume: bool = False,
     track: str | None = None,
     network: OwnNetworkCode | None = None,
+    sites_at_once: int | None = None,
     on_progress: OnProgress | Progress | None = None,
 ) -> Run:
     """Run a job in this process; the result is the same as NVFlare's, bit for bit on the CPU.
@@ -114,12 +117,15 @@ def simulate(
         changes: single settings to change after that, ``{"training.batch_size": 8}``.
         seed: of everything random; None for the job's.
         hours: that the run may take on this machine: nnU-Net's recipe with as many steps and rounds as fit, in place of
-            the job's settings; `changes` still count. None for the job's settings. A continued run keeps its plan.
+            the job's settings; `changes` still count. None for the job's settings. A continued run
+            keeps its plan; another time than that of its plan is refused.
         resume: go on after the last finished round of the run in `out`.
         track: ``mlflow=URI`` or ``wandb=PROJECT``: numbers, settings and pictures go there as well.
         network: of your own code in place of the job's: a ``torch.nn.Module``, whose weights the run starts with, a
             function or class that builds one, or ``package.module:function``; see
             :func:`fedannot.apps.runs.own_code.own_network_changes`. Such a job cannot be deployed.
+        sites_at_once: how many sites work at a time, each on a core of its own; None for as many as there are cores
+            and memory for. The result is the same.
         on_progress: is given every step; ``print`` will do.
 
     Raises:
@@ -139,7 +145,11 @@ def simulate(
             raise JobError(f"--network is given, and {named[0]!r} names a network, too; expected one of them.")
         overrides = merged(overrides, own_network_changes(network))
     data_folder = None if data is None else Path(data)
-    planned = None if hours is None else _planned(job, folder, data_folder, settings, overrides, hours, resume=resume)
+    planned = (
+        None
+        if hours is None
+        else _planned(job, folder, data_folder, settings, overrides, hours, resume=resume, sites_at_once=sites_at_once)
+    )
     tracking = None if track is None else Tracking.parse(track)
     summary = run_job(
         job,
@@ -150,6 +160,7 @@ def simulate(
         planned=planned,
         resume=resume,
         track=tracking,
+        sites_at_once=sites_at_once,
         progress=progress,
     )
     progress.state("Drawing the pictures.")
@@ -174,16 +185,33 @@ def _planned(
     hours: float,
     *,
     resume: bool,
+    sites_at_once: int | None,
 ) -> PlannedSettings | None:
-    """What a run is planned with; None where it is continued, and has its own plan or was begun without one."""
+    """What a run is planned with; None where it is continued, and has a plan of its own for the same time."""
     if not resume:
         check_new(out)
     elif has_begun(out):
+        _check_same_hours(job, out, hours)
         return None
     # The plan measures steps, which takes MONAI.
     from ..planning.planned_run import plan_run  # noqa: PLC0415
 
-    return plan_run(Job.open(job), data, hours, out, settings=settings, overrides=overrides)
+    return plan_run(
+        Job.open(job), data, hours, out, settings=settings, overrides=overrides, sites_at_once=sites_at_once
+    )
+
+
+def _check_same_hours(job: str | Path, out: Path, hours: float) -> None:
+    """Raises ResumeError if the run in a folder was planned for another time than is asked for now, or not at all."""
+    begun = PlannedSettings.of_run(Job.open(job), out)
+    if begun is not None and math.isclose(begun.time.hours, hours, rel_tol=1e-5):
+        return
+    known = "was begun without a plan" if begun is None else f"was planned for {begun.time.hours:g} h"
+    expected = "no --hours" if begun is None else f"--hours {begun.time.hours:g} or none"
+    raise ResumeError(
+        f"--hours: found {hours:g}, but the run in {out} {known} and goes on as it was begun; expected {expected}. For "
+        "another time give a new run another --out."
+    )
 
 
 def _track_pictures(tracking: Tracking, folder: Path, pictures: Sequence[Path], progress: Progress) -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ...custom.data.annotations import UNDECIDED, Annotation, annotator_folder
 from ...custom.data.description import SiteDescription, SliceDescription, VolumeDescription
+from ...custom.data.noise.federation_copy import ANNOTATIONS
 from ...transforms.array_types import Array, Labels
 from ...transforms.data_error import DataError, MissingFileError
 from ...transforms.loading.dicom_kind import is_structure_set
@@ -57,6 +59,7 @@ class CheckedCase:
         is_rounded: whether label values of a mask were rounded.
         remarks: what of the headers of its image and masks counts where they contradict themselves.
         channels: the file of every channel, as the image, None for one that is missing; empty of an image in one file.
+        annotations: of several annotators, as the label; counts are then of all of them together.
     """
 
     source: SourceCase
@@ -72,6 +75,7 @@ class CheckedCase:
     is_turned_by_exif: bool = False
     is_rounded: bool = False
     channels: tuple[Path | None, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
 
     @property
     def name(self) -> str:
@@ -117,6 +121,8 @@ class CheckedCase:
     def label_file(self) -> Path:
         """A file to name when the label is wrong."""
         label = self.source.label
+        if self.source.annotations and label == UNDECIDED:
+            label = self.source.annotations[0].file
         if isinstance(label, tuple):
             return label[0]
         return label if isinstance(label, Path) else self.source.image
@@ -131,14 +137,23 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, readin
     """
     if dataset.task == "classification":
         image_file, picture, channels = _picture(case, staging, reading)
-        for label in (case.label, case.clean_label):
+        annotated = [annotation.file for annotation in case.annotations]
+        for label in (*annotated, *([] if annotated and case.label == UNDECIDED else [case.label]), case.clean_label):
             if label is not None and not (isinstance(label, int) and 0 <= label < len(dataset.classes)):
                 raise DataError(
                     f"{case.image}: found the class {label}; expected 0 to {len(dataset.classes) - 1} for "
                     f"{', '.join(dataset.classes)}."
                 )
         clean = case.clean_label if isinstance(case.clean_label, int) else None
-        return CheckedCase(case, image_file, _class_of(case), clean, channels=channels, **_of_picture(picture))
+        return CheckedCase(
+            case,
+            image_file,
+            _class_of(case),
+            clean,
+            channels=channels,
+            annotations=case.annotations,
+            **_of_picture(picture),
+        )
     return _checked_volume(case, staging, reading) if dataset.volumes else _checked_picture(case, staging, reading)
 
 
@@ -202,7 +217,7 @@ def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> Check
             return files[0], merged
         return write_mask(staging / kind / f"{case.name}.png", merged), merged
 
-    label, values = mask(case.label, "labels")
+    label, annotations, values = _labels(case, mask)
     clean = None if case.clean_label is None else mask(case.clean_label, "clean_labels")
     return CheckedCase(
         case,
@@ -213,6 +228,7 @@ def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> Check
         () if clean is None else tuple(_counts(clean[1])),
         is_rounded=any(rounded),
         channels=channels,
+        annotations=annotations,
         **_of_picture(picture),
     )
 
@@ -236,7 +252,7 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
             return stored, merged
         return write_mask_like(staging / kind / f"{case.name}.nii.gz", merged, image_file), merged
 
-    label, values = mask(case.label, "labels")
+    label, annotations, values = _labels(case, mask)
     clean = None if case.clean_label is None else mask(case.clean_label, "clean_labels")
     return CheckedCase(
         case,
@@ -250,7 +266,29 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
         remarks=(*remarks_on(case.image, image), *(remark for facts in placed for remark in facts.remarks)),
         is_rounded=any(facts.is_rounded for facts in placed),
         channels=whole.files if case.channels else (),
+        annotations=annotations,
     )
+
+
+_Label = Path | tuple[Path, ...] | int
+
+
+def _labels(
+    case: SourceCase, mask: Callable[[_Label, str], tuple[Path, Labels]]
+) -> tuple[Path | int, tuple[Annotation, ...], Labels]:
+    """The label, the annotations of several annotators, and values of all of them, which are for counts alone.
+
+    Args:
+        case: the case.
+        mask: reads a label, and stores it in a folder of the staging folder.
+    """
+    if not case.annotations:
+        label, values = mask(case.label, "labels")
+        return label, (), values
+    read = [mask(one.file, f"{ANNOTATIONS}/{annotator_folder(one.annotator)}") for one in case.annotations]
+    annotations = tuple(Annotation(file, one.annotator) for (file, _), one in zip(read, case.annotations, strict=True))
+    values = np.maximum.reduce([values for _, values in read])
+    return UNDECIDED if case.label == UNDECIDED else mask(case.label, "labels")[0], annotations, values
 
 
 def _volume(case: SourceCase, folder: Path, reading: Reading) -> ImageVolume:

@@ -1,9 +1,10 @@
 """A data set whose classes stand in a table: a row for each picture, with its name and its class."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from ...custom.data.annotations import UNDECIDED, Annotation, annotator_name, checked_annotations
 from ...transforms.errors import DataError
 from ...transforms.folded_names import folded
 from .class_names import ClassSpellings, is_missing
@@ -22,17 +23,19 @@ class TableColumns:
         label: its class, by name or by number.
         group: the patient, None for no such column.
         source: the centre, as above.
+        annotator: who gave the class; then a picture may have several rows, one by each annotator.
     """
 
     image: str
     label: str
     group: str | None = None
     source: str | None = None
+    annotator: str | None = None
 
     @property
     def names(self) -> list[str]:
         """All of them."""
-        return [name for name in (self.image, self.label, self.group, self.source) if name is not None]
+        return [name for name in (self.image, self.label, self.group, self.source, self.annotator) if name is not None]
 
 
 def read_class_table(
@@ -74,7 +77,12 @@ def read_class_table(
             continue
         group, source = (_known(row, column) for column in (columns.group, columns.source))
         case = SourceCase(picture, index_of[label], group=group, source=source, section=listing.section(picture))
-        known = cases.setdefault(picture, case)
+        known = cases.get(picture, case)
+        if columns.annotator is not None:
+            case = _with_annotation(known, row[columns.annotator], index_of[label], f"{file}: {name} has rows")
+            cases[picture] = case
+            continue
+        cases[picture] = known
         if known.label != case.label:
             raise DataError(
                 f"{file}: gives {name} the classes {classes[_index(known)]!r} and {label!r}; expected one class."
@@ -86,9 +94,7 @@ def read_class_table(
         )
     if len({case.section for case in cases.values()}) == 1:
         # What all cases share says nothing about where to train and where to test.
-        cases = {
-            key: SourceCase(one.image, one.label, group=one.group, source=one.source) for key, one in cases.items()
-        }
+        cases = {key: replace(one, section=None) for key, one in cases.items()}
     unnamed = [picture for picture in listing.pictures() if picture not in named_pictures]
     skipped += [LeftOut(listing.shown(picture), f"not in {file.name}") for picture in unnamed]
     return SourceDataset(
@@ -101,6 +107,12 @@ def read_class_table(
         skipped=(*skipped, *other_files(listing, file), *listing.refused),
         notes=spellings.notes,
     )
+
+
+def _with_annotation(case: SourceCase, annotator: str, label: int, named: str) -> SourceCase:
+    """The case with the class that one more annotator gave."""
+    own = Annotation(label, annotator_name("" if is_missing(annotator) else annotator, named))
+    return replace(case, label=UNDECIDED, annotations=checked_annotations([*case.annotations, own], named))
 
 
 def _known(row: Mapping[str, str], column: str | None) -> str | None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from ...custom.data.datalist import SECTIONS, TRAINING, cases_of
+from ...custom.data.annotations import UNDECIDED, Annotation
+from ...custom.data.datalist import SECTIONS, TRAINING, Case, cases_of
 from ...transforms.errors import DataError
 from ...transforms.loading.dicom_header import DICOM_SUFFIX, is_dicom_picture
 from ...transforms.loading.volume_files import is_volume
@@ -21,9 +22,10 @@ _LARGEST_CLASS = 255
 def read_source_datalist(file: Path, *, key: str | None = None) -> SourceDataset:
     """Read the cases of a datalist, whose paths are relative to it and may not lead out of its folder.
 
-    An item has ``image`` and ``label`` (a mask's path, or the index of a class), and as far as they are known
-    ``clean_label``, ``group`` (volume or patient) and ``source`` (centre). Names of classes are taken from the file's
-    ``labels``, ``{"0": "background", "1": "lesion"}``, or ``classes``, a list or ``{"benign": 0, …}``.
+    An item has ``image`` and ``label`` (a mask's path, or the index of a class) or ``labels`` of several annotators,
+    and as far as they are known ``clean_label``, ``group`` (volume or patient) and ``source`` (centre). Names of
+    classes are taken from the file's ``labels``, ``{"0": "background", "1": "lesion"}``, or ``classes``, a list or
+    ``{"benign": 0, …}``.
 
     Args:
         file: the datalist.
@@ -42,19 +44,20 @@ def read_source_datalist(file: Path, *, key: str | None = None) -> SourceDataset
         cases += [
             SourceCase(
                 image=case.image,
-                label=case.label,
+                label=case.label if case.annotator is None else UNDECIDED,
                 clean_label=case.clean_label,
                 group=case.group or None,
                 source=case.source or None,
                 section=cast(Section, section) if len(lists) > 1 else None,
                 channels=case.channels,
+                annotations=case.annotations or _single(case),
             )
             for case in result
         ]
     if not cases:
         reason = f" First reason: {skipped[0]}" if skipped else ""
         raise DataError(f"{file}: found no case in {', '.join(map(repr, lists))}.{reason}")
-    are_classes = {isinstance(case.label, int) for case in cases}
+    are_classes = {isinstance(label, int) for case in cases for label in _own_labels(case)}
     if len(are_classes) > 1:
         raise DataError(f"{file}: found labels that are paths and labels that are numbers; expected one kind.")
     volumes = {_is_any_volume(case.image) for case in cases}
@@ -70,6 +73,16 @@ def read_source_datalist(file: Path, *, key: str | None = None) -> SourceDataset
         skipped=tuple(skipped),
     )
     return _with_classes(dataset, content if isinstance(content, Mapping) else {}, file)
+
+
+def _single(case: Case) -> tuple[Annotation, ...]:
+    """The annotation of a case with one, whose annotator is known."""
+    return () if case.annotator is None else (Annotation(case.label, case.annotator),)
+
+
+def _own_labels(case: SourceCase) -> list[Path | tuple[Path, ...] | int]:
+    """The labels of all annotators of a case, or its single one."""
+    return [annotation.file for annotation in case.annotations] or [case.label]
 
 
 def _is_any_volume(image: Path) -> bool:
@@ -123,7 +136,7 @@ def _with_classes(dataset: SourceDataset, content: Mapping[str, Any], file: Path
 def _names_of_classes(names: Any, cases: Sequence[SourceCase], file: Path) -> tuple[str, ...]:
     """The names of the classes 0, 1, …: as the datalist has them, else numbers up to the largest class."""
     if names is None:
-        last = max(case.label for case in cases if isinstance(case.label, int))
+        last = max(label for case in cases for label in _own_labels(case) if isinstance(label, int))
         return tuple(f"class {index}" for index in range(min(last, _LARGEST_CLASS) + 1))
     if isinstance(names, Mapping):
         by_index = {index: name for name, index in names.items() if isinstance(index, int)}

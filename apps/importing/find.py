@@ -9,6 +9,7 @@ from pathlib import Path
 from ...transforms.errors import DataError
 from ...transforms.loading.dicom_header import is_dicom
 from ...transforms.loading.dicom_kind import is_structure_set
+from .annotator_names import ANNOTATORS_OF_MASKS
 from .channel_files import with_channels
 from .class_folders import read_class_folders
 from .class_tables import TableColumns, read_class_table
@@ -49,6 +50,8 @@ class Named:
             its volume or patient.
         source: as above, its centre.
         seed: seed of what an importer draws, such as which of several annotators is taken.
+        annotators: what names the annotators of an image's masks, ``by-suffix`` or ``by-folder``, or a table's column;
+            None refuses several masks that are no parts of one annotation.
     """
 
     images: Path | None = None
@@ -70,6 +73,7 @@ class Named:
     group: str | None = None
     source: str | None = None
     seed: int = 0
+    annotators: str | None = None
 
 
 def find_datasets(wanted: Named) -> list[SourceDataset]:
@@ -119,6 +123,16 @@ def _refuse_idle_options(wanted: Named, *, of_folders: bool) -> None:
         raise DataError(
             "--label-include: tells masks from images; expected --images and --labels, or --class-folders, with it."
         )
+    if wanted.annotators is not None and not (of_folders or wanted.classes_csv is not None):
+        raise DataError(
+            "--annotators: names annotators of masks or rows; expected --images and --labels, or --classes-csv, with "
+            "it. A datalist names its annotators itself."
+        )
+    if wanted.annotators is not None and (wanted.annotators in ANNOTATORS_OF_MASKS) != of_folders:
+        raise DataError(
+            f"--annotators: found {wanted.annotators!r}; expected {' or '.join(ANNOTATORS_OF_MASKS)} for masks, the "
+            "name of a column with --classes-csv."
+        )
     columns = {
         "--image-column": wanted.image_column,
         "--class-column": wanted.class_column,
@@ -143,13 +157,16 @@ def _folders(wanted: Named) -> SourceDataset:
         image_suffix=wanted.image_suffix,
         include=wanted.include,
         label_include=wanted.label_include,
+        annotators=wanted.annotators,
     )
 
 
 def _table(wanted: Named, file: Path, images: Path) -> SourceDataset:
     if wanted.image_column is None or wanted.class_column is None:
         raise DataError("--classes-csv: expected --image-column and --class-column with it, names in its first row.")
-    columns = TableColumns(wanted.image_column, wanted.class_column, wanted.group_column, wanted.source_column)
+    columns = TableColumns(
+        wanted.image_column, wanted.class_column, wanted.group_column, wanted.source_column, wanted.annotators
+    )
     return read_class_table(file, images, columns, names=wanted.classes)
 
 
@@ -167,7 +184,12 @@ def _with_regions(dataset: SourceDataset, classes: Sequence[str] | None) -> Sour
     """The data set with the classes that name the regions of its structure sets, if all its masks are such."""
     if dataset.task != "segmentation" or not dataset.volumes:
         return dataset
-    files = [file for case in dataset.cases for file in _files(case.label)]
+    files = [
+        file
+        for case in dataset.cases
+        for label in (case.label, *(annotation.file for annotation in case.annotations))
+        for file in _files(label)
+    ]
     if not files or not all(map(is_structure_set, files)):
         return dataset
     if classes is None and dataset.labels is None:

@@ -8,12 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ...custom.data.annotations import UNDECIDED
 from ...transforms.errors import DataError
 from ...transforms.folded_names import folded
 from ...transforms.loading.dicom_header import is_dicom_picture
 from ...transforms.loading.folder_search import FoundFile
 from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.natural_order import natural_order
+from .annotator_names import BY_FOLDER, BY_SUFFIX, annotations_of, folder_of_annotators
 from .channel_files import ChannelFiles, grouped_channels
 from .found_files import FoundFiles, find_files
 from .pairing import pair
@@ -34,12 +36,14 @@ class MaskNames:
         image_suffix: what an image's name has that its mask's lacks, such as ``_ct`` beside ``_seg``.
         include: patterns of image file names such as ``benign_*``; empty takes all.
         label_include: patterns of mask file names, as above.
+        has_annotators: whether a mask's name has its annotator's behind its image's.
     """
 
     label_suffix: str = ""
     image_suffix: str = ""
     include: Sequence[str] = ()
     label_include: Sequence[str] = ()
+    has_annotators: bool = False
 
     @property
     def tell_apart(self) -> bool:
@@ -82,6 +86,7 @@ def read_folders(
     image_suffix: str = "",
     include: Sequence[str] = (),
     label_include: Sequence[str] = (),
+    annotators: str | None = None,
 ) -> SourceDataset:
     """Find pairs of image and mask below two folders, or below one where names tell them apart.
 
@@ -96,12 +101,16 @@ def read_folders(
         image_suffix: as above.
         include: as above.
         label_include: as above. Where masks have no suffix, what follows the image's name decides nothing.
+        annotators: what names the annotators of several masks of an image, one of :data:`ANNOTATORS_OF_MASKS`: what
+            follows the image's name, or the folder in which they differ. None for one annotator.
 
     Raises:
         DataError: if a folder is missing, there is no pair, two images of a folder have one name, or pictures and
             volumes are mixed.
     """
-    names = MaskNames(label_suffix, image_suffix, include, label_include)
+    if annotators == BY_SUFFIX and label_suffix:
+        raise DataError("--annotators by-suffix: is what masks' names have behind; expected no --label-suffix.")
+    names = MaskNames(label_suffix, image_suffix, include, label_include, has_annotators=annotators == BY_SUFFIX)
     one_folder = images.resolve() == labels.resolve()
     for folder in (images, labels):
         if not folder.is_dir():
@@ -136,7 +145,7 @@ def read_folders(
         name=" and ".join(dict.fromkeys((images.resolve().name, labels.resolve().name))),
         task="segmentation",
         volumes=not kinds.pop(),
-        cases=_cases(paired, channels_of),
+        cases=_cases(paired, channels_of, annotators),
         channels=None,
         skipped=tuple(sorted(left_out, key=lambda entry: natural_order(str(entry)))),
     )
@@ -157,17 +166,23 @@ def _composed(text: str) -> str:
 
 
 def _cases(
-    paired: Sequence[tuple[FoundFile, Sequence[FoundFile]]], channels_of: Mapping[Path, ChannelFiles]
+    paired: Sequence[tuple[FoundFile, Sequence[FoundFile]]],
+    channels_of: Mapping[Path, ChannelFiles],
+    annotators: str | None,
 ) -> tuple[SourceCase, ...]:
     """The cases, each with a name of its own: the image's, behind its folders' where several images have it."""
     count = Counter(folded(image.name) for image, _ in paired)
+    level = folder_of_annotators([masks for _, masks in paired]) if annotators == BY_FOLDER else None
     cases = []
     # In the order of their names: a split goes by positions.
     for image, masks in sorted(paired, key=lambda own: (own[0].name, own[0].shown)):
         name = image.name if count[folded(image.name)] == 1 else "_".join((*image.folders, image.name))
         files = tuple(mask.file for mask in sorted(masks, key=lambda mask: natural_order(mask.shown)))
         label, channels = files[0] if len(files) == 1 else files, channels_of.get(image.file, ())
-        cases.append(SourceCase(image.file, label, name=name, channels=channels))
+        case = SourceCase(image.file, label, name=name, channels=channels)
+        if annotators is not None:
+            case = replace(case, label=UNDECIDED, annotations=annotations_of(image, masks, level))
+        cases.append(case)
     return tuple(cases)
 
 
@@ -224,7 +239,7 @@ def _masks(
         if key is None:
             left_out.append(LeftOut(one.shown, "no image"))
             continue
-        if names.label_include and not names.label_suffix:
+        if (names.label_include or names.has_annotators) and not names.label_suffix:
             key = _longest_beginning(key, keys)
         _add(result, (one.folders, one.name), replace(one, name=key), root)
     return list(result.values())

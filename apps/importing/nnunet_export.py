@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from ...custom.data.datalist import TESTING, TRAINING, VALIDATION, Case, read_datalist
+from ...custom.data.datalist import TESTING, TRAINING, VALIDATION, Case, read_datalist, require_decided
 from ...custom.data.description import (
     DESCRIPTION_FILE,
     ImageDescription,
@@ -120,6 +120,9 @@ def _found(folder: Path) -> dict[str, list[_Named]]:
         for item in (one for refused in datalist.refused.values() for one in refused):
             raise DataError(f"Site {site}: {item.reason} Correct the datalist, or take the item out.")
         for section in (TRAINING, VALIDATION, TESTING):
+            require_decided(
+                datalist.section(section), own / description.datalist, "one label for each case, as nnU-Net needs it"
+            )
             part = cases[TESTING if section == TESTING else TRAINING]
             for case in datalist.section(section):
                 stem = case.image.name.removesuffix(".gz").rpartition(".")[0]

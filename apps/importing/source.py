@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from ...custom.data.annotations import Annotation
+
 Section = Literal["training", "validation", "testing"]
 
 
@@ -40,6 +42,8 @@ class SourceCase:
         name: what its files are called in the federation, without suffix; None keeps the image's name.
         channels: the file of every channel in order, None for one that is missing; empty of an image in one file. The
             image is the first of them that is there.
+        annotations: of a case with several annotators all their annotations, which are not united; `label` is then
+            :data:`fedannot.custom.data.annotations.UNDECIDED`, unless the case has one of its own beside them.
         path: where its image lies below the data set's folder, with slashes; patients and centres are searched in it.
     """
 
@@ -52,6 +56,7 @@ class SourceCase:
     name: str | None = None
     path: str | None = None
     channels: tuple[Path | None, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from ...custom.data.annotations import UNDECIDED, annotator_folder
 from ...custom.data.datalist import TESTING, Case, write_datalist
 from ...custom.data.description import (
     ClassificationDescription,
@@ -18,6 +20,7 @@ from ...custom.data.description import (
 from ...custom.data.federation import TEST_FOLDER, FederationDescription, write_federation
 from ...custom.data.manifest import Manifest, write_manifest
 from ...custom.data.masks import plain_name
+from ...custom.data.noise.federation_copy import ANNOTATIONS
 from ...custom.data.watch import Watch, watched
 from ...custom.data.whole_files import new_folder, private_file, private_folder, write_text
 from ...custom.data.yaml_file import validated
@@ -105,7 +108,8 @@ def write_imported_federation(
         stratified = ", by class" if choice.by_content else ""
         stratified += ", patients parted" if choice.parts_patients else ""
         made = f"import of {dataset.name}, split at random{stratified}, seed {seed}"
-        values = {"name": out.resolve().name, "task": dataset.task, "sites": tuple(plan.sites), "made": made}
+        values: dict[str, Any] = {"name": out.resolve().name, "task": dataset.task, "sites": tuple(plan.sites)}
+        values |= {"made": made, "patients_parted": choice.parts_patients or None}
         write_federation(folder, validated(values, FederationDescription, "Import"))
         shutil.rmtree(staging, ignore_errors=True)
         notes = _notes(cases, options, plan, parts_patients=choice.parts_patients)
@@ -224,8 +228,9 @@ def _notes(cases: _UsableCases, options: ImportOptions, plan: Plan, *, parts_pat
 
 def _classes_in(case: CheckedCase, labels: Mapping[int, int]) -> frozenset[int]:
     """The class of a picture, or the foreground classes of a mask; value in the mask → class."""
-    if isinstance(case.label, int):
-        return frozenset({case.label})
+    classes = [annotation.file for annotation in case.annotations] or [case.label]
+    if all(isinstance(label, int) for label in classes):
+        return frozenset(label for label in classes if isinstance(label, int))
     return frozenset(labels[value] for value in case.counts) - {0, IGNORED_LABEL}
 
 
@@ -351,7 +356,7 @@ def _write(
 
 def _clean(case: CheckedCase) -> CheckedCase:
     """The case with its clean label as the label, where it is known."""
-    return case if case.clean_label is None else replace(case, label=case.clean_label, clean_label=None)
+    return case if case.clean_label is None else replace(case, label=case.clean_label, clean_label=None, annotations=())
 
 
 def _describe(folder: Path, description: SiteDescription, sections: Mapping[str, Sequence[Case]], seed: int) -> None:
@@ -370,13 +375,22 @@ def _copied(case: CheckedCase, folder: Path) -> Case:
         None if file is None else _copy(file, folder / "images", f"{case.name}_{number:04d}")
         for number, file in enumerate(case.channels)
     )
+    # One annotation needs no rule, and is the label.
+    single = case.annotations[0] if len(case.annotations) == 1 and case.label == UNDECIDED else None
+    annotations = tuple(
+        replace(one, file=copy(one.file, f"{ANNOTATIONS}/{annotator_folder(one.annotator)}"))
+        for one in case.annotations
+        if single is None
+    )
     return Case(
         image=reference_file(channels) if channels else _copy(case.image, folder / "images", case.name),
-        label=copy(case.label, "labels"),
+        label=copy(case.label if single is None else single.file, "labels"),
         clean_label=None if case.clean_label is None else copy(case.clean_label, "clean_labels"),
         group=case.source.group,
         source=case.source.source,
+        annotator=None if single is None else single.annotator,
         channels=channels,
+        annotations=annotations,
     )
 
 

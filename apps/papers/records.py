@@ -104,7 +104,7 @@ class Condition(StrictModel):
         noise: ``M(20,-20,10,0.2)``, ``completeness 0.4,0.6``, ``labels S40`` or ``protocols 0-0-C-D``; None where the
             annotations stay as they are.
         phantom_noise: of the generated images, where it is another.
-        settings: name of the published set of settings, beside every job.
+        settings: name of the published set of settings, which every job has.
         section: of the paper, which gives the noise.
         line: as above, of the paper's plain text.
     """

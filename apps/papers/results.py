@@ -1,4 +1,4 @@
-"""A paper's table made again as records: scores beside the published figures, and the time to FedAvg's best."""
+"""A paper's table made again as records: scores with the published figures, and the time to FedAvg's best."""
 
 import statistics
 from collections.abc import Mapping, Sequence

@@ -1,19 +1,17 @@
 """A paper's table made again: its federations, every row on them with every seed, and the table after each of them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...custom.components.merging import merged
-from ...custom.data.whole_files import private_folder, write_text
 from ...custom.settings import SettingValues
-from ...transforms.strict_files import read_json
 from ..runs.arms import Arm
 from ..runs.compare import compare
 from ..runs.installed import find_job
 from ..runs.job import Job
+from ..runs.output_request import keep_request
 from ..runs.progress import Progress
 from ..runs.settings_files import SettingsFile
 from .data import check_sources, make_federation, make_phantom
@@ -60,6 +58,15 @@ class TableRequest:
         changed = tuple(f"{key} = {value} in all rows." for key, value in (self.changes or {}).items())
         return ((_GENERATED,) if self.small else self.named.differences) + changed
 
+    def plain(self) -> dict[str, Any]:
+        """Return what all calls for one output folder have in common; rows, conditions and seeds may be added."""
+        return {
+            "table": self.named.name,
+            "data": None if self.data is None else str(self.data.resolve()),
+            "small": self.small,
+            "changes": dict(self.changes or {}),
+        }
+
 
 def make_table(request: TableRequest, progress: Progress) -> TableResult:
     """Make a table: import, noise, rows × conditions × seeds; what is finished in the output folder is kept.
@@ -71,11 +78,12 @@ def make_table(request: TableRequest, progress: Progress) -> TableResult:
         progress: tells how far it is.
 
     Raises:
-        PaperError: if data or settings that the table needs are not given, or the folder holds another table.
+        PaperError: if data or settings that the table needs are not given.
+        JobError: if the folder holds another table.
         DataError, JobError, SettingsError, RunError: see :func:`fedannot.apps.runs.compare.compare`.
     """
     _check_asked(request)
-    _check_same_request(request)
+    keep_request(request.out, _REQUEST, request.plain(), contents="table")
     named = request.named
     made: dict[tuple[str, str, str], RowResult] = read_earlier(request.out)
     result = table_result(named, made, small=request.small, differs=request.differs)
@@ -106,28 +114,6 @@ def _check_asked(request: TableRequest) -> None:
     for key, reason in named.table.expected_changes.items():
         if key not in (request.changes or {}):
             raise PaperError(f"{named.name} needs --set {key}=…: {reason}.")
-
-
-def _check_same_request(request: TableRequest) -> None:
-    """Refuse to mix tables in one folder; rows, conditions and seeds may be added."""
-    file, out = request.out / _REQUEST, request.out
-    asked = {
-        "table": request.named.name,
-        "data": None if request.data is None else str(request.data.resolve()),
-        "small": request.small,
-        "changes": dict(request.changes or {}),
-    }
-    if file.is_file():
-        earlier = read_json(file, "which table was made before")
-        if differing := [
-            f"{key} was {earlier.get(key)} and is {value}" for key, value in asked.items() if earlier.get(key) != value
-        ]:
-            raise PaperError(f"{out} holds another table: {'; '.join(differing)}. Choose another folder with --out.")
-        return
-    if out.exists() and any(out.iterdir()):
-        raise PaperError(f"Expected an empty folder or one with this table, but {out} holds other files.")
-    private_folder(out)
-    write_text(file, json.dumps(asked, indent=2) + "\n")
 
 
 def _federation(request: TableRequest, key: str, progress: Progress) -> Path:

@@ -23,13 +23,16 @@ class Small:
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
-_SEGMENTATION = {
-    "rounds": 5,
-    "warmup_rounds": 2,
+_ALL = {"rounds": 5, "warmup_rounds": 2, "training.local_epochs": 1}
+_SEGMENTATION = _ALL | {
     "network.features": [4, 4, 8, 8, 8, 4],
     "training.learning_rate": 0.005,
     "training.batch_size": 4,
-    "training.local_epochs": 1,
+}
+_CLASSIFICATION = _ALL | {
+    "network.widths": [4, 4, 8, 8],
+    "training.learning_rate": 0.05,
+    "training.batch_size": 8,
 }
 
 # By the generated images' task.
@@ -37,16 +40,5 @@ SMALL: Mapping[str, Small] = {
     "lesions2d": Small(4, 4, _SEGMENTATION | {"rounds": 4}),
     "lesions3d": Small(2, 2, _SEGMENTATION),
     "chambers3d": Small(1, 1, _SEGMENTATION | {"rounds": 3, "warmup_rounds": 1}),
-    "cells2d": Small(
-        24,
-        32,
-        {
-            "rounds": 5,
-            "warmup_rounds": 2,
-            "network.widths": [4, 4, 8, 8],
-            "training.learning_rate": 0.05,
-            "training.batch_size": 8,
-            "training.local_epochs": 1,
-        },
-    ),
+    "cells2d": Small(24, 32, _CLASSIFICATION),
 }

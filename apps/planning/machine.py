@@ -13,7 +13,7 @@ from ...custom.planning.topology import Topology
 from ...custom.run.threads import number_of_threads
 
 _STEPS = 3
-# Levels of a network whose steps take a moment and are no longer dominated by what is beside convolutions.
+# Levels of a network whose steps take a moment, most of it in convolutions.
 _TRIED_EXTENTS = {2: (128.0, 128.0), 3: (32.0, 32.0, 32.0)}
 _TRIED_WIDTH, _TRIED_BATCH = 16, 2
 # Mixed precision is worth its rounding on a CPU from here.

@@ -5,7 +5,8 @@ import io
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ from ...custom.data.store_location import participant_store
 from ...custom.evaluation.scoring import Scoring
 from ...custom.networks.described import described_network
 from ...custom.networks.devices import ready_to_compute
+from ...custom.planning.time_budget import PartSeconds
 from ...custom.run.threads import number_of_threads
 from ...custom.settings import InferenceSettings, RunSettings
 from ...custom.training.batches import training_batches
@@ -32,30 +34,16 @@ _SCORED_CASES = 3
 _LEAST_SITE_ROUND = 0.1
 
 
-@dataclass(frozen=True)
-class MeasuredParts:
-    """Seconds of the parts of a run.
-
-    Attributes:
-        step: one step of training, with its patches and augmentation.
-        site_round: a round at a site beside its steps: its model is copied, sent and averaged.
-        case: prediction and scores of a case, without mirrored images; with them at most as many times as there are.
-        case_reading: first reading of a case; next to nothing where it is prepared already.
-    """
-
-    step: float
-    site_round: float
-    case: float
-    case_reading: float
-
-
-def measure_parts(settings: RunSettings, folder: Path, *, site: str) -> MeasuredParts:
+def measure_parts(settings: RunSettings, folder: Path, *, site: str, sites_at_once: int = 1) -> PartSeconds:
     """Train for some steps and score some cases, with everything that the settings say.
+
+    A case is predicted without mirrored images; with them it takes at most as many times as long as there are.
 
     Args:
         settings: the run's.
         folder: the site's data.
         site: its name, for messages.
+        sites_at_once: how many sites train at a time.
 
     Raises:
         DataError: if the data cannot be used.
@@ -64,28 +52,45 @@ def measure_parts(settings: RunSettings, folder: Path, *, site: str) -> Measured
     torch.set_num_threads(number_of_threads(settings.threads))
     try:
         reading = _Stopwatch()
-        data = load_site_data(folder, participant_store(), section=TRAINING, site=site)
+        data = load_site_data(
+            folder, participant_store(), section=TRAINING, site=site, consensus=settings.training.consensus
+        )
         read = reading.seconds / len(data.cases)
         with torch.random.fork_rng(devices=[]):
             network = ready_to_compute(described_network(settings.network))
-            step = _step_seconds(settings, network, data)
-        return MeasuredParts(step, _site_round_seconds(network), _case_seconds(settings, network, data), read)
+            step = _step_seconds(settings, network, data, sites_at_once)
+        return PartSeconds(step, _site_round_seconds(network), _case_seconds(settings, network, data), read)
     finally:
         torch.set_num_threads(before)
 
 
-def _step_seconds(settings: RunSettings, network: nn.Module, data: SiteData) -> float:
-    training = settings.training
+def _step_seconds(settings: RunSettings, network: nn.Module, data: SiteData, sites_at_once: int) -> float:
+    networks = [network, *(copy.deepcopy(network) for _ in range(sites_at_once - 1))]
+    sites = [_site_steps(settings, trained, data) for trained in networks]
+    with ThreadPoolExecutor(sites_at_once) as pool:
+
+        def run(steps: int) -> None:
+            for finished in [pool.submit(site, steps) for site in sites]:
+                finished.result()
+
+        run(1)
+        return statistics.median(_timed(lambda: run(_STEPS)) for _ in range(_TRIES)) / _STEPS
+
+
+def _site_steps(settings: RunSettings, network: nn.Module, data: SiteData) -> Callable[[int], object]:
+    """What trains a network for a number of steps."""
+    training, threads = settings.training, number_of_threads(settings.threads)
     batches = training_batches(data, training, next(network.parameters()).device)
     objective = SupervisedObjective(build_loss(training))
     optimizer = build_optimizer(network, training, training.learning_rate)
 
-    def run(steps: int) -> None:
+    def run(steps: int) -> object:
+        # Each thread has a number of its own.
+        torch.set_num_threads(threads)
         stepping = Stepping(steps, gradient_clipping=training.gradient_clipping, precision=training.precision)
-        run_epochs(network, batches, objective, optimizer, epochs=1, seed=0, stepping=stepping)
+        return run_epochs(network, batches, objective, optimizer, epochs=1, seed=0, stepping=stepping)
 
-    run(1)
-    return statistics.median(_timed(lambda: run(_STEPS)) for _ in range(_TRIES)) / _STEPS
+    return run
 
 
 def _case_seconds(settings: RunSettings, network: nn.Module, data: SiteData) -> float:

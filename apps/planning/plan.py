@@ -24,7 +24,7 @@ from ..runs.settings_files import SettingsFile
 from .measuring import MeasuredStep, measure_step
 from .samples import count_samples, sample_extents
 
-_NOT_COUNTED = "what a method asks sites for beside training, and the first reading of images"
+_NOT_COUNTED = "what a method asks sites for in addition to training, and the first reading of images"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class RunPlan:
             *generated,
             f"{self.job} ({self.method}): {self.rounds} rounds at {len(self.sites)} sites{scoring}.",
             f"Time: about {duration(self.seconds)} in one process; about {duration(self.seconds_side_by_side)} where "
-            "every site has such a machine, beside the models' travel.",
+            "every site has such a machine, without the models' transfer.",
             f"Measured here, on {self.step.device}: {self.step.seconds:.3g} s for a step of training.",
             f"Memory of a site that trains: about {self.memory_mb:.0f} MB, images aside.",
             f"Traffic: at most {self.traffic_mb:.0f} MB, {self.step.model_mb:.1f} MB for each model.",
@@ -140,7 +140,7 @@ def plan(
     Args:
         job: the name of an installed job, or a job's folder.
         data: a federation's folder; None for the generated images of the job's settings.
-        settings: a set of settings, by its name beside the job or as a file.
+        settings: a set of settings, by its name in the job's folder or as a file.
         changes: single settings to change after that, ``{"rounds": 100}``.
         steps: how many steps of training are measured.
 

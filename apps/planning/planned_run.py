@@ -17,17 +17,18 @@ from ...custom.data.federation import TEST_FOLDER, read_federation
 from ...custom.data.site_data import count_cases
 from ...custom.evaluation.inference import Inference
 from ...custom.methods.fedavg.settings import WarmupSettings
-from ...custom.planning.time_budget import Rounds, RunCost, fit_rounds
+from ...custom.planning.time_budget import PartSeconds, Rounds, RunCost, fit_rounds
 from ...custom.recipe import RESEARCH
 from ...custom.run.time_left import duration
 from ...custom.settings import RunSettings, SettingValues, TrainingSettings
 from ...transforms.errors import DataError
+from ..runs.cores import estimated_step_mb, suitable_sites_at_once
 from ..runs.data_compatibility import read_descriptions, settings_for_data
 from ..runs.installed import installed_jobs
 from ..runs.job import Job, JobError, flat_settings
 from ..runs.planned_settings import PLAN_FILE, PlannedSettings
 from ..runs.settings_files import Requirements, SettingsFile
-from .measured_run import MeasuredParts, measure_parts
+from .measured_run import measure_parts
 from .samples import count_samples
 from .suggested import suggest_settings
 from .suggestion import VALIDATE_EVERY, Choice, SuggestedSettings
@@ -67,7 +68,7 @@ def why_not_planned(job: Job, data: Path | None, settings: str | None, overrides
     Args:
         job: the job.
         data: a federation's folder; None for the embedded federation.
-        settings: a set of settings, by its name beside the job or as a file.
+        settings: a set of settings, by its name in the job's folder or as a file.
         overrides: single settings to change after that.
 
     Raises:
@@ -110,6 +111,7 @@ def plan_run(
     *,
     settings: str | None = None,
     overrides: Mapping[str, Any],
+    sites_at_once: int | None = None,
 ) -> PlannedSettings:
     """Plan a run on data for a time that it may take on this machine, planning included; nothing is written.
 
@@ -121,8 +123,9 @@ def plan_run(
         data: a federation's folder.
         hours: that the run may take.
         out: the run's folder.
-        settings: a set of settings, beside which nothing is planned.
+        settings: a set of settings, with which nothing is planned.
         overrides: single settings that were chosen.
+        sites_at_once: how many sites will work at a time; None for as many as cores and memory are enough for.
 
     Raises:
         JobError: if such a run cannot be planned; the text says why.
@@ -135,14 +138,16 @@ def plan_run(
         reason = "there are no data (--data)" if obstacle is None else obstacle.reason
         raise JobError(f"A time is given (--hours), but {reason}; leave --hours out, or what it does not go with.")
     try:
-        suggested = _planned(job, data, hours, _Chosen.of(job, overrides), began)
+        suggested = _planned(job, data, hours, _Chosen.of(job, overrides), began, sites_at_once)
     except DataError as error:
         raise DataError(f"{error} Without a plan (--no-plan) the job's own settings are taken.") from error
     as_file = SettingsFile(out / PLAN_FILE, suggested.values, Requirements(), suggested.time)
     return PlannedSettings(as_file, suggested.time, suggested.text)
 
 
-def _planned(job: Job, data: Path, hours: float, chosen: "_Chosen", began: float) -> SuggestedSettings:
+def _planned(
+    job: Job, data: Path, hours: float, chosen: "_Chosen", began: float, sites_at_once: int | None
+) -> SuggestedSettings:
     suggested = suggest_settings(data, hours=hours, **chosen.for_suggestion(job))
     # How long scores take is measured below.
     choices = [one for one in suggested.choices if one.key != VALIDATE_EVERY and not chosen.decides(one.key)]
@@ -151,13 +156,16 @@ def _planned(job: Job, data: Path, hours: float, chosen: "_Chosen", began: float
     planned = {choice.key: choice.value for choice in choices if choice.key not in _FITTED}
     run_settings = job.settings_with(settings_for_data(job, merged(planned, chosen.values), described))
     site = read_federation(data).sites[0]
-    parts = measure_parts(run_settings, data / site, site=site)
     cases = _Cases.of(data, run_settings)
+    if sites_at_once is None:
+        memory = estimated_step_mb(run_settings, data / site)
+        sites_at_once = suitable_sites_at_once(run_settings, cases.sites, step_mb=memory)
+    parts = measure_parts(run_settings, data / site, site=site, sites_at_once=sites_at_once)
     used = time.monotonic() - began + _CLOSING + cases.all * parts.case_reading
     seconds = max(hours * 3600 * (1 - _UNFORESEEN) - used, 1.0)
-    cost = _cost(run_settings, parts, cases)
+    cost = _cost(run_settings, parts, cases, sites_at_once)
     passes = Inference.of(run_settings).num_passes(run_settings.network.spatial_dims)
-    mirrored = replace(cost, case=cost.case * passes)
+    mirrored = replace(cost, parts=replace(parts, case=parts.case * passes))
     if mirrored.predictions + mirrored.scoring <= _MIRRORING * seconds or chosen.decides(_MIRRORED):
         cost = mirrored
     elif passes > 1:
@@ -247,12 +255,11 @@ def _count(folder: Path, section: str) -> int:
         return 0
 
 
-def _cost(settings: RunSettings, parts: MeasuredParts, cases: _Cases) -> RunCost:
+def _cost(settings: RunSettings, parts: PartSeconds, cases: _Cases, sites_at_once: int) -> RunCost:
     return RunCost(
+        parts,
         num_sites=cases.sites,
-        step=parts.step,
-        site_round=parts.site_round,
-        case=parts.case,
+        sites_at_once=sites_at_once,
         scored_cases=cases.scored,
         predicted_cases=(settings.training_predictions or 0) * cases.training,
     )
@@ -284,7 +291,10 @@ def _with_rounds(
     expected: float,
 ) -> SuggestedSettings:
     """The plan with rounds and steps of the run that it is for."""
-    training = replace(suggested.training, step_seconds=cost.step, local_steps=fitted.local_steps, rounds=fitted.rounds)
+    step_seconds = cost.parts.step
+    training = replace(
+        suggested.training, step_seconds=step_seconds, local_steps=fitted.local_steps, rounds=fitted.rounds
+    )
     values = {
         "rounds": Choice(
             "rounds", fitted.rounds, f"{training.steps_of_site} steps a site in all, {duration(expected)}"
@@ -295,5 +305,6 @@ def _with_rounds(
     if fitted.validate_every > 1 and not chosen.decides(VALIDATE_EVERY):
         reason = f"rounds: scoring {cost.scored_cases} cases takes {duration(cost.scoring)}"
         final.append(Choice(VALIDATE_EVERY, fitted.validate_every, reason))
-    planned_time = suggested.time.model_copy(update={"step_seconds": cost.step, "expected_hours": expected / 3600})
+    of_run = {"step_seconds": step_seconds, "sites_at_once": cost.sites_at_once, "expected_hours": expected / 3600}
+    planned_time = suggested.time.model_copy(update=of_run)
     return replace(suggested, training=training, choices=tuple(final), time=planned_time)

@@ -110,6 +110,8 @@ class SuggestedSettings:
         """As a `.conf` file, with a comment for each choice."""
         time = self.time
         known = f"hours = {time.hours:g}, sites = {time.sites}, step_seconds = {time.step_seconds:.4g}"
+        if time.sites_at_once > 1:
+            known += f", sites_at_once = {time.sites_at_once}"
         if time.expected_hours is not None:
             known += f", expected_hours = {time.expected_hours:.4g}"
         lines = [

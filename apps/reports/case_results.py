@@ -1,9 +1,10 @@
-"""What a run's final model scores in every case of the server's test set and of the sites' own, on this machine.
+"""What a run's model scores in every case of the server's test set and of the sites' own, on this machine.
 
 Nothing of it leaves a site: it is computed where a run's output and the data are, of a simulation in one place.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,19 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...custom.data.datalist import TESTING, VALIDATION, read_datalist
+from ...custom.data.datalist import TESTING, VALIDATION, Case, read_datalist
 from ...custom.data.description import DESCRIPTION_FILE
 from ...custom.data.federation import TEST_FOLDER
 from ...custom.data.site_data import SiteData, count_cases, load_site_data
 from ...custom.data.store_location import participant_store
 from ...custom.evaluation.calibration import sample_bins
-from ...custom.evaluation.case_results import NSD_TOLERANCE, PixelSize, measured_cases
+from ...custom.evaluation.case_results import PixelSize, measured_cases
 from ...custom.evaluation.inference import Inference
+from ...custom.methods.fedavg.settings import FedAvgSettings
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.networks.described import described_network
 from ...custom.networks.devices import ready_to_compute
+from ...custom.run.summary_record import FinalModel
 from ...custom.settings import RunSettings
 from ...transforms.natural_order import natural_order
 from .local_models import local_model
@@ -49,7 +52,8 @@ class FinishedRun:
     Attributes:
         name: what its lines begin with.
         workspaces: where server and sites stored what they have of it.
-        model: the file with the global model.
+        model: the file with the global model, see :func:`.scored_model`.
+        which: which of the run's models it is.
         settings: that it ran with.
         federation: folder of its data.
         sites: its sites.
@@ -59,14 +63,15 @@ class FinishedRun:
     name: RunName
     workspaces: Path
     model: Path
+    which: FinalModel
     settings: RunSettings
     federation: Path
     sites: Sequence[str]
     has_test_set: bool = True
 
 
-def write_case_results(run: FinishedRun, out: Path, metrics: Path, *, tolerance: float = NSD_TOLERANCE) -> None:
-    """Score the final model case by case, and write `results.csv`, `results_rounds.csv` and `calibration.json`.
+def write_case_results(run: FinishedRun, out: Path, metrics: Path) -> None:
+    """Score a run's model case by case, and write `results.csv`, `results_rounds.csv` and `calibration.json`.
 
     The server's test set is scored with the global model; of a method without one, with every site's own. A site's own
     cases are its list `testing`, else `validation` unless this has chosen the model. They are scored with the site's
@@ -76,7 +81,6 @@ def write_case_results(run: FinishedRun, out: Path, metrics: Path, *, tolerance:
         run: the run.
         out: the output folder.
         metrics: folder with the records of its rounds.
-        tolerance: of the normalised surface Dice, in millimetres or pixels.
 
     Raises:
         DataError: if data cannot be used.
@@ -84,6 +88,7 @@ def write_case_results(run: FinishedRun, out: Path, metrics: Path, *, tolerance:
     rows: list[ResultRow] = []
     calibration: list[Calibration] = []
     classes: tuple[str, ...] = ()
+    tolerance = run.settings.nsd_tolerance if isinstance(run.settings, FedAvgSettings) else math.nan
     for model_name, model, data, list_name in _scored(run):
         common = {"site": data.site, "model": model_name, "list_name": list_name, "nsd_tolerance": tolerance}
         classes = classes or data.classes
@@ -92,7 +97,7 @@ def write_case_results(run: FinishedRun, out: Path, metrics: Path, *, tolerance:
         calibration.append(Calibration(data.site, model_name, bins))
     write_rounds(out / ROUNDS_FILE, run.name, read_metrics(metrics), classes)
     write_calibration(out / CALIBRATION_FILE, calibration, run.settings.task)
-    write_results(out / RESULTS_FILE, rows)
+    write_results(out / RESULTS_FILE, rows, {run.name.run: run.which})
 
 
 def _scored(run: FinishedRun) -> Iterator[tuple[str, nn.Module, SiteData, str]]:
@@ -111,7 +116,7 @@ def _scored(run: FinishedRun) -> Iterator[tuple[str, nn.Module, SiteData, str]]:
     for site in sites:
         model = own.get(site, shared)
         for list_name in (TESTING, VALIDATION):
-            if list_name == VALIDATION and settings.final_model == "best":
+            if list_name == VALIDATION and settings.needs_validation:
                 continue
             data = None if model is None else _cases(run, site, list_name)
             if model is not None and data is not None:
@@ -129,7 +134,9 @@ def _cases(run: FinishedRun, site: str, section: str) -> SiteData | None:
     folder = run.federation / site
     if not (folder / DESCRIPTION_FILE).is_file() or not count_cases(folder, section):
         return None
-    return load_site_data(folder, participant_store(), section=section, site=site)
+    return load_site_data(
+        folder, participant_store(), section=section, site=site, consensus=run.settings.training.consensus
+    )
 
 
 def _rows(run: FinishedRun, model: nn.Module, data: SiteData, common: dict[str, Any]) -> tuple[list[ResultRow], Any]:
@@ -162,11 +169,16 @@ def _common(run: FinishedRun, common: dict[str, Any], case: int, patient: int) -
     return named | common | {"case": f"case-{case}", "patient": f"patient-{patient}"}
 
 
+def _key(case: Case) -> Hashable:
+    """What stays of a case when a rule makes its label of several annotations."""
+    return case.image_files if case.annotations else case
+
+
 def _numbered(run: FinishedRun, data: SiteData, section: str) -> Iterator[tuple[int, int]]:
     """Each case's place in the datalist and its patient's number, both from 1."""
     listed = read_datalist(run.federation / data.site / data.description.datalist).section(section)
-    places = {case: number for number, case in enumerate(listed, 1)}
+    places = {_key(case): number for number, case in enumerate(listed, 1)}
     patients: dict[str, int] = {}
     for number, case in enumerate(data.cases, 1):
-        place = number if case.files is None else places.get(case.files, number)
+        place = number if case.files is None else places.get(_key(case.files), number)
         yield place, patients.setdefault(case.unit, len(patients) + 1)

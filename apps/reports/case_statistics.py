@@ -43,7 +43,7 @@ class CaseTest(Record):
         num_cases: pairs of cases, over all seeds.
         num_patients: how many patients they are of.
         mean: difference, arm less reference: the mean over seeds of the means over cases.
-        low: lower end of its 95 % interval, by drawing patients anew within the seeds.
+        low: lower end of its 95 % interval, by resampling patients within the seeds.
         high: the upper end.
         p_wilcoxon: of the signed-rank test on patients, two-sided; None where no patient differs.
         p_wilcoxon_holm: corrected for the number of arms.
@@ -189,7 +189,7 @@ class PatientTable:
         return np.asarray(means.sum(axis=0) / known.sum(axis=0))
 
     def interval(self, *, seed: int = 0, level: float = LEVEL, num_draws: int = NUM_DRAWS) -> tuple[float, float]:
-        """Return the percentile interval of the mean over seeds of means over cases, when patients are drawn anew.
+        """Return the percentile interval of the mean over seeds of means over cases, when patients are resampled.
 
         A draw has as many patients as there are, with repetitions, the same in all seeds.
 

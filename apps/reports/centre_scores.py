@@ -80,14 +80,26 @@ def _global_on_own_cases(
     model.load_state_dict(torch.load(run / MODEL_FILE, map_location="cpu", weights_only=True)["model"])
     store = participant_store()
     return {
-        site: _dice(model, load_site_data(federation / site, store, section=VALIDATION, site=site), settings)
+        site: _dice(
+            model,
+            load_site_data(
+                federation / site, store, section=VALIDATION, site=site, consensus=settings.training.consensus
+            ),
+            settings,
+        )
         for site in sites
     }
 
 
 def _mean_of_local(run: Path, sites: Sequence[str], federation: Path, settings: FedAvgSettings) -> float | None:
     models = [model for site in sites if (model := local_model(run, site, settings)) is not None]
-    cases = load_site_data(federation / TEST_FOLDER, participant_store(), section=TESTING, site=TEST_FOLDER)
+    cases = load_site_data(
+        federation / TEST_FOLDER,
+        participant_store(),
+        section=TESTING,
+        site=TEST_FOLDER,
+        consensus=settings.training.consensus,
+    )
     scores = [dice for model in models if (dice := _dice(model, cases, settings)) is not None]
     return sum(scores) / len(scores) if scores else None
 

@@ -7,19 +7,22 @@ from pathlib import Path
 from ...custom.data.description import DESCRIPTION_FILE
 from ...custom.data.whole_files import write_text
 from ...custom.methods.lookup import read_job_settings
+from ...custom.run.summary_record import FinalModel
 from ...transforms.errors import DataError
 from .case_results import FinishedRun, write_case_results
 from .case_statistics import Metric, case_tests
 from .compared_runs import Comparison
 from .comparison_page import run_folder
-from .output import DATA_FOLDER, MODEL_FILE, read_summary
+from .output import DATA_FOLDER, MODEL_FILE, read_summary, scored_model
 from .results_file import (
     CALIBRATION_FILE,
     RESULTS_FILE,
     ROUNDS_FILE,
     ResultRow,
     RunName,
+    is_written,
     read_calibration,
+    read_description,
     read_results,
     read_round_lines,
     renamed,
@@ -40,6 +43,7 @@ def with_case_results(out: Path, comparison: Comparison, warn: Callable[[str], N
         warn: is told of each run without lines, and why.
     """
     rows: list[ResultRow] = []
+    models: dict[str, FinalModel] = {}
     rounds: list[dict[str, str]] = []
     calibration: list[dict[str, object]] = []
     for run in comparison.runs:
@@ -52,16 +56,30 @@ def with_case_results(out: Path, comparison: Comparison, warn: Callable[[str], N
             # Data or the code of a network are gone, or whatever had kept the run from scoring its cases.
             warn(f"warning: {folder.name} has no results per case: {type(error).__name__}: {error}")
             continue
+        if of_run and (model := _model_of(folder)) is not None:
+            models[folder.name] = model
         rows += renamed(of_run, run=folder.name, arm=run.arm)
         rounds += [line | {"run": folder.name, "arm": run.arm} for line in read_round_lines(folder / ROUNDS_FILE)]
         named = {"run": folder.name, "arm": run.arm, "seed": run.seed}
         calibration += [named | one for one in read_calibration(folder / CALIBRATION_FILE)]
-    write_results(out / RESULTS_FILE, rows)
+    write_results(out / RESULTS_FILE, rows, models)
     write_round_lines(out / ROUNDS_FILE, rounds)
     write_text(out / CALIBRATION_FILE, json.dumps({"version": 1, "calibration": calibration}, indent=2) + "\n")
     metric: Metric = "accuracy" if comparison.runs[0].task == "classification" else "dice"
     tests = case_tests(rows, comparison.reference, metric)
-    return comparison.model_copy(update={"case_tests": tests}) if tests else comparison
+    if not tests:
+        return comparison
+    of_runs = {(run.arm, run.seed): models.get(run_folder(out, run.arm, run.seed).name) for run in comparison.runs}
+    runs = [
+        run if (model := of_runs[run.arm, run.seed]) is None else run.model_copy(update={"case_model": model})
+        for run in comparison.runs
+    ]
+    return comparison.model_copy(update={"runs": tuple(runs), "case_tests": tests})
+
+
+def _model_of(folder: Path) -> FinalModel | None:
+    """Which model of a run its results per case are of."""
+    return next(iter(read_description(folder / RESULTS_FILE).models.values()), None)
 
 
 def results_of_run(folder: Path, federation: Path | None = None) -> list[ResultRow]:
@@ -75,7 +93,7 @@ def results_of_run(folder: Path, federation: Path | None = None) -> list[ResultR
         OutputError: if there is no run.
         DataError: if there are neither results nor data that can be used.
     """
-    if not (folder / RESULTS_FILE).is_file():
+    if not is_written(folder / RESULTS_FILE):
         summary = read_summary(folder)
         known = federation or summary.data_folder or folder / DATA_FOLDER
         if not known.is_dir():
@@ -86,6 +104,7 @@ def results_of_run(folder: Path, federation: Path | None = None) -> list[ResultR
         if is_site:
             # At a site, which has its own data alone.
             known, sites = known.resolve().parent, [known.resolve().name]
-        run = FinishedRun(name, folder, folder / MODEL_FILE, settings, known, sites, has_test_set=not is_site)
+        model, which = scored_model(folder, folder / MODEL_FILE, summary)
+        run = FinishedRun(name, folder, model, which, settings, known, sites, has_test_set=not is_site)
         write_case_results(run, folder, folder)
     return read_results(folder / RESULTS_FILE)

@@ -11,7 +11,7 @@ from ...custom.evaluation.score_records import (
     SegmentationMeans,
 )
 from ...custom.records.round_records import Record
-from ...custom.run.summary_record import ScoredRounds
+from ...custom.run.summary_record import LAST_ROUNDS, FinalModel, ScoredRounds
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import read_json
 from .annotation_findings import CompletenessErrors, CorrectionScores
@@ -59,6 +59,7 @@ class ComparedRun(Record):
         last_round: scores of the last round.
         final_scores: scores of the final model, where it is another than the last one.
         scored_rounds: which rounds count, where the settings say it.
+        case_model: which model its results per case are of; None where there are none.
         num_sites: how many sites reported.
         rounds: the rounds.
         groups: what FedA³I concluded, in words; a dash for other methods.
@@ -82,6 +83,7 @@ class ComparedRun(Record):
     last_round: SegmentationMeans | LastClassificationScores
     final_scores: SegmentationMeans | LastClassificationScores | None = None
     scored_rounds: ScoredRounds | None = None
+    case_model: FinalModel | None = None
     num_sites: int
     rounds: tuple[SegmentationComparedRound | ClassificationComparedRound, ...]
     groups: str
@@ -95,6 +97,11 @@ class ComparedRun(Record):
     seconds: float
     peak_memory_mb: float | None
     unscored_classes: tuple[str, ...] | None = None
+
+    @property
+    def num_last_rounds(self) -> int:
+        """How many rounds the means are of where the settings name none: five, or all of a shorter run."""
+        return min(LAST_ROUNDS, len(self.rounds))
 
     @property
     def main_score(self) -> float | None:
@@ -144,7 +151,7 @@ class Comparison(Record):
         settings: what the arms have alike and what differs; None in comparisons of earlier versions.
         runs: every arm with every seed.
         paired: every arm but the first beside it.
-        case_tests: the same over cases, of the final models; None where there are no results per case.
+        case_tests: the same over cases, of the models that the runs name; None where there are no results per case.
     """
 
     reference: str

@@ -8,12 +8,13 @@ from pydantic import JsonValue
 
 from ...custom.records.round_records import Record
 
-Why = Literal["allowed", "own setting", "method"]
+Why = Literal["allowed", "own setting", "method", "aggregation"]
 
 _WHY = {
     "allowed": "allowed",
     "own setting": "an arm's own setting",
     "method": "chosen by the method",
+    "aggregation": "aggregation is free in each arm",
 }
 _HASH_SHOWN = 12
 
@@ -25,7 +26,8 @@ class SettingDifference(Record):
         key: its dotted key.
         topic: what it is of, such as ``learning rate``.
         values: its value in each arm that reads it, by the arm's name.
-        why: ``allowed`` on the command line; an arm's ``own setting``; or decided by a ``method`` itself.
+        why: ``allowed`` on the command line; an arm's ``own setting``; decided by a ``method`` itself; or of the
+            ``aggregation``, which is left to each arm.
     """
 
     key: str

@@ -15,8 +15,8 @@ from ...custom.methods.fedia.records import CompletenessFindings
 from ...custom.run.summary_record import ClassificationSummary, Summary
 from ...transforms.strict_files import read_json
 from ..terminal import Terminal
-from ..wording.case_tests import METRIC_NAMES, interval_in_words, metric_factor, p_value_in_words
-from ..wording.final_model import compared_in_words
+from ..wording.case_tests import METRIC_NAMES, evaluated_in_words, interval_in_words, metric_factor, p_value_in_words
+from ..wording.final_model import case_models_in_words, compared_in_words
 from .annotation_findings import PrecisionAndRecall, completeness_errors, correction_scores, pooled_correction
 from .case_statistics import CaseTest
 from .centre_scores import centre_scores
@@ -78,8 +78,18 @@ def differences_in_words(comparison: Comparison) -> list[str]:
 
 
 def case_differences_in_words(comparison: Comparison) -> list[str]:
-    """Return a line for every arm that has results per case: how its final models differ from the first one's."""
-    return [_case_difference(test) for test in comparison.case_tests or ()]
+    """Return what is tested over cases, and a line for every arm that has results per case: how it differs."""
+    tests = comparison.case_tests or ()
+    return [case_tests_head(comparison), *map(_case_difference, tests)] if tests else []
+
+
+def case_tests_head(comparison: Comparison) -> str:
+    """Return of which models and on which cases the tests over cases are, as a sentence; empty without any."""
+    if not comparison.case_tests:
+        return ""
+    known = [run.case_model for run in comparison.runs if run.case_model is not None]
+    models = case_models_in_words(known) or "the final models"
+    return f"Case by case: {models}, on {evaluated_in_words(comparison.case_tests[0].evaluated_on)}."
 
 
 def _case_difference(test: CaseTest) -> str:

@@ -15,12 +15,12 @@ from ...custom.data.whole_files import write_text
 from ...transforms.printable import printable
 from ...transforms.strict_files import JsonObject, read_json
 from ..audit.pages import content_policy, page_environment, page_source
+from ..checking.finding import plural
 from ..plain_lines import GENERATED
-from ..wording.case_tests import evaluated_in_words
 from ..wording.final_model import compared_in_words
 from .compared_runs import COMPARISON_PICTURE, Comparison, PairedArm
 from .compared_settings import difference_columns, settings_in_words
-from .comparison import LEFT_COLUMNS, case_test_columns, comparison_columns
+from .comparison import LEFT_COLUMNS, case_test_columns, case_tests_head, comparison_columns
 from .html import html_picture, html_table
 from .output import percent, read_summary, scoring_of
 from .run_page import REPORT_FILE
@@ -71,12 +71,12 @@ def answer(comparison: Comparison) -> str:
     """Return what a comparison says in a sentence: of the arm that differs most from the reference."""
     label = scoring_of(comparison.runs[0]).label
     if not comparison.paired:
-        return f"{label} of {comparison.reference} over {len(comparison.seeds)} seeds"
+        return f"{label} of {comparison.reference} over {plural(len(comparison.seeds), 'seed')}"
     best = max(comparison.paired, key=lambda pair: pair.mean)
     points, interval = f"{100 * best.mean:+.1f} {label} points", interval_of(best)
     if interval is None:
         return f"{best.arm} against {best.reference}: {points} in one seed, which says nothing of the spread"
-    evidence = f"95 % interval {_points(interval)}, {len(comparison.seeds)} seeds"
+    evidence = f"95 % interval {_points(interval)}, {plural(len(comparison.seeds), 'seed')}"
     if interval[0] <= 0 <= interval[1]:
         return f"{best.arm} and {best.reference} cannot be distinguished: {points} ({evidence})"
     return f"{best.arm} {'gains' if best.mean > 0 else 'loses'} against {best.reference}: {points} ({evidence})"
@@ -107,7 +107,8 @@ def write_comparison_page(out: Path, comparison: Comparison) -> Path:
             comparison=comparison,
             picture=html_picture(out / COMPARISON_PICTURE, _CAPTION),
             cases=html_table(case_test_columns(comparison)) if comparison.case_tests else "",
-            cases_of=evaluated_in_words(comparison.case_tests[0].evaluated_on) if comparison.case_tests else "",
+            cases_of=case_tests_head(comparison),
+            seeds=plural(len(comparison.seeds), "seed"),
             runs=html_table(comparison_columns(comparison), left=LEFT_COLUMNS),
             reports=_reports(out, comparison),
             versions=summary.versions or {},

@@ -50,7 +50,9 @@ def draw_local_models(summary: Summary, out: Path, data: Path, folder: Path) -> 
         model = local_model(out, site, settings)
         if model is None or not count_cases(data / site, VALIDATION):
             continue
-        cases = load_site_data(data / site, participant_store(), section=VALIDATION, site=site)
+        cases = load_site_data(
+            data / site, participant_store(), section=VALIDATION, site=site, consensus=settings.training.consensus
+        )
         file = folder / f"{site}-own-model.png"
         with replaced(file) as temporary:
             _local_figure(model, cases, Inference.of(settings)).savefig(temporary, dpi=110)

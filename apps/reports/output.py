@@ -12,8 +12,8 @@ from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.fedgsca.records import NoiseLevel
 from ...custom.records.round_records import RoundRecord, SiteReport
 from ...custom.run.reading import read_metrics_file, read_summary_file
-from ...custom.run.state import METRICS_FILE, SUMMARY_FILE
-from ...custom.run.summary_record import Summary
+from ...custom.run.state import METRICS_FILE, SCORED_MODEL_FILE, SUMMARY_FILE
+from ...custom.run.summary_record import FinalModel, Summary
 
 # How scores are called in tables.
 _SCORE_HEADINGS = {
@@ -87,15 +87,34 @@ def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str,
         DataError: if the run's summary cannot be used.
     """
     private_folder(out)
-    for source, name in ((run_folder / PERSISTED_MODEL, MODEL_FILE), (run_folder / METRICS_FILE, METRICS_FILE)):
+    sources = {MODEL_FILE: PERSISTED_MODEL, METRICS_FILE: Path(METRICS_FILE)}
+    if (run_folder / SCORED_MODEL_FILE).is_file():
+        sources[SCORED_MODEL_FILE] = Path(SCORED_MODEL_FILE)
+    for name, source in sources.items():
         with replaced(out / name) as temporary:
-            shutil.copyfile(source, temporary)
+            shutil.copyfile(run_folder / source, temporary)
     summary, text = read_summary(run_folder), (run_folder / SUMMARY_FILE).read_text(encoding="utf-8")
     if more := added():
         summary = summary.model_copy(update=dict(more))
         text = json.dumps(summary.plain(), indent=2) + "\n"
     write_text(out / SUMMARY_FILE, text)
     return summary
+
+
+def scored_model(folder: Path, model: Path, summary: Summary) -> tuple[Path, FinalModel]:
+    """Return the file with the model that results per case are of, and which model that is.
+
+    It is the model of the round that is reported, where the sites' validation chooses one, else the run's result.
+
+    Args:
+        folder: that has the models of a run, the server's or the output folder.
+        model: the file with the run's result.
+        summary: of the run.
+    """
+    of_round = folder / SCORED_MODEL_FILE
+    if summary.scored_rounds is not None and summary.scored_rounds.kind == "best" and of_round.is_file():
+        return of_round, FinalModel(kind="best", rounds=summary.scored_rounds.rounds)
+    return model, summary.final_model or FinalModel(kind="last", rounds=(summary.rounds_finished,))
 
 
 def used_generated_images(summary: Summary, out: Path) -> bool:

@@ -100,9 +100,13 @@ def draw_cases(summary: Summary, model: Path, data: Path, file: Path) -> Path:
     sites = read_federation(data).sites
     step = max(1, len(sites) // _SITES_SHOWN)
     store = participant_store()
-    rows = [load_site_data(data / site, store, section=TRAINING, site=site) for site in sites[::step][:_SITES_SHOWN]]
+    rule = settings.training.consensus
+    rows = [
+        load_site_data(data / site, store, section=TRAINING, site=site, consensus=rule)
+        for site in sites[::step][:_SITES_SHOWN]
+    ]
     if (data / TEST_FOLDER / DESCRIPTION_FILE).is_file():
-        rows.append(load_site_data(data / TEST_FOLDER, store, section=TESTING, site=TEST_FOLDER))
+        rows.append(load_site_data(data / TEST_FOLDER, store, section=TESTING, site=TEST_FOLDER, consensus=rule))
     if settings.task == "classification":
         return save_figure(case_figure(network, rows, Inference.of(settings)), file)
     figure = Figure(figsize=(3 * _CASES_PER_SITE, 3 * len(rows)), layout="constrained")

@@ -1,6 +1,8 @@
-"""`results.csv`: what a run's final model scores in every case; and `results_rounds.csv`: what each round scored.
+"""`results.csv`: what a run's model scores in every case; and `results_rounds.csv`: what each round scored.
 
 A case has the number of its place in the site's list, a patient a number by first appearance: no name is in the files.
+`results.json` says how many lines `results.csv` has, so that one that was cut off is noticed, and of which model each
+run's lines are.
 """
 
 import csv
@@ -12,17 +14,21 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from ...custom.data.whole_files import write_text
 from ...custom.evaluation.calibration import NUM_BINS, CalibrationBins
 from ...custom.evaluation.case_results import CaseResult, Detection
 from ...custom.evaluation.score_records import ClassificationDetails, SegmentationDetails
 from ...custom.records.plain_values import finite
-from ...custom.records.round_records import RoundRecord
-from ...transforms.errors import DataError
+from ...custom.records.round_records import Record, RoundRecord
+from ...custom.run.summary_record import FinalModel
+from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.printable import printable, spreadsheet_safe
 from ...transforms.strict_files import read_json
 
 RESULTS_FILE = "results.csv"
+RESULTS_DESCRIPTION = "results.json"
 ROUNDS_FILE = "results_rounds.csv"
 CALIBRATION_FILE = "calibration.json"
 
@@ -141,20 +147,81 @@ def classification_row(common: Mapping[str, Any], true: str, predicted: str, con
     )
 
 
-def write_results(file: Path, rows: Sequence[ResultRow]) -> None:
-    """Write lines with their heading."""
+class ResultsDescription(Record):
+    """What `results.json` says of the table beside it.
+
+    Attributes:
+        version: of the record's form.
+        lines: how many the table has, beside its heading.
+        nsd_tolerances: of the normalised surface Dice, in millimetres or pixels; empty of a classification.
+        models: by run, which of its models was scored.
+    """
+
+    version: Literal[1] = 1
+    lines: int
+    nsd_tolerances: tuple[float, ...]
+    models: dict[str, FinalModel]
+
+
+def write_results(file: Path, rows: Sequence[ResultRow], models: Mapping[str, FinalModel]) -> None:
+    """Write lines with their heading, and beside them how many there are.
+
+    Args:
+        file: the table; its description has the same name with the ending ``.json``.
+        rows: the lines.
+        models: by run, which of its models they are of.
+    """
+    tolerances = sorted({row.nsd_tolerance for row in rows if math.isfinite(row.nsd_tolerance)})
+    description = ResultsDescription(lines=len(rows), nsd_tolerances=tuple(tolerances), models=dict(models))
+    # Whoever is killed between the files leaves a table without description, which counts as none.
+    _description_file(file).unlink(missing_ok=True)
     _write(file, list(COLUMNS), [[getattr(row, one.name) for one in COLUMNS.values()] for row in rows])
+    write_text(_description_file(file), json.dumps(description.model_dump(mode="json"), indent=2) + "\n")
 
 
 def read_results(file: Path) -> list[ResultRow]:
     """Read lines; columns that are not known are left out.
 
     Raises:
-        DataError: if there is no such file, or a column or value is not as expected.
+        DataError: if there is no such file, a column or value is not as expected, or lines are missing.
     """
     if not file.is_file():
         raise DataError(f"{file}: found no such file; expected the results per case of a run or a comparison.")
-    return [_row(line, f"{file}: line {number}") for number, line in enumerate(_lines(file, list(COLUMNS)), 2)]
+    rows = [_row(line, f"{file}: line {number}") for number, line in enumerate(_lines(file, list(COLUMNS)), 2)]
+    expected = read_description(file).lines
+    if len(rows) != expected:
+        raise DataError(
+            f"{file}: found {len(rows)} lines, expected {expected} as in {_description_file(file).name}; the file was "
+            "cut off or changed. Remove both, and give the command that made them again."
+        )
+    return rows
+
+
+def read_description(file: Path) -> ResultsDescription:
+    """Return what is known of a table of results per case.
+
+    Raises:
+        DataError: if its description is absent or is none.
+    """
+    source = _description_file(file)
+    if not source.is_file():
+        raise DataError(
+            f"{source}: found no such file; expected the number of lines of {file.name}, without which nobody knows "
+            f"whether it was cut off. Remove {file.name}, and give the command that made it again."
+        )
+    try:
+        return ResultsDescription.model_validate(read_json(source, "what results per case are of"))
+    except ValidationError as error:
+        raise DataError(describe_validation_error(error, source=str(source), model=ResultsDescription)) from error
+
+
+def is_written(file: Path) -> bool:
+    """Return whether results per case were written to their end."""
+    return file.is_file() and _description_file(file).is_file()
+
+
+def _description_file(file: Path) -> Path:
+    return file.with_suffix(".json")
 
 
 def _lines(file: Path, names: Sequence[str]) -> list[dict[str, str]]:

@@ -11,8 +11,11 @@ from pathlib import Path
 from ...custom.data.federation import TEST_FOLDER
 from ...custom.data.whole_files import write_text
 from ...custom.evaluation.case_results import Detection
+from ...custom.run.summary_record import FinalModel
 from ...transforms.printable import spreadsheet_safe
+from ..checking.finding import plural
 from ..wording.case_tests import METRIC_NAMES, interval_in_words, metric_factor, p_value_in_words
+from ..wording.final_model import case_models_in_words
 from .case_statistics import METRICS, CaseTest, Metric, PatientTable, case_scores, case_tests
 from .results_file import ResultRow
 
@@ -25,7 +28,7 @@ class TableCell:
         arm: the arm.
         evaluated_on: `test` or `sites`.
         metric: what was measured.
-        unit: of a distance; empty for fractions.
+        unit: of a distance; of the surface Dice its tolerance; empty for other fractions.
         mean: over seeds of the means over cases; fractions between 0 and 1.
         low: lower end of its 95 % interval, by drawing patients anew within the seeds.
         high: the upper end.
@@ -91,10 +94,10 @@ class ResultsTable:
         return columns
 
     def _heading(self, metric: Metric) -> str:
-        if metric != "hd95":
-            return f"{METRIC_NAMES[metric]} %"
-        units = sorted({cell.unit for key, cell in self.cells.items() if key[1] == metric})
-        return f"{METRIC_NAMES[metric]} {'/'.join(units)}"
+        units = "/".join(sorted({cell.unit for key, cell in self.cells.items() if key[1] == metric}))
+        if metric == "hd95":
+            return f"{METRIC_NAMES[metric]} {units}"
+        return f"{METRIC_NAMES[metric]} %" + (f" ({units})" if units else "")
 
 
 def results_table(rows: Sequence[ResultRow], reference: str | None = None) -> ResultsTable:
@@ -105,12 +108,13 @@ def results_table(rows: Sequence[ResultRow], reference: str | None = None) -> Re
         reference: the arm that others are compared with; None for the first.
 
     Raises:
-        ValueError: if there is no row, or none of the reference.
+        ValueError: if there is no row, none of the reference, or the surface Dice of arms has different tolerances.
     """
     arms = list(dict.fromkeys(row.arm for row in rows))
     reference = reference or (arms[0] if arms else "")
     if reference not in arms:
         raise ValueError(f"Expected results per case of the arm {reference!r}, but found those of {arms}.")
+    _check_tolerance(rows)
     on = TEST_FOLDER if any(row.site == TEST_FOLDER for row in rows) else "sites"
     counted = [row for row in rows if on != TEST_FOLDER or row.site == TEST_FOLDER]
     cells: dict[tuple[str, Metric], TableCell] = {}
@@ -123,6 +127,16 @@ def results_table(rows: Sequence[ResultRow], reference: str | None = None) -> Re
         tests += case_tests(rows, reference, metric)
     missed = {arm: _missed([row for row in counted if row.arm == arm]) for arm in arms}
     return ResultsTable(cells, missed, tuple(tests))
+
+
+def _check_tolerance(rows: Sequence[ResultRow]) -> None:
+    found: dict[float, set[str]] = {}
+    for row in rows:
+        if math.isfinite(row.nsd_tolerance):
+            found.setdefault(row.nsd_tolerance, set()).add(row.arm)
+    if len(found) > 1:
+        listed = ", ".join(f"{value:g} in {' and '.join(sorted(arms))}" for value, arms in sorted(found.items()))
+        raise ValueError(f"Expected one nsd_tolerance, with which surface Dice can be compared, but found {listed}.")
 
 
 def _annotated(rows: Sequence[ResultRow]) -> list[ResultRow]:
@@ -142,7 +156,7 @@ def _cell(arm: str, on: str, metric: Metric, rows: Sequence[ResultRow], table: P
         arm=arm,
         evaluated_on=on,
         metric=metric,
-        unit=next((row.unit for row in rows if row.unit), "") if metric == "hd95" else "",
+        unit=_unit(metric, rows),
         mean=statistics.fmean(of_seeds),
         low=low,
         high=high,
@@ -152,6 +166,12 @@ def _cell(arm: str, on: str, metric: Metric, rows: Sequence[ResultRow], table: P
         num_patients=table.counts.shape[1],
         num_undefined=sum(metric != "accuracy" and math.isnan(getattr(row, metric)) for row in annotated),
     )
+
+
+def _unit(metric: Metric, rows: Sequence[ResultRow]) -> str:
+    if metric == "nsd":
+        return "/".join(sorted({f"{row.nsd_tolerance:g} {row.unit}" for row in rows if math.isfinite(row.nsd)}))
+    return next((row.unit for row in rows if row.unit), "") if metric == "hd95" else ""
 
 
 def mean_in_words(cell: TableCell) -> str:
@@ -194,17 +214,26 @@ def _text(value: object) -> str:
     return spreadsheet_safe(value) if isinstance(value, str) else str(value)
 
 
-def write_latex(table: ResultsTable, file: Path) -> Path:
-    """Write the table as LaTeX, which needs the package booktabs, and return the file."""
+def results_head(table: ResultsTable, models: Sequence[FinalModel]) -> list[str]:
+    """Return what the table's values are, and of which models, a sentence each.
+
+    Args:
+        table: the table.
+        models: of the runs, where they are known.
+    """
+    first = next(iter(table.cells.values()))
+    over = f"Means over {first.num_seeds} seeds of the means over cases" if first.num_seeds > 1 else "Means over cases"
+    lines = [f"{over}, with 95 % bootstrap intervals over patients; {plural(first.num_patients, 'patient')}."]
+    return [*lines, f"Scored are {named}."] if (named := case_models_in_words(models)) else lines
+
+
+def write_latex(table: ResultsTable, file: Path, models: Sequence[FinalModel] = ()) -> Path:
+    """Write the table as LaTeX, which needs the package booktabs, and return the file; arguments as above."""
     columns = table.columns()
     heading = " & ".join(_latex(name) for name in columns)
     rows = [" & ".join(map(_latex, cells)) + r" \\" for cells in zip(*columns.values(), strict=True)]
-    first = next(iter(table.cells.values()))
-    note = (
-        f"% Means over {first.num_seeds} seeds of the means over cases, with 95 % bootstrap intervals over patients; "
-        f"{first.num_patients} patients."
-    )
-    lines = [note, rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}", r"\toprule", rf"{heading} \\", r"\midrule"]
+    notes = [f"% {line}" for line in results_head(table, models)]
+    lines = [*notes, rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}", r"\toprule", rf"{heading} \\", r"\midrule"]
     write_text(file, "\n".join([*lines, *rows, r"\bottomrule", r"\end{tabular}"]) + "\n")
     return file
 

@@ -1,14 +1,13 @@
 """Methods side by side: the same data, the same start weights, paired over seeds."""
 
 import json
-import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from ...custom.components.merging import merged
 from ...custom.data.whole_files import private_folder, replaced, write_text
@@ -17,7 +16,6 @@ from ...custom.run.state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from ...custom.run.threads import number_of_threads
 from ...custom.settings import RunSettings, SettingsError, SettingValues
 from ...transforms.errors import DataError
-from ...transforms.strict_files import read_json
 from ..commands.simulation import SIMULATION
 from ..reports.charts import draw_comparison
 from ..reports.compared_results import with_case_results
@@ -27,11 +25,13 @@ from ..reports.comparison import describe_run, paired_statistics
 from ..reports.comparison_page import REQUEST_FILE, run_folder, write_comparison_page
 from ..reports.output import read_summary, scoring_of
 from .arms import Arm, PlannedArm, plan
+from .cores import available_cores
 from .data_compatibility import read_descriptions, settings_for_data
 from .fairness import compared_settings, like_changes
 from .in_process import JOB_ID, RunError
 from .interruption import check_interruption
 from .job import Job, JobError
+from .output_request import keep_request
 from .own_code import check_no_other_network, own_network_changes
 from .progress import Progress
 from .resuming import RUN_FOLDER, can_be_resumed
@@ -102,11 +102,19 @@ def compare(
     if data is None:
         _check_phantoms(of_arms)
     check_shared_rounds(planned, of_arms, data_given=data is not None)
-    request = {"data": data, "settings": settings, "overrides": dict(overrides), "like": like, "network": network}
-    _check_same_request(out, request, arms, allow_different)
-    if processes is None:
-        threads = max(number_of_threads(found.threads) for found in of_arms.values())
-        processes = max(1, (os.cpu_count() or 1) // threads)
+    request: dict[str, Any] = {
+        "data": data,
+        "settings": settings,
+        "overrides": dict(overrides),
+        "like": like,
+        "network": network,
+    }
+    # What may differ changes no run, and may be more when arms are added.
+    request |= {"allow_different": sorted(allow_different), "arms": {arm.name: _asked_arm(arm) for arm in arms}}
+    keep_request(out, REQUEST_FILE, request, contents="comparison", growing={"arms": "arm"}, free={"allow_different"})
+    threads = max(number_of_threads(found.threads) for found in of_arms.values())
+    cores = available_cores() // threads
+    processes = processes or max(1, cores)
     runs = {
         (arm.name, seed): WatchedRun(
             f"{arm.name}, seed {seed}", run_folder(out, arm.name, seed), of_arms[arm.name].rounds
@@ -118,7 +126,9 @@ def compare(
     progress_of_runs = RunsProgress(list(runs.values()), progress)
     progress_of_runs.begin(processes)
     branching = [arm for arm in planned if arm.shared_rounds]
-    common = {"--settings": settings, "--track": track, "--network": network}
+    # Cores that runs leave are their sites'.
+    at_once = max(1, cores // min(processes, len(runs)))
+    common = {"--settings": settings, "--track": track, "--network": network, "--sites-at-once": str(at_once)}
     run = partial(_run, reference=names[0], data=data, common=common, without=own_network, out=out)
     with _running(processes) as commands:
         # Arms that branch wait for the run that they branch from.
@@ -187,6 +197,10 @@ def _all_like(
     return result
 
 
+def _asked_arm(arm: Arm) -> dict[str, Any]:
+    return {"job": arm.job.name, "overrides": dict(arm.overrides), "shared_rounds": arm.shared_rounds}
+
+
 def _federation(data: str | None, seed: int) -> Path | None:
     return None if data is None else Path(data.replace("{seed}", str(seed)))
 
@@ -241,41 +255,6 @@ def _check_phantoms(of_arms: Mapping[str, RunSettings]) -> None:
                 "the same data for all. Give a federation that fits both with --data, or all the phantom of one with "
                 f"--like {first}."
             )
-
-
-class _AskedArm(TypedDict):
-    """An arm as the file with the request has it."""
-
-    job: str
-    overrides: SettingValues
-    shared_rounds: int
-
-
-def _check_same_request(
-    out: Path, common: Mapping[str, Any], arms: Sequence[Arm], allow_different: Collection[str]
-) -> None:
-    """Refuse to mix runs of another comparison into this one; seeds and arms may be added."""
-    file = out / REQUEST_FILE
-    asked: dict[str, _AskedArm] = {
-        arm.name: {"job": arm.job.name, "overrides": dict(arm.overrides), "shared_rounds": arm.shared_rounds}
-        for arm in arms
-    }
-    known: dict[str, _AskedArm] = {}
-    if file.is_file():
-        earlier = read_json(file, "what was compared before")
-        known = earlier.pop("arms", {})
-        pairs = [(key, earlier.get(key), value) for key, value in common.items()]
-        pairs += [(f"the arm {name!r}", known.get(name, arm), arm) for name, arm in asked.items()]
-        if differing := [f"{what} was {before} and is {now}" for what, before, now in pairs if before != now]:
-            raise JobError(
-                f"{out} holds another comparison: {'; '.join(differing)}. Choose another output folder, or what it was."
-            )
-    elif out.exists() and any(out.iterdir()):
-        raise JobError(f"Expected an empty folder or an earlier comparison, but {out} holds other files.")
-    private_folder(out)
-    # What may differ changes no run, and may be more when arms are added.
-    values = {**common, "allow_different": sorted(allow_different), "arms": known | asked}
-    write_text(file, json.dumps(values, indent=2) + "\n")
 
 
 def _state_folder(run: Path) -> Path:

@@ -11,6 +11,7 @@ from ...custom.compatibility import (
     check_annotations,
     check_augmentation,
     check_component,
+    check_consensus,
     check_network,
     check_task,
     held,
@@ -18,6 +19,7 @@ from ...custom.compatibility import (
     task_of,
 )
 from ...custom.components.merging import merged
+from ...custom.data.datalist import read_datalist
 from ...custom.data.description import DESCRIPTION_FILE, AnyDescription, SiteDescription, read_site_description
 from ...custom.data.federation import TEST_FOLDER, read_federation
 from ...custom.data.phantoms.choice import embedded_description
@@ -87,19 +89,38 @@ def settings_for_data(job: Job, changes: Mapping[str, Any], described: Descripti
     check_component(description, settings, place=str(job.settings_file))
     check_augmentation(description, settings, place=str(job.settings_file))
     for folder, description in described.items():
+        if folder != _PHANTOM:
+            check_consensus(folder, description, settings)
         # Of a test set they are left out, whatever the method.
         if folder.name != TEST_FOLDER:
             check_annotations(description, settings, place=str(folder / DESCRIPTION_FILE))
     return changes
 
 
-def fitting_jobs(jobs: Path, task: str, descriptions: Iterable[SiteDescription] = ()) -> list[Path]:
+def has_several_annotations(described: Descriptions) -> bool:
+    """Return whether a case of a federation has several annotations and no label, so that a job needs a rule.
+
+    Raises:
+        DataError: if a datalist cannot be read.
+    """
+    return any(
+        case.is_undecided
+        for folder, description in described.items()
+        for cases in read_datalist(folder / description.datalist).cases.values()
+        for case in cases
+    )
+
+
+def fitting_jobs(
+    jobs: Path, task: str, descriptions: Iterable[SiteDescription] = (), *, several_annotations: bool = False
+) -> list[Path]:
     """Return the folders of jobs in a folder that are for a task.
 
     Args:
         jobs: the folder.
         task: the task.
         descriptions: of sites, whose ignored pixels and classes that are not annotated the method has to support.
+        several_annotations: whether the method has to take a rule for several annotations of a case.
     """
     gaps = frozenset[AnnotationGap]().union(*map(gaps_of, descriptions))
     result = []
@@ -108,7 +129,8 @@ def fitting_jobs(jobs: Path, task: str, descriptions: Iterable[SiteDescription] 
             settings = Job(meta.parent).settings()
         except (JobError, SettingsError, OSError):
             continue
-        if settings.task == task and gaps <= method_of(settings).supports:
+        method = method_of(settings)
+        if settings.task == task and gaps <= method.supports and (method.consensus or not several_annotations):
             result.append(meta.parent)
     return result
 

@@ -42,6 +42,13 @@ class Topic:
     reason: str
 
 
+# What arms may differ in without declaring it, and what the head of a comparison names wherever it differs.
+AGGREGATION = Topic(
+    "aggregation",
+    ("aggregation", "influence", "min_sites", "server_optimizer", "drift_correction"),
+    "How models become one is what methods differ in.",
+)
+
 # What all arms have alike. A setting that every method has and that neither list names is held alike as well.
 HELD = (
     Topic("network", (_NETWORK,), "A larger network may score higher with any method."),
@@ -90,11 +97,15 @@ HELD = (
         ("training.batch_size", "training.patch", "training.patches_per_volume", "training.foreground_share"),
         "They decide what a step sees, and how many steps an epoch has.",
     ),
+    Topic("annotations", ("training.consensus",), "Another consensus of several annotators is other data."),
     Topic("augmentation", ("training.augmentation", "training.mirror_axes"), "It is more data."),
     Topic("data", (_DATA,), "Runs of a seed are paired on the same images; with a federation's folder it is not read."),
     Topic(
         "scoring",
-        ("inference", "inferer", "final_model", "final_rounds", "patience", "scored_rounds", "validate_every"),
+        (
+            *("inference", "inferer", "final_model", "final_rounds", "patience", "scored_rounds", "validate_every"),
+            "nsd_tolerance",
+        ),
         "The best round of one arm is not to be compared with the last one of another.",
     ),
 )
@@ -108,11 +119,7 @@ FREE = (
         "It is what is compared; a recipe counts by the values that it gives; blocks and the reported Dice loss are "
         "what methods weigh sites by.",
     ),
-    Topic(
-        "aggregation",
-        ("aggregation", "influence", "min_sites"),
-        "How models become one is what methods differ in.",
-    ),
+    AGGREGATION,
     Topic(
         "run",
         (
@@ -134,6 +141,9 @@ FREE = (
 # What is held alike though not every method has it, with what a method without it does.
 _OF_SOME_METHODS: Mapping[str, JsonValue] = {"fraction": 1.0}
 
+# How models become one without the settings that only some methods have.
+_WITHOUT_SETTINGS_OF_AVERAGING: Mapping[str, JsonValue] = {"server_optimizer.name": "none", "drift_correction": "none"}
+
 # What a network's settings have beside a class in MONAI's form.
 _BESIDE_CLASS = frozenset(f"{_NETWORK}.{key}" for key in (*KEPT, "checkpoint"))
 
@@ -150,6 +160,15 @@ _READ_WITH: Mapping[str, tuple[str, tuple[JsonValue, ...]]] = {
     "training.foreground_share": ("network.spatial_dims", (3,)),
     "final_rounds": ("final_model", ("mean_of_last",)),
     "patience": ("final_model", ("best",)),
+    "aggregation.trim": ("aggregation.rule", ("trimmed_mean",)),
+    "aggregation.byzantine": ("aggregation.rule", ("multi_krum",)),
+    "aggregation.kept": ("aggregation.rule", ("multi_krum",)),
+    "aggregation.smoothing": ("aggregation.rule", ("geometric_median",)),
+    "aggregation.passes": ("aggregation.rule", ("geometric_median",)),
+    "server_optimizer.learning_rate": ("server_optimizer.name", ("fedavgm", "fedadam", "fedyogi")),
+    "server_optimizer.momentum": ("server_optimizer.name", ("fedavgm",)),
+    "server_optimizer.betas": ("server_optimizer.name", ("fedadam", "fedyogi")),
+    "server_optimizer.tau": ("server_optimizer.name", ("fedadam", "fedyogi")),
 }
 
 
@@ -176,6 +195,18 @@ def held_values(settings: RunSettings, *, data_given: bool) -> SettingValues:
         return result
     result = {key: value for key, value in result.items() if key in _BESIDE_CLASS or not covers([_NETWORK], key)}
     return result | {_NETWORK: settings.network.component.table()}
+
+
+def aggregation_values(settings: RunSettings) -> SettingValues:
+    """Return how an arm makes one model of many, by dotted keys; a comparison names what differs of it.
+
+    Example:
+        >>> aggregation_values(FedAvgSettings())["server_optimizer.name"]
+        'none'
+    """
+    values = flat_settings(settings.model_dump(mode="json"))
+    own = {key: value for key, value in values.items() if covers(AGGREGATION.keys, key)}
+    return {**_WITHOUT_SETTINGS_OF_AVERAGING, **own}
 
 
 def topic_of(key: str) -> str | None:
@@ -251,10 +282,26 @@ def declared_differences(
     if undeclared := [difference for difference in found if difference.why is None]:
         raise UnfairComparisonError(_refusal(arms, undeclared))
     return [
-        SettingDifference(key=each.key, topic=topic_of(each.key) or _OTHER, values=each.values, why=each.why)
-        for each in found
+        SettingDifference(key=each.key, topic=_named_topic(each.key), values=each.values, why=each.why)
+        for each in [*found, *_differences_of_aggregation(arms, settings)]
         if each.why is not None
     ]
+
+
+def _named_topic(key: str) -> str:
+    return AGGREGATION.name if covers(AGGREGATION.keys, key) else topic_of(key) or _OTHER
+
+
+def _differences_of_aggregation(arms: Sequence[PlannedArm], settings: Mapping[str, RunSettings]) -> list[_Found]:
+    """What arms differ in of how models become one; nobody has to declare it."""
+    of_arms = {arm.name: aggregation_values(settings[arm.name]) for arm in arms}
+    result = []
+    for key in dict.fromkeys(key for values in of_arms.values() for key in values):
+        values = {arm: of_arm[key] for arm, of_arm in of_arms.items() if key in of_arm and _is_read(key, of_arm)}
+        if not _all_equal(values.values()) or 0 < len(values) < len(of_arms):
+            is_own = any(covers(arm.own_keys, key) for arm in arms)
+            result.append(_Found(key, values, "own setting" if is_own else "aggregation"))
+    return result
 
 
 def compared_settings(

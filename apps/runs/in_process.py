@@ -7,12 +7,17 @@ broadcasts from the server are served; workflows in which sites talk to each oth
 import json
 import logging
 import shutil
+import warnings
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from nvflare.apis.client import Client
 from nvflare.apis.controller_spec import ClientTask, Task
 from nvflare.apis.dxo import from_shareable
@@ -32,6 +37,7 @@ from nvflare.private.fed.server.server_json_config import ServerJsonConfigurator
 
 from ...custom.data.whole_files import make_private, private_folder, write_text
 from ...custom.flare.at_hand import own_name
+from ...custom.flare.messages import GLOBAL_RNG_USED
 from ...custom.flare.public_errors import SIMULATED_JOB
 from .interruption import check_interruption
 from .job import Job, parse_hocon
@@ -178,15 +184,24 @@ class ServerParticipant(Participant):
 class SiteParticipant(Participant):
     """A site, which does tasks."""
 
-    def do_task(self, task: Task, server_context: FLContext) -> Shareable:
-        """Do a task as NVFlare's client does: filters, executor, filters; an exception becomes a return code."""
+    # Whether the last task took global random numbers of PyTorch; None where it is not known.
+    global_rng_used: bool | None = None
+
+    def do_task(self, task: Task, server_context: FLContext, data: Shareable) -> Shareable:
+        """Do a task as NVFlare's client does: filters, executor, filters; an exception becomes a return code.
+
+        Args:
+            task: as the controller sends it.
+            server_context: of the controller.
+            data: the site's own copy of what is sent.
+        """
+        self.global_rng_used = None
         context = self.new_context()
         context.set_peer_context(server_context)
         context.set_prop(FLContextKey.TASK_NAME, task.name, private=True, sticky=False)
         executor = self.config.task_router.route(task.name)
         if executor is None:
             return make_reply(ReturnCode.TASK_UNKNOWN)
-        data = _own_copy(task.data)
         try:
             data = apply_filters(_DATA_FILTERS, data, context, self.config.task_data_filters, task.name, FilterKey.IN)
         except Exception:
@@ -197,6 +212,7 @@ class SiteParticipant(Participant):
         except Exception:
             logger.exception("%s: task %r failed", self.name, task.name)
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)
+        self.global_rng_used = context.get_prop(GLOBAL_RNG_USED)
         if not isinstance(reply, Shareable):
             return make_reply(ReturnCode.EXECUTION_RESULT_ERROR)
         reply.set_cookie_jar(task.data.get_cookie_jar())
@@ -209,16 +225,37 @@ class SiteParticipant(Participant):
 
 
 class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
-    """Hands a broadcast task to one site after the other and each answer to the controller at once."""
+    """Hands a broadcast task to the sites, some at a time, and their answers to the controller in the sites' order.
+
+    The first site that is asked a task does it alone. If it takes global random numbers, as dropout does, all sites
+    take turns: in one process these numbers are one sequence.
+
+    Args:
+        server: the server.
+        sites: all sites.
+        abort_signal: is triggered when the run is being stopped.
+        watch: is called before every task of a site.
+        sites_at_once: how many sites work at a time, each in a thread.
+    """
 
     def __init__(
-        self, server: ServerParticipant, sites: Sequence[SiteParticipant], abort_signal: Signal, watch: Watch
+        self,
+        server: ServerParticipant,
+        sites: Sequence[SiteParticipant],
+        abort_signal: Signal,
+        watch: Watch,
+        sites_at_once: int = 1,
     ) -> None:
         super().__init__()
         self._watch = watch
         self._server = server
         self._sites = {site.name: site for site in sites}
         self._abort_signal = abort_signal
+        self._sites_at_once = sites_at_once
+        # By a task's own name, whether sites may do it at the same time.
+        self._may_overlap: dict[str, bool] = {}
+        # In the order in which sites are asked; a request of which each has its own message is a task for each.
+        self._standing: list[_Delivery] = []
 
     def broadcast(
         self,
@@ -228,22 +265,75 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
         min_responses: int = 1,
         wait_time_after_min_received: int = 0,
     ) -> None:
-        """Let every target do the task; returns when all have answered."""
+        """Take note of a task for every target, which does it when the controller asks how many tasks stand."""
         del min_responses, wait_time_after_min_received
         asked = self._sites if targets is None else targets
         names = [target.name if isinstance(target, Client) else target for target in asked]
-        for position, name in enumerate(names, start=1):
+        self._standing += [_Delivery(task, fl_ctx, name) for name in names]
+
+    def get_num_standing_tasks(self) -> int:
+        """Let every target do its task, and return 0: all have answered then."""
+        turns, self._standing = self._standing, []
+        alone = 0
+        while alone < len(turns) and not self._may_overlap.get(turns[alone].own_name, False):
             if self._abort_signal.triggered:
-                return
-            self._watch(_step(task, name, position, len(names)))
-            client_task = ClientTask(Client(name, ""), task)
-            if task.before_task_sent_cb is not None:
-                task.before_task_sent_cb(client_task=client_task, fl_ctx=fl_ctx)
-            client_task.result = self._sites[name].do_task(task, fl_ctx)
-            # A filter of NVFlare's takes any exception for its own; the answer must not count then.
-            check_interruption()
-            if task.result_received_cb is not None:
-                task.result_received_cb(client_task=client_task, fl_ctx=self._server.new_context())
+                return 0
+            self._receive(turns[alone], self._begin(turns, alone), self._do_alone(turns[alone]))
+            alone += 1
+        if alone < len(turns):
+            self._overlap(turns, alone)
+        return 0
+
+    def _begin(self, turns: "Sequence[_Delivery]", position: int) -> ClientTask:
+        """Say whose turn it is, and return the task as it is sent."""
+        delivery = turns[position]
+        self._watch(delivery.step(position + 1, len(turns)))
+        client_task = ClientTask(Client(delivery.site, ""), delivery.task)
+        if delivery.task.before_task_sent_cb is not None:
+            delivery.task.before_task_sent_cb(client_task=client_task, fl_ctx=delivery.fl_ctx)
+        return client_task
+
+    def _do_alone(self, delivery: "_Delivery") -> Shareable:
+        """Let a site do the task while no other works, and learn whether others may work at the same time."""
+        site = self._sites[delivery.site]
+        reply = site.do_task(delivery.task, delivery.fl_ctx, _own_copy(delivery.task.data))
+        if delivery.own_name not in self._may_overlap and site.global_rng_used is not None:
+            self._may_overlap[delivery.own_name] = self._sites_at_once > 1 and not site.global_rng_used
+        return reply
+
+    def _overlap(self, turns: "Sequence[_Delivery]", position: int) -> None:
+        """Let sites from a position on do the task, some at a time."""
+        # So many answers wait at most for those of sites before them.
+        begun: _Begun = deque()
+        with _process_as_before(), ThreadPoolExecutor(self._sites_at_once, "site") as pool:
+            try:
+                for at in range(position, len(turns)):
+                    if self._abort_signal.triggered:
+                        break
+                    client_task, (task, fl_ctx) = self._begin(turns, at), (turns[at].task, turns[at].fl_ctx)
+                    do_task = self._sites[turns[at].site].do_task
+                    begun.append((turns[at], client_task, pool.submit(do_task, task, fl_ctx, _own_copy(task.data))))
+                    if len(begun) >= 2 * self._sites_at_once:
+                        self._receive_first(begun)
+                while begun:
+                    self._receive_first(begun)
+            except BaseException:
+                # The sites at work stop before their next step, and the others do not begin.
+                self._abort_signal.trigger(True)
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _receive_first(self, begun: "_Begun") -> None:
+        delivery, client_task, answer = begun.popleft()
+        self._receive(delivery, client_task, answer.result())
+
+    def _receive(self, delivery: "_Delivery", client_task: ClientTask, reply: Shareable) -> None:
+        """Hand an answer to the controller."""
+        client_task.result = reply
+        # A filter of NVFlare's takes any exception for its own; the answer must not count then.
+        check_interruption()
+        if delivery.task.result_received_cb is not None:
+            delivery.task.result_received_cb(client_task=client_task, fl_ctx=self._server.new_context())
 
     def broadcast_and_wait(
         self,
@@ -254,29 +344,29 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
         wait_time_after_min_received: int = 0,
         abort_signal: Signal | None = None,
     ) -> None:
-        """Do as :meth:`broadcast`, which waits anyway."""
+        """Let every target do a task; returns when all have answered."""
         del abort_signal
         self.broadcast(task, fl_ctx, targets, min_responses, wait_time_after_min_received)
-
-    def get_num_standing_tasks(self) -> int:
-        """Return 0: when a broadcast returns, all sites have answered."""
-        return 0
+        self.get_num_standing_tasks()
 
     def cancel_all_tasks(self, completion_status: Any = None, fl_ctx: FLContext | None = None) -> None:
         """Do nothing: no task stands."""
 
 
-def run_in_process(job: Job, sites: Sequence[str], folder: Path, watch: Watch = lambda _: None) -> Path:
+def run_in_process(
+    job: Job, sites: Sequence[str], folder: Path, watch: Watch = lambda _: None, *, sites_at_once: int = 1
+) -> Path:
     """Run a job in this process and return the server's run folder.
 
-    Each participant has its workspace in ``folder``, laid out as NVFlare's simulator does. Sites do their tasks one
-    after the other in the given order; the result does not depend on it.
+    Each participant has its workspace in ``folder``, laid out as NVFlare's simulator does. The result depends neither
+    on the order of the sites nor on how many work at the same time.
 
     Args:
         job: the job.
         sites: names of the sites.
         folder: where the workspaces are made.
         watch: is called before every task of a site.
+        sites_at_once: how many sites work at a time.
 
     Raises:
         RunError: if the run ended with an error.
@@ -286,7 +376,7 @@ def run_in_process(job: Job, sites: Sequence[str], folder: Path, watch: Watch = 
     server = ServerParticipant(job, server_config, folder / "server", sites, abort_signal)
     participants = [SiteParticipant(site, job, site_config, folder / site, abort_signal) for site in sites]
     for workflow in server.config.workflows:
-        communicator = InProcessCommunicator(server, participants, abort_signal, watch)
+        communicator = InProcessCommunicator(server, participants, abort_signal, watch, sites_at_once)
         _run_workflow(workflow.controller, server, communicator, abort_signal)
     for participant in (*participants, server):
         participant.end()
@@ -306,10 +396,32 @@ def _run_workflow(
     controller.stop_controller(context)
 
 
-def _step(task: Task, site: str, position: int, count: int) -> Step:
-    headers = (AppConstants.CURRENT_ROUND, AppConstants.NUM_ROUNDS)
-    round_number, rounds = (task.data.get_header(header) for header in headers)
-    return Step(round_number, rounds, own_name(task.name, from_shareable(task.data)), site, position, count)
+@contextmanager
+def _process_as_before() -> Iterator[None]:
+    """Give back what threads that set it and set it back at the same time may leave changed in the process."""
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+        yield
+
+
+@dataclass(frozen=True)
+class _Delivery:
+    """A task for one site; ``own_name`` is the task's, whatever NVFlare calls it."""
+
+    task: Task
+    fl_ctx: FLContext
+    site: str
+
+    @property
+    def own_name(self) -> str:
+        return own_name(self.task.name, from_shareable(self.task.data))
+
+    def step(self, position: int, count: int) -> Step:
+        headers = (AppConstants.CURRENT_ROUND, AppConstants.NUM_ROUNDS)
+        round_number, rounds = (self.task.data.get_header(header) for header in headers)
+        return Step(round_number, rounds, self.own_name, self.site, position, count)
+
+
+_Begun = deque[tuple[_Delivery, ClientTask, Future[Shareable]]]
 
 
 def _own_copy(data: Shareable) -> Shareable:

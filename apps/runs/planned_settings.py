@@ -1,5 +1,6 @@
 """The settings that a plan chose for a run, in a file of its folder: a run that is continued takes the same ones."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,7 +62,7 @@ class PlannedSettings:
             settings: of the run, which may have chosen others than the planned ones.
         """
         time, training = self.time, settings.training
-        full = duration(time.step_seconds * FULL_STEPS * time.sites)
+        full = duration(time.step_seconds * FULL_STEPS * math.ceil(time.sites / time.sites_at_once))
         each = (
             _counted(training.local_epochs, "epoch")
             if training.local_steps is None

@@ -6,11 +6,19 @@ from pathlib import Path
 
 from ...custom.data.whole_files import make_private, private_folder, replaced
 from ...custom.methods.lookup import method_of
-from ...custom.run.state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, ResumeError, RunState, kept_state_file
+from ...custom.run.state import (
+    METRICS_FILE,
+    SCORED_MODEL_FILE,
+    STATE_FILE,
+    SUMMARY_FILE,
+    ResumeError,
+    RunState,
+    kept_state_file,
+)
 from ...custom.run.summary_record import Summary
-from ...custom.settings import RunSettings, SettingValues
+from ...custom.settings import NSD_TOLERANCE, RunSettings, SettingValues
 from ..reports.output import DATA_FOLDER, MODEL_FILE, read_summary
-from ..reports.results_file import CALIBRATION_FILE, RESULTS_FILE, ROUNDS_FILE
+from ..reports.results_file import CALIBRATION_FILE, RESULTS_DESCRIPTION, RESULTS_FILE, ROUNDS_FILE
 from .in_process import JOB_ID
 from .job import Job, JobError
 from .planned_settings import PLAN_FILE
@@ -21,10 +29,12 @@ RUN_FOLDER = "run"
 RESUMED_FOLDER = "resumed"
 JOB_FOLDER = "job"
 
+# Settings of what is said of a run that is over, with their values before they were there.
+_REPORTED: SettingValues = {"scored_rounds": None, "nsd_tolerance": NSD_TOLERANCE}
 _SHOWN_NAMES = 5
 _UNFINISHED_JOB = ".job-unfinished"
 _ENTRIES = {RUN_FOLDER, RESUMED_FOLDER, JOB_FOLDER, DATA_FOLDER, LOG_FILE, MODEL_FILE, METRICS_FILE, SUMMARY_FILE}
-_ENTRIES |= {PLAN_FILE, RESULTS_FILE, ROUNDS_FILE, CALIBRATION_FILE}
+_ENTRIES |= {PLAN_FILE, RESULTS_FILE, RESULTS_DESCRIPTION, ROUNDS_FILE, CALIBRATION_FILE, SCORED_MODEL_FILE}
 
 
 @dataclass(frozen=True)
@@ -124,13 +134,18 @@ def data_of_run(out: Path) -> str:
     return Job(out / JOB_FOLDER).settings().data
 
 
-def finished_summary(out: Path, earlier: EarlierRun) -> Summary | None:
-    """Return the summary of a run whose model, metrics and summary were all collected after its last round, or None."""
+def finished_summary(out: Path, earlier: EarlierRun, settings: RunSettings) -> Summary | None:
+    """Return the summary of a run whose model, metrics and summary were all collected after its last round, or None.
+
+    If other rounds are to be reported than it reports, or cases scored otherwise, it is none: it is written again.
+    """
     if not (out / SUMMARY_FILE).is_file():
         return None
     summary = read_summary(out)
     is_collected = summary.wall_seconds is not None and summary.rounds_finished == earlier.state.round_number
-    return summary if is_collected else None
+    asked = settings.model_dump(mode="json")
+    says_the_same = all(summary.settings.get(key, before) == asked.get(key) for key, before in _REPORTED.items())
+    return summary if is_collected and says_the_same else None
 
 
 def prepare_next_rounds(out: Path, earlier: EarlierRun) -> Path:

@@ -75,12 +75,14 @@ class PlannedTime(StrictModel):
         hours: that a run may take.
         sites: how many there are.
         step_seconds: of a step of training.
+        sites_at_once: how many sites train at a time.
         expected_hours: that the run will take; None where no run was planned.
     """
 
     hours: Annotated[float, Field(gt=0)]
     sites: Positive
     step_seconds: Annotated[float, Field(gt=0)]
+    sites_at_once: Positive = 1
     expected_hours: Annotated[float, Field(gt=0)] | None = None
 
 

@@ -87,6 +87,10 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
         "Right labels have the noise level of {site}, the least of all sites: what is wrong at all sites alike cannot "
         "be known."
     ),
+    EvidenceCode.FEW_PATIENTS: "there are too few patients ({patients:.0f}; {needed:.0f} are needed)",
+    EvidenceCode.TWO_ANNOTATORS: (
+        "fewer than three annotators can be compared, so that nobody knows which of them deviates"
+    ),
 }
 _FEATURES = {
     "detail_below_1_px": "detail below 1 px",

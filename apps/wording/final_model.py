@@ -5,15 +5,16 @@ from typing import Protocol
 
 from ...custom.evaluation.score_records import MeanScores
 from ...custom.run.summary_record import FinalModel, ScoredRounds
-from ...custom.settings import ScoredRoundsKind
+from ...custom.settings import FinalModelKind
 
-_LAST_ROUNDS = "mean of the last five rounds"
 _FINAL_MODEL = "final model"
-_ROUNDS: dict[ScoredRoundsKind, str] = {
-    "last": "last round",
-    "last_5": _LAST_ROUNDS,
-    "last_10": "mean of the last ten rounds",
-    "best": "round that is the best by the sites' validation",
+_LAST_ROUND = "last round"
+_BEST_ROUND = "round that is the best by the sites' validation"
+_NUMBERS = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 10: "ten"}
+_CASE_MODELS: dict[FinalModelKind, str] = {
+    "last": "the models of the last round",
+    "best": "the models of the rounds that are the best by the sites' validation",
+    "mean_of_last": "the means of the models of the last rounds",
 }
 
 
@@ -27,6 +28,10 @@ class HasFinalScores(Protocol):
     @property
     def scored_rounds(self) -> ScoredRounds | None:
         """Which rounds count, where the settings say it."""
+
+    @property
+    def num_last_rounds(self) -> int:
+        """Of how many rounds the means are where the settings name none: five, or all of a shorter run."""
 
 
 def final_model_in_words(final: FinalModel | None) -> str:
@@ -50,14 +55,38 @@ def scored_in_words(run: HasFinalScores, final: FinalModel | None) -> str:
     """Return what the scores of a run are of, as a phrase."""
     if run.scored_rounds is not None:
         return scored_rounds_in_words(run.scored_rounds)
-    return _LAST_ROUNDS if run.final_scores is None else final_model_in_words(final)
+    return last_rounds_in_words(run.num_last_rounds) if run.final_scores is None else final_model_in_words(final)
 
 
 def scored_rounds_in_words(scored: ScoredRounds) -> str:
     """Return the rounds whose scores count, as a phrase: ``round 12, the best by the sites' validation``."""
     if scored.kind == "best" and scored.rounds:
         return f"round {scored.rounds[0]}, the best by the sites' validation"
-    return _ROUNDS[scored.kind]
+    return _kind_in_words(scored)
+
+
+def last_rounds_in_words(count: int) -> str:
+    """Return the last rounds as a phrase.
+
+    >>> last_rounds_in_words(3), last_rounds_in_words(1)
+    ('mean of the last three rounds', 'last round')
+    """
+    return _LAST_ROUND if count <= 1 else f"mean of the last {_NUMBERS.get(count, str(count))} rounds"
+
+
+def _kind_in_words(scored: ScoredRounds) -> str:
+    if scored.kind == "best":
+        return _BEST_ROUND
+    return _LAST_ROUND if scored.kind == "last" else last_rounds_in_words(len(scored.rounds))
+
+
+def case_models_in_words(models: Sequence[FinalModel]) -> str:
+    """Return which models results per case are of, as a phrase; empty where it is not known.
+
+    Args:
+        models: of the runs.
+    """
+    return ", or ".join(dict.fromkeys(_CASE_MODELS[model.kind] for model in models))
 
 
 def compared_in_words(runs: Sequence[HasFinalScores]) -> str:
@@ -69,8 +98,8 @@ def compared_in_words(runs: Sequence[HasFinalScores]) -> str:
 
 def _compared_rounds(run: HasFinalScores) -> str:
     if run.scored_rounds is not None:
-        return _ROUNDS[run.scored_rounds.kind]
-    return _LAST_ROUNDS if run.final_scores is None else _FINAL_MODEL
+        return _kind_in_words(run.scored_rounds)
+    return last_rounds_in_words(run.num_last_rounds) if run.final_scores is None else _FINAL_MODEL
 
 
 def stopped_early_in_words(final: FinalModel | None, rounds_finished: int, rounds: int) -> str | None:

@@ -151,6 +151,15 @@ REASONS = {
     "kind_aurocs": (
         "how well injected errors of each issue type are distinguished from none at the site: the value of its findings"
     ),
+    "annotator_offset": (
+        "boundary bias of each annotator against the model's predictions, at a place that the site draws at random: do "
+        "single annotators explain the site's bias?"
+    ),
+    "annotator_majority_offset": (
+        "boundary bias of each annotator against the majority of the annotators of the same cases, without a model"
+    ),
+    "annotator_missed": "fraction of the objects that each annotator has missed, as predictions show it",
+    "annotator_confused": "fraction of each annotator's objects that look like another class",
     # FedA³I, FedIA and personal layers.
     "inner_difficulty": "FedA³I's q_in (Eq. 3)",
     "outer_difficulty": "FedA³I's q_out (Eq. 4)",

@@ -1,7 +1,7 @@
 """Models that wait on disk for their weights, where those follow from what all sites reported."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -80,6 +80,13 @@ class ModelSpool:
             yield site, self.params(site), self._num_samples[site]
             if not keep:
                 self._files[site].unlink()
+
+    def keep_only(self, sites: Collection[str]) -> None:
+        """Remove the models of all other sites, and let go of the mapped ones."""
+        self._mapped.clear()
+        for site in set(self._files) - set(sites):
+            self._files.pop(site).unlink()
+            del self._num_samples[site]
 
     def remove(self) -> None:
         """Remove all files."""

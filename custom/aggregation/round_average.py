@@ -87,7 +87,7 @@ class RoundAverage:
     Attributes:
         kept: the sites whose models multi-Krum kept; None with the other rules, and before :meth:`weigh`.
         in_effect: the weights by which the models make their geometric median; None as above.
-        counted: the models as they count, where :meth:`weigh` has kept them.
+        counted: the models as they count, where :meth:`weigh` has kept them; with multi-Krum those of :attr:`kept`.
     """
 
     def __init__(self, sent: SentModel, plan: AveragingPlan) -> None:
@@ -190,6 +190,7 @@ class RoundAverage:
                 self._add_scaled(waiting, factors, ranges or {}, keep=keep)
             self._waiting = None
             if keep:
+                waiting.keep_only(waiting.sites if self.kept is None else self.kept)
                 self._kept_on_disk, self.counted = waiting, models
             else:
                 waiting.remove()

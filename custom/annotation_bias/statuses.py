@@ -72,6 +72,8 @@ class EvidenceCode(StrEnum):
         CONVENTION: the known biases of ``sites`` are alike, ``distance`` outside the image boundary.
         RIGHT_LABELS_ZERO: right labels have a noise level of 0.
         RIGHT_LABELS_LEAST: right labels have the noise level of the site with the least: ``site``.
+        FEW_PATIENTS: an annotator has annotated too few ``patients``; ``needed`` are more.
+        TWO_ANNOTATORS: fewer than three annotators can be compared, so that nobody knows which of them deviates.
     """
 
     TEXT = "text"
@@ -112,6 +114,8 @@ class EvidenceCode(StrEnum):
     CONVENTION = "convention"
     RIGHT_LABELS_ZERO = "right_labels_zero"
     RIGHT_LABELS_LEAST = "right_labels_least"
+    FEW_PATIENTS = "few_patients"
+    TWO_ANNOTATORS = "two_annotators"
 
 
 @dataclass(frozen=True)

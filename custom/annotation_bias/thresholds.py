@@ -177,6 +177,11 @@ class BiasThresholds(SettingsModel):
         default=999,
         description="Draws of one group, against which two are tested. Chosen by hand; not measured.",
     )
+    min_patients_of_annotator: int = Field(
+        default=5,
+        description="Of fewer patients it is not said whether an annotator deviates, and nothing of the annotator "
+        "leaves the site. Chosen by hand; not measured.",
+    )
     group_level: float = Field(
         default=0.05,
         description="Fraction of federations that annotate alike and may pass for two groups, where a job "

@@ -74,6 +74,7 @@ _EMPTY = re.compile("")
 _JOB_ID = re.compile(f"({JOB_ID.pattern})?")
 _NAME = re.compile(f"({PLAIN_NAME.pattern})?")
 _REFERENCE_LEVEL = re.compile(f"auto|reference|balanced|median|edges|site:{PLAIN_NAME.pattern}")
+_CONSENSUS = re.compile(f"majority|staple|random-per-epoch|soft|one:{PLAIN_NAME.pattern}")
 _BLOCK = re.compile(r"[A-Za-z0-9_.]{1,200}")
 _NOISE = re.compile(r"[A-Za-z0-9()., _+-]{1,500}")
 TEXTS: dict[str, re.Pattern[str]] = {
@@ -82,6 +83,7 @@ TEXTS: dict[str, re.Pattern[str]] = {
     "start_model": _NAME,
     "network.checkpoint": _NAME,
     "reference_level": _REFERENCE_LEVEL,
+    "training.consensus": _CONSENSUS,
     "blocks": _BLOCK,
     "embedded.noise": _NOISE,
     "embedded.protocols": _NOISE,
@@ -104,6 +106,7 @@ class TextRefusedError(JobRefusedError):
         "start_model": "the name of a model in the folder 'models' of the server's kit",
         "network.checkpoint": "the name of a model in the folder 'models' of the server's kit",
         "reference_level": "a place of zero, or 'site:' and a site's name",
+        "training.consensus": "a rule for several annotations, or 'one:' and an annotator's plain name",
         "blocks": "prefixes of parameters",
         "embedded.noise": "a model of noise",
         "embedded.protocols": "protocols",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from ...transforms.errors import DataError
+from ..annotation_bias.annotators.records import AnnotatorsAudit
 from ..annotation_bias.estimate_record import ParameterRecord, ReferenceLevelRecord
 from ..annotation_bias.parameters import ParameterKey
 from ..annotation_bias.statuses import Evidence, Unit
@@ -211,6 +212,7 @@ class SiteAudit(JsonRecord):
         conclusions: of this site's annotation bias; empty before that, too.
         kinds: what was looked for.
         cases: all audited cases, the worst first.
+        annotators: how single annotators annotate; None where fewer than two are named.
     """
 
     version: Literal[2] = 2
@@ -230,6 +232,7 @@ class SiteAudit(JsonRecord):
     conclusions: tuple[Conclusion, ...] = ()
     kinds: tuple[KindResult, ...] = ()
     cases: tuple[AuditedCase, ...] = ()
+    annotators: AnnotatorsAudit | None = None
 
     @model_validator(mode="before")
     @classmethod

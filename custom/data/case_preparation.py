@@ -17,10 +17,12 @@ import torch
 
 from ...transforms.errors import DataError
 from ...transforms.printable import printable_logger
+from ..consensus_rule import ConsensusRule
+from .consensus import consensus_label
 from .datalist import Case
 from .description import OF_TRAINING, ClassificationDescription, ImageDescription, SiteDescription
 from .file_digests import FileContent, FileDigests
-from .preparation import GIVEN_LABEL, KINDS, LABEL, PREPARATION_VERSION, Preparation, build_preparation
+from .preparation import ANNOTATIONS, GIVEN_LABEL, KINDS, LABEL, PREPARATION_VERSION, Preparation, build_preparation
 from .prepared_pack import PreparedCase, StoredCase, WantedCase
 from .prepared_store import Loaded, PreparedStore
 
@@ -43,6 +45,7 @@ class SiteCases:
         folder: of the site's data.
         description: the site's.
         cases: the cases, in order.
+        consensus: the rule that makes the label of undecided cases; None where there are none.
     """
 
     site: str
@@ -50,6 +53,7 @@ class SiteCases:
     folder: Path
     description: SiteDescription
     cases: Sequence[Case]
+    consensus: ConsensusRule | None = None
 
 
 class _FilesChangedError(Exception):
@@ -80,7 +84,7 @@ def _load(of_site: SiteCases, store: PreparedStore) -> Loaded:
     contents = digests.contents(path for of_case in paths for path in of_case)
     start = _pipeline(of_site.description)
     wanted = [
-        WantedCase(_key(start, case, contents), "\n".join((folder, *of_case)))
+        WantedCase(_key(start, case, contents, of_site.consensus), "\n".join((folder, *of_case)))
         for case, of_case in zip(of_site.cases, paths, strict=True)
     ]
     decoded: list[int] = []
@@ -112,10 +116,14 @@ def _pipeline(description: SiteDescription) -> str:
     return json.dumps([PREPARATION_VERSION, values, package_versions(_DECODERS), processor], sort_keys=True)
 
 
-def _key(start: str, case: Case, contents: Mapping[str, FileContent]) -> str:
+def _key(start: str, case: Case, contents: Mapping[str, FileContent], rule: ConsensusRule | None) -> str:
     given = () if case.given_label is None else (case.given_label,)
     channels = ("channels", *case.channels) if case.channels else ()
-    values = (case.image, case.label, case.clean_label, *given, *channels)
+    annotations: tuple[Path | int | str, ...] = ()
+    if case.annotations:
+        made_by = rule.kind.value if rule is not None and case.is_undecided else "label"
+        annotations = ("annotations", made_by, *(annotation.file for annotation in case.annotations))
+    values = (case.image, case.label, case.clean_label, *given, *channels, *annotations)
     parts = (contents[str(value)].text if isinstance(value, Path) else repr(value) for value in values)
     return hashlib.sha256("\0".join((start, *parts)).encode(errors="surrogateescape")).hexdigest()[:32]
 
@@ -131,7 +139,7 @@ def _prepare(
 
     def decode_at(place: int) -> PreparedCase | str:
         case = of_site.cases[place]
-        found = decode(preparation, case, of_site.site)
+        found = decode(preparation, case, of_site)
         for path in _paths(case):
             # Else other content would be found under the digest from now on.
             if not contents[path].is_still(path):
@@ -149,17 +157,20 @@ def _prepare(
             yield waiting.popleft().result()
 
 
-def decode(preparation: Preparation, case: Case, site: str) -> PreparedCase | str:
+def decode(preparation: Preparation, case: Case, of_site: SiteCases) -> PreparedCase | str:
     """Decode a case with its other labels, or without where only these cannot be used; else return the reason.
 
     A case fails twice before it counts as unusable: a disk that failed for a moment must not exclude it for ever.
     """
-    result = _attempt(preparation, case, site)
-    return _attempt(preparation, case, site) if isinstance(result, str) else result
+    result = _attempt(preparation, case, of_site)
+    return _attempt(preparation, case, of_site) if isinstance(result, str) else result
 
 
-def _attempt(preparation: Preparation, case: Case, site: str) -> PreparedCase | str:
+def _attempt(preparation: Preparation, case: Case, of_site: SiteCases) -> PreparedCase | str:
+    site = of_site.site
     try:
+        if case.annotations:
+            return _of_several(preparation, case, of_site)
         try:
             prepared = preparation(case)
         except DataError as error:
@@ -170,6 +181,31 @@ def _attempt(preparation: Preparation, case: Case, site: str) -> PreparedCase | 
     except DataError as error:
         return str(error)
     return _with_given_label(preparation, case, prepared, site)
+
+
+def _of_several(preparation: Preparation, case: Case, of_site: SiteCases) -> PreparedCase | str:
+    """A case with all its annotations, whose label a rule makes of them where it has none of its own.
+
+    Raises:
+        DataError: if one of the files cannot be used.
+    """
+    single = replace(case, annotations=())
+    if case.is_undecided:
+        single = replace(single, label=case.annotations[0].file)
+    prepared = _attempt(preparation, single, of_site)
+    if isinstance(prepared, str):
+        return prepared
+    alone = [replace(single, label=annotation.file, clean_label=None) for annotation in case.annotations]
+    labels = [
+        prepared.tensors[LABEL] if of_one.label == single.label else preparation(of_one).tensors[LABEL]
+        for of_one in alone
+    ]
+    tensors = prepared.tensors | {ANNOTATIONS: torch.stack(labels, dim=1)}
+    if case.is_undecided:
+        assert of_site.consensus is not None
+        num_classes = len(of_site.description.classes)
+        tensors[LABEL] = consensus_label(tensors[ANNOTATIONS], of_site.consensus, num_classes)
+    return replace(prepared, tensors=tensors)
 
 
 def _with_given_label(preparation: Preparation, case: Case, prepared: PreparedCase, site: str) -> PreparedCase:

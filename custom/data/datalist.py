@@ -3,13 +3,14 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...transforms.errors import DataError, shown
 from ...transforms.loading.image_channels import MAX_CHANNELS, ImageFiles
 from ...transforms.strict_files import JsonObject, read_json
+from .annotations import UNDECIDED, Annotation, annotator_name, checked_annotations, read_annotations
 from .contained_paths import ContainedPaths
 from .whole_files import write_text
 
@@ -21,8 +22,9 @@ SECTIONS = (TRAINING, VALIDATION, TESTING, REFERENCE)
 _TEXTS = ("group", "source", "annotator")
 # Keys whose value is always the path of a file; a label may be the index of a class instead.
 _FILES = ("image", "given_label")
-_KEYS = ("image", "label", "given_label", "clean_label", *_TEXTS)
+_KEYS = ("image", "label", "given_label", "clean_label", *_TEXTS, "labels")
 _SHOWN_CHARACTERS = 200
+_SHOWN_ANNOTATORS = 4
 
 
 @dataclass(frozen=True)
@@ -31,14 +33,17 @@ class Case:
 
     Attributes:
         image: the image; of one with a file for each channel the first of them that is there, which gives the grid.
-        label: the given annotation, a mask file; for classification the index of the class.
+        label: the annotation that counts, a mask file; for classification the index of the class. Of a case with
+            several annotations and no label of its own it is :data:`.annotations.UNDECIDED`, which no reader of masks
+            or classes takes: a rule has to make the label.
         clean_label: the annotation without noise, as above, where it is known; for evaluation only.
         group: volume or patient that the case belongs to.
         source: where the case comes from.
-        annotator: who annotated it.
+        annotator: who made `label`.
         given_label: the mask that the site had given before `label` took its place in a review. The same file as
             `label` if the review has kept it; None if no review is known.
         channels: the file of every channel in order, None for one that is missing; empty of an image in one file.
+        annotations: the annotations of a case that has several, with their annotators.
     """
 
     image: Path
@@ -49,6 +54,12 @@ class Case:
     annotator: str | None = None
     given_label: Path | None = None
     channels: tuple[Path | None, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether a rule has to make the label of several annotations."""
+        return bool(self.annotations) and self.label == UNDECIDED
 
     @property
     def image_files(self) -> ImageFiles:
@@ -64,7 +75,8 @@ class Case:
     def files(self) -> tuple[Path, ...]:
         """All files of the case."""
         others = (*(self.channels or (self.image,)), self.label, self.clean_label, self.given_label)
-        return tuple(file for file in others if isinstance(file, Path))
+        annotations = tuple(annotation.file for annotation in self.annotations)
+        return tuple(file for file in (*others, *annotations) if isinstance(file, Path))
 
     @property
     def unit(self) -> str:
@@ -120,21 +132,93 @@ def read_datalist(file: Path) -> Datalist:
 def cases_of(items: Any, file: Path, section: str) -> tuple[list[Case], list[ExcludedCase]]:
     """Make the items of a list into cases; those that cannot be are returned with the reason.
 
+    Items of one image that name annotators are one case with several annotations, where the first of them is.
+
     Raises:
         DataError: if it is no list.
     """
     if not isinstance(items, list):
         raise DataError(f"{file}: key {section!r} is {shown(items)}; expected a list of cases.")
     paths = ContainedPaths(file.parent)
-    cases: list[Case] = []
+    placed: list[tuple[str, Case]] = []
     refused: list[ExcludedCase] = []
     for index, item in enumerate(items):
         place = f"{section}[{index}]"
         try:
-            cases.append(_read_case(item, file, paths, place))
+            placed.append((place, _read_case(item, file, paths, place)))
         except DataError as error:
             refused.append(ExcludedCase(_name_of(item) or f"{file.name}: {place}", str(error)))
+    cases, conflicting = _with_repeated_joined(placed, file)
+    return cases, refused + conflicting
+
+
+def require_decided(cases: Sequence[Case], file: Path, expected: str) -> None:
+    """Check that every case has one label, for what cannot work with several annotations of a case.
+
+    Args:
+        cases: of a datalist.
+        file: the datalist, for the message.
+        expected: what to do instead.
+
+    Raises:
+        DataError: if a rule would have to make the label of a case.
+    """
+    undecided = [case for case in cases if case.is_undecided]
+    if undecided:
+        first = undecided[0]
+        names = ", ".join(shown(annotation.annotator) for annotation in first.annotations[:_SHOWN_ANNOTATORS])
+        more = ", …" if len(first.annotations) > _SHOWN_ANNOTATORS else ""
+        raise DataError(
+            f"{file}: found {len(undecided)} of {len(cases)} cases with several annotations and no 'label', the first "
+            f"{os.path.relpath(first.image, file.parent)} by {names}{more}; expected {expected}."
+        )
+
+
+def _with_repeated_joined(placed: Sequence[tuple[str, Case]], file: Path) -> tuple[list[Case], list[ExcludedCase]]:
+    """The cases, those of one image by several annotators as one, and those that contradict each other."""
+    by_image: dict[tuple[str, ...], list[tuple[str, Case]]] = {}
+    for place, case in placed:
+        by_image.setdefault(_image_key(case), []).append((place, case))
+    cases: list[Case] = []
+    refused: list[ExcludedCase] = []
+    for _, case in placed:
+        repeated = by_image[_image_key(case)]
+        own = [one for _, one in repeated]
+        # An image that is repeated without annotators is several cases.
+        if len(own) == 1 or all(one.annotator is None and not one.annotations for one in own):
+            cases.append(case)
+        elif case is own[0]:
+            places = ", ".join(place for place, _ in repeated)
+            try:
+                cases.append(_of_several(own, f"{file}: {places} have the image {_relative(case.image, file)}"))
+            except DataError as error:
+                refused.append(ExcludedCase(_relative(case.image, file), str(error)))
     return cases, refused
+
+
+def _image_key(case: Case) -> tuple[str, ...]:
+    return tuple("" if file is None else os.path.normpath(file) for file in case.channels or (case.image,))
+
+
+def _relative(path: Path, file: Path) -> str:
+    return os.path.relpath(path, file.parent)
+
+
+def _of_several(cases: Sequence[Case], named: str) -> Case:
+    """One case of items that differ in label and annotator alone.
+
+    Raises:
+        DataError: if one has no annotator of its own, or they differ in something else.
+    """
+    for case in cases:
+        if case.annotations or case.annotator is None:
+            raise DataError(f"{named}; expected 'label' and 'annotator' in each, or 'labels' in a single one.")
+        if case.given_label is not None:
+            raise DataError(f"{named}, and one a 'given_label'; expected it only of a case with one annotation.")
+    if len({(case.clean_label, case.group, case.source) for case in cases}) != 1:
+        raise DataError(f"{named}; expected the same 'clean_label', 'group' and 'source' in each.")
+    annotations = [Annotation(case.label, annotator_name(case.annotator, named)) for case in cases]
+    return replace(cases[0], label=UNDECIDED, annotator=None, annotations=checked_annotations(annotations, named))
 
 
 def write_datalist(file: Path, sections: Mapping[str, Sequence[Case]]) -> None:
@@ -150,7 +234,7 @@ def write_datalist(file: Path, sections: Mapping[str, Sequence[Case]]) -> None:
 def _read_case(item: Any, file: Path, paths: ContainedPaths, place: str) -> Case:
     if not isinstance(item, dict):
         raise DataError(f"{file}: {place} is {shown(item)}; expected the keys {', '.join(_KEYS)}.")
-    for key in ("image", "label"):
+    for key in ("image",) if "labels" in item else ("image", "label"):
         if key not in item:
             raise DataError(f"{file}: {place} has no {key!r}; expected {_expected(file, key)}.")
     for key in _TEXTS:
@@ -158,16 +242,32 @@ def _read_case(item: Any, file: Path, paths: ContainedPaths, place: str) -> Case
             raise _wrong_value(key, item[key], file, place)
     clean, given = item.get("clean_label"), item.get("given_label")
     image, channels = _image(item["image"], file, paths, place)
+    annotations = _annotations(item, file, paths, place)
+    if "label" not in item and len(annotations) == 1:
+        # One annotation needs no rule.
+        item, annotations = item | {"label": item["labels"][0]["file"], "annotator": annotations[0].annotator}, ()
     return Case(
         image=image,
-        label=_path_or_class("label", item["label"], file, paths, place),
+        label=_path_or_class("label", item["label"], file, paths, place) if "label" in item else UNDECIDED,
         clean_label=None if clean is None else _path_or_class("clean_label", clean, file, paths, place),
         group=_text(item.get("group")),
         source=_text(item.get("source")),
         annotator=_text(item.get("annotator")),
         given_label=None if given is None else _path("given_label", given, file, paths, place),
         channels=channels,
+        annotations=annotations,
     )
+
+
+def _annotations(item: JsonObject, file: Path, paths: ContainedPaths, place: str) -> tuple[Annotation, ...]:
+    """What an item says of several annotations."""
+    if "labels" not in item:
+        return ()
+
+    def read_file(value: Any) -> Path | int:
+        return _path_or_class("file", value, file, paths, place)
+
+    return read_annotations(item["labels"], read_file, f"{file}: {place}")
 
 
 def _image(value: Any, file: Path, paths: ContainedPaths, place: str) -> tuple[Path, tuple[Path | None, ...]]:
@@ -259,7 +359,17 @@ def _as_item(case: Case, folder: Path) -> JsonObject:
     }
     if case.channels:
         item["image"] = [None if one is None else one.relative_to(folder).as_posix() for one in case.channels]
+    if case.is_undecided:
+        del item["label"]
+    if case.annotations:
+        item["labels"] = [_as_annotation(annotation, folder) for annotation in case.annotations]
     return item | {key: text for key in _TEXTS if (text := getattr(case, key)) is not None}
+
+
+def _as_annotation(annotation: Annotation, folder: Path) -> JsonObject:
+    file = annotation.file
+    named = file.relative_to(folder).as_posix() if isinstance(file, Path) else file
+    return {"file": named, "annotator": annotation.annotator}
 
 
 def _text(value: Any) -> str | None:

@@ -28,6 +28,8 @@ class FederationDescription(YamlContent):
         sites: names of the sites in their order; each is a folder beside the file.
         noise: the annotation noise that was added, as text.
         made: how the federation was made, for the reader.
+        patients_parted: whether cases of a patient were dealt out to several sites, so that a name is the same patient
+            at all of them; None where names count within a site.
     """
 
     name: str
@@ -35,6 +37,7 @@ class FederationDescription(YamlContent):
     sites: Annotated[tuple[str, ...], Field(min_length=1)]
     noise: str | None = None
     made: str | None = None
+    patients_parted: bool | None = None
 
     @property
     def is_generated(self) -> bool:

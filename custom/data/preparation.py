@@ -25,7 +25,9 @@ from .prepared_pack import PreparedCase
 PREPARATION_VERSION = 3
 
 IMAGE, LABEL, CLEAN_LABEL, GIVEN_LABEL = "image", "label", "clean_label", "given_label"
-KINDS = {IMAGE: torch.float32, LABEL: torch.uint8, CLEAN_LABEL: torch.uint8, GIVEN_LABEL: torch.uint8}
+# Of several annotators, samples first: (S, R, …).
+ANNOTATIONS = "annotations"
+KINDS = {IMAGE: torch.float32} | dict.fromkeys((LABEL, CLEAN_LABEL, GIVEN_LABEL, ANNOTATIONS), torch.uint8)
 
 Preparation = Callable[[Case], PreparedCase]
 

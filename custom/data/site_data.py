@@ -10,10 +10,12 @@ import torch
 
 from ...transforms.errors import DataError
 from ...transforms.printable import printable_logger
+from ..consensus_rule import ConsensusRule
 from .case_preparation import SiteCases, prepared_cases
 from .datalist import TRAINING, Case, ExcludedCase, read_datalist
+from .decided_labels import OtherAnnotatorError, with_rule
 from .description import SegmentationDescription, SiteDescription, read_site_description
-from .preparation import CLEAN_LABEL, GIVEN_LABEL, IMAGE, LABEL
+from .preparation import ANNOTATIONS, CLEAN_LABEL, GIVEN_LABEL, IMAGE, LABEL
 from .prepared_pack import StoredCase, case_tensors
 from .prepared_store import PreparedStore
 
@@ -35,6 +37,8 @@ class LoadedCase:
         slice_spacing: distance of neighbouring slices in millimetres; None where there are none or it is not known.
         files: where the tensors come from, None if not from files.
         given_label: the mask that the site had given before a review replaced it, as `label`, where it is known.
+        annotations: of several annotators, uint8 ``(S, R, H, W[, D])``, ``(S, R)`` for classification, in the order of
+            the case's annotations in `files`; None of a single one.
     """
 
     name: str
@@ -46,6 +50,7 @@ class LoadedCase:
     slice_spacing: float | None = None
     files: Case | None = None
     given_label: torch.Tensor | None = None
+    annotations: torch.Tensor | None = None
 
     def image_name(self, data_folder: Path) -> str:
         """Return the image's file relative to the folder of the site's data, for records; the name without files."""
@@ -69,12 +74,14 @@ class SiteData:
         cases: the cases.
         description: the site's description.
         excluded: the cases left out.
+        consensus: the rule for cases with several annotations; None where the job names none.
     """
 
     site: str
     cases: tuple[LoadedCase, ...]
     description: SiteDescription
     excluded: tuple[ExcludedCase, ...]
+    consensus: ConsensusRule | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -145,6 +152,7 @@ def load_site_data(
     section: str = TRAINING,
     site: str,
     replaced_labels: Mapping[Path, Path] | None = None,
+    consensus: ConsensusRule | str | None = None,
 ) -> SiteData:
     """Load a section of a site's data.
 
@@ -159,9 +167,11 @@ def load_site_data(
         section: list of the datalist, ``training``, ``validation`` or ``testing``.
         site: the site's name, for messages.
         replaced_labels: files that count in place of given annotations.
+        consensus: the rule that makes one label of several annotations; None if all cases have one.
 
     Raises:
-        DataError: if the description, the datalist or the store cannot be used, or no case of the section can.
+        DataError: if the description, the datalist or the store cannot be used, no case of the section can, or a case
+            needs a rule and there is none.
 
     Example:
         >>> from fedannot.custom import LesionImages, write_phantom_federation
@@ -173,14 +183,16 @@ def load_site_data(
     try:
         description = read_site_description(folder)
         datalist = read_datalist(folder / description.datalist)
-        cases, file = _with_labels(datalist.section(section), replaced_labels or {}), folder / description.datalist
-        excluded = list(datalist.refused.get(section, []))
+        rule = ConsensusRule.parse(consensus) if isinstance(consensus, str) else consensus
+        by_rule, others = _by_rule(datalist.section(section), rule, section)
+        cases, file = _with_labels(by_rule, replaced_labels or {}), folder / description.datalist
+        excluded = [*datalist.refused.get(section, []), *others]
         if not cases and not excluded:
             raise DataError(f"{file} has no case in the list {section!r}; expected at least one.")
         for item in excluded:
             _LOGGER.warning("Site %s: an item is left out: %s", site, item.reason)
         used = store if isinstance(store, PreparedStore) else PreparedStore(store)
-        stored, flat = prepared_cases(SiteCases(site, section, folder, description, cases), used)
+        stored, flat = prepared_cases(SiteCases(site, section, folder, description, cases, rule), used)
     except DataError as error:
         raise DataError(f"Site {site}: {error}") from error
     excluded += [
@@ -194,7 +206,19 @@ def load_site_data(
     if not loaded:
         total = len(excluded)
         raise DataError(f"Site {site}: no usable case in {file}: {total} of {total} excluded: {excluded[0].reason}")
-    return SiteData(site, loaded, description, tuple(excluded))
+    return SiteData(site, loaded, description, tuple(excluded), rule)
+
+
+def _by_rule(cases: Sequence[Case], rule: ConsensusRule | None, section: str) -> tuple[list[Case], list[ExcludedCase]]:
+    """The cases with the labels that count, and those that somebody else has annotated."""
+    kept: list[Case] = []
+    others: list[ExcludedCase] = []
+    for case in cases:
+        try:
+            kept.append(with_rule(case, rule, section))
+        except OtherAnnotatorError as error:
+            others.append(ExcludedCase(str(case.image), str(error)))
+    return kept, others
 
 
 def _with_labels(cases: Sequence[Case], replaced: Mapping[Path, Path]) -> list[Case]:
@@ -220,6 +244,7 @@ def _loaded(case: Case, entry: StoredCase, flat: dict[str, torch.Tensor]) -> Loa
         slice_spacing=entry.slice_spacing,
         files=case,
         given_label=tensors.get(GIVEN_LABEL),
+        annotations=tensors.get(ANNOTATIONS),
     )
 
 

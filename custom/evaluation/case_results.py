@@ -17,12 +17,11 @@ from ...transforms.array_types import Booleans
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.ignored_label import IGNORED_LABEL
 from ..data.site_data import LoadedCase
+from ..settings import NSD_TOLERANCE
 from .calibration import CalibrationBins, sample_bins
 from .inference import Inference
 from .segmentation_scores import hausdorff_95, surface_distances
 
-# Of a surface that counts as right, in millimetres, or in pixels where these are not known.
-NSD_TOLERANCE = 2.0
 # Lesions of annotation and prediction with a smaller intersection over union are no pair.
 MIN_LESION_IOU = 0.1
 

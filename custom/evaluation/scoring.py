@@ -43,6 +43,15 @@ class Scoring:
         """Return the scoring of a task, ``segmentation`` or ``classification``."""
         return _SCORING[task]
 
+    def of_sites(self, answers: _Answers) -> dict[str, float]:
+        """Return the first score of each site that has one, from the answers that :attr:`pool` takes."""
+        pooled = {site: self.pool({site: answer}) for site, answer in answers.items()}
+        return {
+            site: scores.main_score
+            for site, scores in sorted(pooled.items())
+            if scores is not None and scores.main_score is not None
+        }
+
 
 def _score_segmentation(network: nn.Module, data: SiteData, settings: RunSettings) -> SegmentationRoundScores:
     scores = evaluate(network, data.cases, settings.network.num_classes, Inference.of(settings), data.annotated_labels)

@@ -181,8 +181,9 @@ class FederatedController(ModelController):  # type: ignore[misc]
         targets = self._targets(request)
         if not targets:
             return
-        # What each site alone gets comes once, not with every round: nobody is cut off.
-        grace_period = None if request.own_messages else self.settings.grace_period
+        is_own, self._is_copy = request.task in self._method.own_tasks, bool(request.own_messages)
+        # What a task of the method's own tells one site comes once, not with every round: nobody is cut off.
+        grace_period = None if is_own and request.own_messages else self.settings.grace_period
         grace = GracePeriod(min(self.settings.min_sites, len(targets)), grace_period)
 
         def refuse_and_note(site: str, reason: RefusalReason) -> None:
@@ -202,7 +203,6 @@ class FederatedController(ModelController):  # type: ignore[misc]
             return is_usable
 
         self._refuse = refuse_and_note
-        is_own, self._is_copy = request.task in self._method.own_tasks, bool(request.own_messages)
         params = copy.deepcopy(dict(request.params)) if self._is_copy else request.params
         for receivers, message in request.messages(targets):
             self.broadcast_model(

@@ -31,14 +31,16 @@ from ..networks.received import ModelDoesNotFitError, received_network
 from ..refusals import RefusalCode, error_fields
 from ..run.own_floor import own_floor
 from ..run.site_tasks import Note, TaskResult, UnknownTaskError, do_task
+from ..run.task_rng import seeded_rng
 from ..run.threads import set_threads
 from ..run.transport import CONTINUED_JOB, CONTINUED_ROUND
+from ..seeding import derive_seed
 from ..settings import SettingsError
 from ..training.loop import TrainingStopped
 from .at_hand import note_fields, note_samples, note_task, own_name
 from .console import show_progress_alone
 from .kept_files import config_folder, earlier_run_folders, own_folder
-from .messages import ERROR_HEADER, RECEIVED_MODEL, REFUSAL_HEADER
+from .messages import ERROR_HEADER, GLOBAL_RNG_USED, RECEIVED_MODEL, REFUSAL_HEADER
 from .private_log import keep_console_private
 from .public_errors import is_simulated, is_submitted
 from .site_start import import_monai_without_extras, is_site_process, train_without_compiler
@@ -187,9 +189,13 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         set_threads(self.settings.threads, config_folder(fl_ctx))
         round_number = int(shareable.get_header(AppConstants.CURRENT_ROUND))
         received = from_shareable(shareable)
-        network = self.received_network(received.data)
-        view = self.view(round_number, received.meta, fl_ctx, abort_signal)
-        result = self.do_task(own_name(task, received), network, view, note)
+        own_task = own_name(task, received)
+        seed = derive_seed(self.settings.seed, fl_ctx.get_identity_name(), round_number, own_task, "global")
+        with seeded_rng(seed) as rng:
+            network = self.received_network(received.data)
+            view = self.view(round_number, received.meta, fl_ctx, abort_signal)
+            result = self.do_task(own_task, network, view, note)
+        fl_ctx.set_prop(GLOBAL_RNG_USED, rng.was_used, private=True, sticky=False)
         note_samples(result.samples, fl_ctx)
         if result.params is None:
             return DXO(DataKind.METRICS, data=dict(result.fields)).to_shareable()
@@ -266,7 +272,14 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         if section not in self._data or self._data[section][0] != replaced:
             check_site(folder, self.settings, site=view.name)
             store = participant_store(own_config)
-            data = load_site_data(folder, store, section=section, site=view.name, replaced_labels=replaced)
+            data = load_site_data(
+                folder,
+                store,
+                section=section,
+                site=view.name,
+                replaced_labels=replaced,
+                consensus=self.settings.training.consensus,
+            )
             self._data[section] = replaced, data
         return self._data[section][1]
 

@@ -24,6 +24,10 @@ RECEIVED_MODEL = "fedannot_received_model"
 # fedannot.custom.outbound.private_statistics.SampleValues.
 SAMPLE_VALUES = "fedannot_sample_values"
 
+# Another one: whether the task at hand took global random numbers of PyTorch, so that it cannot run in one process with
+# others at the same time; None where it is not known.
+GLOBAL_RNG_USED = "fedannot_global_rng_used"
+
 # Another one: the fields of the answer at hand that follow neither from the received model nor from what it was used
 # for; None where they are not known. A site whose updates are private sends them if the rest of its task fails.
 FIELDS_WITHOUT_MODEL = "fedannot_fields_without_model"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..annotation_gaps import AnnotationGap
+from ..consensus_rule import ConsensusKind
 from ..outbound.fields import COMMON_FIELDS, OutboundField
 from ..settings import RunSettings, SettingsError
 from ..task_names import TRAIN
@@ -34,6 +35,8 @@ class Method:
             the method's own, which its site half answers.
         supports: what annotations may say nothing of. A site with any other gap is refused before it trains, since its
             background would count as one.
+        consensus: the kinds of rules for several annotations of a case that it can train with. By default none: a
+            method that corrects or lists the site's own files has no file for what a rule makes.
 
     Raises:
         ValueError: if two fields of a task have one name, or a field could carry what the guard cannot check: a model
@@ -53,6 +56,7 @@ class Method:
     site: str
     outbound_fields: tuple[OutboundField, ...] = ()
     supports: frozenset[AnnotationGap] = frozenset()
+    consensus: frozenset[ConsensusKind] = frozenset()
 
     def __post_init__(self) -> None:
         if not (isinstance(self.settings, type) and issubclass(self.settings, RunSettings)):

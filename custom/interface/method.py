@@ -78,7 +78,15 @@ class ServerMethod:
         """Do what comes before a round's training, e.g. an estimate at the sites."""
 
     def message(self, this_round: Round) -> Mapping[str, object]:
-        """Return what goes to the sites with every task beside the model, as plain values; every site can read it."""
+        """Return what goes to the sites with every task and model, as plain values.
+
+        Every site can read it, so it names no site; what concerns one site is in :meth:`own_messages`.
+        """
+        del this_round
+        return {}
+
+    def own_messages(self, this_round: Round) -> Mapping[str, Mapping[str, object]]:
+        """Return by site what goes to this site alone with a round's training, as plain values."""
         del this_round
         return {}
 

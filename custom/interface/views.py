@@ -58,7 +58,7 @@ class Round:
         drifts: how far sites moved the model in this round, ‖θ_k − θ‖² over trained parameters, where it is measured.
         weighed: what the sites counted in the round's average, once it is there.
         average: what the rule and the weights made of the sites' models, while the method combines them.
-        models: these models as they count, while the method combines them, where it needs them.
+        models: the models that count, as they count, while the method combines them, where it needs them.
         second_average: the second average of the round's models, where the method asked for one.
         reviewed: gives a network with the global model, or with another one, beside the server's own reviewed cases;
             None where it has none.
@@ -152,7 +152,7 @@ class SiteView:
         name: the site's name.
         seed: the job's seed.
         round_number: the round of the task.
-        message: what came with the model, see :meth:`ServerMethod.message`.
+        message: what came with the model, see :meth:`ServerMethod.message` and :meth:`ServerMethod.own_messages`.
         run_folder: the site's own folder of the run, where it keeps what a later task needs; nothing stays in memory.
         locate: where the site's data lie.
         load: returns the cases of a section with the annotations in use.

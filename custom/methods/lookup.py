@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from ..consensus_rule import ConsensusKind
 from ..interface.declaration import Method
 from ..settings import RunSettings, SettingsError, read_settings
 from . import METHODS
@@ -82,7 +83,27 @@ def read_job_settings(
     if not isinstance(name, str):
         allowed = ", ".join(sorted(method_names(task)))
         raise SettingsError(f"{source}: key 'method' is {name!r}; allowed for {task}: {allowed}.")
-    return read_settings(find_method(task, name, source).settings, values, source, of_finished_run=of_finished_run)
+    method = find_method(task, name, source)
+    settings = read_settings(method.settings, values, source, of_finished_run=of_finished_run)
+    _check_consensus(settings, method, source)
+    return settings
+
+
+def _check_consensus(settings: RunSettings, method: Method, source: str) -> None:
+    """Check that a method can train with the rule for several annotations.
+
+    Raises:
+        SettingsError: if it cannot.
+    """
+    rule = getattr(settings.training, "consensus_rule", None)
+    if rule is None or rule.kind in method.consensus:
+        return
+    names = {ConsensusKind.ONE: "one:NAME"}
+    allowed = ", ".join(names.get(kind, kind.value) for kind in ConsensusKind if kind in method.consensus) or "none"
+    raise SettingsError(
+        f"{source}: key 'training.consensus' is {rule.kind.value!r}, but the method {method.name!r} takes "
+        f"{allowed}. `fedannot data annotators DIR --scenario clean` makes data with one annotation of each case."
+    )
 
 
 def all_methods() -> list[Method]:

@@ -123,7 +123,7 @@ def supervision_weights(count: int) -> list[float]:
 
 
 def labels_at(labels: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
-    """Return labels ``(B, 1, H, W[, D])`` on the grid of coarser logits, each voxel that of the nearest one."""
+    """Return labels ``(B, 1, H, W[, D])`` or fractions on the grid of coarser logits, each voxel the nearest one."""
     extents = logits.shape[2:]
     if labels.shape[2:] == extents:
         return labels

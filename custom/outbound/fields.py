@@ -29,7 +29,8 @@ class OutboundField:
         optional: name of a group of fields, all or none of which a site sends; empty for a field that it always sends.
         limits: smallest and largest value, NaN apart.
         length: entries of a list; None for a list of all classes.
-        per_class: entries of each class in such a list, one class after the other; the count of a class holds for all.
+        per_class: entries of each class in such a list, one class after the other. The count of a class holds for all
+            of them, or there are as many counts of each class.
         sample_bound: largest value of one sample or case, of a mean or sum over them that a site may give noise so that
             it hides single patients; what has none is not sent by a site whose statistics are private.
         only_private: whether the field is not in a site's answer, and leaves with noise alone: made from its samples

@@ -76,7 +76,7 @@ class OutboundRegistry:
             if field.kind in ("number", "numbers") and not _is_bounded(value, field):
                 raise OutboundError(f"Task {task!r}: field {name!r} must be finite, but is {value}.")
             if field.counted_by is not None:
-                _check_minimum(task, field, value, result.get(field.counted_by))
+                _check_minimum(task, field, value, result.get(field.counted_by), allowed[field.counted_by].per_class)
 
     def without_counted(self, task: str, result: Mapping[str, Any], kept: Collection[str] = ()) -> dict[str, Any]:
         """Return a site's result without what is computed over patients, so that the server can still use the rest.
@@ -182,10 +182,12 @@ def _is_bounded(value: Any, field: OutboundField) -> bool:
     return may_be_infinite or not any(map(math.isinf, value if isinstance(value, list) else [value]))
 
 
-def _check_minimum(task: str, field: OutboundField, value: Any, counts: Any) -> None:
+def _check_minimum(task: str, field: OutboundField, value: Any, counts: Any, counts_per_class: int) -> None:
     values = value if isinstance(value, list) else [value]
-    of_classes = counts if isinstance(counts, list) else [counts] * (len(values) // field.per_class)
-    per_entry = [count for count in of_classes for _ in range(field.per_class)]
+    # A count stands for all entries of its class, or has one of its own for each.
+    repeats = max(field.per_class // counts_per_class, 1)
+    of_classes = counts if isinstance(counts, list) else [counts] * (len(values) // repeats)
+    per_entry = [count for count in of_classes for _ in range(repeats)]
     if len(per_entry) != len(values):
         raise OutboundError(f"Task {task!r}: {field.name!r} has {len(values)} entries, its counts {len(per_entry)}.")
     for entry, count in zip(values, per_entry, strict=True):

@@ -7,7 +7,7 @@ would show the sizes of single patients.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +186,16 @@ def site_fingerprint(folder: Path, description: AnyDescription, *, site: str) ->
 
 
 def _case(case: Case, description: SegmentationDescription, number: int) -> CaseFingerprint:
+    """The fingerprint of a case, of several annotations the mean of each one's."""
+    if not case.is_undecided:
+        return _of_label(case, description, number)
+    own = [replace(case, label=annotation.file, annotations=()) for annotation in case.annotations]
+    each = [_of_label(one, description, number) for one in own]
+    fractions = np.mean([one.class_fractions for one in each], axis=0)
+    return replace(each[0], class_fractions=fractions, foreground=np.mean([one.foreground for one in each], axis=0))
+
+
+def _of_label(case: Case, description: SegmentationDescription, number: int) -> CaseFingerprint:
     if not isinstance(case.label, Path):
         raise DataError(f"{case.image}: found 'label' = {case.label}; expected the path of a mask.")
     if isinstance(description, VolumeDescription | SliceDescription):

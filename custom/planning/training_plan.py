@@ -33,7 +33,7 @@ _MOST_VOXELS = {2: 2048**2, 3: 256**3}
 # Rounds that a run has at best, and steps of a round at least.
 _ROUNDS = 50
 _FEWEST_LOCAL_STEPS = 5
-# How often a network is chosen anew where a step of it takes longer than was estimated.
+# How often another network is chosen where a step of it takes longer than was estimated.
 _TRIES = 3
 # No axis of a patch becomes shorter than this, by what it is shrunk for.
 _SMALLEST_PATCH = {Limit.MEMORY: 16, Limit.TIME: 32}

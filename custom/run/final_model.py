@@ -35,6 +35,11 @@ class ModelChoice:
         """Return the choice that the settings name."""
         return _CHOICES[settings.final_model](settings)
 
+    @staticmethod
+    def of_scored_round(settings: RunSettings) -> "BestModel | None":
+        """Return the choice of the model of the round that is reported, where it is not the run's result anyway."""
+        return BestModel(settings) if settings.scored_rounds == "best" and settings.final_model != "best" else None
+
     def restart(self) -> None:
         """Forget the models so far, since the sites train from the start weights again."""
 

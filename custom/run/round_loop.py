@@ -13,6 +13,7 @@ import torch
 from ..aggregation.influence import InfluenceBounds
 from ..aggregation.reported_counts import ReportedCounts, claim_limit
 from ..data.participant_folder import WAITING_FOLDER
+from ..data.tensor_files import write_tensors
 from ..data.whole_files import replaced
 from ..evaluation.score_records import RoundScores
 from ..evaluation.scoring import Scoring
@@ -35,8 +36,18 @@ from .final_model import ModelChoice
 from .round_record import note_weights, progress_sentence, round_scalars
 from .round_training import Averaged, RoundTraining, TrainingRun, checked_model, share_refusal
 from .run_progress import ProgressTracker, give_noted
+from .scored_rounds import scored_records
 from .server_test import ServerTest
-from .state import METRICS_FILE, STATE_FILE, SUMMARY_FILE, RunFailedError, RunState, TooFewResultsError, kept_state_file
+from .state import (
+    METRICS_FILE,
+    SCORED_MODEL_FILE,
+    STATE_FILE,
+    SUMMARY_FILE,
+    RunFailedError,
+    RunState,
+    TooFewResultsError,
+    kept_state_file,
+)
 from .summary import scores_of, summarize, write_summary
 from .transport import CONTINUED_JOB, CONTINUED_ROUND, Link, Messages, Params, Request, RunContext
 
@@ -85,7 +96,9 @@ class RoundLoop:
         self._claims = {kind: ReportedCounts(link.warning) for kind in (_TRAINING, _VALIDATION, _CASES)}
         self._continued: dict[str, str | int] = {}
         self._of_weights: dict[str, Any] = {}
+        self._of_sites: dict[str, float] = {}
         self._choice = ModelChoice.of(settings)
+        self._scored = ModelChoice.of_scored_round(settings)
         self._final_scores: RoundScores | None = None
         self._has_asked = False
 
@@ -110,7 +123,7 @@ class RoundLoop:
             if self._choice.is_over:
                 break
             started = time.monotonic()
-            self.refused, self._errors, self._of_weights = {}, {}, {}
+            self.refused, self._errors, self._of_weights, self._of_sites = {}, {}, {}, {}
             self.progress.begin_round(round_number, self.state.history, beginning.absent)
             self._round = self._round_of(round_number)
             self._method.before_round(self._round)
@@ -118,7 +131,8 @@ class RoundLoop:
                 return
             if self._method.restarts(self._round):
                 self.state.params = start_params(self._beginning, self._link.info)
-                self._choice.restart()
+                for choice in self._choices:
+                    choice.restart()
                 self._round = self._round_of(round_number)
             failed_rounds = 0 if self._train() else failed_rounds + 1
             if self._link.is_stopped():
@@ -214,6 +228,8 @@ class RoundLoop:
             kind: ReportedCounts(self._link.warning, kept["first_claims"].get(kind)) for kind in self._claims
         }
         self._choice.restore(kept.get("final", {}), earlier.round_number)
+        if self._scored is not None:
+            self._scored.restore(kept.get("scored", {}), earlier.round_number)
         self._method.restore(kept["method"], earlier.history)
         # Sites find in it what they had made of their annotations.
         self._continued = {CONTINUED_JOB: kept["job"], CONTINUED_ROUND: earlier.round_number}
@@ -281,7 +297,8 @@ class RoundLoop:
             self._link.info(f"Round {this_round.number}/{self.settings.rounds}: {len(asked)} sites train.")
             self._has_asked = True
         training = RoundTraining(self._of_all_rounds, self._method, this_round, len(asked))
-        request = Request(TRAIN, this_round.number, self.state.params, self._message, asked)
+        own_messages = self._method.own_messages(this_round)
+        request = Request(TRAIN, this_round.number, self.state.params, self._message, asked, own_messages)
         give_noted(self._link, request, training.receive, self.refuse, self.progress)
         self._num_samples |= training.num_samples
         self._preparations |= training.preparations
@@ -336,6 +353,8 @@ class RoundLoop:
         }
         if final := self._choice.state():
             self.state.method_state["final"] = final
+        if self._scored is not None and (scored := self._scored.state()):
+            self.state.method_state["scored"] = scored
         check_restorable(self.state.method_state, f"the state of the method {self.settings.method!r}")
         self.state.history.append(record)
         self.state.save(folder / STATE_FILE)
@@ -356,7 +375,8 @@ class RoundLoop:
         scores = self._score(self.state.params)
         validation = self._validation_score(scores) if counts else None
         if counts:
-            self._choice.note(this_round.number, self.state.params, validation)
+            for choice in self._choices:
+                choice.note(this_round.number, self.state.params, validation)
         common: dict[str, object] = {
             "version": VERSION,
             "round": this_round.number,
@@ -387,7 +407,24 @@ class RoundLoop:
             final_model=final,
             final_scores=scores,
         )
+        self._write_scored_model()
         write_summary(self._beginning.run_folder / SUMMARY_FILE, summary)
+
+    @property
+    def _choices(self) -> list[ModelChoice]:
+        return [self._choice] if self._scored is None else [self._choice, self._scored]
+
+    def _write_scored_model(self) -> None:
+        """Write the model of the round that is reported, if this is chosen and its model is known."""
+        if self._scored is None:
+            return
+        file, last = self._beginning.run_folder / SCORED_MODEL_FILE, self.state.round_number
+        (number,) = self._scored.describe(last).rounds
+        if [record.round for record in scored_records(self.state.history, "best")] != [number]:
+            # The better round was before the sites began anew, or in a run whose state kept no such model.
+            file.unlink(missing_ok=True)
+        elif number == last or not file.is_file():
+            write_tensors(file, {"round": number, "model": dict(self._scored.params(self.state.params))})
 
     def _score(self, params: Params, *, last: bool = False) -> RoundScores:
         """The scores of a model, by the server or the sites; none in a round after which nobody scores."""
@@ -398,8 +435,13 @@ class RoundLoop:
             return self._scoring.unscored
         if not last and not self.settings.is_scored_after(number, at_server=False):
             return self._scoring.unscored
-        answers = self._ask(number, self._scoring.site_task, params=params)
-        return self._scoring.pool(answers) or self._scoring.unscored
+        return self._validated(params) or self._scoring.unscored
+
+    def _validated(self, params: Params | None = None) -> RoundScores | None:
+        """The scores of a model at the sites, by default of the global one; those of each are drawn with the round."""
+        answers = self._ask(self._round.number, self._scoring.site_task, params=params)
+        self._of_sites = self._scoring.of_sites(answers)
+        return self._scoring.pool(answers)
 
     @property
     def _has_server_test(self) -> bool:
@@ -420,7 +462,7 @@ class RoundLoop:
         if not self.settings.needs_validation or not self.settings.is_scored_after(number, at_server=False):
             return None
         if scores.evaluated_on != "sites":
-            pooled = self._scoring.pool(self._ask(number, self._scoring.site_task))
+            pooled = self._validated()
             return None if pooled is None else pooled.main_score
         return scores.main_score
 
@@ -429,6 +471,8 @@ class RoundLoop:
         shown = (*self._scoring.names, "effective_sites", *self._method.round_scalars)
         for tag, value in round_scalars(record, shown, self._method.site_scalars).items():
             self._link.draw(tag, value, record.round)
+        for site, score in self._of_sites.items():
+            self._link.draw(f"validation_{self._scoring.names[0]}/{site}", score, record.round)
         if (rate := first_rate(self.settings.training, record.round, self.settings.rounds)) is not None:
             self._link.draw("learning_rate", rate, record.round)
         self._link.info(progress_sentence(self.state.history, self.settings.rounds, self._scoring))

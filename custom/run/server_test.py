@@ -85,7 +85,13 @@ class ServerTest:
         check_compatibility(folder, self._settings, site=TEST_FOLDER)
         if count_cases(folder, REFERENCE) and not count_cases(folder, TESTING):
             return None
-        return load_site_data(folder, participant_store(self._config_folder), section=TESTING, site=TEST_FOLDER)
+        return load_site_data(
+            folder,
+            participant_store(self._config_folder),
+            section=TESTING,
+            site=TEST_FOLDER,
+            consensus=self._settings.training.consensus,
+        )
 
     def reviewed(self, params: Mapping[str, torch.Tensor]) -> tuple[nn.Module, SiteData] | None:
         """Return a network with a model's weights beside the server's reviewed cases; None where it has none.
@@ -101,7 +107,13 @@ class ServerTest:
             return None
         try:
             check_site(folder, self._settings, site=TEST_FOLDER)
-            data = load_site_data(folder, participant_store(self._config_folder), section=REFERENCE, site=TEST_FOLDER)
+            data = load_site_data(
+                folder,
+                participant_store(self._config_folder),
+                section=REFERENCE,
+                site=TEST_FOLDER,
+                consensus=self._settings.training.consensus,
+            )
         except DataError as error:
             _LOGGER.warning("The reviewed cases at the server do not count: %s", error)
             return None

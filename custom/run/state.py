@@ -18,6 +18,8 @@ from ..settings import RunSettings, SettingValues
 from .reading import round_records
 
 STATE_FILE = "fedannot_state.pt"
+# The model of the round that is reported, where the sites' validation chooses it and the result is another model.
+SCORED_MODEL_FILE = "scored_model.pt"
 METRICS_FILE = "metrics.jsonl"
 SUMMARY_FILE = "summary.json"
 
@@ -34,6 +36,8 @@ _WITHOUT_EFFECT_ON_BITS = {
     "data",
     "data_required",
     "keep_rounds",
+    "scored_rounds",
+    "nsd_tolerance",
 }
 
 _TRAINING_OF_CLASSIFIERS: JsonObject = {"optimizer": "sgd", "loss": "ce"}
@@ -55,6 +59,7 @@ _TRAINING_OF_ALL: JsonObject = {
     "precision": "auto",
     "keep_optimizer": False,
     "class_weights": [],
+    "consensus": None,
 }
 
 # Schedules that spread over all rounds of a run, beside those that are classes.
@@ -85,6 +90,8 @@ _LATER_SETTINGS: JsonObject = {
     },
     "drift_correction": "none",
     "fraction": 1.0,
+    # Of audits.
+    "report_annotators": False,
 }
 
 # The default of earlier versions, with which the server scored every round all the same.
@@ -150,6 +157,7 @@ class LoopState(TypedDict, total=False):
             versions kept none.
         job: the job that the state is of.
         final: what the choice of the final model remembers; absent where that is the last one.
+        scored: the same of the model of the round that is reported; absent where nothing chooses it.
         method: what the method remembers, see :meth:`fedannot.custom.interface.method.ServerMethod.state`.
     """
 
@@ -158,6 +166,7 @@ class LoopState(TypedDict, total=False):
     preparations: dict[str, list[float]]
     job: str
     final: dict[str, Any]
+    scored: dict[str, Any]
     method: Mapping[str, object]
 
 
@@ -250,6 +259,18 @@ class RunState:
             result = [text for key in differing for text in _differences(key, settings.get(key), own.get(key))]
             raise ResumeError(f"The state was made with other settings: now {', '.join(result)}.")
         _check_rounds(settings, own)
+        self._check_scored_rounds(settings, own)
+
+    def _check_scored_rounds(self, now: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+        """Raises ResumeError if the best round is asked for, and the sites have not validated those that are over."""
+        if now["scored_rounds"] != "best" or self.round_number == 0:
+            return
+        if "best" not in (before["scored_rounds"], before["final_model"]):
+            raise ResumeError(
+                f"Found scored_rounds='best', but the state is of a run of scored_rounds={before['scored_rounds']!r}, "
+                f"in whose {self.round_number} rounds the sites validated nothing; expected last, last_5 or last_10, "
+                "or a new run."
+            )
 
     def is_over(self, settings: RunSettings) -> bool:
         """Return whether a job that goes on with this run has no round left.

@@ -182,6 +182,11 @@ class Summary(OpenRecord):
         return self.final_scores
 
     @property
+    def num_last_rounds(self) -> int:
+        """How many rounds the means are of where the settings name none: five, or all of a shorter run."""
+        return min(LAST_ROUNDS, self.rounds_finished)
+
+    @property
     def counted_rounds(self) -> tuple[RoundSummary, ...]:
         """The rounds of which :attr:`last_rounds` has the means."""
         if self.scored_rounds is None:

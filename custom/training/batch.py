@@ -25,12 +25,15 @@ class Batch:
         places: index along each axis of the sample's own pixel that a pixel shows, ``(B, 2, H, W)`` or
             ``(B, 3, H, W, D)`` int32; -1 where it comes from beyond the border. None unless asked for, and in
             classification.
+        fractions: of the annotators that gave each class, ``(B, C + 1, H, W[, D])`` float32 or ``(B, C)`` in
+            classification, all 0 where a pixel is ignored; None unless they are trained on.
     """
 
     images: torch.Tensor
     labels: torch.Tensor
     samples: torch.Tensor
     places: torch.Tensor | None = None
+    fractions: torch.Tensor | None = None
 
 
 class Batches(Protocol):

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from ...transforms.errors import DataError
+from ..consensus_rule import ConsensusKind
 from ..data.site_data import LoadedCase, SiteData
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .augmentation import AugmentedBatches, turned_and_mirrored
@@ -12,6 +14,7 @@ from .augmentation_components import TransformedBatches
 from .augmentation_nnunet import NnunetBatches
 from .batch import Batch, Batches, pixel_places
 from .patches import PatchCentres, cut_patch, patch_places
+from .several_annotations import FractionBatches, RandomAnnotationBatches
 from .trained_sizes import is_single_pixel
 from .trained_slices import trained_slices
 
@@ -44,7 +47,50 @@ def training_batches(
 
     Raises:
         ValueError: if there are not as many `labels` or flags in `used` as samples, or none is used.
+        DataError: if there are other labels than those that a rule for several annotations draws or counts.
     """
+    kind = None if data.consensus is None else data.consensus.kind
+    if kind not in (ConsensusKind.RANDOM_PER_EPOCH, ConsensusKind.SOFT):
+        return _batches(data, training, device, labels=labels, used=used, with_places=with_places)
+    if labels is not None:
+        raise DataError(
+            f"Site {data.site}: found corrected labels and the rule {kind.value!r} for several annotations; expected "
+            "training.consensus = majority, staple or one:NAME with corrections."
+        )
+    if kind is ConsensusKind.SOFT:
+        is_segmentation = isinstance(training, TrainingSettings)
+        batches = _batches(data, training, device, used=used, with_places=with_places or is_segmentation)
+        return FractionBatches(batches, _of_samples(data), len(data.classes) + is_segmentation)
+    if used is None and isinstance(training, TrainingSettings) and training.patch is None:
+        # The same slices in every epoch, whoever annotated them.
+        used = trained_slices(data, data.labels)
+    is_of_volumes = isinstance(training, TrainingSettings) and training.patch is not None
+
+    def of_labels(drawn: Sequence[torch.Tensor]) -> Batches:
+        given = [label[0] for label in drawn] if is_of_volumes else torch.cat(list(drawn))
+        return _batches(data, training, device, labels=given, used=used, with_places=with_places)
+
+    return RandomAnnotationBatches(data.cases, of_labels)
+
+
+def _of_samples(data: SiteData) -> list[torch.Tensor | None]:
+    """The annotations ``(R, …)`` of every sample, None of those with one; of whole volumes a sample is a case."""
+    samples: list[torch.Tensor | None] = []
+    for case in data.cases:
+        samples += [None] * len(case.image) if case.annotations is None else list(case.annotations)
+    return samples
+
+
+def _batches(
+    data: SiteData,
+    training: TrainingSettings | ClassifierTrainingSettings,
+    device: torch.device,
+    *,
+    labels: Sequence[torch.Tensor] | torch.Tensor | None = None,
+    used: torch.Tensor | None = None,
+    with_places: bool = False,
+) -> Batches:
+    """What :func:`training_batches` returns of labels as they are."""
     if isinstance(training, TrainingSettings) and training.patch is not None:
         volumes: Batches = PatchBatches(
             data.cases,

@@ -14,10 +14,7 @@ from ...transforms.ignored_label import IGNORED_LABEL
 from ..components.component import Component
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .component_loss import ComponentLoss
-
-# Exponent of the noise-robust Dice loss, as in the comparison of FedIA.
-_NOISE_ROBUST_EXPONENT = 1.5
-_NOISE_ROBUST_SMOOTHING = 1e-5
+from .noise_robust_losses import NoiseRobustDice
 
 
 def build_loss(
@@ -158,25 +155,6 @@ class CrossEntropyAndBatchDice(CrossEntropy):
     def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the loss."""
         return BatchDice().forward(logits, labels) + super().forward(logits, labels)
-
-
-class NoiseRobustDice(nn.Module):
-    """Noise-robust Dice loss, Σ |p − g|^γ / (Σ p² + Σ g²) with γ = 1.5, mean over the foreground classes.
-
-    See Wang et al., *A Noise-Robust Framework for Automatic Segmentation of COVID-19 Pneumonia Lesions From CT Images*,
-    IEEE Transactions on Medical Imaging 2020. The sums are over all pixels of a batch: for a single sample without
-    annotation the quotient would fall as the probabilities of everything rise.
-    """
-
-    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Return the loss."""
-        probabilities = (logits.float().softmax(dim=1) * (labels != IGNORED_LABEL))[:, 1:]
-        classes = torch.arange(1, logits.shape[1], device=labels.device).view(1, -1, *[1] * (labels.ndim - 2))
-        annotated = (labels == classes).to(probabilities.dtype)
-        pixels = [0, *range(2, labels.ndim)]
-        distance = (probabilities - annotated).abs().pow(_NOISE_ROBUST_EXPONENT).sum(pixels)
-        extent = (probabilities.square() + annotated).sum(pixels)
-        return (distance / (extent + _NOISE_ROBUST_SMOOTHING)).mean()
 
 
 def _dice_loss(

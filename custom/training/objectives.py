@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from ...transforms.errors import DataError
+from ..consensus_rule import ConsensusKind
 from ..networks.outputs import all_outputs, labels_at, supervision_weights
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .batch import Batch
@@ -17,6 +19,7 @@ from .component_loss import ComponentLoss
 from .corrected_loss import annotated_log_probabilities
 from .losses import DiceRecord, build_loss
 from .marginal_classes import MarginalClasses
+from .soft_losses import SoftLoss
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,11 @@ class SupervisedObjective:
             ``(N, C)``: the loss is then that of the annotations under the probability that what is there is annotated,
             and does not teach that objects which are left out are background. None where nothing is missing.
         marginal: of a site that does not annotate all classes; None where it annotates all of them.
+        soft: the loss of fractions of annotators, where they are trained on.
 
     Raises:
         ValueError: if there is both a completeness and a class that is not annotated.
+        DataError: if fractions are trained on where objects or classes are not annotated.
     """
 
     def __init__(
@@ -61,13 +66,20 @@ class SupervisedObjective:
         dice: DiceRecord | None = None,
         completeness: torch.Tensor | None = None,
         marginal: MarginalClasses | None = None,
+        soft: SoftLoss | None = None,
     ) -> None:
+        if soft is not None and (completeness is not None or marginal is not None):
+            raise DataError(
+                "found 'training.consensus' = soft, and objects or classes that are not annotated; expected majority, "
+                "staple, random-per-epoch or one:NAME for such data."
+            )
         if completeness is not None and marginal is not None:
             raise ValueError("Expected a completeness of all classes, but some are not annotated.")
         self._loss = loss
         self._dice = dice
         self._completeness = completeness
         self._marginal = marginal
+        self._soft = soft
 
     def __call__(self, network: nn.Module, batch: Batch, step: Step) -> torch.Tensor:
         """Return the loss."""
@@ -90,6 +102,8 @@ class SupervisedObjective:
             logits, labels = self._marginal.logits(logits), self._marginal.labels(labels)
         if self._dice is not None and is_main:
             self._dice.add(logits, labels, batch.samples)
+        if self._soft is not None and batch.fractions is not None:
+            return torch.as_tensor(self._soft(logits, labels_at(batch.fractions, logits)))
         if self._completeness is not None:
             logits = annotated_log_probabilities(logits, self._completeness[batch.samples])
         if isinstance(self._loss, ComponentLoss) and (self._marginal is not None or self._completeness is not None):
@@ -155,7 +169,9 @@ def training_objective(
         marginal: as above.
     """
     loss = build_loss(training, None if marginal is None else marginal.annotated)
-    return with_penalty(SupervisedObjective(loss, dice, completeness, marginal), training, network)
+    rule = training.consensus_rule
+    soft = SoftLoss.of(training) if rule is not None and rule.kind is ConsensusKind.SOFT else None
+    return with_penalty(SupervisedObjective(loss, dice, completeness, marginal, soft), training, network)
 
 
 def with_penalty(

@@ -22,19 +22,22 @@ from typing import Any
 
 import numpy as np
 import torch
+import yaml
+from monai.inferers.inferer import SimpleInferer, SlidingWindowInferer
 from monai.losses.dice import DiceCELoss
 from monai.networks.nets.dynunet import DynUNet
 from monai.transforms.compose import Compose
 from monai.transforms.croppad.dictionary import RandCropByPosNegLabeld, SpatialPadd
 from monai.transforms.intensity.dictionary import NormalizeIntensityd, RandGaussianNoised, RandScaleIntensityd
 from monai.transforms.io.dictionary import LoadImaged
-from monai.transforms.spatial.dictionary import RandAffined, RandFlipd
-from monai.transforms.utility.dictionary import EnsureChannelFirstd
+from monai.transforms.spatial.dictionary import RandAffined, RandFlipd, Resized
+from monai.transforms.utility.dictionary import EnsureChannelFirstd, MapLabelValued
 from pyhocon import ConfigFactory
+
+from fedannot.custom.data.description import DESCRIPTION_FILE
 
 KEYS = ("image", "label")
 TEST = "testing"
-MULTIPLE = 32
 # The rate of a polynomial schedule falls to the power of this; nnU-Net's.
 POWER = 0.9
 SUPERVISION = 0.5
@@ -144,7 +147,7 @@ def plain(dataset: str, arm: str, given: argparse.Namespace) -> dict[str, Any]:
         total.backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), GRADIENT)
         optimizer.step()
-    per_class = scores(network, cases(folder / "test", TEST), classes)
+    per_class = scores(network, cases(folder / "test", TEST), classes, patch)
     return {
         "dice": float(np.nanmean(per_class)),
         "per_class": per_class,
@@ -154,9 +157,12 @@ def plain(dataset: str, arm: str, given: argparse.Namespace) -> dict[str, Any]:
 
 
 def cases(folder: Path, section: str) -> list[dict[str, Any]]:
-    """Images `(1, …)`, normalised, and labels `(1, …)` of a datalist."""
+    """Images `(1, …)`, normalised, and labels `(1, …)` of a datalist, in the size that the site's description says."""
     listed = json.loads((folder / "datalist.json").read_text())[section]
-    load = Compose([LoadImaged(KEYS), EnsureChannelFirstd(KEYS), NormalizeIntensityd("image")])
+    described = yaml.safe_load((folder / DESCRIPTION_FILE).read_text())
+    size = (Resized(KEYS, described["size"], mode=("area", "nearest-exact")),) if "size" in described else ()
+    indices = MapLabelValued("label", *zip(*described["labels"].items(), strict=True))
+    load = Compose([LoadImaged(KEYS), EnsureChannelFirstd(KEYS), indices, *size, NormalizeIntensityd("image")])
     loaded = [load({key: str(folder / case[key]) for key in KEYS}) for case in listed]
     return [{key: case[key].as_tensor() for key in KEYS} for case in loaded]
 
@@ -212,15 +218,13 @@ def optimizer_of(network: torch.nn.Module, training: dict[str, Any]) -> tuple[to
 
 
 @torch.no_grad()
-def scores(network: torch.nn.Module, test: list[dict[str, Any]], classes: int) -> list[float]:
-    """Mean Dice of each class over the cases in which it is annotated; images are padded to what the network halves."""
+def scores(network: torch.nn.Module, test: list[dict[str, Any]], classes: int, patch: list[int] | None) -> list[float]:
+    """Mean Dice of each class over the cases in which it is annotated; over volumes the patch slides."""
     network.eval()
+    infer = SimpleInferer() if patch is None else SlidingWindowInferer(patch, overlap=0.5, mode="gaussian")
     dice = np.full((len(test), classes), np.nan)
     for row, case in enumerate(test):
-        extents = case["image"].shape[1:]
-        padding = [width for extent in reversed(extents) for width in (0, -extent % MULTIPLE)]
-        images = torch.nn.functional.pad(case["image"][None], padding, mode="replicate")
-        found = network(images)[(..., *map(slice, extents))].argmax(dim=1)
+        found = infer(case["image"][None], network).argmax(dim=1)
         for number in range(classes):
             predicted, annotated = found == number + 1, case["label"] == number + 1
             if annotated.any():

@@ -1,4 +1,5 @@
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -6,7 +7,9 @@ from typing import Any
 import pytest
 from benchmark_tables import fedia
 
+from fedannot.apps.runs import simulate
 from fedannot.apps.runs.job import Job
+from fedannot.custom.data.phantoms.settings import EmbeddedSettings
 
 JOBS = Path(__file__).parents[2] / "jobs"
 
@@ -43,6 +46,25 @@ settings {{
 }}
 requires {{ sites = 3, noise = "{TINY_NOISE}" }}
 """
+
+
+@pytest.fixture(scope="session", autouse=True)
+def embedded_federations_are_drawn_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The images of the same settings are the same: later runs in this process get a copy of the first one's."""
+    drawn: dict[str, Path] = {}
+    draw = simulate.write_embedded_federation
+
+    def draw_or_copy(folder: Path, settings: EmbeddedSettings) -> None:
+        key = f"{type(settings).__name__} {settings.model_dump_json()}"
+        if key in drawn:
+            shutil.copytree(drawn[key], folder)
+            return
+        draw(folder, settings)
+        drawn[key] = shutil.copytree(folder, tmp_path_factory.mktemp("embedded") / "data")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulate, "write_embedded_federation", draw_or_copy)
+        yield
 
 
 @pytest.fixture(scope="session")

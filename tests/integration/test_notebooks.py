@@ -1,13 +1,11 @@
 """The notebooks of the documentation: all of their cells run, one after the other, with small settings."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.python_processes import run_python
 
 FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
 TIMEOUT = 600
@@ -75,14 +73,4 @@ def test_a_notebook_holds_no_outputs_and_names_its_parameters(name: str) -> None
 def test_a_notebook_runs(name: str, tmp_path: Path) -> None:
     file = tmp_path / "cells.py"
     file.write_text(program(name), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, str(file)],
-        cwd=tmp_path,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
-    assert "shown:" in done.stdout
+    assert "shown:" in run_python(tmp_path, str(file), timeout=TIMEOUT).stdout

@@ -5,12 +5,11 @@ All four papers are apart from CI, since they take minutes: `make test-processes
 
 import csv
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.python_processes import run_python
 
 TIMEOUT = 300
 # The table, what of it is run, and the rows that are run then; one condition, so that each takes half a minute.
@@ -23,17 +22,7 @@ TABLES = {
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "fedannot", "paper", *words],
-        cwd=folder,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
-    return done
+    return run_python(folder, "-m", "fedannot", "paper", *words, timeout=TIMEOUT)
 
 
 @pytest.mark.processes

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 import zipfile
 from collections.abc import Callable
+from importlib.metadata import distributions
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,7 @@ def test_an_installation_for_developers_is_the_path_of_src(tmp_path: Path) -> No
         (path_file,) = [name for name in archive.namelist() if ".dist-info/" not in name]
         assert path_file.endswith(".pth")
         assert archive.read(path_file).decode().strip() == str(tmp_path / "src")
+        assert carries_the_licence(archive, tmp_path / "installed")
     room = tmp_path / "custom" / "room"
     room.mkdir()
     (room / "__init__.py").write_text("ANSWER = 42\n", encoding="utf-8")
@@ -76,6 +78,18 @@ def test_an_installation_for_developers_is_the_path_of_src(tmp_path: Path) -> No
         timeout=TIMEOUT,
     )
     assert done.stdout == "42\n"
+
+
+def carries_the_licence(archive: zipfile.ZipFile, folder: Path) -> bool:
+    """Whether it is where :func:`export_bundle` looks for it, also where nothing but what is installed is."""
+    archive.extractall(folder)
+    (found,) = distributions(name="fedannot", path=[str(folder)])
+    return found.read_text("licenses/LICENSE") == (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_the_wheel_carries_the_licence(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        assert carries_the_licence(archive, tmp_path)
 
 
 def test_the_wheel_holds_everything_of_the_tree(wheel: Path) -> None:

@@ -1,7 +1,10 @@
 """Volumes in formats that nibabel does not read, NRRD, MHA, DICOM, as NIfTI in memory: same voxels, same places."""
 
 import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from nibabel.nifti1 import Nifti1Image
@@ -12,7 +15,7 @@ from .detached_voxels import check_voxels_beside
 from .dicom_header import DICOM_SUFFIX
 from .dicom_volumes import check_extents, read_frames, read_series
 from .image_files import check_intensities
-from .slicer_segments import SEGMENTATION_SUFFIX, segments_of, united_layers
+from .slicer_segments import SEGMENTATION_SUFFIX, Segment, Segmentation, segments_of, united_layers
 from .volume_files import Volume, is_volume, read_volume
 from .volume_geometry import is_usable, millimetres, placement_of, voxel_spacing
 
@@ -70,11 +73,59 @@ def read_other_volume(source: Path) -> tuple[Array, Floats, bool]:
     if not source.exists():
         raise MissingFileError(f"{source}: found no such file; expected a volume.")
     SimpleITK.ProcessObject.GlobalWarningDisplayOff()
-    try:
+    with _errors_name(source):
         voxels, columns, is_segmentation = read_series(source) if source.is_dir() else _read_file(source)
+    return voxels, _affine(source, columns), is_segmentation
+
+
+def read_segmentation(file: Path) -> Segmentation:
+    """Read a segmentation of 3D Slicer as it is stored, with its layers and the names of its segments.
+
+    Where its voxels lie is what the header's origin and directions say. ``Segmentation_ReferenceImageExtentOffset``
+    says no more than these.
+
+    Raises:
+        DataError: as :func:`read_other_volume`.
+    """
+    import SimpleITK  # noqa: PLC0415
+
+    if not file.is_file():
+        raise MissingFileError(f"{file}: found no such file; expected a segmentation of 3D Slicer.")
+    SimpleITK.ProcessObject.GlobalWarningDisplayOff()
+    with _errors_name(file):
+        layers, columns, tags = _read_layers(file)
+    return Segmentation(layers, _affine(file, columns), tuple(_segments(file, tags)))
+
+
+def affine_as_itk_reads(file: Path) -> Floats:
+    """Return where the voxels of a volume lie for SimpleITK, and so for 3D Slicer and ITK-SNAP.
+
+    Of a header that contradicts itself they may take another part than this project.
+
+    Returns:
+        Affine ``(4, 4)`` to millimetres, axes to the right, front and top.
+
+    Raises:
+        DataError: if SimpleITK cannot read the header.
+    """
+    with _errors_name(file):
+        reader = _information(file)
+    if reader.GetDimension() != 3:
+        raise DataError(f"{file}: found {reader.GetDimension()} axes; expected three.")
+    return _affine(file, _columns(reader))
+
+
+@contextmanager
+def _errors_name(source: Path) -> Iterator[None]:
+    try:
+        yield
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1]
         raise DataError(f"{source}: cannot be read as a volume ({reason}).") from error
+
+
+def _affine(source: Path, columns: Floats) -> Floats:
+    """The affine ``(4, 4)``, axes to the right, front and top, of columns and origin of SimpleITK."""
     affine = np.eye(4)
     affine[:3] = _TO_RAS @ columns
     if not is_usable(affine):
@@ -82,7 +133,7 @@ def read_other_volume(source: Path) -> tuple[Array, Floats, bool]:
             f"{source}: found voxels of {millimetres(voxel_spacing(affine))} from {affine[:3, 3]}; expected axes "
             "with a length, in different directions, and a place. Export the volume again."
         )
-    return voxels, affine, is_segmentation
+    return affine
 
 
 def _read_file(file: Path) -> tuple[Array, Floats, bool]:
@@ -91,24 +142,54 @@ def _read_file(file: Path) -> tuple[Array, Floats, bool]:
 
     if file.name.lower().endswith(DICOM_SUFFIX):
         return read_frames(file)
+    if file.name.lower().endswith(SEGMENTATION_SUFFIX):
+        layers, columns, tags = _read_layers(file)
+        if layers.shape[3] == 1:
+            return layers[..., 0], columns, True
+        return united_layers(file, layers, _segments(file, tags)), columns, True
     check_voxels_beside(file)
+    reader = _information(file)
+    check_extents(file, reader, math.prod(reader.GetSize()))
+    image = reader.Execute()
+    return SimpleITK.GetArrayFromImage(image).transpose(2, 1, 0), _columns(image), False
+
+
+def _read_layers(file: Path) -> tuple[Array, Floats, dict[str, str]]:
+    """The layers ``(I, J, K, L)`` of a segmentation of 3D Slicer, columns and origin, and its header's tags."""
+    import SimpleITK  # noqa: PLC0415
+
+    check_voxels_beside(file)
+    reader = _information(file)
+    count = reader.GetNumberOfComponents()
+    check_extents(file, reader, count * math.prod(reader.GetSize()), values=count)
+    image = reader.Execute()
+    layers = SimpleITK.GetArrayFromImage(image)
+    layers = layers[..., None] if count == 1 else layers
+    tags = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
+    return layers.transpose(2, 1, 0, 3), _columns(image), tags
+
+
+def _segments(file: Path, tags: Mapping[str, str]) -> list[Segment]:
+    try:
+        return segments_of(tags)
+    except ValueError as error:
+        raise DataError(
+            f"{file}: found a segment whose value or layer is no number ({error}); expected whole numbers. Save "
+            "the segmentation again."
+        ) from error
+
+
+def _information(file: Path) -> Any:
+    """A reader of SimpleITK that has read a file's header."""
+    import SimpleITK  # noqa: PLC0415
+
     reader = SimpleITK.ImageFileReader()
     reader.SetFileName(str(file))
     reader.ReadImageInformation()
-    is_segmentation = file.name.lower().endswith(SEGMENTATION_SUFFIX)
-    layers = reader.GetNumberOfComponents() if is_segmentation else 1
-    check_extents(file, reader, layers * math.prod(reader.GetSize()), values=layers)
-    image = reader.Execute()
-    columns = np.column_stack([np.reshape(image.GetDirection(), (3, 3)) * image.GetSpacing(), image.GetOrigin()])
-    voxels = SimpleITK.GetArrayFromImage(image).transpose(2, 1, 0, *(() if layers == 1 else (3,)))
-    if layers > 1:
-        tags = {key: reader.GetMetaData(key) for key in reader.GetMetaDataKeys()}
-        try:
-            segments = segments_of(tags)
-        except ValueError as error:
-            raise DataError(
-                f"{file}: found a segment whose value or layer is no number ({error}); expected whole numbers. Save "
-                "the segmentation again."
-            ) from error
-        voxels = united_layers(file, voxels, segments)
-    return voxels, columns, is_segmentation
+    return reader
+
+
+def _columns(image: Any) -> Floats:
+    """Columns and origin ``(3, 4)`` of an image of SimpleITK, axes to the left, back and top."""
+    columns = np.reshape(image.GetDirection(), (3, 3)) * image.GetSpacing()
+    return np.column_stack([columns, image.GetOrigin()])

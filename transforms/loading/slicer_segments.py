@@ -7,12 +7,32 @@ from pathlib import Path
 
 import numpy as np
 
-from ..array_types import Array, Labels
+from ..array_types import Array, Floats, Labels
 from ..data_error import DataError
 
 SEGMENTATION_SUFFIX = ".seg.nrrd"
 
 _SEGMENT = re.compile(r"Segment(\d+)_LabelValue")
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """A file of segments as it is stored.
+
+    Attributes:
+        layers: values ``(I, J, K, L)``; the file may be cut to a box around what is annotated.
+        affine: ``(4, 4)`` from its voxels to millimetres, axes to the right, front and top.
+        segments: that its header names.
+    """
+
+    layers: Array
+    affine: Floats
+    segments: tuple["Segment", ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is what 3D Slicer saves where no segment has a voxel: one voxel, whose place says nothing."""
+        return self.layers.shape[:3] == (1, 1, 1) and not self.layers.any()
 
 
 @dataclass(frozen=True)
@@ -24,12 +44,14 @@ class Segment:
         name: what it is called.
         layer: the layer that it lies in.
         value: its value there.
+        identity: its ID in the file; empty where it has none.
     """
 
     number: int
     name: str
     layer: int
     value: int
+    identity: str = ""
 
 
 def segments_of(tags: Mapping[str, str]) -> list[Segment]:
@@ -45,6 +67,7 @@ def segments_of(tags: Mapping[str, str]) -> list[Segment]:
             name=tags.get(f"Segment{number}_Name", f"segment {number + 1}"),
             layer=int(tags.get(f"Segment{number}_Layer", 0)),
             value=int(tags[f"Segment{number}_LabelValue"]),
+            identity=tags.get(f"Segment{number}_ID", ""),
         )
         for number in numbers
     ]

@@ -15,7 +15,7 @@ EXPECTED = (
     "datastore_v2.json with CASE.nii.gz beside it and labels/final/CASE.nii.gz, as a local datastore of MONAI Label is"
 )
 
-_FILE = "datastore_v2.json"
+DATASTORE_FILE = "datastore_v2.json"
 _CONTENT = "MONAI Label's datastore with 'objects'"
 _FINAL = "final"
 _FOLDERS = {"images_dir": ".", "labels_dir": "labels"}
@@ -33,7 +33,7 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     """
     del seed  # Nothing here is random.
     listing = list_files(folder)
-    files = [file for file in listing.files if file.name == _FILE]
+    files = [file for file in listing.files if file.name == DATASTORE_FILE]
     if not files:
         return checked(SourceDataset("monailabel", "segmentation", True, ()), listing, EXPECTED)
     if len(files) > 1:

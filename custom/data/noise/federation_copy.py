@@ -2,10 +2,12 @@
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from ....transforms.errors import DataError
 from ....transforms.printable import printable_logger
+from ..annotations import Annotation, annotator_folder
 from ..datalist import Case, read_datalist, write_datalist
 from ..description import DATALIST_FILE, DESCRIPTION_FILE, read_site_description, write_site_description
 from ..federation import TEST_FOLDER, FederationDescription, read_federation, write_federation
@@ -16,6 +18,7 @@ from ..whole_files import new_folder, private_file, private_folder
 _LOGGER = printable_logger(__name__)
 
 IMAGES, LABELS, CLEAN_LABELS, GIVEN_LABELS = "images", "labels", "clean_labels", "given_labels"
+ANNOTATIONS = "annotations"
 
 
 class SiteCopy:
@@ -65,8 +68,10 @@ class SiteCopy:
                     clean_label=None if case.clean_label is None else self.copied(case.clean_label, CLEAN_LABELS),
                     group=case.group,
                     source=case.source,
+                    annotator=case.annotator,
                     given_label=None if case.given_label is None else self.copy(case.given_label, GIVEN_LABELS),
                     channels=channels,
+                    annotations=tuple(self.copied_annotation(annotation) for annotation in case.annotations),
                 )
                 for case in cases
                 for image, channels in (self.copy_image(case),)
@@ -76,6 +81,20 @@ class SiteCopy:
         write_datalist(self.target / DATALIST_FILE, copied)
         if (manifest := read_manifest(self.source)) is not None:
             write_manifest(self.target, manifest)
+
+    def require_single_annotations(self) -> None:
+        """Check that no case has several annotations, beside which a changed label would mean nothing.
+
+        Raises:
+            DataError: if one has.
+        """
+        several = [case for cases in self.datalist.cases.values() for case in cases if case.annotations]
+        if several:
+            raise DataError(
+                f"Site {self.site}: {self.source / self.description.datalist} has {len(several)} cases with several "
+                f"annotations, the first {several[0].image.name}; expected one annotation of each case. "
+                "`fedannot data annotators` makes such a copy."
+            )
 
     def copy_image(self, case: Case) -> tuple[Path, tuple[Path | None, ...]]:
         """Copy a case's image with all its channels, and return its file and those of its channels.
@@ -87,6 +106,13 @@ class SiteCopy:
             return self.copy(case.image, IMAGES), ()
         channels = tuple(None if file is None else self.copy(file, IMAGES) for file in case.channels)
         return channels[case.channels.index(case.image)] or case.image, channels
+
+    def copied_annotation(self, annotation: Annotation) -> Annotation:
+        """Copy one of several annotations; the file's place keeps them apart."""
+        file = annotation.file
+        if isinstance(file, int):
+            return annotation
+        return replace(annotation, file=self.copy(file, f"{ANNOTATIONS}/{annotator_folder(annotation.annotator)}"))
 
     def copied(self, label: Path | int, kind: str) -> Path | int:
         """Copy an annotation; the index of a class is itself."""
@@ -126,8 +152,9 @@ def write_federation_copy(
     what: str,
     made: str,
     watch: Watch | None = None,
+    copy_test: Callable[[SiteCopy], None] = SiteCopy.unchanged,
 ) -> None:
-    """Write a copy of a federation under the name of its folder; its test set stays as it is.
+    """Write a copy of a federation under the name of its folder; its test set stays as it is unless somebody copies it.
 
     Args:
         source: the federation's folder.
@@ -136,6 +163,7 @@ def write_federation_copy(
         what: what is wrong with the copy's annotations, for its description.
         made: how it was made, as above.
         watch: learns which site is copied.
+        copy_test: copies the test set.
 
     Raises:
         DataError: if the federation cannot be read or the output folder holds files.
@@ -145,8 +173,8 @@ def write_federation_copy(
         for index, site in watched(list(enumerate(federation.sites)), "Copying the sites", watch):
             copy_site(index, SiteCopy(source / site, folder / site, site))
         if (source / TEST_FOLDER / DESCRIPTION_FILE).is_file():
-            SiteCopy(source / TEST_FOLDER, folder / TEST_FOLDER, TEST_FOLDER).unchanged()
+            copy_test(SiteCopy(source / TEST_FOLDER, folder / TEST_FOLDER, TEST_FOLDER))
         noise = "; ".join(text for text in (federation.noise, what) if text)
         before = f"{federation.made}; " if federation.made else ""
-        values = federation.model_dump() | {"name": out.resolve().name, "noise": noise, "made": before + made}
+        values = federation.model_dump() | {"name": out.resolve().name, "noise": noise or None, "made": before + made}
         write_federation(folder, FederationDescription.model_validate(values))

@@ -104,6 +104,7 @@ def _copy_mislabelled(copy: SiteCopy, noise: ClassNoise, table: str | Path | Non
             f"Site {copy.site}: {copy.source / DESCRIPTION_FILE} has the pipeline {description.pipeline!r}; wrong "
             "labels need cases with one class each, pipeline 'classification'."
         )
+    copy.require_single_annotations()
     copied: dict[str, list[Case]] = {}
     pairs: list[tuple[int, int]] = []
     seen: set[int] = set()

@@ -147,6 +147,7 @@ def _copy_with_changed_labels(copy: SiteCopy, change: LabelChange) -> None:
             f"Site {copy.site}: {copy.source / DESCRIPTION_FILE} has the key 'ignore'; expected masks without ignored "
             "pixels, beside which noise would not be that of the model. Complete the masks first."
         )
+    copy.require_single_annotations()
     sections = _cases_with_masks(copy)
     excluded = list(copy.left_out)
     copied: dict[str, list[Case]] = {}

@@ -4,6 +4,7 @@ from ...audit.kind_names import SEGMENTATION_KINDS
 from ...outbound.fields import OutboundField
 from ...task_names import AUDIT_CASES, CONCLUDE, KEEP_REFERENCE_MODEL
 from ..auto.outbound import BIAS_FIELDS
+from .annotator_fields import ANNOTATOR_FIELDS
 
 FLAGGED, AUROC = "flagged_shares", "kind_aurocs"
 
@@ -28,4 +29,9 @@ def share_fields(task: str, num_kinds: int) -> tuple[OutboundField, ...]:
     )
 
 
-OUTBOUND_FIELDS = (*BIAS_FIELDS, *FOLDS_FIELDS, *share_fields(AUDIT_CASES, len(SEGMENTATION_KINDS)))
+OUTBOUND_FIELDS = (
+    *BIAS_FIELDS,
+    *FOLDS_FIELDS,
+    *share_fields(AUDIT_CASES, len(SEGMENTATION_KINDS)),
+    *ANNOTATOR_FIELDS,
+)

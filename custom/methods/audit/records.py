@@ -5,9 +5,18 @@ from typing import Any
 
 from pydantic import Field
 
+from ...annotation_bias.estimate import Estimate, received
+from ...annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKey, ParameterKind
 from ...annotation_bias.statuses import Unit
 from ...records.plain_values import finite
 from ...records.round_records import Record
+from .annotator_fields import (
+    ANNOTATOR_CONFUSED,
+    ANNOTATOR_MAJORITY_OFFSET,
+    ANNOTATOR_MISSED,
+    ANNOTATOR_OFFSET,
+    PLACES,
+)
 from .outbound import AUROC, FLAGGED
 
 
@@ -23,6 +32,36 @@ class KindShare(Record):
     auroc: float | None
 
 
+class ReportedFigure(Record):
+    """An estimate that has left a site, with its 90 % interval.
+
+    Attributes:
+        value: the estimate.
+        low: lower end of the interval.
+        high: upper end.
+        patients: behind it.
+    """
+
+    value: float
+    low: float
+    high: float
+    patients: int
+
+
+class ReportedAnnotator(Record):
+    """What a site reported of one annotator; what it withheld is not there.
+
+    Attributes:
+        number: that the site has drawn for the run; it says nothing elsewhere.
+        parameters: by parameter, compared with predictions.
+        from_majority: by class, the boundary bias against the majority of the annotators of the same cases.
+    """
+
+    number: int
+    parameters: dict[ParameterKey, ReportedFigure] = Field(default_factory=dict)
+    from_majority: dict[int, ReportedFigure] = Field(default_factory=dict)
+
+
 class AuditRecord(Record):
     """What the sites reported of their cases.
 
@@ -33,6 +72,7 @@ class AuditRecord(Record):
         units: of the offsets, by site; empty where contours are not what is audited.
         informed: sites that have what the federation concludes of them.
         is_fit: whether the model found enough of what is annotated to predict it; None where that was not asked.
+        annotators: of each site that reported some, in the order of their numbers.
     """
 
     version: int = 1
@@ -41,6 +81,7 @@ class AuditRecord(Record):
     units: dict[str, Unit] = Field(default_factory=dict)
     informed: tuple[str, ...]
     is_fit: bool | None = None
+    annotators: dict[str, tuple[ReportedAnnotator, ...]] = Field(default_factory=dict)
 
     @classmethod
     def of(
@@ -66,7 +107,12 @@ class AuditRecord(Record):
             patients={site: fields["num_patients"] for site, fields in reported.items()},
             informed=tuple(informed),
         )
-        added = {"units": None if units is None else dict(units), "is_fit": is_fit}
+        annotators = {site: _annotators(fields) for site, fields in reported.items() if ANNOTATOR_OFFSET in fields}
+        added = {
+            "units": None if units is None else dict(units),
+            "is_fit": is_fit,
+            "annotators": annotators or None,
+        }
         return record.model_copy(update={name: value for name, value in added.items() if value is not None})
 
 
@@ -84,3 +130,26 @@ def _shares(fields: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, KindSh
     """What a site reported of each kind."""
     columns = zip(kinds, fields[FLAGGED], fields[AUROC], strict=True)
     return {kind: KindShare(**finite({"flagged": flagged, "auroc": auroc})) for kind, flagged, auroc in columns}
+
+
+def _annotators(fields: Mapping[str, Any]) -> tuple[ReportedAnnotator, ...]:
+    """What a site reported of its annotators, place by place; those of which it withheld all are left out."""
+    biases, missed = received(ANNOTATOR_OFFSET, fields), received(ANNOTATOR_MISSED, fields)
+    majority, confused = received(ANNOTATOR_MAJORITY_OFFSET, fields), received(ANNOTATOR_CONFUSED, fields)
+    result = []
+    for place in range(PLACES):
+        parameters = {CONFUSED_OBJECTS: confused[place]}
+        for kind, estimates in ((ParameterKind.OFFSET, biases), (ParameterKind.MISSING, missed)):
+            of_classes = enumerate(estimates[place::PLACES], start=1)
+            parameters |= {ParameterKey(kind, label): one for label, one in of_classes}
+        of_majority = {
+            label: _figure(one) for label, one in enumerate(majority[place::PLACES], start=1) if one.is_known
+        }
+        known = {key: _figure(one) for key, one in sorted(parameters.items()) if one.is_known}
+        if known or of_majority:
+            result.append(ReportedAnnotator(number=place + 1, parameters=known, from_majority=of_majority))
+    return tuple(result)
+
+
+def _figure(estimate: Estimate) -> ReportedFigure:
+    return ReportedFigure(value=estimate.value, low=estimate.low, high=estimate.high, patients=estimate.patients)

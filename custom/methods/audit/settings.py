@@ -36,6 +36,12 @@ class FoldsSettings(RunSettings):
 
 
 class AuditSettings(BiasSettings, FoldsSettings):
-    """Settings of an audit: federated averaging, once for every part of the patients, then the estimates."""
+    """Settings of an audit: federated averaging, once for every part of the patients, then the estimates.
+
+    Args:
+        report_annotators: whether sites report figures of their single annotators, under numbers that mean nothing
+            elsewhere; they see them with names in any case.
+    """
 
     method: str = "audit"
+    report_annotators: bool = False

@@ -35,13 +35,18 @@ class AuditSite(FoldsSite):
     def _audit(self, network: nn.Module, site: SiteView) -> Answer:
         """Score all cases."""
         from ...audit.auditing import audit_site  # noqa: PLC0415
+        from .leaving_annotators import annotators_answer  # noqa: PLC0415
         from .site_report import site_report  # noqa: PLC0415
 
         models, data, folder = self.models(network, site), site.load(TRAINING), site.run_folder / AUDIT_FOLDER
         seed = derive_seed(site.seed, site.name, "audit")
         result = audit_site(data, models.network_of, models.inference, site.locate().folder, folder, seed=seed)
         unit: Unit = "px" if data.cases[0].spacing is None else "mm"
-        return site_report(site, data, models, self.settings, result, kinds=SEGMENTATION_KINDS, unit=unit)
+        annotators, leaving = annotators_answer(models, data, site, self.settings)
+        answer = site_report(
+            site, data, models, self.settings, result, kinds=SEGMENTATION_KINDS, unit=unit, annotators=annotators
+        )
+        return Answer({**answer.fields, **leaving})
 
     def _conclude(self, site: SiteView) -> Answer:
         """Add what the federation concludes to the findings."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ...annotation_bias.annotators.records import AnnotatorsAudit
 from ...annotation_bias.statuses import Unit
 from ...audit.decisions import DECISIONS_FILE, read_decisions, write_decisions
 from ...audit.findings import AUDIT_FOLDER, AuditedCase, KindResult, ReferenceModelKind, SiteAudit, write_audit
@@ -30,6 +31,7 @@ def site_report(
     *,
     kinds: Sequence[str],
     unit: Unit | None,
+    annotators: AnnotatorsAudit | None = None,
 ) -> Answer:
     """Write what was found into the run's folder, and return shares; these alone leave.
 
@@ -43,6 +45,7 @@ def site_report(
         found: the cases, the worst first, and what was looked for.
         kinds: of which shares leave, in their order.
         unit: of lengths; None of labels.
+        annotators: what is known of them; None where fewer than two are named.
     """
     cases, results = found
     folder, patients = site.run_folder / AUDIT_FOLDER, sorted(set(data.units))
@@ -64,6 +67,7 @@ def site_report(
             left_out=tuple((item.name, item.reason) for item in data.excluded),
             kinds=tuple(results),
             cases=tuple(cases),
+            annotators=annotators,
         ),
     )
     _keep_decisions(site)

@@ -16,6 +16,7 @@ Equations:
 """
 
 from ...annotation_gaps import AnnotationGap
+from ...consensus_rule import ONE_LABEL
 from ...interface.declaration import Method
 from ..personal import OUTBOUND_FIELDS
 from .settings import DecoupledSettings
@@ -28,4 +29,5 @@ METHOD = Method(
     f"{__name__}.site:DecoupledSite",
     OUTBOUND_FIELDS,
     supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
+    consensus=ONE_LABEL,
 )

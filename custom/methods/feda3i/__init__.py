@@ -15,6 +15,7 @@ Equations:
 """
 
 from ...annotation_gaps import AnnotationGap
+from ...consensus_rule import ONE_LABEL
 from ...interface.declaration import Method
 from .outbound import OUTBOUND_FIELDS
 from .settings import FedA3ISettings
@@ -27,4 +28,5 @@ METHOD = Method(
     f"{__name__}.site:FedA3ISite",
     OUTBOUND_FIELDS,
     supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
+    consensus=ONE_LABEL,
 )

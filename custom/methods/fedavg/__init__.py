@@ -17,6 +17,7 @@ Equations, by what they define:
 """
 
 from ...annotation_gaps import AnnotationGap
+from ...consensus_rule import ConsensusKind
 from ...interface.declaration import Method
 from ...outbound.fields import OutboundField
 from ...task_names import TRAIN
@@ -33,6 +34,14 @@ METHODS = (
         *_HALVES,
         _OUTBOUND_FIELDS,
         supports=frozenset(AnnotationGap),
+        consensus=frozenset(ConsensusKind),
     ),
-    Method("fedavg", "classification", ClassificationAveragingSettings, *_HALVES, _OUTBOUND_FIELDS),
+    Method(
+        "fedavg",
+        "classification",
+        ClassificationAveragingSettings,
+        *_HALVES,
+        _OUTBOUND_FIELDS,
+        consensus=frozenset(ConsensusKind),
+    ),
 )

@@ -13,7 +13,7 @@ from ...records.round_records import RoundRecord
 from ...seeding import derive_seed
 from ...training.schedules import LearningRate
 from .averaging_settings import AveragingSettings
-from .control_variates import CONTROLLED_SITES, ServerVariate
+from .control_variates import COUNTED_ROUND, IS_CONTROLLED, ServerVariate
 from .local_progress import accumulated_steps, reported_steps, scaled_mean, shares_of
 from .server import FedAvgServer
 
@@ -54,9 +54,15 @@ class AveragingServer(FedAvgServer):
         return sites
 
     def message(self, this_round: Round) -> Mapping[str, object]:
-        """Return in which round each site's control variate counted last, with SCAFFOLD."""
+        """Return whether any site's control variate has counted, with SCAFFOLD."""
         del this_round
-        return {} if self._variate is None else {CONTROLLED_SITES: dict(self._variate.rounds)}
+        return {} if self._variate is None else {IS_CONTROLLED: bool(self._variate.rounds)}
+
+    def own_messages(self, this_round: Round) -> Mapping[str, Mapping[str, object]]:
+        """Return in which round a site's control variate counted last, with SCAFFOLD."""
+        del this_round
+        rounds = {} if self._variate is None else self._variate.rounds
+        return {site: {COUNTED_ROUND: number} for site, number in rounds.items()}
 
     def combine(self, this_round: Round) -> Mapping[str, torch.Tensor]:
         """Return the average, with drift corrected, and followed by the server's optimizer."""

@@ -15,7 +15,8 @@ from ...training.losses import DiceRecord
 from ...training.objectives import Objective, Sum
 from .averaging_settings import AveragingSettings
 from .control_variates import (
-    CONTROLLED_SITES,
+    COUNTED_ROUND,
+    IS_CONTROLLED,
     DriftPenalty,
     next_variate,
     sorted_parameters,
@@ -53,7 +54,7 @@ class AveragingSite(FedAvgSite):
     ) -> Objective:
         """Return the settings' objective, with SCAFFOLD's correction from the second round on."""
         objective = super().objective(network, site, dice, targets)
-        if not self._is_controlled or not site.message[CONTROLLED_SITES]:
+        if not self._is_controlled or not site.message[IS_CONTROLLED]:
             return objective
         return Sum(objective, DriftPenalty(network, self._own(network, site)))
 
@@ -66,7 +67,7 @@ class AveragingSite(FedAvgSite):
         rates = summed_rates(self.learning_rate(site), trained.outcome.steps)
         everybodys, reached = variates_of(network).values(), sorted_parameters(network)
         own = next_variate(self._own(network, site), everybodys, received, reached, rates)
-        counted = site.message[CONTROLLED_SITES].get(site.name)
+        counted = site.message.get(COUNTED_ROUND)
         save_tensors_of_round(
             site.run_folder / _FOLDER,
             site.round_number,
@@ -81,7 +82,7 @@ class AveragingSite(FedAvgSite):
 
     def _own(self, network: nn.Module, site: SiteView) -> list[torch.Tensor]:
         """The variate with which the site counted last; zeros before that, or where it is lost."""
-        counted = site.message[CONTROLLED_SITES].get(site.name)
+        counted = site.message.get(COUNTED_ROUND)
         zeros = [torch.zeros_like(variate) for variate in variates_of(network).values()]
         if counted is None:
             return zeros

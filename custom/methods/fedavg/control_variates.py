@@ -17,8 +17,9 @@ from ...training.objectives import Step
 from ...training.schedules import LearningRate
 from .local_progress import reported_steps, scaled_mean, shares_of, summed_rates
 
-# In what goes to sites: the last round in which each site's variate counted.
-CONTROLLED_SITES = "fedannot_controlled_sites"
+# In what goes to all sites: whether any site's variate has counted; to one site: the last round in which its own did.
+IS_CONTROLLED = "fedannot_is_controlled"
+COUNTED_ROUND = "fedannot_counted_round"
 
 _PART = "control_variates"
 

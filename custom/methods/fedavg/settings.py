@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from ...settings import (
+    NSD_TOLERANCE,
     PATCH_OF_UNET,
     ClassifierSettings,
     ClassifierTrainingSettings,
@@ -19,6 +20,10 @@ from ...settings import (
 class FedAvgSettings(RunSettings):
     """Settings of federated averaging for segmentation, and what every method for it shares.
 
+    Args:
+        nsd_tolerance: how far boundaries may lie apart that the normalised surface Dice of results per case counts as
+            equal: in millimetres, of pictures in pixels.
+
     Example:
         >>> FedAvgSettings(rounds=3).rounds
         3
@@ -27,6 +32,7 @@ class FedAvgSettings(RunSettings):
     task: Literal["segmentation"] = "segmentation"
     network: NetworkSettings = NetworkSettings()
     training: TrainingSettings = TrainingSettings()
+    nsd_tolerance: Annotated[float, Field(gt=0)] = NSD_TOLERANCE
 
     @property
     def reports_dice_loss(self) -> bool:

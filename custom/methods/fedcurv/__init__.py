@@ -10,6 +10,7 @@ Equations, by what they define:
 """
 
 from ...annotation_gaps import AnnotationGap
+from ...consensus_rule import ConsensusKind
 from ...interface.declaration import Method
 from .settings import FedCurvSettings
 
@@ -20,4 +21,5 @@ METHOD = Method(
     f"{__name__}.server:FedCurvServer",
     f"{__name__}.site:FedCurvSite",
     supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
+    consensus=frozenset(ConsensusKind) - {ConsensusKind.SOFT},
 )

@@ -9,16 +9,19 @@ from ...settings import SettingsError
 from ..fedavg.server import FedAvgServer
 from .settings import FedCurvSettings
 
-# In what goes to sites: whose curvatures the received mean is of, and how many samples these sites have together.
-CURVATURE_SITES = "fedannot_curvature_sites"
+# In what goes to all sites: of how many curvatures the received mean is, and of how many samples these are.
+NUM_CURVATURES = "fedannot_num_curvatures"
 CURVATURE_SAMPLES = "fedannot_curvature_samples"
+# In what goes to one site: whether the mean is of its own curvature, too.
+IN_MEAN = "fedannot_in_mean"
 
 
 class FedCurvServer(FedAvgServer):
     """FedCurv (Shoham et al., *Overcoming Forgetting in Federated Learning on Non-IID Data*, 2019).
 
     Models are averaged by numbers of samples, and with them, as buffers, the diagonals of the sites' Fisher
-    information and the parameters weighted by it. With the next round's model the sites learn whose they are.
+    information and the parameters weighted by it. With the next round's model a site learns of how many sites they
+    are, and whether it is one of them.
 
     Raises:
         SettingsError: if the settings bound the sites' influence or have another rule than the mean: a site could not
@@ -45,12 +48,17 @@ class FedCurvServer(FedAvgServer):
         """Remember who is in the mean."""
         self.in_mean = dict(sorted(this_round.samples_of_reports.items()))
 
-    def message(self, this_round: Round) -> dict[str, list[str] | int]:
-        """Return who is in the mean, and the number of their samples; nothing before the first mean."""
+    def message(self, this_round: Round) -> dict[str, int]:
+        """Return how many sites are in the mean, and the number of their samples; nothing before the first mean."""
         del this_round
         if not self.in_mean:
             return {}
-        return {CURVATURE_SITES: list(self.in_mean), CURVATURE_SAMPLES: sum(self.in_mean.values())}
+        return {NUM_CURVATURES: len(self.in_mean), CURVATURE_SAMPLES: sum(self.in_mean.values())}
+
+    def own_messages(self, this_round: Round) -> dict[str, dict[str, bool]]:
+        """Return that a site is in the mean, for those that are."""
+        del this_round
+        return {site: {IN_MEAN: True} for site in self.in_mean}
 
     def state(self) -> dict[str, dict[str, int]]:
         """Return who is in the mean."""

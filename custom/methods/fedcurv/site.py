@@ -13,7 +13,7 @@ from ...training.losses import DiceRecord
 from ...training.objectives import Objective, Sum
 from ..fedavg.site import FedAvgSite
 from .curvature import Curvature, CurvaturePenalty, OthersCurvature, fisher_diagonal
-from .server import CURVATURE_SAMPLES, CURVATURE_SITES
+from .server import CURVATURE_SAMPLES, IN_MEAN, NUM_CURVATURES
 from .settings import FedCurvSettings
 
 _FOLDER = "curvature"
@@ -23,8 +23,8 @@ class FedCurvSite(FedAvgSite):
     """Trains near what the other sites have learnt, and measures how sharply its own loss bends.
 
     The state dict holds a :class:`fedannot.custom.methods.fedcurv.curvature.Curvature`, the received one the mean of
-    those sites that the task names, the sent one this site's own. That is kept in the run's folder, to be taken out of
-    the next mean.
+    the last round's sites, the sent one this site's own. That is kept in the run's folder, to be taken out of the next
+    mean.
     """
 
     settings: FedCurvSettings
@@ -55,12 +55,12 @@ class FedCurvSite(FedAvgSite):
 
     def _others(self, network: nn.Module, received: Curvature, site: SiteView) -> OthersCurvature | None:
         """What the other sites ask; None before the first mean, or where this site is alone in it."""
-        sites = site.message.get(CURVATURE_SITES, [])
-        own = self._own(network, site) if site.name in sites else None
-        if len(sites) <= (own is not None):
+        num_sites = int(site.message.get(NUM_CURVATURES, 0))
+        own = self._own(network, site) if site.message.get(IN_MEAN, False) else None
+        if num_sites <= (own is not None):
             return None
         share = site.load(TRAINING).num_samples / int(site.message[CURVATURE_SAMPLES])
-        return OthersCurvature.of(received, own, list(network.parameters()), share=share, num_sites=len(sites))
+        return OthersCurvature.of(received, own, list(network.parameters()), share=share, num_sites=num_sites)
 
     def _own(self, network: nn.Module, site: SiteView) -> Curvature | None:
         """What this site sent for the mean; None if it is lost, and then counted among the others'."""

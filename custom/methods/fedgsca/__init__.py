@@ -25,6 +25,7 @@ Equations:
     Eq. 18   fedannot.custom.aggregation.drift.stability
 """
 
+from ...consensus_rule import ONE_LABEL
 from ...interface.declaration import Method
 from .outbound import OUTBOUND_FIELDS
 from .settings import FedGSCASettings
@@ -36,4 +37,5 @@ METHOD = Method(
     f"{__name__}.server:FedGSCAServer",
     f"{__name__}.site:FedGSCASite",
     OUTBOUND_FIELDS,
+    consensus=ONE_LABEL,
 )

@@ -7,6 +7,7 @@ Equations, by what they define:
 """
 
 from ...annotation_gaps import AnnotationGap
+from ...consensus_rule import ConsensusKind
 from ...interface.declaration import Method
 from ..personal import OUTBOUND_FIELDS, PERSONAL_SERVER
 from .settings import FedRepSettings
@@ -19,4 +20,5 @@ METHOD = Method(
     f"{__name__}.site:FedRepSite",
     OUTBOUND_FIELDS,
     supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
+    consensus=frozenset(ConsensusKind),
 )

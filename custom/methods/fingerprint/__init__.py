@@ -9,6 +9,7 @@ Equations, by what they define:
 """
 
 from ...annotation_gaps import AnnotationGap
+from ...consensus_rule import ConsensusKind
 from ...interface.declaration import Method
 from .outbound import OUTBOUND_FIELDS
 from .settings import FingerprintSettings
@@ -21,4 +22,5 @@ METHOD = Method(
     f"{__name__}.site:FingerprintSite",
     OUTBOUND_FIELDS,
     supports=frozenset(AnnotationGap),
+    consensus=frozenset(ConsensusKind),
 )

@@ -65,7 +65,8 @@ def test_export_says_how_much_it_wrote(audit_of, tmp_path):
     found = audit_of("images")
     result = run("export", found.folder, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
-    assert f"site-1: 4 findings, 4 suggested annotations in {tmp_path / 'out'}" in result.output
+    text = f"site-1: 4 findings, 4 cases to review, 4 of them with suggested annotations, in {tmp_path / 'out'}"
+    assert text in result.output
 
 
 @pytest.mark.parametrize("command", ["review", "apply", "export"])

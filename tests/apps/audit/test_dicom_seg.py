@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from fedannot.apps.audit.dicom_seg import write_dicom_seg
+from fedannot.apps.audit.edited_masks import EditedFile
 from fedannot.apps.importing.volumes import as_nifti
+from fedannot.custom.data.description import VolumeDescription
 from fedannot.transforms.errors import DataError
-from fedannot.transforms.loading.volume_files import read_label_volume
+from fedannot.transforms.loading.volume_files import read_label_volume, write_labels_like
 
 pydicom = pytest.importorskip("pydicom")
 highdicom = pytest.importorskip("highdicom")
@@ -60,6 +62,62 @@ def test_every_pixel_has_the_class_of_the_voxel_that_shows_it(tmp_path):
     frames = read.get_pixels_by_source_instance([item.SOPInstanceUID for item in slices])
     for one, frame in zip(slices, frames, strict=True):
         assert np.array_equal(frame[..., 0], one.pixel_array % 3 == 0)
+
+
+TWO = VolumeDescription(classes=("liver", "tumour"), labels={0: 0, 1: 1, 2: 2})
+
+
+def edited_segmentation(tmp_path):
+    """The series, a given mask of its first class, and a segmentation of it with the second class alone changed."""
+    series = written_series(tmp_path / "series")
+    image = as_nifti(series, tmp_path / "volume.nii.gz")
+    volume = read_label_volume(image)
+    given = np.where(volume.voxels % 5 == 0, 1, 0)
+    write_labels_like(tmp_path / "given.nii.gz", given, image)
+    # Two of the four slices are empty, and so no frames.
+    edited = np.where((volume.voxels % 3 == 0) & (volume.voxels >= 100) & (volume.voxels < 300), 2, 0) + 0 * given
+    edited[(given == 1) & (volume.voxels >= 100) & (volume.voxels < 300)] = 1
+    write_dicom_seg(tmp_path / "a.dcm", edited.astype(np.uint8), volume.affine, series, TWO.classes)
+    return series, tmp_path / "given.nii.gz", edited
+
+
+def test_an_edited_segmentation_comes_back_where_its_frames_lie(tmp_path):
+    series, given, edited = edited_segmentation(tmp_path)
+    header = pydicom.dcmread(tmp_path / "a.dcm")
+    slices = [pydicom.dcmread(file, stop_before_pixels=True) for file in series.iterdir()]
+    (named,) = header.ReferencedSeriesSequence
+    assert named.SeriesInstanceUID == slices[0].SeriesInstanceUID
+    known = {item.SOPInstanceUID for item in slices}
+    assert {item.ReferencedSOPInstanceUID for item in named.ReferencedInstanceSequence} <= known
+    assert int(header.NumberOfFrames) == 4
+    before, after = EditedFile(tmp_path / "a.dcm", series).read(given, TWO)
+    np.testing.assert_array_equal(after.classes, edited)
+    np.testing.assert_array_equal(after.affine, before.affine)
+
+
+def test_segments_count_by_their_label_and_not_by_their_number(tmp_path):
+    series, given, edited = edited_segmentation(tmp_path)
+    header = pydicom.dcmread(tmp_path / "a.dcm")
+    for item, label in zip(header.SegmentSequence, ("Tumour", "liver"), strict=True):
+        item.SegmentLabel = label
+        del item.SegmentedPropertyTypeCodeSequence[0].CodeValue
+        item.SegmentedPropertyTypeCodeSequence[0].CodeValue = "1"
+    header.save_as(tmp_path / "a.dcm")
+    _, after = EditedFile(tmp_path / "a.dcm", series).read(given, TWO)
+    np.testing.assert_array_equal(after.classes, np.array([0, 2, 1])[edited])
+    header.SegmentSequence[0].SegmentLabel = "spleen"
+    header.save_as(tmp_path / "a.dcm")
+    with pytest.raises(DataError, match="found a segment 'spleen'; expected only segments of this site's classes"):
+        EditedFile(tmp_path / "a.dcm", series).read(given, TWO)
+
+
+def test_a_segmentation_of_another_series_does_not_come_back(tmp_path):
+    _, given, _ = edited_segmentation(tmp_path)
+    other = written_series(tmp_path / "other")
+    with pytest.raises(DataError, match=r"a\.dcm: refers to the series .*; expected that of .*other"):
+        EditedFile(tmp_path / "a.dcm", other).read(given, TWO)
+    with pytest.raises(DataError, match="expected with it --dicom DIR"):
+        EditedFile(tmp_path / "a.dcm").read(given, TWO)
 
 
 def test_another_series_is_refused(tmp_path):

@@ -1,17 +1,23 @@
 import csv
+import stat
 from pathlib import Path
 
+import nibabel
 import numpy as np
 import pytest
 import SimpleITK
 
+from fedannot.apps.audit.applying import apply_decisions
 from fedannot.apps.audit.case_files import CaseReader
-from fedannot.apps.audit.exporting import export_audit, itksnap_labels
+from fedannot.apps.audit.exporting import ExportOptions, export_audit, itksnap_labels
 from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.stored_decisions import new_decision, store_decision
+from fedannot.custom.audit.decisions import Decisions
+from fedannot.custom.audit.findings import REFERENCE
 from fedannot.custom.data.datalist import TRAINING, read_datalist
 from fedannot.custom.data.description import ImageDescription
 from fedannot.custom.data.masks import read_classes
+from fedannot.transforms.errors import DataError
 from fedannot.transforms.printable import spreadsheet_safe
 
 
@@ -113,8 +119,60 @@ def test_classified_images_have_a_table_alone(audit_of):
 def test_a_missing_series_is_named_and_the_rest_is_written(audit_of, tmp_path):
     pytest.importorskip("highdicom")
     result = audit_of("volumes")
-    exported = export_audit(CaseReader(result), tmp_path / "out", dicom=tmp_path)
+    exported = export_audit(CaseReader(result), tmp_path / "out", ExportOptions(dicom=tmp_path))
     assert [
         reason.endswith(f"expected the DICOM series of {result.audit.cases[0].image}.") for _, reason in exported.failed
     ]
     assert list((tmp_path / "out" / "slicer").rglob("*.seg.nrrd"))
+
+
+def test_of_an_export_the_changed_masks_alone_count(audit_of, tmp_path):
+    result = audit_of("slices")
+    reader, out = CaseReader(result), tmp_path / "out"
+    export_audit(reader, out)
+    case = result.audit.cases[1]
+    file = out / "slicer" / case.label.replace(".nii.gz", ".seg.nrrd")
+    image = SimpleITK.ReadImage(str(file))
+    image[0:3, 0:3, 0] = 1
+    # Cut to a box, and so with another origin.
+    box = np.argwhere(SimpleITK.GetArrayFromImage(image)).max(0)[::-1] + 1
+    cut = image[: int(box[0]), : int(box[1]), : int(box[2])]
+    for key in image.GetMetaDataKeys():
+        cut.SetMetaData(key, image.GetMetaData(key))
+    SimpleITK.WriteImage(cut, str(file))
+    (out / "slicer" / "Scene.mrml").write_text("a scene")
+    applied = apply_decisions(reader, Decisions(site=result.site), tmp_path / "new", edited=out)
+    (one,) = applied.record.cases
+    assert (one.label, one.review.origin) == (case.label, "edited")
+    written = nibabel.load(tmp_path / "new" / one.mask.file)
+    np.testing.assert_array_equal(np.asarray(written.dataobj), SimpleITK.GetArrayFromImage(image).transpose())
+    np.testing.assert_allclose(written.affine, nibabel.load(reader.data / case.label).affine)
+
+
+def test_an_export_without_a_change_is_no_review(audit_of, tmp_path):
+    result = audit_of("images")
+    export_audit(CaseReader(result), tmp_path / "out")
+    with pytest.raises(DataError, match=r"found 1\d files as they were exported; expected edited masks"):
+        apply_decisions(CaseReader(result), Decisions(site=result.site), tmp_path / "new", edited=tmp_path / "out")
+
+
+@pytest.mark.parametrize("options", [ExportOptions(links=True), ExportOptions(all_cases=True)], ids=["links", "all"])
+def test_cases_that_are_asked_for_as_a_reference_are_exported_with_the_given_files(audit_of, tmp_path, options):
+    result = audit_of("images")
+    first, second, third, *_ = result.audit.cases
+    asked = third.findings[0].model_copy(update={"id": "r", "kind": REFERENCE, "has_suggestion": False})
+    cases = (first, second.model_copy(update={"findings": ()}), third.model_copy(update={"findings": (asked,)}))
+    reader = CaseReader(FoundAudit(result.folder, result.audit.model_copy(update={"cases": cases})))
+    out = tmp_path / "out"
+    exported = export_audit(reader, out, options)
+    wanted = [case for case in cases if case.findings or options.all_cases]
+    assert (exported.cases, exported.suggestions) == (len(wanted), 1)
+    names = {name for case in wanted for name in (case.image, case.label)}
+    assert {path.relative_to(out / "given").as_posix() for path in (out / "given").rglob("*.png")} == names
+    for name in names:
+        assert (out / "given" / name).read_bytes() == (reader.data / name).read_bytes()
+    # A mask is never a link: editors write into what they have opened.
+    assert not (out / "given" / first.label).is_symlink()
+    assert (out / "given" / first.image).is_symlink() == options.links
+    modes = {(path.is_dir(), stat.S_IMODE(path.stat().st_mode)) for path in out.rglob("*") if not path.is_symlink()}
+    assert modes == {(True, 0o700), (False, 0o600)}

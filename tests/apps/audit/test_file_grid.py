@@ -7,7 +7,7 @@ from fedannot.apps.audit.file_grid import (
     AXIAL,
     CORONAL,
     SAGITTAL,
-    box_on_planes,
+    boxes_on_planes,
     picture_grid,
     plane_of,
     volume_grid,
@@ -66,11 +66,12 @@ def test_letters_and_millimetres_are_those_of_a_file_that_says_them():
 def test_a_box_is_around_what_is_marked_on_its_middle_plane(axis):
     marked = np.zeros((7, 8, 9), np.uint8)
     marked[2:5, 3:7, 1:4] = 1
-    number, (top, left, bottom, right) = box_on_planes(marked, axis)
+    marked[6, 7, 8] = 3
+    (number, (top, left, bottom, right)), nothing, _ = boxes_on_planes(marked, axis)
     rows, columns = np.nonzero(plane_of(marked, axis, number))
     assert (top, left, bottom, right) == (rows.min(), columns.min(), rows.max() + 1, columns.max() + 1)
     assert number == {SAGITTAL: 3, CORONAL: 5, AXIAL: 2}[axis]
-    assert box_on_planes(marked[:1], axis) is None
+    assert nothing is None
 
 
 def test_a_picture_is_its_rows_and_columns_and_what_is_written_into_a_plane_is_in_the_file():

@@ -15,6 +15,7 @@ from support.site_views import HandmadeSite
 
 from fedannot.apps.audit.applying import apply_decisions
 from fedannot.apps.audit.case_files import CaseReader
+from fedannot.apps.audit.image_audit import audit_images
 from fedannot.apps.audit.stored_decisions import new_decision
 from fedannot.custom.annotation_bias.parameters import ParameterKey, ParameterKind
 from fedannot.custom.audit.decisions import Decisions
@@ -71,8 +72,7 @@ def reviewed(too_large, tmp_path):
             for finding in case.findings
         ]
         of_site = Decisions(site=SITE, decisions=tuple(decisions))
-        applied = apply_decisions(reader, of_site, data / "reviewed", edited=edited, update_datalist=True)
-        applied.datalist.replace(reader.datalist)
+        apply_decisions(reader, of_site, data / "reviewed", edited=edited, update_datalist=True)
         return data
 
     return review
@@ -95,10 +95,10 @@ def estimated(data, folder, method):
 
 def without_given(data):
     """The datalist as earlier versions have updated it."""
-    file = data / "datalist.json"
+    file = data / "datalist.reviewed.json"
     content = json.loads(file.read_text())
-    for items in content.values():
-        for item in items:
+    for section in (TRAINING, REFERENCE):
+        for item in content[section]:
             item.pop("given_label", None)
     file.write_text(json.dumps(content))
 
@@ -121,6 +121,20 @@ def test_a_site_that_is_reviewed_in_part_is_still_too_large(reviewed, tmp_path, 
         assert finding.is_confirmed
         assert finding.effect == pytest.approx(TOO_LARGE, abs=0.7)
         assert result.corrections[SITE]
+
+
+def test_what_images_say_of_the_site_is_the_same_after_an_update(too_large, reviewed):
+    """Right masks are in use for half of the cases; the site still draws as it did."""
+    source, _ = too_large
+    (before,) = audit_images(source / "data" / SITE).biases["lesion"].values()
+    data = reviewed(REVIEWED, kept=2)
+    in_use = [
+        case.label.parent.parent.name for case in read_datalist(data / "datalist.reviewed.json").section(TRAINING)
+    ]
+    assert in_use.count("reviewed") == REVIEWED
+    (after,) = audit_images(data).biases["lesion"].values()
+    assert after == before
+    assert after.bias == pytest.approx(TOO_LARGE, abs=1.0)
 
 
 def test_the_given_masks_say_by_how_much_without_a_model(reviewed, tmp_path):
@@ -158,7 +172,7 @@ def test_reviewed_annotations_are_trained_on_as_they_are(reviewed, tmp_path, nam
     method.answer(CORRECT_ANNOTATION_BIAS, model_of(data), site.view(method, 2, asked))
     view = site.view(method, 2)
     loaded, targets = view.load(TRAINING), method.targets(view)
-    names = {case.image for case in read_datalist(data / "datalist.json").section(REFERENCE)}
+    names = {case.image for case in read_datalist(data / "datalist.reviewed.json").section(REFERENCE)}
     corrected = [bool((one != case.label[0]).any()) for one, case in zip(targets.labels, loaded.cases, strict=True)]
     assert corrected == [case.files.image not in names for case in loaded.cases]
     for one, case in zip(targets.labels, loaded.cases, strict=True):

@@ -26,11 +26,6 @@ def audited(site: Path, out: Path) -> ImageAudit:
     return audit
 
 
-def use(datalist: Path) -> None:
-    description = datalist.with_name("data.yaml")
-    description.write_text(f"{description.read_text()}datalist: {datalist.name}\n")
-
-
 def pixels(file: Path) -> np.ndarray:
     return np.asarray(Image.open(file))
 
@@ -42,7 +37,6 @@ def corrected(tmp_path_factory):
     site = write_shifted_site(folder / "north")
     before = audited(site, folder / "audit")
     result = correct_shift(folder / "audit", site / "moved", update_datalist=True)
-    use(result.datalist)
     return site, before, result, audited(site, folder / "second")
 
 
@@ -116,7 +110,6 @@ def test_masks_of_reviewers_stay_and_given_ones_behind_them_move(tmp_path):
         assert ("given_label" in item) == (number < 3)
     assert all(item["given_label"].startswith("moved/") for item in datalist["training"][:3])
     assert all(item["label"].startswith("right/") for item in datalist["reference"])
-    use(result.datalist)
     np.testing.assert_allclose(audit_images(site).mask_shifts["north"].shift, (0, 0), atol=0.3)
 
 
@@ -187,7 +180,9 @@ def test_the_command_says_what_it_does(tmp_path):
     assert f"fedannot audit apply {out} --site north --shift" in " ".join(proposed.output.split())
     assert "north: all masks moved by −" in done.output
     assert f"{CASES + 1} new annotations" in done.output
-    assert {file: file.read_bytes() for file in before} == before
+    # All given files stay, and data.yaml names the new datalist.
+    assert {file for file, content in before.items() if file.read_bytes() != content} == {site / "data.yaml"}
+    assert (site / "data.yaml").read_bytes() == before[site / "data.yaml"] + b'datalist: "datalist.shifted.json"\n'
     refused = CliRunner().invoke(app, [*options, "--edited", str(out)])
     assert refused.exit_code == 2
     assert "--edited" in refused.output

@@ -1,9 +1,9 @@
 """MONAI's commands and a bundle's own line run in any folder, with spaces in paths, and without a download."""
 
 import json
-import os
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -120,19 +120,23 @@ def images_in(folder: Path) -> Path:
     return folder
 
 
-def test_the_line_that_export_prints_runs_as_it_is(tmp_path: Path) -> None:
-    """In a shell of the environment that exported, from where the command was given."""
+def test_the_line_that_export_prints_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the words that a shell makes of it, from where the command was given."""
     working = tmp_path / "my work"
     working.mkdir()
     run = write_run(working / "a run", settings_of("fedavg"), PICTURES)
     result = CliRunner().invoke(app, ["bundle", "export", str(run), "--out", str(working / "a bundle (new)")])
     assert result.exit_code == 0, result.output
     (line,) = (line.removeprefix("Run it: ") for line in result.output.splitlines() if line.startswith("Run it: "))
-    # Nothing of this project is there; all that the line needs is in the bundle and in MONAI.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    where = {"cwd": images_in(working), "env": environment}
-    ran = subprocess.run(line, shell=True, capture_output=True, text=True, check=False, **where)
-    assert ran.returncode == 0, ran.stderr[-2000:]
+    shell = subprocess.run(
+        f"printf '%s\\0' {line}", shell=True, capture_output=True, text=True, check=True, cwd=working
+    )
+    python, *words = shell.stdout.removesuffix("\0").split("\0")
+    assert Path(shutil.which(python) or "").samefile(sys.executable)
+    monkeypatch.chdir(images_in(working))
+    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    runpy.run_path(words[0], run_name="__main__")
     assert Image.open(working / "RESULTS" / "ward 1" / "a_seg.png").size == (50, 40)
 
 

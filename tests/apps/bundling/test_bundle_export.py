@@ -2,11 +2,6 @@
 
 import json
 import math
-import shutil
-import subprocess
-import sys
-import zipfile
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -192,23 +187,6 @@ def test_the_licence_is_the_projects_unless_another_is_named(tmp_path: Path) -> 
     run = write_run(tmp_path / "run", settings_of("fedavg"))
     export_bundle(read_source(run), tmp_path / "bundle")
     assert (tmp_path / "bundle" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
-
-
-@pytest.mark.parametrize("kind", ["wheel", "editable"])
-def test_what_is_installed_carries_the_licence(kind: str, tmp_path: Path) -> None:
-    """Where :func:`export_bundle` looks for it, also where nothing but the wheel is."""
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, tmp_path)
-    for name in ("src", "transforms", "custom", "apps", "jobs", "site_configs"):
-        shutil.copytree(
-            ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
-        )
-    program = f"from setuptools import build_meta; print(build_meta.build_{kind}('.'))"
-    built = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    with zipfile.ZipFile(tmp_path / built.stdout.splitlines()[-1]) as wheel:
-        wheel.extractall(tmp_path / "installed")
-    (installed,) = distributions(name="fedannot", path=[str(tmp_path / "installed")])
-    assert installed.read_text("licenses/LICENSE") == (ROOT / "LICENSE").read_text(encoding="utf-8")
 
 
 def test_without_a_licence_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Keys and decisions are their owner's alone, with whatever umask they were made."""
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -121,15 +122,26 @@ def test_a_link_out_of_the_kit_is_left_as_it_is(make_kit: MakeKit, tmp_path: Pat
     assert mode(shared) == 0o644
 
 
-@pytest.fixture(scope="module", params=[0o022, 0o000], ids=["umask 022", "umask 0"])
-def provisioned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """What NVFlare's provisioning leaves."""
+@pytest.fixture(scope="module")
+def provisioned_for_all(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What NVFlare's provisioning leaves with a umask of 0."""
     folder = tmp_path_factory.mktemp("made")
     command = [str(Path(sys.executable).parent / "nvflare"), "provision", "-p", str(CONFIGS / "project.yml"), "-w", "."]
     environment = os.environ | {"HOME": str(folder)}
-    subprocess.run(
-        command, cwd=folder, env=environment, umask=request.param, check=True, capture_output=True, timeout=60
-    )
+    subprocess.run(command, cwd=folder, env=environment, umask=0, check=True, capture_output=True, timeout=60)
+    return folder
+
+
+@pytest.fixture(scope="module", params=[0o022, 0o000], ids=["umask 022", "umask 0"])
+def provisioned(
+    request: pytest.FixtureRequest, provisioned_for_all: Path, tmp_path_factory: pytest.TempPathFactory
+) -> SimpleNamespace:
+    """The same as it is with a umask, which takes rights away; keys take their time."""
+    folder = tmp_path_factory.mktemp("of") / "made"
+    shutil.copytree(provisioned_for_all, folder, symlinks=True)
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(mode(path) & ~request.param)
     return SimpleNamespace(folder=folder, project=folder / "fedannot")
 
 

@@ -73,6 +73,17 @@ def test_files_are_copied_as_they_are_and_the_seed_decides(folders, tmp_path):
     assert first == again != other
 
 
+@pytest.mark.parametrize("parted", [True, None])
+def test_that_patients_were_parted_is_written(folders, tmp_path, parted):
+    datasets = find_datasets(Named(images=folders[0], labels=folders[1], seed=0))
+    write_imported_federation(
+        datasets, tmp_path / "out", SiteChoice(2, parts_patients=bool(parted)), ImportOptions(), test_share=0.0
+    )
+    assert read_federation(tmp_path / "out").patients_parted is parted
+    text = (tmp_path / "out" / "federation.yaml").read_text(encoding="utf-8")
+    assert ("patients_parted" in text) is bool(parted)
+
+
 def test_validation_comes_from_each_site(folders, tmp_path):
     import_folders(folders, tmp_path / "out", 2, test_share=0, validation_share=0.4)
     for site in ("site-1", "site-2"):

@@ -30,6 +30,7 @@ from fedannot.apps.papers.running import TableRequest, make_table
 from fedannot.apps.reports.centre_scores import CentreScores
 from fedannot.apps.reports.compared_runs import Comparison
 from fedannot.apps.reports.comparison_page import run_folder
+from fedannot.apps.runs.job import JobError
 from fedannot.apps.runs.progress import Reported
 from fedannot.apps.terminal import Terminal
 
@@ -132,7 +133,7 @@ def test_the_files_have_here_beside_published(tmp_path: Path) -> None:
     text = (tmp_path / MARKDOWN_FILE).read_text(encoding="utf-8")
     assert "| FedA³I | 2 seeds | 56.2 ± 26.5 | 72.69 ± 1.28 | +0.0 | +8.84 | 2 (1 of 2 seeds) | 4.00 |" in text
     assert "| GCE | not implemented here | - | 66.43 ± 2.21 | - | +2.58 | - | - | table 2, line 158 |" in text
-    assert "Score of a run: mean of the last five rounds." in text
+    assert "Score of a run: mean of the last two rounds." in text
     assert "- It differs." in text
     rows = list(csv.DictReader(io.StringIO((tmp_path / CSV_FILE).read_text(encoding="utf-8"))))
     # Four conditions, eleven rows with cross entropy and four with Dice.
@@ -203,13 +204,13 @@ def test_every_group_is_run_on_every_condition_and_later_calls_add_rows(
 def test_another_table_in_the_folder_is_refused(calls: list[dict[str, Any]], tmp_path: Path) -> None:
     out = tmp_path / "out"
     make_table(TableRequest(restricted(find_table("fedia-table2"), ["ms-m0"]), out, small=True), Reported(None))
-    with pytest.raises(PaperError, match="table was fedia-table2 and is fedia-table3"):
+    with pytest.raises(JobError, match="table was fedia-table2 and is fedia-table3"):
         make_table(TableRequest(find_table("fedia-table3"), out, small=True), Reported(None))
-    with pytest.raises(PaperError, match=r"changes was \{\} and is \{'rounds': 9\}"):
+    with pytest.raises(JobError, match=r"changes was \{\} and is \{'rounds': 9\}"):
         make_table(TableRequest(find_table("fedia-table2"), out, small=True, changes={"rounds": 9}), Reported(None))
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
-    with pytest.raises(PaperError, match="holds other files"):
+    with pytest.raises(JobError, match="holds other files"):
         make_table(TableRequest(find_table("fedia-table2"), tmp_path / "full", small=True), Reported(None))
     assert len(calls) == 1
 

@@ -14,7 +14,7 @@ from fedannot.apps.commands.cli import app
 from fedannot.apps.functions import runs
 from fedannot.apps.planning import planned_run, suggested
 from fedannot.apps.planning.machine import MachineSpeed
-from fedannot.apps.planning.measured_run import MeasuredParts, measure_parts
+from fedannot.apps.planning.measured_run import measure_parts
 from fedannot.apps.planning.planned_run import plan_run, why_not_planned
 from fedannot.apps.runs.job import Job, JobError
 from fedannot.apps.runs.planned_settings import PLAN_FILE, PlannedSettings
@@ -22,6 +22,7 @@ from fedannot.custom import LesionImages, write_phantom_federation
 from fedannot.custom.data.description import read_site_description, write_site_description
 from fedannot.custom.data.federation import FederationDescription, read_federation, write_federation
 from fedannot.custom.methods.fedavg.site import FedAvgSite
+from fedannot.custom.planning.time_budget import PartSeconds
 from fedannot.custom.run.state import ResumeError
 from fedannot.transforms.errors import DataError
 
@@ -52,7 +53,8 @@ def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which a step of training takes half a second, a round 0.2 s more, and a case 0.1 s."""
     monkeypatch.setattr(suggested, "machine_speed", lambda dims, threads: MachineSpeed(1e11))
     monkeypatch.setattr(suggested, "step_seconds", lambda *args, **options: 0.25)
-    monkeypatch.setattr(planned_run, "measure_parts", lambda *args, **options: MeasuredParts(0.5, 0.2, 0.1, 0.0))
+    monkeypatch.setattr(planned_run, "measure_parts", lambda *args, **options: PartSeconds(0.5, 0.2, 0.1))
+    monkeypatch.setattr(planned_run, "suitable_sites_at_once", lambda *args, **options: 1)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_data_that_cannot_be_planned_for_name_the_way_out(own: Path, tmp_path: P
 
 def test_steps_and_cases_are_measured_on_the_images(own: Path) -> None:
     settings = Job.open("fedavg").settings_with(SMALL | {"recipe": "research"})
-    parts = measure_parts(settings, own / "site-1", site="site-1")
+    parts = measure_parts(settings, own / "site-1", site="site-1", sites_at_once=2)
     assert all(0 < seconds < 30 for seconds in (parts.step, parts.site_round, parts.case, parts.case_reading))
 
 
@@ -245,9 +247,16 @@ def test_a_planned_run_goes_on_with_its_plan(own: Path, tmp_path: Path, monkeypa
     assert resumed.plan == whole.plan
     first, second = (torch.load(run.model, weights_only=True)["model"] for run in (whole, resumed))
     assert all(torch.equal(first[name], second[name]) for name in first)
+    # The same time may be said again; another one, which the plan does not have, is refused.
+    again = fedannot.simulate("fedavg", tmp_path / "parts", data=own, changes=changes, hours=0.1, resume=True)
+    assert again.plan == whole.plan
+    with pytest.raises(ResumeError, match=r"^--hours: found 0\.3, but the run in .* was planned for 0\.1 h"):
+        fedannot.simulate("fedavg", tmp_path / "parts", data=own, changes=changes, hours=0.3, resume=True)
     # A run that was begun without a plan goes on without one.
     (tmp_path / "parts" / PLAN_FILE).unlink()
     with pytest.raises(ResumeError, match="recipe='demo' instead of 'research'"):
+        fedannot.simulate("fedavg", tmp_path / "parts", data=own, changes=changes, resume=True)
+    with pytest.raises(ResumeError, match=r"was begun without a plan and goes on .*; expected no --hours\."):
         fedannot.simulate("fedavg", tmp_path / "parts", data=own, changes=changes, hours=0.1, resume=True)
 
 

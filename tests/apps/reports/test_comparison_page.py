@@ -73,6 +73,7 @@ def test_the_interval_is_that_of_the_mean_difference():
             "arm-1 against fedavg: +10.0 Dice points in one seed, which says nothing of the spread",
         ),
         ([], (0, 1, 2), "Dice of fedavg over 3 seeds"),
+        ([], (0,), "Dice of fedavg over 1 seed"),
     ],
 )
 def test_the_answer_says_no_more_than_the_seeds_do(others, seeds, expected):
@@ -138,8 +139,9 @@ def test_differences_case_by_case_have_the_interval_first():
     assert (case_differences_in_words(comparison), case_test_columns(comparison)["arm"]) == ([], [])
     comparison = type(comparison).model_validate(comparison.plain() | {"case_tests": [CASE_TEST]})
     assert case_differences_in_words(comparison) == [
+        "Case by case: the final models, on the server's test set.",
         "arm-1 - fedavg, case by case: +11.0 Dice points, 95 % interval +2.0 to +19.0 (30 pairs of cases, "
-        "10 patients); Wilcoxon p = 0.012, Holm over arms 0.025"
+        "10 patients); Wilcoxon p = 0.012, Holm over arms 0.025",
     ]
     cells = {heading: column[0] for heading, column in case_test_columns(comparison).items()}
     assert cells == {

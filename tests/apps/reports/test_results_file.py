@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 from support.case_rows import row
 
-from fedannot.apps.reports.results_file import read_results, read_round_lines, write_results
+from fedannot.apps.reports import results_file
+from fedannot.apps.reports.results_file import (
+    is_written,
+    read_description,
+    read_results,
+    read_round_lines,
+    write_results,
+)
+from fedannot.custom.run.summary_record import FinalModel
 from fedannot.transforms.errors import DataError
 
 LINE = row("a", 0.25, hd95_mm=3.5, volume_difference_ml=-2.0)
@@ -27,7 +35,7 @@ LINE = row("a", 0.25, hd95_mm=3.5, volume_difference_ml=-2.0)
 )
 def test_a_damaged_file_is_refused_by_its_line(tmp_path: Path, old: bytes, new: bytes, said: str) -> None:
     file = tmp_path / "results.csv"
-    write_results(file, [LINE])
+    write_results(file, [LINE], {})
     assert read_results(file)[0].volume_difference_ml == -2.0
     content = file.read_bytes()
     head, line = content.split(b"\n", 1)
@@ -35,6 +43,47 @@ def test_a_damaged_file_is_refused_by_its_line(tmp_path: Path, old: bytes, new: 
     with pytest.raises(DataError) as caught:
         read_results(file)
     assert said in str(caught.value)
+
+
+def test_a_file_that_was_cut_off_at_the_end_of_a_line_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "results.csv"
+    models = {"a-0": FinalModel(kind="best", rounds=(3,))}
+    write_results(file, [row("a", 0.1 * case, case=case) for case in (1, 2, 3)], models)
+    assert len(read_results(file)) == 3
+    assert read_description(file).models == models
+    whole = file.read_bytes()
+    for kept in (1, 2, 3):
+        file.write_bytes(b"".join(whole.splitlines(keepends=True)[:kept]))
+        with pytest.raises(DataError, match=rf"results.csv: found {kept - 1} lines, expected 3 as in results.json; "):
+            read_results(file)
+    file.write_bytes(whole + whole.splitlines(keepends=True)[1])
+    with pytest.raises(DataError, match="found 4 lines, expected 3"):
+        read_results(file)
+    # Without its description nobody knows, and a run is scored again.
+    file.write_bytes(whole)
+    assert is_written(file)
+    (tmp_path / "results.json").unlink()
+    assert not is_written(file)
+    with pytest.raises(DataError, match=r"results.json: found no such file; expected the number of lines of results"):
+        read_results(file)
+    (tmp_path / "results.json").write_text('{"version": 1, "lines": "many"}')
+    with pytest.raises(DataError, match=r"results.json"):
+        read_results(file)
+
+
+def test_whoever_is_killed_while_writing_leaves_no_table_with_another_description(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "results.csv"
+    write_results(file, [LINE, LINE], {})
+
+    def stop(target: Path, _: str) -> None:
+        raise KeyboardInterrupt(target.name)
+
+    monkeypatch.setattr(results_file, "write_text", stop)
+    with pytest.raises(KeyboardInterrupt, match="results"):
+        write_results(file, [LINE], {})
+    assert not is_written(file)
 
 
 def test_a_damaged_table_of_rounds_is_refused(tmp_path: Path) -> None:
@@ -48,10 +97,10 @@ def test_a_damaged_table_of_rounds_is_refused(tmp_path: Path) -> None:
 def test_names_are_neither_formulas_nor_obeyed_by_a_terminal(tmp_path: Path) -> None:
     file = tmp_path / "results.csv"
     names = ["=cmd|' /C calc'!A0", "+1", "@SUM(A1)", "a=b"]
-    write_results(file, [row("a", math.nan, class_name=name, run=name) for name in names])
+    write_results(file, [row("a", math.nan, class_name=name, run=name) for name in names], {})
     found = read_results(file)
     assert [line.class_name for line in found] == ["'=cmd|' /C calc'!A0", "'+1", "'@SUM(A1)", "a=b"]
-    write_results(file, found)
+    write_results(file, found, {})
     assert list(map(str, read_results(file))) == list(map(str, found))
     file.write_text(file.read_text(encoding="utf-8").replace("a=b", "\x1b[31m"), encoding="utf-8")
     assert read_results(file)[-1].run == r"\x1b[31m"

@@ -3,6 +3,7 @@
 import csv
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,12 @@ def test_one_arm_has_a_figure_without_differences(tmp_path: Path) -> None:
     draw_cases(rows, [], "dice", tmp_path / "cases")
     assert "against" not in (tmp_path / "cases.svg").read_text()
     assert results_table(rows).columns()["Dice difference"] == ["-"]
+
+
+def test_surface_dice_of_different_tolerances_is_not_compared() -> None:
+    rows = [row("a", 0.5, nsd=0.7), row("b", 0.6, nsd=0.9, nsd_tolerance=4.0)]
+    with pytest.raises(ValueError, match=r"^Expected one nsd_tolerance, .* but found 2 in a, 4 in b\.$"):
+        results_table(rows)
+    table = results_table([replace(one, nsd_tolerance=4.0) for one in rows])
+    assert table.cells["a", "nsd"].unit == "4 mm"
+    assert "NSD % (4 mm)" in table.columns()

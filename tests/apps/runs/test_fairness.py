@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
+from fedannot.apps.reports.compared_settings import settings_in_words
 from fedannot.apps.runs.arms import Arm, PlannedArm, parse_arms, plan
 from fedannot.apps.runs.fairness import (
     FREE,
@@ -84,7 +85,50 @@ def test_methods_settings_are_their_own() -> None:
     """Length of the warm-up, layer-wise weights, levels of tests: these are the methods."""
     assert differences(Arm("fedavg", FEDAVG), Arm("feda3i", FEDA3I), Arm("auto", JOBS / "auto")) == {}
     assert differences(Arm("a", JOBS / "ditto"), Arm("b", JOBS / "decoupled_server"), data=False) == {}
-    assert differences(Arm("a", FEDAVG), Arm("b", FEDAVG, {"aggregation.rule": "median", "min_sites": 3})) == {}
+
+
+def test_how_models_become_one_may_differ_and_is_named(tmp_path: Path) -> None:
+    own = Arm("b", FEDAVG, {"aggregation.rule": "trimmed_mean", "aggregation.trim": 2, "min_sites": 5})
+    assert differences(Arm("a", FEDAVG), own) == {
+        "aggregation.rule": ({"a": "mean", "b": "trimmed_mean"}, "own setting"),
+        "aggregation.trim": ({"b": 2}, "own setting"),
+        "min_sites": ({"a": 1, "b": 5}, "own setting"),
+    }
+    # Jobs that differ by themselves, of methods with and without the settings; what nothing reads is not named.
+    other = copied(
+        "fedavg",
+        tmp_path / "b",
+        server_optimizer__name="fedavgm",
+        server_optimizer__momentum=0.8,
+        server_optimizer__tau=0.5,
+        influence__max_share=0.4,
+    )
+    given = differences(Arm("a", FEDA3I), Arm("b", other), Arm("c", FEDAVG))
+    assert given == {
+        "influence.max_share": ({"a": 1.0, "b": 0.4, "c": 1.0}, "aggregation"),
+        "server_optimizer.name": ({"a": "none", "b": "fedavgm", "c": "none"}, "aggregation"),
+        "server_optimizer.learning_rate": ({"b": None}, "aggregation"),
+        "server_optimizer.momentum": ({"b": 0.8}, "aggregation"),
+    }
+    scaffold = copied(
+        "fedavg",
+        tmp_path / "c",
+        drift_correction="scaffold",
+        training__optimizer="sgd",
+        training__momentum=0.0,
+    )
+    given = differences(Arm("a", FEDAVG), Arm("b", scaffold), allowed=("training.optimizer",))
+    assert given["drift_correction"] == ({"a": "none", "b": "scaffold"}, "aggregation")
+    # Equal in both, also if it is not the default.
+    assert differences(Arm("a", FEDAVG), Arm("b", FEDAVG), overrides={"influence.max_share": 0.5}) == {}
+
+
+def test_topics_of_what_is_named() -> None:
+    planned = plan([Arm("a", FEDAVG), Arm("b", FEDAVG, {"influence.max_share": 0.4})], {})
+    made = compared_settings(planned, settings_of(planned), [0], None, None, [], data_given=True)
+    assert [(each.key, each.topic) for each in made.differences] == [("influence.max_share", "aggregation")]
+    assert "network" in made.alike
+    assert "Different: influence.max_share: 1.0 in a, 0.4 in b (an arm's own setting)." in settings_in_words(made)
 
 
 def test_sites_that_are_drawn_in_one_arm_alone_are_a_difference() -> None:

@@ -104,16 +104,12 @@ def test_after_a_stop_nothing_is_begun(tmp_path):
     assert not (tmp_path / "log.txt").exists()
 
 
-def test_what_runs_are_forked_from_has_no_thread_but_the_first():
-    """A forked process would have neither the others nor what they held."""
-    program = f"import threading, {SIMULATION.preloaded}; print(threading.active_count())"
-    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
-    assert finished.stdout.strip() == "1"
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="forks on Linux")
-def test_the_script_that_called_is_not_run_again(tmp_path):
-    """Python would, for what it defines: a script without a guard would begin everything once more, without end."""
+def test_the_script_that_called_is_not_run_again_and_runs_are_forked_from_one_thread(tmp_path):
+    """Python would run it, for what it defines: a script without a guard would begin everything once more, without end.
+
+    A forked process would have neither other threads nor what they held.
+    """
     script = tmp_path / "script.py"
     script.write_text(
         "from pathlib import Path\n"
@@ -122,11 +118,12 @@ def test_the_script_that_called_is_not_run_again(tmp_path):
         "print('begun', flush=True)\n"
         "import __main__; before = __main__\n"
         "code = Commands(SIMULATION).run(['simulate', 'nowhere'], Path('run.log'), timeout=120)\n"
-        "import sys; assert sys.modules['__main__'] is before\n"
-        "print(code)\n",
+        "import psutil, sys; assert sys.modules['__main__'] is before\n"
+        "from multiprocessing import forkserver\n"
+        "print(code, psutil.Process(forkserver._forkserver._forkserver_pid).num_threads())\n",
         encoding="utf-8",
     )
     command = [sys.executable, str(script)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=180, check=False)
-    assert (done.returncode, done.stdout) == (0, "begun\n1\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "begun\n1 1\n"), done.stderr
     assert "Found no job 'nowhere'" in (tmp_path / "run.log").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from fedannot.apps.reports.run_page import answer, scores
 from fedannot.apps.reports.summary_text import conclusions, headline
 from fedannot.apps.terminal import Terminal
 from fedannot.apps.wording.final_model import compared_in_words, final_model_in_words
-from fedannot.custom.run.summary_record import FinalModel
+from fedannot.custom.run.summary_record import FinalModel, ScoredRounds
 
 BEST = {"kind": "best", "rounds": [2], "validation_score": 0.7, "stopped_early": True}
 SCORES = {"evaluated_on": "test", "dice": 0.62, "left_empty": None, "hd95": 3.0}
@@ -55,7 +55,7 @@ def test_a_chosen_model_is_shown_with_its_own_scores() -> None:
 def test_the_last_model_is_shown_with_the_mean_of_the_last_rounds() -> None:
     run = summary(**RUN, final_model={"kind": "last", "rounds": [3]})
     assert "Dice 55.0 %" in headline(run)
-    assert headline(run).endswith("(mean of the last five rounds)")
+    assert headline(run).endswith("(mean of the last three rounds)")
     assert answer(run) == "Dice 55.0 % after 3 rounds at 0 sites"
     assert scores(run)[0].final == ""
 
@@ -64,8 +64,9 @@ def test_the_last_model_is_shown_with_the_mean_of_the_last_rounds() -> None:
     ("scored", "words"),
     [
         ({"kind": "last", "rounds": [3]}, "last round"),
-        ({"kind": "last_5", "rounds": [1, 2, 3]}, "mean of the last five rounds"),
-        ({"kind": "last_10", "rounds": [1, 2, 3]}, "mean of the last ten rounds"),
+        ({"kind": "last_5", "rounds": [1, 2, 3]}, "mean of the last three rounds"),
+        ({"kind": "last_10", "rounds": [1, 2, 3]}, "mean of the last three rounds"),
+        ({"kind": "last_5", "rounds": [3]}, "last round"),
         ({"kind": "best", "rounds": [2]}, "round 2, the best by the sites' validation"),
     ],
 )
@@ -82,10 +83,12 @@ def test_a_comparison_takes_the_rounds_of_the_setting(tmp_path) -> None:
     run = summary(**RUN, final_model=BEST, final_scores=SCORES, scored_rounds={"kind": "last_10", "rounds": [1, 2, 3]})
     chosen = describe_run("ten", 0, tmp_path, run, tmp_path)
     assert chosen.main_score == 0.55
-    assert compared_in_words([chosen]) == "mean of the last ten rounds"
+    assert compared_in_words([chosen]) == "mean of the last three rounds"
     assert compared_in_words([chosen, run.model_copy(update={"scored_rounds": None})]) == (
-        "final model, or mean of the last ten rounds"
+        "final model, or mean of the last three rounds"
     )
+    rounds = ScoredRounds(kind="last_10", rounds=tuple(range(5, 15)))
+    assert compared_in_words([chosen.model_copy(update={"scored_rounds": rounds})]) == "mean of the last ten rounds"
 
 
 def test_rounds_without_a_score_are_left_out_of_means() -> None:
@@ -100,6 +103,9 @@ def test_a_comparison_says_what_its_scores_are_of(tmp_path) -> None:
     chosen = describe_run("best", 0, tmp_path, summary(**RUN, final_model=BEST, final_scores=SCORES), tmp_path)
     assert (chosen.main_score, chosen.last_rounds.main_score) == (0.62, 0.55)
     text = io.StringIO()
-    print_comparison(comparison([{"arm": "a"}, {"arm": "b", "final_scores": chosen.final_scores}]), Terminal(file=text))
+    print_comparison(
+        comparison([{"arm": "a", "rounds": [{"round": 1}] * 7}, {"arm": "b", "final_scores": chosen.final_scores}]),
+        Terminal(file=text),
+    )
     assert "Final model, or mean of the last five rounds" in " ".join(text.getvalue().split())
     assert "62.0" in text.getvalue()

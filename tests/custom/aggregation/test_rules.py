@@ -92,6 +92,24 @@ def test_scores_of_krum_and_the_models_that_it_keeps(tmp_path: Path) -> None:
         krum_scores(np.zeros((5, 5)), byzantine=2)
 
 
+def test_of_models_that_stay_those_of_krums_sites_alone_do(tmp_path: Path) -> None:
+    """What a method combines are the models that count, and no file or mapping of another one is left."""
+    folder = tmp_path / "waiting"
+    average = RoundAverage(
+        SentModel(1, state([0.0]), BLOCK_OF, trained=("w",)),
+        AveragingPlan(5, wait_in=folder, rule=AggregationSettings(rule="multi_krum", kept=3)),
+    )
+    for site, value in zip(SITES, (0.0, 1.0, 3.0, 3.5, 20.0), strict=False):
+        assert average.refuse_or_accept(site, state([value]), 10, 1) is None
+    average.weigh(None, keep=True)
+    assert average.counted is not None
+    assert average.kept == average.counted.sites == ("b", "c", "d")
+    assert [float(average.counted.params(site)["w"]) for site in "bcd"] == [1.0, 3.0, 3.5]
+    assert len(list(folder.iterdir())) == 3
+    average.give_up()
+    assert not folder.exists()
+
+
 def counted(models: Mapping[str, dict[str, torch.Tensor]], folder: Path) -> CountedModels:
     spool = ModelSpool(folder)
     for site, params in models.items():

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from fedannot.custom.data.annotations import UNDECIDED, Annotation
 from fedannot.custom.data.contained_paths import relative_name
-from fedannot.custom.data.datalist import Case, Datalist, cases_of, read_datalist, write_datalist
+from fedannot.custom.data.datalist import Case, Datalist, cases_of, read_datalist, require_decided, write_datalist
+from fedannot.custom.data.site_data import load_site_data
 from fedannot.transforms.errors import DataError
 from fedannot.transforms.strict_files import read_json
 
@@ -247,3 +249,111 @@ def test_a_link_out_of_a_folder_outside_may_lead_back(folder):
 @pytest.mark.parametrize("name", ["a.png", "i/a.png", "i/../a.png", "../x/a.png", "..a.png"])
 def test_relative_names_are_those_of_the_standard_library(folder, name):
     assert relative_name(folder / name, folder) == os.path.relpath(folder / name, folder)
+
+
+def several(*annotations, **item):
+    labels = [{"file": file, "annotator": annotator} for file, annotator in annotations]
+    return {"image": "a.png", "labels": labels} | item
+
+
+def test_a_case_has_several_annotations_and_no_label_until_a_rule_makes_one(folder):
+    items = [several(("1.png", "A"), ("2.png", "B"), group="p"), several(("3.png", "A"), image="b.png")]
+    items.append(several(("4.png", "A"), ("5.png", "B"), image="c.png", label="6.png", annotator="C"))
+    first, single, decided = read_datalist(written(folder, {"training": items})).section("training")
+    expected = (Annotation(folder / "1.png", "A"), Annotation(folder / "2.png", "B"))
+    assert first == Case(folder / "a.png", UNDECIDED, group="p", annotations=expected)
+    assert first.is_undecided
+    assert first.files == tuple(folder / name for name in ("a.png", "1.png", "2.png"))
+    assert single == Case(folder / "b.png", folder / "3.png", annotator="A")
+    assert (decided.label, decided.annotator, decided.is_undecided) == (folder / "6.png", "C", False)
+    assert [annotation.annotator for annotation in decided.annotations] == ["A", "B"]
+
+
+def test_items_of_one_image_with_annotators_are_one_case(folder):
+    items = [
+        {"image": "a.png", "label": "1.png", "annotator": "A", "clean_label": "c.png"},
+        {"image": "b.png", "label": "b.png"},
+        {"image": "./a.png", "label": "2.png", "annotator": 2, "clean_label": "c.png"},
+    ]
+    first, second = read_datalist(written(folder, {"training": items})).section("training")
+    annotations = (Annotation(folder / "1.png", "A"), Annotation(folder / "2.png", "2"))
+    assert first == Case(folder / "a.png", UNDECIDED, folder / "c.png", annotations=annotations)
+    assert second == Case(folder / "b.png", folder / "b.png")
+    unnamed = [{"image": "a.png", "label": "1.png"}, {"image": "a.png", "label": "1.png"}]
+    assert len(read_datalist(written(folder, {"training": unnamed})).section("training")) == 2
+
+
+def test_several_annotations_are_written_and_read_again(folder):
+    cases = [
+        Case(
+            folder / "a.png", UNDECIDED, annotations=(Annotation(folder / "1.png", "A"), Annotation(folder / "2", "B"))
+        ),
+        Case(folder / "b.png", 1, annotations=(Annotation(1, "A"), Annotation(0, "B"))),
+    ]
+    write_datalist(folder / "datalist.json", {"training": cases})
+    assert "label" not in read_json(folder / "datalist.json", "")["training"][0]
+    assert read_datalist(folder / "datalist.json").section("training") == cases
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        (several(("1.png", "A"), ("2.png", "A")), "two annotations by 'A'; expected one for each annotator"),
+        (several(("1.png", "A"), ("1.png", "B")), "1.png for two annotators"),
+        (several(("1.png", "A"), (1, "B")), "expected one kind"),
+        (several(("../outside.png", "A"), ("2.png", "B")), "has 'file' = '../outside.png', which leads out of"),
+        (several(("/etc/hostname", "A"), ("2.png", "B")), "which leads out of"),
+        (several(("1.png", ""), ("2.png", "B")), "has 'annotator' = ''; expected a name"),
+        (several(("1.png", "A\u202e"), ("2.png", "B")), "printable"),
+        (several(("1.png", " A"), ("2.png", "B")), "expected a name"),
+        (several(("1.png", "n" * 101), ("2.png", "B")), "expected a name of 1 to 100"),
+        (several(("1.png", None), ("2.png", "B")), "has 'annotator' = None"),
+        (several(("1.png", True), ("2.png", "B")), "has 'annotator' = True"),
+        (several(), "has 'labels' = []; expected a list of 1 to 64"),
+        (several(*((f"{n}.png", n) for n in range(65))), "expected a list of 1 to 64"),
+        ({"image": "a.png", "labels": {"A": "1.png"}}, "expected a list"),
+        ({"image": "a.png", "labels": [{"file": "1.png"}]}, "expected a list"),
+        ({"image": "a.png", "labels": ["1.png"]}, "has 'labels' with '1.png'; expected a list"),
+    ],
+)
+def test_several_annotations_of_odd_shape_are_refused(folder, item, message):
+    datalist = read_datalist(written(folder, {"training": [item]}))
+    assert datalist.section("training") == []
+    (refused,) = datalist.refused["training"]
+    assert refused.name == "a.png"
+    assert refused.reason.startswith(f"{folder}/datalist.json: training[0]")
+    assert message in refused.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"annotator": "A"}, "two annotations by 'A'"),
+        ({"label": "1.png"}, "1.png for two annotators"),
+        ({"annotator": None}, "expected 'label' and 'annotator' in each"),
+        ({"group": "q"}, "expected the same 'clean_label', 'group' and 'source'"),
+        ({"given_label": "g.png"}, "'given_label'"),
+        ({"labels": [{"file": "8.png", "annotator": "X"}, {"file": "9.png", "annotator": "Y"}]}, "in a single one"),
+    ],
+)
+def test_items_of_one_image_that_contradict_each_other_are_all_refused(folder, change, message):
+    first = {"image": "a.png", "label": "1.png", "annotator": "A"}
+    items = [first, {"image": "b.png", "label": "b.png"}, first | {"label": "2.png", "annotator": "B"} | change]
+    datalist = read_datalist(written(folder, {"training": items}))
+    assert [case.image.name for case in datalist.section("training")] == ["b.png"]
+    (refused,) = datalist.refused["training"]
+    assert refused.name == "a.png"
+    assert "training[0], training[2] have the image a.png" in refused.reason
+    assert message in refused.reason
+
+
+def test_what_needs_one_label_refuses_several_by_their_annotators(folder):
+    file = written(folder, {"training": [several(("1.png", "A"), ("2.png", "B"))]})
+    cases = read_datalist(file).section("training")
+    with pytest.raises(DataError, match=r"datalist.json: found 1 of 1 cases .* a.png by 'A', 'B'; expected one label"):
+        require_decided(cases, file, "one label")
+    (folder / "data.yaml").write_text(
+        "pipeline: image2d\nclasses: [x]\nlabels: {0: 0, 1: 1}\nchannels: 1\nsize: [8, 8]\n"
+    )
+    with pytest.raises(DataError, match=r"Site s: .* with several annotations"):
+        load_site_data(folder, folder.parent / "store", site="s")

@@ -1,6 +1,7 @@
 """Splits for cross-validation: each patient is tested once, and never on both sides."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from fedannot.custom.data.datalist import Case, read_datalist, write_datalist
 from fedannot.custom.data.description import ImageDescription, write_site_description
 from fedannot.custom.data.federation import FederationDescription, read_federation, write_federation
-from fedannot.custom.data.splits import patient_folds, write_folds, write_left_out_sites
+from fedannot.custom.data.splits import folds_of_sites, patient_folds, write_folds, write_left_out_sites
 from fedannot.transforms.errors import DataError
 
 DESCRIPTION = ImageDescription(channels=1, size=(4, 4), classes=("lesion",), labels={0: 0, 255: 1})
@@ -91,6 +92,54 @@ def test_each_site_is_left_out_once(tmp_path: Path) -> None:
         # All of its lists: two images of each patient, and two more of the first one.
         assert len(of_test) == {"a": 4, "b": 6, "c": 8}[site]
         assert {case.image.parts[-3] for case in of_test} == {site}
+
+
+def part_patients(source: Path) -> Path:
+    """Say of a federation that its cases were dealt out one by one."""
+    federation = read_federation(source)
+    write_federation(source, federation.model_copy(update={"patients_parted": True}))
+    return source
+
+
+def test_a_patient_of_two_sites_is_in_one_fold_at_both_and_counts_once(tmp_path: Path) -> None:
+    source = part_patients(write_source(tmp_path / "source", {"a": 5, "b": 3, "c": 4}))
+    # One whom another site only validates on.
+    lists = {name: cases(source / "c", name) for name in ("training", "validation", "testing")}
+    lists["validation"] = [replace(case, group="p4") for case in lists["validation"]]
+    write_datalist(source / "c" / "datalist.json", lists)
+    tested: Counter[str | None] = Counter()
+    for fold in write_folds(source, tmp_path / "folds", 3, seed=0):
+        of_test = {case.group for case in cases(fold / "test", "testing")}
+        tested.update(of_test)
+        for site in "abc":
+            names = {case.group for name in ("training", "validation") for case in cases(fold / site, name)}
+            assert cases(fold / site, "training")
+            assert not names & of_test
+    assert tested == dict.fromkeys([f"p{number}" for number in range(5)], 1)
+
+
+def test_folds_of_sites_that_share_patients_are_even() -> None:
+    names = {"a": ["p", "q", "r", "s"], "b": ["q", "r", "t", "u"], "c": ["v", "w"]}
+    for seed in range(5):
+        folds = folds_of_sites(names, 2, seed)
+        for site in "abc":
+            assert sorted(name for fold in folds[site] for name in fold) == names[site]
+            sizes = [len(fold) for fold in folds[site]]
+            assert max(sizes) - min(sizes) <= 1
+        assert all(("q" in first) == ("q" in second) for first, second in zip(folds["a"], folds["b"], strict=True))
+    # Nothing changes where no name is shared.
+    alone = folds_of_sites({"a": ["p", "q", "r"], "b": ["s", "t"]}, 2, 7)
+    assert alone == {"a": patient_folds(["p", "q", "r"], 2, 7, "a"), "b": patient_folds(["s", "t"], 2, 7, "b")}
+    # Three sites of two patients of three: with two folds one site has both of its in the same.
+    with pytest.raises(DataError, match="found all of its 2 patients in one fold of 2, as other sites have"):
+        folds_of_sites({"a": ["p", "q"], "b": ["q", "r"], "c": ["p", "r"]}, 2, 0)
+
+
+def test_a_site_is_not_left_out_whose_patients_others_have(tmp_path: Path) -> None:
+    source = part_patients(write_source(tmp_path / "source", {"a": 2, "b": 2}))
+    with pytest.raises(DataError, match=r"found cases of the same patient at a and b, .* without --part-patients"):
+        write_left_out_sites(source, tmp_path / "left-out")
+    assert not (tmp_path / "left-out").exists()
 
 
 @pytest.mark.parametrize(

@@ -437,8 +437,16 @@ def test_of_fewer_sites_than_a_round_needs_all_are_enough(clock: Clock) -> None:
 
 def test_private_instructions_have_no_grace_period(clock: Clock) -> None:
     own = {site: {"secret": 1} for site in ("site-1", "site-2", "site-3")}
-    federation = Federation(clock, at(10, 20, 400), min_sites=2, grace_period=30).give(own_messages=own)
+    federation = Federation(clock, at(10, 20, 400), min_sites=2, grace_period=30)
+    federation.give(ESTIMATE_QUALITY, own_messages=own)
     assert (federation.refused, clock.now) == ({}, pytest.approx(400, abs=1))
+
+
+def test_training_has_its_grace_period_whatever_a_site_is_told(clock: Clock) -> None:
+    federation = Federation(clock, at(10, 20, 400), min_sites=2, grace_period=30)
+    federation.give(own_messages={"site-1": {"secret": 1}})
+    assert in_words(federation.refused).keys() == {"site-3"}
+    assert clock.now == pytest.approx(50, abs=1)
 
 
 def test_tasks_may_stand_beside_others(clock: Clock) -> None:

@@ -35,7 +35,7 @@ def table(fields: tuple[OutboundField, ...]) -> list[str]:
                 length = "" if field.length is None else f"{field.length} entries"
                 length = length or (f"{field.per_class} entries of each class" if field.per_class > 1 else "")
                 bounds = ", ".join(filter(None, (limits, length)))
-                lines.append(f"    {field.name:23}{field.kind:9}{over:28}{group:27}{bounds}".rstrip())
+                lines.append(f"    {field.name + ' ':23}{field.kind:9}{over + ' ':28}{group:27}{bounds}".rstrip())
                 lines.append(f"        {reason_of(field, task)}")
     return lines
 
@@ -92,7 +92,7 @@ def test_over_too_few_patients_nothing_that_is_counted_leaves(method: Method) ->
         fields = registry.of_task(task)
         for name in (name for name, field in fields.items() if field.counted_by):
             counter = fields[str(fields[name].counted_by)]
-            few = [2] * (counter.length or 2) if counter.kind == "counts" else 2
+            few = [2] * (counter.length or 2 * counter.per_class) if counter.kind == "counts" else 2
             with pytest.raises(OutboundError, match=rf"Task '{task}': '{name}' is a mean over 2 cases"):
                 registry.check(task, {name: complete(fields)[name], counter.name: few})
 

@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from fedannot.custom.planning.time_budget import Rounds, RunCost, fit_rounds
+from fedannot.custom.planning.time_budget import PartSeconds, Rounds, RunCost, fit_rounds
 
 # Two sites; a round of n steps takes 2 (0.1 + 0.5 n) s, a scoring 10 s.
-COST = RunCost(num_sites=2, step=0.5, site_round=0.1, case=1.0, scored_cases=10, predicted_cases=0)
+COST = RunCost(PartSeconds(0.5, 0.1, 1.0), num_sites=2, scored_cases=10, predicted_cases=0)
 
 
 def test_a_run_takes_the_sum_of_its_parts() -> None:
-    cost = RunCost(num_sites=3, step=0.5, site_round=0.2, case=2.0, scored_cases=4, predicted_cases=5)
+    cost = RunCost(PartSeconds(0.5, 0.2, 2.0), num_sites=3, scored_cases=4, predicted_cases=5)
     # 5 cases, 2 scorings of 4 cases, 7 rounds of 3 sites with 6 steps.
     assert cost.seconds(rounds=7, local_steps=6, scorings=2) == pytest.approx(10 + 16 + 7 * 3 * (0.2 + 3))
 
@@ -21,12 +21,12 @@ def test_a_run_takes_the_sum_of_its_parts() -> None:
 )
 @pytest.mark.parametrize("predicted", [0, 500])
 def test_an_hour_stays_an_hour(given: dict[str, int], predicted: int) -> None:
-    cost = RunCost(num_sites=2, step=0.5, site_round=0.1, case=1.0, scored_cases=10, predicted_cases=predicted)
+    cost = RunCost(PartSeconds(0.5, 0.1, 1.0), num_sites=2, scored_cases=10, predicted_cases=predicted)
     fitted = fit_rounds(cost, 3600.0, **given)
     assert all(getattr(fitted, key) == value for key, value in given.items())
     taken = cost.seconds(fitted.rounds, fitted.local_steps, fitted.scorings)
     # One step or one round more would not fit, but for the last scoring.
-    margin = max(fitted.rounds * 2 * cost.step, cost.round_seconds(fitted.local_steps)) + cost.scoring
+    margin = max(fitted.rounds * 2 * cost.parts.step, cost.round_seconds(fitted.local_steps)) + cost.scoring
     assert 3600 - margin <= taken <= 3600
 
 
@@ -49,5 +49,5 @@ def test_what_does_not_fit_is_as_short_as_can_be() -> None:
 
 
 def test_predictions_leave_a_part_to_training() -> None:
-    cost = RunCost(num_sites=1, step=1.0, site_round=0.0, case=1.0, scored_cases=0, predicted_cases=5000)
+    cost = RunCost(PartSeconds(1.0, 0.0, 1.0), num_sites=1, scored_cases=0, predicted_cases=5000)
     assert fit_rounds(cost, 1000.0) == Rounds(rounds=50, local_steps=math.floor(300 / 50), validate_every=1)

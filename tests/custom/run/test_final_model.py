@@ -18,7 +18,7 @@ from fedannot.custom.methods.ditto.settings import DittoSettings
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.refusals import RefusalCode, RefusalReason
 from fedannot.custom.run.final_model import MeanOfLast, ModelChoice
-from fedannot.custom.run.state import STATE_FILE, ResumeError, RunFailedError, RunState
+from fedannot.custom.run.state import SCORED_MODEL_FILE, STATE_FILE, ResumeError, RunFailedError, RunState
 from fedannot.custom.run.transport import Reply, Request
 
 
@@ -67,6 +67,37 @@ def test_the_round_that_is_reported_may_be_the_best_while_the_result_is_the_last
     assert [record["validation_score"] for record in run.records] == pytest.approx([0.5, 0.9, 0.4])
     assert (written(run), run.summary["final_model"]["kind"]) == (3.0, "last")
     assert [number for task, number in run.link.tasks() if task == "validate"] == [1, 1, 2, 3]
+    # Of which results per case are.
+    kept = torch.load(tmp_path / "run" / SCORED_MODEL_FILE, weights_only=True)
+    assert (kept["round"], float(kept["model"]["stem.weight"])) == (2, 2.0)
+
+
+def test_the_model_of_the_best_round_is_kept_where_a_run_goes_on(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"final_model": "last", "scored_rounds": "best"}
+    scores = [0.5, 0.9, 0.4, 0.8]
+    best_run(tmp_path / "first", scores[:3], **options).begin()
+    state = tmp_path / "first" / "run" / STATE_FILE
+    later = best_run(tmp_path / "later", scores, **options).begin(state=state)
+    assert later.summary["scored_rounds"]["rounds"] == [2]
+    kept = torch.load(tmp_path / "later" / "run" / SCORED_MODEL_FILE, weights_only=True)
+    assert float(kept["model"]["stem.weight"]) == 2.0
+    # In the state of an earlier version there is none: nobody takes the best of the later rounds for it.
+    values = torch.load(state, weights_only=True)
+    del values["method_state"]["scored"]
+    torch.save(values, tmp_path / "old.pt")
+    old = best_run(tmp_path / "old", scores, **options).begin(state=tmp_path / "old.pt")
+    assert old.summary["scored_rounds"]["rounds"] == [2]
+    assert not (tmp_path / "old" / "run" / SCORED_MODEL_FILE).exists()
+
+
+def test_what_is_reported_may_change_when_a_run_goes_on_but_not_to_what_nobody_validated(tmp_path: Path) -> None:
+    best_run(tmp_path / "first", [0.5, 0.9], final_model="last").begin()
+    state = tmp_path / "first" / "run" / STATE_FILE
+    later = best_run(tmp_path / "later", [0.5, 0.9, 0.4], final_model="last", scored_rounds="last").begin(state=state)
+    assert later.summary["scored_rounds"] == {"kind": "last", "rounds": [3]}
+    best = best_run(tmp_path / "best", [0.5, 0.9, 0.4], final_model="last", scored_rounds="best")
+    with pytest.raises(ResumeError, match=r"scored_rounds='best', but .* scored_rounds=None, in whose 2 rounds the s"):
+        best.begin(state=state)
 
 
 def test_a_best_round_that_no_site_can_choose_is_refused_before_the_first_round(tmp_path: Path) -> None:

@@ -140,7 +140,23 @@ def test_a_run_says_how_far_it_is_and_draws_its_numbers(tmp_path: Path) -> None:
         "calls": 2.0,
         "accepted_sites": 1.0,
         "train_loss/a": 0.5,
+        "validation_dice/a": 0.5,
     }
+
+
+def test_each_site_has_a_curve_of_its_own_validation(tmp_path: Path) -> None:
+    """Also where the server's test set scores the model; what has no score is not drawn."""
+    fields = {"embedded_data": True}
+    sites = [
+        StepSite("a", scores=SCORES, fields=fields),
+        StepSite("b", scores=SCORES | {"dice": [0.75]}, fields=fields),
+        StepSite("c", scores=SCORES | {"dice": [math.nan], "num_class_cases": [0]}, fields=fields),
+    ]
+    run = Run(tmp_path, link_of(*sites), rounds=3, validate_every=2, scored_rounds="best").begin()
+    curves = {key: value for key, value in run.link.drawn.items() if key[1].startswith("validation_")}
+    of_round = {"validation_dice/a": 0.5, "validation_dice/b": 0.75}
+    assert curves == {(number, tag): value for number in (2, 3) for tag, value in of_round.items()}
+    assert [record["evaluated_on"] for record in run.records] == [None, "test", "test"]
 
 
 def test_the_method_is_asked_in_order_and_its_word_goes_with_every_task(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 // The viewer: planes of a case that are zoomed, moved and windowed, with annotations on them.
-const LARGEST_ZOOM = 64, LARGEST_SCALE = 64, OVERLAP = 0.25, CLICK = 4;
+const LARGEST_ZOOM = 64, LARGEST_SCALE = 64, CLICK = 4;
 let source = null;
 let shownIndex = -1;
 let shownFinding = 0;
@@ -159,6 +159,8 @@ function paint(pane) {
   }
   if (ports[axis]?.box) showBox(axis, ports[axis].box);
   if (!ports[axis]) showBox(axis, wholePlane(axis));
+  // A finger scrolls the page where there is nothing to move.
+  canvas.style.touchAction = ports[axis].box && !view.onPointer && !byId("ruler").checked ? "pan-y" : "none";
   const port = ports[axis], pen = canvas.getContext("2d"), x = port.zoom * ratio, y = x * aspectOf(grid);
   const at = { x, y, ratio, left: canvas.width / 2 - port.column * x, top: canvas.height / 2 - port.row * y };
   const scale = source.isWritten ? 1 : Math.min(LARGEST_SCALE, 2 ** Math.max(0, Math.floor(Math.log2(1 / Math.max(x, y)))));
@@ -207,7 +209,7 @@ function paintTile(pen, axis, number, scale, { row, column }, at) {
 function paintLayer(pen, layer, [mask, kept], grid, scale, { row, column }, at) {
   if (!kept.has(mask)) kept.set(mask, new Map());
   const parts = kept.get(mask), isFilled = byId("fill").checked, side = source.content.tile, key = `${isFilled} ${scale} ${row} ${column}`;
-  if (parts.size > 64) parts.clear();
+  if (parts.size > 32) parts.clear();
   if (!parts.has(key)) {
     const all = { rows: Math.ceil(grid.height / scale), columns: Math.ceil(grid.width / scale) };
     const rows = Math.min(side, all.rows - row * side), columns = Math.min(side, all.columns - column * side);
@@ -457,7 +459,8 @@ for (const pane of panes) {
   canvas.addEventListener("wheel", (event) => {
     if (!isShown(pane) || event.ctrlKey) return;
     event.preventDefault();
-    zoomAt(pane.axis(), Math.exp(-Math.sign(event.deltaY) * Math.min(Math.abs(event.deltaY), 120) / 400), ...pixelAt(pane, event));
+    const turned = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 40 * event.deltaY : event.deltaY;
+    zoomAt(pane.axis(), Math.exp(-Math.max(-120, Math.min(120, turned)) / 400), ...pixelAt(pane, event));
   }, { passive: false });
   canvas.addEventListener("keydown", (event) => keyOnImage(pane, event));
 }
@@ -545,6 +548,7 @@ function showControls() {
   for (const layer of ["given", "predicted", "suggested"]) byId(`layer-${layer}`).parentElement.hidden = !hasLayer(layer);
   for (const name of ["fill", "blind"]) byId(name).parentElement.hidden = !content.hasMasks;
   for (const name of ["crosshair", "ruler"]) byId(name).parentElement.hidden = Boolean(source.isWritten);
+  byId("layer-given").closest("fieldset").classList.toggle("several", !hasOneClass());
   byId("opacity-field").hidden = !content.hasMasks;
   byId("zoom").parentElement.hidden = !content.findings[shownFinding]?.box;
   byId("figure-suggested").hidden = !hasLayer("suggested") || isBlind();

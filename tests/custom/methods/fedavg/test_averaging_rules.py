@@ -199,6 +199,31 @@ def test_who_is_asked_is_not_in_the_records_where_all_are(tmp_path: Path) -> Non
     assert plain_run(tmp_path).records[0].named("asked") is None
 
 
+def test_a_site_learns_the_round_of_its_own_variate_and_no_other_sites_name(tmp_path: Path) -> None:
+    settings = settings_of(3, **SCAFFOLD)
+    seen: list[tuple[str, int, dict[str, Any]]] = []
+    run = ParabolaRun(tmp_path / "run", settings, two_sites(tmp_path, settings))
+
+    def listening(site: ParabolaSite) -> Any:
+        def answer(request: Any) -> Any:
+            if request.task == "train":
+                seen.append((site.name, request.round_number, dict(request.message)))
+            return site(request)
+
+        return answer
+
+    run.link.there = {name: listening(site) for name, site in run.link.there.items()}
+    run.link.there["b"] = lambda request, b=run.link.there["b"]: "ill" if request.round_number == 1 else b(request)
+    run.begin()
+    first = {"fedannot_is_controlled": False}
+    later = {"fedannot_is_controlled": True}
+    assert seen == [
+        ("a", 1, first),
+        *(("a", 2, later | {"fedannot_counted_round": 1}), ("b", 2, later)),
+        *(("a", 3, later | {"fedannot_counted_round": 2}), ("b", 3, later | {"fedannot_counted_round": 2})),
+    ]
+
+
 # --- what goes wrong
 
 

@@ -1,10 +1,10 @@
-"""FedCurv at the server: sites learn whose curvatures the mean is of, and their samples."""
+"""FedCurv at the server: a site learns of how many sites the mean is, of how many samples, and whether of its own."""
 
 import pytest
 from support.rounds import round_of
 
 from fedannot.custom.aggregation.settings import InfluenceSettings
-from fedannot.custom.methods.fedcurv.server import CURVATURE_SAMPLES, CURVATURE_SITES, FedCurvServer
+from fedannot.custom.methods.fedcurv.server import CURVATURE_SAMPLES, IN_MEAN, NUM_CURVATURES, FedCurvServer
 from fedannot.custom.methods.fedcurv.settings import FedCurvSettings
 from fedannot.custom.settings import SettingsError
 
@@ -18,20 +18,24 @@ def trained() -> FedCurvServer:
 
 
 def test_nothing_goes_out_before_the_first_mean() -> None:
-    assert FedCurvServer(FedCurvSettings()).message(round_of(1)) == {}
+    server = FedCurvServer(FedCurvSettings())
+    assert (server.message(round_of(1)), server.own_messages(round_of(1))) == ({}, {})
 
 
-def test_those_whose_models_make_up_the_mean_go_to_all() -> None:
+def test_all_learn_the_size_of_the_mean_and_those_in_it_that_they_are() -> None:
     server = trained()
-    assert server.message(round_of(2)) == {CURVATURE_SITES: ["a", "b"], CURVATURE_SAMPLES: 40}
+    assert server.message(round_of(2)) == {NUM_CURVATURES: 2, CURVATURE_SAMPLES: 40}
+    assert server.own_messages(round_of(2)) == {"a": {IN_MEAN: True}, "b": {IN_MEAN: True}}
     server.after_training(round_of(2, reports={"b": {"num_samples": 30}}))
-    assert server.message(round_of(3)) == {CURVATURE_SITES: ["b"], CURVATURE_SAMPLES: 30}
+    assert server.message(round_of(3)) == {NUM_CURVATURES: 1, CURVATURE_SAMPLES: 30}
+    assert server.own_messages(round_of(3)) == {"b": {IN_MEAN: True}}
 
 
 def test_a_restart_goes_on_with_the_same_sites() -> None:
     again = FedCurvServer(FedCurvSettings())
     again.restore(trained().state(), [])
     assert again.message(round_of(2)) == trained().message(round_of(2))
+    assert again.own_messages(round_of(2)) == trained().own_messages(round_of(2))
     again.restore({}, [])
     assert again.message(round_of(2)) == {}
 

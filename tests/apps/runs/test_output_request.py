@@ -1,0 +1,47 @@
+"""An output folder keeps what it was asked for: the same goes on, entries may be added, all else is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fedannot.apps.runs.output_request import keep_request
+
+ASKED: dict[str, Any] = {"data": None, "free": [1], "arms": {"a": {"rounds": 2}}}
+
+
+def keep(out: Path, **changes: Any) -> dict[str, Any]:
+    keep_request(out, "request.json", ASKED | changes, contents="comparison", growing={"arms": "arm"}, free={"free"})
+    content: dict[str, Any] = json.loads((out / "request.json").read_text(encoding="utf-8"))
+    return content
+
+
+def test_the_same_request_goes_on_and_entries_may_be_added(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert keep(out) == keep(out) == ASKED
+    both = {"a": {"rounds": 2}, "b": {"rounds": 3}}
+    assert keep(out, arms={"b": {"rounds": 3}}, free=[2]) == ASKED | {"arms": both, "free": [2]}
+    assert keep(out)["arms"] == both
+
+
+@pytest.mark.parametrize(
+    ("changes", "differing"),
+    [
+        ({"data": "x"}, "data was None and is x"),
+        ({"arms": {"a": {"rounds": 9}}}, r"the arm 'a' was \{'rounds': 2\} and is \{'rounds': 9\}"),
+    ],
+)
+def test_another_request_is_refused_and_nothing_is_written(
+    tmp_path: Path, changes: dict[str, Any], differing: str
+) -> None:
+    before = keep(tmp_path / "out")
+    with pytest.raises(ValueError, match=f"out holds another comparison: {differing}. Choose another output folder"):
+        keep(tmp_path / "out", **changes)
+    assert json.loads((tmp_path / "out" / "request.json").read_text(encoding="utf-8")) == before
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(ValueError, match=r"an empty folder or an earlier comparison, but .* holds other files"):
+        keep(tmp_path)
