@@ -86,9 +86,12 @@ def command(*arguments: str) -> None:
 
 
 def by_the_plan(dataset: str, arm: str, given: argparse.Namespace) -> dict[str, Any]:
-    """A run with planned settings."""
-    folder = federation(dataset, SITES[f"{dataset}-{arm}"], given.out)
-    return simulated(folder, f"{dataset}-{arm}", given, "--hours", str(given.hours))
+    """A run with planned settings, which are those of the row's first run."""
+    row = f"{dataset}-{arm}"
+    folder, out = federation(dataset, SITES[row], given.out), run_of(row, given)
+    made = sorted(plan for plan in given.out.glob(f"run-{row}-*/planned.conf") if plan.parent != out)
+    known = bool(made) and not (out / "planned.conf").is_file()
+    return simulated(folder, row, given, *(("--settings", str(made[0])) if known else ("--hours", str(given.hours))))
 
 
 def by_defaults(dataset: str, arm: str, given: argparse.Namespace) -> dict[str, Any]:
