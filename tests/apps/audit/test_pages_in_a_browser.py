@@ -309,6 +309,8 @@ def test_two_thousand_cases_do_not_stall(large_audit, tmp_path, monkeypatch):
             "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'n', bubbles: true}));"
             "document.body.offsetHeight; return performance.now() - start"
         )
+        assert text_of(browser, "case-title") == cases[1].image.split("/")[-1]
+        assert browser.get_log("browser") == []
     print(f"2000 cases: opened in {opened:.1f} s, a key took {took:.0f} ms, {page.stat().st_size / 1e6:.1f} MB")
     assert opened < 60
     assert took < 2000
