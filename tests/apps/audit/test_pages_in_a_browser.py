@@ -254,7 +254,7 @@ def test_slices_are_moved_by_keys_and_a_point_of_the_plot_leads_to_its_case(made
         wait_for(lambda: text_of(browser, "slice-number").startswith(f"{before - 1} "))
         title = text_of(browser, "case-title")
         browser.execute_script(
-            "document.querySelectorAll('#plot .point')[1].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+            "document.querySelectorAll('#plot .point')[0].dispatchEvent(new MouseEvent('click', {bubbles: true}))"
         )
         wait_for(lambda: text_of(browser, "case-title") != title)
 
