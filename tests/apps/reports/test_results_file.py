@@ -27,7 +27,7 @@ LINE = row("a", 0.25, hd95_mm=3.5, volume_difference_ml=-2.0)
         (b"0.25", b"nan", "line 2 has dice = 'nan'; expected a number from 0 to 1"),
         (b"3.5", b"-3.5", "line 2 has hd95_mm = '-3.5'; expected a number"),
         (b"3.5", b"inf", "line 2 has hd95_mm = 'inf'"),
-        (b",global,,\n", b"", "line 2 has not as many cells as the heading"),
+        (b",global,,,,\n", b"", "line 2 has not as many cells as the heading"),
         (b",global,,", b",global,,,x", "line 2 has not as many cells as the heading"),
         (b"lesion", b"\xff\xfe", "found what is no table"),
         (b"lesion", b'"lesion', "found what is no table"),
@@ -104,3 +104,13 @@ def test_names_are_neither_formulas_nor_obeyed_by_a_terminal(tmp_path: Path) -> 
     assert list(map(str, read_results(file))) == list(map(str, found))
     file.write_text(file.read_text(encoding="utf-8").replace("a=b", "\x1b[31m"), encoding="utf-8")
     assert read_results(file)[-1].run == r"\x1b[31m"
+
+
+def test_a_table_without_the_later_columns_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "results.csv"
+    write_results(file, [LINE], {})
+    lines = [line.rsplit(",", 2)[0] for line in file.read_text(encoding="utf-8").splitlines()]
+    assert lines[0].endswith(",confidence")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert read_results(file)[0].dice == LINE.dice
+    assert math.isnan(read_results(file)[0].foreground_f1)
