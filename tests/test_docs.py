@@ -188,7 +188,7 @@ def test_a_rule_finds_what_breaks_it(tmp_path: Path) -> None:
 
 
 # Of the methods that the table calls otherwise than their folders.
-FOLDERS = {"FedA³I": "feda3i", "auto, classes": "auto_classification"}
+FOLDERS = {"FedA³I": "feda3i", "IOP-FL": "iop_fl", "auto, classes": "auto_classification"}
 
 
 def test_the_table_of_equations_names_functions() -> None:
@@ -206,7 +206,7 @@ def test_the_table_of_equations_names_functions() -> None:
             resolve_name(f"fedannot.{path}" if elsewhere else f"fedannot.custom.methods.{folder}.{path}")
         unnamed.discard(folder)
     # Without an equation of their own.
-    assert unnamed == {"single_site", "audit_classification", "fingerprint"}
+    assert unnamed == {"fedbn", "single_site", "audit_classification", "fingerprint"}
 
 
 def test_tables_are_those_of_the_figures_beside_them() -> None:

@@ -59,7 +59,7 @@ def read_dicom_seg(file: Path, series: Path) -> NumberedSegments:
         raise DataError(f"{file}: found DICOM that is no segmentation; expected one.")
     segments = {}
     for item in header.SegmentSequence:
-        code = next(iter(item.get("SegmentedPropertyTypeCodeSequence", [])), {})
+        code: Any = next(iter(item.get("SegmentedPropertyTypeCodeSequence", [])), {})
         if "SegmentNumber" not in item:
             raise DataError(f"{file}: found a segment without a number; expected one for each.")
         is_own = code.get("CodingSchemeDesignator") == _SCHEME

@@ -104,7 +104,8 @@ def export_audit(reader: CaseReader, out: Path, options: ExportOptions = ExportO
     with new_folder(out) as folder:
         rows = _rows(reader, decisions)
         write_text(folder / FINDINGS_TABLE, _as_csv(rows))
-        written, failed = _Written(0, 0), []
+        written = _Written(0, 0)
+        failed: list[tuple[str, str]] = []
         if isinstance(description, SegmentationDescription):
             write_text(folder / LABELS_FILE, itksnap_labels(description))
             write_text(folder / README_FILE, _README)

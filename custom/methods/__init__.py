@@ -10,11 +10,13 @@ from . import (
     ditto,
     feda3i,
     fedavg,
+    fedbn,
     fedcurv,
     fedgsca,
     fedia,
     fedrep,
     fingerprint,
+    iop_fl,
     single_site,
 )
 
@@ -28,6 +30,8 @@ METHODS: tuple[Method, ...] = (
     decoupled.METHOD,
     fedrep.METHOD,
     ditto.METHOD,
+    fedbn.METHOD,
+    iop_fl.METHOD,
     single_site.METHOD,
     fedgsca.METHOD,
     auto_classification.METHOD,

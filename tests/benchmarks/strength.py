@@ -4,8 +4,8 @@
     FEDANNOT_REAL_DATA=DIR python tests/benchmarks/strength.py --rows busi-planned,busi-plain
 
 Rows: `hippocampus-central` (one site with all cases), `hippocampus-sites` (five), `hippocampus-plain`, `busi-planned`
-(six sites, 98 lesions, 256 x 256), `busi-defaults` (the job's own settings), `busi-plain`. Finished rows are kept. All
-rows of a data set score the model after the last step on the same fixed fifth. The plain loop has the plan's network,
+(six sites, 98 lesions, 256 x 256), `busi-central` (one site), `busi-defaults` (the job's own settings), `busi-plain`.
+Finished rows are kept. Plans are those of a row's first seed. All rows of a data set score the model after the last step on the same fixed fifth. The plain loop has the plan's network,
 batch, optimizer and number of steps of all sites together, over the pooled cases, with augmentation by MONAI; it does
 not mirror its predictions, and needs the planned row before it. All else is done by the commands of the documentation.
 """
@@ -86,9 +86,12 @@ def command(*arguments: str) -> None:
 
 
 def by_the_plan(dataset: str, arm: str, given: argparse.Namespace) -> dict[str, Any]:
-    """A run with planned settings."""
-    folder = federation(dataset, SITES[f"{dataset}-{arm}"], given.out)
-    return simulated(folder, f"{dataset}-{arm}", given, "--hours", str(given.hours))
+    """A run with planned settings, which are those of the row's first run."""
+    row = f"{dataset}-{arm}"
+    folder, out = federation(dataset, SITES[row], given.out), run_of(row, given)
+    made = sorted(plan for plan in given.out.glob(f"run-{row}-*/planned.conf") if plan.parent != out)
+    known = bool(made) and not (out / "planned.conf").is_file()
+    return simulated(folder, row, given, *(("--settings", str(made[0])) if known else ("--hours", str(given.hours))))
 
 
 def by_defaults(dataset: str, arm: str, given: argparse.Namespace) -> dict[str, Any]:
@@ -233,12 +236,13 @@ def scores(network: torch.nn.Module, test: list[dict[str, Any]], classes: int, p
     return [float(mean) for mean in np.nanmean(dice, axis=0)]
 
 
-SITES = {"hippocampus-central": 1, "hippocampus-sites": 5, "busi-planned": 6}
+SITES = {"hippocampus-central": 1, "hippocampus-sites": 5, "busi-planned": 6, "busi-central": 1}
 ROWS = {
     "hippocampus-central": by_the_plan,
     "hippocampus-sites": by_the_plan,
     "hippocampus-plain": plain,
     "busi-planned": by_the_plan,
+    "busi-central": by_the_plan,
     "busi-defaults": by_defaults,
     "busi-plain": plain,
 }

@@ -51,6 +51,8 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "decoupled_server": DECOUPLED,
     "fedrep": SEGMENTATION,
     "ditto": SEGMENTATION,
+    "fedbn": SEGMENTATION,
+    "iop_fl": SEGMENTATION,
     "single_site": SEGMENTATION,
     "fedavg_classification": CLASSIFICATION,
     "fedgsca": CLASSIFICATION | {"warmup_rounds": 1, "rounds": 3},

@@ -22,7 +22,7 @@ NETWORK = {"features": (4, 4, 8, 8, 8, 4)}
 COMMON = {"network": NETWORK, "training": {"batch_size": 4, "local_epochs": 1, "learning_rate": 0.01}, "rounds": 4}
 OF_DECOUPLED = {"network": NETWORK | {"latent": 3, "encoder_features": (4, 8)}, "warmup_rounds": 1}
 DATA = make_data([(1,)] * 8)
-PERSONAL = ("decoupled", "fedrep", "ditto", "single_site")
+PERSONAL = ("decoupled", "fedrep", "ditto", "fedbn", "iop_fl", "single_site")
 
 
 def site_part(name: str, **changes: Any) -> PersonalSite:

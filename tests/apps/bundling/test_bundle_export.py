@@ -48,6 +48,8 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "decoupled, threshold": ("decoupled", "segmentation", {"own_threshold": True}, PICTURES, "site-1"),
     "fedrep, personal": ("fedrep", "segmentation", {}, PICTURES, "site-1"),
     "ditto, personal": ("ditto", "segmentation", {}, PICTURES, "site-2"),
+    "fedbn, personal": ("fedbn", "segmentation", {}, PICTURES, "site-1"),
+    "iop_fl, personal": ("iop_fl", "segmentation", {}, PICTURES, "site-1"),
     "single site": ("single_site", "segmentation", {}, PICTURES, "site-2"),
     "volumes": ("fedavg", "segmentation", {"network": WHOLE, "training": {"patch": [32, 32, 16]}}, VOLUMES, None),
     "DynUNet": ("feda3i", "segmentation", {"network": DYNUNET}, PICTURES, None),
