@@ -254,7 +254,8 @@ def check_consensus(folder: Path, description: SiteDescription, settings: RunSet
         DataMismatchError: if it names none.
         DataError: if the datalist cannot be read.
     """
-    if settings.training.consensus is not None:
+    # A datalist that is not there is named where it is read.
+    if settings.training.consensus is not None or not (folder / description.datalist).is_file():
         return
     for cases in read_datalist(folder / description.datalist).cases.values():
         for case in cases:

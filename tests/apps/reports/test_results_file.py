@@ -104,3 +104,13 @@ def test_names_are_neither_formulas_nor_obeyed_by_a_terminal(tmp_path: Path) -> 
     assert list(map(str, read_results(file))) == list(map(str, found))
     file.write_text(file.read_text(encoding="utf-8").replace("a=b", "\x1b[31m"), encoding="utf-8")
     assert read_results(file)[-1].run == r"\x1b[31m"
+
+
+def test_a_table_without_the_later_columns_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "results.csv"
+    write_results(file, [LINE], {})
+    lines = [line.rsplit(",", 2)[0] for line in file.read_text(encoding="utf-8").splitlines()]
+    assert lines[0].endswith(",confidence")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert read_results(file)[0].dice == LINE.dice
+    assert math.isnan(read_results(file)[0].foreground_f1)
