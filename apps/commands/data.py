@@ -1,5 +1,6 @@
 """`fedannot data`: make a federation from a phantom or from folders, and add annotation noise to one."""
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -250,6 +251,10 @@ def annotators(
         ),
     ],
     reference: Annotated[str, typer.Option(help="The clean labels: majority or staple.")] = "majority",
+    keep_annotations: Annotated[
+        bool,
+        typer.Option("--keep-annotations", help="Keep all annotations beside the label, for an audit of annotators."),
+    ] = False,
     ratio: Annotated[float | None, typer.Option(help="Noisy fraction, of ROA and ROC; default: 0.5.")] = None,
     seed: SeedOption = 0,
 ) -> None:
@@ -263,6 +268,7 @@ def annotators(
         if scenario not in ("ROA", "ROC"):
             refuse_options(f"the scenario {scenario}", {"--ratio": ratio is not None})
         chosen = Scenario.parse(scenario, ratio=0.5 if ratio is None else ratio, reference=reference, seed=seed)
+        chosen = replace(chosen, keeps_annotations=keep_annotations)
         with Progress(states_in_log=False) as progress:
             write_annotator_scenario(federation, out, chosen, watch=progress.state)
         print_federation(out)

@@ -64,6 +64,8 @@ class ResultRow:
         model: `global`, or the site whose own model it is.
         predicted: the class that a classifier says.
         confidence: its probability.
+        foreground_f1: F1 of the objects of all classes together.
+        confused_fraction: of the annotated pixels, those that are predicted as another class.
     """
 
     run: str
@@ -87,6 +89,8 @@ class ResultRow:
     model: str
     predicted: str = ""
     confidence: float = math.nan
+    foreground_f1: float = math.nan
+    confused_fraction: float = math.nan
 
     @property
     def hd95(self) -> float:
@@ -125,6 +129,8 @@ def segmentation_row(common: Mapping[str, Any], result: CaseResult, class_name: 
         unit=unit,
         hd95_px=math.nan if in_mm else result.hd95,
         volume_difference_px=math.nan if in_mm else result.volume_difference,
+        foreground_f1=result.foreground_f1,
+        confused_fraction=result.confused_fraction,
     )
 
 
@@ -187,7 +193,8 @@ def read_results(file: Path) -> list[ResultRow]:
     """
     if not file.is_file():
         raise DataError(f"{file}: found no such file; expected the results per case of a run or a comparison.")
-    rows = [_row(line, f"{file}: line {number}") for number, line in enumerate(_lines(file, list(COLUMNS)), 2)]
+    lines = _lines(file, [name for name in COLUMNS if name not in _LATER])
+    rows = [_row(line, f"{file}: line {number}") for number, line in enumerate(lines, 2)]
     expected = read_description(file).lines
     if len(rows) != expected:
         raise DataError(
@@ -246,7 +253,7 @@ def _lines(file: Path, names: Sequence[str]) -> list[dict[str, str]]:
 def _row(line: Mapping[str, str], place: str) -> ResultRow:
     values: dict[str, Any] = {}
     for name, one in COLUMNS.items():
-        text = line[name]
+        text = line.get(name, "") if name in _LATER else line[name]
         try:
             values[one.name] = _number(text, name) if one.type is float else one.type(text)  # type: ignore[operator]
         except ValueError as error:
@@ -257,8 +264,10 @@ def _row(line: Mapping[str, str], place: str) -> ResultRow:
     return ResultRow(**values)
 
 
+# Columns that tables of earlier versions lack.
+_LATER = ("foreground_f1", "confused_fraction")
 # Columns of numbers from 0 to 1, and of numbers that cannot be negative.
-_FRACTIONS = ("dice", "nsd", "lesion_f1", "confidence")
+_FRACTIONS = ("dice", "nsd", "lesion_f1", "confidence", "foreground_f1", "confused_fraction")
 _AT_LEAST_0 = (*_FRACTIONS, "hd95_mm", "hd95_px", "nsd_tolerance")
 
 

@@ -5,7 +5,7 @@ The rounds of a run score means (:mod:`.segmentation_scores`). This is computed 
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -49,6 +49,8 @@ class CaseResult:
         volume_difference: predicted less annotated, in millilitres, or in pixels without millimetres.
         lesion_f1: F1 of lesions, see :func:`lesion_f1`; 0 where nothing is predicted.
         detection: whether the class is found.
+        foreground_f1: as `lesion_f1`, of the objects of all classes together; the same for each class of a case.
+        confused_fraction: fraction of the class's annotated pixels that are predicted as another foreground class.
     """
 
     label: int
@@ -58,6 +60,8 @@ class CaseResult:
     volume_difference: float
     lesion_f1: float
     detection: Detection
+    foreground_f1: float = math.nan
+    confused_fraction: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -164,10 +168,28 @@ def _case_results(
     counted, size = truth != IGNORED_LABEL, PixelSize.of(case)
     if not bool(counted.any()):
         return ()
+    known = torch.tensor(labels)
+    found, given = torch.isin(prediction, known) & counted, torch.isin(truth, known)
+    f1 = lesion_f1(found.numpy(), given.numpy()) if bool(given.any()) else math.nan
     return tuple(
-        class_result(label, (prediction == label) & counted, truth == label, size, tolerance=tolerance)
+        replace(
+            class_result(label, (prediction == label) & counted, truth == label, size, tolerance=tolerance),
+            foreground_f1=f1,
+            confused_fraction=confused_fraction(found & (prediction != label), truth == label),
+        )
         for label in labels
     )
+
+
+def confused_fraction(others: torch.Tensor, true: torch.Tensor) -> float:
+    """Return which fraction of a class's annotated pixels has another foreground class; NaN without any.
+
+    Args:
+        others: pixels that are predicted as another foreground class, boolean ``(H, W[, D])``.
+        true: the class's annotated pixels.
+    """
+    num_true = int(true.sum())
+    return int((others & true).sum()) / num_true if num_true else math.nan
 
 
 def class_result(

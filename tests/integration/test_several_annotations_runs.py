@@ -58,5 +58,5 @@ def test_rules_that_a_method_cannot_take_are_refused(
     small_job: Callable[..., Path], name: str, rule: str, message: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:
-        Job(small_job(name)).settings_with({"training.consensus": rule, "rounds": 20})
+        Job(small_job(name, rounds=20)).settings_with({"training.consensus": rule})
     assert message in str(caught.value)

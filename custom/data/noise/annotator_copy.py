@@ -4,7 +4,7 @@ import math
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import torch
 from ....transforms.errors import DataError, shown
 from ...consensus_rule import ConsensusKind
 from ...seeding import derive_seed
-from ..annotations import Annotation
+from ..annotations import Annotation, annotator_folder
 from ..consensus import majority, staple
 from ..datalist import TESTING, TRAINING, VALIDATION, Case, write_datalist
 from ..description import DATALIST_FILE, ClassificationDescription, SegmentationDescription
@@ -23,7 +23,7 @@ from ..manifest import Manifest, read_manifest, write_manifest
 from ..masks import Mask, plain_name, read_classes, turned_to, write_classes
 from ..watch import Watch
 from ..whole_files import private_file
-from .federation_copy import CLEAN_LABELS, LABELS, SiteCopy, write_federation_copy
+from .federation_copy import ANNOTATIONS, CLEAN_LABELS, LABELS, SiteCopy, write_federation_copy
 
 _OF_SITES = "site:"
 _FEWEST = 2
@@ -54,6 +54,7 @@ class Scenario:
         ratio: noisy fraction of the cases or sites, of ROA and ROC.
         reference: what makes the clean label, majority or STAPLE.
         seed: of everything random.
+        keeps_annotations: whether the copy has all annotations beside the label, for an audit of annotators.
     """
 
     kind: ScenarioKind
@@ -61,6 +62,7 @@ class Scenario:
     ratio: float = 0.5
     reference: ConsensusKind = ConsensusKind.MAJORITY
     seed: int = 0
+    keeps_annotations: bool = False
 
     @classmethod
     def parse(cls, text: str, *, ratio: float = 0.5, reference: str = "majority", seed: int = 0) -> "Scenario":
@@ -313,13 +315,19 @@ class _SiteScenario:
         clean = self._written(case, consensus, LABELS if is_test or chosen is None else CLEAN_LABELS)
         if is_test:
             return Case(image, clean, group=case.group, source=case.source, channels=channels)
+        kept: tuple[Annotation, ...] = ()
+        if self.scenario.keeps_annotations:
+            kept = tuple(
+                replace(one, file=self._copied_label(case, one, f"{ANNOTATIONS}/{annotator_folder(one.annotator)}"))
+                for one in case.annotations
+            )
         label: Path | int = clean
         if chosen is None:
             clean = clean if isinstance(clean, int) else self._written(case, consensus, CLEAN_LABELS)
         else:
             label = self._copied_label(case, chosen)
         annotator = None if chosen is None else chosen.annotator
-        return Case(image, label, clean, case.group, case.source, annotator, channels=channels)
+        return Case(image, label, clean, case.group, case.source, annotator, channels=channels, annotations=kept)
 
     def _written(self, case: Case, consensus: Mask | int, kind: str) -> Path | int:
         if isinstance(consensus, int):
@@ -332,11 +340,11 @@ class _SiteScenario:
             self.copy.free(target.with_name(target.name + suffix))
         return write_classes(target, consensus, like, self.copy.description)
 
-    def _copied_label(self, case: Case, chosen: Annotation) -> Path | int:
+    def _copied_label(self, case: Case, chosen: Annotation, kind: str = LABELS) -> Path | int:
         if isinstance(chosen.file, int):
             return chosen.file
         suffix = ".nii.gz" if chosen.file.name.lower().endswith(".nii.gz") else chosen.file.suffix
-        target = self.copy.free(self.copy.target / LABELS / f"{plain_name(case.image)}{suffix}")
+        target = self.copy.free(self.copy.target / kind / f"{plain_name(case.image)}{suffix}")
         return Path(shutil.copyfile(chosen.file, private_file(target)))
 
 

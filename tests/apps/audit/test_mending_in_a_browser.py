@@ -94,20 +94,20 @@ def move_contours(browser):
 
 def draw_with_brush_and_undo(browser):
     press(browser, "bb+")
-    drag(browser, (190, 150))
-    drag(browser, (-190, -150))
+    drag(browser, (190, -190), (-380, 0), (0, 380))
+    drag(browser, (190, -190), (0, 380))
     browser.execute_script("document.getElementById('mend-undo').click()")
     assert not is_disabled(browser, "mend-redo")
 
 
 def draw_with_lasso(browser):
     press(browser, "o")
-    drag(browser, (190, 0), (0, 190), (-190, 0))
+    drag(browser, (190, -190), (-380, 0), (0, 380))
 
 
 def erase_zoomed_in(browser):
-    press(browser, "r", "+", "+")
-    drag(browser, (70, 30))
+    press(browser, "r", "+")
+    drag(browser, (-190, 0), (0, 150), (380, 0), (0, -300), (-380, 0))
 
 
 DRAWN = {
@@ -133,7 +133,7 @@ def logged(browser):
 
 def store(browser):
     press(browser, "s")
-    wait_for(lambda: text_of(browser, "status").startswith("Drawn: "))
+    wait_for(lambda: text_of(browser, "status") == f"Drawn: {text_of(browser, 'case-title')}, stored.")
 
 
 def test_twenty_cases_are_drawn_on_and_the_disk_has_what_the_page_showed(browser, tmp_path):

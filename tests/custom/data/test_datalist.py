@@ -355,5 +355,5 @@ def test_what_needs_one_label_refuses_several_by_their_annotators(folder):
     (folder / "data.yaml").write_text(
         "pipeline: image2d\nclasses: [x]\nlabels: {0: 0, 1: 1}\nchannels: 1\nsize: [8, 8]\n"
     )
-    with pytest.raises(DataError, match=r"Site s: .* with several annotations"):
+    with pytest.raises(DataError, match=r"Site s: .*a\.png: found 2 annotations and no 'label'"):
         load_site_data(folder, folder.parent / "store", site="s")

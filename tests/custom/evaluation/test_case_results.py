@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from fedannot.custom.evaluation.case_results import (
     CaseResult,
     Detection,
     PixelSize,
+    _case_results,
     class_result,
     lesion_f1,
     measured_cases,
@@ -201,3 +203,19 @@ def test_unknown_classes_sizes_and_ignored_cases() -> None:
     assert unknown.dice == 1.0
     known = results(case("a", image, torch.zeros_like(label), spacing=(1.0, 2.0), slice_spacing=5.0))[0]
     assert known.volume_difference == pytest.approx(32 * 10 / 1000)
+
+
+def test_objects_count_whatever_their_class_and_confused_pixels_beside_them() -> None:
+    """Three annotated objects: one found, one found as the other class, one missed; one is invented."""
+    true, predicted = torch.zeros(1, 1, 14, dtype=torch.uint8), torch.zeros(1, 1, 14, dtype=torch.uint8)
+    true[..., 0:3], true[..., 4:7], true[..., 8:10] = 1, 2, 2
+    predicted[..., 0:3], predicted[..., 4:7], predicted[..., 12:13] = 1, 1, 1
+    case = LoadedCase("a", "a", torch.zeros(1, 1, 1, 14), true, None, None)
+    first, second = _case_results(case, predicted, [1, 2], 2.0)
+    # Two pairs of three annotated and three predicted objects.
+    assert first.foreground_f1 == second.foreground_f1 == pytest.approx(2 * 2 / 6)
+    assert (first.confused_fraction, second.confused_fraction) == (0.0, pytest.approx(3 / 5))
+    # What a site does not annotate is background: nothing is confused, and the second class is no object.
+    (alone,) = _case_results(case, predicted, [2], 2.0)
+    assert (alone.foreground_f1, alone.confused_fraction) == (0.0, 0.0)
+    assert math.isnan(_case_results(replace(case, label=true * 0), predicted, [1], 2.0)[0].confused_fraction)

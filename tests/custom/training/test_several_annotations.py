@@ -3,10 +3,11 @@ import pytest
 import torch
 from support.several_annotators import write_site
 
-from fedannot.custom.data.site_data import load_site_data
+from fedannot.custom.data.site_data import LoadedCase, load_site_data
 from fedannot.custom.settings import ClassifierTrainingSettings, TrainingSettings
-from fedannot.custom.training.batches import training_batches
+from fedannot.custom.training.batches import PatchBatches, training_batches
 from fedannot.custom.training.losses import build_loss
+from fedannot.custom.training.several_annotations import FractionBatches
 from fedannot.custom.training.soft_losses import SoftLoss
 from fedannot.transforms.errors import DataError
 
@@ -124,3 +125,18 @@ def test_a_batch_in_which_everything_is_ignored_has_loss_and_gradient_0():
 def test_rules_that_a_training_cannot_use_are_refused(kind, settings, message):
     with pytest.raises(ValueError, match=message):
         kind(**settings)
+
+
+def test_fractions_follow_a_volume_into_its_patches():
+    generator = torch.Generator().manual_seed(0)
+    annotations = torch.randint(0, 2, (1, 3, 20, 18, 14), generator=generator).to(torch.uint8)
+    label = (annotations.sum(1) > 1).to(torch.uint8)
+    case = LoadedCase("a", "a", torch.randn(1, 1, 20, 18, 14), label, None, (1.0, 1.0, 1.0), annotations=annotations)
+    patches = PatchBatches([case], (16, 16, 16), 2, 2, CPU, with_places=True)
+    (batch,) = FractionBatches(patches, [annotations[0]], 2).epoch(generator)
+    places = batch.places[1].long()
+    inside = (places >= 0).all(dim=0)
+    expected = annotations[0].float().mean(0)[tuple(places.clamp(min=0))]
+    torch.testing.assert_close(batch.fractions[1, 1][inside], expected[inside])
+    torch.testing.assert_close(batch.fractions[1, 1][~inside], batch.labels[1, 0][~inside].float())
+    assert 0 < int((~inside).sum()) < int(inside.sum())

@@ -157,7 +157,7 @@ function takeFromBrowser() {
   } catch { /* As above. */ }
 }
 function download() {
-  const content = JSON.stringify({ version: 1, site: state.site, decisions: log }, null, 2);
+  const content = JSON.stringify({ version: 2, site: state.site, decisions: log }, null, 2);
   const address = URL.createObjectURL(new Blob([content], { type: "application/json" }));
   const link = element("a", { href: address, download: `decisions-${state.site.replace(/[^\w.-]/g, "_")}.json` });
   link.click();

@@ -507,6 +507,7 @@ async function storeDrawing() {
   const own = draft;
   if (!isUnstored(own)) { say("Nothing was drawn that could be stored.", true); return; }
   const planes = changedPlanes(false);
+  say("Storing the drawn mask …");
   busy = true;
   let mask;
   try {

@@ -548,6 +548,7 @@ function showControls() {
   for (const layer of ["given", "predicted", "suggested"]) byId(`layer-${layer}`).parentElement.hidden = !hasLayer(layer);
   for (const name of ["fill", "blind"]) byId(name).parentElement.hidden = !content.hasMasks;
   for (const name of ["crosshair", "ruler"]) byId(name).parentElement.hidden = Boolean(source.isWritten);
+  byId("layer-given").closest("fieldset").classList.toggle("several", !hasOneClass());
   byId("opacity-field").hidden = !content.hasMasks;
   byId("zoom").parentElement.hidden = !content.findings[shownFinding]?.box;
   byId("figure-suggested").hidden = !hasLayer("suggested") || isBlind();

@@ -1,5 +1,6 @@
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from fedannot.custom.data.consensus import staple
 from fedannot.custom.data.federation import FederationDescription, read_federation, write_federation
 from fedannot.custom.data.manifest import read_manifest
 from fedannot.custom.data.noise.annotator_copy import Scenario, write_annotator_scenario
+from fedannot.custom.data.site_data import load_site_data
 from fedannot.transforms.errors import DataError
 from fedannot.transforms.strict_files import read_json
 
@@ -88,6 +90,16 @@ def test_the_clean_label_may_be_staples(federation, tmp_path):
     item = read_json(tmp_path / "out" / "site-2" / "datalist.json", "")["training"][1]
     label = np.asarray(Image.open(tmp_path / "out" / "site-2" / item["label"]))
     assert np.array_equal(label, staple(federation[1]["site-2"][1], 1))
+
+
+def test_all_annotations_may_be_kept_beside_the_label(federation, tmp_path):
+    scenario = replace(Scenario.parse("clean"), keeps_annotations=True)
+    write_annotator_scenario(federation[0], tmp_path / "out", scenario)
+    data = load_site_data(tmp_path / "out" / "site-3", tmp_path / "store", site="site-3")
+    for case, masks in zip(data.cases, federation[1]["site-3"][:4], strict=True):
+        assert np.array_equal(case.label[0], masks.sum(0) > 1)
+        assert np.array_equal(case.annotations[0], masks)
+        assert [one.annotator for one in case.files.annotations] == ["A", "B", "C"]
 
 
 def test_what_has_no_consensus_or_not_the_sites_annotator_is_left_out_and_named(tmp_path):
