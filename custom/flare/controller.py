@@ -232,6 +232,10 @@ class FederatedController(ModelController):  # type: ignore[misc]
         targets = sorted(self.sites(), key=natural_order)
         return targets if request.sites is None else [name for name in targets if name in request.sites]
 
+    def get_num_standing_tasks(self) -> int:
+        """Return how many tasks stand; an error is not taken for none, as NVFlare's controller does."""
+        return int(self.communicator.get_num_standing_tasks())
+
     def _wait_for_answers(self, grace: GracePeriod) -> tuple[RefusalCode, int]:
         """Return when no task is open: why sites that have not answered do not count, and the seconds they had."""
         bound = RefusalCode.NO_ANSWER, self.settings.task_timeout

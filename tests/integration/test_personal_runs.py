@@ -238,8 +238,8 @@ def test_nothing_personal_leaves_a_site(
     personal: list[torch.Tensor] = []
     do_task = SiteParticipant.do_task
 
-    def listen(site: SiteParticipant, task: Any, server_context: Any) -> Any:
-        reply = do_task(site, task, server_context)
+    def listen(site: SiteParticipant, task: Any, *given: Any) -> Any:
+        reply = do_task(site, task, *given)
         own_name = from_shareable(task.data).meta[TASK] if task.name == METHOD_TASK else task.name
         sent.append((site.name, own_name, from_shareable(reply)))
         for file in Path(site.workspace.get_root_dir()).glob("private/simulate_job/personal/round_*.pt"):

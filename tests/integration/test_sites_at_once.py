@@ -9,7 +9,7 @@ import pytest
 import torch
 from nvflare.apis.shareable import Shareable
 
-from fedannot.apps.runs.in_process import SiteParticipant
+from fedannot.apps.runs.in_process import RunError, SiteParticipant
 from fedannot.apps.runs.progress import Reported
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.run.state import STATE_FILE
@@ -96,6 +96,17 @@ def test_an_error_of_one_site_is_its_own(faulty_job: Callable[..., Path], tmp_pa
     summary = simulate(faulty_job({"site-3": "raises"}, rounds=1), tmp_path / "out", sites_at_once=3)
     assert {refusal.site for refusal in summary.refusals} == {"site-3"}
     assert set(summary.sites) >= {"site-1", "site-2", "site-4"}
+
+
+def test_an_error_of_the_run_itself_ends_it(
+    small_job: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: SiteParticipant, *given: object) -> None:
+        raise TypeError("not a site's")
+
+    monkeypatch.setattr(SiteParticipant, "do_task", fail)
+    with pytest.raises(RunError, match="TypeError: not a site's"):
+        simulate(small_job("fedavg", rounds=1, embedded__sites=2, embedded__images_per_site=2), tmp_path / "out")
 
 
 def test_an_interruption_stops_all_sites_before_their_next_step(
