@@ -34,7 +34,9 @@ def consensus_label(annotations: torch.Tensor, rule: ConsensusRule, num_classes:
         [[1, 0, 0]]
     """
     if rule.kind is ConsensusKind.STAPLE:
-        return torch.from_numpy(staple(annotations.transpose(0, 1).numpy(), num_classes))
+        # A picture or a whole volume is a single sample, the slices of a volume are estimated together.
+        masks = annotations[0] if len(annotations) == 1 else annotations.transpose(0, 1)
+        return torch.from_numpy(staple(masks.numpy(), num_classes)).reshape(annotations[:, 0].shape)
     return majority(annotations)
 
 
