@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from ...custom.audit.agreement import Agreement, agreements
 from ...custom.audit.decisions import Decision, Decisions
 from ...custom.audit.findings import SiteAudit
+from ...custom.audit.reader_agreement import Agreement, agreements
 from ..audit.case_files import can_be_accepted
 from ..checking.finding import plural
 from .findings import finding_in_words

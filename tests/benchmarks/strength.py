@@ -4,8 +4,8 @@
     FEDANNOT_REAL_DATA=DIR python tests/benchmarks/strength.py --rows busi-planned,busi-plain
 
 Rows: `hippocampus-central` (one site with all cases), `hippocampus-sites` (five), `hippocampus-plain`, `busi-planned`
-(six sites, 98 lesions, 256 x 256), `busi-defaults` (the job's own settings), `busi-plain`. Finished rows are kept. All
-rows of a data set score the model after the last step on the same fixed fifth. The plain loop has the plan's network,
+(six sites, 98 lesions, 256 x 256), `busi-central` (one site), `busi-defaults` (the job's own settings), `busi-plain`.
+Finished rows are kept. Plans are those of a row's first seed. All rows of a data set score the model after the last step on the same fixed fifth. The plain loop has the plan's network,
 batch, optimizer and number of steps of all sites together, over the pooled cases, with augmentation by MONAI; it does
 not mirror its predictions, and needs the planned row before it. All else is done by the commands of the documentation.
 """
@@ -236,12 +236,13 @@ def scores(network: torch.nn.Module, test: list[dict[str, Any]], classes: int, p
     return [float(mean) for mean in np.nanmean(dice, axis=0)]
 
 
-SITES = {"hippocampus-central": 1, "hippocampus-sites": 5, "busi-planned": 6}
+SITES = {"hippocampus-central": 1, "hippocampus-sites": 5, "busi-planned": 6, "busi-central": 1}
 ROWS = {
     "hippocampus-central": by_the_plan,
     "hippocampus-sites": by_the_plan,
     "hippocampus-plain": plain,
     "busi-planned": by_the_plan,
+    "busi-central": by_the_plan,
     "busi-defaults": by_defaults,
     "busi-plain": plain,
 }

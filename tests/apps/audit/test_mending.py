@@ -10,12 +10,14 @@ import pytest
 import SimpleITK
 from PIL import Image
 from scipy import ndimage
+from support.audits import audited_images
 from support.served_reviews import serving
 from test_review import ask, posted, stored
 
 from fedannot.apps.audit import mending
 from fedannot.apps.audit.applying import apply_decisions
 from fedannot.apps.audit.case_files import CaseReader
+from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.mask_planes import MaskPlanes, plane_of_runs, runs_of
 from fedannot.apps.audit.review import MAX_MASK_BYTES
 from fedannot.custom.audit.decisions import Decisions, read_decisions
@@ -161,6 +163,13 @@ def test_planes_lie_where_simpleitk_says_that_they_do(tmp_path, made_audits, axe
     np.testing.assert_allclose(point(1, 0, 0) - origin, (0, 0, 5))
 
 
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory):
+    """One review for all that is refused, since nothing of it is stored."""
+    with serving(audited_images(tmp_path_factory.mktemp("refusing"), 1)) as running:
+        yield running
+
+
 SIZE = 64 * 64
 
 
@@ -199,11 +208,11 @@ SIZE = 64 * 64
         ({"reviewer": "somebody else"}, 400),
     ],
 )
-def test_what_is_no_mask_of_the_case_is_refused_and_nothing_is_stored(server, changes, status):
-    _, plane = drawn_plane(server)
-    answered, answer = post(server, "/mask", mask_body(server, {0: plane}) | changes)
+def test_what_is_no_mask_of_the_case_is_refused_and_nothing_is_stored(refusing, changes, status):
+    _, plane = drawn_plane(refusing)
+    answered, answer = post(refusing, "/mask", mask_body(refusing, {0: plane}) | changes)
     assert answered == status, answer
-    assert drawn_folders(server) == []
+    assert drawn_folders(refusing) == []
 
 
 def test_another_origin_and_whoever_has_no_token_store_and_move_nothing(server):
@@ -422,3 +431,27 @@ def test_planes_of_a_picture_are_its_rows_and_columns(tmp_path, made_audits):
     assert (planes.shape, planes.spacing) == ((1, 2, 3), None)
     np.testing.assert_array_equal(planes.of_file(mask), mask[None])
     np.testing.assert_array_equal(planes.to_file(mask[None]), mask)
+
+
+def test_a_case_in_which_nothing_was_found_can_be_drawn_on_and_is_applied(audit_of):
+    found = audit_of("images")
+    bare = tuple(case.model_copy(update={"findings": ()}) for case in found.audit.cases)
+    result = FoundAudit(found.folder, found.audit.model_copy(update={"cases": bare}))
+    with serving(result) as server:
+        assert decide(server, 1, **edit(server, 1))[0] == 200
+        label = server.cases[1].label
+    decisions = read_decisions(result.folder, result.site)
+    (case,) = apply_decisions(CaseReader(result), decisions, result.folder / "new").record.cases
+    assert (case.label, case.review.origin, case.review.is_reviewed) == (label, "edited", True)
+
+
+def test_who_decides_blind_is_asked_about_the_own_decisions_alone(server):
+    name = server.cases[0].findings[0].id
+    assert decide(server, choice="accept")[0] == 200
+    server.reviewer, server.is_blind = "Dr Bo", True
+    drawn = edit(server)
+    assert decide(server, **drawn)[0] == 200
+    assert get(server, "/annotation/0")["drawn"]["id"] == drawn["mask"]
+    log = read_decisions(server.reader.folder, server.reader.audit.site)
+    assert (log.counting, {one.choice for one in log.contested[name]}) == ({}, {"accept", "edit"})
+    assert decide(server, choice="accept")[1]["contradicts"] == [name]

@@ -422,8 +422,8 @@ def test_a_served_case_is_zoomed_measured_and_judged_before_the_prediction_is_sh
         assert all(abs(own - 32) <= 1 for own in place_of(browser))
         assert not browser.find_element("id", "view-second").is_displayed()
         browser.find_element("id", "three").click()
-        wait_for(lambda: len(colours_on(browser, "view-second")) > 20)
-        assert colours_on(browser, "view-third")[suggested] > 5
+        browser.find_element("css selector", "#findings button").click()
+        wait_for(lambda: all(colours_on(browser, f"view-{name}")[suggested] > 5 for name in ("second", "third")))
         # But for what it says of this test's own reading of the canvas.
         assert [entry for entry in browser.get_log("browser") if entry["level"] != "WARNING"] == []
 

@@ -27,7 +27,7 @@ LINE = row("a", 0.25, hd95_mm=3.5, volume_difference_ml=-2.0)
         (b"0.25", b"nan", "line 2 has dice = 'nan'; expected a number from 0 to 1"),
         (b"3.5", b"-3.5", "line 2 has hd95_mm = '-3.5'; expected a number"),
         (b"3.5", b"inf", "line 2 has hd95_mm = 'inf'"),
-        (b",global,,\n", b"", "line 2 has not as many cells as the heading"),
+        (b",global,,,,\n", b"", "line 2 has not as many cells as the heading"),
         (b",global,,", b",global,,,x", "line 2 has not as many cells as the heading"),
         (b"lesion", b"\xff\xfe", "found what is no table"),
         (b"lesion", b'"lesion', "found what is no table"),

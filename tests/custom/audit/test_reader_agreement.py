@@ -3,8 +3,8 @@ from sklearn.metrics import cohen_kappa_score
 from support.reported_audits import audit, case, finding
 
 from fedannot.apps.wording.agreement import agreement_in_words, differing_findings
-from fedannot.custom.audit.agreement import agreements, cohen_kappa
 from fedannot.custom.audit.decisions import Decision, Decisions
+from fedannot.custom.audit.reader_agreement import agreements, cohen_kappa
 
 
 def decided(reader, choices, *, is_blind=False):
