@@ -5,9 +5,10 @@
 
 Rows: `hippocampus-central` (one site with all cases), `hippocampus-sites` (five), `hippocampus-plain`, `busi-planned`
 (six sites, 98 lesions, 256 x 256), `busi-central` (one site), `busi-defaults` (the job's own settings), `busi-plain`.
-Finished rows are kept. Plans are those of a row's first seed. All rows of a data set score the model after the last step on the same fixed fifth. The plain loop has the plan's network,
-batch, optimizer and number of steps of all sites together, over the pooled cases, with augmentation by MONAI; it does
-not mirror its predictions, and needs the planned row before it. All else is done by the commands of the documentation.
+Finished rows are kept. Plans are those of a row's first seed. All rows of a data set score the model after the last
+step on the same fixed fifth. The plain loop has the plan's network, batch, optimizer and number of steps of all sites
+together, over the pooled cases, with augmentation by MONAI; it does not mirror its predictions, and needs the planned
+row before it. All else is done by the commands of the documentation.
 """
 
 import argparse
