@@ -545,9 +545,9 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         if int(length) > max_bytes:
             problem = f"Found {length} bytes; expected at most {max_bytes}."
-            # A browser reads the answer once all is sent.
-            self._discard(int(length))
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem)
+            # A browser that cannot send all of it would take the command for ended.
+            self._discard(int(length))
             return None
         try:
             return self.rfile.read(int(length)).decode("utf-8")
