@@ -271,7 +271,7 @@ def test_what_is_drawn_goes_out_of_sight_with_its_case_and_a_comment_keeps_the_m
         wait_for(lambda: text_of(browser, "case-title") == "No case has such a finding.")
         assert is_hidden(browser, "mending")
         assert "waits there" in text_of(browser, "status")
-        browser.execute_script("document.getElementById('all-cases').click()")
+        browser.execute_script("document.activeElement.blur(); document.getElementById('all-cases').click()")
         wait_for(lambda: text_of(browser, "mend-note") == "This drawing is not stored yet.")
         press(browser, "n")
         second = server.cases[1].image.rpartition("/")[2]
