@@ -174,6 +174,7 @@ function showDrawing() {
   const isOn = isDrawing && Boolean(draft), has = Boolean(draft && (isUnstored(draft) || draft.stored || isOn));
   byId("mend").setAttribute("aria-expanded", String(isOn));
   byId("mend-tools").hidden = !isOn;
+  byId("views").classList.toggle("drawing", isOn);
   byId("drawn-field").hidden = !has;
   byId("mend-note").textContent = !isOn ? (draft && isUnstored(draft) ? "This drawing is not stored yet." : "")
     : canDraw() ? "" : "Drawing is possible only on the planes that the annotator drew on; choose them as planes.";
