@@ -17,7 +17,7 @@ const inSight = new IntersectionObserver((entries) => {
     waiting.set(index, setTimeout(() => {
       inSight.unobserve(target);
       cropOf(index).then((address) => {
-        if (address) rows[index].button.querySelector(".blank").replaceWith(element("img", { src: address, alt: "" }));
+        if (address) rows[index].button.querySelector(".blank")?.replaceWith(element("img", { src: address, alt: "" }));
       }, () => {});
     }, 120));
   }
