@@ -267,7 +267,7 @@ def _notes(audit: AnnotatorsAudit) -> list[str]:
     if any(item.has(EvidenceCode.PAIRS) for one in audit.annotators for item in one.consensus.values()):
         notes.append(
             "Each case has two of the annotators. The differences of all pairs give each one’s contours against the "
-            "median annotator’s; they stand in the column of the majority."
+            "median annotator’s, which are 0 by definition; they stand in the column of the majority."
         )
     if audit.kappa is not None and audit.kappa.value is not None:
         notes.append(f"Agreement on classes (Fleiss’ κ): {_fraction(audit.kappa)}, {audit.kappa.patients} patients.")

@@ -208,7 +208,8 @@ def _known_in_words(audit: SiteAudit, kind: Leading, of: Sequence[Conclusion]) -
         count = _num_deviating(audit)
         return (
             f"{begun(plural(count, 'annotator'))} of this site {'deviates' if count == 1 else 'deviate'} from its "
-            f"others. No bias of the site as a whole is confirmed in {plural(len(audit.conclusions), 'tested parameter')}."
+            "others. No bias of the site as a whole is confirmed in "
+            f"{plural(len(audit.conclusions), 'tested parameter')}."
         )
     return (
         "This site annotates like the others, as far as this audit can tell: no bias is confirmed in "

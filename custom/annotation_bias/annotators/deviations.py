@@ -56,7 +56,7 @@ def consensus_tests(
     A boundary bias is confirmed if that from the others alone has the same sign, and an interval without 0: what a
     deviating annotator has moved the majority by is no deviation of the others. Fractions are compared with the median
     annotator. Where cases have two of at least three annotators, the differences of pairs are compared with the median
-    annotator. Where there are two annotators in all nothing can be told, and the distance from the other one is returned.
+    annotator. Of two annotators in all nothing can be told, and the distance from the other one is returned.
 
     Args:
         estimates: by annotator.

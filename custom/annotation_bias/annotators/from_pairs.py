@@ -19,8 +19,8 @@ PairOffset = tuple[tuple[str, str], str, float]
 def pair_estimates(offsets: Sequence[PairOffset], *, seed: int) -> dict[str, Estimate]:
     """Return the boundary bias of each annotator against the median annotator, by name; it stays at the site.
 
-    With b for the bias of an annotator, the median difference of each pair is d_ij = b_i − b_j. The least squares of all
-    pairs, weighted by their samples, are b up to a constant, which makes the median annotator's 0. Annotators with
+    With b for the bias of an annotator, the median difference of each pair is d_ij = b_i − b_j. The least squares of
+    all pairs, weighted by their samples, are b up to a constant, which makes the median annotator's 0. Annotators with
     too few patients, and those that no chain of pairs connects with two others, have no estimate.
 
     Args:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ....transforms.errors import DataError, shown
+from ....transforms.folded_names import composed
 from ...consensus_rule import ConsensusKind
 from ...seeding import derive_seed
 from ..annotations import Annotation, annotator_folder
@@ -81,7 +82,7 @@ class Scenario:
         kinds = [kind for kind in ScenarioKind if kind is not ScenarioKind.OF_SITES]
         if text.startswith(_OF_SITES):
             parts = [part.partition("=") for part in text[len(_OF_SITES) :].split(",")]
-            annotators = {site.strip(): annotator.strip() for site, _, annotator in parts}
+            annotators = {site.strip(): composed(annotator.strip()) for site, _, annotator in parts}
             if len(annotators) == len(parts) and all(annotators) and all(annotators.values()):
                 return cls(ScenarioKind.OF_SITES, annotators, ratio, ConsensusKind(reference), seed)
         elif text in kinds:

@@ -38,7 +38,9 @@ def test_nobody_can_tell_which_of_two_deviates():
 def test_of_two_annotators_in_each_case_who_deviates_is_told_by_pairs():
     discs = annotated_discs({"a": 0.0, "b": 0.0, "c": 4.0}, 18)
     cases = [
-        CaseAnnotations(case.unit, *((of_case[n % 3], of_case[(n + 1) % 3]) for of_case in (case.annotators, case.masks)))
+        CaseAnnotations(
+            case.unit, *((of_case[n % 3], of_case[(n + 1) % 3]) for of_case in (case.annotators, case.masks))
+        )
         for n, case in enumerate(discs)
     ]
     tested = consensus_tests(consensus_estimates(cases, 1, seed=0), MINIMUM, level=0.05)
