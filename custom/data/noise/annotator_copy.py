@@ -114,7 +114,8 @@ def write_annotator_scenario(source: Path, out: Path, scenario: Scenario, *, wat
 
     Raises:
         DataError: if the federation cannot be read, the output folder holds files, masks of a case differ in shape or
-            place, a named site or annotator is not there, or no case of a site has several annotations.
+            place, a named site or annotator is not there, no case of a site has several annotations, or one has been
+            reviewed.
     """
     names = read_federation(source).sites
     of_sites = _annotators_of_sites(scenario, names)
@@ -222,6 +223,11 @@ class _SiteScenario:
         for case in self.copy.datalist.section(section):
             wanted = None if is_test else self.annotator
             names = [annotation.annotator for annotation in case.annotations]
+            if case.given_label is not None:
+                raise DataError(
+                    f"Site {self.copy.site}: {case.image}: found an annotation of a review, which no scenario has; "
+                    "expected the datalist before: fedannot audit revert FOLDER of the site."
+                )
             if len(names) < _FEWEST:
                 self.copy.leave_out(str(case.image), f"{case.image}: has no annotations by two annotators at least.")
             elif wanted is not None and wanted not in names:
