@@ -244,6 +244,8 @@ def _read_case(item: Any, file: Path, paths: ContainedPaths, place: str) -> Case
     clean, given = item.get("clean_label"), item.get("given_label")
     image, channels = _image(item["image"], file, paths, place)
     annotations = _annotations(item, file, paths, place)
+    if annotations and item.get("label") == UNDECIDED:
+        raise _wrong_value("label", item["label"], file, place)
     if "label" not in item and len(annotations) == 1:
         # One annotation needs no rule.
         item, annotations = item | {"label": item["labels"][0]["file"], "annotator": annotations[0].annotator}, ()

@@ -358,6 +358,12 @@ def test_a_name_whose_accent_is_written_in_two_ways_is_one_annotator(folder):
     assert case.annotator == ConsensusRule.parse(f"one:{decomposed}").annotator == "Zoë"
 
 
+def test_a_label_that_is_no_class_does_not_ask_for_a_rule(folder):
+    file = written(folder, {"training": [several(("1.png", "A"), ("2.png", "B")) | {"label": -1}]})
+    (refused,) = read_datalist(file).refused["training"]
+    assert "training[0] has 'label' = -1" in refused.reason
+
+
 def test_what_needs_one_label_refuses_several_by_their_annotators(folder):
     file = written(folder, {"training": [several(("1.png", "A"), ("2.png", "B"))]})
     cases = read_datalist(file).section("training")
