@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import torch
 from torch import nn
 
+from ..global_rng import briefly_seeded_rng
 from ..settings import FEATURES, WIDTHS
 from .block_order import blocks_in_order
 from .start_weights import check_fits, read_state_dict
@@ -48,8 +48,7 @@ def build_network(
     # MONAI takes 2 s, and a site process starts without it; also below.
     from monai.networks.nets.basic_unet import BasicUNet  # noqa: PLC0415
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with briefly_seeded_rng(seed):
         network: nn.Module = BasicUNet(
             spatial_dims=spatial_dims,
             in_channels=in_channels,
@@ -101,8 +100,7 @@ def build_classifier(
 
     block, layers = _STAGES[depth]
     is_large = stem == "large"
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with briefly_seeded_rng(seed):
         network: nn.Module = ResNet(
             block,
             layers,
