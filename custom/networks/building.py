@@ -42,6 +42,7 @@ def build_network(
 
     Example:
         >>> network = build_network(in_channels=1, num_classes=2, features=(4, 4, 8, 8, 8, 4))
+        >>> import torch
         >>> network(torch.zeros(1, 1, 32, 32)).shape
         torch.Size([1, 3, 32, 32])
     """
@@ -93,6 +94,7 @@ def build_classifier(
 
     Example:
         >>> network = build_classifier(num_classes=4, depth=10, widths=(4, 4, 8, 8))
+        >>> import torch
         >>> network(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 4])
     """
