@@ -15,6 +15,8 @@ from scipy import ndimage
 from ...custom.audit.drawn_masks import (
     DRAWN_FILE,
     DrawnMask,
+    check_drawn_inside,
+    drawn_file,
     drawn_folder,
     read_drawn,
 )
@@ -184,6 +186,7 @@ class Mending:
             changed = int(np.count_nonzero(planes != given.planes))
             if not changed:
                 raise DataError(f"{case.label}: the mask is as given; expected a change. To say so, keep it.")
+            check_drawn_inside(self._reader.folder)
             classes, name = given.places.to_file(planes), secrets.token_hex(16)
             with new_folder(drawn_folder(self._reader.folder, name)) as folder:
                 file = write_changed(folder / "mask", given.file, classes, self._description)
@@ -264,7 +267,7 @@ def stored_mask(reader: CaseReader, case: AuditedCase, mask: str, shown: str) ->
         DataError: if there is none of this id, it was drawn for another case or annotation, or its file has changed.
     """
     record = read_drawn(reader.folder, mask)
-    file = drawn_folder(reader.folder, mask) / record.file
+    file = drawn_file(reader.folder, record)
     if (record.site, record.image, record.label) != (reader.audit.site, case.image, case.label):
         raise DataError(
             f"{file}: was drawn for {record.label} of {record.site}; expected one of {case.label} of "

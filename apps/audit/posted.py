@@ -12,7 +12,7 @@ from ...custom.data.json_record import JsonRecord
 MAX_MOVE = 50.0
 
 PlaneNumber = Annotated[str, StringConstraints(pattern=r"^(0|[1-9][0-9]{0,8})$")]
-_Length = Annotated[float, Field(ge=-MAX_MOVE, le=MAX_MOVE, allow_inf_nan=False)]
+_Length = Annotated[float, Field(strict=True, ge=-MAX_MOVE, le=MAX_MOVE, allow_inf_nan=False)]
 
 
 class PostedDecision(JsonRecord):

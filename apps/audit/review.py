@@ -407,7 +407,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if path == "/page":
             if self._has_token(self.headers.get(TOKEN_HEADER, "")):
-                self._answer(HTTPStatus.OK, _HTML, self.server.page())
+                self._answer_page()
             return
         kind, _, number = path.removeprefix("/").partition("/")
         if kind not in ("case", "crop", "pixels", "mask", "annotation", "suggestion"):
@@ -429,6 +429,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer_pixels(kind, int(number), address.query)
         else:
             self._answer_mask(int(number), None if kind == "annotation" else int(finding))
+
+    def _answer_page(self) -> None:
+        try:
+            page = self.server.page()
+        except (DataError, OSError) as error:
+            self._refuse(HTTPStatus.CONFLICT, str(error))
+        else:
+            self._answer(HTTPStatus.OK, _HTML, page)
 
     def _answer_pixels(self, kind: str, number: int, query: str) -> None:
         """A part of an image, or the classes of a plane."""
@@ -538,12 +546,18 @@ class _Handler(BaseHTTPRequestHandler):
         if int(length) > max_bytes:
             problem = f"Found {length} bytes; expected at most {max_bytes}."
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, problem)
+            # A browser that cannot send all of it would take the command for ended.
+            self._discard(int(length))
             return None
         try:
             return self.rfile.read(int(length)).decode("utf-8")
         except UnicodeDecodeError:
             self._refuse(HTTPStatus.BAD_REQUEST, "Expected UTF-8.")
             return None
+
+    def _discard(self, length: int) -> None:
+        while length > 0 and (part := self.rfile.read(min(length, MAX_REQUEST_BYTES))):
+            length -= len(part)
 
     def _refuse(self, status: HTTPStatus, problem: str) -> None:
         self._answer_json(status, {"problem": printable(problem)})

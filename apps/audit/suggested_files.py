@@ -12,6 +12,7 @@ from ...custom.data.masks import Mask, plain_name, read_classes, write_changed
 from ...custom.data.preparation import build_restoration
 from ...custom.data.whole_files import private_folder
 from ...transforms.array_types import Classes
+from ...transforms.coarse_change import completed_change
 from ...transforms.errors import DataError
 from .case_files import CaseReader, merged
 
@@ -50,6 +51,8 @@ class SuggestedFiles:
     def in_file(self, case: AuditedCase, given: Classes, suggested: Classes, mask: Mask) -> Classes:
         """Return a suggested annotation with the shape of its file; what it does not change is as in the file.
 
+        Nothing remains of an object that goes, see :func:`~fedannot.transforms.coarse_change.completed_change`.
+
         Args:
             case: which case.
             given: the given annotation in the network's image.
@@ -65,14 +68,14 @@ class SuggestedFiles:
         restore = build_restoration(self._description, mask.classes.shape)
         try:
             place = restore(files.image, files.label, changed) != 0
-            restored = restore(files.image, files.label, torch.from_numpy(suggested))
+            seen, restored = (restore(files.image, files.label, torch.from_numpy(own)) for own in (given, suggested))
         except ValueError as error:
             raise DataError(f"{case.label}: its suggestions do not fit it: {error}") from error
         if place.shape != mask.classes.shape:
             raise DataError(
                 f"{case.label}: found the shape {mask.classes.shape}; expected that of its image, {place.shape}."
             )
-        return np.where(place, restored, mask.classes).astype(np.uint8)
+        return completed_change(mask.classes, seen, restored, place)
 
     def write(self, target: Path, case: AuditedCase, names: Sequence[str]) -> tuple[Path, int]:
         """Write an annotation with suggestions in it, with the geometry and the label values of the given file.

@@ -66,6 +66,31 @@ def drawn_folder(audit_folder: Path, mask: str) -> Path:
     return audit_folder / DRAWN_FOLDER / mask
 
 
+def check_drawn_inside(audit_folder: Path) -> None:
+    """Check that drawn masks lie in the folder of an audit, before one is written there.
+
+    Raises:
+        DataError: if their folder is a link: whoever made it would get what is drawn.
+    """
+    folder = audit_folder / DRAWN_FOLDER
+    if folder.is_symlink():
+        raise DataError(f"{folder}: is a link to {folder.resolve()}; expected a folder of the audit.")
+
+
+def drawn_file(audit_folder: Path, record: DrawnMask) -> Path:
+    """Return the file of a drawn mask.
+
+    Raises:
+        DataError: if it is no file, or it or a folder on the way to it is a link.
+    """
+    check_drawn_inside(audit_folder)
+    folder = drawn_folder(audit_folder, record.id)
+    file = folder / record.file
+    if folder.is_symlink() or file.is_symlink() or not file.is_file():
+        raise DataError(f"{file}: found a link, or no file; expected the mask that the review has stored.")
+    return file
+
+
 def read_drawn(audit_folder: Path, mask: str) -> DrawnMask:
     """Read where a drawn mask comes from.
 

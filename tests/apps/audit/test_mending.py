@@ -1,6 +1,7 @@
 """Masks that are drawn in the page of a review: on the disk they are what the page showed, or they are not stored."""
 
 import json
+import os
 import stat
 from pathlib import Path
 
@@ -235,6 +236,32 @@ def test_a_mask_above_the_limit_is_refused_by_its_size_and_one_of_4000_pixels_fi
     status, _, content = ask(server, "/mask", "POST", b"", Content_Length=str(MAX_MASK_BYTES + 1))
     assert status == 413
     assert f"Found {MAX_MASK_BYTES + 1} bytes; expected at most {MAX_MASK_BYTES}." in json.loads(content)["problem"]
+
+
+def test_who_sends_more_than_the_limit_to_the_end_is_told_so(server):
+    status, _, content = ask(server, "/mask", "POST", b" " * (MAX_MASK_BYTES + 2**20))
+    assert status == 413
+    assert "expected at most" in json.loads(content)["problem"]
+
+
+def test_links_among_drawn_masks_are_never_followed(server, tmp_path):
+    mask, folder = store(server), server.reader.folder / DRAWN_FOLDER
+    file = folder / mask / "mask.png"
+    file.rename(tmp_path / "mask.png")
+    file.symlink_to(tmp_path / "mask.png")
+    status, answer = decide(server, choice="edit", mask=mask)
+    assert status == 409
+    assert "found a link, or no file" in answer["problem"]
+    file.unlink()
+    # Whoever opened it would wait for somebody to write.
+    os.mkfifo(file)
+    assert decide(server, choice="edit", mask=mask)[0] == 409
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    status, answer = post(server, "/mask", mask_body(server, {0: drawn_plane(server)[1]}))
+    assert status == 409
+    assert "is a link to" in answer["problem"]
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == [mask]
 
 
 def test_nothing_half_written_stays_where_a_disk_or_the_given_file_fails(server, monkeypatch):

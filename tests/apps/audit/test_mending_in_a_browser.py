@@ -242,3 +242,39 @@ def test_single_objects_of_a_suggestion_are_taken(browser, tmp_path):
     (folder,) = (result.folder / DRAWN_FOLDER).iterdir()
     assert read_drawn(result.folder, folder.name).changed == content["objects"][0]["pixels"]
     assert len(content["objects"]) == count
+
+
+def test_what_is_drawn_goes_out_of_sight_with_its_case_and_a_comment_keeps_the_mask(browser, tmp_path):
+    result = audited_images(tmp_path / "images", 2)
+    with serving(result) as server:
+        open_page(browser, new_address(server))
+        begin(browser)
+        # A tool that has the focus leaves the keys as they are.
+        browser.find_element("id", "tool-lasso").click()
+        press(browser, "b")
+        assert browser.execute_script("return document.getElementById('tool-brush').checked")
+        drag(browser, (190, -190), (-380, 0))
+        store(browser)
+        browser.execute_script("document.getElementById('comment').value = 'rim'")
+        browser.execute_script("document.getElementById('store-comment').click()")
+        wait_for(lambda: len(read_decisions(result.folder, result.site).decisions) == 2)
+        drawn, said = read_decisions(result.folder, result.site).decisions
+        assert (said.choice, said.mask, said.reason) == ("edit", drawn.mask, "rim")
+        press(browser, "h")
+        assert not browser.execute_script("return document.getElementById('layer-drawn').checked")
+        press(browser, "h")
+
+        begin(browser)
+        drag(browser, (-190, 190), (380, 0))
+        search = browser.find_element("id", "search")
+        search.send_keys("no such case")
+        wait_for(lambda: text_of(browser, "case-title") == "No case has such a finding.")
+        assert is_hidden(browser, "mending")
+        assert "waits there" in text_of(browser, "status")
+        browser.execute_script("document.activeElement.blur(); document.getElementById('all-cases').click()")
+        wait_for(lambda: text_of(browser, "mend-note") == "This drawing is not stored yet.")
+        press(browser, "n")
+        second = server.cases[1].image.rpartition("/")[2]
+        wait_for(lambda: text_of(browser, "case-title") == second and not is_hidden(browser, "mending"))
+        assert is_hidden(browser, "drawn-field")
+        assert logged(browser) == []

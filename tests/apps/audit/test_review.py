@@ -21,7 +21,7 @@ from fedannot.apps.audit.case_files import CaseReader
 from fedannot.apps.audit.review import MAX_REQUEST_BYTES, TOKEN_HEADER, ReviewServer
 from fedannot.apps.commands.audit import audit_app
 from fedannot.apps.wording.findings import finding_in_words
-from fedannot.custom.audit.decisions import read_decisions
+from fedannot.custom.audit.decisions import DECISIONS_FILE, read_decisions
 
 _TOKENS = weakref.WeakKeyDictionary()
 
@@ -109,6 +109,13 @@ def exchanged(server, code, **headers):
         server, "/session", "POST", json.dumps({"code": code}).encode(), X_Review_Token=None, **headers
     )
     return status, json.loads(content).get("token")
+
+
+def test_decisions_that_cannot_be_read_are_named_in_place_of_the_page(server):
+    (server.reader.folder / DECISIONS_FILE).write_text("[]")
+    status, _, content = ask(server, "/page")
+    assert status == 409
+    assert DECISIONS_FILE in json.loads(content)["problem"]
 
 
 def test_a_code_is_exchanged_for_a_token_that_is_not_it(server):

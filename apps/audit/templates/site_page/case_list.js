@@ -158,9 +158,12 @@ function showAll() {
   filterCases();
 }
 function showNothing() {
+  // A case that is still being read is not shown either.
+  current = { position: 0, finding: 0 };
   byId("case-title").textContent = "No case has such a finding.";
   byId("case-meta").textContent = "";
-  for (const name of ["views", "view-controls", ...DECIDING]) byId(name).hidden = true;
+  byId("case-problem").hidden = true;
+  hideCase();
   byId("findings").replaceChildren();
 }
 // What the buttons say: of a case without a finding, that somebody has seen it.

@@ -48,11 +48,15 @@ function clearViews() {
     canvas.getContext("2d").clearRect(0, 0, canvas.width, canvas.height);
   }
 }
-function showProblem(text) {
+function hideCase() {
   drawn = source = null;
+  for (const name of ["views", "view-controls", "first-look", "mending", ...DECIDING]) byId(name).hidden = true;
+  leaveDrawing();
+}
+function showProblem(text) {
   byId("case-problem").textContent = `This case cannot be shown: ${text}`;
   byId("case-problem").hidden = false;
-  for (const name of ["views", "view-controls", ...DECIDING]) byId(name).hidden = true;
+  hideCase();
 }
 function showFindings() {
   const one = caseNow();

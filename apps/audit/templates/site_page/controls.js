@@ -8,7 +8,7 @@ function moveSlice(by) {
 }
 let hiddenLayers = null;
 function hideLayers() {
-  const boxes = ["given", "predicted", "suggested"].map((name) => byId(`layer-${name}`));
+  const boxes = ["given", "predicted", "suggested", "drawn"].map((name) => byId(`layer-${name}`));
   if (hiddenLayers) boxes.forEach((box, index) => { box.checked = hiddenLayers[index]; });
   else { const before = boxes.map((box) => box.checked); boxes.forEach((box) => { box.checked = false; }); hiddenLayers = before; draw(); return; }
   hiddenLayers = null;
@@ -27,10 +27,10 @@ const KEYS = {
 };
 function storeComment() {
   const finding = findingNow();
-  if (finding) decide(choiceOf(finding) || "later", false);
+  if (finding) decide(choiceOf(finding) || "later", false, decisions.get(finding.id)?.mask || "");
 }
 document.addEventListener("keydown", (event) => {
-  const inText = event.target.matches("textarea, select, input:not([type='checkbox']):not([type='range'])");
+  const inText = event.target.matches("textarea, select, input:not([type='checkbox']):not([type='radio']):not([type='range'])");
   if (event.target === byId("comment") && event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     event.preventDefault();
     storeComment();

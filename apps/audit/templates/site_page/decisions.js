@@ -140,7 +140,7 @@ function step(by, openOnly = false) {
     if (finding >= state.cases[shownCases[position]].findings.length) { position += 1; finding = 0; }
     if (position >= total) { if (openOnly) say(`${byId("status").textContent} That was the last one.`); return; }
     const found = state.cases[shownCases[position]].findings[finding];
-    if ((!openOnly || !choiceOf(found)) && (passes(found) || openOnly === false)) { select(position, finding); return; }
+    if ((!openOnly || !choiceOf(found)) && (passes(found, shownCases[position]) || openOnly === false)) { select(position, finding); return; }
   }
 }
 function keepInBrowser() {

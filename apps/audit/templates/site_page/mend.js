@@ -141,15 +141,25 @@ async function mendShown() {
   const { index, content } = drawn, before = draft;
   byId("mending").hidden = !served || !content.hasMasks;
   if (before?.index !== index) {
-    dropPreview();
-    if (isDrawing) stopDrawing();
-    draft = null;
-    byId("mend-offset").max = 0;
-    if (before && isUnstored(before)) say(`The drawing of ${baseName(state.cases[before.index].image)} is not stored yet; it waits there.`);
+    leaveDrawing();
     const isDrawn = state.cases[index].findings.some((finding) => choiceOf(finding) === "edit");
-    if (served && content.hasMasks && (drafts.has(index) || isDrawn)) await useDraft(index).catch(() => {});
+    if (served && content.hasMasks && (drafts.has(index) || isDrawn))
+      await useDraft(index).catch((error) => {
+        if (drawn?.index === index) say(`The drawn mask cannot be shown: ${error instanceof TypeError ? ENDED : error.message}`, true);
+      });
   }
-  showDrawing();
+  if (drawn?.index === index) showDrawing();
+}
+// The case is no longer to be seen; what was drawn of it waits there.
+function leaveDrawing() {
+  const before = draft;
+  dropPreview();
+  draft = null;
+  stopDrawing();
+  if (!before || !isUnstored(before)) return;
+  const name = baseName(state.cases[before.index].image), { textContent: said, classList } = byId("status");
+  const waits = `The drawing of ${name} is not stored yet; it waits there.`, isNew = said.includes(name) && !said.includes(waits);
+  say(isNew ? `${said} ${waits}` : waits, isNew && classList.contains("failed"));
 }
 // A stored mask that no decision names any more is not shown.
 function forgetDrawing(index) {
@@ -164,6 +174,7 @@ function showDrawing() {
   const isOn = isDrawing && Boolean(draft), has = Boolean(draft && (isUnstored(draft) || draft.stored || isOn));
   byId("mend").setAttribute("aria-expanded", String(isOn));
   byId("mend-tools").hidden = !isOn;
+  byId("views").classList.toggle("drawing", isOn);
   byId("drawn-field").hidden = !has;
   byId("mend-note").textContent = !isOn ? (draft && isUnstored(draft) ? "This drawing is not stored yet." : "")
     : canDraw() ? "" : "Drawing is possible only on the planes that the annotator drew on; choose them as planes.";
@@ -532,6 +543,7 @@ async function discardDrawing() {
   draft.planes.clear();
   draft.past = [];
   draft.future = [];
+  forgetDrawing(draft.index);
   stopDrawing();
 }
 addEventListener("beforeunload", (event) => {

@@ -263,7 +263,8 @@ function styleOf(layer, label, isSingle) {
   if (label === IGNORED) return { colour: "#c8c8c8", line: [1, 4], width: 1.4, casing: "rgba(0,0,0,.55)" };
   if (isSingle) return { colour: COLOURS[layer] || COLOURS.other, line: isPredicted ? [5, 5] : [], width: 1.8, casing: "rgba(0,0,0,.55)" };
   const number = (label - 1) % CLASS_COLOURS.length;
-  // The prediction is thin and on white.
+  // The prediction is thin and on white, a drawn mask wide and on its own colour.
+  if (!COLOURS[layer]) return { colour: CLASS_COLOURS[number], line: CLASS_LINES[number], width: 3, casing: COLOURS.other };
   return { colour: CLASS_COLOURS[number], line: CLASS_LINES[number], width: isPredicted ? 1.2 : 2,
     casing: isPredicted ? "rgba(255,255,255,.75)" : "rgba(0,0,0,.55)" };
 }

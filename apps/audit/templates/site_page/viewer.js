@@ -586,6 +586,7 @@ function firstLook(choice) {
 byId("axis").addEventListener("change", () => { ruler = null; byId("ruler").checked = false; overrides.clear(); useAxis(Number(byId("axis").value)); fitViews(); view.onShown?.(); draw(); });
 for (const name of ["three", "blind"]) byId(name).addEventListener("change", () => {
   if (!source) return;
+  if (isBlind()) stopDrawing();
   showControls();
   showDeciding();
   nameViews();
