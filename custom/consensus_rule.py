@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ..transforms.folded_names import composed
+
 _ONE = "one:"
 _LONGEST_NAME = 100
 CHOICES = "majority, staple, random-per-epoch, soft or one:NAME"
@@ -47,7 +49,7 @@ class ConsensusRule:
         if text.startswith(_ONE):
             name = text[len(_ONE) :]
             if name and name == name.strip() and name.isprintable() and len(name) <= _LONGEST_NAME:
-                return cls(ConsensusKind.ONE, name)
+                return cls(ConsensusKind.ONE, composed(name))
         elif text in (*ConsensusKind,) and text != ConsensusKind.ONE:
             return cls(ConsensusKind(text))
         raise ValueError(f"expected {CHOICES}, found {text[: 2 * _LONGEST_NAME]!r}")

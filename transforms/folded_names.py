@@ -10,3 +10,12 @@ def folded(name: str) -> str:
     True
     """
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def composed(name: str) -> str:
+    """Return a name as it is, but for accents, which files and tools write in two ways.
+
+    >>> composed("Zoe\u0308") == "Zoë"
+    True
+    """
+    return unicodedata.normalize("NFC", name)

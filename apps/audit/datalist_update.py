@@ -68,7 +68,8 @@ class DatalistUpdate:
             write_text(self.file, json.dumps(content | {UPDATED_FROM: self.before.name}, indent=1) + "\n")
             _replace_text(self.description, self.text, self.new_text)
         except BaseException as error:
-            if not self._is_in_force():
+            # A file of this name that is in force may be another process's, which names another folder.
+            if not (is_own and self._is_in_force()):
                 shutil.rmtree(out, ignore_errors=True)
                 if is_own:
                     self.file.unlink(missing_ok=True)

@@ -277,7 +277,7 @@ def _labels(case: Case) -> Iterator[tuple[str, Path | int]]:
     if not case.is_undecided:
         yield "label", case.label
     for annotation in case.annotations:
-        if annotation.file != case.label:
+        if case.is_undecided or annotation.file != case.label:
             yield "label", annotation.file
 
 

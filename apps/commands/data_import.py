@@ -299,6 +299,7 @@ def _print_jobs(federation: Path) -> None:
         rule = ""
         if several:
             say(f"Cases have several annotations; training.consensus says what is trained on: {CHOICES}.")
+            say("Of two annotations the majority is what both annotate, which is smaller than either.")
             rule = " --set training.consensus=majority"
         say(f"For example: fedannot simulate {example.name} --data {federation}{rule}{patch}")
         if is_planned:

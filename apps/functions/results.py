@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...custom.data.whole_files import private_folder, replaced
+from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import FinalModel
 from ...transforms.errors import DataError
 from ..reports.compared_results import results_of_run
@@ -88,9 +89,11 @@ def export_results(
     fedannot.apps.reports.output.OutputError: Expected the output of a run in nowhere, but there is no summary.json.
     """
     source, target = Path(folder), Path(out)
-    if (source / COMPARISON_FILE).is_file() or (source / RESULTS_FILE).is_file():
+    is_run = (source / SUMMARY_FILE).is_file()
+    if (source / COMPARISON_FILE).is_file() or ((source / RESULTS_FILE).is_file() and not is_run):
         rows = read_results(source / RESULTS_FILE)
     else:
+        # What an earlier version wrote without a description is made again.
         rows = results_of_run(source, None if data is None else Path(data))
     if not rows:
         raise DataError(f"{source / RESULTS_FILE} has no line; expected a test set at the server or at sites.")

@@ -269,7 +269,7 @@ def _read_masks(source: Path, names: list[str]) -> list[CvatImage]:
     images = []
     for name in sorted(names):
         path = PurePosixPath(name)
-        if path.parts[0] == MASK_FOLDER and path.suffix.lower() == ".png":
+        if path.parts[:1] == (MASK_FOLDER,) and path.suffix.lower() == ".png":
             member = Member(source, name)
             inside = path.relative_to(MASK_FOLDER).with_suffix("").as_posix()
             images.append(CvatImage(inside, member.shown, member=member, colours=colours))
@@ -306,7 +306,8 @@ def _read_xml(member: Member) -> list[CvatImage]:
     try:
         with member.opened(MOST_BYTES) as stream:
             parser.ParseFile(stream)
-    except expat.ExpatError as error:
+    except (expat.ExpatError, ValueError, LookupError) as error:
+        # Of encodings that Python or the parser does not know these are other errors than of the parser.
         raise DataError(f"{member.shown}: is not XML ({error}); expected 'CVAT for images 1.1'.") from error
     if not content.images:
         raise DataError(f"{member.shown}: found no image; expected 'CVAT for images 1.1'.")

@@ -1,5 +1,6 @@
 """The masks of an export of CVAT as files that an import takes: a PNG for each image, by its name."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -14,6 +15,8 @@ from .cvat import CvatImage, read_cvat
 from .picture_masks import write_mask
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
+# Of a file's name 255 are possible, of which a suffix takes some.
+_MOST_BYTES_OF_NAME = 240
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ def write_cvat_masks(source: Path, classes: Sequence[str], out: Path) -> CvatMas
         DataError: if the export cannot be read, has another label, or names an image outside of its folder or twice.
     """
     numbers = {folded(name): number for number, name in enumerate(classes, start=1)}
-    without, written = [], set()
+    without, written, folders = [], set[str](), set[str]()
     with new_folder(out) as folder:
         for image in read_cvat(source):
             mask = image.classes(numbers)
@@ -49,9 +52,11 @@ def write_cvat_masks(source: Path, classes: Sequence[str], out: Path) -> CvatMas
                 without.append(image.name)
                 continue
             name = _name_of_mask(image)
-            if name in written:
-                raise DataError(f"{image.source}: found a second image {name!r}; expected each once.")
+            parents = {parent.as_posix() for parent in PurePosixPath(name).parents}
+            if name in written | folders or parents & written:
+                raise DataError(f"{image.source}: found a second image or folder {name!r}; expected each once.")
             written.add(name)
+            folders |= parents
             write_mask(folder / name, mask.astype(np.int64))
         if not written:
             raise DataError(f"{source}: found no image with a polygon or mask; expected annotations.")
@@ -62,4 +67,6 @@ def _name_of_mask(image: CvatImage) -> str:
     path = PurePosixPath(image.name)
     if path.is_absolute() or ".." in path.parts or "\0" in image.name or "\\" in image.name or not path.name:
         raise DataError(f"{image.source}: is called {shown(image.name)}; expected a path inside of the export.")
+    if not path.stem.strip(".") or any(len(os.fsencode(part)) > _MOST_BYTES_OF_NAME for part in path.parts):
+        raise DataError(f"{image.source}: is called {shown(image.name)}; expected a name that a file can have.")
     return f"{path.with_suffix('') if path.suffix.lower() in _PICTURES else path}.png"

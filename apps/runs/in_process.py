@@ -39,6 +39,7 @@ from ...custom.data.whole_files import make_private, private_folder, write_text
 from ...custom.flare.at_hand import own_name
 from ...custom.flare.messages import GLOBAL_RNG_USED
 from ...custom.flare.public_errors import SIMULATED_JOB
+from ...custom.global_rng import global_rng_was_used
 from .interruption import check_interruption
 from .job import Job, parse_hocon
 
@@ -228,7 +229,7 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
     """Hands a broadcast task to the sites, some at a time, and their answers to the controller in the sites' order.
 
     The first site that is asked a task does it alone. If it takes global random numbers, as dropout does, all sites
-    take turns: in one process these numbers are one sequence.
+    take turns: in one process these numbers are one sequence. If only a later one does, the run ends with an error.
 
     Args:
         server: the server.
@@ -317,6 +318,7 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
                         self._receive_first(begun)
                 while begun:
                     self._receive_first(begun)
+                _check_global_rng(turns[-1].own_name, is_used=global_rng_was_used())
             except BaseException:
                 # The sites at work stop before their next step, and the others do not begin.
                 self._abort_signal.trigger(True)
@@ -325,7 +327,9 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
 
     def _receive_first(self, begun: "_Begun") -> None:
         delivery, client_task, answer = begun.popleft()
-        self._receive(delivery, client_task, answer.result())
+        reply = answer.result()
+        _check_global_rng(delivery.own_name, is_used=self._sites[delivery.site].global_rng_used is True)
+        self._receive(delivery, client_task, reply)
 
     def _receive(self, delivery: "_Delivery", client_task: ClientTask, reply: Shareable) -> None:
         """Hand an answer to the controller."""
@@ -400,7 +404,23 @@ def _run_workflow(
 def _process_as_before() -> Iterator[None]:
     """Give back what threads that set it and set it back at the same time may leave changed in the process."""
     with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+        # None is taken of these yet, whatever the process has taken.
+        torch.manual_seed(0)
         yield
+
+
+def _check_global_rng(task: str, *, is_used: bool) -> None:
+    """Check that no site took global random numbers while several were at work: they would be those of chance.
+
+    Raises:
+        RunError: if one did.
+    """
+    if is_used:
+        raise RunError(
+            f"Sites took global random numbers of PyTorch in the task {task!r} while several worked at the same time, "
+            "and none in its first turn; so the round's result would be one of chance. Expected --sites-at-once 1, "
+            "with --resume for the rounds that are over."
+        )
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import resource
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from ...custom.data.phantoms.choice import write_embedded_federation
 from ...custom.data.site_data import count_cases
 from ...custom.data.store_location import participant_store
 from ...custom.data.whole_files import make_private, private_folder
+from ...custom.methods.lookup import method_of
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
@@ -27,8 +28,9 @@ from ...custom.settings import RunSettings, SettingValues
 from ...custom.training.component_check import check_training
 from ...transforms.errors import DataError
 from ..reports.case_results import FinishedRun, write_case_results
+from ..reports.compared_results import results_of_run
 from ..reports.output import DATA_FOLDER, PERSISTED_MODEL, collect_output, read_summary, scored_model
-from ..reports.results_file import RunName
+from ..reports.results_file import RESULTS_FILE, RunName, is_written
 from .cores import estimated_step_mb, suitable_sites_at_once
 from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import Step, run_in_process
@@ -123,7 +125,7 @@ def simulate(
     if (
         earlier is not None
         and not rounds_left
-        and (summary := _finished(out, earlier, run_settings, progress)) is not None
+        and (summary := _finished(out, earlier, run_settings, data, progress)) is not None
     ):
         return summary
     if resume and (before := data_of_run(out)) not in ("", str(data.resolve())):
@@ -204,12 +206,7 @@ def score_cases(finished: FinishedRun, metrics: Path, out: Path, progress: Progr
         out: its output folder.
         progress: tells it.
     """
-    progress.state("Scoring the model case by case.")
-    try:
-        write_case_results(finished, out, metrics)
-    except Exception as error:
-        # Whatever it is, the run must come to its end: resumed, it would stop here again.
-        progress.tell(f"warning: no results per case: {type(error).__name__}: {error}")
+    _tell_without_results(lambda: write_case_results(finished, out, metrics), progress)
 
 
 class _Turns:
@@ -262,7 +259,10 @@ def changes_of_run(
     changes = merged({} if settings_file is None else settings_file.values, overrides)
     with named_origins(job, settings_file, overrides):
         changes = settings_for_data(job, changes, None if data is None else read_descriptions(data))
-        check_training(job.settings_with(changes), str(job.settings_file))
+        asked = job.settings_with(changes)
+        check_training(asked, str(job.settings_file))
+        # What a method refuses, it says here before any data are made.
+        method_of(asked).server_part(asked)
     return changes
 
 
@@ -288,13 +288,24 @@ def _count_validation(folder: Path) -> int:
         return 0
 
 
-def _finished(out: Path, earlier: EarlierRun, settings: RunSettings, progress: Progress) -> Summary | None:
-    """The summary of a run of which everything was collected; says so."""
+def _finished(out: Path, earlier: EarlierRun, settings: RunSettings, data: Path, progress: Progress) -> Summary | None:
+    """The summary of a run of which everything was collected; says so, and scores its cases if nobody has."""
     summary = finished_summary(out, earlier, settings)
     if summary is not None:
         shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
         progress.tell(f"Finished already: the run in {out}, after round {summary.rounds_finished}.")
+        if not is_written(out / RESULTS_FILE):
+            _tell_without_results(lambda: results_of_run(out, data), progress)
     return summary
+
+
+def _tell_without_results(score: Callable[[], object], progress: Progress) -> None:
+    """Score cases; whatever it is that fails, the run must come to its end: resumed, it would stop here again."""
+    progress.state("Scoring the model case by case.")
+    try:
+        score()
+    except Exception as error:
+        progress.tell(f"warning: no results per case: {type(error).__name__}: {error}")
 
 
 def _make_ready(out: Path, earlier: EarlierRun | None, *, rounds_left: bool) -> Path | None:

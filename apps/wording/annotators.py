@@ -221,6 +221,8 @@ def _deviation(
     if key.kind is ParameterKind.OFFSET:
         size = f"{abs(effect):.1f} {unit} {'larger' if effect > 0 else 'smaller'}"
         others = "the majority’s in the same cases" if is_of_consensus else _MEDIAN
+        if record.has(EvidenceCode.PAIRS):
+            others = "the median annotator’s, by the differences of pairs in the same cases"
         return (
             f"contours of {class_name} are {size} than {others} "
             f"(90 % interval {signed(low)} to {signed(high)} {unit}, {patients})."
@@ -258,7 +260,15 @@ def _notes(audit: AnnotatorsAudit) -> list[str]:
         "The model has a bias of its own: against its predictions only differences between annotators count.",
     ]
     if any(item.has(EvidenceCode.TWO_ANNOTATORS) for one in audit.annotators for item in one.consensus.values()):
-        notes.append("Where two annotated a case, its contours are compared with those of the other one.")
+        notes.append(
+            "Where two annotated a case, its contours are compared with those of the other one. Such figures are "
+            "symmetric: they do not say who deviates."
+        )
+    if any(item.has(EvidenceCode.PAIRS) for one in audit.annotators for item in one.consensus.values()):
+        notes.append(
+            "Each case has two of the annotators. The differences of all pairs give each one’s contours against the "
+            "median annotator’s, which are 0 by definition; they stand in the column of the majority."
+        )
     if audit.kappa is not None and audit.kappa.value is not None:
         notes.append(f"Agreement on classes (Fleiss’ κ): {_fraction(audit.kappa)}, {audit.kappa.patients} patients.")
     if audit.num_unnamed:

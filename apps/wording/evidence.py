@@ -91,6 +91,7 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
     EvidenceCode.TWO_ANNOTATORS: (
         "fewer than three annotators can be compared, so that nobody knows which of them deviates"
     ),
+    EvidenceCode.PAIRS: "each case has two of the annotators, whose differences are compared with the median annotator",
 }
 _FEATURES = {
     "detail_below_1_px": "detail below 1 px",

@@ -11,6 +11,7 @@ from ...custom.audit.findings import QUESTIONS, Conclusion, Finding, KindResult,
 from ...custom.audit.kinds.registry import KINDS
 from ...custom.audit.thresholds import THRESHOLDS
 from ..checking.finding import plural
+from .annotators import Verdict, verdict
 from .evidence import evidence_in_words, reason_in_words, reference_level_in_words
 from .findings import kind_title
 from .parameters import STATUS_ORDER, STATUS_WORDS, conclusion_in_words, is_unlike_others
@@ -128,6 +129,7 @@ class Leading(StrEnum):
         UNLIKE_OTHERS: contours are unlike the others', though nobody knows who is right.
         CLASSES_LEFT: objects look like another class, less than is acted on.
         UNKNOWN: something could not be tested.
+        ANNOTATORS: the site as a whole annotates like the others, and single annotators of it deviate.
         ALIKE: the site annotates like the others.
     """
 
@@ -137,6 +139,7 @@ class Leading(StrEnum):
     UNLIKE_OTHERS = "unlike_others"
     CLASSES_LEFT = "classes_left"
     UNKNOWN = "unknown"
+    ANNOTATORS = "annotators"
     ALIKE = "alike"
 
 
@@ -158,7 +161,15 @@ def leading(audit: SiteAudit) -> tuple[Leading, tuple[Conclusion, ...]]:
         if conclusion.parameter == CONFUSED_OBJECTS and conclusion.status is Status.SMALL
     ):
         return Leading.CLASSES_LEFT, left
-    return (Leading.UNKNOWN, unknown) if unknown else (Leading.ALIKE, ())
+    if unknown:
+        return Leading.UNKNOWN, unknown
+    return (Leading.ANNOTATORS if _num_deviating(audit) else Leading.ALIKE), ()
+
+
+def _num_deviating(audit: SiteAudit) -> int:
+    """How many annotators of the site deviate."""
+    annotators = () if audit.annotators is None else audit.annotators.annotators
+    return sum(verdict(one) is Verdict.DEVIATES for one in annotators)
 
 
 def headline(audit: SiteAudit) -> str:
@@ -193,6 +204,13 @@ def _known_in_words(audit: SiteAudit, kind: Leading, of: Sequence[Conclusion]) -
         return "The model of this audit found too few of the annotated objects to be a reference."
     if kind in (Leading.UNLIKE_OTHERS, Leading.CLASSES_LEFT):
         return conclusion_in_words(of[0])
+    if kind is Leading.ANNOTATORS:
+        count = _num_deviating(audit)
+        return (
+            f"{begun(plural(count, 'annotator'))} of this site {'deviates' if count == 1 else 'deviate'} from its "
+            "others. No bias of the site as a whole is confirmed in "
+            f"{plural(len(audit.conclusions), 'tested parameter')}."
+        )
     return (
         "This site annotates like the others, as far as this audit can tell: no bias is confirmed in "
         f"{plural(len(audit.conclusions), 'tested parameter')}."

@@ -43,9 +43,37 @@ def bootstrap_interval(
     Raises:
         ValueError: when there is no case, or the level is out of range.
     """
+
+    def of_one(chosen: Indices) -> Floats:
+        return np.array([statistic(chosen)])
+
+    return bootstrap_intervals(units, of_one, seed=seed, level=level, num_draws=num_draws)[0]
+
+
+def bootstrap_intervals(
+    units: Sequence[str],
+    statistics: Callable[[Indices], Floats],
+    *,
+    seed: int,
+    level: float = THRESHOLDS.interval_level,
+    num_draws: int = THRESHOLDS.bootstrap_draws,
+) -> list[Interval]:
+    """Return what :func:`bootstrap_interval` does of several statistics of the same draws.
+
+    Args:
+        units: patient or volume of each case, ``N``.
+        statistics: of cases given by their indices ``(K,)``, as above.
+        seed: decides the draws.
+        level: fraction of draws inside each interval.
+        num_draws: how many there are.
+
+    Raises:
+        ValueError: as above.
+    """
     of_unit, draws = _drawn(units, seed, level, num_draws)
-    values = np.array([statistic(np.concatenate([of_unit[unit] for unit in draw])) for draw in draws])
-    return _interval(float(statistic(np.arange(len(units)))), values, level)
+    values = np.array([statistics(np.concatenate([of_unit[unit] for unit in draw])) for draw in draws])
+    of_all = statistics(np.arange(len(units)))
+    return [_interval(float(value), drawn, level) for value, drawn in zip(of_all, values.T, strict=True)]
 
 
 def counted_interval(

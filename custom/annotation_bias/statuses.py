@@ -74,6 +74,7 @@ class EvidenceCode(StrEnum):
         RIGHT_LABELS_LEAST: right labels have the noise level of the site with the least: ``site``.
         FEW_PATIENTS: an annotator has annotated too few ``patients``; ``needed`` are more.
         TWO_ANNOTATORS: fewer than three annotators can be compared, so that nobody knows which of them deviates.
+        PAIRS: cases have two of at least three annotators; the estimate is of the differences of pairs.
     """
 
     TEXT = "text"
@@ -116,6 +117,7 @@ class EvidenceCode(StrEnum):
     RIGHT_LABELS_LEAST = "right_labels_least"
     FEW_PATIENTS = "few_patients"
     TWO_ANNOTATORS = "two_annotators"
+    PAIRS = "pairs"
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...transforms.errors import DataError, shown
+from ...transforms.folded_names import composed
 
 # In place of a label that a rule has to make of several annotations: neither a file nor a class.
 UNDECIDED = -1
@@ -53,12 +54,12 @@ def read_annotations(value: Any, read_file: Callable[[Any], Path | int], named: 
 
 
 def annotator_name(value: Any, named: str) -> str:
-    """Return the name of an annotator of several.
+    """Return the name of an annotator of several; one whose accents are written in two ways is one name.
 
     Raises:
         DataError: if it is no text or number, or is empty, too long or not printable.
     """
-    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    text = composed(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if not text.strip() or text != text.strip() or not text.isprintable() or len(text) > _LONGEST_NAME:
         raise DataError(
             f"{named} has 'annotator' = {shown(value)}; expected a name of 1 to {_LONGEST_NAME} printable characters."

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...transforms.errors import DataError, shown
+from ...transforms.folded_names import composed
 from ...transforms.loading.image_channels import MAX_CHANNELS, ImageFiles
 from ...transforms.strict_files import JsonObject, read_json
 from .annotations import UNDECIDED, Annotation, annotator_name, checked_annotations, read_annotations
@@ -243,6 +244,8 @@ def _read_case(item: Any, file: Path, paths: ContainedPaths, place: str) -> Case
     clean, given = item.get("clean_label"), item.get("given_label")
     image, channels = _image(item["image"], file, paths, place)
     annotations = _annotations(item, file, paths, place)
+    if annotations and item.get("label") == UNDECIDED:
+        raise _wrong_value("label", item["label"], file, place)
     if "label" not in item and len(annotations) == 1:
         # One annotation needs no rule.
         item, annotations = item | {"label": item["labels"][0]["file"], "annotator": annotations[0].annotator}, ()
@@ -252,7 +255,7 @@ def _read_case(item: Any, file: Path, paths: ContainedPaths, place: str) -> Case
         clean_label=None if clean is None else _path_or_class("clean_label", clean, file, paths, place),
         group=_text(item.get("group")),
         source=_text(item.get("source")),
-        annotator=_text(item.get("annotator")),
+        annotator=None if (annotator := _text(item.get("annotator"))) is None else composed(annotator),
         given_label=None if given is None else _path("given_label", given, file, paths, place),
         channels=channels,
         annotations=annotations,

@@ -7,6 +7,9 @@ from ..consensus_rule import CHOICES, ConsensusKind, ConsensusRule
 from .annotations import UNDECIDED
 from .datalist import TRAINING, VALIDATION, Case
 
+# How a label is made of the annotations of each case, which are kept beside it.
+LABEL_MADE = "`fedannot data annotators DIR --scenario clean --keep-annotations --out NEW`"
+
 
 class OtherAnnotatorError(DataError):
     """A case has no annotation by the annotator whose annotations count."""
@@ -22,7 +25,8 @@ class RuleNeededError(DataError):
     def __init__(self, case: Case) -> None:
         super().__init__(
             f"{case.image}: found {len(case.annotations)} annotations and no 'label'; expected a rule that makes one, "
-            f"--set training.consensus=RULE, where RULE is {CHOICES}."
+            f"--set training.consensus=RULE, where RULE is {CHOICES}. Audits and methods that correct annotations take "
+            f"no rule; {LABEL_MADE} makes data with a label of each case for them."
         )
 
 

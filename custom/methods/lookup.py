@@ -6,6 +6,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from ..consensus_rule import ConsensusKind
+from ..data.decided_labels import LABEL_MADE
 from ..interface.declaration import Method
 from ..settings import RunSettings, SettingsError, read_settings
 from . import METHODS
@@ -102,7 +103,7 @@ def _check_consensus(settings: RunSettings, method: Method, source: str) -> None
     allowed = ", ".join(names.get(kind, kind.value) for kind in ConsensusKind if kind in method.consensus) or "none"
     raise SettingsError(
         f"{source}: key 'training.consensus' is {rule.kind.value!r}, but the method {method.name!r} takes "
-        f"{allowed}. `fedannot data annotators DIR --scenario clean` makes data with one annotation of each case."
+        f"{allowed}. {LABEL_MADE} makes data with a label of each case."
     )
 
 

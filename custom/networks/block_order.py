@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from ..components.component import ComponentError, first_line
+from ..global_rng import briefly_seeded_rng
 
 # Extents of an image with which a network is run to see its order; the first that it takes.
 ATTEMPTED_EXTENTS = (32, 64, 96, 128, 256)
@@ -94,8 +95,7 @@ def _first_runs(
         # Two, since normalisation in training needs more than one value.
         images = torch.zeros(2, channels, *size, device=device)
         try:
-            with torch.no_grad(), torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)
+            with torch.no_grad(), briefly_seeded_rng(0):
                 copied(images)
         except Exception as error:
             # Whatever a class makes of images that are too small for it.

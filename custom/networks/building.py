@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import torch
 from torch import nn
 
+from ..global_rng import briefly_seeded_rng
 from ..settings import FEATURES, WIDTHS
 from .block_order import blocks_in_order
 from .start_weights import check_fits, read_state_dict
@@ -42,14 +42,14 @@ def build_network(
 
     Example:
         >>> network = build_network(in_channels=1, num_classes=2, features=(4, 4, 8, 8, 8, 4))
+        >>> import torch
         >>> network(torch.zeros(1, 1, 32, 32)).shape
         torch.Size([1, 3, 32, 32])
     """
     # MONAI takes 2 s, and a site process starts without it; also below.
     from monai.networks.nets.basic_unet import BasicUNet  # noqa: PLC0415
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with briefly_seeded_rng(seed):
         network: nn.Module = BasicUNet(
             spatial_dims=spatial_dims,
             in_channels=in_channels,
@@ -94,6 +94,7 @@ def build_classifier(
 
     Example:
         >>> network = build_classifier(num_classes=4, depth=10, widths=(4, 4, 8, 8))
+        >>> import torch
         >>> network(torch.zeros(2, 3, 32, 32)).shape
         torch.Size([2, 4])
     """
@@ -101,8 +102,7 @@ def build_classifier(
 
     block, layers = _STAGES[depth]
     is_large = stem == "large"
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with briefly_seeded_rng(seed):
         network: nn.Module = ResNet(
             block,
             layers,

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import torch
 from torch import nn
 
 from ...transforms.errors import shown
 from ..components.building import build_component, component_class, parameters_of
 from ..components.component import Component, ComponentError
 from ..components.roles import Role
+from ..global_rng import briefly_seeded_rng
 from ..settings import ClassifierSettings, NetworkSettings
 from .block_order import ATTEMPTED_EXTENTS
 from .outputs import give_main_output
@@ -43,8 +43,7 @@ def component_network(settings: NetworkSettings | ClassifierSettings, seed: int 
         built: nn.Module = build_component(component, Role.NETWORK, given)
         return built
 
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with briefly_seeded_rng(seed):
         # What a researcher runs of their own code is theirs to decide.
         is_own = component.target == OWN_TARGET
         network = build() if is_own else build_of_checked_size(build, component.target, shown(component.arguments))

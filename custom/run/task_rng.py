@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 import torch
 
+from ..global_rng import alone_with_global_rng, global_rng_was_used
+
 
 @dataclass
 class TaskRng:
     """The global random numbers during a task.
 
     Attributes:
-        was_used: whether the task took some, known when it is over. Dropout does; what this project draws itself has
-            generators of its own. Means nothing while other threads use them, too.
+        was_used: whether some were taken, known when the task is over. Dropout takes some; what this project draws
+            itself has generators of its own. While other threads work, it may have been another one's task.
     """
 
     was_used: bool = False
@@ -36,16 +38,22 @@ def seeded_rng(seed: int) -> Iterator[TaskRng]:
         >>> rng.was_used
         True
     """
-    devices = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    gpus = [torch.cuda.current_device()] if torch.cuda.is_available() else []
     rng = TaskRng()
-    with torch.random.fork_rng(devices=devices):
+    with alone_with_global_rng():
+        outer = torch.get_rng_state(), _gpu_states(gpus)
         torch.manual_seed(seed)
-        before = _states(devices)
-        try:
-            yield rng
-        finally:
-            rng.was_used = any(not torch.equal(old, new) for old, new in zip(before, _states(devices), strict=True))
+        before = _gpu_states(gpus)
+    try:
+        yield rng
+    finally:
+        with alone_with_global_rng():
+            on_gpu = any(not torch.equal(old, new) for old, new in zip(before, _gpu_states(gpus), strict=True))
+            rng.was_used = on_gpu or global_rng_was_used()
+            torch.set_rng_state(outer[0])
+            for gpu, state in zip(gpus, outer[1], strict=True):
+                torch.cuda.set_rng_state(state, gpu)
 
 
-def _states(devices: list[int]) -> list[torch.Tensor]:
-    return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, devices)]
+def _gpu_states(gpus: list[int]) -> list[torch.Tensor]:
+    return [torch.cuda.get_rng_state(gpu) for gpu in gpus]

@@ -92,6 +92,25 @@ def test_dropout_is_of_the_seed_and_lets_sites_take_turns(
     assert_same(tmp_path / "0", tmp_path / "1")
 
 
+def test_global_numbers_that_only_a_later_turn_takes_end_the_run(
+    small_job: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_epochs, turns = loop.run_epochs, []
+
+    def taking(*arguments: Any, **options: Any) -> Any:
+        turns.append(len(turns))
+        if turns[-1]:
+            torch.rand(1)
+        return run_epochs(*arguments, **options)
+
+    monkeypatch.setattr(loop, "run_epochs", taking)
+    job, out = small_job("fedavg", rounds=1, embedded__images_per_site=2), tmp_path / "out"
+    with pytest.raises(RunError, match=r"global random numbers .* task 'train' .* --sites-at-once 1"):
+        simulate(job, out, sites_at_once=2)
+    assert not list(out.rglob(STATE_FILE))
+    simulate(job, out, sites_at_once=1, resume=True)
+
+
 def test_an_error_of_one_site_is_its_own(faulty_job: Callable[..., Path], tmp_path: Path) -> None:
     summary = simulate(faulty_job({"site-3": "raises"}, rounds=1), tmp_path / "out", sites_at_once=3)
     assert {refusal.site for refusal in summary.refusals} == {"site-3"}

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 import numpy as np
 
@@ -54,7 +55,8 @@ def consensus_tests(
 
     A boundary bias is confirmed if that from the others alone has the same sign, and an interval without 0: what a
     deviating annotator has moved the majority by is no deviation of the others. Fractions are compared with the median
-    annotator. Where all cases have two annotators nothing can be told, and the distance from the other one is returned.
+    annotator. Where cases have two of at least three annotators, the differences of pairs are compared with the median
+    annotator. Of two annotators in all nothing can be told, and the distance from the other one is returned.
 
     Args:
         estimates: by annotator.
@@ -80,7 +82,12 @@ def consensus_tests(
     tested = _tested(chosen, criteria, level)
     for name, of_name in tested.items():
         for key, (estimate, result) in of_name.items():
-            if key.kind is ParameterKind.OFFSET and result.is_confirmed:
+            if key.kind is not ParameterKind.OFFSET:
+                continue
+            if _source(estimates[name], key.label) is _Source.PAIRS:
+                evidence = (*result.evidence, Evidence(EvidenceCode.PAIRS))
+                of_name[key] = estimate, replace(result, evidence=evidence)
+            elif result.is_confirmed:
                 others = estimates[name].from_others[key.label - 1]
                 if not _has_sign(others, estimate.value):
                     of_name[key] = estimate, replace(result, status=Status.NOT_SIGNIFICANT)
@@ -143,17 +150,33 @@ def _too_few(estimate: Estimate) -> TestResult:
 def _of_consensus(estimates: ConsensusEstimates) -> dict[ParameterKey, Estimate]:
     """What is tested of an annotator; nothing of masks has to be calibrated."""
     result = {}
-    for label, (others, majority, missed) in enumerate(
-        zip(estimates.from_others, estimates.from_majority, estimates.missed, strict=True), start=1
-    ):
-        result[ParameterKey(ParameterKind.OFFSET, label)] = majority if majority.patients else others
+    columns = (estimates.from_others, estimates.from_majority, estimates.from_pairs, estimates.missed)
+    for label, (others, majority, pairs, missed) in enumerate(zip(*columns, strict=True), start=1):
+        by_source = {_Source.MAJORITY: majority, _Source.PAIRS: pairs, _Source.OTHER: others}
+        result[ParameterKey(ParameterKind.OFFSET, label)] = by_source[_source(estimates, label)]
         result[ParameterKey(ParameterKind.MISSING, label)] = missed
     result[CONFUSED_OBJECTS] = estimates.confused
     return {key: replace(one, slope=1.0, auroc=1.0) for key, one in result.items() if one.patients}
 
 
+class _Source(Enum):
+    """What a boundary bias is compared with: the majority, the median annotator by pairs, or the other one of two."""
+
+    MAJORITY = auto()
+    PAIRS = auto()
+    OTHER = auto()
+
+
+def _source(estimates: ConsensusEstimates, label: int) -> _Source:
+    """The first of these with enough patients; else the majority where there is one."""
+    majority, pairs = estimates.from_majority[label - 1], estimates.from_pairs[label - 1]
+    if has_enough(majority) or (majority.patients and not has_enough(pairs)):
+        return _Source.MAJORITY
+    return _Source.PAIRS if has_enough(pairs) else _Source.OTHER
+
+
 def _is_of_two(estimates: ConsensusEstimates, key: ParameterKey) -> bool:
-    return key.kind is ParameterKind.OFFSET and not estimates.from_majority[key.label - 1].patients
+    return key.kind is ParameterKind.OFFSET and _source(estimates, key.label) is _Source.OTHER
 
 
 def _of_predictions(estimates: GroupEstimates) -> dict[ParameterKey, Estimate]:

@@ -12,6 +12,7 @@ from ..boundary_bias import mask_offset
 from ..estimate import Estimate
 from .agreement import classes_of_objects
 from .case_annotations import CaseAnnotations
+from .from_pairs import PairOffset, pair_estimates
 
 # A majority needs as many annotators; of two each is the other's opposite.
 MAJORITY = 3
@@ -22,12 +23,14 @@ Counted = list[tuple[str, float, float]]
 class ConsensusEstimates:
     """How one annotator annotates compared with the others of the same cases; by class, it stays at the site.
 
-    All but the first are of cases with at least three annotators: of two, each is the other's opposite. Fractions are
-    of the objects that the majority of the others has annotated.
+    Fractions and `from_majority` are of cases with at least three annotators: of two, each is the other's opposite.
+    Fractions are of the objects that the majority of the others has annotated.
 
     Attributes:
         from_others: boundary bias against the majority of the others (leave-one-out); of two, against the other one.
         from_majority: boundary bias against the majority of all.
+        from_pairs: boundary bias against the median annotator, of cases with two of at least three annotators; see
+            :func:`.from_pairs.pair_estimates`.
         missed: fraction of the others' objects in which nothing is annotated.
         confused: fraction of the others' objects, of all classes, that have another class here.
         compared: by class, the patients behind the boundary bias against the majority of all.
@@ -35,6 +38,7 @@ class ConsensusEstimates:
 
     from_others: tuple[Estimate, ...]
     from_majority: tuple[Estimate, ...]
+    from_pairs: tuple[Estimate, ...]
     missed: tuple[Estimate, ...]
     confused: Estimate
     compared: tuple[frozenset[str], ...]
@@ -49,11 +53,12 @@ class _Values:
         self.missed: list[Counted] = [[] for _ in range(num_classes)]
         self.confused: Counted = []
 
-    def estimates(self, seed: int) -> ConsensusEstimates:
+    def estimates(self, from_pairs: tuple[Estimate, ...], seed: int) -> ConsensusEstimates:
         """Return them with intervals over patients."""
         return ConsensusEstimates(
             tuple(_median(values, seed) for values in self.others),
             tuple(_median(values, seed) for values in self.majority),
+            from_pairs,
             tuple(_ratio(counts, seed) for counts in self.missed),
             _ratio(self.confused, seed),
             tuple(frozenset(unit for unit, _ in values) for values in self.majority),
@@ -74,14 +79,30 @@ def consensus_estimates(
         seed: decides the intervals.
     """
     values: dict[str, _Values] = {}
+    offsets: list[list[PairOffset]] = [[] for _ in range(num_classes)]
     for case in cases:
         if len(case.annotators) < 2:
             continue
         for masks in case.samples():
+            if len(masks) == 2:
+                _compare(offsets, case, masks)
             for index, name in enumerate(case.annotators):
                 of_annotator = values.setdefault(name, _Values(num_classes))
                 _measure(of_annotator, case, masks, index, num_classes)
-    return {name: values[name].estimates(seed) for name in sorted(values)}
+    by_pairs = [pair_estimates(of_class, seed=seed) for of_class in offsets]
+    return {
+        name: values[name].estimates(tuple(one.get(name, Estimate.unknown()) for one in by_pairs), seed)
+        for name in sorted(values)
+    }
+
+
+def _compare(offsets: Sequence[list[PairOffset]], case: CaseAnnotations, masks: Sequence[Classes]) -> None:
+    """Add what a sample with two annotations says of their difference, by class."""
+    one, other = case.annotators
+    for label, of_class in enumerate(offsets, start=1):
+        offset = _offset(masks[0] == label, [np.asarray(masks[1] == label)], case.spacing)
+        if offset is not None:
+            of_class.append(((one, other), case.unit, offset))
 
 
 def _measure(values: _Values, case: CaseAnnotations, masks: Sequence[Classes], index: int, num_classes: int) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ....transforms.errors import DataError, shown
+from ....transforms.folded_names import composed
 from ...consensus_rule import ConsensusKind
 from ...seeding import derive_seed
 from ..annotations import Annotation, annotator_folder
@@ -81,7 +82,7 @@ class Scenario:
         kinds = [kind for kind in ScenarioKind if kind is not ScenarioKind.OF_SITES]
         if text.startswith(_OF_SITES):
             parts = [part.partition("=") for part in text[len(_OF_SITES) :].split(",")]
-            annotators = {site.strip(): annotator.strip() for site, _, annotator in parts}
+            annotators = {site.strip(): composed(annotator.strip()) for site, _, annotator in parts}
             if len(annotators) == len(parts) and all(annotators) and all(annotators.values()):
                 return cls(ScenarioKind.OF_SITES, annotators, ratio, ConsensusKind(reference), seed)
         elif text in kinds:
@@ -113,7 +114,8 @@ def write_annotator_scenario(source: Path, out: Path, scenario: Scenario, *, wat
 
     Raises:
         DataError: if the federation cannot be read, the output folder holds files, masks of a case differ in shape or
-            place, a named site or annotator is not there, or no case of a site has several annotations.
+            place, a named site or annotator is not there, no case of a site has several annotations, or one has been
+            reviewed.
     """
     names = read_federation(source).sites
     of_sites = _annotators_of_sites(scenario, names)
@@ -221,6 +223,11 @@ class _SiteScenario:
         for case in self.copy.datalist.section(section):
             wanted = None if is_test else self.annotator
             names = [annotation.annotator for annotation in case.annotations]
+            if case.given_label is not None:
+                raise DataError(
+                    f"Site {self.copy.site}: {case.image}: found an annotation of a review, which no scenario has; "
+                    "expected the datalist before: fedannot audit revert FOLDER of the site."
+                )
             if len(names) < _FEWEST:
                 self.copy.leave_out(str(case.image), f"{case.image}: has no annotations by two annotators at least.")
             elif wanted is not None and wanted not in names:

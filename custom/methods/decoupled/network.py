@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.functional import one_hot
 
 from ....transforms.ignored_label import IGNORED_LABEL
+from ...global_rng import briefly_seeded_rng
 from ...networks.building import build_network, layer_blocks
 from ...settings import FEATURES
 from .codes import DistributionEncoder, Gaussian, spread
@@ -106,8 +107,7 @@ def build_decoupled_network(
         seed: seed of the start weights; the global random state is left as it was.
     """
     unet = build_network(in_channels, num_classes, features, spatial_dims, upsample, seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with briefly_seeded_rng(seed):
         num_outputs = num_classes + 1
         return DecoupledNetwork(
             unet,

@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 
+from ...global_rng import briefly_seeded_rng
 from ...interface.views import SiteView
 from ...seeding import derive_seed
 from ...training.batch import Batch, Batches
@@ -24,8 +25,7 @@ class DecoupledSite(PersonalSite):
         """Return an adaptation network that knows nothing; the warm-up brings it near the identity."""
         del shared
         network = self.settings.network
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with briefly_seeded_rng(seed):
             return AdaptationNetwork(
                 self.settings.adaptation,
                 num_outputs=network.num_classes + 1,

@@ -6,14 +6,14 @@ but that of federated averaging, over the other layers.
 
 from ...annotation_gaps import AnnotationGap
 from ...interface.declaration import Method
-from ..personal import OUTBOUND_FIELDS, PERSONAL_SERVER
+from ..personal import OUTBOUND_FIELDS
 from .settings import FedBnSettings
 
 METHOD = Method(
     "fedbn",
     "segmentation",
     FedBnSettings,
-    PERSONAL_SERVER,
+    f"{__name__}.server:FedBnServer",
     f"{__name__}.site:FedBnSite",
     OUTBOUND_FIELDS,
     supports=frozenset({AnnotationGap.IGNORED_PIXELS}),

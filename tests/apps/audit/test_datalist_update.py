@@ -104,8 +104,10 @@ def test_what_fails_once_it_counts_removes_nothing(site: Path, monkeypatch) -> N
 def test_another_update_meanwhile_stops_this_one_and_loses_nothing(site: Path) -> None:
     late, late_too = (prepare_update(site, site / "late", "reviewed") for _ in range(2))
     first = updated(site)
+    (site / "late").mkdir()
     with pytest.raises(DataError, match="was written meanwhile"):
         late.put_in_force(CONTENT, site / "late")
+    assert not (site / "late").exists()
     first.rename(site / "moved.json")
     with pytest.raises(DataError, match=r"data\.yaml: was changed meanwhile"):
         late_too.put_in_force(CONTENT, site / "late")

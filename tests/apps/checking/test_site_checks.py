@@ -158,6 +158,15 @@ def test_a_class_out_of_range_is_an_error(tmp_path, label):
     assert "expected a whole number from 0 to 2" in report.findings[0].found
 
 
+def test_a_class_of_one_of_several_annotators_out_of_range_is_an_error(tmp_path):
+    items = [classified(tmp_path, f"case_{index}", pixels(index), index) for index in range(3)]
+    wrong = classified(tmp_path, "wrong", pixels(3), 0)
+    del wrong["label"]
+    wrong["labels"] = [{"file": label, "annotator": name} for label, name in ((-1, "Ann"), (1, "Bo"))]
+    write_site(tmp_path, CLASSIFIED, {"training": [*items, wrong]})
+    assert summary(check(tmp_path)) == [("error", "class-index", ("images/wrong.png",))]
+
+
 def test_a_description_with_a_wrong_key_stops_the_site(tmp_path):
     picture_site(tmp_path, description=PICTURES + "lables: 1\n")
     report = check(tmp_path)

@@ -15,6 +15,7 @@ from fedannot.apps import ProgressStep, Run, export_results, simulate
 from fedannot.apps.reports.case_results import FinishedRun
 from fedannot.apps.reports.results_file import (
     COLUMNS,
+    RESULTS_DESCRIPTION,
     RESULTS_FILE,
     RunName,
     classification_row,
@@ -145,6 +146,23 @@ def test_a_run_of_an_earlier_version_is_scored_to_the_same_lines(run: Run, tmp_p
     rows = export_results(old, tmp_path / "paper", data=tmp_path / "moved").rows
     earlier = read_results(run.folder / RESULTS_FILE)
     assert [(row.case, row.dice, row.hd95_px) for row in rows] == [(row.case, row.dice, row.hd95_px) for row in earlier]
+
+
+@pytest.mark.parametrize("again", ["resumed", "exported"])
+def test_a_table_of_an_earlier_version_is_made_again(again: str, run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "small"
+    shutil.copytree(run.folder, folder)
+    expected, whole = read_results(folder / RESULTS_FILE), (folder / RESULTS_FILE).read_bytes()
+    (folder / RESULTS_FILE).write_bytes(whole[: len(whole) // 2])
+    (folder / RESULTS_DESCRIPTION).unlink()
+    if again == "resumed":
+        simulate(folder / "job", folder, data=run.summary.data_folder, resume=True)
+    else:
+        export_results(folder, tmp_path / "paper")
+    found = read_results(folder / RESULTS_FILE)
+    assert [(row.case, row.dice, row.hd95_px) for row in found] == [
+        (row.case, row.dice, row.hd95_px) for row in expected
+    ]
 
 
 def test_cases_are_scored_with_the_model_of_the_round_that_is_reported(run: Run, tmp_path: Path) -> None:

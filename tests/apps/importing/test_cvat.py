@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from fedannot.apps.commands.data import data_app
 from fedannot.apps.importing import cvat
 from fedannot.apps.importing.cvat import is_cvat_export, read_cvat
+from fedannot.apps.importing.cvat_masks import write_cvat_masks
 from fedannot.transforms.errors import DataError
 
 NUMBERS = {"lesion": 1, "cyst": 2}
@@ -118,6 +119,7 @@ def test_shapes_that_cannot_be_drawn_are_named(tmp_path, shape, reason):
         (f"{HEAD}<track id='0' label='lesion'></track></annotations>", "found tracks of a video"),
         ("<annotations>", "is not XML"),
         (f"{HEAD}</annotations>", "found no image"),
+        (xml(head='<?xml version="1.0" encoding="utf-7"?><annotations>'), "is not XML"),
         (xml(head='<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><annotations>'), "declares a document type"),
         (xml(head='<!DOCTYPE a [<!ENTITY x "x"><!ENTITY y "&x;&x;">]><annotations>'), "declares a document type"),
     ],
@@ -133,6 +135,7 @@ def test_an_archive_is_bounded_and_writes_nothing_beside_itself(tmp_path, monkey
     with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("labelmap.txt", table)
         archive.writestr("SegmentationClass/../../../escaped.png", b"x" * 5000)
+        archive.writestr(".", b"a part without a name")
     (image,) = read_cvat(tmp_path / "a.zip")
     monkeypatch.setattr(cvat, "MOST_MASK_BYTES", 1000)
     with pytest.raises(DataError, match="found 5000 bytes; expected at most 1000"):
@@ -172,3 +175,22 @@ def test_a_mask_is_not_written_outside(tmp_path, name):
     assert "expected a path inside of the export" in " ".join(result.output.split())
     assert not list((tmp_path / "in").rglob("*.png"))
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["export.xml"]
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (("a.png", "a.png/b.png"), "a second image or folder 'a.png/b.png'"),
+        (("a.png/b.png", "a.png"), "a second image or folder 'a.png'"),
+        (("a.png", "a.jpg"), "a second image or folder 'a.png'"),
+        ((f"{'a' * 300}.png",), "a name that a file can have"),
+        (("..png",), "a name that a file can have"),
+    ],
+)
+def test_names_that_no_two_files_can_have_are_refused_and_nothing_is_written(tmp_path, names, reason):
+    of_image = xml(polygon("1,1;4,1;4,3;1,3"), head="").removesuffix("</annotations>")
+    images = "".join(of_image.replace("ward/a.png", name) for name in names)
+    (tmp_path / "export.xml").write_text(f"{HEAD}{images}</annotations>")
+    with pytest.raises(DataError, match=reason):
+        write_cvat_masks(tmp_path / "export.xml", ["lesion"], tmp_path / "masks")
+    assert [path.name for path in tmp_path.iterdir()] == ["export.xml"]

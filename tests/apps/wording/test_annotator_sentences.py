@@ -46,6 +46,19 @@ def test_what_cannot_be_told_has_its_reason(code, numbers, reason):
     assert (one.words, one.sentences) == ("Cannot tell", (f"Not known whether contours of a deviate: {reason}.",))
 
 
+def test_of_two_in_each_case_the_median_annotator_is_named():
+    found = annotator("Ann", consensus={"offset 1": parameter(3.0, 3.0, "confirmed", pairs={})})
+    shown = shown_annotators(annotators_audit(found), ("a",))
+    assert (
+        shown.annotators[0]
+        .sentences[0]
+        .startswith(
+            "Contours of a are 3.0 px larger than the median annotator’s, by the differences of pairs in the same cases"
+        )
+    )
+    assert any("two of the annotators" in note for note in shown.notes)
+
+
 def test_by_predictions_alone_it_is_said_that_the_cases_differ():
     found = annotator("Ann", predictions={"offset 1": parameter(5.1, -3.0, "confirmed")})
     (one,) = shown_annotators(annotators_audit(found), ("a",)).annotators

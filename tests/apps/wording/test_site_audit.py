@@ -1,4 +1,5 @@
 import pytest
+from support.annotators import some_annotators
 from support.audits import conclusion
 from support.reported_audits import EDGES, audit, case, case_for_reference, finding, kind
 
@@ -230,3 +231,12 @@ def test_where_the_model_is_unfit_nothing_is_reported():
 def test_a_copy_for_others_says_what_figures_are_of():
     (shown,) = shown_conclusions(audit(conclusion("confirmed", EvidenceCode.THRESHOLDS)), is_shared=True)
     assert (shown.sentence, shown.reason) == ("Contours of lesion", "")
+
+
+def test_a_site_with_a_deviating_annotator_is_not_said_to_annotate_like_the_others():
+    made = audit(conclusion("not_significant")).model_copy(update={"annotators": some_annotators()})
+    assert leading(made) == (Leading.ANNOTATORS, ())
+    assert headline(made).startswith(
+        "1 annotator of this site deviates from its others. No bias of the site as a whole is confirmed in 1 tested "
+        "parameter."
+    )

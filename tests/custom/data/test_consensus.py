@@ -58,8 +58,9 @@ def test_staple_of_one_class_is_simpleitks(shape):
     assert np.array_equal(consensus_label(torch.from_numpy(masks[:, None]).transpose(0, 1), RULE, 1)[0], result)
 
 
-def test_staple_of_several_classes_is_simpleitks_with_undecided_pixels_as_background():
-    masks = random_masks(2, num_classes=2)
+@pytest.mark.parametrize("shape", [(16, 16), (4, 16, 16)])
+def test_staple_of_several_classes_is_simpleitks_with_undecided_pixels_as_background(shape):
+    masks = random_masks(2, num_classes=2, shape=shape)
     reference = SimpleITK.MultiLabelSTAPLEImageFilter()
     reference.SetLabelForUndecidedPixels(0)
     expected = SimpleITK.GetArrayFromImage(reference.Execute([SimpleITK.GetImageFromArray(m) for m in masks]))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from fedannot.custom.consensus_rule import ConsensusRule
 from fedannot.custom.data.annotations import UNDECIDED, Annotation
 from fedannot.custom.data.contained_paths import relative_name
 from fedannot.custom.data.datalist import Case, Datalist, cases_of, read_datalist, require_decided, write_datalist
@@ -345,6 +346,22 @@ def test_items_of_one_image_that_contradict_each_other_are_all_refused(folder, c
     assert refused.name == "a.png"
     assert "training[0], training[2] have the image a.png" in refused.reason
     assert message in refused.reason
+
+
+def test_a_name_whose_accent_is_written_in_two_ways_is_one_annotator(folder):
+    decomposed = "Zoe\u0308"
+    file = written(folder, {"training": [several(("1.png", decomposed), ("2.png", "Zoë"))]})
+    (refused,) = read_datalist(file).refused["training"]
+    assert "two annotations by 'Zoë'" in refused.reason
+    item = {"image": "a.png", "label": "1.png", "annotator": decomposed}
+    (case,) = read_datalist(written(folder, {"training": [item]})).section("training")
+    assert case.annotator == ConsensusRule.parse(f"one:{decomposed}").annotator == "Zoë"
+
+
+def test_a_label_that_is_no_class_does_not_ask_for_a_rule(folder):
+    file = written(folder, {"training": [several(("1.png", "A"), ("2.png", "B")) | {"label": -1}]})
+    (refused,) = read_datalist(file).refused["training"]
+    assert "training[0] has 'label' = -1" in refused.reason
 
 
 def test_what_needs_one_label_refuses_several_by_their_annotators(folder):

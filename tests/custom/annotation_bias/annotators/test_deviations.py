@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from moved_cells import annotated_discs
 
+from fedannot.custom.annotation_bias.annotators.case_annotations import CaseAnnotations
 from fedannot.custom.annotation_bias.annotators.deviations import MinimumEffects, consensus_tests, prediction_tests
 from fedannot.custom.annotation_bias.annotators.from_consensus import consensus_estimates
 from fedannot.custom.annotation_bias.annotators.from_predictions import GroupEstimate
@@ -32,6 +33,21 @@ def test_nobody_can_tell_which_of_two_deviates():
     results = by_consensus({"a": 0.0, "b": 4.0})
     assert {result.status for result in results.values()} == {Status.UNKNOWN}
     assert results["a"].evidence[0].code is EvidenceCode.TWO_ANNOTATORS
+
+
+def test_of_two_annotators_in_each_case_who_deviates_is_told_by_pairs():
+    discs = annotated_discs({"a": 0.0, "b": 0.0, "c": 4.0}, 18)
+    cases = [
+        CaseAnnotations(
+            case.unit, *((of_case[n % 3], of_case[(n + 1) % 3]) for of_case in (case.annotators, case.masks))
+        )
+        for n, case in enumerate(discs)
+    ]
+    tested = consensus_tests(consensus_estimates(cases, 1, seed=0), MINIMUM, level=0.05)
+    results = {name: of_name[OFFSET][1] for name, of_name in tested.items()}
+    assert {name for name, result in results.items() if result.is_confirmed} == {"c"}
+    assert results["c"].effect == pytest.approx(4, abs=0.3)
+    assert all(any(item.code is EvidenceCode.PAIRS for item in result.evidence) for result in results.values())
 
 
 def test_four_patients_are_too_few_however_large_the_effect():

@@ -78,3 +78,44 @@ def test_bias_of_moved_contours_of_real_cells_is_within_half_a_pixel():
     estimates = consensus_estimates(cases, 1, seed=0)
     for name, bias in biases.items():
         assert estimates[name].from_majority[0].value == pytest.approx(bias, abs=0.5)
+
+
+def two_of(cases, seed=0):
+    """The cases with two of their annotators each, drawn by chance."""
+    generator, result = np.random.default_rng(seed), []
+    for case in cases:
+        first, second = generator.choice(len(case.annotators), 2, replace=False)
+        chosen = (int(first), int(second))
+        names = tuple(case.annotators[index] for index in chosen)
+        result.append(CaseAnnotations(case.unit, names, tuple(case.masks[index] for index in chosen)))
+    return result
+
+
+def test_of_two_annotators_in_each_case_pairs_give_the_bias_against_the_median_annotator():
+    estimates = consensus_estimates(two_of(annotated_discs(BIASES, 24)), 1, seed=0)
+    for name, bias in BIASES.items():
+        assert estimates[name].from_pairs[0].value == pytest.approx(bias, abs=0.3)
+        assert estimates[name].from_majority[0].patients == 0
+    # The other one alone says something else.
+    assert estimates["Ben"].from_others[0].value < -0.5
+
+
+@pytest.mark.parametrize("pairs", [["ab"] * 8, ["ab"] * 8 + ["cd"] * 8, ["ab"] * 8 + ["bc"] * 4])
+def test_without_a_chain_of_three_annotators_with_enough_patients_pairs_say_nothing(pairs):
+    cases = [CaseAnnotations(f"p{n}", tuple(pair), (disc(8), disc(11))) for n, pair in enumerate(pairs)]
+    assert not any(one.from_pairs[0].is_known for one in consensus_estimates(cases, 1, seed=0).values())
+
+
+@pytest.mark.skipif(not REAL.is_dir(), reason="needs the real data")
+def test_two_experts_in_each_case_of_real_cells_have_their_bias_against_the_majority_within_half_a_pixel():
+    items = [item for item in json.loads((REAL / "datalist.json").read_text())["items"] if item["source"] == "bubil_d4"]
+    cases = []
+    for item in items[:40]:
+        arrays = np.load(REAL / item["annotators"])
+        masks = {str(name): mask for name, mask in zip(arrays["names"], arrays["masks"], strict=True)}
+        experts = {name: np.uint8(mask)[None] for name, mask in masks.items() if name.startswith("expert")}
+        cases.append(CaseAnnotations(item["image"], tuple(experts), tuple(experts.values())))
+    of_all, of_two = (consensus_estimates(chosen, 1, seed=0) for chosen in (cases, two_of(cases)))
+    assert len(of_two) == 3
+    for name, estimate in of_two.items():
+        assert estimate.from_pairs[0].value == pytest.approx(of_all[name].from_majority[0].value, abs=0.5)

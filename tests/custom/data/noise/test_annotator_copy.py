@@ -1,4 +1,5 @@
 import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -150,3 +151,15 @@ def test_scenarios_that_cannot_be_made_are_refused(federation, tmp_path, text, o
     with pytest.raises(DataError, match=message):
         write_annotator_scenario(federation[0], tmp_path / "out", Scenario.parse(text, **options))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_review_is_not_overruled_by_annotators(federation, tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(federation[0], source)
+    content = read_json(source / "site-2" / "datalist.json", "")
+    first = content["training"][0]["labels"][0]["file"]
+    content["training"][0] |= {"label": first, "given_label": first}
+    (source / "site-2" / "datalist.json").write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"Site site-2: .*0\.png: found an annotation of a review.*audit revert"):
+        write_annotator_scenario(source, tmp_path / "copy", Scenario.parse("clean"))
+    assert not (tmp_path / "copy").exists()

@@ -2,13 +2,9 @@
 
 from pathlib import Path
 
-import pytest
 from support.personal import DATA, averaged_alone, changed, received, same, site_part, train_round, values
 from support.site_views import HandmadeSite
 from torch import nn
-
-from fedannot.custom.methods.fedbn.site import FedBnSite
-from fedannot.transforms.errors import DataError
 
 
 def entries_of_batch_norm(network: nn.Module) -> set[str]:
@@ -46,10 +42,3 @@ def test_a_site_goes_on_with_its_own_normalisation(tmp_path: Path) -> None:
     network = received(method)
     train_round(method, network, tmp_path, 2)
     assert same(values(method.model_in_use(network, HandmadeSite(tmp_path, DATA).view(method, 2))), expected)
-
-
-def test_a_network_without_normalisation_is_refused() -> None:
-    method = site_part("fedbn")
-    assert isinstance(method, FedBnSite)
-    with pytest.raises(DataError, match="the network has none with values"):
-        method.start(nn.Sequential(nn.Conv2d(1, 2, 3), nn.InstanceNorm2d(2)), 0)

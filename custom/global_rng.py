@@ -1,0 +1,43 @@
+"""PyTorch's global random numbers, of which a process has one sequence: for one thread of those that seed it."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+_LOCK = threading.RLock()
+
+
+@contextmanager
+def alone_with_global_rng() -> Iterator[None]:
+    """Keep other threads from seeding the global random numbers, or setting them back, during the block."""
+    with _LOCK:
+        yield
+
+
+@contextmanager
+def briefly_seeded_rng(seed: int) -> Iterator[None]:
+    """Seed the CPU's global random numbers for a block that no other thread disturbs, and set them back after it.
+
+    What builds a network takes no generator. Its start weights are the same, whatever other threads build meanwhile.
+
+    Args:
+        seed: of the block.
+
+    Example:
+        >>> with briefly_seeded_rng(1):
+        ...     first = torch.rand(2)
+        >>> with briefly_seeded_rng(1):
+        ...     assert torch.equal(first, torch.rand(2))
+    """
+    with _LOCK, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def global_rng_was_used() -> bool:
+    """Return whether numbers of the CPU were taken since they were seeded, by whichever thread."""
+    with _LOCK:
+        fresh = torch.Generator().manual_seed(torch.initial_seed())
+        return not torch.equal(fresh.get_state(), torch.get_rng_state())

@@ -1,0 +1,17 @@
+"""Which layers of a network FedBN leaves to the sites."""
+
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+
+# Batch and instance normalisation have a common base class.
+_NORMALISATIONS = (_NormBase, nn.GroupNorm, nn.LayerNorm)
+
+
+def normalisations(network: nn.Module) -> list[nn.Module]:
+    """Return the normalisation layers of a network, each once, in its own order."""
+    return [module for module in network.modules() if isinstance(module, _NORMALISATIONS)]
+
+
+def has_normalisation(network: nn.Module) -> bool:
+    """Return whether a network has normalisation layers with values: without, nothing would be a site's own."""
+    return any(layer.state_dict() for layer in normalisations(network))
