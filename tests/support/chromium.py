@@ -55,8 +55,10 @@ def chromium(profile: Path, *, width: int = 1280, height: int = 900, dark: bool 
     try:
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+        # A page that is still scrolling would not be where it is clicked.
+        preferred = {"prefers-color-scheme": "dark" if dark else "light", "prefers-reduced-motion": "reduce"}
+        features = [{"name": name, "value": value} for name, value in preferred.items()]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         yield browser
     finally:
         end(browser)

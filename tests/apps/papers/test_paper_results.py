@@ -133,7 +133,7 @@ def test_the_files_have_here_beside_published(tmp_path: Path) -> None:
     text = (tmp_path / MARKDOWN_FILE).read_text(encoding="utf-8")
     assert "| FedA³I | 2 seeds | 56.2 ± 26.5 | 72.69 ± 1.28 | +0.0 | +8.84 | 2 (1 of 2 seeds) | 4.00 |" in text
     assert "| GCE | not implemented here | - | 66.43 ± 2.21 | - | +2.58 | - | - | table 2, line 158 |" in text
-    assert "Score of a run: mean of the last two rounds." in text
+    assert "Score of a run: mean of the last three rounds." in text
     assert "- It differs." in text
     rows = list(csv.DictReader(io.StringIO((tmp_path / CSV_FILE).read_text(encoding="utf-8"))))
     # Four conditions, eleven rows with cross entropy and four with Dice.
