@@ -50,7 +50,7 @@ def test_annotations_drawn_in_every_epoch_are_the_same_after_a_resumption(
 @pytest.mark.parametrize(
     ("name", "rule", "message"),
     [
-        ("auto", "majority", "the method 'auto' takes none. `fedannot data annotators DIR --scenario clean`"),
+        ("auto", "majority", "the method 'auto' takes none. `fedannot data annotators DIR --scenario clean --keep"),
         ("fedaaai", "soft", "'soft', but the method 'feda3i' takes majority, staple, one:NAME."),
     ],
 )

@@ -73,10 +73,15 @@ def drag(browser, *ways):
 
 
 def begin(browser):
-    """Start to draw on the shown case."""
+    """Start to draw on the shown case, which is read first."""
+    wait_for(lambda: is_read(browser))
     browser.execute_script("document.getElementById('view-given').scrollIntoView()")
     press(browser, "e")
     wait_for(lambda: not is_hidden(browser, "mend-tools"))
+
+
+def is_read(browser):
+    return browser.execute_script("return document.getElementById('case').ariaBusy") == "false"
 
 
 def is_hidden(browser, name):
@@ -275,6 +280,7 @@ def test_what_is_drawn_goes_out_of_sight_with_its_case_and_a_comment_keeps_the_m
         wait_for(lambda: text_of(browser, "mend-note") == "This drawing is not stored yet.")
         press(browser, "n")
         second = server.cases[1].image.rpartition("/")[2]
-        wait_for(lambda: text_of(browser, "case-title") == second and not is_hidden(browser, "mending"))
+        wait_for(lambda: text_of(browser, "case-title") == second and is_read(browser))
+        assert not is_hidden(browser, "mending")
         assert is_hidden(browser, "drawn-field")
         assert logged(browser) == []

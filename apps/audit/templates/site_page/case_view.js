@@ -22,6 +22,7 @@ async function select(position, finding, focus = false) {
   if (before !== index || drawn?.index !== index) byId("comment").value = "";
   // Nothing can be decided of a case that is not yet to be seen.
   if (drawn?.index !== index) drawn = null;
+  byId("case").setAttribute("aria-busy", String(!drawn));
   const wanted = current;
   const waiting = setTimeout(() => { clearViews(); say("Reading the case …"); }, 250);
   try {
@@ -33,6 +34,7 @@ async function select(position, finding, focus = false) {
     if (wanted === current) showProblem(error instanceof TypeError ? ENDED : error.message);
   } finally {
     clearTimeout(waiting);
+    if (wanted === current) byId("case").setAttribute("aria-busy", "false");
   }
 }
 function keepInView(list, button) {

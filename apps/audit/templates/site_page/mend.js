@@ -98,7 +98,8 @@ const isUnstored = (one) => one.past.length > 0;
 // Starting, ending, and what is to be seen of it.
 const canDraw = () => Boolean(draft && isDrawing && view.axis === drawn?.content.axis);
 async function toggleDrawing() {
-  if (!served || !drawn || byId("mending").hidden) return;
+  if (!served || byId("mending").hidden) return;
+  if (!drawn) { say("This case is not to be seen yet.", true); return; }
   if (isDrawing) { stopDrawing(); return; }
   if (isBlind()) { say("First say whether the annotation looks right or wrong.", true); return; }
   try {
