@@ -105,7 +105,13 @@ PACKS = {
     "hippocampus_volumes": Pack(
         partial(_hippocampi, sliced=False),
         # A volume is one sample: more passes over the 12 of a site, in small batches, for as many steps.
-        {**_HIPPOCAMPUS, "network.spatial_dims": 3, "training.local_epochs": 5, "training.batch_size": 2},
+        {
+            **_HIPPOCAMPUS,
+            "network.spatial_dims": 3,
+            "training.local_epochs": 5,
+            "training.batch_size": 2,
+            "training.patch": [16, 32, 16],
+        },
         _HIPPOCAMPUS_KINDS,
         least_pixels=10,
     ),
