@@ -53,6 +53,7 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "ditto": SEGMENTATION,
     "fedbn": SEGMENTATION,
     "iop_fl": SEGMENTATION,
+    "fedmix": SEGMENTATION,
     "single_site": SEGMENTATION,
     "fedavg_classification": CLASSIFICATION,
     "fedgsca": CLASSIFICATION | {"warmup_rounds": 1, "rounds": 3},
