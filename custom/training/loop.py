@@ -189,19 +189,19 @@ def run_epochs(
     if stepping.steps is not None:
         epochs = math.ceil(stepping.steps / batches.steps_per_epoch)
     network.train()
-    for epoch, batch in itertools.islice(_batches(batches, epochs, generator), stepping.steps):
-        if should_stop is not None and should_stop():
-            raise TrainingStopped
-        if stepping.learning_rates is not None:
-            _set_learning_rate(optimizer, stepping.learning_rates[steps])
-        optimizer.zero_grad(set_to_none=True)
-        with computing(network, computed_precision(stepping.precision, device)):
+    with computing(network, computed_precision(stepping.precision, device)):
+        for epoch, batch in itertools.islice(_batches(batches, epochs, generator), stepping.steps):
+            if should_stop is not None and should_stop():
+                raise TrainingStopped
+            if stepping.learning_rates is not None:
+                _set_learning_rate(optimizer, stepping.learning_rates[steps])
+            optimizer.zero_grad(set_to_none=True)
             loss = objective(network, batch, Step(steps, epoch, epochs))
-        _make_step(loss, optimizer, scaler, stepping.gradient_clipping)
-        total_loss += loss.detach().float() * len(batch.images)
-        num_samples += len(batch.images)
-        samples.update(batch.samples.tolist())
-        steps += 1
+            _make_step(loss, optimizer, scaler, stepping.gradient_clipping)
+            total_loss += loss.detach().float() * len(batch.images)
+            num_samples += len(batch.images)
+            samples.update(batch.samples.tolist())
+            steps += 1
     if not num_samples or steps != (stepping.steps or steps):
         raise ValueError(f"Expected batches for {stepping.steps or 'some'} steps, but got {steps} in {epochs} epochs.")
     mean_loss = float(total_loss) / num_samples
