@@ -36,7 +36,8 @@ def computed_precision(asked: Precision, device: torch.device) -> ComputedPrecis
 
 
 def _has_bfloat16_instructions() -> bool:
-    capabilities = torch.cpu.get_capabilities()
+    # Earlier versions of PyTorch do not say what a processor has.
+    capabilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     return any(capabilities.get(name, False) for name in _BFLOAT16_INSTRUCTIONS)
 
 
@@ -92,7 +93,7 @@ class _Calls:
         del module, arguments
         if self._depth == 0:
             self._autocast = torch.autocast(self._device.type, dtype=_TYPES[self._precision])
-            self._autocast.__enter__()
+            self._autocast.__enter__()  # type: ignore[no-untyped-call]
         self._depth += 1
 
     def leave(self, module: nn.Module, arguments: tuple[Any, ...], output: Any) -> Any:

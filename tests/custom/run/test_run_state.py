@@ -320,7 +320,9 @@ def test_the_former_default_of_precision_was_float32_on_a_cpu(monkeypatch, bits,
     history = [plain_records.record(1, sites={"site-1": plain_records.report(**values)})]
     now = fedavg.METHODS[0].settings().model_dump(mode="json")
     state = RunState("fedavg", now | {"training": now["training"] | {"precision": "auto"}}, 1, {}, history=history)
-    with nullcontext() if goes_on else pytest.raises(ResumeError, match=r"training\.precision='fp32' instead of 'auto'"):
+    with (
+        nullcontext() if goes_on else pytest.raises(ResumeError, match=r"training\.precision='fp32' instead of 'auto'")
+    ):
         state.check_continues("fedavg", now)
     former = now | {"training": now["training"] | {"precision": "mixed"}}
     with pytest.raises(ResumeError, match=r"training\.precision='fp32' instead of 'bf16'"):
