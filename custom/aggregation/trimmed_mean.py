@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from ...transforms.array_types import AnyFloats, Booleans
+from ...transforms.array_types import AnyFloats, Booleans, Indices
 from .streaming_average import PIECE, StreamingAverage, as_array
 
 # What is left of a coordinate's weight where all that counts was trimmed is rounding.
@@ -66,6 +66,21 @@ class TrimmedMean(StreamingAverage):
             values = as_array(params[name])
             self._low[name].insert(values, number, is_later)
             self._high[name].insert(values, number, ~is_later)
+
+    def merge(self, other: StreamingAverage) -> None:
+        """Add the models of another trimmed mean that drops as many; see :meth:`StreamingAverage.merge`."""
+        super().merge(other)
+        assert isinstance(other, TrimmedMean), "checked above"
+        shift = len(self._arrived)
+        self._arrived += other._arrived
+        ranks = np.argsort(sorted(range(len(self._arrived)), key=self._arrived.__getitem__))
+        for name, low in self._low.items():
+            # A free place comes after all sites.
+            low.merge(other._low.pop(name), shift, np.append(ranks, len(ranks)))
+            self._high[name].merge(other._high.pop(name), shift, np.append(-ranks, 1))
+
+    def _is_like(self, other: StreamingAverage) -> bool:
+        return isinstance(other, TrimmedMean) and other._trim == self._trim and super()._is_like(other)
 
     def result(self) -> dict[str, torch.Tensor]:
         """Return the trimmed mean; once, then it is gone.
@@ -131,3 +146,21 @@ class _Extremes:
                 moved_sites = np.where(is_before, of_row, sites)
                 row[is_before], of_row[is_before] = moving[is_before], sites[is_before]
                 moving, sites = moved, moved_sites
+
+    def merge(self, other: "_Extremes", shift: int, ranks: Indices) -> None:
+        """Take in the extremes of other sites.
+
+        Args:
+            other: theirs, as many of every coordinate.
+            shift: what is added to the others' numbers of sites.
+            ranks: by number of a site, and at the end for a free place, which of two equal values goes first.
+        """
+        rows, length = self.values.shape
+        for start in range(0, length, PIECE):
+            piece = slice(start, start + PIECE)
+            values = np.concatenate([self.values[:, piece], other.values[:, piece]])
+            of_others = other.sites[:, piece]
+            sites = np.concatenate([self.sites[:, piece], np.where(of_others < 0, -1, of_others + shift)])
+            order = np.lexsort((ranks[sites], self._sign * values), axis=0)[:rows]
+            self.values[:, piece] = np.take_along_axis(values, order, axis=0)
+            self.sites[:, piece] = np.take_along_axis(sites, order, axis=0)
