@@ -51,7 +51,7 @@ class CountedModels:
 
     def shared(self, site: str) -> dict[str, torch.Tensor]:
         """Return the same without a copy of what counts as it is; nothing may be written into it."""
-        params = self._waiting.mapped(site)
+        params = self._waiting.shared(site)
         return {name: self._within(site, name, tensor) for name, tensor in params.items()}
 
     def entry(self, name: str) -> list[torch.Tensor]:

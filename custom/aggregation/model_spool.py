@@ -79,9 +79,13 @@ class ModelSpool:
         """Return how many samples the model of a site was trained on."""
         return self._num_samples[site]
 
-    def mapped(self, site: str) -> dict[str, torch.Tensor]:
-        """Return the same without a copy; what is on disk is read when it is used. Nothing may be written into it."""
+    def shared(self, site: str) -> dict[str, torch.Tensor]:
+        """Return the same without a copy, for one pass over it; nothing may be written into it."""
         return self._models[site].shared()
+
+    def mapped(self, site: str) -> dict[str, torch.Tensor]:
+        """Return the same for a pass over one entry of all sites after the other: files stay mapped."""
+        return self._models[site].mapped()
 
     def models(self, *, keep: bool = False) -> Iterator[tuple[str, dict[str, torch.Tensor], int]]:
         """Yield site, state dict and number of samples in sorted order of the sites; nothing may be written into them.
@@ -90,7 +94,7 @@ class ModelSpool:
             keep: whether the models stay; else each goes once it is used.
         """
         for site in self.sites:
-            yield site, self.mapped(site), self._num_samples[site]
+            yield site, self.shared(site), self._num_samples[site]
             if not keep:
                 self._drop(site)
 
@@ -121,6 +125,9 @@ class _InMemory:
 
     def shared(self) -> dict[str, torch.Tensor]:
         return dict(self.tensors)
+
+    def mapped(self) -> dict[str, torch.Tensor]:
+        return self.shared()
 
     def own(self) -> dict[str, torch.Tensor]:
         return {name: tensor.clone() for name, tensor in self.tensors.items()}
@@ -166,9 +173,13 @@ class _OnDisk:
         return cls(file, entries, signature)
 
     def shared(self) -> dict[str, torch.Tensor]:
+        """As :meth:`own`: its pages leave this process with it, however many models there are."""
+        return self.own()
+
+    def mapped(self) -> dict[str, torch.Tensor]:
         if self._mapped is None:
             self._mapped = self.own()
-        return dict(self._mapped)
+        return self._mapped
 
     def own(self) -> dict[str, torch.Tensor]:
         """Map the file once more: what is written into the tensors comes neither to the file nor to other mappings."""
@@ -194,7 +205,7 @@ def _write(descriptor: int, tensor: torch.Tensor) -> int:
     """Write a tensor's bytes, all of them, and return how many there are."""
     if not tensor.numel():
         return 0
-    content = memoryview(tensor.reshape(-1).contiguous().view(torch.uint8).numpy())
+    content = tensor.reshape(-1).contiguous().view(torch.uint8).numpy().data
     written = 0
     # The system writes at most 2 GiB at a time.
     while written < len(content):

@@ -133,19 +133,24 @@ class _Extremes:
         """
         # The last entry is that of -1, of a place that is free.
         of_numbers = np.append(goes_first, True)
+        reaches = np.less_equal if self._sign > 0 else np.greater_equal
         for start in range(0, len(values), PIECE):
             piece = slice(start, start + PIECE)
-            moving, sites = values[piece], np.full(len(values[piece]), number, dtype=np.int32)
-            for row, of_row in zip(self.values[:, piece], self.sites[:, piece], strict=True):
-                # What was moved out goes before all that stands behind it; only the new value is compared by name.
-                is_new = sites == number
-                is_before = (self._sign * moving < self._sign * row) | (
-                    (moving == row) & (~is_new | of_numbers[of_row])
-                )
-                moved = np.where(is_before, row, moving)
-                moved_sites = np.where(is_before, of_row, sites)
-                row[is_before], of_row[is_before] = moving[is_before], sites[is_before]
-                moving, sites = moved, moved_sites
+            # Of many sites most values are beyond none of those that are kept.
+            places = np.flatnonzero(reaches(values[piece], self.values[-1, piece]))
+            if len(places):
+                self._insert_at(start + places, values[start + places], number, of_numbers)
+
+    def _insert_at(self, places: Indices, moving: AnyFloats, number: int, of_numbers: Booleans) -> None:
+        """Take values in at some coordinates; see :meth:`insert`."""
+        sites = np.full(len(places), number, dtype=np.int32)
+        for row, of_row in zip(self.values, self.sites, strict=True):
+            kept, of_kept = row[places], of_row[places]
+            # What was moved out goes before all that stands behind it; only the new value is compared by name.
+            is_new = sites == number
+            is_before = (self._sign * moving < self._sign * kept) | ((moving == kept) & (~is_new | of_numbers[of_kept]))
+            row[places], of_row[places] = np.where(is_before, moving, kept), np.where(is_before, sites, of_kept)
+            moving, sites = np.where(is_before, kept, moving), np.where(is_before, of_kept, sites)
 
     def merge(self, other: "_Extremes", shift: int, ranks: Indices) -> None:
         """Take in the extremes of other sites.

@@ -63,7 +63,7 @@ def test_models_are_the_same_in_memory_and_on_disk(tmp_path, memory):
         tensor.zero_()
     for site in ("a", "b"):
         own = spool.params(site)
-        for params in (own, spool.mapped(site)):
+        for params in (own, spool.shared(site), spool.mapped(site)):
             assert {name: (tensor.dtype, tensor.shape) for name, tensor in params.items()} == {
                 name: (tensor.dtype, tensor.shape) for name, tensor in MODEL.items()
             }
@@ -115,7 +115,7 @@ def test_a_file_that_is_not_as_it_was_written_is_refused(tmp_path, attack):
     spool.put("a", MODEL, 1)
     (file,) = (tmp_path / "waiting").iterdir()
     attack(file)
-    for read in (spool.params, spool.mapped):
+    for read in (spool.params, spool.shared, spool.mapped):
         with pytest.raises(DataError, match=r"0\.raw: a site's model that waits"):
             read("a")
 
