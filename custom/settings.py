@@ -476,6 +476,8 @@ class RunSettings(SettingsModel):
             `final_model` chooses one, else the mean of the last five rounds.
         inferer: how the model is run over a case, a class of ``monai.inferers`` such as ``SlidingWindowInferer``; None
             for whole images, and for the training's patch as a window with half an overlap over whole volumes.
+        waiting_memory_mb: MiB of the server's memory that models of sites may take which wait for their weights; the
+            others are in private files. None, or more than that, is a quarter of the memory that is free.
         start_model: a MONAI Bundle's folder or a file with a state dict, whose weights the run begins with; empty for
             random ones. The server alone reads it, and of a bundle nothing but the weights.
     """
@@ -512,6 +514,7 @@ class RunSettings(SettingsModel):
     scored_rounds: ScoredRoundsKind | None = None
     inferer: Annotated[Component | None, component_or_none(Role.INFERER)] = None
     keep_rounds: tuple[Positive, ...] = ()
+    waiting_memory_mb: Annotated[int, Field(ge=0)] | None = None
     resume_from: str = ""
     start_model: str = ""
 

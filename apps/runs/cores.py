@@ -7,16 +7,15 @@ from pathlib import Path
 import torch
 
 from ...custom.data.description import read_site_description
+from ...custom.run.free_memory import CGROUP, free_memory_mb
 from ...custom.run.threads import number_of_threads
 from ...custom.settings import RunSettings
 
-_CGROUP = Path("/sys/fs/cgroup")
-_MEMORY = Path("/proc/meminfo")
 # The fraction of the free memory that steps of training may take; images and messages need some, too.
 _MEMORY_OF_STEPS = 0.5
 
 
-def available_cores(cgroup: Path = _CGROUP) -> int:
+def available_cores(cgroup: Path = CGROUP) -> int:
     """Return the number of cores that this process may use: those that it is bound to, as far as its quota goes.
 
     Args:
@@ -40,7 +39,7 @@ def suitable_sites_at_once(settings: RunSettings, num_sites: int, *, step_mb: fl
     if torch.cuda.is_available():
         return 1
     by_cores = available_cores() // number_of_threads(settings.threads)
-    free = _free_memory_mb()
+    free = free_memory_mb()
     by_memory = by_cores if step_mb is None or free is None else int(_MEMORY_OF_STEPS * free / max(step_mb, 1.0))
     return max(1, min(num_sites, by_cores, by_memory))
 
@@ -77,13 +76,3 @@ def _quota(cgroup: Path) -> float | None:
         return None if quota_us <= 0 else quota_us / period_us
     except (OSError, ValueError, ZeroDivisionError):
         return None
-
-
-def _free_memory_mb(file: Path = _MEMORY) -> float | None:
-    """MiB of memory that can be had without swapping; None where it cannot be known."""
-    try:
-        lines = file.read_text(encoding="ascii").splitlines()
-    except (OSError, ValueError):
-        return None
-    values = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return float(values[0]) / 1024 if values else None

@@ -132,6 +132,7 @@ FREE = (
             "task_process",
             "max_failed_rounds",
             "keep_rounds",
+            "waiting_memory_mb",
             "resume_from",
         ),
         "The comparison gives seed and data; the others decide speed and what happens after errors.",

@@ -49,6 +49,11 @@ class CountedModels:
         params = self._waiting.params(site)
         return {name: self._within(site, name, tensor) for name, tensor in params.items()}
 
+    def shared(self, site: str) -> dict[str, torch.Tensor]:
+        """Return the same without a copy of what counts as it is; nothing may be written into it."""
+        params = self._waiting.shared(site)
+        return {name: self._within(site, name, tensor) for name, tensor in params.items()}
+
     def entry(self, name: str) -> list[torch.Tensor]:
         """Return one entry of every site, as it counts, in the order of the sites."""
         return [self._within(site, name, self._waiting.mapped(site)[name]) for site in self.sites]

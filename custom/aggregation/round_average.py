@@ -54,6 +54,7 @@ class AveragingPlan:
         second_average_without: sites whose results do not count in a second average of the same results, by numbers of
             samples; None for no second average. There is none by rules of models that wait.
         rule: the rule of aggregation.
+        waiting_memory: bytes of memory for results that wait; the others are in files.
 
     Raises:
         ValueError: if the rule is of models that wait and none do, or has no second average.
@@ -64,6 +65,7 @@ class AveragingPlan:
     wait_in: Path | None = None
     second_average_without: Collection[str] | None = None
     rule: AggregationSettings = MEAN
+    waiting_memory: int = 0
 
     def __post_init__(self) -> None:
         if self.rule.waits and (self.wait_in is None or self.second_average_without is not None):
@@ -73,7 +75,7 @@ class AveragingPlan:
 class RoundAverage:
     """Averages the models of one round with a weight per site and layer block, streaming: one is added and dropped.
 
-    Where the weights follow from what sites report, or from the models, these wait on disk until :meth:`weigh`. A
+    Where the weights follow from what sites report, or from the models, these wait until :meth:`weigh`. A
     result that cannot be used is refused with a reason and changes nothing; what one site claims leaves the others as
     much as without it. Results may come from several threads.
 
@@ -105,9 +107,9 @@ class RoundAverage:
         self.kept: tuple[str, ...] | None = None
         self.in_effect: LayerWeights | None = None
         self.counted: CountedModels | None = None
-        self._kept_on_disk: ModelSpool | None = None
+        self._kept: ModelSpool | None = None
         self._limits = value_limits(sent.params)
-        self._waiting = None if plan.wait_in is None else ModelSpool(plan.wait_in)
+        self._waiting = None if plan.wait_in is None else ModelSpool(plan.wait_in, plan.waiting_memory)
         self._average = self._empty_average() if self._waiting is None else None
         self._not_in_second = frozenset(plan.second_average_without or ())
         self._median: dict[str, torch.Tensor] | None = None
@@ -163,7 +165,7 @@ class RoundAverage:
             update_factors: by how much each site's update is scaled down in each group; 1 where a site is not named. A
                 group that is not named is scaled down by as much as the most bounded one of its block.
             ranges: within which the values of some entries count.
-            keep: whether the models stay on disk, see :attr:`counted`, until :meth:`give_up`.
+            keep: whether the models stay, see :attr:`counted`, until :meth:`give_up`.
 
         Raises:
             ValueError: if no results wait for weights.
@@ -191,7 +193,7 @@ class RoundAverage:
             self._waiting = None
             if keep:
                 waiting.keep_only(waiting.sites if self.kept is None else self.kept)
-                self._kept_on_disk, self.counted = waiting, models
+                self._kept, self.counted = waiting, models
             else:
                 waiting.remove()
 
@@ -214,7 +216,7 @@ class RoundAverage:
         """Add models as they count, one in memory at a time."""
         self._average = self._empty_average()
         for site in sites:
-            params, num_samples = models.params(site), models.num_samples(site)
+            params, num_samples = models.shared(site), models.num_samples(site)
             self._average.add(site, params, self._group_weights(site, num_samples), num_samples)
             self._add_to_second(site, params, num_samples)
 
@@ -251,10 +253,10 @@ class RoundAverage:
     def give_up(self) -> None:
         """Drop what has been accepted."""
         with self._lock:
-            for spool in (self._waiting, self._kept_on_disk):
+            for spool in (self._waiting, self._kept):
                 if spool is not None:
                     spool.remove()
-            self._waiting = self._kept_on_disk = self.counted = None
+            self._waiting = self._kept = self.counted = None
             self._average = self._second = self._median = None
 
     def result(self) -> dict[str, torch.Tensor]:

@@ -16,6 +16,8 @@ _HEADROOM_BITS = 12
 PIECE = 2**16
 # What the global model is called among the sites; none of them can have no name.
 _GLOBAL_MODEL = ""
+# Rounding of sums of weights, as a fraction of their bound.
+_SLACK = 1e-9
 
 
 def refusal_reason(
@@ -170,6 +172,52 @@ class StreamingAverage:
         self._check_open()
         self._add_weighted(_GLOBAL_MODEL, self._global_model, weights)
 
+    def merge(self, other: "StreamingAverage") -> None:
+        """Add the models of another average, whose sum then is gone.
+
+        Sums of any groups of sites, merged in any order and depth, give the bits of one sum over all sites: products
+        are rounded before they are added, and integers add exactly.
+
+        Args:
+            other: an open average of the same kind, with the same global model, blocks and bound of weights.
+
+        Raises:
+            ValueError: if it is of another kind or model, a site is in both, the sums of weights are beyond the bound,
+                or the result of one was given. Nothing is changed then.
+        """
+        self._check_mergeable(other)
+        other._is_over = True
+        self._weights |= other._weights
+        for block, total in other._totals.items():
+            self._totals[block] += total
+        for name in self._sums:
+            self._sums[name] += other._sums.pop(name)
+        if other._largest_site is not None and (self._largest_site is None or other._largest_site < self._largest_site):
+            self._largest_site, self._counters = other._largest_site, other._counters
+
+    def _check_mergeable(self, other: "StreamingAverage") -> None:
+        self._check_open()
+        other._check_open()
+        if other is self or type(other) is not type(self) or not self._is_like(other):
+            raise ValueError("Expected another average of the same kind, global model, blocks and bound of weights.")
+        if both := sorted(set(self._weights) & set(other._weights)):
+            raise ValueError(f"Expected one model per site, but {both[0] or 'the global model'} is in both averages.")
+        for block, total in other._totals.items():
+            if self._totals[block] + total > self._bound * (1 + _SLACK):
+                raise ValueError(
+                    f"Expected weights that sum to at most {self._bound}, but {block!r} has "
+                    f"{self._totals[block] + total}."
+                )
+
+    def _is_like(self, other: "StreamingAverage") -> bool:
+        """Whether sums of both are in the same units, of the same entries."""
+        if (self._block_of, self._bound, self._exponent) != (other._block_of, other._bound, other._exponent):
+            return False
+        return set(self._global_model) == set(other._global_model) and all(
+            entry.dtype == other._global_model[name].dtype and torch.equal(entry, other._global_model[name])
+            for name, entry in self._global_model.items()
+        )
+
     def _add_weighted(self, source: str, params: Mapping[str, torch.Tensor], weights: Mapping[str, float]) -> None:
         self._check_weights(source, weights)
         self._weights[source] = dict(weights)
@@ -218,7 +266,7 @@ class StreamingAverage:
             weight = weights[block]
             if not math.isfinite(weight) or weight < 0:
                 raise ValueError(f"Expected finite weights >= 0, but {site} has {weight} for block {block!r}.")
-            if total + weight > self._bound * (1 + 1e-9):
+            if total + weight > self._bound * (1 + _SLACK):
                 raise ValueError(
                     f"Expected weights that sum to at most {self._bound}, but {block!r} has {total + weight}."
                 )

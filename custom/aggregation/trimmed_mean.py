@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from ...transforms.array_types import AnyFloats, Booleans
+from ...transforms.array_types import AnyFloats, Booleans, Indices
 from .streaming_average import PIECE, StreamingAverage, as_array
 
 # What is left of a coordinate's weight where all that counts was trimmed is rounding.
@@ -67,6 +67,21 @@ class TrimmedMean(StreamingAverage):
             self._low[name].insert(values, number, is_later)
             self._high[name].insert(values, number, ~is_later)
 
+    def merge(self, other: StreamingAverage) -> None:
+        """Add the models of another trimmed mean that drops as many; see :meth:`StreamingAverage.merge`."""
+        super().merge(other)
+        assert isinstance(other, TrimmedMean), "checked above"
+        shift = len(self._arrived)
+        self._arrived += other._arrived
+        ranks = np.argsort(sorted(range(len(self._arrived)), key=self._arrived.__getitem__))
+        for name, low in self._low.items():
+            # A free place comes after all sites.
+            low.merge(other._low.pop(name), shift, np.append(ranks, len(ranks)))
+            self._high[name].merge(other._high.pop(name), shift, np.append(-ranks, 1))
+
+    def _is_like(self, other: StreamingAverage) -> bool:
+        return isinstance(other, TrimmedMean) and other._trim == self._trim and super()._is_like(other)
+
     def result(self) -> dict[str, torch.Tensor]:
         """Return the trimmed mean; once, then it is gone.
 
@@ -118,16 +133,39 @@ class _Extremes:
         """
         # The last entry is that of -1, of a place that is free.
         of_numbers = np.append(goes_first, True)
+        reaches = np.less_equal if self._sign > 0 else np.greater_equal
         for start in range(0, len(values), PIECE):
             piece = slice(start, start + PIECE)
-            moving, sites = values[piece], np.full(len(values[piece]), number, dtype=np.int32)
-            for row, of_row in zip(self.values[:, piece], self.sites[:, piece], strict=True):
-                # What was moved out goes before all that stands behind it; only the new value is compared by name.
-                is_new = sites == number
-                is_before = (self._sign * moving < self._sign * row) | (
-                    (moving == row) & (~is_new | of_numbers[of_row])
-                )
-                moved = np.where(is_before, row, moving)
-                moved_sites = np.where(is_before, of_row, sites)
-                row[is_before], of_row[is_before] = moving[is_before], sites[is_before]
-                moving, sites = moved, moved_sites
+            # Of many sites most values are beyond none of those that are kept.
+            places = np.flatnonzero(reaches(values[piece], self.values[-1, piece]))
+            if len(places):
+                self._insert_at(start + places, values[start + places], number, of_numbers)
+
+    def _insert_at(self, places: Indices, moving: AnyFloats, number: int, of_numbers: Booleans) -> None:
+        """Take values in at some coordinates; see :meth:`insert`."""
+        sites = np.full(len(places), number, dtype=np.int32)
+        for row, of_row in zip(self.values, self.sites, strict=True):
+            kept, of_kept = row[places], of_row[places]
+            # What was moved out goes before all that stands behind it; only the new value is compared by name.
+            is_new = sites == number
+            is_before = (self._sign * moving < self._sign * kept) | ((moving == kept) & (~is_new | of_numbers[of_kept]))
+            row[places], of_row[places] = np.where(is_before, moving, kept), np.where(is_before, sites, of_kept)
+            moving, sites = np.where(is_before, kept, moving), np.where(is_before, of_kept, sites)
+
+    def merge(self, other: "_Extremes", shift: int, ranks: Indices) -> None:
+        """Take in the extremes of other sites.
+
+        Args:
+            other: theirs, as many of every coordinate.
+            shift: what is added to the others' numbers of sites.
+            ranks: by number of a site, and at the end for a free place, which of two equal values goes first.
+        """
+        rows, length = self.values.shape
+        for start in range(0, length, PIECE):
+            piece = slice(start, start + PIECE)
+            values = np.concatenate([self.values[:, piece], other.values[:, piece]])
+            of_others = other.sites[:, piece]
+            sites = np.concatenate([self.sites[:, piece], np.where(of_others < 0, -1, of_others + shift)])
+            order = np.lexsort((ranks[sites], self._sign * values), axis=0)[:rows]
+            self.values[:, piece] = np.take_along_axis(values, order, axis=0)
+            self.sites[:, piece] = np.take_along_axis(sites, order, axis=0)

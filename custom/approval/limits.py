@@ -36,6 +36,7 @@ DEFAULT_LIMITS: dict[str, float] = {
     "final_rounds": 2000,
     "patience": 2000,
     "keep_rounds": 2000,
+    "waiting_memory_mb": 2**20,
     "threads": 64,
     "min_sites": 10_000,
     "max_failed_rounds": 100,

@@ -23,7 +23,7 @@ from .update_floor import NO_FLOOR, UpdateFloor
 
 
 class WaitingModels(Protocol):
-    """The models of a round that wait on disk, one in memory at a time."""
+    """The models of a round that wait, in memory or on disk."""
 
     @property
     def sites(self) -> Sequence[str]:

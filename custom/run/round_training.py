@@ -24,6 +24,7 @@ from ..records.round_records import SiteReport
 from ..refusals import RefusalCode, RefusalReason
 from ..settings import RunSettings
 from ..task_names import TRAIN
+from .free_memory import waiting_memory
 from .transport import Reply
 
 # Rounding of sums of weights.
@@ -117,6 +118,7 @@ class RoundTraining:
                 wait_in=run.waiting_folder if self._waits else None,
                 second_average_without=method.second_average_without(this_round),
                 rule=settings.aggregation,
+                waiting_memory=waiting_memory(settings.waiting_memory_mb),
             ),
         )
         self.reports: dict[str, SiteReport] = {}

@@ -38,6 +38,7 @@ _WITHOUT_EFFECT_ON_BITS = {
     "data",
     "data_required",
     "keep_rounds",
+    "waiting_memory_mb",
     "scored_rounds",
     "nsd_tolerance",
 }
@@ -92,6 +93,7 @@ _LATER_SETTINGS: JsonObject = {
     },
     "drift_correction": "none",
     "fraction": 1.0,
+    "waiting_memory_mb": None,
     # Of audits.
     "report_annotators": False,
 }

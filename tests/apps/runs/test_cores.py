@@ -40,7 +40,7 @@ def test_cores_are_those_that_the_process_may_use(files: dict[str, str], expecte
 @pytest.mark.usefixtures("eight_cores")
 def test_sites_share_cores_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cores, "available_cores", lambda: 8)
-    monkeypatch.setattr(cores, "_free_memory_mb", lambda: 4000.0)
+    monkeypatch.setattr(cores, "free_memory_mb", lambda: 4000.0)
     assert suitable_sites_at_once(SETTINGS, 20) == 8
     assert suitable_sites_at_once(SETTINGS, 3) == 3
     assert suitable_sites_at_once(SETTINGS.model_copy(update={"threads": 4}), 20) == 2
