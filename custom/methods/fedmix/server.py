@@ -16,6 +16,10 @@ class FedMixServer(FedAvgServer):
 
     settings: FedMixSettings
 
+    def stage(self, this_round: Round) -> str:
+        """Return ``loss-weighted``, or ``federated averaging`` where losses do not count."""
+        return "loss-weighted" if self.settings.loss_weight else super().stage(this_round)
+
     def weights_rule(self, this_round: Round) -> WeightsRule | None:
         """Return what weighs the sites by their losses; None where losses do not count."""
         if not self.settings.loss_weight:
