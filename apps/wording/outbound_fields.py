@@ -14,6 +14,9 @@ REASONS = {
         "optimizer steps of the round, where drift is corrected: how far the site's model went for its number of steps"
     ),
     "num_threads": "threads that the site trains with: bits are the same for the same number",
+    "significand_bits": (
+        "precision of the site's network, where the job asks for another than float32: 24, 11 or 8 bits of a number"
+    ),
     "preparation": (
         "how data.yaml says that images are prepared, as numbers: size, spacing, orientation, intensities; a bundle of "
         "the model does the same"

@@ -53,6 +53,7 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "ditto": SEGMENTATION,
     "fedbn": SEGMENTATION,
     "iop_fl": SEGMENTATION,
+    "fedmix": SEGMENTATION,
     "single_site": SEGMENTATION,
     "fednoro": SEGMENTATION | WARMUP | {"min_predicted_fraction": 0.0},
     "fednoro_classification": CLASSIFICATION | {"warmup_rounds": 1},
