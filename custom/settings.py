@@ -216,6 +216,8 @@ LossName = Annotated[
     component_or(Role.LOSS, *_LOSSES),
 ]
 Precision = Literal["fp32", "auto", "bf16", "fp16"]
+# Bits of a number's significand, with the leading one that is not stored, and the precision that has them.
+PRECISIONS_BY_BITS = {24: "fp32", 11: "fp16", 8: "bf16"}
 ClassifierLossName = Annotated[Literal["ce"] | Component, component_or(Role.LOSS, "ce")]
 
 

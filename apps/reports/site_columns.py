@@ -7,8 +7,9 @@ from ...custom.methods.auto.records import BiasFindings
 from ...custom.methods.auto_classification.records import ConfusionFindings
 from ...custom.methods.feda3i.records import QualityFindings
 from ...custom.methods.fedia.records import CompletenessFindings, CompletenessRecord
-from ...custom.records.round_records import PRECISIONS_BY_BITS, SiteReport
+from ...custom.records.round_records import SiteReport
 from ...custom.run.summary_record import Summary
+from ...custom.settings import PRECISIONS_BY_BITS
 from ...transforms.natural_order import natural_order
 from .bias_text import LEGEND, bias_entries
 from .noise_level_text import LEGEND as LEGEND_OF_LABELS

@@ -8,8 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from ..records.round_records import PRECISIONS_BY_BITS
-from ..settings import Precision
+from ..settings import PRECISIONS_BY_BITS, Precision
 
 ComputedPrecision = Literal["fp32", "bf16", "fp16"]
 

@@ -56,6 +56,10 @@ class AnnotatorScenario:
         reference: what makes the clean label, majority or STAPLE.
         seed: of everything random.
         keeps_annotations: whether the copy has all annotations beside the label, for an audit of annotators.
+
+    Example:
+        >>> str(AnnotatorScenario.parse("ROA", ratio=0.25))
+        'annotators ROA 0.25'
     """
 
     kind: ScenarioKind
@@ -128,7 +132,7 @@ def write_annotator_scenario(
         ...     for (case,) in lists.values():
         ...         mask = case.pop("label")
         ...         _ = shutil.copy(datalist.parent / mask, datalist.with_name("bo.png"))
-        ...         case.pop("clean_label", None)
+        ...         _ = case.pop("clean_label", None)
         ...         case["labels"] = [{"file": mask, "annotator": "Ann"}, {"file": "bo.png", "annotator": "Bo"}]
         ...     _ = datalist.write_text(json.dumps(lists))
         >>> write_annotator_scenario(Path("read"), Path("copy"), AnnotatorScenario.parse("site:1=Ann"))
