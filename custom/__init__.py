@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .annotation_gaps import AnnotationGap
     from .data.description import read_site_description
     from .data.federation import read_federation
+    from .data.noise.annotator_copy import AnnotatorScenario, write_annotator_scenario
     from .data.noise.choice import NoiseChoice
     from .data.noise.mislabelled_copy import mislabel_cases
     from .data.noise.noisy_copy import add_contour_noise, follow_protocols, leave_lesions_out
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "TRAIN",
     "AnnotationGap",
+    "AnnotatorScenario",
     "Cells",
     "Chambers",
     "FedAvgServer",
@@ -74,6 +76,7 @@ __all__ = [
     "score_labels",
     "segmentation_loss",
     "squared_distance",
+    "write_annotator_scenario",
     "write_phantom_federation",
 ]
 
@@ -90,6 +93,7 @@ __getattr__, __dir__ = lazy_names(
         **dict.fromkeys(("estimate_completeness", "estimate_offset"), "annotation_bias.site_estimates"),
         "read_site_description": "data.description",
         "read_federation": "data.federation",
+        **dict.fromkeys(("AnnotatorScenario", "write_annotator_scenario"), "data.noise.annotator_copy"),
         "NoiseChoice": "data.noise.choice",
         "mislabel_cases": "data.noise.mislabelled_copy",
         **dict.fromkeys(("add_contour_noise", "follow_protocols", "leave_lesions_out"), "data.noise.noisy_copy"),

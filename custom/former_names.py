@@ -25,6 +25,7 @@ FORMER_VALUES: dict[str, dict[str, str]] = {
     "correct": {"swapped": "confused"},
     "reference_level": {"edges": "image_boundary"},
     "treatment": {"undo": "correct"},
+    "precision": {"full": "fp32", "mixed": "bf16"},
 }
 
 # Setting, by its new name → values of its list that do nothing any more: they are left out.

@@ -15,7 +15,7 @@ _EPOCHS, _STEPS = "training.local_epochs", "training.local_steps"
 _OF_OPTIMIZER = ("training.momentum", "training.nesterov", "training.learning_rate", "training.weight_decay")
 
 # Isensee et al., nnU-Net, Nature Methods 18 (2021), Online Methods. Its epochs have 250 steps; the sites' models are
-# averaged more often, as they drift apart with every step. On a CPU mixed precision takes longer, so `auto` leaves it.
+# averaged more often, as they drift apart with every step.
 _NNUNET: dict[str, JsonValue] = {
     "training.optimizer": "sgd",
     "training.momentum": 0.99,

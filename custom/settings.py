@@ -215,6 +215,7 @@ LossName = Annotated[
     Literal["ce", "dice", "batch_dice", "ce_dice", "ce_batch_dice", "nr_dice"] | Component,
     component_or(Role.LOSS, *_LOSSES),
 ]
+Precision = Literal["fp32", "auto", "bf16", "fp16"]
 ClassifierLossName = Annotated[Literal["ce"] | Component, component_or(Role.LOSS, "ce")]
 
 
@@ -242,8 +243,9 @@ class _ScheduledTraining(SettingsModel):
         local_steps: optimizer steps of a site in every round, in place of `local_epochs`, which is not read then.
         gradient_clipping: largest norm of a step's gradient over all parameters, a larger one is scaled down; None for
             any.
-        precision: of the forward pass: ``full`` is float32, ``mixed`` has bfloat16 where it is exact enough (float16
-            on a GPU without it), ``auto`` is ``mixed`` on a GPU and ``full`` elsewhere.
+        precision: in which the network computes, in training, estimates and predictions: ``fp32``; ``bf16`` or
+            ``fp16`` by automatic mixed precision; ``auto``, ``bf16`` where the processor has instructions for it, see
+            :func:`fedannot.custom.networks.precision.computed_precision`. Losses, scores and averages are float32.
         keep_optimizer: whether a site goes on with its optimizer's state of the round before, such as momentum, in
             place of a new optimizer every round. The state lies in the site's run folder and leaves it never.
         class_weights: of the cross entropy, a number for each class, in segmentation for the background first; empty
@@ -268,7 +270,7 @@ class _ScheduledTraining(SettingsModel):
     local_epochs: Positive = 5
     local_steps: Positive | None = None
     gradient_clipping: Annotated[float, Field(gt=0)] | None = None
-    precision: Literal["auto", "full", "mixed"] = "auto"
+    precision: Precision = "fp32"
     keep_optimizer: bool = False
     class_weights: tuple[Annotated[float, Field(ge=0)], ...] = ()
     consensus: str | None = None

@@ -12,6 +12,9 @@ ESTIMATE_QUALITY = "estimate_quality"
 ESTIMATE_COMPLETENESS = "estimate_completeness"
 CORRECT_ANNOTATIONS = "correct_annotations"
 
+# FedNoRo for classification.
+ESTIMATE_CLASS_LOSSES = "estimate_class_losses"
+
 # The own method, for segmentation and for classification.
 MEASURE_BOUNDARY_PROFILE = "measure_boundary_profile"
 MEASURE_PROFILE_ERROR = "measure_profile_error"

@@ -163,8 +163,6 @@ ADAPTED = {
             "reported_counts.claim_limit",
         )
     },
-    # Optimizers are touched there so that NVFlare's start of a process stays small.
-    "custom/flare/site_start.py": {"torch.optim.SGD", "torch.optim.Adam"},
 }
 # Of PyTorch: the type of tensors, and how they come from and go into messages.
 TENSORS = {"torch.Tensor", "torch.as_tensor", "torch.from_numpy", "torch.save", "torch.load"}

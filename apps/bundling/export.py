@@ -44,7 +44,8 @@ def export_bundle(
         for name in ("configs", "models", "docs"):
             (folder / name).mkdir()
         network = source.network
-        torch.jit.save(to_torchscript(network, source.description.in_channels, size), folder / "models" / MODEL_FILE)
+        traced = to_torchscript(network, source.description.in_channels, size, inference.precision)
+        torch.jit.save(traced, folder / "models" / MODEL_FILE)
         weights = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
         torch.save(weights, folder / "models" / WEIGHTS_FILE)
         _write_json(folder / "configs" / "metadata.json", described)

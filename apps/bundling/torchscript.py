@@ -9,13 +9,17 @@ from torch import nn
 
 from ...custom.methods.decoupled.network import DecoupledNetwork
 from ...custom.networks.devices import ready_to_compute
+from ...custom.networks.precision import ComputedPrecision, autocast, computed_precision
+from ...custom.settings import Precision
 from ...transforms.errors import DataError
 
 # Sizes of the batches with which the result is compared.
 _BATCHES = (1, 3)
 
 
-def to_torchscript(network: nn.Module, in_channels: int, size: Sequence[int]) -> torch.jit.ScriptModule:
+def to_torchscript(
+    network: nn.Module, in_channels: int, size: Sequence[int], precision: Precision = "fp32"
+) -> torch.jit.ScriptModule:
     """Trace a network in evaluation mode, without what training alone needs; the result is on the CPU.
 
     It takes batches of any length whose samples have the given size, and gives the same bits as the network: its
@@ -25,11 +29,15 @@ def to_torchscript(network: nn.Module, in_channels: int, size: Sequence[int]) ->
         network: the network; it is left as it is.
         in_channels: channels of a sample.
         size: extents of a sample, or of the window that slides over it.
+        precision: in which the network computes, wherever it is run; its outputs are float32. ``auto`` is that of this
+            machine's processor.
 
     Raises:
         DataError: if the result differs from the network's, which a network with weights that are not finite does.
     """
-    prepared = ready_to_compute(_for_inference(network)).to("cpu").eval().requires_grad_(False)
+    copied = ready_to_compute(_for_inference(network)).to("cpu").eval().requires_grad_(False)
+    computed = computed_precision(precision, torch.device("cpu"))
+    prepared = copied if computed == "fp32" else _InPrecision(copied, computed)
     generator = torch.Generator().manual_seed(0)
     with torch.inference_mode(False), warnings.catch_warnings():
         # The size of a sample is meant to be fixed.
@@ -45,6 +53,20 @@ def to_torchscript(network: nn.Module, in_channels: int, size: Sequence[int]) ->
                     "the same bits. Are its weights finite?"
                 )
     return traced
+
+
+class _InPrecision(nn.Module):
+    """A network in a precision, without the hooks of :func:`computing`, which cannot be traced."""
+
+    def __init__(self, network: nn.Module, precision: ComputedPrecision) -> None:
+        super().__init__()
+        self.network = network
+        self.precision = precision
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        with autocast(images.device, self.precision):
+            outputs: torch.Tensor = self.network(images)
+        return outputs.float()
 
 
 def _for_inference(network: nn.Module) -> nn.Module:

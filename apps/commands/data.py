@@ -263,11 +263,13 @@ def annotators(
         from ..runs.progress import Progress
 
         Progress().tell(f"Copying {federation}.")
-        from ...custom.data.noise.annotator_copy import Scenario, write_annotator_scenario
+        from ...custom.data.noise.annotator_copy import AnnotatorScenario, write_annotator_scenario
 
         if scenario not in ("ROA", "ROC"):
             refuse_options(f"the scenario {scenario}", {"--ratio": ratio is not None})
-        chosen = Scenario.parse(scenario, ratio=0.5 if ratio is None else ratio, reference=reference, seed=seed)
+        chosen = AnnotatorScenario.parse(
+            scenario, ratio=0.5 if ratio is None else ratio, reference=reference, seed=seed
+        )
         chosen = replace(chosen, keeps_annotations=keep_annotations)
         with Progress(states_in_log=False) as progress:
             write_annotator_scenario(federation, out, chosen, watch=progress.state)

@@ -9,6 +9,7 @@ import torch
 from pydantic import JsonValue
 
 from ...custom.networks.devices import preferred_device
+from ...custom.networks.precision import computing
 from ...custom.planning.topology import Topology
 from ...custom.run.threads import number_of_threads
 
@@ -16,10 +17,10 @@ _STEPS = 3
 # Levels of a network whose steps take a moment, most of it in convolutions.
 _TRIED_EXTENTS = {2: (128.0, 128.0), 3: (32.0, 32.0, 32.0)}
 _TRIED_WIDTH, _TRIED_BATCH = 16, 2
-# Mixed precision is worth its rounding on a CPU from here.
-_MIXED_IS_FASTER = 1.2
+# bfloat16 is worth its rounding from here.
+_BFLOAT16_IS_FASTER = 1.2
 
-Precision = Literal["auto", "mixed"]
+PlannedPrecision = Literal["fp32", "bf16"]
 
 
 def step_seconds(
@@ -29,7 +30,7 @@ def step_seconds(
     channels: int,
     outputs: int,
     threads: int = 1,
-    precision: Precision = "auto",
+    precision: PlannedPrecision = "fp32",
 ) -> float:
     """Return the median seconds of a step of training of a DynUNet with deep supervision on noise.
 
@@ -59,7 +60,7 @@ def step_seconds(
         for _ in range(1 + _STEPS):
             began = time.perf_counter()
             optimizer.zero_grad()
-            with torch.autocast(device.type, torch.bfloat16, enabled=precision == "mixed" or device.type == "cuda"):
+            with computing(network, precision):
                 outcome = network(images)
             outcome.float().square().mean().backward()
             optimizer.step()
@@ -77,12 +78,12 @@ class MachineSpeed:
 
     Attributes:
         operations: floating operations of a U-Net's training in a second, in that precision.
-        precision: ``mixed`` where a CPU is clearly faster in bfloat16; else ``auto``, which is mixed on GPUs.
-        gain: how many times as fast as in full precision.
+        precision: ``bf16`` on a processor that is clearly faster in it; else ``fp32``.
+        gain: how many times as fast as in ``fp32``.
     """
 
     operations: float
-    precision: Precision = "auto"
+    precision: PlannedPrecision = "fp32"
     gain: float = 1.0
 
 
@@ -94,16 +95,16 @@ def machine_speed(dims: int, threads: int = 1) -> MachineSpeed:
         threads: of PyTorch; 0 for all cores.
     """
     tried = Topology.of(_TRIED_EXTENTS[dims], (1.0,) * dims, _TRIED_WIDTH)
-    precisions: tuple[Precision, ...] = ("auto",) if preferred_device().type == "cuda" else ("auto", "mixed")
+    precisions: tuple[PlannedPrecision, ...] = ("fp32", "bf16")
     seconds = {
         precision: step_seconds(tried, _TRIED_BATCH, channels=1, outputs=2, threads=threads, precision=precision)
         for precision in precisions
     }
     operations = tried.step_operations(_TRIED_BATCH)
-    gain = seconds["auto"] / seconds.get("mixed", seconds["auto"])
-    if gain < _MIXED_IS_FASTER:
-        return MachineSpeed(operations / seconds["auto"])
-    return MachineSpeed(operations / seconds["mixed"], "mixed", gain)
+    gain = seconds["fp32"] / seconds["bf16"]
+    if gain < _BFLOAT16_IS_FASTER:
+        return MachineSpeed(operations / seconds["fp32"])
+    return MachineSpeed(operations / seconds["bf16"], "bf16", gain)
 
 
 def dynunet(topology: Topology) -> dict[str, JsonValue]:

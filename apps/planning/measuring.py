@@ -12,8 +12,9 @@ from ...custom.evaluation.inference import Inference
 from ...custom.networks.described import described_network
 from ...custom.networks.devices import ready_to_compute
 from ...custom.networks.kept_memory import kept_tensors
+from ...custom.networks.precision import computed_precision, computing
 from ...custom.run.threads import number_of_threads
-from ...custom.settings import ClassifierTrainingSettings, RunSettings, TrainingSettings
+from ...custom.settings import ClassifierTrainingSettings, Precision, RunSettings, TrainingSettings
 from ...custom.training.batch import Batch
 from ...custom.training.loop import Stepping, run_epochs
 from ...custom.training.losses import build_loss
@@ -83,7 +84,7 @@ def measure_step(settings: RunSettings, extents: Sequence[int], *, steps: int = 
             run(1)
         seconds = [_timed(lambda: run(1)) for _ in range(steps)]
         network.eval()
-        predictions = [_timed(lambda: _predict(network, batch)) for _ in range(2)]
+        predictions = [_timed(lambda: _predict(network, batch, training.precision)) for _ in range(2)]
     finally:
         torch.set_num_threads(before)
     weights = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
@@ -117,8 +118,9 @@ def _noise(
 
 
 @torch.no_grad()
-def _predict(network: nn.Module, batch: Batch) -> None:
-    network(batch.images)
+def _predict(network: nn.Module, batch: Batch, precision: Precision) -> None:
+    with computing(network, computed_precision(precision, batch.images.device)):
+        network(batch.images)
 
 
 def _timed(work: Callable[[], None]) -> float:

@@ -203,7 +203,7 @@ def _scoring(rounds: int) -> tuple[Choice, ...]:
 
 def _precision(speed: MachineSpeed) -> tuple[Choice, ...]:
     reason = f"bfloat16 is {speed.gain:.1f} times as fast here"
-    return (Choice("training.precision", speed.precision, reason),) if speed.precision == "mixed" else ()
+    return (Choice("training.precision", speed.precision, reason),) if speed.precision == "bf16" else ()
 
 
 def _mirroring(axes: Sequence[int] | None) -> tuple[Choice, ...]:

@@ -7,6 +7,7 @@ from ...custom.methods.auto.records import BiasFindings
 from ...custom.methods.auto_classification.records import ConfusionFindings
 from ...custom.methods.feda3i.records import QualityFindings
 from ...custom.methods.fedia.records import CompletenessFindings, CompletenessRecord
+from ...custom.records.round_records import PRECISIONS_BY_BITS, SiteReport
 from ...custom.run.summary_record import Summary
 from ...transforms.natural_order import natural_order
 from .bias_text import LEGEND, bias_entries
@@ -42,6 +43,7 @@ def site_columns(summary: Summary) -> dict[str, list[str]]:
         summary: of the run.
     """
     has_own_threads = len({report.num_threads for report in summary.sites.values()}) > 1
+    has_own_precision = len({report.significand_bits for report in summary.sites.values()}) > 1
     columns: dict[str, list[str]] = {}
     for site in sorted(summary.sites, key=natural_order):
         report = summary.sites[site]
@@ -51,6 +53,7 @@ def site_columns(summary: Summary) -> dict[str, list[str]]:
             "cases": str(report.num_samples),
             "left out": str(report.num_excluded or "-"),
             "threads": str(report.num_threads or "-") if has_own_threads else "-",
+            "precision": _precision(report) if has_own_precision else "-",
             "loss": number(report.train_loss, 3),
             _WEIGHT_OF_SITE: site_weights(summary, site),
             "noisy, %": "-" if level is None else f"{100 * level:.0f}",
@@ -62,6 +65,11 @@ def site_columns(summary: Summary) -> dict[str, list[str]]:
         for heading, entry in entries.items():
             columns.setdefault(heading, []).append(entry)
     return {heading: entries for heading, entries in columns.items() if set(entries) != {"-"}}
+
+
+def _precision(report: SiteReport) -> str:
+    bits = report.significand_bits
+    return "-" if bits is None else PRECISIONS_BY_BITS.get(bits, f"{bits} bits")
 
 
 def site_weights(summary: Summary, site: str) -> str:

@@ -257,10 +257,6 @@ def _run_forked(
         os.dup2(descriptor, stream)
     os.close(descriptor)
     _end_with(parent)
-    # A process of fedannot's own; its command imports it anyway.
-    from ...custom.flare.site_start import train_without_compiler  # noqa: PLC0415
-
-    train_without_compiler()
     entry(arguments)
 
 

@@ -22,6 +22,8 @@ from ...custom.data.store_location import participant_store
 from ...custom.data.whole_files import make_private, private_folder
 from ...custom.methods.lookup import method_of
 from ...custom.methods.personal.settings import PersonalSettings
+from ...custom.networks.devices import preferred_device
+from ...custom.networks.precision import computed_precision
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings, SettingValues
@@ -110,6 +112,10 @@ def simulate(
         planned = PlannedSettings.of_run(job, out)
     changes = changes_of_run(job, settings, data, overrides or {}, planned)
     run_settings = job.settings_with(changes)
+    if run_settings.training.precision == "auto":
+        # The run's state says in which precision it goes on, whatever machine that is on.
+        changes |= {"training.precision": computed_precision("auto", preferred_device())}
+        run_settings = job.settings_with(changes)
     _check_surroundings(track)
     earlier = _earlier_run(out, resume)
     if resume:

@@ -14,6 +14,9 @@ REASONS = {
         "optimizer steps of the round, where drift is corrected: how far the site's model went for its number of steps"
     ),
     "num_threads": "threads that the site trains with: bits are the same for the same number",
+    "significand_bits": (
+        "precision of the site's network, where the job asks for another than float32: 24, 11 or 8 bits of a number"
+    ),
     "preparation": (
         "how data.yaml says that images are prepared, as numbers: size, spacing, orientation, intensities; a bundle of "
         "the model does the same"
@@ -160,7 +163,9 @@ REASONS = {
     ),
     "annotator_missed": "fraction of the objects that each annotator has missed, as predictions show it",
     "annotator_confused": "fraction of each annotator's objects that look like another class",
-    # FedA³I, FedIA and personal layers.
+    # FedNoRo, FedA³I, FedIA and personal layers.
+    "class_losses": "mean cross entropy of each class by the warm-up model: which sites have noisy labels (FedNoRo)",
+    "num_loss_patients": "patients behind each of these means",
     "inner_difficulty": "FedA³I's q_in (Eq. 3)",
     "outer_difficulty": "FedA³I's q_out (Eq. 4)",
     "num_estimated": "patients or volumes behind the difficulties",

@@ -28,6 +28,7 @@ DEFAULT_LIMITS: dict[str, float] = {
     "warmup_rounds": 2000,
     "max_extra_warmup_rounds": 100,
     "head_epochs": 100,
+    "distillation_rounds": 2000,
     "estimates": 100,
     "folds": 5,
     "rollback_rounds": 100,

@@ -59,5 +59,6 @@ def with_rule(case: Case, rule: ConsensusRule | None, section: str) -> Case:
         by_name = {case.annotator: case.label}
     assert rule.annotator is not None
     if rule.annotator not in by_name:
-        raise OtherAnnotatorError(f"{case.image}: has no annotation by {shown(rule.annotator)}.")
+        known = ", ".join(shown(name) for name in sorted(by_name)) or "nobody by name"
+        raise OtherAnnotatorError(f"{case.image}: has no annotation by {shown(rule.annotator)}, but by {known}.")
     return replace(case, label=by_name[rule.annotator], annotator=rule.annotator)

@@ -17,7 +17,8 @@ from ..components.building import build_component, component_class, parameters_o
 from ..components.component import Component, ComponentError
 from ..components.roles import Role
 from ..data.site_data import LoadedCase
-from ..settings import RunSettings, TrainingSettings
+from ..networks.precision import computed_precision, computing
+from ..settings import Precision, RunSettings, TrainingSettings
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ class Inference:
             as they are.
         mirroring: mean of the probabilities of all mirrored images; see :meth:`logits`.
         mirror_axes: axes of a sample along which they are mirrored; None for all.
+        precision: in which the network computes; see :attr:`fedannot.custom.settings.TrainingSettings.precision`. Its
+            outputs are float32, and so is all that is made of them.
         inferer: a class of MONAI's inferers in place of this.
     """
 
@@ -47,6 +50,7 @@ class Inference:
     mirroring: bool = False
     inferer: Component | None = None
     mirror_axes: tuple[int, ...] | None = None
+    precision: Precision = "fp32"
 
     @classmethod
     def of(cls, settings: RunSettings) -> "Inference":
@@ -54,8 +58,11 @@ class Inference:
         training, mirroring = settings.training, settings.inference.mirroring
         if isinstance(training, TrainingSettings):
             inferer = _complete(settings.inferer, training)
-            return cls(training.batch_size, training.patch, mirroring, inferer, training.mirror_axes)
-        return cls(max(training.batch_size, _SMALLEST_CLASSIFIER_BATCH), mirroring=mirroring)
+            return cls(
+                training.batch_size, training.patch, mirroring, inferer, training.mirror_axes, training.precision
+            )
+        batch_size = max(training.batch_size, _SMALLEST_CLASSIFIER_BATCH)
+        return cls(batch_size, mirroring=mirroring, precision=training.precision)
 
     def num_passes(self, spatial_dims: int) -> int:
         """Return how many times an image runs through the network."""
@@ -111,7 +118,12 @@ class Inference:
         return (outputs.flip(axes) if outputs.ndim == images.ndim else outputs).log_softmax(dim=1)
 
     def _outputs(self, network: nn.Module, images: torch.Tensor) -> torch.Tensor:
-        """The network's output for images on its device."""
+        """The network's output for images on its device, float32."""
+        parameter = next(network.parameters(), images)
+        with computing(network, computed_precision(self.precision, parameter.device)):
+            return self._computed_outputs(network, images)
+
+    def _computed_outputs(self, network: nn.Module, images: torch.Tensor) -> torch.Tensor:
         if self.inferer is not None:
             return _finite(_inferred(self.inferer, network, images))
         if self.window is None:

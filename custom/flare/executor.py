@@ -43,7 +43,7 @@ from .kept_files import config_folder, earlier_run_folders, own_folder
 from .messages import ERROR_HEADER, GLOBAL_RNG_USED, RECEIVED_MODEL, REFUSAL_HEADER
 from .private_log import keep_console_private
 from .public_errors import is_simulated, is_submitted
-from .site_start import import_monai_without_extras, is_site_process, train_without_compiler
+from .site_start import import_monai_without_extras, is_site_process
 from .task_process import SiteContext, TaskProcess, TaskProcessError, TaskStopped
 
 
@@ -86,7 +86,6 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
                 keep_console_private(own_folder(fl_ctx))
             if is_site_process() and not self.settings.task_process:
                 import_monai_without_extras()
-                train_without_compiler()
         if event_type == EventType.END_RUN and self._process is not None:
             self._process.end()
             self._process = None

@@ -1,7 +1,6 @@
 """The start of a site's process under NVFlare, which may live for one task only."""
 
 import importlib
-import inspect
 import sys
 
 # The programs of NVFlare that are a site's process: of a simulator, and of a federation.
@@ -35,19 +34,3 @@ def import_monai_without_extras() -> None:
     finally:
         for name in absent:
             del sys.modules[name]
-
-
-def train_without_compiler() -> None:
-    """Let PyTorch's Adam and SGD do their steps without loading its compiler; the steps are the same, bit for bit.
-
-    Their methods are wrapped for the compiler and load it at their first call whether anything is compiled or not:
-    several seconds in every process that trains. They are unwrapped in this process, which must be a site's own.
-    """
-    # Not before a participant trains: this module is imported by all of them.
-    from torch import no_grad  # noqa: PLC0415
-    from torch.optim import SGD, Adam  # noqa: PLC0415
-
-    for kind in (Adam, SGD):
-        bare = {name: inspect.unwrap(getattr(kind, name)) for name in ("add_param_group", "zero_grad", "step")}
-        for name, method in bare.items():
-            setattr(kind, name, no_grad()(method) if name == "step" else method)

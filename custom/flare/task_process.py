@@ -32,7 +32,6 @@ from ..outbound.private_statistics import PatientVectors, SampleValues
 from ..run.site_tasks import Note
 from .messages import ERROR_HEADER, REFUSAL_HEADER, SAMPLE_VALUES
 from .private_log import keep_console_private
-from .site_start import train_without_compiler
 
 # How often a waiting parent looks whether the run is being stopped, in seconds.
 _LOOK_EVERY = 0.2
@@ -191,7 +190,6 @@ def _serve(connection: Connection, executor: type[Any], settings: dict[str, Any]
     """The child: do tasks until the parent closes the connection or dies."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     keep_console_private(participant_folder(Path(place.workspace), place.job_id))
-    train_without_compiler()
     logger = logging.getLogger()
     logger.setLevel(logging.INFO)
     logger.addHandler(_ToParent(connection))

@@ -71,7 +71,8 @@ def all_outputs(network: nn.Module, images: torch.Tensor) -> Outputs:
     hook.keeps = True
     try:
         main = network(images)
-        return Outputs(main, hook.further)
+        # A precision of the network ends at its main output.
+        return Outputs(main, tuple(logits.float() for logits in hook.further))
     finally:
         # Nothing of a batch stays behind.
         hook.keeps, hook.further = False, ()

@@ -66,6 +66,7 @@ COMMON_FIELDS = (
     OutboundField("num_excluded", (TRAIN,), "count"),
     OutboundField("embedded_data", (TRAIN,), "flag"),
     OutboundField("num_threads", (TRAIN,), "count", optional="threads", limits=(1.0, 2.0**16)),
+    OutboundField("significand_bits", (TRAIN,), "count", optional="precision", limits=(8.0, 24.0)),
     OutboundField(PREPARATION, (TRAIN,), "numbers", optional="preparation", limits=(-1e6, 1e6), length=17),
     OutboundField("privacy_epsilon", (TRAIN,), "number", optional="privacy", limits=(0.0, math.inf)),
     OutboundField("privacy_delta", (TRAIN,), "number", optional="privacy", limits=(0.0, 1.0)),

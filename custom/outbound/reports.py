@@ -12,7 +12,8 @@ from ..data.site_data import SiteData
 from ..evaluation.class_scores import ClassCounts, confusion_matrix
 from ..evaluation.inference import Inference
 from ..evaluation.segmentation_scores import evaluate
-from ..settings import RunSettings
+from ..networks.precision import computed_precision, significand_bits
+from ..settings import Precision, RunSettings
 from ..training.loop import TrainingOutcome
 from .fields import MINIMUM_CASES, PREPARATION
 from .values import OutboundValues
@@ -33,6 +34,16 @@ def data_report(data: SiteData, *, embedded: bool) -> OutboundValues:
     }
     preparation = description_values(data.description)
     return report if preparation is None else report | {PREPARATION: preparation}
+
+
+def precision_report(asked: Precision, device: torch.device) -> OutboundValues:
+    """Return in which precision a site's network computes; nothing in float32 jobs. It leaves the site.
+
+    Args:
+        asked: by the job.
+        device: of the network.
+    """
+    return {} if asked == "fp32" else {"significand_bits": significand_bits(computed_precision(asked, device))}
 
 
 def validated_cases(data: SiteData | None) -> OutboundValues:

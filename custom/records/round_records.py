@@ -84,6 +84,10 @@ class OpenRecord(Record):
         return cls.model_validate(dict(common) | plain)
 
 
+# Bits of a number's significand, with the leading one that is not stored, and the precision that has them.
+PRECISIONS_BY_BITS = {24: "fp32", 11: "fp16", 8: "bf16"}
+
+
 class SiteReport(OpenRecord):
     """What a site reported with its model, registered fields alone; see :mod:`fedannot.custom.outbound.fields`.
 
@@ -95,6 +99,8 @@ class SiteReport(OpenRecord):
         embedded_data: whether it runs on the embedded phantom.
         train_loss: mean training loss of the round.
         num_threads: that it trains with.
+        significand_bits: of its network's numbers, where the job asks for another precision than float32; see
+            :data:`PRECISIONS_BY_BITS`.
         num_patients: patients or volumes behind the loss.
         dice_loss: mean Dice loss of the round; None where nothing is annotated. See :attr:`has_dice_loss`.
         num_dice_patients: patients or volumes behind that.
@@ -110,6 +116,7 @@ class SiteReport(OpenRecord):
     embedded_data: bool
     train_loss: float | None = None
     num_threads: int | None = None
+    significand_bits: int | None = None
     num_patients: int | None = None
     dice_loss: float | None = None
     num_dice_patients: int | None = None

@@ -17,6 +17,7 @@ from ..outbound.registry import OutboundRegistry
 from ..outbound.reports import (
     class_validation_report,
     data_report,
+    precision_report,
     training_report,
     validated_cases,
     validation_report,
@@ -129,6 +130,7 @@ def _train(
         # A number of steps may be over some of the samples alone.
         trained_on = exactly
     report = training_report(data, outcome, embedded=site.locate().embedded, trained_on=trained_on)
+    report |= precision_report(method.settings.training.precision, next(network.parameters()).device)
     fields = OutboundRegistry(declared.outbound_fields).without_small(
         TRAIN, report | dict(known) | dict(trained.fields)
     )

@@ -12,6 +12,8 @@ from ...transforms.natural_order import natural_order
 from ...transforms.strict_files import JsonObject
 from ..data.tensor_files import write_tensors
 from ..former_names import with_current_keys
+from ..networks.devices import preferred_device
+from ..networks.precision import ComputedPrecision
 from ..records.round_records import RoundRecord
 from ..refusals import RefusalReason
 from ..settings import RunSettings, SettingValues
@@ -57,7 +59,7 @@ _TRAINING_OF_ALL: JsonObject = {
     "learning_rate_warmup": 0.0,
     "local_steps": None,
     "gradient_clipping": None,
-    "precision": "auto",
+    "precision": "fp32",
     "keep_optimizer": False,
     "class_weights": [],
     "consensus": None,
@@ -250,6 +252,9 @@ class RunState:
                 )
             )
         own, settings = (_with_later_settings(with_current_keys(values)) for values in (self.settings, settings))
+        if own["training"]["precision"] == "auto" and not self._reports_precision():
+            # Of an earlier version, in which that was the default.
+            own["training"] = own["training"] | {"precision": _former_auto()}
         keys = set(own) if branches else set(settings) | set(own)
         ignored = _WITHOUT_EFFECT_ON_BITS.copy()
         if branches:
@@ -285,10 +290,20 @@ class RunState:
         without_gain = self.method_state.get("final", {}).get("without_gain", 0)
         return settings.patience is not None and without_gain >= settings.patience
 
+    def _reports_precision(self) -> bool:
+        """Whether sites have reported in which precision they computed, as they do where the job asks for one."""
+        reports = [report for record in self.history for report in record.sites.values()]
+        return any(report.significand_bits is not None for report in reports)
+
     def _has_embedded_data(self) -> bool:
         """Whether any site has trained on the embedded phantom; else its settings have had no effect."""
         reports = [report for record in self.history for report in record.sites.values()]
         return not reports or any(report.embedded_data for report in reports)
+
+
+def _former_auto() -> ComputedPrecision:
+    """What the precision ``auto`` was in earlier versions: mixed on a GPU."""
+    return "bf16" if preferred_device().type == "cuda" else "fp32"
 
 
 def _check_rounds(now: Mapping[str, Any], before: Mapping[str, Any]) -> None:

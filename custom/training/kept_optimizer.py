@@ -38,8 +38,8 @@ class KeptOptimizer:
     keep: Collection[int]
     warn: Callable[[str], None]
 
-    def restore(self, optimizer: torch.optim.Optimizer) -> None:
-        """Give a new optimizer the kept state, if there is one that fits it."""
+    def restore(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler | None = None) -> None:
+        """Give a new optimizer the kept state, if there is one that fits it, and a scaler of losses its last scale."""
         try:
             kept = self.load()
         except _UNREADABLE as error:
@@ -55,6 +55,8 @@ class KeptOptimizer:
         optimizer.load_state_dict(content["state"])
         for group, own in zip(optimizer.param_groups, options, strict=True):
             group.update(own)
+        if scaler is not None and scaler.is_enabled() and (scale := content.get("scaler")):
+            scaler.load_state_dict(scale)
 
     def _leave_out(self, reason: str) -> None:
         self.warn(
@@ -62,8 +64,8 @@ class KeptOptimizer:
             "new optimizer."
         )
 
-    def store(self, optimizer: torch.optim.Optimizer) -> None:
-        """Keep the state after the round's training."""
+    def store(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler | None = None) -> None:
+        """Keep the state after the round's training, with that of a scaler of losses which is in use."""
         state = optimizer.state_dict()
         if not _is_finite(state):
             self.warn(
@@ -72,6 +74,8 @@ class KeptOptimizer:
             )
             return
         content = {"optimizer": type(optimizer).__name__, "shapes": _shapes(optimizer), "state": state}
+        if scaler is not None and scaler.is_enabled():
+            content["scaler"] = scaler.state_dict()
         save_tensors_of_round(self.folder, self.round_number, content, keep=self.keep)
 
 

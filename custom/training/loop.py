@@ -4,12 +4,13 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
-from ..settings import ClassifierTrainingSettings, TrainingSettings
+from ..networks.precision import computed_precision, computing
+from ..settings import ClassifierTrainingSettings, Precision, TrainingSettings
 from .batch import Batch, Batches
 from .kept_optimizer import KeptOptimizer
 from .losses import DiceRecord
@@ -69,7 +70,7 @@ class Stepping:
     steps: int | None = None
     learning_rates: Sequence[float] | None = None
     gradient_clipping: float | None = None
-    precision: Literal["auto", "full", "mixed"] = "auto"
+    precision: Precision = "fp32"
 
     @classmethod
     def of(
@@ -128,8 +129,9 @@ def train(
     else:
         rate = learning_rate.at(0, 1) if isinstance(learning_rate, LearningRate) else learning_rate
     optimizer = build_optimizer(network, training, rate)
+    scaler = loss_scaler(network, training.precision)
     if kept_optimizer is not None:
-        kept_optimizer.restore(optimizer)
+        kept_optimizer.restore(optimizer, scaler)
     outcome = run_epochs(
         network,
         batches,
@@ -139,9 +141,10 @@ def train(
         seed=seed,
         should_stop=should_stop,
         stepping=stepping,
+        scaler=scaler,
     )
     if kept_optimizer is not None:
-        kept_optimizer.store(optimizer)
+        kept_optimizer.store(optimizer, scaler)
     return outcome
 
 
@@ -155,10 +158,12 @@ def run_epochs(
     seed: int,
     should_stop: Callable[[], bool] | None = None,
     stepping: Stepping = Stepping(),
+    scaler: torch.amp.GradScaler | None = None,
 ) -> TrainingOutcome:
     """Train a network in place for some epochs, or for some steps.
 
-    In mixed precision the forward pass runs in bfloat16, on a GPU without it in float16 with a scaled loss.
+    The network computes in the precision of `stepping`; its outputs, the loss and the optimizer's step are float32. In
+    ``fp16`` the loss is scaled, and a step whose gradient is not finite is left out.
 
     Args:
         network: what is trained, put into training mode; on one device.
@@ -169,13 +174,14 @@ def run_epochs(
         seed: seed of everything that `batches` draws.
         should_stop: asked before each batch; when it says yes the round is given up.
         stepping: how steps are made.
+        scaler: of the loss; by default a new one where the precision needs it.
 
     Raises:
         TrainingStopped: if `should_stop` said so.
         ValueError: if there is no batch.
     """
     device = next(network.parameters()).device
-    precision = _Precision.of(device, stepping.precision)
+    scaler = scaler or loss_scaler(network, stepping.precision)
     generator = torch.Generator().manual_seed(seed)
     total_loss = torch.zeros((), device=device)
     steps = num_samples = 0
@@ -183,19 +189,19 @@ def run_epochs(
     if stepping.steps is not None:
         epochs = math.ceil(stepping.steps / batches.steps_per_epoch)
     network.train()
-    for epoch, batch in itertools.islice(_batches(batches, epochs, generator), stepping.steps):
-        if should_stop is not None and should_stop():
-            raise TrainingStopped
-        if stepping.learning_rates is not None:
-            _set_learning_rate(optimizer, stepping.learning_rates[steps])
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(device.type, dtype=precision.dtype, enabled=precision.is_mixed):
+    with computing(network, computed_precision(stepping.precision, device)):
+        for epoch, batch in itertools.islice(_batches(batches, epochs, generator), stepping.steps):
+            if should_stop is not None and should_stop():
+                raise TrainingStopped
+            if stepping.learning_rates is not None:
+                _set_learning_rate(optimizer, stepping.learning_rates[steps])
+            optimizer.zero_grad(set_to_none=True)
             loss = objective(network, batch, Step(steps, epoch, epochs))
-        precision.step(loss, optimizer, stepping.gradient_clipping)
-        total_loss += loss.detach().float() * len(batch.images)
-        num_samples += len(batch.images)
-        samples.update(batch.samples.tolist())
-        steps += 1
+            _make_step(loss, optimizer, scaler, stepping.gradient_clipping)
+            total_loss += loss.detach().float() * len(batch.images)
+            num_samples += len(batch.images)
+            samples.update(batch.samples.tolist())
+            steps += 1
     if not num_samples or steps != (stepping.steps or steps):
         raise ValueError(f"Expected batches for {stepping.steps or 'some'} steps, but got {steps} in {epochs} epochs.")
     mean_loss = float(total_loss) / num_samples
@@ -214,32 +220,28 @@ def _set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -
         group["lr"] = learning_rate
 
 
-@dataclass(frozen=True)
-class _Precision:
-    """What a forward pass is computed in, and how the step follows from its loss."""
+def loss_scaler(network: nn.Module, precision: Precision) -> torch.amp.GradScaler:
+    """Return what scales losses so that small gradients are not lost in float16; it does nothing elsewhere.
 
-    dtype: torch.dtype
-    is_mixed: bool
-    scaler: torch.amp.GradScaler
+    Args:
+        network: what is trained, on one device.
+        precision: as of the settings.
+    """
+    device = next(network.parameters()).device
+    return torch.amp.GradScaler(device.type, enabled=computed_precision(precision, device) == "fp16")
 
-    @classmethod
-    def of(cls, device: torch.device, precision: str) -> "_Precision":
-        on_gpu = device.type == "cuda"
-        is_mixed = precision == "mixed" or (precision == "auto" and on_gpu)
-        has_bfloat16 = not on_gpu or torch.cuda.is_bf16_supported()
-        scales = is_mixed and not has_bfloat16
-        return cls(
-            torch.bfloat16 if has_bfloat16 else torch.float16,
-            is_mixed,
-            torch.amp.GradScaler(device.type, enabled=scales),
-        )
 
-    def step(self, loss: torch.Tensor, optimizer: torch.optim.Optimizer, gradient_clipping: float | None) -> None:
-        scaled: Any = self.scaler.scale(loss)
-        scaled.backward()
-        if gradient_clipping is not None:
-            self.scaler.unscale_(optimizer)
-            parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-            nn.utils.clip_grad_norm_(parameters, gradient_clipping)
-        self.scaler.step(optimizer)
-        self.scaler.update()
+def _make_step(
+    loss: torch.Tensor,
+    optimizer: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler,
+    gradient_clipping: float | None,
+) -> None:
+    scaled: Any = scaler.scale(loss)
+    scaled.backward()
+    if gradient_clipping is not None:
+        scaler.unscale_(optimizer)
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        nn.utils.clip_grad_norm_(parameters, gradient_clipping)
+    scaler.step(optimizer)
+    scaler.update()

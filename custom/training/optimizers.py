@@ -1,5 +1,9 @@
 """The optimizer of a round of local training, as the settings name it."""
 
+import inspect
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -7,6 +11,21 @@ from ..components.building import build_component
 from ..components.component import Component
 from ..components.roles import Role
 from ..settings import ClassifierTrainingSettings, TrainingSettings
+
+# The methods of PyTorch's optimizers that load its compiler at their first call, whether anything is compiled or not.
+_WRAPPED = ("add_param_group", "zero_grad", "step", "state_dict", "load_state_dict")
+
+
+def _bare_methods(kind: type[torch.optim.Optimizer]) -> dict[str, Callable[..., Any]]:
+    """The methods of an optimizer without what loads the compiler; steps stay without gradients."""
+    bare = {name: inspect.unwrap(getattr(kind, name)) for name in _WRAPPED}
+    return bare | {"step": torch.no_grad()(bare["step"])}
+
+
+# PyTorch's Adam and SGD, bit for bit, in classes of their own: PyTorch's stay as they are. To load the compiler takes
+# one to two seconds in every process that trains. Their names are those that kept states of optimizers have.
+_ADAM: type[torch.optim.Adam] = type("Adam", (torch.optim.Adam,), _bare_methods(torch.optim.Adam))
+_SGD: type[torch.optim.SGD] = type("SGD", (torch.optim.SGD,), _bare_methods(torch.optim.SGD))
 
 
 def build_optimizer(
@@ -29,13 +48,11 @@ def build_optimizer(
         )
         return built
     if training.optimizer == "sgd":
-        return torch.optim.SGD(
+        return _SGD(
             trained,
             lr=learning_rate,
             momentum=training.momentum,
             weight_decay=training.weight_decay,
             nesterov=training.nesterov,
         )
-    return torch.optim.Adam(
-        trained, lr=learning_rate, betas=training.betas, weight_decay=training.weight_decay, fused=True
-    )
+    return _ADAM(trained, lr=learning_rate, betas=training.betas, weight_decay=training.weight_decay, fused=True)

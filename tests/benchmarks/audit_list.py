@@ -5,12 +5,15 @@
 Errors of all kinds are in one federation, each case has at most one; a short federated averaging predicts all cases, as
 `fedannot audit --profile quick` does. Counted are the errors of each kind among the first 10 and 20 cases of every
 site's list, the fraction of correct cases with a finding, and how many cases of each list have to be looked at until
-80 % of the errors are found. Beside it the same for cleanlab's segmentation score of the same predictions (extra
-`cleanlab`); where that is not installed, for its formula.
+80 % of the errors are found. Compared are the softmin score, random order, and with ``--cleanlab
+PYTHON`` cleanlab's own segmentation score of the same predictions. PYTHON is one with cleanlab, for example of
+``python -m venv ENV && ENV/bin/pip install cleanlab``. Finished rows are kept in the output folder.
 """
 
 import argparse
 import json
+import os
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,12 +36,13 @@ FIRST = (10, 20)
 FOUND = 0.8
 PAGE, CLEANLAB, FORMULA, RANDOM = "list", "cleanlab", "softmin", "random"
 ALL = "all"
+FIGURES_FILE = "list_figures.json"
 _IMAGES = ("boundary", "missing", "spurious", "shifted", "flipped", "wrong_pair")
 KINDS = {
     "phantom": _IMAGES,
     "busi": _IMAGES,
     "cells": _IMAGES,
-    "hippocampus": (*_IMAGES, "half_volume", "swapped"),
+    **dict.fromkeys(("hippocampus", "hippocampus_volumes"), (*_IMAGES, "half_volume", "swapped")),
 }
 
 
@@ -57,24 +61,25 @@ class SiteLists:
     accused: frozenset[int]
 
 
-def cleanlab_scores(cases: Sequence[ExaminedCase]) -> Floats | None:
-    """Return one less cleanlab's label quality of every case, of a volume that of its worst slice; None without it."""
-    try:
-        from cleanlab.segmentation.rank import get_label_quality_scores
-    except ImportError:
-        return None
-    scores = []
-    for case in cases:
+def cleanlab_scores(cases: Sequence[ExaminedCase], python: str, file: Path) -> Floats:
+    """Return one less cleanlab's label quality of every case, computed by a Python that has cleanlab."""
+    arrays: dict[str, Any] = {}
+    for number, case in enumerate(cases):
         labels, probabilities = case.annotation.astype(np.int64), case.probabilities
         if labels.ndim == 4:
             labels, probabilities = np.moveaxis(labels[0], -1, 0), np.moveaxis(probabilities[0], -1, 0)
-        quality, _ = get_label_quality_scores(labels, probabilities, method="softmin", verbose=False)
-        scores.append(1 - float(quality.min()))
-    return np.array(scores)
+        arrays |= {f"labels_{number}": labels, f"probabilities_{number}": probabilities}
+    np.savez(file, **arrays)
+    command = [python, str(Path(__file__).with_name("cleanlab_scores.py")), str(file)]
+    # The other interpreter has its own packages.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+    file.unlink()
+    return np.array(json.loads(printed))
 
 
-def site_lists(predicted: Predicted, data: SiteData, truth: Mapping[str, str], seed: int) -> SiteLists:
-    """Audit a site, and return its lists."""
+def site_lists(predicted: Predicted, data: SiteData, truth: Mapping[str, str], seed: int, cleanlab: str) -> SiteLists:
+    """Audit a site, and return its lists; `cleanlab` is a Python that has cleanlab, empty for none."""
     folder, network_of = predicted.folder, predicted.network_of(data)
     (folder / "audit" / CASES_FOLDER).mkdir(parents=True, exist_ok=True)
     root = folder / "data" / data.site
@@ -83,9 +88,9 @@ def site_lists(predicted: Predicted, data: SiteData, truth: Mapping[str, str], s
     place = {case.image_name(root): index for index, case in enumerate(data.cases)}
     examined = sorted(examined_cases(data, network_of, predicted.inference), key=lambda case: case.index)
     scores = baseline_scores(examined, seed)
-    of_cleanlab = cleanlab_scores(examined)
-    others = {CLEANLAB: of_cleanlab} if of_cleanlab is not None else {FORMULA: scores[FORMULA]}
-    others[RANDOM] = scores[RANDOM]
+    others = {name: scores[name] for name in (FORMULA, RANDOM)}
+    if cleanlab:
+        others[CLEANLAB] = cleanlab_scores(examined, cleanlab, folder / f"{data.site}.npz")
     orders: dict[str, Sequence[int]] = {PAGE: [place[case.image] for case in in_list_order(cases)]}
     orders |= {name: np.argsort(-of_list, kind="stable").tolist() for name, of_list in others.items()}
     return SiteLists(
@@ -138,17 +143,27 @@ def _share(ranks: Sequence[int], first: int) -> float | None:
     return sum(rank <= first for rank in ranks) / len(ranks) if ranks else None
 
 
-def federation_figures(pack: Pack, folder: Path, share: float, seed: int) -> dict[str, Any]:
-    """Return the figures of a federation, trained before or now."""
+def federation_figures(pack: Pack, folder: Path, share: float, seed: int, cleanlab: str) -> dict[str, Any]:
+    """Return the figures of a federation; one that was finished before is read."""
+    kept = folder / FIGURES_FILE
+    if kept.exists():
+        content: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        return content
     predicted = trained(pack, folder, share, seed, folds=1)
     truth = json.loads((folder / "data" / TRUTH_FILE).read_text(encoding="utf-8"))
     sites = [
         site_lists(
-            predicted, load_site_data(folder / "data" / site, folder / "cache", site=site), truth.get(site, {}), seed
+            predicted,
+            load_site_data(folder / "data" / site, folder / "cache", site=site),
+            truth.get(site, {}),
+            seed,
+            cleanlab,
         )
         for site in read_federation(folder / "data").sites
     ]
-    return figures(sites, pack.kinds)
+    result = figures(sites, pack.kinds)
+    kept.write_text(json.dumps(result), encoding="utf-8")
+    return result
 
 
 def print_figures(content: Mapping[str, Any]) -> None:
@@ -170,18 +185,20 @@ def main() -> None:
     parser.add_argument("--packs", nargs="+", default=["phantom"], choices=PACKS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[100])
     parser.add_argument("--shares", type=float, nargs="+", default=[0.05, 0.1])
+    parser.add_argument("--cleanlab", default="", help="a Python with cleanlab, which may lack all else")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    for name in arguments.packs:
-        pack = replace(PACKS[name], kinds=KINDS[name])
-        for share in arguments.shares:
-            runs = {}
-            for seed in arguments.seeds:
+    rows: dict[str, dict[int, Any]] = {}
+    for seed in arguments.seeds:
+        for name in arguments.packs:
+            for share in arguments.shares:
                 folder = arguments.out / f"{name}-{share:g}-{QUICK}-{seed}"
-                runs[seed] = federation_figures(pack, folder, share, seed)
+                pack = replace(PACKS[name], kinds=KINDS[name])
+                of_seed = federation_figures(pack, folder, share, seed, arguments.cleanlab)
+                rows.setdefault(f"{name} {share:g}", {})[seed] = of_seed
                 print(f"{name}, share {share:g}, seed {seed}:", flush=True)
-                print_figures(runs[seed])
-            (arguments.out / f"{name}-{share:g}-list.json").write_text(json.dumps(runs, indent=2))
+                print_figures(of_seed)
+                (arguments.out / "list.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":

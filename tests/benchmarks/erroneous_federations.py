@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,8 @@ class Pack:
     least_pixels: int = LEAST_PIXELS_IN_FILES
 
 
-def _hippocampi(folder: Path, seed: int) -> None:
-    options = hippocampus_dataset_options(sliced=True, together=False)
+def _hippocampi(folder: Path, seed: int, *, sliced: bool) -> None:
+    options = hippocampus_dataset_options(sliced=sliced, together=False)
     write_hippocampi(folder, seed, options=options, num_sites=6, volumes_per_site=12)
 
 
@@ -87,20 +88,31 @@ class HalfAVolume(KnownError[int]):
         return changed
 
 
+_HIPPOCAMPUS = {
+    "rounds": 6,
+    "network.features": [8, 16, 32, 64, 64, 8],
+    "training.loss": "ce_dice",
+    "training.local_epochs": 1,
+    "training.learning_rate": 0.005,
+}
+_HIPPOCAMPUS_KINDS = ("boundary", "missing", "spurious", "swapped", "misaligned", "wrong_pair")
+
 PACKS = {
     "phantom": Pack(phantom(None), {"rounds": 5}),
     "busi": Pack(write_breast_lesions, {"rounds": 6, "training.local_epochs": 5}),
     "cells": Pack(write_majority_cells, {"rounds": 6}),
-    "hippocampus": Pack(
-        _hippocampi,
+    "hippocampus": Pack(partial(_hippocampi, sliced=True), _HIPPOCAMPUS, _HIPPOCAMPUS_KINDS, least_pixels=10),
+    "hippocampus_volumes": Pack(
+        partial(_hippocampi, sliced=False),
+        # A volume is one sample: more passes over the 12 of a site, in small batches, for as many steps.
         {
-            "rounds": 6,
-            "network.features": [8, 16, 32, 64, 64, 8],
-            "training.loss": "ce_dice",
-            "training.local_epochs": 1,
-            "training.learning_rate": 0.005,
+            **_HIPPOCAMPUS,
+            "network.spatial_dims": 3,
+            "training.local_epochs": 5,
+            "training.batch_size": 2,
+            "training.patch": [16, 32, 16],
         },
-        kinds=("boundary", "missing", "spurious", "swapped", "misaligned", "wrong_pair"),
+        _HIPPOCAMPUS_KINDS,
         least_pixels=10,
     ),
 }

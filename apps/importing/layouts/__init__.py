@@ -10,6 +10,7 @@ from . import (
     kvasir_capsule,
     left_atrium,
     ljubljana_ms,
+    mama_mia,
     monailabel,
     msseg1,
     nnunet,
@@ -37,6 +38,7 @@ _LAYOUTS = (
     Layout(
         "isbi2012-la", "Left atrium MRI ISBI 2012", "segmentation", left_atrium.EXPECTED_2012, left_atrium.read_2012
     ),
+    Layout("mama-mia", "MAMA-MIA breast MRI, experts and a network", "segmentation", mama_mia.EXPECTED, mama_mia.read),
     Layout("msd", "A task of the Medical Segmentation Decathlon", "segmentation", decathlon.EXPECTED, decathlon.read),
     Layout("nnunet", "A raw data set of nnU-Net", "segmentation", nnunet.EXPECTED, nnunet.read),
     Layout("monailabel", "A local datastore of MONAI Label", "segmentation", monailabel.EXPECTED, monailabel.read),

@@ -46,7 +46,7 @@ class ScenarioKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Scenario:
+class AnnotatorScenario:
     """What sites annotate.
 
     Attributes:
@@ -66,13 +66,13 @@ class Scenario:
     keeps_annotations: bool = False
 
     @classmethod
-    def parse(cls, text: str, *, ratio: float = 0.5, reference: str = "majority", seed: int = 0) -> "Scenario":
+    def parse(cls, text: str, *, ratio: float = 0.5, reference: str = "majority", seed: int = 0) -> "AnnotatorScenario":
         """Read a scenario: a kind, or ``site:1=Ann,site-3=Bo``.
 
         Raises:
             DataError: if it has another form, the ratio is not between 0 and 1, or the reference is no consensus.
 
-        >>> Scenario.parse("site:2=Ann").annotators
+        >>> AnnotatorScenario.parse("site:2=Ann").annotators
         {'2': 'Ann'}
         """
         if not 0 < ratio < 1:
@@ -99,7 +99,9 @@ class Scenario:
         return f"annotators {self.kind.value}{f' {self.ratio:g}' if has_ratio else ''}"
 
 
-def write_annotator_scenario(source: Path, out: Path, scenario: Scenario, *, watch: Watch | None = None) -> None:
+def write_annotator_scenario(
+    source: Path, out: Path, scenario: AnnotatorScenario, *, watch: Watch | None = None
+) -> None:
     """Write a copy of a federation whose training and validation labels are those of a scenario.
 
     Every case has the consensus of its annotators as ``clean_label``; the test set has it as its label. A case with
@@ -116,6 +118,22 @@ def write_annotator_scenario(source: Path, out: Path, scenario: Scenario, *, wat
         DataError: if the federation cannot be read, the output folder holds files, masks of a case differ in shape or
             place, a named site or annotator is not there, no case of a site has several annotations, or one has been
             reviewed.
+
+    Example:
+        >>> import json, shutil
+        >>> from fedannot.custom import LesionImages, read_federation, write_phantom_federation
+        >>> write_phantom_federation(Path("read"), LesionImages(), num_sites=2, images_per_site=1, test_images=1)
+        >>> for datalist in Path("read").glob("*/datalist.json"):
+        ...     lists = json.loads(datalist.read_text())
+        ...     for (case,) in lists.values():
+        ...         mask = case.pop("label")
+        ...         _ = shutil.copy(datalist.parent / mask, datalist.with_name("bo.png"))
+        ...         case.pop("clean_label", None)
+        ...         case["labels"] = [{"file": mask, "annotator": "Ann"}, {"file": "bo.png", "annotator": "Bo"}]
+        ...     _ = datalist.write_text(json.dumps(lists))
+        >>> write_annotator_scenario(Path("read"), Path("copy"), AnnotatorScenario.parse("site:1=Ann"))
+        >>> read_federation(Path("copy")).noise
+        'annotators of 1 sites'
     """
     names = read_federation(source).sites
     of_sites = _annotators_of_sites(scenario, names)
@@ -135,7 +153,7 @@ def write_annotator_scenario(source: Path, out: Path, scenario: Scenario, *, wat
     )
 
 
-def _annotators_of_sites(scenario: Scenario, names: Sequence[str]) -> dict[str, str]:
+def _annotators_of_sites(scenario: AnnotatorScenario, names: Sequence[str]) -> dict[str, str]:
     result = {}
     for key, annotator in scenario.annotators.items():
         number = int(key) if re.fullmatch(r"\d{1,6}", key) else 0
@@ -149,7 +167,7 @@ def _annotators_of_sites(scenario: Scenario, names: Sequence[str]) -> dict[str, 
     return result
 
 
-def _noisy_sites(scenario: Scenario, names: Sequence[str]) -> frozenset[str]:
+def _noisy_sites(scenario: AnnotatorScenario, names: Sequence[str]) -> frozenset[str]:
     """The sites of which some cases have the label of one annotator."""
     if scenario.kind is not ScenarioKind.RATIO_OF_CLIENTS:
         return frozenset() if scenario.kind is ScenarioKind.CLEAN else frozenset(names)
@@ -177,7 +195,7 @@ class _SiteScenario:
     """Copies one site with the labels of a scenario."""
 
     copy: SiteCopy
-    scenario: Scenario
+    scenario: AnnotatorScenario
     is_noisy: bool
     annotator: str | None
 

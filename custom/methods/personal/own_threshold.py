@@ -44,7 +44,8 @@ class AtThreshold(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return logits ``(B, C + 1, H, W[, D])`` with the background's shifted by log(t / (1 − t))."""
-        logits: torch.Tensor = self.model(images)
+        # In less precision the shift would be rounded.
+        logits: torch.Tensor = self.model(images).float()
         return torch.cat([logits[:, :1] + self.shift, logits[:, 1:]], dim=1)
 
 

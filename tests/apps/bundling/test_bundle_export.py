@@ -53,6 +53,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "single site": ("single_site", "segmentation", {}, PICTURES, "site-2"),
     "volumes": ("fedavg", "segmentation", {"network": WHOLE, "training": {"patch": [32, 32, 16]}}, VOLUMES, None),
     "DynUNet": ("feda3i", "segmentation", {"network": DYNUNET}, PICTURES, None),
+    "fednoro": ("fednoro", "segmentation", {}, PICTURES, None),
     "classes": ("fedavg", "classification", {}, CELLS, None),
     "fedgsca": ("fedgsca", "classification", {}, CELLS, None),
 }

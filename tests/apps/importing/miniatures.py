@@ -193,6 +193,13 @@ def ljubljana_ms(root):
         text(folder / f"{patient}_T1W_to_FLAIR.txt", "1 0 0 0\n")
 
 
+def mama_mia(root):
+    for name in ("DUKE_001", "ISPY1_1001", "NACT_02"):
+        volume(*(root / "images" / name / f"{name}_{phase:04d}.nii.gz" for phase in range(3)))
+        volume(*(root / "segmentations" / kind / f"{name}.nii.gz" for kind in ("expert", "automatic")))
+    text(root / "train_test_splits.csv", "train_split,test_split\nDUKE_001,NACT_02\n")
+
+
 def covid1920(root):
     root = root / "COVID-19-20_v2"
     for number in ("0003", "0011", "0698"):
@@ -346,6 +353,7 @@ MINIATURES = {
     "covid1920": covid1920,
     "la2018": la2018,
     "isbi2012-la": isbi2012_la,
+    "mama-mia": mama_mia,
     "msd": msd,
     "nnunet": nnunet,
     "monailabel": monailabel,

@@ -9,6 +9,7 @@ from miniatures import MINIATURES, picture, text
 
 from fedannot.apps.importing.layouts import DATASETS
 from fedannot.apps.importing.layouts.listing import list_files
+from fedannot.custom.data.annotations import UNDECIDED
 from fedannot.transforms.errors import DataError
 
 DOCUMENTATION = Path(__file__).parents[3] / "docs" / "datasets.md"
@@ -40,6 +41,9 @@ def test_what_is_found_fits_the_registry_and_exists(name, miniature):
             assert 0 <= case.label < len(dataset.classes)
         else:
             masks = case.label if isinstance(case.label, tuple) else (case.label,)
+            if case.annotations:
+                assert case.label == UNDECIDED
+                masks = [annotation.file for annotation in case.annotations]
             assert all(mask.is_file() for mask in masks)
             assert set(dataset.labels.values()) == set(range(len(dataset.classes) + 1))
 

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
+from miniatures import mama_mia, volume
 from PIL import Image
 
 from fedannot.apps.importing.class_tables import TableColumns, read_class_table
 from fedannot.apps.importing.find import Named, find_datasets
 from fedannot.apps.importing.folders import read_folders
+from fedannot.apps.importing.layouts import DATASETS
 from fedannot.apps.importing.options import ImportOptions
 from fedannot.apps.importing.plan import SiteChoice
 from fedannot.apps.importing.writing import write_imported_federation
@@ -111,3 +113,39 @@ def test_a_table_may_have_a_row_by_each_annotator(tmp_path):
     table.write_text("image,class,reader\na,x,Ann\na,y,Ann\nb,y,Ann\n")
     with pytest.raises(DataError, match=r"table\.csv: a has rows and two annotations by 'Ann'"):
         read_class_table(table, tmp_path / "images", columns)
+
+
+def test_mama_mia_keeps_the_experts_mask_and_the_networks(tmp_path):
+    mama_mia(tmp_path)
+    (tmp_path / "segmentations" / "automatic" / "NACT_02.nii.gz").unlink()
+    volume(tmp_path / "segmentations" / "expert" / "DUKE_009.nii.gz", tmp_path / "crops" / "DUKE_001_0001.nii.gz")
+    dataset = DATASETS["mama-mia"].read(tmp_path, seed=0)
+    shown = [
+        (
+            case.image.relative_to(tmp_path).as_posix(),
+            case.source,
+            [f"{one.annotator}: {one.file.relative_to(tmp_path).as_posix()}" for one in case.annotations],
+        )
+        for case in dataset.cases
+    ]
+    masks = {kind: f"{kind}: segmentations/{kind}/" for kind in ("expert", "automatic")}
+    assert shown == [
+        (f"images/{name}/{name}_0001.nii.gz", source, [f"{masks[kind]}{name}.nii.gz" for kind in kinds])
+        for name, source, kinds in (
+            ("DUKE_001", "duke", ("expert", "automatic")),
+            ("ISPY1_1001", "ispy1", ("expert", "automatic")),
+            ("NACT_02", "nact", ("expert",)),
+        )
+    ]
+    assert tuple(map(str, dataset.skipped)) == ("segmentations/expert/DUKE_009.nii.gz: no image",)
+    # A second file of a patient is named, never taken for a third annotator's.
+    volume(tmp_path / "more" / "segmentations" / "expert" / "ISPY1_1001.nii.gz")
+    again = DATASETS["mama-mia"].read(tmp_path, seed=0)
+    assert len(again.cases[1].annotations) == 2
+    assert any("more/segmentations/expert/ISPY1_1001.nii.gz" in str(left) for left in again.skipped)
+    out = tmp_path / "out"
+    write_imported_federation(
+        [dataset], out, SiteChoice(1), ImportOptions(keys={"spacing": None}), test_share=0, seed=0
+    )
+    cases = read_datalist(out / "site-1" / "datalist.json").section("training")
+    assert sorted(len(case.annotations) for case in cases) == [0, 2, 2]

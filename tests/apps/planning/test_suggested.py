@@ -58,7 +58,7 @@ def test_the_file_holds_the_planned_values(federation: Path, tmp_path: Path) -> 
 @pytest.fixture
 def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose speed need not be measured."""
-    monkeypatch.setattr(suggested_module, "machine_speed", lambda dims, threads: MachineSpeed(1e11, "mixed", 1.8))
+    monkeypatch.setattr(suggested_module, "machine_speed", lambda dims, threads: MachineSpeed(1e11, "bf16", 1.8))
     monkeypatch.setattr(suggested_module, "step_seconds", lambda *args, **options: 0.25)
 
 
@@ -182,16 +182,16 @@ def test_volumes_are_mirrored_from_left_to_right_alone(
 
 def test_mixed_precision_is_planned_where_it_is_faster(federation: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        machine, "step_seconds", lambda *args, precision="auto", **options: {"auto": 0.4, "mixed": 0.2}[precision]
+        machine, "step_seconds", lambda *args, precision="fp32", **options: {"fp32": 0.4, "bf16": 0.2}[precision]
     )
     monkeypatch.setattr(machine, "preferred_device", lambda: torch.device("cpu"))
     speed = machine.machine_speed(2)
-    assert (speed.precision, speed.gain) == ("mixed", 2.0)
+    assert (speed.precision, speed.gain) == ("bf16", 2.0)
     asked = []
     monkeypatch.setattr(suggested_module, "step_seconds", lambda *args, **options: asked.append(options) or 0.25)
     suggested = suggest_settings(federation, hours=0.1)
-    assert suggested.values["training.precision"] == "mixed"
-    assert {options["precision"] for options in asked} == {"mixed"}
+    assert suggested.values["training.precision"] == "bf16"
+    assert {options["precision"] for options in asked} == {"bf16"}
     monkeypatch.setattr(machine, "step_seconds", lambda *args, **options: 0.4)
-    assert machine.machine_speed(2).precision == "auto"
+    assert machine.machine_speed(2).precision == "fp32"
     assert "training.precision" not in suggest_settings(federation, hours=0.1).values

@@ -34,12 +34,15 @@ STARTS = {
             "import nvflare.private.fed.app.simulator.simulator_worker, fedannot.custom.flare.executor\n"
             "from fedannot.custom.flare.site_start import import_monai_without_extras; import_monai_without_extras()\n"
             "from fedannot.custom.networks.building import build_network; network = build_network()\n"
-            f"from fedannot.custom.flare.site_start import train_without_compiler; {first}\n"
-            "from torch.optim import Adam; Adam(network.parameters(), fused=True).zero_grad()"
+            f"{optimizer}.zero_grad()"
         )
-        for what, first in {
-            "PyTorch's Adam": "pass",
-            "Adam without the compiler": "train_without_compiler()",
+        for what, optimizer in {
+            "PyTorch's Adam": "from torch.optim import Adam; Adam(network.parameters(), fused=True)",
+            "Adam without the compiler": (
+                "from fedannot.custom.settings import TrainingSettings\n"
+                "from fedannot.custom.training.optimizers import build_optimizer\n"
+                "build_optimizer(network, TrainingSettings(), 1e-3)"
+            ),
         }.items()
     },
 }

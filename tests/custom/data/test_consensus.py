@@ -109,9 +109,12 @@ def test_cases_that_the_named_annotator_has_not_annotated_are_left_out_and_count
     (site / "datalist.json").write_text(json.dumps(content))
     data = load(site, "one:B")
     assert [case.name for case in data.cases] == ["2.png"]
-    assert [case.reason.partition(": ")[2] for case in data.excluded] == ["has no annotation by 'B'."] * 2
+    assert [case.reason.partition(": ")[2] for case in data.excluded] == [
+        "has no annotation by 'B', but by 'A', 'C'.",
+        "has no annotation by 'B', but by 'A'.",
+    ]
     assert len(load(site, "one:B", section="testing").cases) == 1
-    with pytest.raises(DataError, match="no usable case"):
+    with pytest.raises(DataError, match=r"no usable case.*has no annotation by 'Z', but by 'A', 'C'"):
         load(site, "one:Z")
 
 

@@ -18,6 +18,7 @@ from fedannot.custom.task_names import (
     CORRECT_ANNOTATIONS,
     CORRECT_LABELS,
     ESTIMATE_ANNOTATION_BIAS,
+    ESTIMATE_CLASS_LOSSES,
     ESTIMATE_COMPLETENESS,
     ESTIMATE_CONFUSION,
     ESTIMATE_QUALITY,
@@ -38,7 +39,7 @@ REGISTRY = OutboundRegistry(dict.fromkeys(field for method in METHODS for field 
 NAN = math.nan
 PARAMS = {"w": torch.zeros(2)}
 TRAIN_RESULT = {"params": PARAMS, "num_samples": 8, "num_excluded": 1, "embedded_data": False}
-TRAIN_RESULT |= {"num_threads": 4, "preparation": [0.0, 1.0, 64.0, 64.0, *[NAN] * 13]}
+TRAIN_RESULT |= {"num_threads": 4, "significand_bits": 8, "preparation": [0.0, 1.0, 64.0, 64.0, *[NAN] * 13]}
 TRAIN_RESULT |= {"train_loss": 0.25, "num_patients": 4}
 TRAIN_RESULT |= {"dice_loss": 0.5, "num_dice_patients": 3, "has_corrected": False, "noise_level": 0.25}
 TRAIN_RESULT |= {"has_undone": True, "moved_patients": 8, "undoes_confusion": False}
@@ -111,7 +112,7 @@ COMPLETE = {
         for task in (
             *(ESTIMATE_ANNOTATION_BIAS, CORRECT_ANNOTATION_BIAS, ESTIMATE_CONFUSION, CORRECT_LABELS, USE_GIVEN_LABELS),
             *(KEEP_SCORES, COMPARE_SCORES, KEEP_REFERENCE_MODEL, AUDIT_CASES, AUDIT_LABELS, CONCLUDE),
-            *(MEASURE_BOUNDARY_PROFILE, MEASURE_PROFILE_ERROR),
+            *(MEASURE_BOUNDARY_PROFILE, MEASURE_PROFILE_ERROR, ESTIMATE_CLASS_LOSSES),
         )
     },
 }
@@ -364,7 +365,7 @@ def test_what_is_left_without_what_is_over_patients():
     assert set(REGISTRY.without_counted(TRAIN, TRAIN_RESULT)) == {
         "params",
         *("num_samples", "num_excluded", "embedded_data", "num_threads", "preparation", "has_corrected"),
-        *("has_undone", "undoes_confusion", "num_steps"),
+        *("significand_bits", "has_undone", "undoes_confusion", "num_steps"),
         *("privacy_epsilon", "privacy_delta", "patient_epsilon", "statistics_epsilon", "statistics_delta"),
     }
     assert set(REGISTRY.without_counted(ESTIMATE_QUALITY, ESTIMATE_RESULT)) == set(ESTIMATE_RESULT) - {

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import plain_records
@@ -309,3 +310,20 @@ def test_a_state_of_another_form_is_distinguished_from_a_file_that_is_none(tmp_p
     torch.save(values, tmp_path / "state.pt")
     with pytest.raises(ResumeError, match=r"state.pt is the state of a run of another version of fedannot \(form None"):
         RunState.load(tmp_path / "state.pt")
+
+
+@pytest.mark.parametrize(("bits", "goes_on"), [(None, True), (8, False), (24, False)])
+def test_the_former_default_of_precision_was_float32_on_a_cpu(monkeypatch, bits, goes_on):
+    """Sites report their precision since `auto` may be another one."""
+    monkeypatch.setattr(run_state, "preferred_device", lambda: torch.device("cpu"))
+    values = {} if bits is None else {"significand_bits": bits}
+    history = [plain_records.record(1, sites={"site-1": plain_records.report(**values)})]
+    now = fedavg.METHODS[0].settings().model_dump(mode="json")
+    state = RunState("fedavg", now | {"training": now["training"] | {"precision": "auto"}}, 1, {}, history=history)
+    with (
+        nullcontext() if goes_on else pytest.raises(ResumeError, match=r"training\.precision='fp32' instead of 'auto'")
+    ):
+        state.check_continues("fedavg", now)
+    former = now | {"training": now["training"] | {"precision": "mixed"}}
+    with pytest.raises(ResumeError, match=r"training\.precision='fp32' instead of 'bf16'"):
+        RunState("fedavg", former, 1, {}).check_continues("fedavg", now)

@@ -11,17 +11,19 @@ from torch import nn
 from fedannot.custom.methods.audit.folds_site import FoldsSite
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.methods.fedavg.site import FedAvgSite
+from fedannot.custom.networks import precision as precision_module
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.settings import TrainingSettings
 from fedannot.custom.training.batch import Batch
 from fedannot.custom.training.batches import ClassBatches, PatchBatches, SampleBatches
 from fedannot.custom.training.kept_optimizer import OPTIMIZER_FOLDER
-from fedannot.custom.training.loop import train
+from fedannot.custom.training.loop import loss_scaler, train
 from fedannot.custom.training.schedules import LearningRate
 
 CPU = torch.device("cpu")
 IMAGES = torch.randn(7, 1, 4, 4, generator=torch.Generator().manual_seed(0))
 LABELS = (IMAGES[:, 0] > 0).long()
+TYPES = {"fp32": torch.float32, "auto": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 SGD = {"optimizer": "sgd", "momentum": 0.99, "nesterov": True, "weight_decay": 3e-5, "learning_rate": 0.05}
 
 
@@ -135,7 +137,8 @@ def test_gradients_are_clipped_as_pytorch_clips_them():
     assert same(network, expected)
 
 
-def test_mixed_precision_computes_in_bfloat16_where_it_is_asked_for():
+def test_the_network_alone_computes_in_the_precision_that_is_asked_for(monkeypatch):
+    monkeypatch.setattr(precision_module, "_has_bfloat16_instructions", lambda: False)
     seen = {}
 
     class Looking(nn.Conv2d):
@@ -144,9 +147,38 @@ def test_mixed_precision_computes_in_bfloat16_where_it_is_asked_for():
             seen["type"] = outputs.dtype
             return outputs
 
-    for precision, expected in (("auto", torch.float32), ("full", torch.float32), ("mixed", torch.bfloat16)):
+    for precision, expected in TYPES.items():
         trained(TrainingSettings(batch_size=2, local_steps=1, precision=precision), network=Looking(1, 2, 1))
         assert seen["type"] == expected
+    assert TrainingSettings().precision == "fp32"
+    monkeypatch.setattr(precision_module, "_has_bfloat16_instructions", lambda: True)
+    trained(TrainingSettings(batch_size=2, local_steps=1, precision="auto"), network=Looking(1, 2, 1))
+    assert seen["type"] == torch.bfloat16
+
+
+def test_former_names_of_precisions():
+    with pytest.warns(FutureWarning, match="precision = mixed"):
+        assert TrainingSettings(precision="mixed").precision == "bf16"
+
+
+def test_the_scale_of_a_loss_goes_on_in_the_next_round(tmp_path):
+    """A step whose gradient overflows float16 is left out, and halves the scale of 2^16."""
+    settings, site = settings_of(precision="fp16", keep_optimizer=True, **SGD), HandmadeSite(tmp_path, DATA)
+
+    class Overflowing(FedAvgSite):
+        def objective(self, network, site, dice, targets=None):
+            del site, dice, targets
+            return lambda network, batch, step: 1e3 * squared(network, batch, step)
+
+    network = rounds_of(lambda: Overflowing(settings), site, pixel_network(), [1, 2])
+    scales = []
+    for round_number, precision in ((2, "fp16"), (3, "fp16"), (3, "fp32")):
+        view = site.view(OfPixels(settings), round_number)
+        kept, scaler = OfPixels(settings)._kept_optimizer(view, "shared"), loss_scaler(network, precision)
+        kept.restore(torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.99), scaler)
+        scales.append(scaler.get_scale())
+    assert 1 < scales[1] < scales[0] < 2**16
+    assert scales[2] == 1
 
 
 def settings_of(**training):
@@ -265,9 +297,9 @@ def test_a_new_fold_begins_with_a_new_optimizer():
 
 
 def test_what_a_network_of_the_settings_trains_depends_on_the_precision_alone(tmp_path):
-    """The same bits twice in mixed precision, and others than in full."""
+    """The same bits twice in bfloat16, and others than in float32."""
     results = {}
-    for number, precision in enumerate(("mixed", "mixed", "full")):
+    for number, precision in enumerate(("bf16", "bf16", "fp32")):
         settings = settings_of(precision=precision, local_steps=1)
         method, network = FedAvgSite(settings), described_network(settings.network)
         method.train(network, HandmadeSite(tmp_path / str(number), DATA).view(method))

@@ -11,7 +11,7 @@ from support.several_annotators import write_site
 from fedannot.custom.data.consensus import staple
 from fedannot.custom.data.federation import FederationDescription, read_federation, write_federation
 from fedannot.custom.data.manifest import read_manifest
-from fedannot.custom.data.noise.annotator_copy import Scenario, write_annotator_scenario
+from fedannot.custom.data.noise.annotator_copy import AnnotatorScenario, write_annotator_scenario
 from fedannot.custom.data.site_data import load_site_data
 from fedannot.transforms.errors import DataError
 from fedannot.transforms.strict_files import read_json
@@ -32,7 +32,7 @@ def federation(tmp_path_factory):
 
 def made(federation, out, text, **options):
     """By site the annotator of every case, and the copy."""
-    write_annotator_scenario(federation[0], out, Scenario.parse(text, **options))
+    write_annotator_scenario(federation[0], out, AnnotatorScenario.parse(text, **options))
     by_site = {}
     for site in (*SITES, "test"):
         content = read_json(out / site / "datalist.json", "")
@@ -87,14 +87,14 @@ def test_the_seed_decides_what_is_drawn(federation, tmp_path):
 
 
 def test_the_clean_label_may_be_staples(federation, tmp_path):
-    write_annotator_scenario(federation[0], tmp_path / "out", Scenario.parse("clean", reference="staple"))
+    write_annotator_scenario(federation[0], tmp_path / "out", AnnotatorScenario.parse("clean", reference="staple"))
     item = read_json(tmp_path / "out" / "site-2" / "datalist.json", "")["training"][1]
     label = np.asarray(Image.open(tmp_path / "out" / "site-2" / item["label"]))
     assert np.array_equal(label, staple(federation[1]["site-2"][1], 1))
 
 
 def test_all_annotations_may_be_kept_beside_the_label(federation, tmp_path):
-    scenario = replace(Scenario.parse("clean"), keeps_annotations=True)
+    scenario = replace(AnnotatorScenario.parse("clean"), keeps_annotations=True)
     write_annotator_scenario(federation[0], tmp_path / "out", scenario)
     data = load_site_data(tmp_path / "out" / "site-3", tmp_path / "store", site="site-3")
     for case, masks in zip(data.cases, federation[1]["site-3"][:4], strict=True):
@@ -111,12 +111,12 @@ def test_what_has_no_consensus_or_not_the_sites_annotator_is_left_out_and_named(
     content["training"][1]["labels"] = content["training"][1]["labels"][1:]
     file.write_text(json.dumps(content))
     write_federation(tmp_path / "source", FederationDescription(name="source", sites=("site-1",)))
-    write_annotator_scenario(tmp_path / "source", tmp_path / "out", Scenario.parse("site:1=A"))
+    write_annotator_scenario(tmp_path / "source", tmp_path / "out", AnnotatorScenario.parse("site:1=A"))
     reasons = [reason.rpartition("png: ")[2] for _, reason in read_manifest(tmp_path / "out" / "site-1").excluded]
     assert reasons == ["has no annotations by two annotators at least.", "has no annotation by 'A'."]
     assert len(read_json(tmp_path / "out" / "site-1" / "datalist.json", "")["training"]) == 2
     with pytest.raises(DataError, match=r"Site site-1: found no case with annotations by two annotators"):
-        write_annotator_scenario(tmp_path / "source", tmp_path / "none", Scenario.parse("site:1=Z"))
+        write_annotator_scenario(tmp_path / "source", tmp_path / "none", AnnotatorScenario.parse("site:1=Z"))
     assert not (tmp_path / "none").exists()
 
 
@@ -128,7 +128,7 @@ def test_masks_of_one_case_that_differ_in_shape_are_refused_by_file(tmp_path):
     with pytest.raises(
         DataError, match=r"B/1\.png: found the shape \(16, 12\); expected that of .*A/1\.png, \(16, 16\)"
     ):
-        write_annotator_scenario(tmp_path / "source", tmp_path / "out", Scenario.parse("noisy"))
+        write_annotator_scenario(tmp_path / "source", tmp_path / "out", AnnotatorScenario.parse("noisy"))
     assert not (tmp_path / "out").exists()
 
 
@@ -149,7 +149,7 @@ def test_masks_of_one_case_that_differ_in_shape_are_refused_by_file(tmp_path):
 )
 def test_scenarios_that_cannot_be_made_are_refused(federation, tmp_path, text, options, message):
     with pytest.raises(DataError, match=message):
-        write_annotator_scenario(federation[0], tmp_path / "out", Scenario.parse(text, **options))
+        write_annotator_scenario(federation[0], tmp_path / "out", AnnotatorScenario.parse(text, **options))
     assert not (tmp_path / "out").exists()
 
 
@@ -161,5 +161,5 @@ def test_a_review_is_not_overruled_by_annotators(federation, tmp_path):
     content["training"][0] |= {"label": first, "given_label": first}
     (source / "site-2" / "datalist.json").write_text(json.dumps(content))
     with pytest.raises(DataError, match=r"Site site-2: .*0\.png: found an annotation of a review.*audit revert"):
-        write_annotator_scenario(source, tmp_path / "copy", Scenario.parse("clean"))
+        write_annotator_scenario(source, tmp_path / "copy", AnnotatorScenario.parse("clean"))
     assert not (tmp_path / "copy").exists()
