@@ -134,6 +134,8 @@ class ProgressTracker:
         self.keep: Callable[[RunProgress], None] | None = None
         self._clock = clock
         self._lock = threading.Lock()
+        # In the order in which they came, each site once.
+        self._answered: dict[str, None] = {}
         self._progress = RunProgress(
             fedannot=installed_versions()["fedannot"],
             method=settings.method,
@@ -149,6 +151,7 @@ class ProgressTracker:
     def current(self) -> RunProgress:
         """The progress now."""
         with self._lock:
+            self._note_answers()
             return self._progress.model_copy(update={"written": self._clock()})
 
     def begin_round(self, number: int, history: Sequence[RoundRecord], absent: Collection[str] = ()) -> None:
@@ -166,15 +169,14 @@ class ProgressTracker:
     def ask(self, task: str, sites: Collection[str]) -> None:
         """Note that sites are asked."""
         request = OpenRequest(task=task, sites=tuple(sites), since=self._clock())
-        self._change(phase=Phase.WAITING, request=request)
+        with self._lock:
+            self._answered = {}
+            self._set(phase=Phase.WAITING, request=request)
 
     def answer(self, site: str) -> None:
         """Note a usable answer to what is asked; nothing is kept, since there are many."""
         with self._lock:
-            request = self._progress.request
-            if request is not None and site not in request.answered:
-                answered = request.model_copy(update={"answered": (*request.answered, site)})
-                self._progress = self._progress.model_copy(update={"request": answered})
+            self._answered[site] = None
 
     def refuse(self, site: str, reason: RefusalReason) -> None:
         """Note that a site's answer does not count in this round; the first reason stays."""
@@ -208,11 +210,22 @@ class ProgressTracker:
             "seconds_left": time_left(seconds, self._progress.rounds - last.round),
         }
 
+    def _note_answers(self) -> None:
+        """Put the answers that have come into the progress, which is looked at less often than answers come."""
+        request = self._progress.request
+        if request is not None and len(request.answered) < len(self._answered):
+            answered = request.model_copy(update={"answered": tuple(self._answered)})
+            self._progress = self._progress.model_copy(update={"request": answered})
+
     def _change(self, **values: Any) -> None:
         with self._lock:
-            self._progress = self._progress.model_copy(update=values | {"written": self._clock()})
-            if self.keep is not None:
-                self.keep(self._progress)
+            self._note_answers()
+            self._set(**values)
+
+    def _set(self, **values: Any) -> None:
+        self._progress = self._progress.model_copy(update=values | {"written": self._clock()})
+        if self.keep is not None:
+            self.keep(self._progress)
 
 
 def give_noted(
@@ -238,7 +251,9 @@ def give_noted(
             progress.answer(reply.site)
         return is_usable
 
-    there = sorted(link.sites(), key=natural_order)
-    progress.ask(request.task, [site for site in there if request.sites is None or site in request.sites])
+    asked = None if request.sites is None else set(request.sites)
+    # Of ten thousand sites a hundred may be asked, and only they are ordered.
+    there = [site for site in link.sites() if asked is None or site in asked]
+    progress.ask(request.task, sorted(there, key=natural_order))
     link.give(request, receive_and_note, refuse)
     progress.compute()
