@@ -27,6 +27,7 @@ from ...transforms.errors import DataError
 from ..checking.finding import plural
 from ..wording.findings import finding_in_words
 from .case_files import CaseReader
+from .contradictions import check_accepted
 from .datalist_update import REVIEWED, prepare_update
 from .edited_exports import find_all_edited
 from .edited_masks import EditedFile, EditedMask, count_changed
@@ -80,8 +81,8 @@ def apply_decisions(
             :mod:`.datalist_update`.
 
     Raises:
-        DataError: if the decisions are of another audit, an annotation has changed since it was shown, a file cannot be
-            used, or there is nothing to write.
+        DataError: if the decisions are of another audit, an annotation has changed since it was shown, two accepted
+            suggestions of a case differ, a file cannot be used, or there is nothing to write.
     """
     check_decisions(decisions, reader.audit, "the decisions")
     masks = {} if edited is None else find_all_edited(edited, reader, dicom=dicom)
@@ -93,6 +94,11 @@ def apply_decisions(
         )
     _check_unchanged(reader, cases, decisions)
     edited_masks = _drawn_masks(reader, cases, decisions) | {label: mask for label, (_, mask) in masks.items()}
+    counting = decisions.counting
+    for case in cases:
+        if case.label not in edited_masks:
+            accepted = [item.id for item in case.findings if item.id in counting]
+            check_accepted(reader, case, [name for name in accepted if counting[name].choice == "accept"])
     update = prepare_update(reader.data, out, REVIEWED) if update_datalist else None
     with new_folder(out) as folder:
         writer = _Writer(reader, decisions, folder, edited_masks)

@@ -58,6 +58,27 @@ def contradicted(
     return frozenset(drawn) if finding.id in drawn else frozenset()
 
 
+def check_accepted(reader: CaseReader, case: AuditedCase, accepted: Collection[str]) -> None:
+    """Check that the accepted suggestions of a case can all count: no two change a pixel to different classes.
+
+    Args:
+        reader: of the audit.
+        case: which case.
+        accepted: ids of its findings whose suggestion is accepted.
+
+    Raises:
+        DataError: with both findings if two differ; or if the suggestions cannot be read.
+    """
+    findings = [finding for finding in case.findings if finding.id in accepted]
+    for number, finding in enumerate(findings):
+        others = _differing(reader, case, finding, {other.id for other in findings[:number]})
+        if others:
+            raise DataError(
+                f"{case.image}: found two accepted suggestions that differ, of the findings {min(others)!r} and "
+                f"{finding.id!r}; expected at most one of them. Nothing was written; decide again about one of them."
+            )
+
+
 def _differing(reader: CaseReader, case: AuditedCase, finding: Finding, accepted: set[str]) -> set[str]:
     """The accepted findings whose suggestion differs from another one where both change the annotation."""
     if not accepted:

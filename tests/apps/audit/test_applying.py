@@ -96,6 +96,21 @@ def test_provenance_says_who_decided_what_and_when(audit_of):
     assert record.corrections == (MasksReplaced(source=source, audited=result.audit.made),)
 
 
+def test_two_accepted_suggestions_that_differ_are_refused_by_both_names(audit_of, monkeypatch):
+    result = audit_of("slices")
+    reader, case = CaseReader(result), result.audit.cases[0]
+    first, second = (finding.id for finding in case.findings[:2])
+    read = reader.read(case)
+    read.suggestions[second][read.suggestions[first] != read.given] = 2
+    monkeypatch.setattr(reader, "read", lambda case: read)
+    out = result.folder / "new"
+    with pytest.raises(DataError, match=f"two accepted suggestions that differ.*'{first}' and '{second}'"):
+        apply_decisions(reader, of_first_case(result, "accept", "accept"), out)
+    assert not out.exists()
+    # The same suggestions, of which only one is accepted.
+    apply_decisions(reader, of_first_case(result, "accept", "keep"), out)
+
+
 def test_only_accepted_findings_change_an_annotation(audit_of):
     result = audit_of("slices")
     reader = CaseReader(result)
