@@ -530,9 +530,10 @@ def test_a_site_without_a_known_weight_waits_and_counts_with_its_samples_from_th
     assert run.stem == pytest.approx(1.0 + (10 * 1.0 + 30 * 5.0) / 40)
 
 
-def test_a_rule_sees_all_reports_and_the_models_that_wait(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("memory_mb", "files"), [(0, 2), (1, 0)])
+def test_a_rule_sees_all_reports_and_the_models_that_wait(tmp_path: Path, memory_mb: int, files: int) -> None:
     link = link_of(StepSite("a", 1.0), StepSite("b", 3.0, 30))
-    run = Run(tmp_path, link, rounds=1)
+    run = Run(tmp_path, link, rounds=1, waiting_memory_mb=memory_mb)
     seen: dict[str, Any] = {}
 
     def rule(this_round: Round, models: WaitingModels) -> LayerWeights:
@@ -543,7 +544,7 @@ def test_a_rule_sees_all_reports_and_the_models_that_wait(tmp_path: Path) -> Non
 
     run.method.rule = rule
     run.begin()
-    assert seen == {"waiting": {"a": 1.0, "b": 3.0}, "samples": {"a": 10, "b": 30}, "files": 2}
+    assert seen == {"waiting": {"a": 1.0, "b": 3.0}, "samples": {"a": 10, "b": 30}, "files": files}
     assert run.stem == 2.5
     assert float(run.course.state.params["head.bias"]) == 1.0
     assert not (tmp_path / "private" / WAITING_FOLDER).exists()
