@@ -28,9 +28,7 @@ class FedMixServer(FedAvgServer):
         def rule(models: WaitingModels) -> LayerWeights:
             del models
             losses = {
-                site: report.dice_loss
-                for site, report in this_round.reports.items()
-                if report.has_dice_loss and report.dice_loss is not None
+                site: report.dice_loss for site, report in this_round.reports.items() if report.dice_loss is not None
             }
             weights = loss_weights(
                 this_round.samples_of_reports, losses, self.settings.loss_weight, self.settings.loss_exponent

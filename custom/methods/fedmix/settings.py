@@ -11,7 +11,7 @@ class FedMixSettings(FedAvgSettings):
     """Settings of FedMix's aggregation, which weighs sites by their Dice losses.
 
     Args:
-        loss_weight: λ, how much the losses count beside the numbers of samples; 0 is federated averaging.
+        loss_weight: λ, how much the losses count, where the numbers of samples have 1; 0 is federated averaging.
         loss_exponent: β, how much a larger loss counts; the authors have 1.5 for breast ultrasound.
     """
 

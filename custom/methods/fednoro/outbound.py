@@ -1,4 +1,4 @@
-"""What leaves a site in FedNoRo for classification, beside what leaves it in federated averaging."""
+"""What leaves a site in FedNoRo for classification, in addition to federated averaging."""
 
 from ...outbound.fields import OutboundField
 from ...task_names import ESTIMATE_CLASS_LOSSES

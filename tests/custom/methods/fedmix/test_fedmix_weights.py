@@ -50,15 +50,17 @@ def test_a_large_exponent_does_not_underflow():
 def test_the_rule_weighs_by_the_losses_that_sites_report():
     """A site that withholds its loss, and one where nothing is annotated, weigh by quantity: 4 of 10 samples each."""
     server = FedMixServer(FedMixSettings(loss_weight=1, loss_exponent=2))
-    sites = {"a": (1, 0.6), "b": (1, 0.8), "c": (4, None), "d": (4, float("nan"))}
     reports = {
-        site: {"num_samples": number} | ({} if loss is None else {"dice_loss": loss})
-        for site, (number, loss) in sites.items()
+        "a": {"num_samples": 1, "dice_loss": 0.6},
+        "b": {"num_samples": 1, "dice_loss": 0.8},
+        "c": {"num_samples": 4},
+        # What a record has of a NaN.
+        "d": {"num_samples": 4, "dice_loss": None},
     }
     this_round = round_of(1, reports=reports)
     weights = server.weights_rule(this_round)(NoModels())
     assert weights.blocks == BLOCKS
-    assert {site: weights.of(site)[BLOCKS[0]] for site in sites} == pytest.approx(
+    assert {site: weights.of(site)[BLOCKS[0]] for site in reports} == pytest.approx(
         {"a": 0.2 * (0.5 + 0.36) / 2, "b": 0.2 * (0.5 + 0.64) / 2, "c": 0.4, "d": 0.4}
     )
     assert server.stage(this_round) == "loss-weighted"
