@@ -197,6 +197,8 @@ def started_hospitals(
         description["datalist"] = str(data / site / "datalist.json")
         (folder / f"{site}.yaml").write_text(yaml.safe_dump(description))
         prepare_kit(kits / site, CONFIGS, folder / f"{site}.yaml", JOBS)
+    for relay in relays:
+        prepare_kit(kits / relay.name)
     prepare_kit(kits / NEWCOMER, CONFIGS, folder / "site-1.yaml", JOBS)
     if limits is not None:
         for participant in ("localhost", *SITES, NEWCOMER):
