@@ -6,7 +6,7 @@ program where nothing else is said.
 Equations, by what they define:
     V(ℓ) = σ(w₂ᵀ max(w₁ ℓ + b₁, 0) + b₂)        scorer.selection_weights
     m, m̂                                        margins.smoothed_margins
-    θ' = θ − η ∇ mean V(ℓ) ℓ,  ∇_V L(θ')        meta_step.scorer_gradient
+    ∇_V L(θ'), θ' = θ − η ∇ mean V(ℓ) ℓ        meta_step.scorer_gradient
     draws ∝ V(ℓ), with replacement               drawing.drawn_cases
 """
 

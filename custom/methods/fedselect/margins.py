@@ -33,8 +33,8 @@ def smoothed_margins(
         smoothing: β.
 
     Example:
-        >>> smoothed_margins(torch.tensor([2.0, 1.0, 0.5]), torch.tensor([1.0, 0.9, 0.7]), None, 0.5).smoothed.tolist()
-        [1.0, 0.25, 0.0]
+        >>> smoothed_margins(torch.tensor([3.0, 1.0, 2.0]), torch.tensor([1.0, 1.0, 1.0]), None, 0.5).smoothed.tolist()
+        [1.0, 0.0, 0.5]
     """
     margins = _scaled((previous - losses).double())
     smoothed = margins if memory is None else _scaled(smoothing * memory.double() + (1 - smoothing) * margins)

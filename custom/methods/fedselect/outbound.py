@@ -2,8 +2,9 @@
 
 from ...outbound.fields import OutboundField
 from ...task_names import MEASURE_SCORER_GRADIENT, TRAIN
-from .scorer import NUM_PARAMETERS
 
+# Of the network that weighs cases: 100 weights and 100 biases, 100 weights and one bias.
+NUM_PARAMETERS = 301
 SELECTION_WEIGHT, SCORER_GRADIENT, PROXY_PATIENTS = "selection_weight", "scorer_gradient", "num_proxy_patients"
 
 OUTBOUND_FIELDS = (

@@ -3,8 +3,9 @@
 import torch
 from torch import nn
 
-_HIDDEN = 100
-NUM_PARAMETERS = 3 * _HIDDEN + 1
+from .outbound import NUM_PARAMETERS
+
+_HIDDEN = (NUM_PARAMETERS - 1) // 3
 
 
 def initial_scorer(seed: int) -> list[float]:

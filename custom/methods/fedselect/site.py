@@ -23,8 +23,8 @@ from .case_losses import case_losses, counts_dice, sample_losses
 from .drawing import drawn_cases, samples_of_cases
 from .margins import proxy_cases, smoothed_margins
 from .meta_step import Samples, scorer_gradient
-from .outbound import PROXY_PATIENTS, SCORER_GRADIENT, SELECTION_WEIGHT
-from .scorer import NUM_PARAMETERS, selection_weights
+from .outbound import NUM_PARAMETERS, PROXY_PATIENTS, SCORER_GRADIENT, SELECTION_WEIGHT
+from .scorer import selection_weights
 from .server import IS_SELECTIVE, SCORER, TRAINED_ROUND
 from .settings import SelectionSettings
 

@@ -11,7 +11,8 @@ from torch import nn
 from fedannot.custom.methods.fedselect.drawing import drawn_cases, drawn_sites, number_of_sites, samples_of_cases
 from fedannot.custom.methods.fedselect.margins import proxy_cases, smoothed_margins
 from fedannot.custom.methods.fedselect.meta_step import scorer_gradient
-from fedannot.custom.methods.fedselect.scorer import NUM_PARAMETERS, initial_scorer, selection_weights
+from fedannot.custom.methods.fedselect.outbound import NUM_PARAMETERS
+from fedannot.custom.methods.fedselect.scorer import initial_scorer, selection_weights
 from fedannot.custom.methods.fedselect.scorer_optimizer import ScorerOptimizer
 
 LOSSES = [(2.0, 1.0, 0.5), (1.0, 0.9, 0.7), (0.9, 0.5, 0.6), (0.3, 0.45, 0.2)]
