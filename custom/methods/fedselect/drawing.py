@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
+from ...outbound.fields import MINIMUM_CASES
+
 # The program's ⌊0.4 K⌋ is none of two sites.
 _FEWEST_SITES = 2
 
@@ -45,19 +47,34 @@ def drawn_sites(weights: Mapping[str, float], number: int, seed: int) -> list[st
     return sorted(names[index] for index in drawn)
 
 
-def drawn_cases(weights: torch.Tensor, fraction: float, seed: int) -> list[int]:
+def drawn_cases(weights: torch.Tensor, units: Sequence[str], fraction: float, seed: int) -> list[int]:
     """Return cases drawn in proportion to their weights with replacement, sorted: ⌊fraction · N⌋, at least one.
+
+    Where they are of fewer patients than a mean may leave the site of, cases of further patients are drawn, too.
 
     Args:
         weights: of N cases, at least 0; where all are 0 each has the same chance.
+        units: the patient of each.
         fraction: of the cases.
         seed: of the draw.
     """
-    chances = weights if float(weights.sum()) > 0 else torch.ones_like(weights)
     number = max(math.floor(round(fraction * len(weights), 9)), 1)
     generator = torch.Generator().manual_seed(seed)
-    drawn: list[int] = torch.multinomial(chances.double(), number, replacement=True, generator=generator).tolist()
+    drawn = _drawn(weights, number, generator)
+    while len(known := {units[case] for case in drawn}) < min(MINIMUM_CASES, len(set(units))):
+        others = torch.tensor([unit not in known for unit in units])
+        drawn += _drawn(torch.where(others, weights, 0.0), 1, generator, otherwise=others)
     return sorted(drawn)
+
+
+def _drawn(
+    weights: torch.Tensor, number: int, generator: torch.Generator, otherwise: torch.Tensor | None = None
+) -> list[int]:
+    """Cases by their weights; where all are 0, all at equal chances, or those of `otherwise`."""
+    if not float(weights.sum()) > 0:
+        weights = torch.ones_like(weights) if otherwise is None else otherwise
+    cases: list[int] = torch.multinomial(weights.double(), number, replacement=True, generator=generator).tolist()
+    return cases
 
 
 def samples_of_cases(cases: Sequence[int], counts: Sequence[int], is_used: torch.Tensor | None) -> torch.Tensor:

@@ -47,7 +47,7 @@ class FedSelectSite(FedAvgSite):
         scores = selection_weights(_scorer(site.message), before)
         chances = scores if site.message[IS_SELECTIVE] else torch.ones_like(scores)
         seed = derive_seed(site.seed, site.name, site.round_number, "drawn cases")
-        drawn = drawn_cases(chances, self.settings.case_fraction, seed)
+        drawn = drawn_cases(chances, [case.unit for case in data.cases], self.settings.case_fraction, seed)
         targets = replace(self.targets(site), used=self._samples(data, drawn))
         trained = self.train_on(self.batches(data, network, targets), network, site, targets)
         self._keep_margins(network, data, before, site)

@@ -57,8 +57,10 @@ def test_a_flat_scorer_is_federated_averaging_on_the_drawn_cases(
         network = make()
         outcome = method.train(network, site.view(method, 3, message(FLAT, selective=selective)))
         trained.append([parameter.detach().clone() for parameter in network.parameters()])
-    chances = torch.ones(len(data.cases))
-    drawn = drawn_cases(chances, 0.6, derive_seed(method.settings.seed, "site-1", 3, "drawn cases"))
+    units = [case.unit for case in data.cases]
+    drawn = drawn_cases(
+        torch.ones(len(units)), units, 0.6, derive_seed(method.settings.seed, "site-1", 3, "drawn cases")
+    )
     assert outcome.trained_on == [data.cases[case].unit for case in drawn]
     # The same by federated averaging, on these cases as often as they were drawn.
     plain, network, view = FedAvgSite(method.settings), make(), site.view(method, 3)

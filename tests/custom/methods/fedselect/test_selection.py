@@ -135,14 +135,23 @@ def test_sites_are_drawn_in_proportion_to_their_weights() -> None:
 
 def test_cases_are_drawn_with_replacement_in_proportion_to_their_weights() -> None:
     weights = torch.tensor([1.0, 3.0, 0.0])
-    counts = Counter(case for seed in range(2000) for case in drawn_cases(weights, 0.7, seed))
+    counts = Counter(case for seed in range(2000) for case in drawn_cases(weights, ["p"] * 3, 0.7, seed))
     assert sum(counts.values()) == 2 * 2000
     assert counts[1] / 4000 == pytest.approx(0.75, abs=0.03)
     assert counts[2] == 0
-    assert len(drawn_cases(torch.ones(1), 0.1, 0)) == 1
+    assert len(drawn_cases(torch.ones(1), ["p"], 0.1, 0)) == 1
     # 600 draws of 1000 are about 451 different ones.
-    assert len(set(drawn_cases(torch.ones(1000), 0.6, 1))) == pytest.approx(451, abs=30)
-    assert len(drawn_cases(torch.zeros(10), 0.6, 1)) == 6
+    assert len(set(drawn_cases(torch.ones(1000), ["p"] * 1000, 0.6, 1))) == pytest.approx(451, abs=30)
+    assert len(drawn_cases(torch.zeros(10), ["p"] * 10, 0.6, 1)) == 6
+
+
+def test_an_update_is_of_three_patients_where_there_are_three() -> None:
+    units = ["a", "a", "b", "b", "c"]
+    for seed in range(50):
+        drawn = drawn_cases(torch.tensor([1.0, 1.0, 0.1, 0.2, 0.0]), units, 0.4, seed)
+        assert {units[case] for case in drawn} == {"a", "b", "c"}
+        assert len(drawn) <= 4
+        assert drawn_cases(torch.ones(2), ["a", "b"], 0.5, seed) == [0, 1]
 
 
 def test_the_slices_of_a_case_that_is_drawn_twice_come_twice() -> None:
