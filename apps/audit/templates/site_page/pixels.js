@@ -162,7 +162,9 @@ function renderedTile(tile, window, content, isWritten) {
   return tile.canvas;
 }
 
-// The classes of a part of a plane in cells of scale × scale pixels, with a margin of one cell around it.
+// The classes of a part of a plane in cells of scale × scale pixels, with a margin of one cell around it. A cell has a
+// class that covers at least half of it, or any of it where an object is too small for half of a cell. What a cell has
+// depends on its neighbours alone, so that parts beside each other agree.
 function cellsOf(mask, { width, height }, scale, top, left, rows, columns) {
   const wide = columns + 2, cells = new Uint8Array((rows + 2) * wide);
   if (scale === 1) {
@@ -174,41 +176,37 @@ function cellsOf(mask, { width, height }, scale, top, left, rows, columns) {
     }
     return cells;
   }
-  // At least half of a cell, or any of it where an object is too small for half of one.
-  const counts = new Uint16Array(cells.length), seen = new Uint8Array(cells.length);
-  for (let row = -1; row <= rows; row += 1) {
-    for (let y = (top + row) * scale; y < (top + row + 1) * scale; y += 1) {
-      if (y < 0 || y >= height) continue;
-      const end = Math.min((left + columns + 1) * scale, width);
-      for (let x = Math.max((left - 1) * scale, 0); x < end; x += 1) {
-        const label = mask[y * width + x];
-        if (!label) continue;
-        const cell = (row + 1) * wide + Math.floor(x / scale) - left + 1;
+  // Counted one cell further, for the neighbours of the margin.
+  const across = columns + 4, counts = new Uint16Array((rows + 4) * across), seen = new Uint8Array(counts.length);
+  const firstRow = Math.max((top - 2) * scale, 0), lastRow = Math.min((top + rows + 2) * scale, height);
+  const firstColumn = Math.max(left - 2, 0), lastColumn = Math.min(left + columns + 2, Math.ceil(width / scale));
+  for (let y = firstRow; y < lastRow; y += 1) {
+    let cell = (Math.floor(y / scale) - top + 2) * across + firstColumn - left + 2;
+    for (let column = firstColumn, x = y * width + firstColumn * scale; column < lastColumn; column += 1, cell += 1) {
+      const end = column + 1 < lastColumn ? x + scale : Math.min(x + scale, (y + 1) * width);
+      for (; x < end; x += 1) if (mask[x]) {
         counts[cell] += 1;
-        seen[cell] = label;
+        seen[cell] = mask[x];
       }
     }
   }
-  const half = (scale * scale) / 2;
-  for (let cell = 0; cell < cells.length; cell += 1) if (counts[cell] >= half) cells[cell] = seen[cell];
-  for (let row = 1; row <= rows; row += 1) for (let column = 1; column <= columns; column += 1) {
-    const cell = row * wide + column;
-    if (!counts[cell] || cells[cell]) continue;
-    const around = cells[cell - 1] | cells[cell + 1] | cells[cell - wide] | cells[cell + wide]
-      | cells[cell - wide - 1] | cells[cell - wide + 1] | cells[cell + wide - 1] | cells[cell + wide + 1];
-    if (!around) cells[cell] = seen[cell];
+  const half = (scale * scale) / 2, isHalf = (cell) => counts[cell] >= half;
+  for (let row = 0; row < rows + 2; row += 1) for (let column = 0; column < wide; column += 1) {
+    const cell = (row + 1) * across + column + 1;
+    if (!counts[cell]) continue;
+    const isShown = isHalf(cell) || !(isHalf(cell - 1) || isHalf(cell + 1) || isHalf(cell - across) || isHalf(cell + across)
+      || isHalf(cell - across - 1) || isHalf(cell - across + 1) || isHalf(cell + across - 1) || isHalf(cell + across + 1));
+    if (isShown) cells[row * wide + column] = seen[cell];
   }
   return cells;
 }
 // The contour of each class in a part of a plane, as paths in cells; whole lines, so that they can be dashed.
 function contoursOf(cells, rows, columns, isLastRow, isLastColumn) {
-  const wide = columns + 2, across = columns + 1, chains = new Map();
+  const wide = columns + 2, across = columns + 1, edges = new Map();
   const add = (label, from, to) => {
     if (!label) return;
-    if (!chains.has(label)) chains.set(label, new Map());
-    const chain = chains.get(label), known = chain.get(from);
-    if (known === undefined) chain.set(from, to);
-    else chain.set(from, [].concat(known, to));
+    const own = edges.get(label);
+    if (own) own.push(from, to); else edges.set(label, [from, to]);
   };
   for (let row = 0; row < rows + (isLastRow ? 1 : 0); row += 1) {
     let start = 0, above = 0, below = 0;
@@ -219,7 +217,9 @@ function contoursOf(cells, rows, columns, isLastRow, isLastColumn) {
         add(above, row * across + column, row * across + start);
         add(below, row * across + start, row * across + column);
       }
-      [start, above, below] = [column, a, b];
+      start = column;
+      above = a;
+      below = b;
     }
     if (above !== below) {
       add(above, row * across + columns, row * across + start);
@@ -235,28 +235,31 @@ function contoursOf(cells, rows, columns, isLastRow, isLastColumn) {
         add(before, start * across + column, row * across + column);
         add(after, row * across + column, start * across + column);
       }
-      [start, before, after] = [row, a, b];
+      start = row;
+      before = a;
+      after = b;
     }
   }
-  const paths = new Map();
-  for (const [label, chain] of chains) {
-    const path = new Path2D();
-    while (chain.size) {
-      let at = chain.keys().next().value;
-      path.moveTo(at % across, Math.floor(at / across));
-      for (let next = chain.get(at); next !== undefined; next = chain.get(at)) {
-        if (Array.isArray(next)) {
-          const [first, ...others] = next;
-          chain.set(at, others.length > 1 ? others : others[0]);
-          next = first;
-        } else chain.delete(at);
-        at = next;
-        path.lineTo(at % across, Math.floor(at / across));
-      }
+  return new Map([...edges].map(([label, own]) => [label, pathOf(own, across, (rows + 1) * across)]));
+}
+// Edges from point to point, of which a point has at most two, as one path; points are numbered over rows of `across`.
+function pathOf(edges, across, points) {
+  const path = new Path2D(), first = new Int32Array(points).fill(-1), second = new Int32Array(points).fill(-1);
+  for (let at = 0; at < edges.length; at += 2) (first[edges[at]] < 0 ? first : second)[edges[at]] = edges[at + 1];
+  for (let edge = 0; edge < edges.length; edge += 2) {
+    let at = edges[edge];
+    if (first[at] < 0) continue;
+    path.moveTo(at % across, Math.floor(at / across));
+    while (first[at] >= 0) {
+      const next = first[at];
+      first[at] = second[at];
+      second[at] = -1;
+      at = next;
+      path.lineTo(at % across, Math.floor(at / across));
     }
-    paths.set(label, path);
+    edge -= 2;
   }
-  return paths;
+  return path;
 }
 function styleOf(layer, label, isSingle) {
   const isPredicted = layer === "predicted";
