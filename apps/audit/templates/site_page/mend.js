@@ -83,15 +83,16 @@ function keepChange(tool, parts) {
   const pixels = (step) => step.parts.reduce((sum, { at }) => sum + at.length, 0);
   for (let sum = draft.past.reduce((all, step) => all + pixels(step), 0); sum > MAX_HISTORY_PIXELS && draft.past.length > 1;)
     sum -= pixels(draft.past.shift());
-  showDrawing();
+  showDrawing(boxOfParts(parts));
   return true;
 }
 // A plane that is changed in place: of blocks of it, what was there before they were touched.
 function beginEdit(number) {
-  return { number, plane: planeOf(number), height: draft.content.height, width: draft.content.width, blocks: new Map() };
+  return { number, plane: planeOf(number), height: draft.content.height, width: draft.content.width, blocks: new Map(), box: null };
 }
 // Before a box of pixels is changed; returns the part of it that is in the plane: top, left, bottom, right.
-function touch({ plane, height, width, blocks }, rows, columns) {
+function touch(edit, rows, columns) {
+  const { plane, height, width, blocks } = edit;
   const [top, bottom] = [Math.max(rows[0], 0), Math.min(rows[1], height - 1)], [left, right] = [Math.max(columns[0], 0), Math.min(columns[1], width - 1)];
   for (let row = Math.floor(top / BLOCK); row * BLOCK <= bottom; row += 1)
     for (let column = Math.floor(left / BLOCK); column * BLOCK <= right; column += 1) {
@@ -105,6 +106,7 @@ function touch({ plane, height, width, blocks }, rows, columns) {
       }
       blocks.set(key, block);
     }
+  edit.box = united(edit.box, [top, left, bottom + 1, right + 1]);
   return [top, left, bottom + 1, right + 1];
 }
 function endEdit(tool, { number, plane, width, blocks }) {
@@ -149,6 +151,10 @@ function boxOf(pixels) {
   }
   return [top, left, bottom + 1, right + 1];
 }
+const united = (box, other) => box && other ? [Math.min(box[0], other[0]), Math.min(box[1], other[1]), Math.max(box[2], other[2]), Math.max(box[3], other[3])]
+  : box || other;
+// What of the present plane changes; null where other planes change, too.
+const boxOfParts = (parts) => (parts.length === 1 && parts[0].number === view.plane ? boxOf(parts[0].at) : null);
 function move(from, to, which) {
   if (!draft || stroke || !from.length) return;
   dropPreview();
@@ -156,7 +162,7 @@ function move(from, to, which) {
   put(step.parts, which);
   to.push(step);
   if (!step.parts.some(({ number }) => number === view.plane)) showPlane(step.parts[0].number);
-  showDrawing();
+  showDrawing(boxOfParts(step.parts));
 }
 const undoDrawing = () => move(draft.past, draft.future, "before");
 const redoDrawing = () => move(draft.future, draft.past, "after");
@@ -238,7 +244,8 @@ function forgetDrawing(index) {
   draft = null;
   stopDrawing();
 }
-function showDrawing() {
+// All of it, or what a box of the present plane's pixels shows.
+function showDrawing(box = null) {
   const isOn = isDrawing && Boolean(draft), has = Boolean(draft && (isUnstored(draft) || draft.stored || isOn));
   byId("mend").setAttribute("aria-expanded", String(isOn));
   byId("mend-tools").hidden = !isOn;
@@ -252,7 +259,7 @@ function showDrawing() {
     byId("mend-store").disabled = byId("mend-discard").disabled = !isUnstored(draft) && !preview;
     if (isOn) showObjects();
   }
-  view.setLayer("drawn", has && drawn && view.axis === drawn.content.axis ? (number) => shownPlane(number) : null);
+  view.setLayer("drawn", has && drawn && view.axis === drawn.content.axis ? (number) => shownPlane(number) : null, box);
   showHand();
 }
 function fillClasses() {
@@ -348,8 +355,7 @@ function pointerEnds(row, column, event) {
   const { tool, edit } = stroke;
   if (event.type !== "pointerup") cancelStroke();
   stroke = null;
-  if (tool === "lasso") closeLasso(edit); else endEdit(tool, edit);
-  showDrawing();
+  if (tool === "lasso") closeLasso(edit); else if (!endEdit(tool, edit)) showDrawing(edit.box);
 }
 function closeLasso(edit = beginEdit(view.plane)) {
   if (lasso.length > 2) {
@@ -363,7 +369,7 @@ function closeLasso(edit = beginEdit(view.plane)) {
 let strokeBox = null;
 function drawStroke(box) {
   const isAsked = strokeBox !== null;
-  strokeBox = isAsked ? [Math.min(strokeBox[0], box[0]), Math.min(strokeBox[1], box[1]), Math.max(strokeBox[2], box[2]), Math.max(strokeBox[3], box[3])] : box;
+  strokeBox = united(strokeBox, box);
   if (!isAsked) requestAnimationFrame(() => { const own = strokeBox; strokeBox = null; view.redraw(own); });
 }
 
@@ -688,5 +694,5 @@ byId("mend-cursor").addEventListener("keydown", keyOnCursor);
 byId("mend-cursor").addEventListener("focus", () => { hover = cursorNow().map((own) => own + 0.5); sayCursor(); showHand(); });
 byId("view-given").addEventListener("pointerleave", () => { if (!stroke) { hover = null; showHand(); } });
 for (const name of ["wheel", "keyup"]) document.addEventListener(name, () => { if (isDrawing) requestAnimationFrame(showHand); }, { passive: true });
-byId("axis")?.addEventListener("change", showDrawing);
+byId("axis")?.addEventListener("change", () => showDrawing());
 view.onShown = mendShown;

@@ -20,11 +20,13 @@ const view = {
     const pane = panes.find(({ canvas }) => canvas === event.target) || panes[0];
     return pixelAt(pane, event);
   },
-  // What is drawn in place of an annotation, or beside them, on planes across the present axis.
-  setLayer(name, classesOfPlane) {
+  // What is drawn in place of an annotation, or beside them, on planes across the present axis. Of one that is drawn
+  // already a box of pixels may be named, outside of which it is as before.
+  setLayer(name, classesOfPlane, box = null) {
+    const isDrawn = classesOfPlane && overrides.get(name)?.axis === view.axis;
     if (classesOfPlane) overrides.set(name, { classesOfPlane, axis: view.axis });
     else overrides.delete(name);
-    view.redraw();
+    view.redraw(isDrawn ? box : null);
   },
   // All, or a box of the plane's pixels: top, left, bottom, right.
   redraw(box = null) { draw(box); },
@@ -247,7 +249,7 @@ function paintLayer(pen, layer, mask, grid, scale, parts, at) {
       if (!paths.has(label)) paths.set(label, new Path2D());
       paths.get(label).addPath(path, new DOMMatrix([scale * at.x, 0, 0, scale * at.y, placeX(column), placeY(row)]));
     }
-    for (const [label, path] of paths) paintContour(pen, path, styleOf(layer, label, hasOneClass()), at.ratio);
+    for (const [label, path] of paths) paintContour(pen, path, styleOf(layer, label, hasOneClass()), at.ratio, scale * at.x > 2 * at.ratio);
   }
   pen.globalAlpha = 1;
 }
@@ -265,8 +267,10 @@ function partOf(layer, mask, grid, scale, row, column, isFilled) {
   parts.set(key, { scale, row, column, shown });
   return parts.get(key);
 }
-function paintContour(pen, path, { colour, line, width, casing }, ratio) {
-  pen.lineCap = pen.lineJoin = "round";
+function paintContour(pen, path, { colour, line, width, casing }, ratio, isCoarse) {
+  // Corners of cells that are smaller than a line is wide need not be round, which takes most of the time.
+  pen.lineJoin = isCoarse ? "round" : "bevel";
+  pen.lineCap = "round";
   pen.setLineDash([]);
   pen.strokeStyle = casing;
   pen.lineWidth = (width + 1.8) * ratio;
