@@ -106,8 +106,9 @@ function touch(edit, rows, columns) {
       }
       blocks.set(key, block);
     }
-  edit.box = united(edit.box, [top, left, bottom + 1, right + 1]);
-  return [top, left, bottom + 1, right + 1];
+  const box = [top, left, bottom + 1, right + 1];
+  edit.box = edit.box ? united(edit.box, box) : box;
+  return box;
 }
 function endEdit(tool, { number, plane, width, blocks }) {
   const at = [], before = [];
@@ -151,8 +152,6 @@ function boxOf(pixels) {
   }
   return [top, left, bottom + 1, right + 1];
 }
-const united = (box, other) => box && other ? [Math.min(box[0], other[0]), Math.min(box[1], other[1]), Math.max(box[2], other[2]), Math.max(box[3], other[3])]
-  : box || other;
 // What of the present plane changes; null where other planes change, too.
 const boxOfParts = (parts) => (parts.length === 1 && parts[0].number === view.plane ? boxOf(parts[0].at) : null);
 function move(from, to, which) {
@@ -334,7 +333,7 @@ function pointerStarts(row, column) {
   if (stroke) cancelStroke();
   stroke = { tool, edit: beginEdit(view.plane), last: [row, column] };
   if (tool === "lasso") lasso = [[row, column]];
-  else drawStroke(stamp(stroke.edit, [row, column], [row, column], labelNow()));
+  else drawSoon(stamp(stroke.edit, [row, column], [row, column], labelNow()));
   placeCursor(row, column);
 }
 function pointerMoves(row, column, event) {
@@ -344,7 +343,7 @@ function pointerMoves(row, column, event) {
     const way = event.getCoalescedEvents?.().map((one) => view.toPixel({ target: event.target, clientX: one.clientX, clientY: one.clientY })) || [];
     for (const point of way.length ? way : [[row, column]]) {
       if (stroke.tool === "lasso") lasso.push(point);
-      else drawStroke(stamp(stroke.edit, stroke.last, point, labelNow()));
+      else drawSoon(stamp(stroke.edit, stroke.last, point, labelNow()));
       stroke.last = point;
     }
   }
@@ -364,13 +363,6 @@ function closeLasso(edit = beginEdit(view.plane)) {
   }
   lasso = [];
   showHand();
-}
-// Of what a stroke changes until the next frame, that alone is drawn.
-let strokeBox = null;
-function drawStroke(box) {
-  const isAsked = strokeBox !== null;
-  strokeBox = united(strokeBox, box);
-  if (!isAsked) requestAnimationFrame(() => { const own = strokeBox; strokeBox = null; view.redraw(own); });
 }
 
 // The cursor, for keys alone.

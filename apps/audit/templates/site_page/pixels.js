@@ -184,10 +184,14 @@ function cellsOf(mask, { width, height }, scale, top, left, rows, columns) {
     let cell = (Math.floor(y / scale) - top + 2) * across + firstColumn - left + 2;
     for (let column = firstColumn, x = y * width + firstColumn * scale; column < lastColumn; column += 1, cell += 1) {
       const end = column + 1 < lastColumn ? x + scale : Math.min(x + scale, (y + 1) * width);
+      let count = 0, label = 0;
       for (; x < end; x += 1) if (mask[x]) {
-        counts[cell] += 1;
-        seen[cell] = mask[x];
+        count += 1;
+        label = mask[x];
       }
+      if (!count) continue;
+      counts[cell] += count;
+      seen[cell] = label;
     }
   }
   const half = (scale * scale) / 2, isHalf = (cell) => counts[cell] >= half;

@@ -124,12 +124,12 @@ function tileOf(axis, number, scale, row, column) {
   const columns = Math.min(side, Math.ceil((grid.width - column * side * scale) / scale));
   return tiles.get(tileKey(axis, number, scale, row, column), async () => ({
     values: await own.tile(axis, number, scale, row, column), width: columns, height: rows, key: "", canvas: null,
-  }), drawSoon, viewFailed);
+  }), () => drawSoon(), viewFailed);
 }
 const maskKey = (layer, axis, number) => maskKeyOf(shownIndex, source.content, layer, shownFinding, axis, number);
 function maskOf(layer, axis, number) {
   const own = source, finding = shownFinding;
-  return masks.get(maskKey(layer, axis, number), () => own.mask(layer, finding, axis, number), drawSoon, viewFailed);
+  return masks.get(maskKey(layer, axis, number), () => own.mask(layer, finding, axis, number), () => drawSoon(), viewFailed);
 }
 async function loadedMask(layer, axis, number) {
   return maskOf(layer, axis, number) ?? masks.promise(maskKey(layer, axis, number));
@@ -143,11 +143,18 @@ function drawnMask(layer, axis, number) {
   }
   return hasLayer(layer) ? maskOf(layer, axis, number) : null;
 }
-let isDrawingSoon = false;
-function drawSoon() {
-  if (isDrawingSoon) return;
-  isDrawingSoon = true;
-  requestAnimationFrame(() => { isDrawingSoon = false; draw(); });
+// Boxes of pixels: top, left, bottom, right.
+const united = (box, other) => [Math.min(box[0], other[0]), Math.min(box[1], other[1]), Math.max(box[2], other[2]), Math.max(box[3], other[3])];
+// With the next frame: all, or what a box of the present plane's pixels shows.
+let soon = null;
+function drawSoon(box = null) {
+  const isAsked = soon !== null;
+  soon = { box: isAsked ? soon.box && box && united(soon.box, box) : box };
+  if (!isAsked) requestAnimationFrame(() => {
+    const { box: own } = soon;
+    soon = null;
+    draw(own);
+  });
 }
 function viewFailed(error) {
   if (drawn) showProblem(error instanceof TypeError ? ENDED : error.message);
@@ -176,11 +183,14 @@ function paint(pane, box) {
   const port = ports[axis], pen = canvas.getContext("2d"), x = port.zoom * ratio, y = x * aspectOf(grid);
   const at = { x, y, ratio, left: canvas.width / 2 - port.column * x, top: canvas.height / 2 - port.row * y };
   const scale = source.isWritten ? 1 : Math.min(LARGEST_SCALE, 2 ** Math.max(0, Math.floor(Math.log2(1 / Math.max(x, y)))));
-  const sight = isResized || !box ? { left: 0, top: 0, right: canvas.width, bottom: canvas.height } : sightOf(box, at, scale);
-  pen.save();
-  pen.beginPath();
-  pen.rect(sight.left, sight.top, sight.right - sight.left, sight.bottom - sight.top);
-  pen.clip();
+  const isWhole = isResized || !box, sight = isWhole ? { left: 0, top: 0, right: canvas.width, bottom: canvas.height } : sightOf(box, at, scale, canvas);
+  if (sight.left >= sight.right || sight.top >= sight.bottom) return;
+  if (!isWhole) {
+    pen.save();
+    pen.beginPath();
+    pen.rect(sight.left, sight.top, sight.right - sight.left, sight.bottom - sight.top);
+    pen.clip();
+  }
   pen.fillStyle = "#000";
   pen.fillRect(0, 0, canvas.width, canvas.height);
   pen.imageSmoothingEnabled = x < 3 * ratio;
@@ -195,14 +205,14 @@ function paint(pane, box) {
     if (mask) paintLayer(pen, layer, mask, grid, scale, parts, at);
   }
   paintMarks(pane, pen, axis, grid, at);
-  pen.restore();
+  if (!isWhole) pen.restore();
 }
 const LINE = 6;
 // What of a canvas shows a box of pixels, with the lines around it and all of the cells that it touches.
-function sightOf([top, left, bottom, right], at, scale) {
+function sightOf([top, left, bottom, right], at, scale, canvas) {
   const margin = LINE * at.ratio, x = 3 * scale * at.x + margin, y = 3 * scale * at.y + margin;
-  return { left: Math.floor(at.left + left * at.x - x), top: Math.floor(at.top + top * at.y - y),
-    right: Math.ceil(at.left + right * at.x + x), bottom: Math.ceil(at.top + bottom * at.y + y) };
+  return { left: Math.max(0, Math.floor(at.left + left * at.x - x)), top: Math.max(0, Math.floor(at.top + top * at.y - y)),
+    right: Math.min(canvas.width, Math.ceil(at.left + right * at.x + x)), bottom: Math.min(canvas.height, Math.ceil(at.top + bottom * at.y + y)) };
 }
 // Squares of a plane, of so many pixels a side, that a part of a canvas shows.
 function* partsInSight(sight, grid, at, side) {
