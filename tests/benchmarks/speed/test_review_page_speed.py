@@ -171,7 +171,7 @@ def test_a_case_of_many_pixels(speed_table, tmp_path):
         # The next case is read while the first one is looked at.
         time.sleep(5)
         for name, keys in {"zoom in": "+", "zoom out": "-", "filled": "f", "next case": "np"}.items():
-            page.report(name, [page.time(lambda key=keys[n % len(keys)]: page.key(key)) for n in range(REPEATS)])
+            page.report(name, [page.time(lambda key=key: page.key(key)) for key in (keys * REPEATS)[:REPEATS]])
         page.browser.execute_script("document.getElementById('fill').checked = false")
         page.key("0")
         page.report("drawing begins", [page.time(lambda: page.key("e"))])

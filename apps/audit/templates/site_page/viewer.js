@@ -2,6 +2,8 @@
 const LARGEST_ZOOM = 64, LARGEST_SCALE = 64, CLICK = 4;
 // Annotations are drawn by parts of so many cells a side, and so many of an annotation are kept.
 const PART = 128, MAX_PARTS = 1024;
+// Of many parts those that take longer are made with the next frames: milliseconds.
+const FEW_PARTS = 16, MAKING = 50;
 let source = null;
 let shownIndex = -1;
 let shownFinding = 0;
@@ -10,6 +12,8 @@ let windowNow = [0, 255];
 let ruler = null;
 // Of each annotation that is drawn, its parts by what they show.
 let partsOf = new WeakMap();
+let makingUntil = Infinity;
+let isUnfinished = false;
 const overrides = new Map();
 const ports = [null, null, null];
 const firstLooks = new Map();
@@ -199,6 +203,7 @@ function paint(pane, box) {
   // A line reaches beyond its part.
   const wider = { left: sight.left - LINE * ratio, top: sight.top - LINE * ratio, right: sight.right + LINE * ratio, bottom: sight.bottom + LINE * ratio };
   const parts = [...partsInSight(wider, grid, at, PART * scale)];
+  makingUntil = parts.length > FEW_PARTS ? performance.now() + MAKING : Infinity;
   const names = [...pane.layers, ...[...overrides.keys()].filter((name) => !COLOURS[name])];
   for (const layer of names) if (isLayerShown(layer)) {
     const mask = drawnMask(layer, axis, number);
@@ -206,6 +211,8 @@ function paint(pane, box) {
   }
   paintMarks(pane, pen, axis, grid, at);
   if (!isWhole) pen.restore();
+  if (isUnfinished) drawSoon();
+  isUnfinished = false;
 }
 const LINE = 6;
 // What of a canvas shows a box of pixels, with the lines around it and all of the cells that it touches.
@@ -248,14 +255,16 @@ function paintLayer(pen, layer, mask, grid, scale, parts, at) {
   if (isFilled) {
     pen.imageSmoothingEnabled = false;
     for (const { row, column } of parts) {
-      const { shown } = partOf(layer, mask, grid, scale, row, column, isFilled), left = Math.round(placeX(column)), top = Math.round(placeY(row));
+      const shown = partOf(layer, mask, grid, scale, row, column, isFilled);
+      if (!shown) continue;
+      const left = Math.round(placeX(column)), top = Math.round(placeY(row));
       const right = Math.round(placeX(column + shown.width / PART)), bottom = Math.round(placeY(row + shown.height / PART));
       pen.drawImage(shown, left, top, right - left, bottom - top);
     }
   } else {
     // One path for each class, so that the ends of its parts do not show.
     const paths = new Map();
-    for (const { row, column } of parts) for (const [label, path] of partOf(layer, mask, grid, scale, row, column, isFilled).shown) {
+    for (const { row, column } of parts) for (const [label, path] of partOf(layer, mask, grid, scale, row, column, isFilled) || []) {
       if (!paths.has(label)) paths.set(label, new Path2D());
       paths.get(label).addPath(path, new DOMMatrix([scale * at.x, 0, 0, scale * at.y, placeX(column), placeY(row)]));
     }
@@ -263,11 +272,15 @@ function paintLayer(pen, layer, mask, grid, scale, parts, at) {
   }
   pen.globalAlpha = 1;
 }
-// A part of an annotation as it is drawn: a small canvas, or a path for each class.
+// A part of an annotation as it is drawn: a small canvas, or a path for each class; null where the next frame has it.
 function partOf(layer, mask, grid, scale, row, column, isFilled) {
   if (!partsOf.has(mask)) partsOf.set(mask, new Map());
   const parts = partsOf.get(mask), key = `${isFilled} ${scale} ${row} ${column}`, known = parts.get(key);
-  if (known) return known;
+  if (known) return known.shown;
+  if (performance.now() > makingUntil) {
+    isUnfinished = true;
+    return null;
+  }
   const all = { rows: Math.ceil(grid.height / scale), columns: Math.ceil(grid.width / scale) };
   const rows = Math.min(PART, all.rows - row * PART), columns = Math.min(PART, all.columns - column * PART);
   const cells = cellsOf(mask, grid, scale, row * PART, column * PART, rows, columns);
@@ -275,7 +288,7 @@ function partOf(layer, mask, grid, scale, row, column, isFilled) {
     : contoursOf(cells, rows, columns, (row + 1) * PART >= all.rows, (column + 1) * PART >= all.columns);
   if (parts.size >= MAX_PARTS) parts.clear();
   parts.set(key, { scale, row, column, shown });
-  return parts.get(key);
+  return shown;
 }
 function paintContour(pen, path, { colour, line, width, casing }, ratio, isCoarse) {
   // Corners of cells that are smaller than a line is wide need not be round, which takes most of the time.
