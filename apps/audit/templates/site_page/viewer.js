@@ -1,19 +1,11 @@
 // The viewer: planes of a case that are zoomed, moved and windowed, with annotations on them.
 const LARGEST_ZOOM = 64, LARGEST_SCALE = 64, CLICK = 4;
-// Annotations are drawn by parts of so many cells a side, and so many of an annotation are kept.
-const PART = 128, MAX_PARTS = 1024;
-// Of many parts those that take longer are made with the next frames: milliseconds.
-const FEW_PARTS = 16, MAKING = 50;
 let source = null;
 let shownIndex = -1;
 let shownFinding = 0;
 let cross = [0, 0, 0];
 let windowNow = [0, 255];
 let ruler = null;
-// Of each annotation that is drawn, its parts by what they show.
-let partsOf = new WeakMap();
-let makingUntil = Infinity;
-let isUnfinished = false;
 const overrides = new Map();
 const ports = [null, null, null];
 const firstLooks = new Map();
@@ -248,75 +240,6 @@ function paintTile(pen, axis, number, scale, { row, column }, at) {
       at.top + row * side * scale * at.y, side * scale * at.x, side * scale * at.y);
     return;
   }
-}
-function paintLayer(pen, layer, mask, grid, scale, parts, at) {
-  const isFilled = byId("fill").checked, placeX = (column) => at.left + column * PART * scale * at.x, placeY = (row) => at.top + row * PART * scale * at.y;
-  pen.globalAlpha = Number(byId("opacity").value) / 100;
-  if (isFilled) {
-    pen.imageSmoothingEnabled = false;
-    for (const { row, column } of parts) {
-      const shown = partOf(layer, mask, grid, scale, row, column, isFilled);
-      if (!shown) continue;
-      const left = Math.round(placeX(column)), top = Math.round(placeY(row));
-      const right = Math.round(placeX(column + shown.width / PART)), bottom = Math.round(placeY(row + shown.height / PART));
-      pen.drawImage(shown, left, top, right - left, bottom - top);
-    }
-  } else {
-    // One path for each class, so that the ends of its parts do not show.
-    const paths = new Map();
-    for (const { row, column } of parts) for (const [label, path] of partOf(layer, mask, grid, scale, row, column, isFilled) || []) {
-      if (!paths.has(label)) paths.set(label, new Path2D());
-      paths.get(label).addPath(path, new DOMMatrix([scale * at.x, 0, 0, scale * at.y, placeX(column), placeY(row)]));
-    }
-    for (const [label, path] of paths) paintContour(pen, path, styleOf(layer, label, hasOneClass()), at.ratio, scale * at.x > 2 * at.ratio);
-  }
-  pen.globalAlpha = 1;
-}
-// A part of an annotation as it is drawn: a small canvas, or a path for each class; null where the next frame has it.
-function partOf(layer, mask, grid, scale, row, column, isFilled) {
-  if (!partsOf.has(mask)) partsOf.set(mask, new Map());
-  const parts = partsOf.get(mask), key = `${isFilled} ${scale} ${row} ${column}`, known = parts.get(key);
-  if (known) return known.shown;
-  if (performance.now() > makingUntil) {
-    isUnfinished = true;
-    return null;
-  }
-  const all = { rows: Math.ceil(grid.height / scale), columns: Math.ceil(grid.width / scale) };
-  const rows = Math.min(PART, all.rows - row * PART), columns = Math.min(PART, all.columns - column * PART);
-  const cells = cellsOf(mask, grid, scale, row * PART, column * PART, rows, columns);
-  const shown = isFilled ? filledCells(layer, cells, rows, columns)
-    : contoursOf(cells, rows, columns, (row + 1) * PART >= all.rows, (column + 1) * PART >= all.columns);
-  if (parts.size >= MAX_PARTS) parts.clear();
-  parts.set(key, { scale, row, column, shown });
-  return shown;
-}
-function paintContour(pen, path, { colour, line, width, casing }, ratio, isCoarse) {
-  // Corners of cells that are smaller than a line is wide need not be round, which takes most of the time.
-  pen.lineJoin = isCoarse ? "round" : "bevel";
-  pen.lineCap = "round";
-  pen.setLineDash([]);
-  pen.strokeStyle = casing;
-  pen.lineWidth = (width + 1.8) * ratio;
-  pen.stroke(path);
-  pen.lineCap = line.length ? "butt" : "round";
-  pen.setLineDash(line.map((length) => length * ratio));
-  pen.strokeStyle = colour;
-  pen.lineWidth = width * ratio;
-  pen.stroke(path);
-  pen.setLineDash([]);
-}
-const hasOneClass = () => source.content.classes.length < 2;
-function filledCells(layer, cells, rows, columns) {
-  const canvas = element("canvas", { width: columns, height: rows }), pen = canvas.getContext("2d");
-  const image = pen.createImageData(columns, rows), words = new Uint32Array(image.data.buffer), table = new Uint32Array(256);
-  for (let label = 1; label < 256; label += 1) {
-    const colour = parseInt(styleOf(layer, label, hasOneClass()).colour.slice(1), 16);
-    table[label] = 0x80000000 | ((colour & 255) << 16) | (colour & 0xff00) | (colour >> 16);
-  }
-  for (let row = 0; row < rows; row += 1) for (let column = 0; column < columns; column += 1)
-    words[row * columns + column] = table[cells[(row + 1) * (columns + 2) + column + 1]];
-  pen.putImageData(image, 0, 0);
-  return canvas;
 }
 function paintMarks(pane, pen, axis, grid, at) {
   const [row, column] = crossOn(axis), { ratio } = at;
