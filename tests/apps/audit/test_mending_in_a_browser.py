@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import SimpleITK
 from PIL import Image
+from scipy.ndimage import maximum_filter, minimum_filter
 from support.audits import audited_images, audited_slices, audited_volumes
 from support.chromium import accessibility_faults, chromium
 from support.served_reviews import new_address, serving
@@ -395,10 +396,14 @@ def test_a_stroke_on_a_large_image_changes_what_the_whole_image_drawn_again_show
         wait_for(lambda: is_hidden(browser, "mend-tools"))
         assert painted(browser, is_whole=True) == drawn
         begin(browser)
+        seen = shown_mask(browser, mask.shape)
         store(browser)
         assert logged(browser) == []
     (folder,) = (result.folder / DRAWN_FOLDER).iterdir()
     stored = np.asarray(Image.open(folder / "mask.png")) == 255
+    # A pixel of the canvas is 3.4 of the file wide, a cell is two.
+    assert seen[minimum_filter(stored, 11)].all()
+    assert not seen[~maximum_filter(stored, 11)].any()
     # The pointer's way in pixels of the file; the page places a pointer on whole pixels of its own.
     way = 700 + np.array([(0, 0), (10, 60), (50, -70), (140, -70)]) * 1400 / side
     far = np.full(mask.shape, np.inf)
