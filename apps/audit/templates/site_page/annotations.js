@@ -1,11 +1,13 @@
 // How annotations are drawn: as contours or filled, in cells of as many pixels as the zoom asks for, part by part.
-// Annotations are drawn by parts of so many cells a side, and so many of an annotation are kept.
+// Annotations are drawn by parts of so many cells a side. So many of an annotation are kept, and at least twice as many
+// as are in sight: else a large screen would never have all.
 const PART = 128, MAX_PARTS = 1024;
 // Of many parts those that take longer are made with the next frames: milliseconds.
 const FEW_PARTS = 16, MAKING = 50;
 // Of each annotation that is drawn, its parts by what they show.
 let partsOf = new WeakMap();
 let makingUntil = Infinity;
+let partsKept = MAX_PARTS;
 let isUnfinished = false;
 
 // The classes of a part of a plane in cells of scale × scale pixels, with a margin of one cell around it. A cell has a
@@ -159,7 +161,7 @@ function partOf(layer, mask, grid, scale, row, column, isFilled) {
   const cells = cellsOf(mask, grid, scale, row * PART, column * PART, rows, columns);
   const shown = isFilled ? filledCells(layer, cells, rows, columns)
     : contoursOf(cells, rows, columns, (row + 1) * PART >= all.rows, (column + 1) * PART >= all.columns);
-  if (parts.size >= MAX_PARTS) parts.clear();
+  if (parts.size >= partsKept) parts.clear();
   parts.set(key, { scale, row, column, shown });
   return shown;
 }

@@ -195,6 +195,7 @@ function paint(pane, box) {
   // A line reaches beyond its part.
   const wider = { left: sight.left - LINE * ratio, top: sight.top - LINE * ratio, right: sight.right + LINE * ratio, bottom: sight.bottom + LINE * ratio };
   const parts = [...partsInSight(wider, grid, at, PART * scale)];
+  partsKept = Math.max(MAX_PARTS, 2 * parts.length);
   makingUntil = parts.length > FEW_PARTS ? performance.now() + MAKING : Infinity;
   const names = [...pane.layers, ...[...overrides.keys()].filter((name) => !COLOURS[name])];
   for (const layer of names) if (isLayerShown(layer)) {
