@@ -57,6 +57,8 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "single_site": SEGMENTATION,
     "fednoro": SEGMENTATION | WARMUP | {"min_predicted_fraction": 0.0},
     "fednoro_classification": CLASSIFICATION | {"warmup_rounds": 1},
+    "elr": SEGMENTATION,
+    "elr_classification": CLASSIFICATION,
     "fedavg_classification": CLASSIFICATION,
     "fedgsca": CLASSIFICATION | {"warmup_rounds": 1, "rounds": 3},
     # Of a model that has hardly learnt anything estimates are asked for all the same.
