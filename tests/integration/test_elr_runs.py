@@ -49,4 +49,4 @@ def test_without_weight_it_is_federated_averaging_and_a_continued_run_has_the_sa
     caplog.clear()
     state = tmp_path / "whole/run/server/simulate_job" / kept_state_file(1)
     assert same(run(tmp_path / "continued", resume_from=str(state)), whole)
-    assert "begin anew" not in caplog.text
+    assert "start at 0" not in caplog.text

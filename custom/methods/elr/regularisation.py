@@ -70,19 +70,19 @@ def updated_targets(
     """
     # An image with one class is a sample of a single pixel.
     pixels = predicted.flatten(2) if predicted.ndim > 2 else predicted[..., None]
-    shares = pixels / pixels.sum(dim=1, keepdim=True)
+    normalised = pixels / pixels.sum(dim=1, keepdim=True)
     visited = counted.flatten(1) if counted.ndim > 1 else counted[:, None]
-    visited = visited & shares.isfinite().all(dim=1)
+    visited = visited & normalised.isfinite().all(dim=1)
     if batch.labels.ndim == 1:
         places = torch.zeros(len(predicted), 1, 1, dtype=torch.int32)
     else:
         assert batch.places is not None
         places = batch.places.flatten(2).cpu()
-    shares, visited = shares.cpu(), visited.cpu() & (places >= 0).all(dim=1)
-    targets = torch.zeros_like(shares)
+    normalised, visited = normalised.cpu(), visited.cpu() & (places >= 0).all(dim=1)
+    targets = torch.zeros_like(normalised)
     for number, sample in enumerate(batch.samples.tolist()):
         if bool((chosen := visited[number]).any()):
-            seen = memory.visit(sample, places[number][:, chosen].numpy(), shares[number][:, chosen].numpy())
+            seen = memory.visit(sample, places[number][:, chosen].numpy(), normalised[number][:, chosen].numpy())
             targets[number][:, chosen] = torch.from_numpy(seen)
     return targets.reshape(predicted.shape).to(predicted)
 

@@ -83,7 +83,7 @@ class ElrSite(FedAvgSite):
             exact=not is_segmentation,
         )
         if (problem := self._restored(memory, len(cases), site)) is not None:
-            site.warning(f"Round {site.round_number}: {problem}; averages of predictions begin anew there.")
+            site.warning(f"Round {site.round_number}: {problem}; averages of predictions start at 0 there.")
         return memory
 
     @staticmethod

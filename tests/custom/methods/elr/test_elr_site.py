@@ -14,6 +14,7 @@ from support.pictures import Threshold, as_slices, make_data
 from support.site_views import HandmadeSite
 from torch import nn
 
+from fedannot.custom.consensus_rule import ConsensusRule
 from fedannot.custom.data.description import VolumeDescription
 from fedannot.custom.data.site_data import LoadedCase, SiteData
 from fedannot.custom.interface.method import SiteMethod
@@ -72,6 +73,11 @@ def trained(method: SiteMethod, site: HandmadeSite, network: nn.Module, number: 
 def kept(folder: Path, number: int) -> dict[str, Any]:
     result: dict[str, Any] = torch.load(folder / "run" / PREDICTION_FOLDER / f"round_{number}.pt", weights_only=True)
     return result
+
+
+def visits(content: dict[str, Any]) -> torch.Tensor:
+    """Of every pixel, where samples have one size."""
+    return content["values"].view(len(content["cases"]), content["outputs"], -1)[:, -1].int()
 
 
 @TASKS
@@ -163,7 +169,7 @@ def test_a_prediction_is_remembered_where_the_pixel_lies_on_disk(
     memory = PredictionMemory(cases, 2, momentum=0.5, folder=tmp_path)
     extents = [case.extents for case in cases for _ in range(case.samples)]
     numbers = [np.random.default_rng(0).random(extent).astype(np.float32) for extent in extents]
-    visits = [np.zeros(extent, dtype=int) for extent in extents]
+    counts = [np.zeros(extent, dtype=int) for extent in extents]
     batches = training_batches(
         data, TrainingSettings.model_validate(TRAINING | training), torch.device("cpu"), with_places=True
     )
@@ -176,18 +182,18 @@ def test_a_prediction_is_remembered_where_the_pixel_lies_on_disk(
             here = np.where(is_inside, numbers[sample][tuple(places)], 0.5)
             predicted[number] = torch.from_numpy(np.stack([1 - here, here]))
             # Once for every image that shows it, however often the image does.
-            shown = np.zeros_like(visits[sample])
+            shown = np.zeros_like(counts[sample])
             shown[tuple(places[:, is_inside & counted[number].numpy()])] = 1
-            visits[sample] += shown
+            counts[sample] += shown
         targets = updated_targets(memory, predicted, counted, batch)
         assert not targets.movedim(1, -1)[~counted | (batch.places < 0).any(dim=1)].any()
     for sample, place in enumerate(numbers):
-        assert memory.visits(sample).tolist() == visits[sample].tolist()
-        expected = (1 - 0.5 ** visits[sample]) * place
+        assert memory.visits(sample).tolist() == counts[sample].tolist()
+        expected = (1 - 0.5 ** counts[sample]) * place
         assert memory.targets(sample)[1] == pytest.approx(expected, abs=2e-5)
         if data is VOLUMES:
-            assert visits[sample][2, 2, 2] == 0
-    assert max(count.max() for count in visits) >= 1
+            assert counts[sample][2, 2, 2] == 0
+    assert max(count.max() for count in counts) >= 1
 
 
 def test_pixels_whose_prediction_is_not_finite_keep_what_they_have(tmp_path: Path) -> None:
@@ -222,9 +228,17 @@ def test_a_round_goes_on_from_the_last_one_with_the_same_bits(
     assert one["cases"] == two["cases"]
     assert torch.equal(one["values"], two["values"])
     # Two epochs in each of two rounds.
-    outputs = one["outputs"]
-    visits = one["values"].view(len(data.cases), outputs, -1)[:, -1]
-    assert set(visits.flatten().tolist()) == {4}
+    assert visits(one).unique().tolist() == [4]
+
+
+@pytest.mark.parametrize("rule", ["soft", "random-per-epoch"])
+@TASKS
+def test_several_annotators(task: str, network: Any, data: SiteData, rule: str, tmp_path: Path) -> None:
+    """Whatever rule makes labels of their annotations, a pixel is visited once in an epoch."""
+    cases = tuple(replace(case, annotations=torch.stack([case.label] * 2, dim=1)) for case in data.cases)
+    several = replace(data, cases=cases, consensus=ConsensusRule.parse(rule))
+    trained(site_part(task, {"consensus": rule}), HandmadeSite(tmp_path, several), network())
+    assert visits(kept(tmp_path, 1)).unique().tolist() == [2]
 
 
 def test_memory_takes_two_bytes_for_each_class_and_the_visits(tmp_path: Path) -> None:
@@ -236,7 +250,7 @@ def test_memory_takes_two_bytes_for_each_class_and_the_visits(tmp_path: Path) ->
     assert all(file.stat().st_mode & 0o077 == 0 for file in files)
 
 
-def test_a_damaged_memory_begins_anew_with_a_warning(tmp_path: Path) -> None:
+def test_a_damaged_memory_starts_at_0_with_a_warning(tmp_path: Path) -> None:
     method, site = site_part("classification"), HandmadeSite(tmp_path, CELLS)
     fresh = trained(method, HandmadeSite(tmp_path / "fresh", CELLS), Brightness(), 2)
     trained(method, site, Brightness(), 1)
@@ -261,12 +275,11 @@ def test_a_training_that_is_given_up_keeps_nothing(tmp_path: Path) -> None:
     assert list(site.run_folder.iterdir()) == []
 
 
-def test_a_case_that_is_new_begins_anew(tmp_path: Path) -> None:
+def test_a_new_case_starts_at_0(tmp_path: Path) -> None:
     method = site_part("classification")
     trained(method, HandmadeSite(tmp_path, replace(CELLS, cases=CELLS.cases[1:])), Brightness(), 1)
     site = HandmadeSite(tmp_path, CELLS)
     trained(method, site, Brightness(), 2)
-    visits = kept(tmp_path, 2)["values"].view(8, 3)[:, -1]
-    assert visits.tolist() == [2] + [4] * 7
-    text = "Round 2: 1 of 8 cases are new or have another size; averages of predictions begin anew there."
+    assert visits(kept(tmp_path, 2)).flatten().tolist() == [2] + [4] * 7
+    text = "Round 2: 1 of 8 cases are new or have another size; averages of predictions start at 0 there."
     assert site.said == [text]

@@ -64,7 +64,7 @@ def test_what_is_shown_is_visited_and_nothing_else(tmp_path: Path) -> None:
     visits[0, 1] = visits[2, 3] = visits[1, 1] = 1
     assert memory.visits(0).tolist() == visits.tolist()
     everywhere = memory.targets(0)
-    assert everywhere[:, visits == 0].any() == False  # noqa: E712
+    assert not everywhere[:, visits == 0].any()
     assert everywhere[1][visits > 0] == pytest.approx([0.4, 0.5, 0.15], abs=1e-5)
     # A pixel with another number of visits in the same box.
     memory.visit(0, places[:, :1], foreground(0.0))
