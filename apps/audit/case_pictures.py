@@ -13,6 +13,7 @@ from ...transforms.errors import DataError
 from ...transforms.printable import printable
 from ..reports.shown_channels import shown_channels
 from .case_files import CaseReader, ReadCase
+from .contradictions import excluding_suggestions
 from .mask_planes import Runs, runs_of
 
 Box = tuple[int, int, int, int]
@@ -35,7 +36,10 @@ class FindingContent(TypedDict):
 
 @final
 class CaseContent(TypedDict):
-    """What a page needs to draw a case; annotation and prediction as the runs of each plane, None without masks."""
+    """What a page needs to draw a case; annotation and prediction as the runs of each plane, None without masks.
+
+    ``excludes`` has by finding the others of the case whose suggestion cannot be accepted beside its own.
+    """
 
     shown: str
     width: int
@@ -45,6 +49,7 @@ class CaseContent(TypedDict):
     given: list[Runs] | None
     predicted: list[Runs] | None
     findings: list[FindingContent]
+    excludes: dict[str, list[str]]
 
 
 @final
@@ -70,7 +75,9 @@ def content_and_crop(reader: CaseReader, case: AuditedCase) -> tuple[CaseContent
     """
     try:
         shown, read = reader.shown(case), reader.read(case)
-        return _content(case, shown, read), _crop(case, read)
+        content = _content(case, shown, read)
+        content["excludes"] = excluding_suggestions(case, read, is_class=reader.audit.task == "classification")
+        return content, _crop(case, read)
     except (DataError, OSError) as error:
         return {"problem": printable(str(error))}, ""
 
@@ -134,6 +141,7 @@ def _content(case: AuditedCase, shown: str, read: ReadCase) -> CaseContent:
         "given": None,
         "predicted": None,
         "findings": [_finding_content(finding, read) for finding in case.findings],
+        "excludes": {},
     }
     if _has_masks(read):
         content["given"] = _runs_of_planes(_planes(read.given, read))

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from ...custom.audit.decisions import Decision, FindingChoice
 from ...custom.audit.findings import AuditedCase, Finding
 from ...transforms.errors import DataError
-from .case_files import CaseReader
+from .case_files import CaseReader, ReadCase, can_be_accepted
 
 
 class ContradictionError(DataError):
@@ -58,6 +58,26 @@ def contradicted(
     return frozenset(drawn) if finding.id in drawn else frozenset()
 
 
+def excluding_suggestions(case: AuditedCase, read: ReadCase, *, is_class: bool) -> dict[str, list[str]]:
+    """Return of every finding whose suggestion others of its case exclude the ids of these; of others nothing.
+
+    Args:
+        case: which case.
+        read: the case.
+        is_class: whether classes are suggested, not masks.
+    """
+    suggested = [finding for finding in case.findings if can_be_accepted(finding, is_class=is_class)]
+    result = {}
+    for finding in suggested:
+        if is_class:
+            others = {one.id for one in suggested if one.classes[1:] != finding.classes[1:]}
+        else:
+            others = _differing_masks(read, finding, {one.id for one in suggested} - {finding.id})
+        if others:
+            result[finding.id] = sorted(others)
+    return result
+
+
 def check_accepted(reader: CaseReader, case: AuditedCase, accepted: Collection[str]) -> None:
     """Check that the accepted suggestions of a case can all count: no two change a pixel to different classes.
 
@@ -85,9 +105,15 @@ def _differing(reader: CaseReader, case: AuditedCase, finding: Finding, accepted
         return set()
     if reader.audit.task == "classification":
         return {one.id for one in case.findings if one.id in accepted and one.classes[1:] != finding.classes[1:]}
-    read = reader.read(case)
-    new = read.suggestions[finding.id]
-    result = set()
+    return _differing_masks(reader.read(case), finding, accepted)
+
+
+def _differing_masks(read: ReadCase, finding: Finding, accepted: set[str]) -> set[str]:
+    """As above, of a case that has been read."""
+    new = read.suggestions.get(finding.id)
+    result: set[str] = set()
+    if new is None:
+        return result
     for name in accepted & read.suggestions.keys():
         other = read.suggestions[name]
         if ((new != other) & (new != read.given) & (other != read.given)).any():

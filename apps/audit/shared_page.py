@@ -146,4 +146,5 @@ def _no_images(case: AuditedCase) -> CaseContent:
         "given": None,
         "predicted": None,
         "findings": [nowhere] * len(case.findings),
+        "excludes": {},
     }

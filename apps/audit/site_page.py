@@ -41,6 +41,7 @@ from .case_files import CaseReader, can_be_accepted
 from .case_pictures import content_and_crop
 from .found import FoundAudit
 from .pages import content_policy, page_environment, page_source, site_program
+from .stored_decisions import undoable_actions
 
 PAGE_FILE = "page.html"
 # Of the cases' images and masks in a page that is one file: what a browser opens at once. The worst cases come first.
@@ -81,7 +82,10 @@ class CaseSummary(TypedDict):
 
 
 class PageState(TypedDict):
-    """What the page's program works on: all cases, those with findings first; ``differing`` are ids of findings."""
+    """What the page's program works on: all cases, those with findings first.
+
+    ``actions`` are those that this reader can undo, in their order; ``differing`` are ids of findings.
+    """
 
     site: str
     audit: str
@@ -89,6 +93,7 @@ class PageState(TypedDict):
     kinds: dict[str, str]
     cases: list[CaseSummary]
     decisions: dict[str, dict[str, str]]
+    actions: list[str]
     differing: list[str]
     shared: bool
     blind: bool
@@ -254,6 +259,7 @@ def _state(
         "kinds": titles,
         "cases": [_case_summary(case, audit, titles, differing, is_shared=is_shared) for case in listed_cases(audit)],
         "decisions": {name: decision_values(decision) for name, decision in decisions.counting.items()},
+        "actions": [] if reviewer is None else undoable_actions(decisions, reviewer),
         "differing": sorted(differing),
         "shared": is_shared,
         "blind": is_blind,

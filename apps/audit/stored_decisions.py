@@ -120,6 +120,21 @@ def undone(decisions: Decisions, action: str, reviewer: str) -> tuple[Decision, 
     return (new_decision("", "undo", reviewer=reviewer, reason="", shown="", undoes=action),)
 
 
+def undoable_actions(decisions: Decisions, reviewer: str) -> list[str]:
+    """Return the actions of a reviewer that can be undone, from the last one back, in the order they were made in.
+
+    Those about a finding of which another reviewer has decided since cannot.
+    """
+    result: dict[str, bool] = {}
+    of_others: set[str] = set()
+    for decision in reversed(decisions.valid):
+        if decision.reviewer != reviewer:
+            of_others.add(decision.finding)
+        elif decision.action:
+            result[decision.action] = result.get(decision.action, True) and decision.finding not in of_others
+    return [action for action, is_free in reversed(result.items()) if is_free]
+
+
 def read_given_decisions(file: Path, audit: SiteAudit) -> Decisions:
     """Read decisions that a page without a server has exported.
 

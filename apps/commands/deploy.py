@@ -15,14 +15,14 @@ deploy_app.command(epilog=STATUS_EXAMPLE)(status)
 deploy_app.command(epilog=HEALTH_EXAMPLE)(health)
 
 KitArgument = Annotated[
-    Path, typer.Argument(metavar="KIT", help="The startup kit of the server or of a site, as provisioned.")
+    Path, typer.Argument(metavar="KIT", help="The startup kit of the server, a relay or a site, as provisioned.")
 ]
 CheckedArgument = Annotated[
     Path,
     typer.Argument(
         metavar="KIT",
-        help="The startup kit of the server or of a site; or, for who can read the keys, that of an account, or the "
-        "folder that `nvflare provision` wrote.",
+        help="The startup kit of the server, a relay or a site; or, for who can read the keys, that of an account, or "
+        "the folder that `nvflare provision` wrote.",
     ),
 ]
 
@@ -102,12 +102,18 @@ def prepare(
         typer.Option(help="Folder with the jobs of fedannot, to be approved; default: those that are installed."),
     ] = None,
 ) -> None:
-    """Write the participant's policies into its kit: which jobs it approves, who may do what, what may leave."""
+    """Write the participant's policies into its kit: which jobs it approves, who may do what, what may leave.
+
+    A relay has none; its kit is closed to other accounts of the machine.
+    """
     with reported_errors():
         from ..deployment.kit import prepare_kit
 
-        for file in prepare_kit(kit, configs, data, jobs):
+        written = prepare_kit(kit, configs, data, jobs)
+        for file in written:
             say(f"Written: {file}")
+        if not written:
+            say(f"{kit} is closed to others. A relay runs no jobs and has no policies.")
         say(f"Now: fedannot deploy check {kit}")
 
 
@@ -149,12 +155,13 @@ def check(kit: CheckedArgument) -> None:
     """Check before joining whether everything is ready: what is wrong, and what to do about it. Exit code 1 if not."""
     with reported_errors():
         from ..deployment.check_points import show_points
-        from ..deployment.kit_check import check_kit, is_participant, is_ready
+        from ..deployment.kit_check import check_kit, is_ready
+        from ..deployment.startup_kit import is_kit
 
         points = check_kit(kit)
         show_points(points)
         ready = is_ready(points)
-        joins = is_participant(kit)
+        joins = is_kit(kit)
         say(("Ready to join." if joins else "Closed to others.") if ready else "Not ready.")
     if not ready:
         raise typer.Exit(1)

@@ -14,6 +14,7 @@ from .startup_kit import Kit, KitError
 _PID_FILE = "pid.fl"
 _PROGRAMS = {
     "server": "nvflare.private.fed.app.server.server_train",
+    "relay": "nvflare.private.fed.app.relay.relay",
     "site": "nvflare.private.fed.app.client.client_train",
 }
 _EXPIRES_SOON = timedelta(days=30)
@@ -24,7 +25,7 @@ def check_health(folder: Path) -> list[Point]:
     """Check the process, its connection, the certificate's end and the disk; nothing is changed, and nothing is sent.
 
     Args:
-        folder: the kit of the server or of a site, on the machine on which it runs.
+        folder: the kit of the server, a relay or a site, on the machine on which it runs.
 
     Raises:
         KitError: if it is no such kit.
@@ -44,7 +45,10 @@ def _check_process(kit: Kit) -> Iterator[Point]:
         return
     since = datetime.fromtimestamp(process.create_time(), UTC)
     yield Point("process", State.READY, f"{process.pid}, since {since:%Y-%m-%d %H:%M} UTC")
-    yield from _check_listening(kit) if kit.role == "server" else _check_connected(kit, process)
+    if kit.role != "site":
+        yield _listening_point(kit)
+    if kit.role != "server":
+        yield _connection_point(kit, process)
 
 
 def _process(kit: Kit) -> psutil.Process | None:
@@ -72,30 +76,29 @@ def _is_of(kit: Kit, process: psutil.Process) -> bool:
     return Path(workspace).resolve() == kit.folder
 
 
-def _check_listening(kit: Kit) -> Iterator[Point]:
-    """At the server: does its port take connections? What is sent over them is not looked at."""
-    port = kit.server_address[1]
+def _listening_point(kit: Kit) -> Point:
+    """At the server or a relay: does its port take connections? What is sent over them is not looked at."""
+    port = kit.listens_at.port
     try:
         with socket.create_connection(("localhost", port), _SECONDS):
-            yield Point("port", State.READY, f"{port} takes connections")
+            return Point("port", State.READY, f"{port} takes connections")
     except OSError as error:
-        yield Point("port", State.PROBLEM, f"{port}: {error}", f"The reason is at the end of {kit.folder}/log.txt")
+        return Point("port", State.PROBLEM, f"{port}: {error}", f"The reason is at the end of {kit.folder}/log.txt")
 
 
-def _check_connected(kit: Kit, process: psutil.Process) -> Iterator[Point]:
-    """At a site: has its process a connection to the server's port, and which has answered it?"""
-    host, port = kit.server_address
+def _connection_point(kit: Kit, process: psutil.Process) -> Point:
+    """At a site or a relay: has its process a connection to the port of the server or relay, which has answered?"""
+    address = kit.connects_to
+    host, port = address.host, address.port
     try:
         connections = process.net_connections(kind="tcp")
     except psutil.Error as error:
-        yield Point("connection", State.WARNING, f"cannot be looked at: {error}", "Ask as the user who runs it.")
-        return
+        return Point("connection", State.WARNING, f"cannot be looked at: {error}", "Ask as the user who runs it.")
     for connection in connections:
         if connection.status == psutil.CONN_ESTABLISHED and connection.raddr and connection.raddr.port == port:
-            yield Point("connection", State.READY, f"to {host}:{port}")
-            return
-    remedy = "It tries again by itself. Is the server up, and may this machine connect to that port?"
-    yield Point("connection", State.PROBLEM, f"none to {host}:{port}", remedy)
+            return Point("connection", State.READY, f"to {host}:{port}")
+    remedy = f"It tries again by itself. Is the {address.participant} up, and may this machine connect to that port?"
+    return Point("connection", State.PROBLEM, f"none to {host}:{port}", remedy)
 
 
 def _check_certificate(kit: Kit) -> Iterator[Point]:

@@ -22,45 +22,52 @@ _LARGEST_CLOCK_DIFFERENCE = timedelta(minutes=5)
 
 
 def check_certificate(kit: Kit) -> Iterator[Point]:
-    """Is the certificate the authority's, valid now, and does the private key belong to it?"""
-    what, again = "certificate", "Ask the operator for a new kit."
+    """Is the certificate the authority's, valid now, and does the private key belong to it? A relay has two."""
+    yield _certificate_point(kit, "certificate")
+    if kit.role == "relay":
+        yield _certificate_point(kit, "certificate as listener", of_listener=True)
+
+
+def _certificate_point(kit: Kit, what: str, *, of_listener: bool = False) -> Point:
+    again = "Ask the operator for a new kit."
     try:
-        files = [kit.certificate(name) for name in ("certificate", "key", "authority")]
+        files = [kit.certificate(name, of_listener=of_listener) for name in ("certificate", "key", "authority")]
         certificate, authority = (x509.load_pem_x509_certificate(file.read_bytes()) for file in (files[0], files[2]))
         key = load_pem_private_key(files[1].read_bytes(), password=None)
     except (OSError, ValueError, TypeError) as error:
-        yield Point(what, State.PROBLEM, f"cannot be read: {error}", again)
-        return
+        return Point(what, State.PROBLEM, f"cannot be read: {error}", again)
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     name = str(names[0].value) if names else "nobody"
     if key.public_key() != certificate.public_key():
-        yield Point(what, State.PROBLEM, f"{files[1]} is not the key of {files[0]}", again)
-        return
+        return Point(what, State.PROBLEM, f"{files[1]} is not the key of {files[0]}", again)
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
-        yield Point(what, State.PROBLEM, f"{files[0]} is not signed by {files[2]}", again)
-        return
+        return Point(what, State.PROBLEM, f"{files[0]} is not signed by {files[2]}", again)
     now, start, end = datetime.now(UTC), certificate.not_valid_before_utc, certificate.not_valid_after_utc
     period = f"{name}, valid {start:%Y-%m-%d} to {end:%Y-%m-%d}"
     if now < start:
         result = f"{period}, but this machine's clock says {now:%Y-%m-%d %H:%M} UTC"
-        yield Point(what, State.PROBLEM, result, "Set the clock right.")
-    elif now > end:
-        yield Point(what, State.PROBLEM, f"{period}: expired", again)
-    elif now > end - _EXPIRES_SOON:
-        yield Point(what, State.WARNING, f"{period}: expires soon", again)
-    else:
-        yield Point(what, State.READY, period)
+        return Point(what, State.PROBLEM, result, "Set the clock right.")
+    if now > end:
+        return Point(what, State.PROBLEM, f"{period}: expired", again)
+    if now > end - _EXPIRES_SOON:
+        return Point(what, State.WARNING, f"{period}: expires soon", again)
+    return Point(what, State.READY, period)
 
 
-def check_server_address(kit: Kit) -> Iterator[Point]:
-    """Does the server's name lead to a machine that answers, proves that name, and has the same time?"""
-    what = "server"
-    host, port = kit.server_address
-    if kit.role == "server":
-        yield from _check_own_name(kit, host)
-        return
+def check_addresses(kit: Kit) -> Iterator[Point]:
+    """Is the participant reached by a name that it can prove, and does it reach the server, or the relay before it?"""
+    if kit.role != "site":
+        yield _own_name_point(kit)
+    if kit.role != "server":
+        yield from _check_connection(kit)
+
+
+def _check_connection(kit: Kit) -> Iterator[Point]:
+    """Does the name lead to a machine that answers, proves that name, and has the same time?"""
+    address = kit.connects_to
+    what, host, port = address.participant, address.host, address.port
     try:
         addresses = {str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     except OSError as error:
@@ -91,30 +98,31 @@ def check_server_address(kit: Kit) -> Iterator[Point]:
     yield from _check_clock(host, port, context)
 
 
-def _check_own_name(kit: Kit, host: str) -> Iterator[Point]:
-    """At the server: is it the name that its certificate proves?"""
+def _own_name_point(kit: Kit) -> Point:
+    """At the server or a relay: is it reached by a name that its certificate proves?"""
+    address = kit.listens_at
+    what, host = "server" if kit.role == "server" else "own name", address.host
     try:
-        certificate = x509.load_pem_x509_certificate(kit.certificate("certificate").read_bytes())
+        certificate = x509.load_pem_x509_certificate(kit.certificate("certificate", of_listener=True).read_bytes())
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
         known = [str(name.value) for name in names.value]
     except (OSError, ValueError, x509.ExtensionNotFound) as error:
-        yield Point("server", State.PROBLEM, f"the certificate names no host: {error}", "Provision the project again.")
-        return
+        return Point(what, State.PROBLEM, f"the certificate names no host: {error}", "Provision the project again.")
     if host not in known:
-        remedy = "Provision with the host name under which sites reach this machine as the server's name."
-        yield Point("server", State.PROBLEM, f"{host} is not in the certificate, which has {known}", remedy)
-    else:
-        yield Point("server", State.READY, f"sites reach it as {host}:{kit.server_address[1]}")
+        by_what = "the server's name" if kit.role == "server" else "listening_host.default_host"
+        remedy = f"Provision with the host name under which sites reach this machine as {by_what}."
+        return Point(what, State.PROBLEM, f"{host} is not in the certificate, which has {known}", remedy)
+    return Point(what, State.READY, f"sites reach it as {host}:{address.port}")
 
 
 def _check_clock(host: str, port: int, context: ssl.SSLContext) -> Iterator[Point]:
-    """Compare with the server's clock."""
+    """Compare with the clock of the server or relay."""
     server_clock = server_time(host, port, context)
     if server_clock is None:
-        yield Point("clock", State.READY, "within the certificate's period; the server does not tell its time")
+        yield Point("clock", State.READY, "within the certificate's period; the other side does not tell its time")
         return
     difference = abs(datetime.now(UTC) - server_clock)
-    result = f"{difference.total_seconds():.0f} s from the server's"
+    result = f"{difference.total_seconds():.0f} s from that of {host}"
     if difference > _LARGEST_CLOCK_DIFFERENCE:
         yield Point("clock", State.PROBLEM, result, "Set the clock right, by NTP for instance.")
     else:

@@ -42,7 +42,7 @@ def prepare_kit(
 
     What is there already stays, but for the keys that the policies have. The jobs that come with fedannot are approved;
     the participant builds the classes that approved jobs name and no others. Others on the machine lose their rights on
-    the kit.
+    the kit. A relay runs no jobs: of its kit that is all.
 
     Args:
         folder: the kit.
@@ -56,6 +56,9 @@ def prepare_kit(
         DataError: if the description cannot be used.
     """
     kit = Kit.open(folder)
+    if kit.role == "relay":
+        _close_relay(kit, data)
+        return []
     policies = _read_policies((configs or installed_configs()) / f"{kit.role}.yaml", kit)
     if data is not None:
         if kit.role == "server":
@@ -78,11 +81,21 @@ def prepare_kit(
         with replaced(kit.local / DESCRIPTION_FILE) as temporary:
             shutil.copyfile(data, temporary)
         written.append(kit.local / DESCRIPTION_FILE)
+    _close(kit)
+    return written
+
+
+def _close_relay(kit: Kit, data: Path | None) -> None:
+    if data is not None:
+        raise KitError(f"{kit.folder} is a relay's kit; data are described at the sites.")
+    _close(kit)
+
+
+def _close(kit: Kit) -> None:
     try:
         close_to_others(kit.folder)
     except OSError as error:
         raise KitError(f"{kit.folder}: expected a kit of this user, but {error}.") from error
-    return written
 
 
 def approve_job(folder: Path, name: str, configuration: JobConfiguration) -> ApprovedJob:
@@ -97,6 +110,8 @@ def approve_job(folder: Path, name: str, configuration: JobConfiguration) -> App
         KitError: if the kit is none, or has not been prepared.
     """
     kit = Kit.open(folder)
+    if kit.role == "relay":
+        raise KitError(f"{folder} is a relay's kit; a relay runs no jobs, and approves none.")
     approved = ApprovedJob.of(name, configuration)
     _write_approved(kit, _approved(kit).with_other(approved))
     return approved

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ...custom.approval.participants import START_FILES
 from .check_points import Point, State
-from .identity_checks import check_certificate, check_server_address
+from .identity_checks import check_addresses, check_certificate
 from .kit import Kit
 from .machine_checks import (
     check_data,
@@ -29,7 +28,7 @@ _CHECKS: tuple[Callable[[Kit], Iterator[Point]], ...] = (
     check_python,
     check_certificate,
     _check_files,
-    check_server_address,
+    check_addresses,
     check_policies,
     check_minimum,
     check_data,
@@ -38,6 +37,7 @@ _CHECKS: tuple[Callable[[Kit], Iterator[Point]], ...] = (
     check_gpu,
     check_disk,
 )
+_OF_RELAYS = (check_versions, check_python, check_certificate, _check_files, check_addresses, check_disk)
 
 
 def check_kit(folder: Path) -> list[Point]:
@@ -46,7 +46,7 @@ def check_kit(folder: Path) -> list[Point]:
     Of an account's kit, and of the folder that ``nvflare provision`` wrote, it is checked who can read the keys.
 
     Args:
-        folder: the kit of the server or of a site, or one of these.
+        folder: the kit of the server, of a relay or of a site, or one of these.
 
     Raises:
         KitError: if it is none of them.
@@ -54,12 +54,8 @@ def check_kit(folder: Path) -> list[Point]:
     if (points := check_other_folder(folder)) is not None:
         return points
     kit = Kit.open(folder)
-    return [point for check in _CHECKS for point in check(kit)]
-
-
-def is_participant(folder: Path) -> bool:
-    """Return whether a folder is the kit of a server or a site, which joins a federation."""
-    return any((folder / "startup" / name).is_file() for name in START_FILES.values())
+    checks = _OF_RELAYS if kit.role == "relay" else _CHECKS
+    return [point for check in checks for point in check(kit)]
 
 
 def is_ready(points: list[Point]) -> bool:

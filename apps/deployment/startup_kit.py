@@ -1,22 +1,48 @@
-"""NVFlare's startup kit of the server or of a site, as a folder; it loads in no time, for checks that come often."""
+"""NVFlare's startup kit of the server, a relay or a site, as a folder; it loads in no time, for frequent checks."""
 
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from ...custom.approval.participants import START_FILES, Role
+from ...custom.approval.participants import START_FILES
 from ...transforms import strict_files
 from ...transforms.errors import DataError
 from ...transforms.strict_files import JsonObject
 
+# Of a relay, which hands on messages and runs no jobs, there are no policies.
+KitRole = Literal["server", "relay", "site"]
+_START_FILES: dict[KitRole, str] = {
+    "server": START_FILES["server"],
+    "site": START_FILES["site"],
+    "relay": "fed_relay.json",
+}
+
 _RESOURCES = "resources.json"
+# In `local` of a site that reaches the server through a relay, and of a relay: where it takes connections.
+_RELAY_FILE = "relay__resources.json"
+_LISTENER_FILE = "comm_config.json"
 # What NVFlare's own `deploy prepare` puts in the place of the launcher of processes.
 _RUNTIME_LAUNCHERS = ("docker_launcher", "k8s_launcher", "slurm_launcher")
 
 
 class KitError(ValueError):
     """A startup kit, or what is to be written into it, cannot be used; the text names the file and what was found."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a participant is reached.
+
+    Attributes:
+        participant: the server or a relay.
+        host: its host name, which its certificate proves.
+        port: its port.
+    """
+
+    participant: Literal["server", "relay"]
+    host: str
+    port: int
 
 
 @dataclass(frozen=True)
@@ -29,7 +55,7 @@ class Kit:
     """
 
     folder: Path
-    role: Role
+    role: KitRole
 
     @classmethod
     def open(cls, folder: Path) -> "Kit":
@@ -38,11 +64,11 @@ class Kit:
         Raises:
             KitError: if it is none, or an administrator's.
         """
-        for role, name in START_FILES.items():
+        for role, name in _START_FILES.items():
             if (folder / "startup" / name).is_file():
                 return cls(folder.resolve(), role)
-        expected = " or ".join(f"startup/{name}" for name in START_FILES.values())
-        raise KitError(f"Expected the startup kit of a server or a site in {folder}, but found no {expected}.")
+        expected = " or ".join(f"startup/{name}" for name in _START_FILES.values())
+        raise KitError(f"Expected the startup kit of a server, a relay or a site in {folder}, but found no {expected}.")
 
     @property
     def startup(self) -> Path:
@@ -57,7 +83,7 @@ class Kit:
     @cached_property
     def start_config(self) -> JsonObject:
         """What the kit's start file says: the server's address, and where the certificates are."""
-        return read_json(self.startup / START_FILES[self.role])
+        return read_json(self.startup / _START_FILES[self.role])
 
     @property
     def server_address(self) -> tuple[str, int]:
@@ -70,14 +96,54 @@ class Kit:
             host, _, port = str(self.start_config["servers"][0]["service"]["target"]).rpartition(":")
             return host, int(port)
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            file = self.startup / START_FILES[self.role]
+            file = self.startup / _START_FILES[self.role]
             raise KitError(f"{file}: expected the server's host:port as servers[0].service.target.") from error
 
-    def certificate(self, what: Literal["certificate", "key", "authority"]) -> Path:
-        """Return the file of the participant's certificate, of its private key, or of the authority's certificate."""
+    @property
+    def connects_to(self) -> Address:
+        """What a site or a relay connects to: the server or a relay.
+
+        Raises:
+            KitError: if the kit does not say.
+        """
+        file = self.startup / _START_FILES[self.role] if self.role == "relay" else self.local / _RELAY_FILE
+        if not file.is_file():
+            return Address("server", *self.server_address)
+        key = "connect_to" if self.role == "relay" else "relay_config"
+        try:
+            entry = read_json(file)[key]
+            host, _, port = str(entry["address"]).rpartition(":")
+            # NVFlare's name of the root of all cells.
+            return Address("server" if entry["fqcn"] == "server" else "relay", host, int(port))
+        except (KeyError, TypeError, ValueError) as error:
+            raise KitError(f"{file}: expected host:port as {key}.address, and a name as {key}.fqcn.") from error
+
+    @property
+    def listens_at(self) -> Address:
+        """Where the server or a relay takes connections.
+
+        Raises:
+            KitError: if the kit does not say.
+        """
+        if self.role == "server":
+            return Address("server", *self.server_address)
+        file = self.local / _LISTENER_FILE
+        try:
+            resources = read_json(file)["internal"]["resources"]
+            return Address("relay", str(resources["host"]), int(resources["port"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise KitError(f"{file}: expected internal.resources.host and internal.resources.port.") from error
+
+    def certificate(self, what: Literal["certificate", "key", "authority"], *, of_listener: bool = False) -> Path:
+        """Return the file of the participant's certificate, of its private key, or of the authority's certificate.
+
+        Args:
+            what: which of them.
+            of_listener: a relay has two certificates: one to connect with, and one with which it is connected to.
+        """
         if what == "authority":
             return self.startup / "rootCA.pem"
-        name = "server" if self.role == "server" else "client"
+        name = "server" if self.role == "server" or of_listener else "client"
         return self.startup / f"{name}.{'crt' if what == 'certificate' else 'key'}"
 
     @property
@@ -92,6 +158,11 @@ class Kit:
             if file.is_file():
                 return read_json(file)
         return {}
+
+
+def is_kit(folder: Path) -> bool:
+    """Return whether a folder is the kit of a server, a relay or a site, which joins a federation."""
+    return any((folder / "startup" / name).is_file() for name in _START_FILES.values())
 
 
 def read_json(file: Path) -> JsonObject:

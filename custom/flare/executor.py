@@ -26,7 +26,6 @@ from ..data.store_location import participant_store
 from ..interface.update_floor import TooFewSamplesError
 from ..interface.views import SiteView
 from ..methods.lookup import method_of, read_job_settings
-from ..networks.devices import ready_to_compute
 from ..networks.received import ModelDoesNotFitError, received_network
 from ..refusals import RefusalCode, error_fields
 from ..run.own_floor import own_floor
@@ -212,7 +211,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         Raises:
             ModelDoesNotFitError: if it is of another network.
         """
-        return ready_to_compute(received_network(self.settings.network, params))
+        return received_network(self.settings.network, params)
 
     def locate(self, fl_ctx: FLContext) -> DataLocation:
         """Return where the site's data lie; looked for once.

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,7 +115,30 @@ class Hospitals(Federation):
         return RunState.load(file).round_number if file.is_file() else 0
 
 
-def provision(folder: Path, environment: dict[str, str], ports: list[int]) -> Path:
+@dataclass(frozen=True)
+class Relay:
+    """A relay on this machine.
+
+    Attributes:
+        name: of the relay.
+        port: at which sites and other relays reach it.
+        connects_to: another relay; None for the server.
+        sites: those that reach the server through it.
+    """
+
+    name: str
+    port: int
+    connects_to: str | None = None
+    sites: tuple[str, ...] = ()
+
+    def participant(self) -> dict[str, Any]:
+        """Return its entry of a project file."""
+        listening = {"default_host": "localhost", "port": self.port, "scheme": "grpc", "connection_security": "mtls"}
+        entry = {"name": self.name, "type": "relay", "org": "region", "listening_host": listening}
+        return entry if self.connects_to is None else entry | {"connect_to": {"name": self.connects_to}}
+
+
+def provision(folder: Path, environment: dict[str, str], ports: list[int], relays: Sequence[Relay] = ()) -> Path:
     """Make the kits of a federation and return their folder."""
     text = (CONFIGS / "project.yml").read_text(encoding="utf-8").replace("hospital-", "site-")
     project = yaml.safe_load(text)
@@ -125,6 +148,11 @@ def provision(folder: Path, environment: dict[str, str], ports: list[int]) -> Pa
     lead = next(participant for participant in project["participants"] if participant.get("role") == "lead")
     lead["org"] = server["org"]
     project["participants"].append({"name": NEWCOMER, "type": "client", "org": "hospital_4"})
+    for relay in relays:
+        project["participants"].append(relay.participant())
+        for participant in project["participants"]:
+            if participant["name"] in relay.sites:
+                participant["connect_to"] = {"name": relay.name}
     folder.mkdir(exist_ok=True)
     (folder / "project.yml").write_text(yaml.safe_dump(project))
     nvflare = [str(Path(sys.executable).parent / "nvflare"), "provision", "-p", "project.yml", "-w", "made"]
@@ -134,7 +162,10 @@ def provision(folder: Path, environment: dict[str, str], ports: list[int]) -> Pa
 
 @contextmanager
 def started_hospitals(
-    tmp_path_factory: pytest.TempPathFactory, capture: Path | None = None, limits: dict[str, Any] | None = None
+    tmp_path_factory: pytest.TempPathFactory,
+    capture: Path | None = None,
+    limits: dict[str, Any] | None = None,
+    relays: Sequence[Relay] = (),
 ) -> Iterator[Hospitals]:
     """Provision, prepare and start a server and three hospitals, and stop them at the end.
 
@@ -142,6 +173,7 @@ def started_hospitals(
         tmp_path_factory: where their files go.
         capture: folder for what the sites send; see capture/sitecustomize.py.
         limits: of server and sites, in place of those that `deploy prepare` writes.
+        relays: between sites and server, each after the one that it connects to.
     """
     folder = tmp_path_factory.mktemp("hospitals")
     environment = commands_environment(tmp_path_factory.mktemp("home"))
@@ -154,7 +186,7 @@ def started_hospitals(
         environment["FEDANNOT_CAPTURE"] = str(capture)
     environment["PYTHONPATH"] = ":".join(path for path in paths if path)
     ports = free_ports(2)
-    kits = provision(folder, environment, ports)
+    kits = provision(folder, environment, ports, relays)
     data = folder / "data"
     write_phantom_federation(
         data, LesionImages(noise="M(25,-25,10,0.34)", exact=True), num_sites=3, seed=0, images_per_site=8
@@ -165,6 +197,8 @@ def started_hospitals(
         description["datalist"] = str(data / site / "datalist.json")
         (folder / f"{site}.yaml").write_text(yaml.safe_dump(description))
         prepare_kit(kits / site, CONFIGS, folder / f"{site}.yaml", JOBS)
+    for relay in relays:
+        prepare_kit(kits / relay.name)
     prepare_kit(kits / NEWCOMER, CONFIGS, folder / "site-1.yaml", JOBS)
     if limits is not None:
         for participant in ("localhost", *SITES, NEWCOMER):
@@ -173,7 +207,7 @@ def started_hospitals(
     jobs = tmp_path_factory.mktemp("jobs")
     made = Hospitals(kits, environment, who, data=data, jobs=jobs, ports=ports, limits=limits)
     with nothing_left(folder):
-        for participant in ("localhost", *SITES):
+        for participant in ("localhost", *(relay.name for relay in relays), *SITES):
             made.start(participant)
         made.wait_for_sites(*SITES)
         yield made

@@ -1,17 +1,20 @@
 """Masks that are drawn in Chromium: the file on the disk has the pixels that the canvas has shown."""
 
+import json
+
 import nibabel
 import numpy as np
 import pytest
 import SimpleITK
 from PIL import Image
-from support.audits import audited_images, audited_volumes
+from support.audits import audited_images, audited_slices, audited_volumes
 from support.chromium import accessibility_faults, chromium
 from support.served_reviews import new_address, serving
 from test_pages_in_a_browser import open_page, text_of, wait_for
 
 from fedannot.apps.audit.applying import apply_decisions
 from fedannot.apps.audit.case_files import CaseReader
+from fedannot.apps.audit.site_page import write_site_page
 from fedannot.custom.audit.decisions import read_decisions
 from fedannot.custom.audit.drawn_masks import DRAWN_FOLDER, read_drawn
 from fedannot.custom.data.masks import read_classes
@@ -230,6 +233,62 @@ def test_a_contradiction_is_asked_about_and_a_drawing_waits_for_its_case(browser
             log = read_decisions(result.folder, result.site).decisions
             assert [decision.choice for decision in log] == stored
         assert logged(browser) == []
+
+
+def test_decisions_are_undone_one_after_the_other_after_a_reload(browser, tmp_path):
+    """Two of one finding within a second: the page that is opened again knows both, and their order."""
+    result = audited_images(tmp_path / "images", 2)
+    with serving(result) as server:
+        open_page(browser, new_address(server))
+        first = server.cases[0].image.rpartition("/")[2]
+        for key, said in (("a", "Accepted: "), ("k", "Kept: ")):
+            press(browser, key)
+            wait_for(lambda said=said: text_of(browser, "status").startswith(said))
+            press(browser, "p")
+            wait_for(lambda: text_of(browser, "case-title") == first)
+        open_page(browser, new_address(server))
+        for said in ("accepted as before.", "open again."):
+            browser.execute_script("document.getElementById('undo').click()")
+            wait_for(lambda said=said: text_of(browser, "status") == f"Undone: {first}, {said}")
+        assert browser.execute_script("return document.getElementById('undo').disabled")
+        assert read_decisions(result.folder, result.site).counting == {}
+        assert logged(browser) == []
+
+
+def test_a_written_page_asks_about_a_contradiction(browser, tmp_path, monkeypatch):
+    result = audited_slices(tmp_path / "slices", 2)
+    case = result.audit.cases[0]
+    first, second = (finding.id for finding in case.findings[:2])
+    read = CaseReader.read
+
+    def differing(reader, wanted):
+        seen = read(reader, wanted)
+        if wanted == case:
+            seen.suggestions[second][seen.suggestions[first] != seen.given] = 2
+        return seen
+
+    monkeypatch.setattr(CaseReader, "read", differing)
+    open_page(browser, write_site_page(result, tmp_path / "page.html", check_files=False).as_uri())
+    browser.execute_script("document.getElementById('reviewer').value = 'Dr Bo'")
+    press(browser, "a")
+    wait_for(lambda: text_of(browser, "status").startswith("Accepted: "))
+    for answer, progress in (("leave", "1 of"), ("agree", "1 of")):
+        press(browser, "a")
+        wait_for(lambda: browser.execute_script("return document.getElementById('question').open"))
+        assert "“Accepted” contradicts" in text_of(browser, "question-text")
+        browser.execute_script("document.getElementById(arguments[0]).click()", f"question-{answer}")
+        said = {"leave": "Nothing was stored", "agree": "Accepted: "}[answer]
+        wait_for(lambda said=said: text_of(browser, "status").startswith(said))
+        assert text_of(browser, "progress").startswith(progress)
+    assert ", 1 for later" in text_of(browser, "progress")
+    kept = json.loads(browser.execute_script("return Object.values(localStorage)[0]"))
+    assert [(one["finding"], one["choice"]) for one in kept] == [
+        (first, "accept"),
+        (second, "accept"),
+        (first, "later"),
+    ]
+    assert kept[1]["action"] == kept[2]["action"] != kept[0]["action"]
+    assert logged(browser) == []
 
 
 def test_single_objects_of_a_suggestion_are_taken(browser, tmp_path):

@@ -3,7 +3,13 @@ import threading
 
 import pytest
 
-from fedannot.apps.audit.stored_decisions import check_decisions, new_decision, read_given_decisions, store_decision
+from fedannot.apps.audit.stored_decisions import (
+    check_decisions,
+    new_decision,
+    read_given_decisions,
+    store_decision,
+    undoable_actions,
+)
 from fedannot.custom.audit.decisions import Decisions, read_decisions
 from fedannot.transforms.errors import DataError
 
@@ -36,6 +42,33 @@ def test_decisions_of_several_reviewers_at_the_same_time_are_all_kept(audit_of):
     for thread in threads:
         thread.join()
     assert len(read_decisions(found.folder, found.site).decisions) == 10 * len(names)
+
+
+def test_what_a_reader_can_undo_ends_where_another_reader_decided():
+    def one(finding, action, reviewer="Dr Ada", choice="keep", undoes=""):
+        return new_decision(
+            finding,
+            choice,
+            reviewer=reviewer,
+            reason="",
+            shown="ab",
+            action=action.zfill(32),
+            undoes=undoes and undoes.zfill(32),
+        )
+
+    log = [one("a", "1"), one("a", "2", choice="accept"), one("b", "3", "Dr Bo"), one("b", "4")]
+    # One action of two findings, one of which is Dr Bo's since; and one that is undone.
+    log += [
+        one("c", "5"),
+        one("d", "5"),
+        one("d", "6", "Dr Bo"),
+        one("e", "7"),
+        one("", "8", choice="undo", undoes="7"),
+    ]
+    decisions = Decisions(site="site-1", decisions=tuple(log))
+    assert [int(action) for action in undoable_actions(decisions, "Dr Ada")] == [1, 2, 4]
+    assert [int(action) for action in undoable_actions(decisions, "Dr Bo")] == [6]
+    assert undoable_actions(decisions, "Dr Cy") == []
 
 
 def test_what_is_no_finding_of_the_audit_is_refused_and_not_stored(audit_of):

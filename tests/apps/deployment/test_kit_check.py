@@ -68,17 +68,17 @@ def test_a_key_of_another_certificate(make_kit: MakeKit) -> None:
 
 def test_the_right_server_and_its_clock(make_kit: MakeKit, tls_server: SimpleNamespace) -> None:
     kit = Kit.open(make_kit(target=f"localhost:{tls_server.port}"))
-    server, clock = identity_checks.check_server_address(kit)
+    server, clock = identity_checks.check_addresses(kit)
     assert (server.state, clock.state) == (State.READY, State.READY)
     assert "answers, TLSv1" in server.found
     tls_server.date = datetime.now(UTC) - timedelta(hours=2)
-    _, clock = identity_checks.check_server_address(kit)
+    _, clock = identity_checks.check_addresses(kit)
     assert clock.state == State.PROBLEM
     assert 7190 < float(clock.found.split()[0]) < 7220
 
 
 def test_a_server_of_another_name(make_kit: MakeKit, tls_server: SimpleNamespace) -> None:
-    point = only(identity_checks.check_server_address, make_kit(target=f"127.0.0.1:{tls_server.port}"))
+    point = only(identity_checks.check_addresses, make_kit(target=f"127.0.0.1:{tls_server.port}"))
     assert point.state == State.PROBLEM
     assert "shows a wrong certificate: IP address mismatch" in point.found
 
@@ -90,21 +90,21 @@ def test_a_server_of_another_federation(
     other_authority.write(tmp_path / "other", "client", "hospital-1")
     for name in ("client.crt", "client.key", "rootCA.pem"):
         (folder / "startup" / name).write_bytes((tmp_path / "other" / name).read_bytes())
-    point = only(identity_checks.check_server_address, folder)
+    point = only(identity_checks.check_addresses, folder)
     assert point.state == State.PROBLEM
     assert "shows a wrong certificate" in point.found
 
 
 def test_a_server_that_is_not_there(make_kit: MakeKit) -> None:
-    assert only(identity_checks.check_server_address, make_kit(target="localhost:1")).state == State.WARNING
-    unknown = only(identity_checks.check_server_address, make_kit("b", target="nobody.invalid:8002"))
+    assert only(identity_checks.check_addresses, make_kit(target="localhost:1")).state == State.WARNING
+    unknown = only(identity_checks.check_addresses, make_kit("b", target="nobody.invalid:8002"))
     assert unknown.state == State.PROBLEM
     assert "nobody.invalid is not known" in unknown.found
 
 
 def test_a_servers_own_name(make_kit: MakeKit) -> None:
-    assert only(identity_checks.check_server_address, make_kit("localhost", role="server")).state == State.READY
-    other = only(identity_checks.check_server_address, make_kit("fl.hospital.org", role="server", target="localhost:1"))
+    assert only(identity_checks.check_addresses, make_kit("localhost", role="server")).state == State.READY
+    other = only(identity_checks.check_addresses, make_kit("fl.hospital.org", role="server", target="localhost:1"))
     assert (other.state, other.found) == (
         State.PROBLEM,
         "localhost is not in the certificate, which has ['fl.hospital.org']",
@@ -350,7 +350,7 @@ def test_threads_are_the_participants(make_kit: MakeKit, monkeypatch: pytest.Mon
 
 
 def test_what_is_no_kit(tmp_path: Path) -> None:
-    with pytest.raises(KitError, match="Expected the startup kit of a server or a site"):
+    with pytest.raises(KitError, match="Expected the startup kit of a server, a relay or a site"):
         check_kit(tmp_path)
 
 

@@ -48,7 +48,7 @@ def federation(folder: Path, num_sites: int, images: int, side: int) -> Path:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_overhead_of_a_round(speed_table, tmp_path, monkeypatch, size):
-    """Of the same run: the rounds' seconds without scores, beside those of the sites' training in them."""
+    """Of the same run, sites in turn: the rounds' seconds without scores, and those of the sites' training in them."""
     num_sites, images, side, training = SIZES[size]
     data = federation(tmp_path / "data", num_sites, images, side)
     (data / "test").rename(tmp_path / "not-scored")
@@ -63,7 +63,7 @@ def test_overhead_of_a_round(speed_table, tmp_path, monkeypatch, size):
     monkeypatch.setattr(fedavg_site, "train", timed)
     overrides = {"rounds": ROUNDS, "validate_every": 1000, "network.features": list(FEATURES)}
     overrides |= {f"training.{key}": value for key, value in training.items()}
-    summary = simulate(JOBS / "fedavg", tmp_path / "run", data=data, overrides=overrides)
+    summary = simulate(JOBS / "fedavg", tmp_path / "run", data=data, overrides=overrides, sites_at_once=1)
     # The first round decodes the images, the last one asks sites for their scores.
     rounds = [record.seconds for record in summary.rounds[1:-1]]
     trained = [sum(spent[start : start + num_sites]) for start in range(num_sites, len(spent) - num_sites, num_sites)]

@@ -12,6 +12,7 @@ from fedannot.custom.components.component import ComponentError
 from fedannot.custom.methods.fedcurv.settings import CurvatureNetworkSettings
 from fedannot.custom.networks.building import layer_blocks
 from fedannot.custom.networks.described import described_network
+from fedannot.custom.networks.devices import ready_to_compute
 from fedannot.custom.networks.layout import NetworkLayout
 from fedannot.custom.networks.outputs import all_outputs, labels_at, split_output, supervision_weights
 from fedannot.custom.networks.parts import with_part
@@ -77,7 +78,7 @@ def test_the_seed_gives_the_start_weights_and_leaves_the_global_state() -> None:
 
 
 def test_a_parameter_with_several_names_is_in_the_state_dict_once() -> None:
-    network = described_network(settings_of("DynUNet"))
+    network = ready_to_compute(described_network(settings_of("DynUNet")))
     assert all(name.startswith("skip_layers.") for name in shared_entries(network))
     assert not any(name.startswith("skip_layers.") for name in network.state_dict())
     settings = settings_of("DynUNet")

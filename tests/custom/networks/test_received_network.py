@@ -8,6 +8,7 @@ from torch import nn
 
 from fedannot.custom.networks import received
 from fedannot.custom.networks.described import described_network
+from fedannot.custom.networks.devices import ready_to_compute
 from fedannot.custom.networks.received import ModelDoesNotFitError, received_network
 from fedannot.custom.settings import NetworkSettings
 
@@ -42,7 +43,7 @@ def test_a_copied_network_is_like_a_built_one_and_nobody_elses(built: list[Netwo
     one.add_module("penalty", nn.Linear(1, 1))
     other = received_network(TINY.model_copy(), second)
     assert built == [TINY]
-    expected = described_network(TINY)
+    expected = ready_to_compute(described_network(TINY))
     expected.load_state_dict(second)
     images = torch.randn(2, 1, 32, 32, generator=torch.Generator().manual_seed(0))
     assert torch.equal(other(images), expected(images))

@@ -62,7 +62,7 @@ def test_a_round_on_the_gpu_in_mixed_precision(loss):
     images, labels = make_data()
     network = ready_to_compute(build_network(features=FEATURES))
     before = {name: tensor.cpu().clone() for name, tensor in network.state_dict().items()}
-    settings = TrainingSettings(loss=loss, learning_rate=5e-3, batch_size=4, local_epochs=10)
+    settings = TrainingSettings(loss=loss, learning_rate=5e-3, batch_size=4, local_epochs=10, precision="auto")
     outcome = train(network, images, labels, settings)
     after = {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}
 

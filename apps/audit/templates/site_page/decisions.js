@@ -24,11 +24,10 @@ async function decide(choice, goOn = true, mask = "") {
     return false;
   }
   const reason = byId("comment").value.trim(), { index } = drawn, { shown } = drawn.content;
+  const wanted = { case: index, finding: finding.id, choice, reason, shown };
   busy = true;
   try {
-    const stored = served ? await decided({ case: index, finding: finding.id, choice, reason, shown, mask })
-      : [{ finding: finding.id, choice, reviewer: byId("reviewer").value.trim(), reason, shown, action: newAction(),
-        time: new Date().toISOString().replace(/\.\d+Z$/, "+00:00") }];
+    const stored = served ? await decided({ ...wanted, mask }) : await decidedHere(wanted, drawn.content.excludes);
     if (!stored) { say("Nothing was stored; what was decided before stays."); return false; }
     for (const one of stored) decisions.set(one.finding, one);
     actions.push(stored[0].action);
@@ -59,6 +58,23 @@ async function decided(wanted) {
     return (await sent("decisions", { ...wanted, confirmed: error.contradicts })).decisions;
   }
 }
+// The same without a server: of what is in the page, and in this browser.
+async function decidedHere(wanted, excludes) {
+  const gone = excludedHere(wanted, excludes);
+  if (gone.length && !(await asks(contradiction(wanted, gone), "Replace"))) return null;
+  const { finding, choice, reason, shown } = wanted;
+  const first = { finding, choice, reviewer: byId("reviewer").value.trim(), reason, shown, action: newAction(), time: timeNow() };
+  const others = gone.filter((name) => name !== finding);
+  return [first, ...others.map((name) => ({ ...first, finding: name, choice: "later", reason: "" }))];
+}
+// Findings of the case whose decisions cannot count with this one; the rule is that of contradictions.py.
+function excludedHere({ case: index, finding, choice }, excludes) {
+  const chosen = (wanted) => state.cases[index].findings.filter((one) => choiceOf(one) === wanted).map((one) => one.id);
+  const masks = chosen("edit");
+  if (choice === "accept") return [...masks, ...chosen("accept").filter((name) => (excludes[finding] || []).includes(name))];
+  return masks.includes(finding) ? masks : [];
+}
+const timeNow = () => new Date().toISOString().replace(/\.\d+Z$/, "+00:00");
 const sent = (path, body) => asked(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 function contradiction({ case: index, choice }, names) {
   const others = names.map((name) => {
@@ -99,7 +115,7 @@ async function undoDecision() {
     else {
       changed = Object.fromEntries(log.filter((one) => one.action === action).map((one) => [one.finding, null]));
       log.push({ finding: "", choice: "undo", reviewer: byId("reviewer").value.trim(), action: newAction(), undoes: action,
-        time: new Date().toISOString().replace(/\.\d+Z$/, "+00:00") });
+        time: timeNow() });
       for (const one of counting(log)) if (one.finding in changed) changed[one.finding] = one;
       keepInBrowser();
     }
@@ -128,8 +144,8 @@ function counting(all) {
   }
   return valid.reverse();
 }
-function takeActions(all) {
-  actions.push(...new Set(all.map((one) => one.action).filter(Boolean)));
+function takeActions(names) {
+  actions.push(...new Set(names.filter(Boolean)));
 }
 function step(by, openOnly = false) {
   let { position, finding } = current;
@@ -153,7 +169,7 @@ function takeFromBrowser() {
     const own = JSON.parse(localStorage.getItem(STORE) || "[]").filter((one) => !known.has(JSON.stringify(one)));
     log.push(...own);
     for (const one of counting(log)) decisions.set(one.finding, one);
-    takeActions(counting(log).filter((one) => own.includes(one)));
+    takeActions(counting(log).filter((one) => own.includes(one)).map((one) => one.action));
   } catch { /* As above. */ }
 }
 function download() {

@@ -8,8 +8,7 @@ byId("download").hidden = served;
 byId("reviewing").textContent = served ? `Reviewing as ${state.reviewer}; every decision is stored at once.${state.blind ? " The decisions of others are hidden." : ""}`
   : "Decisions are kept in this browser until you download them.";
 if (!served && !state.shared) takeFromBrowser();
-if (served) takeActions([...decisions.values()].filter((one) => one.reviewer === state.reviewer)
-  .sort((one, other) => one.time.localeCompare(other.time)));
+takeActions(state.actions);
 fillFilters();
 showAbsent();
 showProgress();

@@ -1,0 +1,96 @@
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from fedannot.custom.networks.building import build_network
+from fedannot.custom.networks.copying import network_copy
+
+
+class Referring(nn.Module):
+    """Two names for one layer, one tensor for two layers, a list beside the registered layers, and hooks."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(1, 2, 3)
+        self.second = nn.Conv2d(1, 2, 3)
+        self.second.weight = self.first.weight
+        self.order = [self.second, self.first]
+        self.seen, self.settings = [], {"scale": [2.0]}
+        self.first.register_forward_hook(lambda layer, inputs, output: output * 3)
+        self.register_buffer("mean", torch.tensor([1.0, 2.0]))
+
+    def forward(self, image):
+        self.seen.append(len(self.seen))
+        return sum(layer(image) for layer in self.order) * self.settings["scale"][0] + self.mean.sum()
+
+
+class Counted(nn.Module):
+    """A module that says itself how it is copied."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.copies = 0
+
+    def __deepcopy__(self, memo):
+        twin = Counted()
+        twin.load_state_dict(self.state_dict())
+        twin.copies = self.copies + 1
+        return twin
+
+
+@pytest.fixture
+def image():
+    return torch.rand(2, 1, 16, 16, generator=torch.Generator().manual_seed(0))
+
+
+def check_same_and_apart(network, twin, image):
+    assert [name for name, _ in twin.named_modules()] == [name for name, _ in network.named_modules()]
+    assert [type(part) for part in twin.modules()] == [type(part) for part in network.modules()]
+    assert {id(part) for part in twin.modules()}.isdisjoint(id(part) for part in network.modules())
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    assert torch.equal(twin.eval()(image), network.eval()(image))
+    with torch.no_grad():
+        for tensor in twin.state_dict().values():
+            tensor.add_(1)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())
+
+
+def test_the_copy_of_a_network_is_that_of_the_general_copy(image):
+    network = build_network(features=(4, 4, 4, 4, 4, 4)).to(memory_format=torch.channels_last)
+    network.get_parameter("conv_0.conv_0.conv.weight").requires_grad_(False)
+    twin, expected = network_copy(network), copy.deepcopy(network)
+    for part, other in zip(twin.modules(), expected.modules(), strict=True):
+        assert list(vars(part)) == list(vars(other))
+        assert {name: type(value) for name, value in vars(part).items()} == {
+            name: type(value) for name, value in vars(other).items()
+        }
+        assert part.extra_repr() == other.extra_repr()
+    for tensor, other in zip(twin.parameters(), expected.parameters(), strict=True):
+        assert torch.equal(tensor, other)
+        assert (tensor.stride(), tensor.requires_grad) == (other.stride(), other.requires_grad)
+    check_same_and_apart(network, twin, image)
+
+
+def test_references_within_a_network_are_kept(image):
+    network = Referring()
+    twin = network_copy(network)
+    assert twin.second.weight is twin.first.weight
+    assert twin.order == [twin.second, twin.first]
+    check_same_and_apart(network, twin, image)
+    twin.settings["scale"][0] = 5.0
+    twin.first.register_forward_hook(lambda layer, inputs, output: output)
+    assert network.settings == {"scale": [2.0]}
+    assert (len(network.first._forward_hooks), len(twin.first._forward_hooks)) == (1, 2)
+    assert (network.seen, twin.seen) == ([0], [0])
+
+
+def test_a_module_that_says_how_it_is_copied_is_asked():
+    network = nn.Sequential(Counted(), nn.ReLU())
+    assert network_copy(network)[0].copies == 1
+    # Its weights are flattened again by its own way of being restored.
+    recurrent = nn.Sequential(nn.LSTM(2, 3))
+    twin = network_copy(recurrent)
+    assert twin[0]._flat_weights[0] is twin[0].weight_ih_l0
