@@ -79,10 +79,11 @@ class PredictionMemory:
                 length += num_outputs * math.prod(case.extents)
         self._scale = 1 if exact else _WHOLE
         self._values = _mapped(folder, length, np.dtype(np.float32 if exact else np.uint16))
-        # Of the number of visits before: 1 − β^m after the visit, and how far the average moves to p.
+        # 1 − β^m of the number of visits, and how far a visit after so many moves the average to p.
         with np.errstate(divide="ignore"):
-            self._sums = -np.expm1(np.arange(1, _MOST_VISITS + 2) * np.log(momentum))
-        self._gains = (1 - momentum) / self._sums
+            after_visits = -np.expm1(np.arange(1, _MOST_VISITS + 2) * np.log(momentum))
+        self._sums = np.concatenate([[0.0], after_visits])
+        self._gains = (1 - momentum) / after_visits
 
     def visit(self, sample: int, places: NDArray[np.int32], predicted: NDArray[np.float32]) -> NDArray[np.float32]:
         """Add a prediction of some pixels of a sample, and return their t after it, ``(C, n)`` float32.
@@ -106,29 +107,32 @@ class PredictionMemory:
         box = self._maps(sample)[(slice(None), *map(slice, low, high))]
         flat = np.ravel_multi_index(tuple(places - low[:, None]), box.shape[1:])
         shown = np.bincount(flat, minlength=box[-1].size).reshape(box.shape[1:])
-        visits = box[-1].astype(np.int64)
-        gains, seen = self._gains[visits], shown > 0
-        averages = np.empty((self._outputs, *box.shape[1:]))
-        for index, column in enumerate(predicted[1:], start=1):
-            stored, average = box[index - 1], averages[index]
-            mean = np.bincount(flat, weights=column, minlength=shown.size).reshape(shown.shape) / np.maximum(shown, 1)
-            np.divide(stored, self._scale, out=average)
-            average += gains * (mean - average)
-            stored[seen] = self._stored(average[seen])
-        box[-1][seen] = np.minimum(visits[seen] + 1, _MOST_VISITS)
-        averages[0] = np.maximum(1 - averages[1:].sum(axis=0), 0)
-        result: NDArray[np.float32] = (averages / averages.sum(axis=0) * self._sums[visits]).astype(np.float32)
-        return result.reshape(self._outputs, -1)[:, flat]
+        seen = shown > 0
+        sums = [np.bincount(flat, weights=column, minlength=shown.size) for column in predicted[1:]]
+        means = np.stack(sums).reshape(-1, *shown.shape) / np.maximum(shown, 1)
+        visits, averages = box[-1].astype(np.int64), self._moved(box, means)
+        box[:-1, seen] = self._stored(averages[:, seen])
+        box[-1, seen] = np.minimum(visits[seen] + 1, _MOST_VISITS)
+        return self._targets(averages, visits + 1).reshape(self._outputs, -1)[:, flat]
+
+    def visit_images(self, samples: NDArray[np.int64], predicted: NDArray[np.float32]) -> NDArray[np.float32]:
+        """As :meth:`visit` of images with one prediction each, all extents being ``(1,)``.
+
+        Args:
+            samples: which, ``(B,)``, each once.
+            predicted: p, ``(C, B)``.
+        """
+        of_images = self._values.reshape(-1, self._outputs)
+        maps = of_images[samples].T
+        visits, averages = maps[-1].astype(np.int64), self._moved(maps, predicted[1:])
+        visited = np.minimum(visits + 1, _MOST_VISITS)
+        of_images[samples] = np.concatenate([self._stored(averages), visited[None]]).T
+        return self._targets(averages, visits + 1)
 
     def targets(self, sample: int) -> NDArray[np.float32]:
         """Return t of all pixels of a sample, ``(C, *extents)``."""
-        maps = self._maps(sample).astype(np.float64)
-        visits = maps[-1].astype(np.int64)
-        averages = maps[:-1] / self._scale
-        first = np.maximum(1 - averages.sum(axis=0), 0)
-        sums = np.where(visits > 0, self._sums[np.maximum(visits, 1) - 1], 0)
-        result: NDArray[np.float32] = (np.concatenate([first[None], averages]) * sums).astype(np.float32)
-        return result
+        maps = self._maps(sample)
+        return self._targets(maps[:-1] / self._scale, maps[-1].astype(np.int64))
 
     def visits(self, sample: int) -> NDArray[np.int64]:
         """Return how often each pixel of a sample was visited."""
@@ -174,6 +178,19 @@ class PredictionMemory:
         """Averages of the classes from the second on, and visits, ``(C, *extents)``; a view."""
         start, extents = self._starts[sample], self._extents[sample]
         return self._values[start : start + self._outputs * math.prod(extents)].reshape(self._outputs, *extents)
+
+    def _moved(self, maps: NDArray[Any], means: NDArray[Any]) -> NDArray[np.float64]:
+        """The averages of the classes from the second on after a visit, ``(C - 1, …)``."""
+        averages: NDArray[np.float64] = np.divide(maps[:-1], self._scale, dtype=np.float64)
+        averages += self._gains[maps[-1].astype(np.int64)] * (means - averages)
+        return averages
+
+    def _targets(self, averages: NDArray[np.float64], visits: NDArray[np.int64]) -> NDArray[np.float32]:
+        """t of all classes, ``(C, …)``, after a number of visits."""
+        first = np.maximum(1 - averages.sum(axis=0), 0)
+        every = np.concatenate([first[None], averages])
+        result: NDArray[np.float32] = (every / every.sum(axis=0) * self._sums[visits]).astype(np.float32)
+        return result
 
     def _stored(self, averages: NDArray[np.float64]) -> NDArray[np.float64]:
         return averages if self._scale == 1 else np.rint(averages * self._scale)

@@ -68,23 +68,29 @@ def updated_targets(
         counted: as of :func:`early_learning_term`.
         batch: with places, in segmentation.
     """
-    # An image with one class is a sample of a single pixel.
-    pixels = predicted.flatten(2) if predicted.ndim > 2 else predicted[..., None]
-    normalised = pixels / pixels.sum(dim=1, keepdim=True)
-    visited = counted.flatten(1) if counted.ndim > 1 else counted[:, None]
-    visited = visited & normalised.isfinite().all(dim=1)
-    if batch.labels.ndim == 1:
-        places = torch.zeros(len(predicted), 1, 1, dtype=torch.int32)
-    else:
-        assert batch.places is not None
-        places = batch.places.flatten(2).cpu()
-    normalised, visited = normalised.cpu(), visited.cpu() & (places >= 0).all(dim=1)
-    targets = torch.zeros_like(normalised)
+    normalised = (predicted / predicted.sum(dim=1, keepdim=True)).cpu()
+    visited = counted.cpu() & normalised.isfinite().all(dim=1)
+    of_batch = _of_images if batch.labels.ndim == 1 else _of_pixels
+    return of_batch(memory, normalised, visited, batch).to(predicted)
+
+
+def _of_images(memory: PredictionMemory, predicted: torch.Tensor, visited: torch.Tensor, batch: Batch) -> torch.Tensor:
+    targets = torch.zeros_like(predicted)
+    after = memory.visit_images(batch.samples[visited].numpy(), predicted[visited].numpy().T)
+    targets[visited] = torch.from_numpy(after.T)
+    return targets
+
+
+def _of_pixels(memory: PredictionMemory, predicted: torch.Tensor, visited: torch.Tensor, batch: Batch) -> torch.Tensor:
+    assert batch.places is not None
+    places = batch.places.cpu()
+    visited = visited & (places >= 0).all(dim=1)
+    targets = torch.zeros_like(predicted)
     for number, sample in enumerate(batch.samples.tolist()):
         if bool((chosen := visited[number]).any()):
-            seen = memory.visit(sample, places[number][:, chosen].numpy(), normalised[number][:, chosen].numpy())
-            targets[number][:, chosen] = torch.from_numpy(seen)
-    return targets.reshape(predicted.shape).to(predicted)
+            after = memory.visit(sample, places[number][:, chosen].numpy(), predicted[number][:, chosen].numpy())
+            targets[number][:, chosen] = torch.from_numpy(after)
+    return targets
 
 
 def _counted(labels: torch.Tensor) -> torch.Tensor:

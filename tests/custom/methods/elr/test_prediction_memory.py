@@ -53,6 +53,21 @@ def test_what_is_lost_against_double_precision(momentum: float, exact: bool, err
         assert np.abs(target - expected)[0] < 2 * error
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_images_are_visited_as_samples_of_one_pixel(exact: bool, tmp_path: Path) -> None:
+    one, other = (
+        PredictionMemory([RememberedCase("a", 4, (1,))], 3, momentum=0.9, folder=tmp_path, exact=exact)
+        for _ in range(2)
+    )
+    generator = np.random.default_rng(1)
+    for samples in ([2, 0], [3, 2], [], [0, 1, 2]):
+        predicted = generator.dirichlet([1, 1, 1], len(samples)).astype(np.float32).T.reshape(3, -1)
+        together = one.visit_images(np.array(samples, dtype=np.int64), predicted)
+        singly = [other.visit(sample, ONE, predicted[:, [place]]) for place, sample in enumerate(samples)]
+        assert together == pytest.approx(np.hstack(singly) if singly else predicted, abs=0)
+    assert torch.equal(one.content()["values"], other.content()["values"])
+
+
 def test_what_is_shown_is_visited_and_nothing_else(tmp_path: Path) -> None:
     """Of 3 × 4 pixels three are shown, one of them twice: it has the mean, and one visit."""
     memory = of_picture(tmp_path)
