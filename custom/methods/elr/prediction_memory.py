@@ -27,7 +27,7 @@ class RememberedCase(NamedTuple):
     """Of which case averages are.
 
     Attributes:
-        name: of its image, unique at the site.
+        name: of its image, relative to the site's data.
         samples: how many it has: slices, or 1.
         extents: of a sample; ``(1,)`` in classification.
     """
