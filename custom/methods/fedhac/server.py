@@ -61,7 +61,8 @@ class FedHACServer(FedAvgServer):
     @property
     def rounds_of_averaging(self) -> int:
         """The warm-up, unless its loss is FedHAC's own."""
-        return 0 if self.settings.prototype_weight else self.settings.warmup_rounds
+        has_own_loss = self.settings.prototype_weight or self.settings.proximity_weight
+        return 0 if has_own_loss else self.settings.warmup_rounds
 
     @property
     def trigger_round(self) -> int | None:

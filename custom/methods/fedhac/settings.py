@@ -4,20 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from ...settings import LossName, Positive, TrainingSettings
+from ...settings import Positive
 from ..fedavg.settings import WarmupSettings
-
-
-class FedHACTrainingSettings(TrainingSettings):
-    """How a site trains in FedHAC.
-
-    Args:
-        loss: the program's is the Dice loss of each sample.
-        proximal_weight: 2μ: the program has μ ‖w − w_t‖² with μ = 0.01, FedProx half of its weight.
-    """
-
-    loss: LossName = "dice"
-    proximal_weight: Annotated[float, Field(ge=0)] = 0.02
 
 
 class FedHACSettings(WarmupSettings):
@@ -26,6 +14,7 @@ class FedHACSettings(WarmupSettings):
     Args:
         warmup_rounds: T, rounds of federated averaging before the completeness is estimated.
         prototype_weight: γ, how much features are drawn to the prototypes; 0 is the ablation without.
+        proximity_weight: μ of μ ‖w − w_t‖², in all rounds. FedProx has half of its weight before it: this is 2μ there.
         weighting: ``completeness``, after the warm-up, and until all correct once more; ``quantity`` is the ablation.
         correction: whether sites correct their annotations; off is the ablation without.
         schedule: ``groups``: the first loss that rises has all sites correct twice, the noisy ones first; ``own``: each
@@ -39,9 +28,9 @@ class FedHACSettings(WarmupSettings):
     """
 
     method: str = "fedhac"
-    training: FedHACTrainingSettings = FedHACTrainingSettings()
     warmup_rounds: Positive = 31
     prototype_weight: Annotated[float, Field(ge=0)] = 0.01
+    proximity_weight: Annotated[float, Field(ge=0)] = 0.01
     weighting: Literal["completeness", "quantity"] = "completeness"
     correction: bool = True
     schedule: Literal["groups", "own"] = "groups"

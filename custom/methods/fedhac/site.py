@@ -9,7 +9,7 @@ from ...evaluation.inference import Inference
 from ...interface.views import Answer, SiteView
 from ...task_names import CORRECT_ANNOTATIONS
 from ...training.losses import DiceRecord
-from ...training.objectives import Objective
+from ...training.objectives import Objective, ProximalPenalty, Sum
 from ..fedia.annotation_correction import correct_annotations
 from ..fedia.completeness_report import count_report
 from ..fedia.site import CorrectingSite, in_words
@@ -31,17 +31,21 @@ class FedHACSite(CorrectingSite):
     def objective(
         self, network: nn.Module, site: SiteView, dice: DiceRecord | None, targets: Targets = AS_GIVEN
     ) -> Objective:
-        """Return the loss of the round; without prototypes that of federated averaging with the same settings."""
-        supervised = super().objective(network, site, dice, targets)
-        if not self.settings.prototype_weight or not site.message.get(HAS_PROTOTYPES, True):
-            return supervised
-        return PrototypeObjective(
-            supervised,
-            network,
-            weight=self.settings.prototype_weight,
-            num_outputs=self.settings.network.num_classes + 1,
-            seed=site.seed,
-        )
+        """Return the loss of the round; with both weights 0 that of federated averaging."""
+        result = super().objective(network, site, dice, targets)
+        settings = self.settings
+        if settings.prototype_weight and site.message.get(HAS_PROTOTYPES, True):
+            result = PrototypeObjective(
+                result,
+                network,
+                weight=settings.prototype_weight,
+                num_outputs=settings.network.num_classes + 1,
+                seed=site.seed,
+            )
+        if settings.proximity_weight:
+            # FedProx has half of its weight before the norm.
+            result = Sum(result, ProximalPenalty(2 * settings.proximity_weight, network))
+        return result
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Answer ``estimate_completeness`` or ``correct_annotations``."""

@@ -123,6 +123,7 @@ SHIPPED = {
     "fedaaai": {*PUBLISHED, "published"},
     "fedavg": {*PUBLISHED, *INCOMPLETE, "left-atrium"},
     "fedia": {*INCOMPLETE, "published", "published-method"},
+    "fedhac": {"published"},
     "fedgsca": {*MISLABELLED, "published", "published-method"},
     "fedavg_classification": {*MISLABELLED},
     "auto_classification": {*MISLABELLED},

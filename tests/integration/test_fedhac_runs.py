@@ -1,0 +1,33 @@
+"""A whole run of FedHAC, without a break and in two parts."""
+
+from pathlib import Path
+
+from conftest import JOBS, SMALL_FEDIA
+from plain_records import read_summary, simulate
+from test_fedia_runs import assert_same_model
+
+from fedannot.apps.reports.corrections import find_corrections
+from fedannot.apps.runs.job import Job
+from fedannot.custom.methods.fedhac.settings import FedHACSettings
+
+# Every IoU is below its line after the second round, and a model that has hardly learnt anything corrects all the same.
+EAGER = {"correction_margin": -1.0, "correction_threshold": 0.5, "clean_delay": 2, "redo_delay": 3, "rounds": 5}
+
+
+def test_a_resumed_run_corrects_by_the_same_groups_and_keeps_its_bits(tmp_path: Path) -> None:
+    own = set(FedHACSettings.model_fields)
+    settings = {key: value for key, value in SMALL_FEDIA.items() if "." in key or key in own}
+    settings["weighting"] = "completeness"
+    job = Job.open(JOBS / "fedhac").copy_with(settings | EAGER, tmp_path / "job").folder
+    whole = simulate(job, tmp_path / "whole")
+    assert (whole["trigger_round"], len(whole["noisy_sites"])) == (2, 1)
+    assert whole["corrected_before_round"] == {"site-1": 5, "site-2": 5}
+    stages = ["warm-up", *["completeness-aware"] * 3, "corrected"]
+    assert [record["stage"] for record in whole["rounds"]] == stages
+    assert {found.corrections.provenance.round_number for found in find_corrections(tmp_path / "whole")} == {5}
+    parts = tmp_path / "parts"
+    simulate(job, parts, overrides={"rounds": 3})
+    resumed = simulate(job, parts, data=parts / "data", resume=True)
+    for key in ("trigger_round", "noisy_sites", "corrected_before_round", "completeness"):
+        assert resumed[key] == read_summary(tmp_path / "whole")[key]
+    assert_same_model(tmp_path / "whole", parts)
