@@ -16,8 +16,7 @@ Equations, by what they define:
 
 from ...annotation_gaps import AnnotationGap
 from ...interface.declaration import Method
-from ..fedia.outbound import ASSESSMENT
-from ..fedia.outbound import OUTBOUND_FIELDS as FEDIA_FIELDS
+from .outbound import OUTBOUND_FIELDS
 from .settings import FedHACSettings
 
 METHOD = Method(
@@ -26,6 +25,6 @@ METHOD = Method(
     FedHACSettings,
     f"{__name__}.server:FedHACServer",
     f"{__name__}.site:FedHACSite",
-    tuple(field for field in FEDIA_FIELDS if field.name not in ASSESSMENT),
+    OUTBOUND_FIELDS,
     supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
 )

@@ -9,12 +9,12 @@ from ...interface.views import Round, WaitingModels, WeightsRule
 from ...records.round_records import RoundRecord
 from ...task_names import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 from ..fedavg.server import FedAvgServer
-from ..fedia.answers import LesionCounts
 from ..fedia.completeness import Completeness, IouLine, as_lists, of_lists
 from ..fedia.estimates import log_estimates, log_missing_estimates, warmup_goes_on, weights_of_losses
 from ..fedia.loss_trigger import all_have_corrected, fit_lines, forget_lost_corrections, sites_below
 from ..fedia.records import completeness_record
 from .groups import noisy_group
+from .outbound import COUNTS
 from .settings import FedHACSettings
 
 # Goes to all sites: whether features are drawn to prototypes in this round.
@@ -119,11 +119,11 @@ class FedHACServer(FedAvgServer):
 
     def _estimate(self, this_round: Round) -> None:
         answers = this_round.ask(ESTIMATE_COMPLETENESS)
-        counts = {site: LesionCounts.of(fields) for site, fields in answers.items()}
         estimates = {
-            site: Completeness.of_counts(one.annotated, one.predicted)
-            for site, one in counts.items()
-            if one is not None
+            site: Completeness.of_counts(*(int(fields[f"num_{name}_lesions"]) for name in COUNTS))
+            for site, fields in answers.items()
+            # A site with too few patients has none.
+            if "num_predicted_lesions" in fields
         }
         if this_round.is_stopped() or warmup_goes_on(this_round, estimates, self.settings):
             return

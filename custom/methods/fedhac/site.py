@@ -13,6 +13,7 @@ from ...training.objectives import Objective, ProximalPenalty, Sum
 from ..fedia.annotation_correction import correct_annotations
 from ..fedia.completeness_report import count_report
 from ..fedia.site import CorrectingSite, in_words
+from .outbound import COUNTS
 from .prototypes import PrototypeObjective
 from .server import HAS_PROTOTYPES
 from .settings import FedHACSettings
@@ -52,7 +53,7 @@ class FedHACSite(CorrectingSite):
         if task == CORRECT_ANNOTATIONS:
             self._correct(network, site)
             return Answer({"has_corrected": True})
-        return count_report(network, site.load(TRAINING), self.settings)
+        return count_report(network, site.load(TRAINING), self.settings, COUNTS)
 
     def _correct(self, network: nn.Module, site: SiteView) -> None:
         """Correct the given annotations; a second call in a round finds the work done."""

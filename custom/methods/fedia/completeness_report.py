@@ -15,7 +15,7 @@ from ...outbound.private_statistics import SampleValues
 from ...outbound.values import OutboundValues
 from ...settings import RunSettings
 from .lesion_counts import LesionCounts, count_lesions_by_case
-from .outbound import ASSESSMENT
+from .outbound import ASSESSMENT, COUNTS
 from .predicted_lesions import CaseLesions, confident_completeness, lesion_precision, lesion_recall, predict_lesions
 from .settings import FedIASettings
 
@@ -39,30 +39,28 @@ def completeness_report(network: nn.Module, data: SiteData, settings: FedIASetti
     return replace(answer, fields={**answer.fields, **_assessment(lesions, settings.network.num_classes, seed)})
 
 
-def count_report(network: nn.Module, data: SiteData, settings: RunSettings) -> Answer:
-    """Return the lesion counts alone; also with fewer patients than the minimum count, as above.
+def count_report(network: nn.Module, data: SiteData, settings: RunSettings, counts: Sequence[str] = COUNTS) -> Answer:
+    """Return lesion counts alone; with fewer patients than the minimum count as above.
 
     Args:
         network: the received model.
         data: the training cases, with the annotations in use.
         settings: the job's.
+        counts: names of the counts that leave.
     """
     if not _has_enough_patients(data):
         return Answer({"num_samples": data.num_samples})
     inference = Inference.of(settings)
-    return _report(data, count_lesions_by_case(network, data.cases, settings.network.num_classes, inference))
+    by_case = count_lesions_by_case(network, data.cases, settings.network.num_classes, inference)
+    return _report(data, by_case, counts)
 
 
 def _has_enough_patients(data: SiteData) -> bool:
     return len(set(data.units)) >= MINIMUM_CASES
 
 
-def _report(data: SiteData, counts: Sequence[LesionCounts]) -> Answer:
-    by_case = {
-        "num_annotated_lesions": [case.annotated for case in counts],
-        "num_predicted_lesions": [case.predicted for case in counts],
-        "num_matched_lesions": [case.matched for case in counts],
-    }
+def _report(data: SiteData, counts: Sequence[LesionCounts], names: Sequence[str] = COUNTS) -> Answer:
+    by_case = {f"num_{name}_lesions": [getattr(case, name) for case in counts] for name in names}
     units = [case.unit for case in data.cases]
     report: OutboundValues = {"num_samples": data.num_samples, "num_patients": len(set(data.units))}
     return Answer(

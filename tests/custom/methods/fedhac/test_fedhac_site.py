@@ -114,7 +114,7 @@ def test_whole_volumes_are_trained_on_in_patches(tmp_path: Path) -> None:
     )
     network = network_of(method)
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    site = HandmadeSite(tmp_path, SiteData("site-1", (make_volume(label),), description))
+    site = HandmadeSite(tmp_path, SiteData("site-1", (make_volume(label),), description, ()))
     outcome = method.train(network, site.view(method, 2)).outcome
     # The constant of one class of two is in the loss, and not in the Dice loss that is followed.
     assert outcome.dice_loss is not None
@@ -184,13 +184,13 @@ def test_background_with_confidence_becomes_foreground_and_nothing_else() -> Non
 
 
 @pytest.mark.parametrize("correction", [True, False])
-def test_the_estimate_is_three_sums_and_flags_are_of_corrections(
+def test_the_estimate_is_two_sums_and_flags_are_of_corrections(
     tmp_path: Path, data_folder: Path, correction: bool
 ) -> None:
     method = method_of(network=NETWORK | {"num_classes": 1}, correction=correction)
     site = HandmadeSite(tmp_path, data_folder=data_folder)
     answer = method.answer(ESTIMATE_COMPLETENESS, Certainty(0.9), site.view(method, 2))
-    counted = {f"num_{name}_lesions" for name in ("annotated", "predicted", "matched")}
+    counted = {f"num_{name}_lesions" for name in ("annotated", "predicted")}
     assert set(answer.fields) == {"num_samples", "num_patients", *counted}
     assert answer.fields["num_predicted_lesions"] == 3
     assert method.training_flags(site.view(method, 2)) == ({"has_corrected": False} if correction else {})
