@@ -235,6 +235,12 @@ def test_a_redo_before_the_clean_sites_corrected_is_refused() -> None:
         FedHACSettings(redo_delay=11)
 
 
+def test_a_threshold_that_no_probability_is_above_is_refused() -> None:
+    """Without corrections masks are as they are given: that is ``correction = false``."""
+    with pytest.raises(ValueError, match="correction_threshold"):
+        FedHACSettings(correction_threshold=1.0)
+
+
 def test_only_without_a_loss_of_its_own_the_warm_up_is_federated_averaging() -> None:
     plain = {"prototype_weight": 0.0, "proximity_weight": 0.0}
     assert FedHACServer(FedHACSettings.model_validate(plain)).rounds_of_averaging == 31
