@@ -38,7 +38,11 @@ def test_a_resumed_run_corrects_by_the_same_groups_and_keeps_its_bits(tmp_path: 
 
 def test_where_every_site_corrects_for_itself_without_its_own_losses_it_is_fedia(tmp_path: Path) -> None:
     """The published form of FedIA, bit for bit: both correct before the third round."""
-    eager = SHORT | {"rounds": 3, "correction_margin": -1.0, "correction_threshold": 0.5, "training.loss": "dice"}
+    eager = (
+        SHORT
+        | {"rounds": 3, "correction_margin": -1.0, "correction_threshold": 0.5, "training.loss": "dice"}
+        | {"training.dice_loss_over": "all"}
+    )
     plain = {"prototype_weight": 0.0, "proximity_weight": 0.0, "schedule": "own"}
     jobs = {"fedhac": SMALL | eager | plain, "fedia": SMALL_FEDIA | eager}
     summaries = [
