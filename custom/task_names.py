@@ -15,6 +15,9 @@ CORRECT_ANNOTATIONS = "correct_annotations"
 # FedNoRo for classification.
 ESTIMATE_CLASS_LOSSES = "estimate_class_losses"
 
+# FedSelect.
+MEASURE_SCORER_GRADIENT = "measure_scorer_gradient"
+
 # The own method, for segmentation and for classification.
 MEASURE_BOUNDARY_PROFILE = "measure_boundary_profile"
 MEASURE_PROFILE_ERROR = "measure_profile_error"

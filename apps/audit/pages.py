@@ -12,11 +12,13 @@ _SITE_PROGRAM = (
     "state",
     "case_list",
     "pixels",
+    "annotations",
     "viewer",
     "case_view",
     "decisions",
     "plot",
     "controls",
+    "changes",
     "mend",
     "start",
 )

@@ -89,6 +89,7 @@ class ShownAnnotators:
         annotators: a row for each.
         pairs: a row for every two with common cases, and class.
         notes: what the figures are of.
+        has_masks: whether masks are audited, which have contours and missed objects; else class labels.
         has_classes: whether there are several, so that objects can have another one.
         has_numbers: whether the server knows some by numbers.
     """
@@ -97,6 +98,7 @@ class ShownAnnotators:
     pairs: tuple[ShownPair, ...]
     notes: tuple[str, ...]
     has_classes: bool
+    has_masks: bool
     has_numbers: bool
 
 
@@ -123,11 +125,12 @@ def shown_annotators(audit: AnnotatorsAudit, classes: Sequence[str]) -> ShownAnn
         ),
         notes=tuple(_notes(audit)),
         has_classes=len(classes) > 1,
+        has_masks=audit.unit is not None,
         has_numbers=any(one.number is not None for one in ordered),
     )
 
 
-def annotator_sentences(one: AnnotatorAudit, names: Mapping[int, str], unit: Unit) -> tuple[str, ...]:
+def annotator_sentences(one: AnnotatorAudit, names: Mapping[int, str], unit: Unit | None) -> tuple[str, ...]:
     """Return how an annotator deviates, a sentence for each parameter; else what cannot be told, and why.
 
     Args:
@@ -158,7 +161,7 @@ def verdict(one: AnnotatorAudit) -> Verdict:
     return Verdict.ALIKE if statuses & set(_TESTED) else Verdict.UNKNOWN
 
 
-def _row(one: AnnotatorAudit, names: Mapping[int, str], unit: Unit) -> ShownAnnotator:
+def _row(one: AnnotatorAudit, names: Mapping[int, str], unit: Unit | None) -> ShownAnnotator:
     missed = {key.label: record for key, record in one.parameters.items() if key.kind is ParameterKind.MISSING}
     confused = one.parameters.get(CONFUSED_OBJECTS)
     found = verdict(one)
@@ -196,7 +199,7 @@ def _figure(record: ParameterRecord, unit: Unit | None) -> str:
     return text if text == _NOTHING else f"{text}, {plural(record.patients, 'patient')}"
 
 
-def _length(figure: Figure, unit: Unit, *, is_signed: bool = False) -> str:
+def _length(figure: Figure, unit: Unit | None, *, is_signed: bool = False) -> str:
     if figure.value is None or figure.low is None or figure.high is None:
         return _NOTHING
     value, low, high = (signed(one) if is_signed else f"{one:.1f}" for one in (figure.value, figure.low, figure.high))
@@ -212,7 +215,7 @@ def _fraction(figure: Figure, *, in_percent: bool = False) -> str:
 
 
 def _deviation(
-    key: ParameterKey, record: ParameterRecord, names: Mapping[int, str], unit: Unit, *, is_of_consensus: bool
+    key: ParameterKey, record: ParameterRecord, names: Mapping[int, str], unit: Unit | None, *, is_of_consensus: bool
 ) -> str:
     """What is confirmed of a parameter, with interval and patients."""
     effect, low, high = record.from_reference or (0.0, 0.0, 0.0)
@@ -233,7 +236,7 @@ def _deviation(
         what = f"misses {percent(value)} of the {class_name} {objects}"
     else:
         others = "than most others" if is_of_consensus else "than the model"
-        what = f"gives {percent(value)} of the objects another class {others}"
+        what = f"gives {percent(value)} of the {'objects' if unit else 'cases'} another class {others}"
     return f"{what}; for the median annotator it is {percent(typical)} ({patients})."
 
 
@@ -255,6 +258,22 @@ def _what(key: ParameterKey, names: Mapping[int, str]) -> str:
 
 def _notes(audit: AnnotatorsAudit) -> list[str]:
     """What the figures are of."""
+    if audit.unit is None:
+        notes = [
+            "Each label is compared with the class that more than half of the other annotators of the case give; this "
+            "takes three annotators. Intervals hold 90 % and are over patients."
+        ]
+    else:
+        notes = _mask_notes(audit)
+    if audit.kappa is not None and audit.kappa.value is not None:
+        notes.append(f"Agreement on classes (Fleiss’ κ): {_fraction(audit.kappa)}, {audit.kappa.patients} patients.")
+    if audit.num_unnamed:
+        notes.append(f"{begun(plural(audit.num_unnamed, 'case'))} without a named annotator: not in the table.")
+    return notes
+
+
+def _mask_notes(audit: AnnotatorsAudit) -> list[str]:
+    """What the figures of masks are of."""
     notes = [
         "Positive: annotated too large. Intervals hold 90 % and are over patients.",
         "The model has a bias of its own: against its predictions only differences between annotators count.",
@@ -269,10 +288,6 @@ def _notes(audit: AnnotatorsAudit) -> list[str]:
             "Each case has two of the annotators. The differences of all pairs give each one’s contours against the "
             "median annotator’s, which are 0 by definition; they stand in the column of the majority."
         )
-    if audit.kappa is not None and audit.kappa.value is not None:
-        notes.append(f"Agreement on classes (Fleiss’ κ): {_fraction(audit.kappa)}, {audit.kappa.patients} patients.")
-    if audit.num_unnamed:
-        notes.append(f"{begun(plural(audit.num_unnamed, 'case'))} without a named annotator: not in the table.")
     return notes
 
 

@@ -163,9 +163,13 @@ REASONS = {
     ),
     "annotator_missed": "fraction of the objects that each annotator has missed, as predictions show it",
     "annotator_confused": "fraction of each annotator's objects that look like another class",
-    # FedNoRo, FedA³I, FedIA and personal layers.
+    # FedNoRo, FedSelect, FedA³I, FedIA and personal layers.
     "class_losses": "mean cross entropy of each class by the warm-up model: which sites have noisy labels (FedNoRo)",
     "num_loss_patients": "patients behind each of these means",
+    "selection_weight": "mean weight of the site's cases: how likely it trains in the next rounds (FedSelect)",
+    "num_scored_patients": "patients or volumes behind that mean",
+    "scorer_gradient": "how the network that weighs cases has to change, 301 numbers (FedSelect)",
+    "num_proxy_patients": "patients or volumes of the cases that it is tested on",
     "inner_difficulty": "FedA³I's q_in (Eq. 3)",
     "outer_difficulty": "FedA³I's q_out (Eq. 4)",
     "num_estimated": "patients or volumes behind the difficulties",

@@ -41,8 +41,9 @@ def training_batches(
         training: batch size, patch, patches per volume and augmentation.
         device: where the network is.
         labels: in place of the given ones, one for each of the site's samples or volumes.
-        used: which of the samples or volumes are trained on, ``(N,)`` booleans; None for all, or the slices that the
-            site's description names. Batches name them by their index among all.
+        used: which of the samples or volumes are trained on, ``(N,)`` booleans, or their numbers, ``(M,)`` int64, those
+            that come twice twice; None for all, or the slices that the site's description names. Batches name them by
+            their index among all.
         with_places: say where in its sample each pixel lies; of segmentation only.
 
     Raises:
@@ -310,11 +311,15 @@ def _with_last_joined(parts: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
 
 
 def _indices(used: torch.Tensor | None, number: int, number_of_labels: int) -> torch.Tensor:
-    """Which of so many samples are trained on, ``(M,)`` int64."""
+    """Which of so many samples are trained on, ``(M,)`` int64; as often as they come, where they are numbered."""
     if number_of_labels != number:
         raise ValueError(f"Expected a label for each of {number} samples, but got {number_of_labels}.")
     if used is None:
         return torch.arange(number)
+    if used.dtype == torch.int64:
+        if used.ndim != 1 or not len(used) or int(used.min()) < 0 or int(used.max()) >= number:
+            raise ValueError(f"Expected numbers of samples from 0 to {number - 1}, at least one, but got {used}.")
+        return used.cpu()
     if used.shape != (number,) or not used.any():
         raise ValueError(
             f"Expected a flag for each of {number} samples, one of them set, but got {int(used.sum())} set of shape "

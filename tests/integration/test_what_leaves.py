@@ -61,6 +61,9 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "single_site": SEGMENTATION,
     "fednoro": SEGMENTATION | WARMUP | {"min_predicted_fraction": 0.0},
     "fednoro_classification": CLASSIFICATION | {"warmup_rounds": 1},
+    # Deployed jobs want three sites in every round.
+    "fedselect": SEGMENTATION | {"warmup_rounds": 1, "site_fraction": 1.0},
+    "fedselect_classification": CLASSIFICATION | {"warmup_rounds": 1, "site_fraction": 1.0},
     "fedavg_classification": CLASSIFICATION,
     "fedgsca": CLASSIFICATION | {"warmup_rounds": 1, "rounds": 3},
     # Of a model that has hardly learnt anything estimates are asked for all the same.

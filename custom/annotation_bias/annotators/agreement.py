@@ -178,7 +178,17 @@ def estimate_kappa(cases: Sequence[CaseAnnotations], num_classes: int, *, seed: 
     """
     if num_classes < _TWO:
         return Estimate.unknown()
-    votes, units = class_votes(cases, num_classes)
+    return kappa_of_votes(*class_votes(cases, num_classes), seed=seed)
+
+
+def kappa_of_votes(votes: Indices, units: Sequence[str], *, seed: int) -> Estimate:
+    """Return Fleiss' κ with its interval over patients; unknown without a subject.
+
+    Args:
+        votes: as in :func:`fleiss_kappa`.
+        units: the patient of each subject.
+        seed: decides the interval.
+    """
     if not units:
         return Estimate.unknown()
     interval = bootstrap_interval(units, lambda chosen: fleiss_kappa(votes[chosen]), seed=seed)

@@ -81,14 +81,14 @@ class AnnotatorsAudit(JsonRecord):
     """The annotators of a site, and how far they agree.
 
     Args:
-        unit: of lengths.
+        unit: of lengths; None of class labels, which have none.
         annotators: in the order of their names.
         num_unnamed: cases of which no annotator is known.
         pairs: of annotators with common cases, by class.
         kappa: Fleiss' κ of the classes of objects; None of one class, or without common cases.
     """
 
-    unit: Unit
+    unit: Unit | None
     annotators: tuple[AnnotatorAudit, ...]
     num_unnamed: int = 0
     pairs: tuple[AnnotatorPair, ...] = ()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import SimpleITK
 from PIL import Image
+from scipy.ndimage import maximum_filter, minimum_filter
 from support.audits import audited_images, audited_slices, audited_volumes
 from support.chromium import accessibility_faults, chromium
 from support.served_reviews import new_address, serving
@@ -343,3 +344,72 @@ def test_what_is_drawn_goes_out_of_sight_with_its_case_and_a_comment_keeps_the_m
         assert not is_hidden(browser, "mending")
         assert is_hidden(browser, "drawn-field")
         assert logged(browser) == []
+
+
+def painted(browser, *, is_whole=False):
+    """What the canvas has, as one text; of the whole image drawn once more, or as strokes have left it."""
+    return browser.execute_script(
+        "if (arguments[0]) document.getElementById('opacity').dispatchEvent(new Event('input'));"
+        "const canvas = document.getElementById('view-given');"
+        "return canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.join()",
+        is_whole,
+    )
+
+
+def test_a_stroke_on_a_large_image_changes_what_the_whole_image_drawn_again_shows(browser, tmp_path):
+    """Only the stroke's surroundings are drawn; of an image whose cells are squares of pixels, in parts."""
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    result = audited_images(tmp_path / "images", 1)
+    (case,) = result.audit.cases
+    rows, columns = np.indices((1400, 1400))
+    mask = np.hypot(rows % 200 - 100, columns % 200 - 100) < 60
+    for name, values in ((case.image, 90 + 80 * mask), (case.label, 255 * mask)):
+        Image.fromarray(values.astype(np.uint8)).save(f"{result.audit.data}/{name}")
+    with serving(result) as server:
+        open_page(browser, new_address(server))
+        # Of contours a browser rounds edges by all that it draws at once.
+        browser.execute_script(FILLED)
+        begin(browser)
+        press(browser, "0", "b", *"." * 15)
+        wait_for(lambda: painted(browser) == painted(browser, is_whole=True))
+        before = painted(browser)
+        side, reach = (
+            browser.execute_script(f"return Number(document.getElementById({name!r}).{value})")
+            for name, value in (("view-given", "width"), ("mend-size", "value / 2"))
+        )
+        drag(browser, (60, 10), (-130, 40), (0, 90))
+        wait_for(lambda: not is_disabled(browser, "mend-undo"))
+        drawn = painted(browser)
+        assert drawn != before
+        assert painted(browser, is_whole=True) == drawn
+        browser.execute_script("document.getElementById('mend-undo').click()")
+        assert painted(browser) == before
+        assert painted(browser, is_whole=True) == before
+        browser.execute_script("document.getElementById('mend-redo').click()")
+        assert painted(browser) == drawn
+        # A stroke that is broken off leaves nothing.
+        canvas = browser.find_element("id", "view-given")
+        ActionChains(browser, duration=0).move_to_element(canvas).click_and_hold().move_by_offset(90, -120).perform()
+        press(browser, "e")
+        ActionChains(browser, duration=0).release().perform()
+        wait_for(lambda: is_hidden(browser, "mend-tools"))
+        assert painted(browser, is_whole=True) == drawn
+        begin(browser)
+        seen = shown_mask(browser, mask.shape)
+        store(browser)
+        assert logged(browser) == []
+    (folder,) = (result.folder / DRAWN_FOLDER).iterdir()
+    stored = np.asarray(Image.open(folder / "mask.png")) == 255
+    # A pixel of the canvas is 3.4 of the file wide, a cell is two.
+    assert seen[minimum_filter(stored, 11)].all()
+    assert not seen[~maximum_filter(stored, 11)].any()
+    # The pointer's way in pixels of the file; the page places a pointer on whole pixels of its own.
+    way = 700 + np.array([(0, 0), (10, 60), (50, -70), (140, -70)]) * 1400 / side
+    far = np.full(mask.shape, np.inf)
+    for start, step in zip(way, np.diff(way, axis=0), strict=False):
+        part = ((rows - start[0]) * step[0] + (columns - start[1]) * step[1]) / (step @ step)
+        nearest = start[:, None, None] + step[:, None, None] * part.clip(0, 1)
+        far = np.minimum(far, np.hypot(rows - nearest[0], columns - nearest[1]))
+    assert stored[far < reach - 4].all()
+    np.testing.assert_array_equal(stored[far > reach + 4], mask[far > reach + 4])

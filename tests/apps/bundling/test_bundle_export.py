@@ -55,6 +55,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "volumes": ("fedavg", "segmentation", {"network": WHOLE, "training": {"patch": [32, 32, 16]}}, VOLUMES, None),
     "DynUNet": ("feda3i", "segmentation", {"network": DYNUNET}, PICTURES, None),
     "fednoro": ("fednoro", "segmentation", {}, PICTURES, None),
+    "fedselect": ("fedselect", "segmentation", {}, PICTURES, None),
     "classes": ("fedavg", "classification", {}, CELLS, None),
     "fedgsca": ("fedgsca", "classification", {}, CELLS, None),
 }

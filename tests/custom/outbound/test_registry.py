@@ -28,6 +28,7 @@ from fedannot.custom.task_names import (
     KEEP_SCORES,
     MEASURE_BOUNDARY_PROFILE,
     MEASURE_PROFILE_ERROR,
+    MEASURE_SCORER_GRADIENT,
     TRAIN,
     USE_GIVEN_LABELS,
     VALIDATE,
@@ -45,6 +46,7 @@ TRAIN_RESULT |= {"dice_loss": 0.5, "num_dice_patients": 3, "has_corrected": Fals
 TRAIN_RESULT |= {"has_undone": True, "moved_patients": 8, "undoes_confusion": False}
 TRAIN_RESULT |= {"selector_means": [0.2, 2.0], "selector_variances": [0.1, 0.5], "selector_priors": [0.7, 0.3]}
 TRAIN_RESULT |= {"selector_patients": [5, 3]}
+TRAIN_RESULT |= {"selection_weight": 0.5, "num_scored_patients": 4}
 TRAIN_RESULT |= {"privacy_epsilon": 3.5, "privacy_delta": 1e-5, "patient_epsilon": 8.5}
 TRAIN_RESULT |= {"statistics_epsilon": 0.5, "statistics_delta": 1e-6, "num_steps": 12}
 COMPLETENESS_RESULT = {
@@ -112,7 +114,7 @@ COMPLETE = {
         for task in (
             *(ESTIMATE_ANNOTATION_BIAS, CORRECT_ANNOTATION_BIAS, ESTIMATE_CONFUSION, CORRECT_LABELS, USE_GIVEN_LABELS),
             *(KEEP_SCORES, COMPARE_SCORES, KEEP_REFERENCE_MODEL, AUDIT_CASES, AUDIT_LABELS, CONCLUDE),
-            *(MEASURE_BOUNDARY_PROFILE, MEASURE_PROFILE_ERROR, ESTIMATE_CLASS_LOSSES),
+            *(MEASURE_BOUNDARY_PROFILE, MEASURE_PROFILE_ERROR, ESTIMATE_CLASS_LOSSES, MEASURE_SCORER_GRADIENT),
         )
     },
 }

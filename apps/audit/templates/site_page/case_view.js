@@ -118,8 +118,14 @@ function showDeciding() {
 async function prefetch(index) {
   const content = await contentOf(index);
   if (content.problem) return;
-  const { axis, findings, plane: first, hasMasks } = content, number = findings[0]?.plane ?? first;
-  if (hasMasks) masks.get(maskKeyOf(index, content, "given", 0, axis, number), () => sourceOf(index, content).mask("given", 0, axis, number), () => {}, () => {});
+  const { axis, findings, plane: first, hasMasks, hasPrediction } = content, number = findings[0]?.plane ?? first;
+  if (!hasMasks) return;
+  const layers = ["given", ...(hasPrediction ? ["predicted"] : []), ...(findings[0]?.hasSuggestion ? ["suggested"] : [])];
+  for (const layer of layers) {
+    const key = maskKeyOf(index, content, layer, 0, axis, number);
+    masks.get(key, () => sourceOf(index, content).mask(layer, 0, axis, number), () => {}, () => {});
+    await masks.promise(key);
+  }
 }
 // For those who hear the page.
 function nameViews() {

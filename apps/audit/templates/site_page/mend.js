@@ -1,5 +1,5 @@
 // Drawing: a case's mask is changed in the pixels of its file, and stored as a new file. The given one stays.
-const MAX_HISTORY_PIXELS = 2 ** 26, NOT_DRAWN_ON = 255, PREVIEW_DELAY = 150;
+const NOT_DRAWN_ON = 255, PREVIEW_DELAY = 150;
 // Drawings that are not stored yet, by the number of the case.
 const drafts = new Map();
 let draft = null;
@@ -47,53 +47,20 @@ function planeOf(number) {
   return draft.planes.get(number);
 }
 const shownPlane = (number) => preview?.get(number) || planeOf(number);
+function isSame(plane, other) {
+  for (let at = 0; at < plane.length; at += 1) if (plane[at] !== other[at]) return false;
+  return true;
+}
 // The planes that differ from the given annotation, as runs.
 function changedPlanes(isWithPreview) {
   const changed = {}, numbers = new Set([...draft.planes.keys(), ...Object.keys(draft.content.drawn?.planes || {}).map(Number),
     ...(isWithPreview && preview ? preview.keys() : [])]);
   for (const number of numbers) {
     const plane = isWithPreview ? shownPlane(number) : planeOf(number), given = givenPlane(number);
-    if (plane.some((label, at) => label !== given[at])) changed[number] = runsOf(plane);
+    if (!isSame(plane, given)) changed[number] = runsOf(plane);
   }
   return changed;
 }
-
-// Changes, which can be undone: where, what was there, and what is there now.
-function difference(number, after) {
-  const before = planeOf(number), at = [];
-  for (let pixel = 0; pixel < after.length; pixel += 1) if (before[pixel] !== after[pixel]) at.push(pixel);
-  return { number, at: Uint32Array.from(at), before: Uint8Array.from(at, (pixel) => before[pixel]), after: Uint8Array.from(at, (pixel) => after[pixel]) };
-}
-function change(tool, planes) {
-  const parts = [...planes].map(([number, after]) => difference(number, after)).filter(({ at }) => at.length);
-  if (!parts.length) return false;
-  put(parts, "after");
-  draft.past.push({ tool, parts });
-  draft.future = [];
-  const pixels = (step) => step.parts.reduce((sum, { at }) => sum + at.length, 0);
-  for (let sum = draft.past.reduce((all, step) => all + pixels(step), 0); sum > MAX_HISTORY_PIXELS && draft.past.length > 1;)
-    sum -= pixels(draft.past.shift());
-  showDrawing();
-  return true;
-}
-function put(parts, which) {
-  for (const part of parts) {
-    const plane = planeOf(part.number);
-    part.at.forEach((pixel, index) => { plane[pixel] = part[which][index]; });
-  }
-}
-function move(from, to, which) {
-  if (!draft || stroke || !from.length) return;
-  dropPreview();
-  const step = from.pop();
-  put(step.parts, which);
-  to.push(step);
-  if (!step.parts.some(({ number }) => number === view.plane)) showPlane(step.parts[0].number);
-  showDrawing();
-}
-const undoDrawing = () => move(draft.past, draft.future, "before");
-const redoDrawing = () => move(draft.future, draft.past, "after");
-const isUnstored = (one) => one.past.length > 0;
 
 // Starting, ending, and what is to be seen of it.
 const canDraw = () => Boolean(draft && isDrawing && view.axis === drawn?.content.axis);
@@ -115,8 +82,7 @@ async function toggleDrawing() {
   if (byId("tool-suggestion").checked) chooseObjects();
 }
 function stopDrawing() {
-  stroke = null;
-  lasso = [];
+  cancelStroke();
   hover = null;
   isDrawing = false;
   view.onPointer = null;
@@ -155,6 +121,7 @@ async function mendShown() {
 function leaveDrawing() {
   const before = draft;
   dropPreview();
+  cancelStroke();
   draft = null;
   stopDrawing();
   if (!before || !isUnstored(before)) return;
@@ -171,7 +138,8 @@ function forgetDrawing(index) {
   draft = null;
   stopDrawing();
 }
-function showDrawing() {
+// All of it, or what a box of the present plane's pixels shows.
+function showDrawing(box = null) {
   const isOn = isDrawing && Boolean(draft), has = Boolean(draft && (isUnstored(draft) || draft.stored || isOn));
   byId("mend").setAttribute("aria-expanded", String(isOn));
   byId("mend-tools").hidden = !isOn;
@@ -185,7 +153,7 @@ function showDrawing() {
     byId("mend-store").disabled = byId("mend-discard").disabled = !isUnstored(draft) && !preview;
     if (isOn) showObjects();
   }
-  view.setLayer("drawn", has && drawn && view.axis === drawn.content.axis ? (number) => shownPlane(number) : null);
+  view.setLayer("drawn", has && drawn && view.axis === drawn.content.axis ? (number) => shownPlane(number) : null, box);
   showHand();
 }
 function fillClasses() {
@@ -210,8 +178,9 @@ function showSizes() {
 // Brush, eraser and lasso: pixels whose middle is within reach of the pointer's way, or within the loop.
 const toolNow = () => document.querySelector("[name='mend-tool']:checked").value;
 const labelNow = () => (toolNow() === "eraser" ? 0 : Number(byId("mend-class").value));
-function stamp(plane, [r0, c0], [r1, c1], label) {
-  const { height, width } = draft.content, reach = Number(byId("mend-size").value) / 2, length = (r1 - r0) ** 2 + (c1 - c0) ** 2;
+// Changes a plane, and returns the box of what it may have changed.
+function stamp(edit, [r0, c0], [r1, c1], label) {
+  const { plane, height, width } = edit, reach = Number(byId("mend-size").value) / 2, length = (r1 - r0) ** 2 + (c1 - c0) ** 2;
   const paint = (row, column) => {
     if (row < 0 || column < 0 || row >= height || column >= width) return;
     const at = row * width + column;
@@ -219,19 +188,23 @@ function stamp(plane, [r0, c0], [r1, c1], label) {
   };
   const rows = [Math.floor(Math.min(r0, r1) - reach), Math.ceil(Math.max(r0, r1) + reach)];
   const columns = [Math.floor(Math.min(c0, c1) - reach), Math.ceil(Math.max(c0, c1) + reach)];
-  for (let row = Math.max(rows[0], 0); row <= Math.min(rows[1], height - 1); row += 1)
-    for (let column = Math.max(columns[0], 0); column <= Math.min(columns[1], width - 1); column += 1) {
+  const box = touch(edit, rows, columns), [top, left, bottom, right] = box;
+  for (let row = top; row < bottom; row += 1)
+    for (let column = left; column < right; column += 1) {
       const y = row + 0.5 - r0, x = column + 0.5 - c0;
       const t = length ? Math.max(0, Math.min(1, (y * (r1 - r0) + x * (c1 - c0)) / length)) : 0;
       if ((y - t * (r1 - r0)) ** 2 + (x - t * (c1 - c0)) ** 2 <= reach ** 2) paint(row, column);
     }
   // The smallest brush paints the pixel under the pointer.
   paint(Math.floor(r1), Math.floor(c1));
+  view.changed(plane, box);
+  return box;
 }
-function fillLoop(plane, corners, label) {
-  const { height, width } = draft.content;
+function fillLoop(edit, corners, label) {
+  const { plane, height, width } = edit, sides = corners.map(([, column]) => column);
   const first = Math.max(0, Math.floor(Math.min(...corners.map(([row]) => row))));
   const last = Math.min(height - 1, Math.ceil(Math.max(...corners.map(([row]) => row))));
+  const box = touch(edit, [first, last], [Math.floor(Math.min(...sides)), Math.ceil(Math.max(...sides))]);
   for (let row = first; row <= last; row += 1) {
     const y = row + 0.5, crossings = [];
     corners.forEach(([r0, c0], index) => {
@@ -245,19 +218,17 @@ function fillLoop(plane, corners, label) {
         if (plane[row * width + column] !== NOT_DRAWN_ON) plane[row * width + column] = label;
     }
   }
+  view.changed(plane, box);
 }
 function pointerStarts(row, column) {
   if (!canDraw()) { showDrawing(); return; }
   keepPreview();
   const tool = toolNow();
   if (tool === "suggestion") { toggleObjectAt(row, column); return; }
-  stroke = { tool, number: view.plane, before: planeOf(view.plane), plane: planeOf(view.plane).slice(), last: [row, column] };
+  if (stroke) cancelStroke();
+  stroke = { tool, edit: beginEdit(view.plane), last: [row, column] };
   if (tool === "lasso") lasso = [[row, column]];
-  else {
-    draft.planes.set(stroke.number, stroke.plane);
-    stamp(stroke.plane, [row, column], [row, column], labelNow());
-    drawStroke();
-  }
+  else drawSoon(stamp(stroke.edit, [row, column], [row, column], labelNow()));
   placeCursor(row, column);
 }
 function pointerMoves(row, column, event) {
@@ -267,37 +238,26 @@ function pointerMoves(row, column, event) {
     const way = event.getCoalescedEvents?.().map((one) => view.toPixel({ target: event.target, clientX: one.clientX, clientY: one.clientY })) || [];
     for (const point of way.length ? way : [[row, column]]) {
       if (stroke.tool === "lasso") lasso.push(point);
-      else stamp(stroke.plane, stroke.last, point, labelNow());
+      else drawSoon(stamp(stroke.edit, stroke.last, point, labelNow()));
       stroke.last = point;
     }
-    if (stroke.tool !== "lasso") drawStroke();
   }
   showHand();
 }
 function pointerEnds(row, column, event) {
   if (!stroke) return;
-  const { tool, number, plane, before } = stroke, isCancelled = event.type !== "pointerup";
+  const { tool, edit } = stroke;
+  if (event.type !== "pointerup") cancelStroke();
   stroke = null;
-  draft.planes.set(number, before);
-  if (!isCancelled) {
-    if (tool === "lasso") closeLasso(number, plane); else change(tool, [[number, plane]]);
-  }
-  lasso = [];
-  showDrawing();
+  if (tool === "lasso") closeLasso(edit); else if (!endEdit(tool, edit)) showDrawing(edit.box);
 }
-function closeLasso(number = view.plane, plane = planeOf(view.plane).slice()) {
+function closeLasso(edit = beginEdit(view.plane)) {
   if (lasso.length > 2) {
-    fillLoop(plane, lasso, Number(byId("mend-class").value));
-    change("lasso", [[number, plane]]);
+    fillLoop(edit, lasso, Number(byId("mend-class").value));
+    endEdit("lasso", edit);
   }
   lasso = [];
   showHand();
-}
-let isStrokeDrawn = true;
-function drawStroke() {
-  if (!isStrokeDrawn) return;
-  isStrokeDrawn = false;
-  requestAnimationFrame(() => { isStrokeDrawn = true; view.redraw(); });
 }
 
 // The cursor, for keys alone.
@@ -323,13 +283,14 @@ function keyOnCursor(event) {
     placeCursor(row + by[0] * step, column + by[1] * step);
   } else if (event.key === " ") {
     const tool = toolNow();
+    if (stroke) return;
     keepPreview();
     if (tool === "suggestion") toggleObjectAt(...middle);
     else if (tool === "lasso") lasso.push(middle);
     else {
-      const plane = planeOf(view.plane).slice();
-      stamp(plane, middle, middle, labelNow());
-      change(tool, [[view.plane, plane]]);
+      const edit = beginEdit(view.plane);
+      stamp(edit, middle, middle, labelNow());
+      endEdit(tool, edit);
     }
   } else if (event.key === "Enter") closeLasso();
   else return;
@@ -404,7 +365,7 @@ function fillHoles(plane, label, inside) {
   }
 }
 function changeObject(name) {
-  if (!canDraw()) return;
+  if (!canDraw() || stroke) return;
   keepPreview();
   const plane = planeOf(view.plane).slice(), object = objectAt(plane, cursorNow());
   if (!object) { say("There is no object at the cursor: click on one, or move the cursor by its arrows.", true); return; }
@@ -461,7 +422,7 @@ async function chooseObjects() {
       const suggested = new Map(), numbers = new Map();
       for (const [number, runs] of Object.entries(content.suggested)) suggested.set(Number(number), decodedRuns(runs, own.size));
       for (const [number, runs] of Object.entries(content.numbers)) numbers.set(Number(number), decodedRuns(runs, own.size, Uint16Array));
-      own.suggestions.set(finding.id, { objects: content.objects, suggested, numbers });
+      own.suggestions.set(finding.id, { objects: content.objects, suggested, numbers, pixels: pixelsByObject(numbers) });
     } catch (error) {
       say(`The suggestion's objects cannot be shown: ${error instanceof TypeError ? ENDED : error.message}`, true);
       return;
@@ -470,10 +431,21 @@ async function chooseObjects() {
   if (own === draft) showObjects();
 }
 const suggestionNow = () => (toolNow() === "suggestion" && findingNow() ? draft.suggestions.get(findingNow().id) : undefined);
-function isTaken({ suggested, numbers }, { number }) {
-  for (const [plane, own] of numbers) {
+// The pixels of each object, by its number and that of the plane.
+function pixelsByObject(numbers) {
+  const pixels = new Map();
+  for (const [plane, own] of numbers) for (let at = 0; at < own.length; at += 1) if (own[at]) {
+    if (!pixels.has(own[at])) pixels.set(own[at], new Map());
+    const planes = pixels.get(own[at]);
+    if (!planes.has(plane)) planes.set(plane, []);
+    planes.get(plane).push(at);
+  }
+  return pixels;
+}
+function isTaken({ suggested, pixels }, { number }) {
+  for (const [plane, own] of pixels.get(number) || []) {
     const now = planeOf(plane), wanted = suggested.get(plane);
-    for (let at = 0; at < own.length; at += 1) if (own[at] === number && now[at] !== wanted[at]) return false;
+    if (own.some((at) => now[at] !== wanted[at])) return false;
   }
   return true;
 }
@@ -497,10 +469,9 @@ function showObjects() {
 function toggleObject(object) {
   const suggestion = suggestionNow(), isOn = isTaken(suggestion, object), planes = [];
   keepPreview();
-  for (const [number, own] of suggestion.numbers) {
-    if (!own.includes(object.number)) continue;
+  for (const [number, own] of suggestion.pixels.get(object.number) || []) {
     const plane = planeOf(number).slice(), wanted = isOn ? givenPlane(number) : suggestion.suggested.get(number);
-    own.forEach((value, at) => { if (value === object.number) plane[at] = wanted[at]; });
+    for (const at of own) plane[at] = wanted[at];
     planes.push([number, plane]);
   }
   change("suggestion", planes);
@@ -610,5 +581,5 @@ byId("mend-cursor").addEventListener("keydown", keyOnCursor);
 byId("mend-cursor").addEventListener("focus", () => { hover = cursorNow().map((own) => own + 0.5); sayCursor(); showHand(); });
 byId("view-given").addEventListener("pointerleave", () => { if (!stroke) { hover = null; showHand(); } });
 for (const name of ["wheel", "keyup"]) document.addEventListener(name, () => { if (isDrawing) requestAnimationFrame(showHand); }, { passive: true });
-byId("axis")?.addEventListener("change", showDrawing);
+byId("axis")?.addEventListener("change", () => showDrawing());
 view.onShown = mendShown;

@@ -6,8 +6,6 @@ let shownFinding = 0;
 let cross = [0, 0, 0];
 let windowNow = [0, 255];
 let ruler = null;
-let overridden = new WeakMap();
-const pathsOf = new WeakMap();
 const overrides = new Map();
 const ports = [null, null, null];
 const firstLooks = new Map();
@@ -18,15 +16,24 @@ const view = {
     const pane = panes.find(({ canvas }) => canvas === event.target) || panes[0];
     return pixelAt(pane, event);
   },
-  // What is drawn in place of an annotation, or beside them, on planes across the present axis.
-  setLayer(name, classesOfPlane) {
+  // What is drawn in place of an annotation, or beside them, on planes across the present axis. Of one that is drawn
+  // already a box of pixels may be named, outside of which it is as before.
+  setLayer(name, classesOfPlane, box = null) {
+    const isDrawn = classesOfPlane && overrides.get(name)?.axis === view.axis;
     if (classesOfPlane) overrides.set(name, { classesOfPlane, axis: view.axis });
     else overrides.delete(name);
-    view.redraw();
+    view.redraw(isDrawn ? box : null);
   },
-  redraw() {
-    overridden = new WeakMap();
-    draw();
+  // All, or a box of the plane's pixels: top, left, bottom, right.
+  redraw(box = null) { draw(box); },
+  // The classes of a plane have changed in a box of its pixels: what is kept of them there is made again.
+  changed(mask, [top, left, bottom, right]) {
+    const parts = partsOf.get(mask);
+    for (const [key, { scale, row, column }] of parts || []) {
+      // What a cell shows depends on the cells around it, and on those around them.
+      const side = PART * scale, margin = 3 * scale, y = row * side, x = column * side;
+      if (y - margin < bottom && y + side + margin > top && x - margin < right && x + side + margin > left) parts.delete(key);
+    }
   },
   // The classes of a plane as they are in the files: given, predicted or suggested; null where there are none.
   async classesOf(layer, planeIndex = view.plane) {
@@ -113,46 +120,54 @@ function tileOf(axis, number, scale, row, column) {
   const columns = Math.min(side, Math.ceil((grid.width - column * side * scale) / scale));
   return tiles.get(tileKey(axis, number, scale, row, column), async () => ({
     values: await own.tile(axis, number, scale, row, column), width: columns, height: rows, key: "", canvas: null,
-  }), drawSoon, viewFailed);
+  }), () => drawSoon(), viewFailed);
 }
 const maskKey = (layer, axis, number) => maskKeyOf(shownIndex, source.content, layer, shownFinding, axis, number);
 function maskOf(layer, axis, number) {
   const own = source, finding = shownFinding;
-  return masks.get(maskKey(layer, axis, number), () => own.mask(layer, finding, axis, number), drawSoon, viewFailed);
+  return masks.get(maskKey(layer, axis, number), () => own.mask(layer, finding, axis, number), () => drawSoon(), viewFailed);
 }
 async function loadedMask(layer, axis, number) {
   return maskOf(layer, axis, number) ?? masks.promise(maskKey(layer, axis, number));
 }
-// The classes that are drawn, and what is kept of their contours.
+// The classes that are drawn.
 function drawnMask(layer, axis, number) {
   const own = overrides.get(layer);
   if (own && own.axis === axis) {
     const mask = own.classesOfPlane(number);
-    if (mask) return [mask, overridden];
+    if (mask) return mask;
   }
-  const mask = hasLayer(layer) ? maskOf(layer, axis, number) : null;
-  return mask ? [mask, pathsOf] : null;
+  return hasLayer(layer) ? maskOf(layer, axis, number) : null;
 }
-let isDrawingSoon = false;
-function drawSoon() {
-  if (isDrawingSoon) return;
-  isDrawingSoon = true;
-  requestAnimationFrame(() => { isDrawingSoon = false; draw(); });
+// Boxes of pixels: top, left, bottom, right.
+const united = (box, other) => [Math.min(box[0], other[0]), Math.min(box[1], other[1]), Math.max(box[2], other[2]), Math.max(box[3], other[3])];
+// With the next frame: all, or what a box of the present plane's pixels shows.
+let soon = null;
+function drawSoon(box = null) {
+  const isAsked = soon !== null;
+  soon = { box: isAsked ? soon.box && box && united(soon.box, box) : box };
+  if (!isAsked) requestAnimationFrame(() => {
+    const { box: own } = soon;
+    soon = null;
+    draw(own);
+  });
 }
 function viewFailed(error) {
   if (drawn) showProblem(error instanceof TypeError ? ENDED : error.message);
 }
-function draw() {
+// All that is shown, or what a box of the present plane's pixels shows.
+function draw(box = null) {
   if (!source || byId("views").hidden) return;
   view.plane = plane = cross[view.axis];
   byId("slice-number").textContent = `${plane + 1} of ${view.grid.planes}`;
-  for (const pane of panes) if (isShown(pane)) paint(pane);
+  for (const pane of panes) if (isShown(pane)) paint(pane, pane.axis() === view.axis ? box : null);
   showReadout();
 }
-function paint(pane) {
+function paint(pane, box) {
   const { canvas } = pane, axis = pane.axis(), number = cross[axis], grid = gridOf(axis), { width, height } = sizeOf(pane);
   const ratio = Math.min(window.devicePixelRatio || 1, 2);
-  if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+  const isResized = canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio);
+  if (isResized) {
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     canvas.style.width = `${width}px`;
@@ -164,26 +179,47 @@ function paint(pane) {
   const port = ports[axis], pen = canvas.getContext("2d"), x = port.zoom * ratio, y = x * aspectOf(grid);
   const at = { x, y, ratio, left: canvas.width / 2 - port.column * x, top: canvas.height / 2 - port.row * y };
   const scale = source.isWritten ? 1 : Math.min(LARGEST_SCALE, 2 ** Math.max(0, Math.floor(Math.log2(1 / Math.max(x, y)))));
-  pen.setTransform(1, 0, 0, 1, 0, 0);
+  const isWhole = isResized || !box, sight = isWhole ? { left: 0, top: 0, right: canvas.width, bottom: canvas.height } : sightOf(box, at, scale, canvas);
+  if (sight.left >= sight.right || sight.top >= sight.bottom) return;
+  if (!isWhole) {
+    pen.save();
+    pen.beginPath();
+    pen.rect(sight.left, sight.top, sight.right - sight.left, sight.bottom - sight.top);
+    pen.clip();
+  }
   pen.fillStyle = "#000";
   pen.fillRect(0, 0, canvas.width, canvas.height);
-  const parts = [...partsInSight(canvas, grid, at, scale)];
   pen.imageSmoothingEnabled = x < 3 * ratio;
   pen.imageSmoothingQuality = "high";
-  for (const part of parts) paintTile(pen, axis, number, scale, part, at);
+  for (const part of partsInSight(sight, grid, at, source.content.tile * scale)) paintTile(pen, axis, number, scale, part, at);
+  // A line reaches beyond its part.
+  const wider = { left: sight.left - LINE * ratio, top: sight.top - LINE * ratio, right: sight.right + LINE * ratio, bottom: sight.bottom + LINE * ratio };
+  const parts = [...partsInSight(wider, grid, at, PART * scale)];
+  partsKept = Math.max(MAX_PARTS, 2 * parts.length);
+  makingUntil = parts.length > FEW_PARTS ? performance.now() + MAKING : Infinity;
   const names = [...pane.layers, ...[...overrides.keys()].filter((name) => !COLOURS[name])];
   for (const layer of names) if (isLayerShown(layer)) {
     const mask = drawnMask(layer, axis, number);
-    if (mask) for (const part of parts) paintLayer(pen, layer, mask, grid, scale, part, at);
+    if (mask) paintLayer(pen, layer, mask, grid, scale, parts, at);
   }
   paintMarks(pane, pen, axis, grid, at);
+  if (!isWhole) pen.restore();
+  if (isUnfinished) drawSoon();
+  isUnfinished = false;
 }
-function* partsInSight(canvas, grid, at, scale) {
-  const side = source.content.tile * scale;
-  const range = (from, step, length, extent) => [Math.max(0, Math.floor(-from / step / side)),
-    Math.min(Math.ceil(extent / side) - 1, Math.floor((length - from) / step / side))];
-  const [firstRow, lastRow] = range(at.top, at.y, canvas.height, grid.height);
-  const [firstColumn, lastColumn] = range(at.left, at.x, canvas.width, grid.width);
+const LINE = 6;
+// What of a canvas shows a box of pixels, with the lines around it and all of the cells that it touches.
+function sightOf([top, left, bottom, right], at, scale, canvas) {
+  const margin = LINE * at.ratio, x = 3 * scale * at.x + margin, y = 3 * scale * at.y + margin;
+  return { left: Math.max(0, Math.floor(at.left + left * at.x - x)), top: Math.max(0, Math.floor(at.top + top * at.y - y)),
+    right: Math.min(canvas.width, Math.ceil(at.left + right * at.x + x)), bottom: Math.min(canvas.height, Math.ceil(at.top + bottom * at.y + y)) };
+}
+// Squares of a plane, of so many pixels a side, that a part of a canvas shows.
+function* partsInSight(sight, grid, at, side) {
+  const range = (from, step, low, high, extent) => [Math.max(0, Math.floor((low - from) / step / side)),
+    Math.min(Math.ceil(extent / side) - 1, Math.floor((high - from) / step / side))];
+  const [firstRow, lastRow] = range(at.top, at.y, sight.top, sight.bottom, grid.height);
+  const [firstColumn, lastColumn] = range(at.left, at.x, sight.left, sight.right, grid.width);
   for (let row = firstRow; row <= lastRow; row += 1)
     for (let column = firstColumn; column <= lastColumn; column += 1) yield { row, column };
 }
@@ -205,52 +241,6 @@ function paintTile(pen, axis, number, scale, { row, column }, at) {
       at.top + row * side * scale * at.y, side * scale * at.x, side * scale * at.y);
     return;
   }
-}
-function paintLayer(pen, layer, [mask, kept], grid, scale, { row, column }, at) {
-  if (!kept.has(mask)) kept.set(mask, new Map());
-  const parts = kept.get(mask), isFilled = byId("fill").checked, side = source.content.tile, key = `${isFilled} ${scale} ${row} ${column}`;
-  if (parts.size > 32) parts.clear();
-  if (!parts.has(key)) {
-    const all = { rows: Math.ceil(grid.height / scale), columns: Math.ceil(grid.width / scale) };
-    const rows = Math.min(side, all.rows - row * side), columns = Math.min(side, all.columns - column * side);
-    const cells = cellsOf(mask, grid, scale, row * side, column * side, rows, columns);
-    parts.set(key, isFilled ? filledCells(layer, cells, rows, columns)
-      : contoursOf(cells, rows, columns, (row + 1) * side >= all.rows, (column + 1) * side >= all.columns));
-  }
-  const left = at.left + column * side * scale * at.x, top = at.top + row * side * scale * at.y, drawnPart = parts.get(key);
-  pen.globalAlpha = Number(byId("opacity").value) / 100;
-  if (isFilled) {
-    pen.imageSmoothingEnabled = false;
-    pen.drawImage(drawnPart, left, top, drawnPart.width * scale * at.x, drawnPart.height * scale * at.y);
-  } else for (const [label, path] of drawnPart) {
-    const style = styleOf(layer, label, hasOneClass()), placed = new Path2D();
-    placed.addPath(path, new DOMMatrix([scale * at.x, 0, 0, scale * at.y, left, top]));
-    pen.lineCap = pen.lineJoin = "round";
-    pen.setLineDash([]);
-    pen.strokeStyle = style.casing;
-    pen.lineWidth = (style.width + 1.8) * at.ratio;
-    pen.stroke(placed);
-    pen.lineCap = style.line.length ? "butt" : "round";
-    pen.setLineDash(style.line.map((length) => length * at.ratio));
-    pen.strokeStyle = style.colour;
-    pen.lineWidth = style.width * at.ratio;
-    pen.stroke(placed);
-    pen.setLineDash([]);
-  }
-  pen.globalAlpha = 1;
-}
-const hasOneClass = () => source.content.classes.length < 2;
-function filledCells(layer, cells, rows, columns) {
-  const canvas = element("canvas", { width: columns, height: rows }), pen = canvas.getContext("2d");
-  const image = pen.createImageData(columns, rows), words = new Uint32Array(image.data.buffer), table = new Uint32Array(256);
-  for (let label = 1; label < 256; label += 1) {
-    const colour = parseInt(styleOf(layer, label, hasOneClass()).colour.slice(1), 16);
-    table[label] = 0x80000000 | ((colour & 255) << 16) | (colour & 0xff00) | (colour >> 16);
-  }
-  for (let row = 0; row < rows; row += 1) for (let column = 0; column < columns; column += 1)
-    words[row * columns + column] = table[cells[(row + 1) * (columns + 2) + column + 1]];
-  pen.putImageData(image, 0, 0);
-  return canvas;
 }
 function paintMarks(pane, pen, axis, grid, at) {
   const [row, column] = crossOn(axis), { ratio } = at;
@@ -513,6 +503,7 @@ async function showInViewer(index, newSource, finding) {
   shownFinding = finding;
   if (isNew) {
     overrides.clear();
+    partsOf = new WeakMap();
     ruler = null;
     byId("ruler").checked = false;
     ports.fill(null);
@@ -537,7 +528,8 @@ function awaited(pane) {
   const grid = gridOf(axis), port = ports[axis], { canvas } = pane, x = port.zoom * Math.min(window.devicePixelRatio || 1, 2), y = x * aspectOf(grid);
   const scale = source.isWritten ? 1 : Math.min(LARGEST_SCALE, 2 ** Math.max(0, Math.floor(Math.log2(1 / Math.max(x, y)))));
   const at = { x, y, left: canvas.width / 2 - port.column * x, top: canvas.height / 2 - port.row * y };
-  for (const { row, column } of partsInSight(canvas, grid, at, scale)) promises.push(tiles.promise(tileKey(axis, cross[axis], scale, row, column)));
+  const sight = { left: 0, top: 0, right: canvas.width, bottom: canvas.height };
+  for (const { row, column } of partsInSight(sight, grid, at, source.content.tile * scale)) promises.push(tiles.promise(tileKey(axis, cross[axis], scale, row, column)));
   return promises;
 }
 function showControls() {

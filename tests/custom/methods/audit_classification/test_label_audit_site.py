@@ -1,5 +1,6 @@
 """An audit of labels at a site: who predicts whom, what is found and stays there, and what leaves."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ from support.labelled_pictures import Brightness, make_data
 from support.site_views import HandmadeSite
 
 from fedannot.custom.audit.findings import AUDIT_FOLDER, read_audit
+from fedannot.custom.data.annotations import Annotation
+from fedannot.custom.data.datalist import Case
 from fedannot.custom.methods.audit.folds import parts
 from fedannot.custom.methods.audit_classification.label_scores import predicted_labels
 from fedannot.custom.methods.audit_classification.outbound import OUTBOUND_FIELDS
@@ -69,6 +72,28 @@ def test_every_wrong_label_is_a_finding_that_names_both_classes(tmp_path: Path) 
         assert finding.probability is not None
         assert finding.probability > 0.8
         assert finding.disagreement > 0.5
+
+
+def test_annotators_are_in_the_file_of_the_site_and_nothing_of_them_leaves(tmp_path: Path) -> None:
+    names = ("ann", "ben", "cem", "dea")
+    annotations = tuple(Annotation(index, name) for index, name in enumerate(names))
+    swapped = torch.tensor([1, 0, 2], dtype=torch.uint8)
+    cases = tuple(
+        replace(
+            case,
+            files=Case(tmp_path / case.name, 0, group=case.unit, annotations=annotations),
+            annotations=torch.stack([case.label, case.label, swapped[case.label.long()], case.label], 1),
+        )
+        for case in DATA.cases
+    )
+    method, site = method_of(), HandmadeSite(tmp_path, replace(DATA, cases=cases))
+    answer = method.answer(AUDIT_LABELS, network_of(), site.view(method, 2))
+    audit = read_audit(site.run_folder / AUDIT_FOLDER).annotators
+    assert audit is not None
+    assert [one.annotator for one in audit.annotators if any(r.is_confirmed for r in one.parameters.values())] == [
+        "cem"
+    ]
+    assert set(answer.fields) == {"num_patients", "flagged_shares", "kind_aurocs"}
 
 
 def test_a_finding_has_the_same_name_in_a_repeated_audit(tmp_path: Path) -> None:

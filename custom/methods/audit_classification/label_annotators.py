@@ -1,0 +1,50 @@
+"""The audit of a site's annotators of class labels: who gives other classes than the others of the same cases."""
+
+from collections.abc import Sequence
+
+from ...annotation_bias.annotators.deviations import MinimumEffects, consensus_tests
+from ...annotation_bias.annotators.from_labels import CaseLabels, label_estimates, label_kappa
+from ...annotation_bias.annotators.records import AnnotatorAudit, AnnotatorsAudit, Figure
+from ...annotation_bias.estimate_record import ParameterRecord
+from ...data.site_data import LoadedCase
+from ..audit.annotators import named_annotators
+
+_TWO = 2
+
+
+def audit_label_annotators(
+    cases: Sequence[LoadedCase], num_classes: int, minimum: float, *, seed: int
+) -> AnnotatorsAudit | None:
+    """Return what is known of a site's annotators; None where no case has labels of two. It stays at the site.
+
+    Args:
+        cases: its training cases.
+        num_classes: number of classes.
+        minimum: smaller differences from the median annotator are not confirmed.
+        seed: decides intervals.
+    """
+    common = [_labels_of(case) for case in cases if case.annotations is not None]
+    common = [case for case in common if len(case.annotators) >= _TWO]
+    if not common:
+        return None
+    tested = consensus_tests(label_estimates(common, seed=seed), MinimumEffects(0.0, minimum, 0.0))
+    kappa = label_kappa(common, num_classes, seed=seed)
+    named = [(name, case.unit) for case in cases for name in named_annotators(case)]
+    audits = []
+    for name in sorted({name for name, _ in named}):
+        units = [unit for other, unit in named if other == name]
+        records = {key: ParameterRecord.of(one, result) for key, (one, result) in tested.get(name, {}).items()}
+        audits.append(
+            AnnotatorAudit(annotator=name, num_cases=len(units), num_patients=len(set(units)), consensus=records)
+        )
+    return AnnotatorsAudit(
+        unit=None,
+        annotators=tuple(audits),
+        num_unnamed=sum(not named_annotators(case) for case in cases),
+        kappa=Figure.of(kappa) if kappa.patients else None,
+    )
+
+
+def _labels_of(case: LoadedCase) -> CaseLabels:
+    classes = () if case.annotations is None else case.annotations.numpy()[0].tolist()
+    return CaseLabels(case.unit, named_annotators(case), tuple(classes))

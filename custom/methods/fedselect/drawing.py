@@ -1,0 +1,92 @@
+"""Which sites train in a round, and which of a site's cases are trained on (FedSelect)."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from ...outbound.fields import MINIMUM_CASES
+
+# The program's ⌊0.4 K⌋ is none of two sites.
+_FEWEST_SITES = 2
+
+
+def number_of_sites(num_sites: int, fraction: float, smallest: int) -> int:
+    """Return how many of the sites train: ⌊fraction · K⌋, at least two and `smallest`, as far as there are so many.
+
+    Example:
+        >>> [number_of_sites(count, 0.4, 1) for count in (1, 2, 4, 7, 10)]
+        [1, 2, 2, 2, 4]
+    """
+    # Rounded, so that 0.29 of 100 sites are 29.
+    number = math.floor(round(fraction * num_sites, 9))
+    return min(max(number, _FEWEST_SITES, smallest), num_sites)
+
+
+def drawn_sites(weights: Mapping[str, float], number: int, seed: int) -> list[str]:
+    """Return sites that are drawn one after the other in proportion to their weights, without replacement, sorted.
+
+    Sites of weight 0 come last, at equal chances.
+
+    Args:
+        weights: by site, at least 0.
+        number: how many are drawn.
+        seed: of the draw.
+    """
+    names, generator = sorted(weights), np.random.default_rng(seed)
+    chances = np.array([weights[name] for name in names], dtype=np.float64)
+    positive = np.flatnonzero(chances)
+    drawn: list[int] = []
+    if len(positive):
+        shares = chances[positive] / chances[positive].sum()
+        drawn += generator.choice(positive, min(number, len(positive)), replace=False, p=shares).tolist()
+    if len(drawn) < number:
+        rest = [index for index in range(len(names)) if index not in positive]
+        drawn += generator.choice(rest, number - len(drawn), replace=False).tolist()
+    return sorted(names[index] for index in drawn)
+
+
+def drawn_cases(weights: torch.Tensor, units: Sequence[str], fraction: float, seed: int) -> list[int]:
+    """Return cases drawn in proportion to their weights with replacement, sorted: ⌊fraction · N⌋, at least one.
+
+    Where they are of fewer patients than a mean may leave the site of, cases of further patients are drawn, too.
+
+    Args:
+        weights: of N cases, at least 0; where all are 0 each has the same chance.
+        units: the patient of each.
+        fraction: of the cases.
+        seed: of the draw.
+    """
+    number = max(math.floor(round(fraction * len(weights), 9)), 1)
+    generator = torch.Generator().manual_seed(seed)
+    drawn = _drawn(weights, number, generator)
+    while len(known := {units[case] for case in drawn}) < min(MINIMUM_CASES, len(set(units))):
+        others = torch.tensor([unit not in known for unit in units])
+        drawn += _drawn(torch.where(others, weights, 0.0), 1, generator, otherwise=others)
+    return sorted(drawn)
+
+
+def _drawn(
+    weights: torch.Tensor, number: int, generator: torch.Generator, otherwise: torch.Tensor | None = None
+) -> list[int]:
+    """Cases by their weights; where all are 0, all at equal chances, or those of `otherwise`."""
+    if not float(weights.sum()) > 0:
+        weights = torch.ones_like(weights) if otherwise is None else otherwise
+    cases: list[int] = torch.multinomial(weights.double(), number, replacement=True, generator=generator).tolist()
+    return cases
+
+
+def samples_of_cases(cases: Sequence[int], counts: Sequence[int], is_used: torch.Tensor | None) -> torch.Tensor:
+    """Return the samples of drawn cases, ``(M,)`` int64; those of a case that was drawn twice come twice.
+
+    Args:
+        cases: the drawn cases.
+        counts: how many samples each of the site's cases has.
+        is_used: which samples are trained on at all, booleans; None for all.
+    """
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    parts = [torch.arange(int(starts[case]), int(starts[case + 1])) for case in cases]
+    if is_used is not None:
+        parts = [part[is_used[part]] for part in parts]
+    return torch.cat(parts)

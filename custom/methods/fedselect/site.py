@@ -1,0 +1,131 @@
+"""FedSelect at a site: cases are drawn by V of their losses, and V is tested on cases whose loss falls."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from ...data.datalist import TRAINING
+from ...data.site_data import SiteData
+from ...data.tensor_files import save_tensors_of_round
+from ...interface.views import Answer, SiteView, Trained
+from ...outbound.fields import MINIMUM_CASES
+from ...seeding import derive_seed
+from ...settings import TrainingSettings
+from ...training.batch import Batch
+from ...training.batches import training_batches
+from ...training.trained_slices import trained_slices
+from ..fedavg.site import FedAvgSite
+from .case_losses import case_losses, counts_dice, sample_losses
+from .drawing import drawn_cases, samples_of_cases
+from .margins import proxy_cases, smoothed_margins
+from .meta_step import Samples, scorer_gradient
+from .outbound import NUM_PARAMETERS, PROXY_PATIENTS, SCORER_GRADIENT, SELECTION_WEIGHT
+from .scorer import selection_weights
+from .server import IS_SELECTIVE, SCORER, TRAINED_ROUND
+from .settings import SelectionSettings
+
+_FOLDER = "margins"
+
+
+class FedSelectSite(FedAvgSite):
+    """Trains on cases that it draws, and keeps their margins in the run's folder; no value of a case leaves the site.
+
+    A case is an image or a volume; the slices of a drawn volume are all trained on. A server that chooses V learns from
+    its mean which share of the site's cases has a loss above some value, never of which case.
+    """
+
+    settings: SelectionSettings
+
+    def train(self, network: nn.Module, site: SiteView) -> Trained:
+        """Train on the drawn cases, and keep the margins of all."""
+        data = site.load(TRAINING)
+        before = case_losses(network, data, self.settings)
+        scores = selection_weights(_scorer(site.message), before)
+        chances = scores if site.message[IS_SELECTIVE] else torch.ones_like(scores)
+        seed = derive_seed(site.seed, site.name, site.round_number, "drawn cases")
+        drawn = drawn_cases(chances, [case.unit for case in data.cases], self.settings.case_fraction, seed)
+        targets = replace(self.targets(site), used=self._samples(data, drawn))
+        trained = self.train_on(self.batches(data, network, targets), network, site, targets)
+        self._keep_margins(network, data, before, site)
+        fields = {}
+        if (patients := len(set(data.units))) >= MINIMUM_CASES:
+            fields = {SELECTION_WEIGHT: float(scores.mean()), "num_scored_patients": patients}
+        return Trained(trained.outcome, fields, [data.cases[case].unit for case in drawn])
+
+    def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
+        """Answer ``measure_scorer_gradient``: of a step on the site's first batch, tested on its proxy cases."""
+        del task
+        data = site.load(TRAINING)
+        kept = self._kept(data, site)
+        withheld = Answer({SCORER_GRADIENT: [float("nan")] * NUM_PARAMETERS, PROXY_PATIENTS: 0})
+        if kept is None:
+            return withheld
+        proxy = proxy_cases(kept["smoothed"], self.settings.proxy_fraction, MINIMUM_CASES)
+        patients = len({data.cases[case].unit for case in proxy})
+        if patients < MINIMUM_CASES:
+            return withheld
+        device = next(network.parameters()).device
+        first, *_ = self._plain_batches(data, range(len(data.cases)), device)
+        gradient = scorer_gradient(
+            network,
+            _scorer(site.message),
+            first,
+            self._plain_batches(data, proxy, device),
+            step=self.learning_rate(site).at(0, 1),
+            losses=partial(sample_losses, with_dice=counts_dice(self.settings)),
+        )
+        return Answer({SCORER_GRADIENT: gradient.tolist(), PROXY_PATIENTS: patients})
+
+    def _samples(self, data: SiteData, cases: Sequence[int]) -> torch.Tensor:
+        """The samples of cases that are trained on, in the cases' order."""
+        training = self.settings.training
+        takes_slices = isinstance(training, TrainingSettings) and training.patch is None
+        used = trained_slices(data, data.labels) if takes_slices else None
+        return samples_of_cases(cases, [len(case.image) for case in data.cases], used)
+
+    def _plain_batches(self, data: SiteData, cases: Sequence[int], device: torch.device) -> list[Samples]:
+        """The cases' samples, or patches of their volumes, without augmentation; of all cases the first batch alone."""
+        training, samples = self.settings.training, self._samples(data, cases)
+        if len(cases) == len(data.cases):
+            samples = samples[: training.batch_size]
+        changes = {"augmentation": ()} if isinstance(training, TrainingSettings) else {"augmentation": False}
+        batches = training_batches(data, training.model_copy(update=changes), device, used=samples)
+        generator = torch.Generator().manual_seed(derive_seed(self.settings.seed, "scorer"))
+        return [_of(batch) for batch in batches.epoch(generator)]
+
+    def _keep_margins(self, network: nn.Module, data: SiteData, before: torch.Tensor, site: SiteView) -> None:
+        kept = self._kept(data, site)
+        losses = case_losses(network, data, self.settings)
+        name = "smoothed" if self.settings.smoothing_memory == "smoothed" else "margins"
+        previous, memory = (before, None) if kept is None else (kept["losses"], kept[name])
+        made = smoothed_margins(previous, losses, memory, self.settings.smoothing)
+        counted = site.message.get(TRAINED_ROUND)
+        save_tensors_of_round(
+            site.run_folder / _FOLDER,
+            site.round_number,
+            {"losses": losses, "margins": made.margins, "smoothed": made.smoothed},
+            keep=self.settings.keep_rounds if counted is None else {*self.settings.keep_rounds, counted},
+        )
+
+    def _kept(self, data: SiteData, site: SiteView) -> dict[str, Any] | None:
+        """Losses and margins after the training that counted last; None before the first, or where they are lost."""
+        counted = site.message.get(TRAINED_ROUND)
+        if counted is None:
+            return None
+        result = site.kept_tensors(_FOLDER, int(counted))
+        if result is None or result[0] != counted or len(result[1]["losses"]) != len(data.cases):
+            site.warning(f"This site's margins after round {counted} are not in {_FOLDER}; it begins without.")
+            return None
+        return result[1]
+
+
+def _scorer(message: Mapping[str, Any]) -> torch.Tensor:
+    return torch.tensor(message[SCORER], dtype=torch.float64)
+
+
+def _of(batch: Batch) -> Samples:
+    return batch.images, batch.labels if batch.labels.ndim == 1 else batch.labels.squeeze(1)

@@ -1,0 +1,137 @@
+"""FedSelect at a site: the losses of its cases, what it trains on, what it keeps and what leaves it."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from support.labelled_pictures import Brightness
+from support.labelled_pictures import make_data as make_classes
+from support.pictures import Threshold, make_data
+from support.site_views import HandmadeSite
+from torch import nn
+
+from fedannot.custom.methods.fedavg.site import FedAvgSite
+from fedannot.custom.methods.fedselect import METHODS
+from fedannot.custom.methods.fedselect.case_losses import case_losses, sample_losses
+from fedannot.custom.methods.fedselect.drawing import drawn_cases
+from fedannot.custom.methods.fedselect.server import IS_SELECTIVE, SCORER, TRAINED_ROUND
+from fedannot.custom.methods.fedselect.site import FedSelectSite
+from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.seeding import derive_seed
+from fedannot.custom.task_names import MEASURE_SCORER_GRADIENT, TRAIN
+from fedannot.custom.training.losses import segmentation_loss
+
+CELLS = make_classes([0, 0, 0, 0, 1, 1, 1, 2], [0.1, 0.2, 0.0, 1.0, 1.0, 1.1, 0.9, 2.0])
+PICTURES = make_data([(1, 2)] * 4)
+TRAINING = {"batch_size": 4, "local_epochs": 2, "learning_rate": 0.05}
+TASKS = [("classification", Brightness, CELLS), ("segmentation", lambda: Threshold(2), PICTURES)]
+# V is 0.5 of every loss.
+FLAT = [0.0] * 301
+# V falls with the loss: 1 at 0, and 0.5 at 1.
+FALLING = [1.0] * 100 + [0.0] * 100 + [-0.1] * 100 + [10.0]
+
+
+def site_part(task: str, **settings: Any) -> FedSelectSite:
+    num_classes = {"classification": 3, "segmentation": 2}[task]
+    values = {"rounds": 30, "network": {"in_channels": 1, "num_classes": num_classes}, "training": TRAINING}
+    declared = next(method for method in METHODS if method.task == task)
+    made = declared.site_part(declared.settings.model_validate(values | settings))
+    assert isinstance(made, FedSelectSite)
+    return made
+
+
+def message(scorer: list[float], counted: int | None = None, *, selective: bool = True) -> dict[str, Any]:
+    return {SCORER: scorer, IS_SELECTIVE: selective} | ({} if counted is None else {TRAINED_ROUND: counted})
+
+
+@pytest.mark.parametrize(("task", "make", "data"), TASKS)
+def test_a_flat_scorer_is_federated_averaging_on_the_drawn_cases(
+    task: str, make: Any, data: Any, tmp_path: Path
+) -> None:
+    method, site = site_part(task), HandmadeSite(tmp_path, data)
+    trained = []
+    for selective in (True, False):
+        network = make()
+        outcome = method.train(network, site.view(method, 3, message(FLAT, selective=selective)))
+        trained.append([parameter.detach().clone() for parameter in network.parameters()])
+    units = [case.unit for case in data.cases]
+    drawn = drawn_cases(
+        torch.ones(len(units)), units, 0.6, derive_seed(method.settings.seed, "site-1", 3, "drawn cases")
+    )
+    assert outcome.trained_on == [data.cases[case].unit for case in drawn]
+    # The same by federated averaging, on these cases as often as they were drawn.
+    plain, network, view = FedAvgSite(method.settings), make(), site.view(method, 3)
+    targets = replace(plain.targets(view), used=torch.tensor(drawn))
+    plain.train_on(plain.batches(data, network, targets), network, view, targets)
+    trained.append([parameter.detach().clone() for parameter in network.parameters()])
+    for one, other, last in zip(*trained, strict=True):
+        assert torch.equal(one, other)
+        assert torch.equal(one, last)
+
+
+def test_cases_of_low_weight_are_not_drawn(tmp_path: Path) -> None:
+    """The one of class 0 that looks like class 1 has the largest loss, and no weight."""
+    method, site, network = site_part("classification"), HandmadeSite(tmp_path, CELLS), Brightness()
+    losses = case_losses(network, CELLS, method.settings)
+    steep = [1.0] * 100 + [0.0] * 100 + [-2.0] * 100 + [200.0 * float(losses.sort().values[-2:].mean())]
+    worst = int(losses.argmax())
+    for number in range(1, 9):
+        outcome = method.train(Brightness(), site.view(method, number, message(steep)))
+        assert CELLS.cases[worst].unit not in outcome.trained_on
+
+
+@pytest.mark.parametrize(("task", "make", "data"), TASKS)
+def test_the_mean_weight_leaves_and_margins_stay(task: str, make: Any, data: Any, tmp_path: Path) -> None:
+    method, site = site_part(task), HandmadeSite(tmp_path, data)
+    losses = case_losses(make(), data, method.settings)
+    first = method.train(make(), site.view(method, 1, message(FALLING)))
+    expected = (10.0 - 10.0 * losses).sigmoid().mean()
+    assert first.fields["selection_weight"] == pytest.approx(float(expected), rel=1e-4)
+    OutboundRegistry(METHODS[0].outbound_fields).without_small(TRAIN, dict(first.fields))
+    kept = torch.load(site.run_folder / "margins" / "round_1.pt", weights_only=True)
+    assert kept["losses"].shape == (len(data.cases),)
+    assert (float(kept["smoothed"].min()), float(kept["smoothed"].max())) == (0.0, 1.0)
+    second = method.train(make(), site.view(method, 4, message(FALLING, counted=1)))
+    assert second.fields["selection_weight"] == first.fields["selection_weight"]
+    assert (site.run_folder / "margins" / "round_4.pt").is_file()
+
+
+def test_a_gradient_of_enough_proxy_patients_leaves(tmp_path: Path) -> None:
+    method, site = site_part("classification"), HandmadeSite(tmp_path, CELLS)
+    method.train(Brightness(), site.view(method, 1, message(FALLING)))
+    view = site.view(method, 2, message(FALLING, counted=1))
+    answers = [method.answer(MEASURE_SCORER_GRADIENT, Brightness(), view).fields for _ in range(2)]
+    assert answers[0] == answers[1]
+    OutboundRegistry(METHODS[1].outbound_fields).check(MEASURE_SCORER_GRADIENT, dict(answers[0]))
+    assert answers[0]["num_proxy_patients"] == 3
+    assert len(answers[0]["scorer_gradient"]) == 301
+    assert any(answers[0]["scorer_gradient"])
+
+
+@pytest.mark.parametrize("counted", [None, 1, 7])
+def test_without_margins_or_with_few_patients_nothing_leaves(counted: int | None, tmp_path: Path) -> None:
+    few = replace(CELLS, cases=tuple(replace(case, unit=str(n % 2)) for n, case in enumerate(CELLS.cases)))
+    method, site = site_part("classification"), HandmadeSite(tmp_path, few)
+    trained = method.train(Brightness(), site.view(method, 1, message(FALLING)))
+    assert trained.fields == {}
+    answer = method.answer(MEASURE_SCORER_GRADIENT, Brightness(), site.view(method, 2, message(FALLING, counted)))
+    assert answer.fields["num_proxy_patients"] == 0
+    assert all(map(math.isnan, answer.fields["scorer_gradient"]))
+    assert len(site.said) == (1 if counted == 7 else 0)
+
+
+def test_the_losses_of_samples_are_those_of_the_training_one_by_one() -> None:
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(3, 3, 4, 4, generator=generator)
+    labels = torch.randint(0, 3, (3, 4, 4), generator=generator, dtype=torch.uint8)
+    labels[1, 0] = 255
+    for name, with_dice in (("ce", False), ("ce_dice", True)):
+        loss: nn.Module = segmentation_loss(name)
+        expected = [float(loss(logits[n : n + 1], labels[n : n + 1, None])) for n in range(3)]
+        assert sample_losses(logits, labels, with_dice=with_dice).tolist() == pytest.approx(expected, rel=1e-5)
+    classes = torch.tensor([2, 0, 1])
+    expected = nn.functional.cross_entropy(logits[:, :, 0, 0], classes, reduction="none").tolist()
+    assert sample_losses(logits[:, :, 0, 0], classes, with_dice=False).tolist() == pytest.approx(expected)
