@@ -27,7 +27,10 @@ def test_a_resumed_run_corrects_by_the_same_groups_and_keeps_its_bits(tmp_path: 
     assert whole["corrected_before_round"] == {"site-1": 5, "site-2": 5}
     stages = ["warm-up", *["completeness-aware"] * 3, "corrected"]
     assert [record["stage"] for record in whole["rounds"]] == stages
-    assert {found.corrections.provenance.round_number for found in find_corrections(tmp_path / "whole")} == {5}
+    made = [found.corrections for found in find_corrections(tmp_path / "whole")]
+    assert {corrections.round_number for corrections in made} == {5}
+    # Of the given annotations, also where others counted in their place.
+    assert {case.label.split("/")[0] for corrections in made for case in corrections.cases} == {"labels"}
     parts = tmp_path / "parts"
     simulate(job, parts, overrides={"rounds": 3})
     resumed = simulate(job, parts, data=parts / "data", resume=True)
