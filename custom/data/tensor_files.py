@@ -1,5 +1,6 @@
 """Files of tensors that are written in one step, and those that a site keeps from round to round."""
 
+import pickle
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,9 @@ def write_tensors(file: Path, content: Mapping[str, Any]) -> None:
     with replaced(file) as temporary, temporary.open("wb") as stream:
         torch.save(dict(content), stream)
 
+
+# What PyTorch raises of a file that is damaged.
+UNREADABLE = (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError)
 
 # A server that was killed in a round goes on after the round before.
 _KEPT = 2
@@ -43,16 +47,19 @@ def save_tensors_of_round(
             _file(folder, number).unlink()
 
 
-def load_latest_tensors(folders: Sequence[tuple[Path, int]]) -> tuple[int, dict[str, Any]] | None:
+def load_latest_tensors(
+    folders: Sequence[tuple[Path, int]], *, mapped: bool = False
+) -> tuple[int, dict[str, Any]] | None:
     """Read the tensors of the latest round there is, with its number; None if there are none.
 
     Args:
         folders: places to look, in this order, each with the last round that counts there.
+        mapped: map tensors from the disk, so that they take memory only as far as they are used.
     """
     for folder, last_round in folders:
         if rounds := [number for number in _rounds(folder) if number <= last_round]:
             latest = max(rounds)
-            return latest, torch.load(_file(folder, latest), map_location="cpu", weights_only=True)
+            return latest, torch.load(_file(folder, latest), map_location="cpu", weights_only=True, mmap=mapped)
     return None
 
 

@@ -198,13 +198,15 @@ class SiteView:
         """
         return self.load(VALIDATION) if count_cases(self.locate().folder, VALIDATION) else None
 
-    def kept_tensors(self, folder: str, last_round: int) -> tuple[int, dict[str, Any]] | None:
+    def kept_tensors(self, folder: str, last_round: int, *, mapped: bool = False) -> tuple[int, dict[str, Any]] | None:
         """Return what the site has kept after the latest round that counts, with its number; None if nothing.
 
         Args:
             folder: the folder in a run's folder.
             last_round: the last round that counts.
+            mapped: map tensors from the disk.
         """
         continued = last_round if self.continued_round is None else min(last_round, self.continued_round)
         places = [(self.run_folder / folder, last_round)]
-        return load_latest_tensors(places + [(earlier / folder, continued) for earlier in self.earlier_folders])
+        earlier = [(earlier / folder, continued) for earlier in self.earlier_folders]
+        return load_latest_tensors(places + earlier, mapped=mapped)

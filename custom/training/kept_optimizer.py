@@ -1,6 +1,5 @@
 """The state of a site's optimizer from one round to the next, such as momentum; it never leaves the site."""
 
-import pickle
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,13 +7,10 @@ from typing import Any
 
 import torch
 
-from ..data.tensor_files import save_tensors_of_round
+from ..data.tensor_files import UNREADABLE, save_tensors_of_round
 
 # In a site's run folder: a folder for each part of a model that has an optimizer of its own.
 OPTIMIZER_FOLDER = "optimizer"
-
-# What PyTorch raises of a file that is damaged.
-_UNREADABLE = (OSError, RuntimeError, EOFError, ValueError, pickle.UnpicklingError)
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class KeptOptimizer:
         """Give a new optimizer the kept state, if there is one that fits it, and a scaler of losses its last scale."""
         try:
             kept = self.load()
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             self._leave_out(f"cannot be read ({type(error).__name__})")
             return
         if kept is None:
