@@ -46,6 +46,10 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "fedia": SEGMENTATION
     | WARMUP
     | {"rounds": 4, "warmup_rounds": 2, "max_extra_warmup_rounds": 0, "correction_margin": 0.0},
+    "fedhac": SEGMENTATION
+    | WARMUP
+    | {"rounds": 4, "warmup_rounds": 1, "max_extra_warmup_rounds": 0, "correction_margin": -1.0, "clean_delay": 2}
+    | {"redo_delay": 3},
     "fedcurv": SEGMENTATION,
     "decoupled": DECOUPLED,
     "decoupled_server": DECOUPLED,

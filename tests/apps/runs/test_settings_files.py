@@ -125,6 +125,7 @@ SHIPPED = {
     "fedia": {*INCOMPLETE, "published", "published-method"},
     "fedselect": {"published"},
     "fedselect_classification": {"published"},
+    "fedhac": {"published"},
     "fedgsca": {*MISLABELLED, "published", "published-method"},
     "fedavg_classification": {*MISLABELLED},
     "auto_classification": {*MISLABELLED},
