@@ -28,7 +28,8 @@ class FedSelectServer(FedAvgServer):
 
     A site that has not trained has the weight 1. Before every round but the first, the site of largest weight among
     those that have trained says how V should change, and Adam takes a step here: what Adam remembers stays. In the
-    authors' program a site without margins may be asked, and the step is then left out.
+    authors' program a site without margins may be asked, and the step is then left out. One that has given no gradient
+    comes after all others, until it has sent a weight again: a site of few patients sends neither, and counts as 1.
     """
 
     settings: SelectionSettings
@@ -42,6 +43,7 @@ class FedSelectServer(FedAvgServer):
         )
         self._weights: dict[str, float] = {}
         self._trained: dict[str, int] = {}
+        self._silent: set[str] = set()
         self._chosen: tuple[str, ...] = ()
         self._asked: str | None = None
 
@@ -51,7 +53,7 @@ class FedSelectServer(FedAvgServer):
 
     def before_round(self, this_round: Round) -> None:
         """Let the site of largest weight say how V should change, and change it."""
-        self._asked = min(self._trained, key=lambda site: (-self._weights.get(site, 1.0), site), default=None)
+        self._asked = min(self._trained, key=self._turn, default=None)
         if self._asked is None:
             return
         place = {self._asked: {TRAINED_ROUND: self._trained[self._asked]}}
@@ -59,10 +61,16 @@ class FedSelectServer(FedAvgServer):
         gradient = answers.get(self._asked, {}).get(SCORER_GRADIENT)
         if gradient is None or not all(map(math.isfinite, gradient)):
             if not this_round.is_stopped():
+                self._silent.add(self._asked)
                 this_round.warning(f"{self._asked} gave no gradient of the scorer: it stays as it is in this round.")
             self._asked = None
             return
+        self._silent.discard(self._asked)
         self._optimizer.step(gradient)
+
+    def _turn(self, site: str) -> tuple[bool, float, str]:
+        """The order in which sites are asked for a gradient, the smallest first."""
+        return site in self._silent, -self._weights.get(site, 1.0), site
 
     def sites_to_train(self, this_round: Round, sites: Sequence[str]) -> Sequence[str]:
         """Return the settings' fraction of the sites, drawn by their weights, in the warm-up at equal chances."""
@@ -93,14 +101,20 @@ class FedSelectServer(FedAvgServer):
             weight = getattr(report, SELECTION_WEIGHT, None)
             if weight is not None:
                 self._weights[site] = float(weight)
+                self._silent.discard(site)
 
     def record(self, this_round: Round) -> Mapping[str, object]:
         """Return who was asked to train, and which site's gradient V followed; None where it stayed as it was."""
         return {**super().record(this_round), "asked": list(self._chosen), "scorer_site": self._asked}
 
     def state(self) -> Mapping[str, object]:
-        """Return V with Adam's moments, the sites' weights, and when each has trained."""
-        return {"scorer": self._optimizer.state(), "site_weights": self._weights, "trained": self._trained}
+        """Return V with Adam's moments, the sites' weights, when each has trained, and who gave no gradient."""
+        return {
+            "scorer": self._optimizer.state(),
+            "site_weights": self._weights,
+            "trained": self._trained,
+            "silent": sorted(self._silent),
+        }
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take them back."""
@@ -108,6 +122,7 @@ class FedSelectServer(FedAvgServer):
         if "scorer" in state:
             self._optimizer.restore(state["scorer"])
             self._weights, self._trained = dict(state["site_weights"]), dict(state["trained"])
+            self._silent = set(state.get("silent", ()))
 
     def describe(self, this_round: Round) -> Mapping[str, object]:
         """Return the sites' weights, what V makes of losses from 0 to 3, and how many steps it has made."""

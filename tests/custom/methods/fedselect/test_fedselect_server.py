@@ -80,6 +80,23 @@ def test_without_a_gradient_the_scorer_stays_and_that_is_said(value: float | Non
     assert made.describe(round_of(2))["scorer_steps"] == 0
 
 
+def test_a_site_that_cannot_give_a_gradient_does_not_keep_the_scorer_from_changing() -> None:
+    made, again = server(), server()
+    # One of two patients sends no weight and counts as 1, the largest.
+    made.after_training(round_of(1, reports=reports({"site-2": None, "site-5": 0.6})))
+    made.before_round(round_of(2, ask=Asked(math.nan), said=[]))
+    assert made.state()["silent"] == ["site-2"]
+    again.restore(made.state(), [])
+    for part in (made, again):
+        part.after_training(round_of(2, reports=reports({"site-2": None})))
+        part.before_round(round_of(3, ask=Asked(1.0)))
+        assert (part.record(round_of(3))["scorer_site"], part.describe(round_of(3))["scorer_steps"]) == ("site-5", 1)
+    # One that was away is asked again after a training in which it sent its weight.
+    made.after_training(round_of(3, reports=reports({"site-2": 0.7})))
+    made.before_round(round_of(4, ask=(ask := Asked(1.0))))
+    assert ask.calls[0][0] == ["site-2"]
+
+
 def test_a_restart_goes_on_with_the_same_scorer_and_sites() -> None:
     made, again = server(), server(seed=5)
     made.after_training(round_of(1, reports=reports({"site-2": 0.4, "site-5": 0.6})))
