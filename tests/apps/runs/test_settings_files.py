@@ -123,6 +123,8 @@ SHIPPED = {
     "fedaaai": {*PUBLISHED, "published"},
     "fedavg": {*PUBLISHED, *INCOMPLETE, "left-atrium"},
     "fedia": {*INCOMPLETE, "published", "published-method"},
+    "fedselect": {"published"},
+    "fedselect_classification": {"published"},
     "fedhac": {"published"},
     "fedgsca": {*MISLABELLED, "published", "published-method"},
     "fedavg_classification": {*MISLABELLED},
