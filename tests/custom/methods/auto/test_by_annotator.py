@@ -11,10 +11,13 @@ from pydantic import ValidationError
 from support.rounds import round_of
 from support.site_views import HandmadeSite
 
+from fedannot.apps.reports.correction_changes import in_words
+from fedannot.custom.corrections.export import export_annotations
 from fedannot.custom.corrections.targets import active_targets
 from fedannot.custom.data.datalist import TRAINING
 from fedannot.custom.methods.auto import METHOD
 from fedannot.custom.methods.auto.annotator_groups import drawn_groups, site_groups
+from fedannot.custom.methods.auto.asked_groups import GroupAsking
 from fedannot.custom.methods.auto.server import AutoServer
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.site import AutoSite
@@ -212,6 +215,31 @@ def test_a_claim_of_groups_is_no_larger_than_the_site_s(corrected):
         one.samples for name, one in server._images.profiles[0].items() if server._images.site_of(name) == "north"
     ]
     assert of_north == [6, 6]
+
+
+def test_a_site_that_claims_more_for_its_groups_has_what_it_has_alone():
+    def ask(task, sites=None, own_messages=None):
+        number = (own_messages or {}).get("liar", {}).get("annotator_group")
+        return {"liar": {"num_samples": 10 if number is None else 8, "annotator_groups": 2}}
+
+    answers = GroupAsking(ask, groups := {})(MEASURE_BOUNDARY_PROFILE)
+
+    assert {name: one["num_samples"] for name, one in answers.items()} == {"liar/0": 0, "liar/1": 8, "liar/2": 2}
+    assert {group.number for group in groups.values()} == {0, 1, 2}
+
+
+def test_files_and_words_are_those_of_each_annotator(corrected, data, tmp_path):
+    federation, server, _ = corrected
+    stored = federation.view("north").corrections.latest()
+
+    exported = export_annotations(stored, tmp_path / "out")
+
+    assert {one.given for one in exported.annotations} == {f"labels/{number}.png" for number in range(6)}
+    (key,) = server.estimates[0].decision.corrected
+    number = server.estimates[0].groups[key].number
+    assert [words.split(":")[0] for words in in_words(stored.corrections, None)] == [f"annotator {number}"]
+    assert exported.moved == {}
+    assert exported.moved_by_annotator[number]["lesion"] == pytest.approx(-3.0, abs=0.5)
 
 
 @pytest.mark.parametrize("message", [{"annotator_group": 3}, {"annotator_group": -1}, {"annotator_group": True}])
