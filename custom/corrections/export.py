@@ -60,7 +60,7 @@ class ExportedAnnotations(JsonRecord):
         decided: when, by the site's clock.
         written: when these files were.
         moved: by name of the class, by how far its contours were moved, positive outward.
-        moved_by_annotator: the same by the number of the group of annotators; empty where the site is corrected as a whole.
+        moved_by_annotator: the same by the number of the group of annotators; empty where all are corrected alike.
         moved_as_a_whole: by how much all classes were moved along each axis of a training sample; empty where they were
             not.
         unit: of these distances: millimetres, or pixels of the network's images.

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NotRequired
+from typing import Any
 
 from ....transforms.strict_files import JsonObject
 from ...annotation_bias.profile.decision import ProfileEstimate
@@ -26,7 +26,7 @@ class ImageState(KeptAnswers):
 
     profiles: list[dict[str, JsonObject]]
     asked: list[str]
-    groups: NotRequired[dict[str, JsonObject]]
+    groups: dict[str, JsonObject]
 
 
 class ImageEstimates:
@@ -102,7 +102,7 @@ class ImageEstimates:
 
     def state(self) -> ImageState:
         """Return what is known as plain values."""
-        state: ImageState = {
+        return {
             "profiles": [
                 {
                     site: finite({"patients": one.patients, "samples": one.samples, **one.numbers()})
@@ -111,11 +111,9 @@ class ImageEstimates:
                 for profile in self.profiles
             ],
             "asked": sorted(self._asked),
+            "groups": {name: group.plain() for name, group in self.groups.items()},
             **self._kept,
         }
-        if self.groups:
-            state["groups"] = {name: group.plain() for name, group in self.groups.items()}
-        return state
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take it back."""

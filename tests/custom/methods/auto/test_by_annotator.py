@@ -12,7 +12,7 @@ from support.rounds import round_of
 from support.site_views import HandmadeSite
 
 from fedannot.apps.reports.correction_changes import in_words
-from fedannot.custom.corrections.export import export_annotations
+from fedannot.custom.corrections.export import export_corrections
 from fedannot.custom.corrections.targets import active_targets
 from fedannot.custom.data.datalist import TRAINING
 from fedannot.custom.methods.auto import METHOD
@@ -210,7 +210,7 @@ def test_who_has_lost_corrections_is_asked_again(corrected, data, tmp_path):
 
 
 def test_a_claim_of_groups_is_no_larger_than_the_site_s(corrected):
-    federation, server, _ = corrected
+    _, server, _ = corrected
     of_north = [
         one.samples for name, one in server._images.profiles[0].items() if server._images.site_of(name) == "north"
     ]
@@ -232,7 +232,7 @@ def test_files_and_words_are_those_of_each_annotator(corrected, data, tmp_path):
     federation, server, _ = corrected
     stored = federation.view("north").corrections.latest()
 
-    exported = export_annotations(stored, tmp_path / "out")
+    exported = export_corrections(tmp_path, stored)
 
     assert {one.given for one in exported.annotations} == {f"labels/{number}.png" for number in range(6)}
     (key,) = server.estimates[0].decision.corrected
