@@ -12,6 +12,7 @@ from support.rounds import round_of
 from support.site_views import HandmadeSite
 
 from fedannot.apps.reports.correction_changes import in_words
+from fedannot.apps.wording.decisions import decision_in_words, unit_noun, witness_in_words
 from fedannot.custom.corrections.export import export_corrections
 from fedannot.custom.corrections.targets import active_targets
 from fedannot.custom.data.datalist import TRAINING
@@ -240,6 +241,14 @@ def test_files_and_words_are_those_of_each_annotator(corrected, data, tmp_path):
     assert [words.split(":")[0] for words in in_words(stored.corrections, None)] == [f"annotator {number}"]
     assert exported.moved == {}
     assert exported.moved_by_annotator[number]["lesion"] == pytest.approx(-3.0, abs=0.5)
+
+
+def test_sentences_are_of_groups(corrected):
+    _, server, _ = corrected
+    record = server.estimates[0]
+    assert f"Corrected at 1 of 4 groups of annotators: {record.decision.corrected[0]}." == decision_in_words(record)
+    (witness,) = record.witnesses.values()
+    assert "4 of 4 groups of annotators" in witness_in_words(witness, unit_noun(record))
 
 
 @pytest.mark.parametrize("message", [{"annotator_group": 3}, {"annotator_group": -1}, {"annotator_group": True}])
