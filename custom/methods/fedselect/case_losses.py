@@ -42,7 +42,9 @@ def cases_in_use(data: SiteData, targets: Targets) -> SiteData:
 
 
 def case_losses(network: nn.Module, data: SiteData, settings: RunSettings) -> torch.Tensor:
-    """Return the mean loss of the samples of each case, in evaluation mode and without augmentation, ``(N,)`` float64.
+    """Return the mean loss of each case, in evaluation mode and without augmentation, ``(N,)`` float64.
+
+    Slices count by their pixels that are not ignored; a case that has none of these has the loss 0.
 
     Args:
         network: the model.
@@ -50,15 +52,21 @@ def case_losses(network: nn.Module, data: SiteData, settings: RunSettings) -> to
         settings: the job's.
     """
     losses: list[float] = []
+    counted: list[int] = []
     inference, with_dice = Inference.of(settings), counts_dice(settings)
     for batch in inference.batches(data.cases):
         with evaluating(network):
             logits = inference.logits(network, batch.images)
         labels = batch.labels.to(logits.device)
         losses += sample_losses(logits, labels, with_dice=with_dice).double().tolist()
+        counted += _num_counted(labels).tolist()
     counts = [len(case.image) for case in data.cases]
-    parts = torch.split(torch.tensor(losses, dtype=torch.float64), counts)
-    return torch.stack([part.mean() for part in parts])
+    weights = torch.tensor(counted, dtype=torch.float64)
+    sums, totals = (
+        torch.stack([part.sum() for part in torch.split(values, counts)])
+        for values in (torch.tensor(losses, dtype=torch.float64) * weights, weights)
+    )
+    return sums / totals.clamp(min=1)
 
 
 def counts_dice(settings: RunSettings) -> bool:
@@ -77,6 +85,12 @@ def sample_losses(logits: torch.Tensor, labels: torch.Tensor, *, with_dice: bool
     if labels.ndim == 1:
         return functional.cross_entropy(logits, labels.long(), reduction="none")
     losses = functional.cross_entropy(logits, labels.long(), ignore_index=IGNORED_LABEL, reduction="none").flatten(1)
-    counted = (labels != IGNORED_LABEL).flatten(1).sum(dim=1).clamp(min=1)
-    mean = losses.sum(dim=1) / counted
+    mean = losses.sum(dim=1) / _num_counted(labels).clamp(min=1)
     return mean + sample_dice_losses(logits, labels.unsqueeze(1)).mean(dim=1) if with_dice else mean
+
+
+def _num_counted(labels: torch.Tensor) -> torch.Tensor:
+    """How many pixels of every sample are not ignored, ``(B,)``; 1 of an image with a class."""
+    if labels.ndim == 1:
+        return torch.ones_like(labels, dtype=torch.long)
+    return (labels != IGNORED_LABEL).flatten(1).sum(dim=1)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from support.labelled_pictures import Brightness
 from support.labelled_pictures import make_data as make_classes
-from support.pictures import Threshold, make_data
+from support.pictures import Threshold, as_slices, make_data
 from support.site_views import HandmadeSite
 from torch import nn
 
@@ -182,3 +182,16 @@ def test_the_losses_of_samples_are_those_of_the_training_one_by_one() -> None:
     classes = torch.tensor([2, 0, 1])
     expected = nn.functional.cross_entropy(logits[:, :, 0, 0], classes, reduction="none").tolist()
     assert sample_losses(logits[:, :, 0, 0], classes, with_dice=False).tolist() == pytest.approx(expected)
+
+
+def test_a_volume_counts_by_its_pixels_and_not_by_slices_that_are_ignored() -> None:
+    volume = as_slices(PICTURES, 4).cases[0]
+    label = volume.label.clone()
+    label[1:3], label[3, :8] = 255, 255
+    settings, network = site_part("segmentation", training=TRAINING | {"loss": "ce"}).settings, Threshold(2)
+    with torch.no_grad():
+        expected = nn.functional.cross_entropy(network(volume.image), label.long(), ignore_index=255)
+    ignored = replace(volume, label=torch.full_like(label, 255))
+    data = replace(PICTURES, cases=(replace(volume, label=label), ignored))
+    losses = case_losses(network, data, settings)
+    assert losses.tolist() == pytest.approx([float(expected), 0.0], rel=1e-5)
