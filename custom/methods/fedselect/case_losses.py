@@ -93,4 +93,5 @@ def _num_counted(labels: torch.Tensor) -> torch.Tensor:
     """How many pixels of every sample are not ignored, ``(B,)``; 1 of an image with a class."""
     if labels.ndim == 1:
         return torch.ones_like(labels, dtype=torch.long)
-    return (labels != IGNORED_LABEL).flatten(1).sum(dim=1)
+    counted: torch.Tensor = (labels != IGNORED_LABEL).flatten(1).sum(dim=1)
+    return counted
