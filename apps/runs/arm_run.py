@@ -33,7 +33,8 @@ def _lock(folder: Path) -> Path:
     return folder.parent / f".{folder.name}.lock"
 
 
-def _state_folder(run: Path) -> Path:
+def state_folder(run: Path) -> Path:
+    """Return the server's folder of a run in its output folder."""
     return run / RUN_FOLDER / "server" / JOB_ID
 
 
@@ -90,8 +91,8 @@ def run_arm(
 
 def _branch(arm: PlannedArm, seed: int, folder: Path, of_reference: Path) -> str | None:
     """Let a run begin after rounds of the reference's run; return an error's text."""
-    state = _state_folder(folder) / STATE_FILE
-    kept = _state_folder(of_reference) / kept_state_file(arm.shared_rounds)
+    state = state_folder(folder) / STATE_FILE
+    kept = state_folder(of_reference) / kept_state_file(arm.shared_rounds)
     if not kept.is_file():
         reference = of_reference.name.rpartition("-seed")[0]
         return f"{arm.name}, seed {seed}: {kept} is absent; {reference} was run before it had to be kept."

@@ -3,17 +3,13 @@
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...custom.components.merging import merged
 from ...custom.data.whole_files import write_text
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.threads import number_of_threads
-from ...custom.settings import RunSettings, SettingsError, SettingValues
-from ...transforms.errors import DataError
 from ..commands.simulation import SIMULATION
 from ..reports.charts import draw_comparison
 from ..reports.compared_results import with_case_results
@@ -23,21 +19,15 @@ from ..reports.comparison import describe_run, paired_statistics
 from ..reports.comparison_page import REQUEST_FILE, run_folder, write_comparison_page
 from ..reports.output import read_summary, scoring_of
 from .arm_run import federation_of, is_run_elsewhere, run_arm
-from .arms import Arm, PlannedArm, plan
+from .arms import Arm
+from .checked_arms import check_arms
 from .cores import available_cores
-from .data_compatibility import read_descriptions, settings_for_data
-from .fairness import compared_settings, like_changes
 from .in_process import RunError
 from .interruption import check_interruption
-from .job import Job, JobError
 from .output_request import folder_locked, keep_request
-from .own_code import check_no_other_network, own_network_changes
 from .progress import Progress
 from .run_process import Commands
 from .run_share import RunShare
-from .setting_origins import named_origins
-from .settings_files import SettingsFile
-from .shared_rounds import check_shared_rounds
 from .tracking import Tracking
 from .watched_runs import RunsProgress, WatchedRun
 
@@ -113,17 +103,18 @@ def compare(
     if track is not None:
         # Wrong before the first run, not in each of them.
         Tracking.parse(track).check()
-    own_network = {} if network is None else _network_of_all(network, arms, overrides)
-    planned = plan(arms, merged(overrides, own_network))
-    names, federations = [arm.name for arm in planned], [federation_of(data, seed) for seed in seeds]
-    if like is not None:
-        model = _model_arm(like, planned, merged(overrides, own_network))
-        planned = _all_like(planned, model, settings, federations, seeds)
-    of_arms = _settings_for_data(planned, settings, federations, seeds, like)
-    compared = compared_settings(planned, of_arms, seeds, like, network, allow_different, data_given=data is not None)
-    if data is None:
-        _check_phantoms(of_arms)
-    check_shared_rounds(planned, of_arms, data_given=data is not None)
+    checked = check_arms(
+        arms,
+        data=data,
+        seeds=seeds,
+        settings=settings,
+        overrides=overrides,
+        like=like,
+        allow_different=allow_different,
+        network=network,
+    )
+    planned, of_arms, own_network = checked.arms, checked.of_arms, checked.own_network
+    names = [arm.name for arm in planned]
     request: dict[str, Any] = {
         "data": data,
         "settings": settings,
@@ -165,7 +156,7 @@ def compare(
     _check_all_there(list(runs.values()), out)
     scores_centres = any(isinstance(arm.job.settings(), PersonalSettings) for arm in planned)
     with folder_locked(out):
-        found = _summarize(names, seeds, data, out, compared, scores_centres=scores_centres)
+        found = _summarize(names, seeds, data, out, checked.compared, scores_centres=scores_centres)
         comparison = with_case_results(out, found, progress.tell)
         write_text(out / COMPARISON_FILE, json.dumps(comparison.plain(), indent=2) + "\n")
         draw_comparison(comparison, out / COMPARISON_PICTURE)
@@ -195,97 +186,8 @@ def _running(processes: int) -> Iterator[Commands]:
         commands.stop()
 
 
-def _network_of_all(network: str, arms: Sequence[Arm], overrides: Mapping[str, Any]) -> SettingValues:
-    """Let this process know a researcher's network, and return the changes that name it, which are for all arms."""
-    for changes in (overrides, *(arm.overrides for arm in arms)):
-        check_no_other_network(changes)
-    return own_network_changes(network)
-
-
-def _model_arm(like: str, planned: Sequence[PlannedArm], overrides: Mapping[str, Any]) -> PlannedArm:
-    """The job whose settings all arms take, as an arm that has nothing of its own."""
-    job = next((arm.job for arm in planned if arm.name == like), None) or Job.open(like)
-    tasks = job.settings().task, planned[0].job.settings().task
-    if tasks[0] != tasks[1]:
-        raise JobError(
-            f"--like {like} is for {tasks[0]}, but the arms are for {tasks[1]}: expected a job of that task."
-        )
-    changes = job.current_names(overrides)
-    known = job.known_names(changes)
-    return PlannedArm(like, job, {key: value for key, value in changes.items() if key in known}, 0)
-
-
-def _all_like(
-    arms: Sequence[PlannedArm],
-    model: PlannedArm,
-    settings: str | None,
-    federations: Sequence[Path | None],
-    seeds: Sequence[int],
-) -> list[PlannedArm]:
-    """The arms with the settings of another job; what is changed for all arms, or for one, counts more."""
-    of_model = _settings_for_data([model], settings, federations, seeds)[model.name]
-    result = []
-    for arm in arms:
-        of_set = {} if settings is None else SettingsFile.read(arm.job, settings, arm.overrides).values
-        changes = like_changes(of_model, arm, of_set, name=model.name, data_given=federations[0] is not None)
-        result.append(replace(arm, overrides=merged(changes, arm.overrides)))
-    return result
-
-
 def _asked_arm(arm: Arm) -> dict[str, Any]:
     return {"job": arm.job.name, "overrides": dict(arm.overrides), "shared_rounds": arm.shared_rounds}
-
-
-def _settings_for_data(
-    arms: Sequence[PlannedArm],
-    settings: str | None,
-    federations: Sequence[Path | None],
-    seeds: Sequence[int],
-    like: str | None = None,
-) -> dict[str, RunSettings]:
-    """Check the settings of every run, and that its data are those that they are for, before any run starts.
-
-    Args:
-        arms: the arms.
-        settings: the set of settings; None for none.
-        federations: of each seed; None for generated images.
-        seeds: the seeds.
-        like: the job whose settings the arms were given, to name in an error.
-
-    Returns:
-        The settings of each arm, by its name, with the last seed and its data.
-    """
-    described = {folder: None if folder is None else read_descriptions(folder) for folder in dict.fromkeys(federations)}
-    result: dict[str, RunSettings] = {}
-    for arm in arms:
-        settings_file = None if settings is None else SettingsFile.read(arm.job, settings, arm.overrides)
-        of_set = {} if settings_file is None else settings_file.values
-        for federation, seed in zip(federations, seeds, strict=True):
-            if settings_file is not None:
-                settings_file.check_data(federation)
-            try:
-                with named_origins(arm.job, settings_file, arm.overrides):
-                    changes = merged(of_set, arm.overrides, {"seed": seed})
-                    result[arm.name] = arm.job.settings_with(settings_for_data(arm.job, changes, described[federation]))
-            except (DataError, SettingsError) as error:
-                # An error class need not be made from a text.
-                given = "" if like in (None, arm.name) else f", with the settings of --like {like}"
-                error.args = (f"{arm.name}{given}: {error}",)
-                raise
-    return result
-
-
-def _check_phantoms(of_arms: Mapping[str, RunSettings]) -> None:
-    """Refuse arms whose jobs bring phantoms of different kinds: runs are paired on the same data."""
-    tasks = {arm: settings.embedded.task for arm, settings in of_arms.items()}
-    first, *others = tasks
-    for other in others:
-        if tasks[other] != tasks[first]:
-            raise JobError(
-                f"Without --data the phantom of {first} is {tasks[first]} and that of {other} {tasks[other]}: expected "
-                "the same data for all. Give a federation that fits both with --data, or all the phantom of one with "
-                f"--like {first}."
-            )
 
 
 def _summarize(
