@@ -16,7 +16,9 @@ from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.methods import METHODS
 
-TINY = {"rounds": 1, "network.features": [4, 4, 8, 8, 8, 4], "training.local_epochs": 1, "min_sites": 2}
+TINY = {"rounds": 1, "network.features": [4, 4, 8, 8, 8, 4], "training.local_epochs": 1}
+# Neither federated averaging nor ELR has a warm-up.
+TINY |= {"min_sites": 2, "warmup_rounds": 1}
 
 
 def tiny(noise: str | None) -> LeagueRow:

@@ -207,8 +207,11 @@ def _arm(
         raise JobError("No job of it runs in one process.")
     if issubclass(method.settings, PersonalSettings) and not _has_own_cases(data, seeds):
         raise JobError("Sites of this row keep no cases on which a model of their own is scored.")
-    arm = Arm(method.name, jobs[method.task, method.name], PUBLISHED.get(method.name, {}))
-    check_arms([reference, arm], data=data, seeds=seeds, overrides=row.settings, like=REFERENCE)
+    job, common = jobs[method.task, method.name], _known_settings(reference.job, row.settings)
+    # What federated averaging has no setting for is the method's own, such as the length of a warm-up.
+    of_methods = {key: value for key, value in row.settings.items() if key not in common}
+    arm = Arm(method.name, job, _known_settings(job, of_methods) | PUBLISHED.get(method.name, {}))
+    check_arms([reference, arm], data=data, seeds=seeds, overrides=common, like=REFERENCE)
     return arm
 
 
@@ -262,7 +265,7 @@ def _run_row(name: str, row: LeagueRow, request: LeagueRequest, progress: Progre
             runs,
             data=data,
             seeds=request.seeds,
-            overrides=row.settings,
+            overrides=_known_settings(arms[0].job, row.settings),
             like=REFERENCE,
             processes=request.processes,
             only=request.only,
