@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import plain_records
 import pytest
 from benchmark_tables import league
 from benchmark_tables.league import LeagueRequest, chosen_methods, make_league, planned_lines, use_packs
@@ -10,6 +11,9 @@ from benchmark_tables.league_rows import ROWS, LeagueRow
 from benchmark_tables.league_tables import league_page, rivals_ahead
 
 from fedannot.apps.commands.bench import BenchmarkError
+from fedannot.apps.reports.compared_runs import Comparison
+from fedannot.apps.runs.arms import Arm
+from fedannot.apps.runs.in_process import RunError
 from fedannot.apps.runs.progress import Reported
 from fedannot.apps.runs.run_share import RunShare
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
@@ -75,6 +79,27 @@ def test_rows_are_finished_by_whoever_makes_the_last_run(out: Path) -> None:
     assert "| clean | fedgsca | not defined | It is for classification. |" in text
 
 
+def test_a_method_whose_run_fails_is_named_and_the_others_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(arms: list[Arm], runs: Path, **_: object) -> Comparison:
+        names = [arm.name for arm in arms]
+        if "elr" in names:
+            (runs / "runs" / "fedavg-seed0").mkdir(parents=True)
+            (runs / "runs" / "fedavg-seed0" / "summary.json").touch()
+            (runs / "runs" / "elr-seed0.log").write_text("Reading.\nError: no memory\n")
+            raise RunError("1 of 2 runs failed.")
+        return plain_records.comparison([{"arm": name, "rounds": [{"dice": 0.5}]} for name in names])
+
+    monkeypatch.setattr(league, "compare", fail)
+    make_league(request_of(tmp_path, rows={"clean": tiny(None)}, methods=["elr"]), Reported(None))
+    (row,) = read_league(tmp_path / "league.json").rows
+    assert [method.method for method in row.methods] == ["fedavg"]
+    assert [(method.method, method.status, method.reason) for method in row.absent] == [
+        ("elr", "failed", "Error: no memory")
+    ]
+
+
 def test_a_plan_counts_methods_and_seeds(out: Path) -> None:
     lines = planned_lines(request_of(out, seeds=[0, 1, 2], rows={"clean": tiny(None)}), Reported(None))
     assert lines[0].startswith("clean: 2 methods × 3 seeds, about ")
@@ -100,19 +125,20 @@ def test_the_page_says_first_where_auto_is_beaten() -> None:
         "noisy",
         figures("fedavg", 81.0, slope=0.8),
         figures("auto", 82.0),
-        figures("elr", 84.5),
+        figures("elr", 84.5, fields=("offset",)),
         personal,
         clean="clean",
     )
     assert [method.method for method in rivals_ahead(noisy)] == ["elr"]
     page = league_page(League(rows=(clean, noisy)))
     first = page.split("\n\n")[1]
-    assert first == "`auto` is beaten in 1 of 2 rows. In noisy elr is 2.5 points ahead of it."
+    assert first == "Another method is ahead of `auto` in 1 of 2 rows. In noisy elr is 2.5 points ahead of it."
     assert "the noise costs fedavg 5.0 points, less than 6." in page
     assert "In noisy fedavg still gains 0.8 points a round" in page
     assert "noisy (images): elr is best with 84.5 %; fedavg has 81.0 %." in page
     scores, of_sites = page.split("## Scores")[1].split("## Figures")[0], page.split("## Models of each site")[1]
     assert "ditto" not in scores
+    assert "| elr | offset |" in page
     assert "| noisy | ditto | 70.0 | 70.0 | 99.0 | 99.0 |" in of_sites
 
 

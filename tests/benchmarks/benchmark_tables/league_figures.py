@@ -45,7 +45,7 @@ class MethodFigures(Record):
         seconds_per_round: mean over the seeds.
         memory_mb: most of a run's process.
         model_mb: of the model that a site sends in a round, in 10⁶ bytes; None where the run's state is gone.
-        fields: names of the fields that leave a site in addition to those of federated averaging.
+        fields: names of the declared fields that may leave a site in addition to those of federated averaging.
     """
 
     method: str
@@ -111,7 +111,8 @@ def method_figures(comparison: Comparison, arm: str, out: Path) -> MethodFigures
         out: the comparison's output folder.
     """
     runs, reference = comparison.of_arm(arm), comparison.of_arm(comparison.reference)
-    method = find_method(runs[0].task, runs[0].method)
+    method, base = find_method(runs[0].task, runs[0].method), find_method(runs[0].task, reference[0].method)
+    known = {field.name for field in base.outbound_fields}
     scores = [100 * (run.main_score or 0.0) for run in runs]
     pair = None
     if arm != comparison.reference:
@@ -133,7 +134,7 @@ def method_figures(comparison: Comparison, arm: str, out: Path) -> MethodFigures
         seconds_per_round=statistics.fmean(run.seconds / len(run.rounds) for run in runs),
         memory_mb=max(memory, default=None),
         model_mb=_model_mb(run_folder(out, arm, runs[0].seed)),
-        fields=tuple(dict.fromkeys(field.name for field in method.outbound_fields)),
+        fields=tuple(dict.fromkeys(field.name for field in method.outbound_fields if field.name not in known)),
     )
 
 

@@ -30,6 +30,7 @@ def league_page(league: League) -> str:
     ]
     if any(method.is_personal for row in league.rows for method in row.methods):
         parts.append(_personal(league.rows))
+    parts.append(_fields(league.rows))
     if absent := [(row.row, method) for row in league.rows for method in row.absent]:
         lines = [[row, method.method, method.status, _cell(method.reason)] for row, method in absent]
         parts.append("## Without figures\n\n" + _table(["row", "method", "why", "reason"], lines))
@@ -52,7 +53,7 @@ def _rivals_ahead(rows: Sequence[LeagueFigures]) -> str:
     beaten = [(row, ahead) for row in with_auto if (ahead := rivals_ahead(row))]
     if not beaten:
         return f"No method is ahead of `auto` in any of {len(with_auto)} rows."
-    sentences = [f"`auto` is beaten in {len(beaten)} of {len(with_auto)} rows."]
+    sentences = [f"Another method is ahead of `auto` in {len(beaten)} of {len(with_auto)} rows."]
     for row, (best, *_) in beaten:
         auto = _auto(row)
         gap = best.mean - (auto.mean if auto else 0.0)
@@ -108,7 +109,7 @@ def _score(method: MethodFigures | None, best: float | None) -> str:
 
 def _details(rows: Sequence[LeagueFigures]) -> str:
     headings = ["row", "method", "each seed", "mean ± SD", f"− {REFERENCE}", "p, seeds", "p, cases (Holm)", "slope"]
-    headings += ["s per round", "memory MB", "model MB sent", "further fields that leave"]
+    headings += ["s per round", "memory MB", "model MB sent", "further fields"]
     lines = [
         [
             row.row,
@@ -122,7 +123,7 @@ def _details(rows: Sequence[LeagueFigures]) -> str:
             number(method.seconds_per_round, 2),
             number(method.memory_mb, 0),
             number(method.model_mb, 2),
-            ", ".join(method.fields) or "-",
+            str(len(method.fields)),
         ]
         for row in rows
         for method in _global(row)
@@ -133,7 +134,7 @@ def _details(rows: Sequence[LeagueFigures]) -> str:
 def _personal(rows: Sequence[LeagueFigures]) -> str:
     """Methods with a model of each site, beside federated averaging: final models on generic and on own cases."""
     headings = ["row", "method", "generic: each seed", "mean", "own cases: each seed", "mean", "s per round"]
-    headings += ["memory MB", "model MB sent", "further fields that leave"]
+    headings += ["memory MB", "model MB sent", "further fields"]
     lines = []
     for row in rows:
         if not any(method.is_personal for method in row.methods):
@@ -141,9 +142,16 @@ def _personal(rows: Sequence[LeagueFigures]) -> str:
         for method in row.methods:
             if method.is_personal or method.method == REFERENCE:
                 cells = [*_seeds(method.generic), *_seeds(method.own), number(method.seconds_per_round, 2)]
-                costs = [number(method.memory_mb, 0), number(method.model_mb, 2), ", ".join(method.fields) or "-"]
+                costs = [number(method.memory_mb, 0), number(method.model_mb, 2), str(len(method.fields))]
                 lines.append([row.row, method.method, *cells, *costs])
     return "## Models of each site\n\n" + _table(headings, lines)
+
+
+def _fields(rows: Sequence[LeagueFigures]) -> str:
+    """What a site may send in addition to what it sends in federated averaging, by method."""
+    methods = {method.method: method.fields for row in rows for method in row.methods if method.fields}
+    lines = [[name, ", ".join(fields)] for name, fields in methods.items()]
+    return "## Further fields that may leave a site\n\n" + _table(["method", "fields"], lines) if lines else ""
 
 
 def _seeds(values: Sequence[float | None]) -> tuple[str, str]:
