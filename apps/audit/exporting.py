@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...custom.audit.case_list import question
 from ...custom.audit.decisions import Decisions, read_decisions
 from ...custom.audit.findings import AuditedCase, Finding
 from ...custom.data.description import SegmentationDescription
@@ -111,7 +112,8 @@ def export_audit(reader: CaseReader, out: Path, options: ExportOptions = ExportO
             write_text(folder / README_FILE, _README)
             written, failed = _write_cases(folder, reader, description, options)
             write_exported_files(folder, reader.audit.site, reader.audit.made)
-    return Exported(len(rows), written.cases, written.suggestions, tuple(failed))
+    findings = sum(len(case.findings) for case in reader.audit.cases)
+    return Exported(findings, written.cases, written.suggestions, tuple(failed))
 
 
 @dataclass
@@ -259,10 +261,12 @@ def _beside(folder: Path, reader: CaseReader, case: AuditedCase) -> Path:
 
 
 def _rows(reader: CaseReader, decisions: Decisions) -> list[dict[str, str]]:
+    """The findings by their cases; of a case without one the question whether it is right, where that was decided."""
     counting = decisions.counting
     rows = []
     for case in reader.audit.cases:
-        for finding in case.findings:
+        asked = (question(case),) if question(case).id in counting else ()
+        for finding in case.findings or asked:
             row = _case_cells(case) | _finding_cells(finding)
             if (decision := counting.get(finding.id)) is not None:
                 row |= {"decision": decision.choice, "reviewer": decision.reviewer, "time": decision.time}

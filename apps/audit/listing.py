@@ -10,6 +10,7 @@ from ...custom.audit.findings import REFERENCE, AuditedCase, Finding
 from ...transforms.errors import DataError
 from ..terminal import Terminal
 from ..wording.findings import finding_in_words, kind_title
+from ..wording.shell_words import shell_word
 from ..wording.site_audit import finding_facts, headline
 from .found import FoundAudit, find_audits, has_audits
 
@@ -70,8 +71,8 @@ def print_audits(folder: Path, console: Terminal, *, site: str | None = None, li
 def hint_of_audit(folder: Path) -> str:
     """Return how a site sees what looks wrong in its annotations where a run recorded nothing of it."""
     return (
-        f"What looks wrong in a site's annotations is what an audit finds: fedannot audit list {folder}, where "
-        "jobs/audit has run there, else fedannot audit --data DIR with the site's own data."
+        f"What looks wrong in a site's annotations is what an audit finds: fedannot audit list {shell_word(folder)}, "
+        "where jobs/audit has run there, else fedannot audit --data DIR with the site's own data."
     )
 
 

@@ -21,6 +21,7 @@ from ...custom.data.whole_files import new_folder
 from ...transforms.errors import DataError
 from ...transforms.strict_files import JsonObject, read_json
 from ..wording.image_audit import why_not_moved
+from ..wording.shell_words import shell_word
 from .datalist_update import SHIFTED, prepare_update
 from .image_audit import IMAGE_AUDIT_FILE, ImageAudit, digest_of_masks
 
@@ -81,8 +82,8 @@ def correct_shift(folder: Path, out: Path, *, site: str | None = None, update_da
     if digest_of_masks(data) != audit.measured[name].masks_sha256:
         raise DataError(
             f"Site {name}: the masks of {data} are not those that the audit has measured; they were moved back "
-            f"already, or changed otherwise. Nothing was written. Audit them again: fedannot audit --data {data} "
-            f"--profile image --out {folder}"
+            f"already, or changed otherwise. Nothing was written. Audit them again: "
+            f"fedannot audit --data {shell_word(data)} --profile image --out {shell_word(folder)}"
         )
     update = prepare_update(data, out, SHIFTED) if update_datalist else None
     masks = _own_masks(data, name)

@@ -9,6 +9,7 @@ import typer
 
 from ..plain_lines import GENERATED, say, say_error
 from ..runs.interruption import given_command
+from ..wording.shell_words import shell_word
 from .errors import reported_errors
 from .simulation import SettingOption
 
@@ -97,7 +98,7 @@ def audit(
             say(f"{site}: {headline(result)}")
             say(f"  {made.pages[site]}")
         say(f"All sites side by side, without a case: {made.federation_page}")
-        say(f"Review a site's cases with: fedannot audit review {out} --site NAME")
+        say(f"Review a site's cases with: fedannot audit review {shell_word(out)} --site NAME")
         if data is None:
             say(GENERATED)
 
@@ -118,7 +119,8 @@ def _audit_images(data: Path | None, out: Path, seed: int | None, *, unused: Map
         say(f"As numbers: {write_image_audit(result, out)}")
         for site, shift in result.mask_shifts.items():
             if shift.status is ShiftStatus.CORRECTABLE:
-                say(f"Move all masks of {site} back with: fedannot audit apply {out} --site {site} --shift --out DIR")
+                command = f"fedannot audit apply {shell_word(out)} --site {shell_word(site)} --shift --out DIR"
+                say(f"Move all masks of {site} back with: {command}")
 
 
 @audit_app.command("federation", epilog="Example: fedannot audit federation simulator_workspace --out runs/audit.html")
@@ -358,7 +360,7 @@ def apply(
         if chosen.contested:
             _warn(
                 f"warning: readers differ on {plural(len(chosen.contested), 'finding')}, which count as open; see: "
-                f"fedannot audit agreement {folder}"
+                f"fedannot audit agreement {shell_word(folder)}"
             )
         if applied.reference is not None:
             say(f"{reviewed} reviewed cases as a reference: {applied.reference}")
@@ -385,7 +387,7 @@ def _move_masks_back(
 
 def _say_update(datalist: Path, data: str) -> None:
     say(f"data.yaml names the datalist with them: {datalist}")
-    say(f"To use the one before again: fedannot audit revert {data}")
+    say(f"To use the one before again: fedannot audit revert {shell_word(data)}")
 
 
 @audit_app.command("revert", epilog="Example: fedannot audit revert runs/mine/site-1")

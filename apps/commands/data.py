@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..plain_lines import say
+from ..wording.shell_words import shell_word
 from .data_import import EPILOG, import_federation
 from .data_options import OutOption, SeedOption, parse_numbers, print_federation, refuse_options
 from .errors import reported_errors
@@ -48,7 +49,7 @@ def cvat(
         if masks.without:
             say(f"Nothing is drawn on {len(masks.without)} images, which have no mask: {', '.join(masks.without[:20])}")
         label_map = ",".join(f"{number}:{number}" for number in range(1, len(names) + 1))
-        options = f"--labels {out} --classes {classes} --label-map {label_map}"
+        options = f"--labels {shell_word(out)} --classes {shell_word(classes)} --label-map {label_map}"
         say(f"Import them with: fedannot data import --images DIR {options}")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..plain_lines import say
+from ..wording.shell_words import shell_word
 from . import import_options as option
 from .data_options import (
     OutOption,
@@ -301,7 +302,7 @@ def _print_jobs(federation: Path) -> None:
             say(f"Cases have several annotations; training.consensus says what is trained on: {CHOICES}.")
             say("Of two annotations the majority is what both annotate, which is smaller than either.")
             rule = " --set training.consensus=majority"
-        say(f"For example: fedannot simulate {example.name} --data {federation}{rule}{patch}")
+        say(f"For example: fedannot simulate {example.name} --data {shell_word(federation)}{rule}{patch}")
         if is_planned:
             say("It takes about an hour, with settings that are planned for it: --hours for another time.")
     wanted = ", ".join(f"network.{key} = {value}" for key, value in network_settings(description).items())

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ..plain_lines import say
+from ..wording.shell_words import shell_word
 from .errors import reported_errors
 from .job_names import JobArgument, complete_jobs
 from .operation import HEALTH_EXAMPLE, STATUS_EXAMPLE, health, status
@@ -68,7 +69,7 @@ def job(
         if made.refused_by_default:
             say(f"Participants with the limits of fedannot refuse it: {made.refused_by_default}")
             say("Change the job, or ask every participant to change its limits.json (docs/deployment.md).")
-        say(f"Submit it: nvflare job submit -j {out} --startup-kit KIT_OF_THE_RESEARCHER")
+        say(f"Submit it: nvflare job submit -j {shell_word(out)} --startup-kit KIT_OF_THE_RESEARCHER")
 
 
 @deploy_app.command(epilog="Example: fedannot deploy configs site_configs")
@@ -82,7 +83,7 @@ def configs(
         for file in sorted(copy_configs(out).rglob("*.y*ml")):
             say(f"Written: {file}")
         project = out / "project.yml"
-        say(f"Now fill in {project}, then: (umask 077; nvflare provision -p {project} -w provisioned)")
+        say(f"Now fill in {project}, then: (umask 077; nvflare provision -p {shell_word(project)} -w provisioned)")
 
 
 @deploy_app.command(
@@ -114,7 +115,7 @@ def prepare(
             say(f"Written: {file}")
         if not written:
             say(f"{kit} is closed to others. A relay runs no jobs and has no policies.")
-        say(f"Now: fedannot deploy check {kit}")
+        say(f"Now: fedannot deploy check {shell_word(kit)}")
 
 
 @deploy_app.command(

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ..plain_lines import say
+from ..wording.shell_words import shell_word
 from .errors import reported_errors
 from .job_names import JobArgument
 from .simulation import SettingOption, SettingsOption
@@ -46,7 +47,7 @@ def copy(
 
         folder = copy_job(job, out)
         say(f"{folder}: its settings are in {folder / 'app' / 'config' / 'settings.conf'}")
-        say(f"Run it: fedannot simulate {folder}")
+        say(f"Run it: fedannot simulate {shell_word(folder)}")
 
 
 @jobs_app.command(

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ..plain_lines import say
+from ..wording.shell_words import shell_word
 from .errors import reported_errors
 from .job_names import complete_jobs
 from .simulation import MOST_HOURS, SettingOption, SettingsOption
@@ -102,4 +103,4 @@ def _suggest(folder: Path, hours: float, memory_gb: float, side_by_side: bool, o
     for sentence in suggested.sentences:
         say(sentence)
     data = folder if (folder / FEDERATION_FILE).is_file() else "DIR"
-    say(f"Written: {out}. Run it with: fedannot simulate fedavg --data {data} --settings {out}")
+    say(f"Written: {out}. Run it with: fedannot simulate fedavg --data {shell_word(data)} --settings {shell_word(out)}")

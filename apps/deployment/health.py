@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 from cryptography import x509
 
+from ..wording.shell_words import shell_word
 from .check_points import Point, State, disk_point
 from .startup_kit import Kit, KitError
 
@@ -37,7 +38,8 @@ def check_health(folder: Path) -> list[Point]:
 def _check_process(kit: Kit) -> Iterator[Point]:
     process = _process(kit)
     if process is None:
-        remedy = f"bash {kit.startup}/start.sh, or systemctl restart; the reason is at the end of {kit.folder}/log.txt"
+        start = f"bash {shell_word(kit.startup / 'start.sh')}"
+        remedy = f"{start}, or systemctl restart; the reason is at the end of {kit.folder}/log.txt"
         yield Point("process", State.PROBLEM, "none runs with this kit", remedy)
         return
     if process.status() == psutil.STATUS_STOPPED:

@@ -22,6 +22,7 @@ from ...custom.flare.kept_files import MODELS_FOLDER
 from ...transforms.errors import DataError
 from ...transforms.strict_files import JsonObject, read_yaml
 from ..runs.installed import installed_configs, jobs_folder
+from ..wording.shell_words import shell_word
 from .deployable_job import read_configuration
 from .private_files import close_to_others
 from .provisioning import write_start_check
@@ -123,7 +124,9 @@ def _approved(kit: Kit) -> ApprovedJobs:
     except DataError as error:
         raise KitError(str(error)) from error
     if approved is None:
-        raise KitError(f"{kit.local}: found no {APPROVED_FILE}; first: fedannot deploy prepare {kit.folder}")
+        raise KitError(
+            f"{kit.local}: found no {APPROVED_FILE}; first: fedannot deploy prepare {shell_word(kit.folder)}"
+        )
     return approved
 
 

@@ -22,6 +22,7 @@ from ...custom.settings import SettingsError
 from ...transforms.errors import DataError
 from ..checking.checking import check_site
 from ..checking.file_checks import DATALIST_ELSEWHERE
+from ..wording.shell_words import shell_word
 from .check_points import GIB, Point, State, disk_point
 from .kit import Kit
 
@@ -38,7 +39,7 @@ def check_data(kit: Kit) -> Iterator[Point]:
         if is_test and not named:
             yield Point("data", State.READY, "none: sites' own cases score the model, where they have any")
             return
-        remedy = f"Fill in one of site_configs/data, then: fedannot deploy prepare {kit.folder} --data FILE"
+        remedy = f"Fill in one of site_configs/data, then: fedannot deploy prepare {shell_word(kit.folder)} --data FILE"
         yield Point("data", State.PROBLEM, f"no {folder / DESCRIPTION_FILE}", remedy)
         return
     report = check_site(folder, kit.folder.name, is_test=is_test)
@@ -50,7 +51,9 @@ def check_data(kit: Kit) -> Iterator[Point]:
         # Who fills in a kit names the place of its data.
         others = sum(finding.kind != DATALIST_ELSEWHERE for finding in report.findings)
         state = State.WARNING if others else State.READY
-        remedy = f"fedannot data check {folder} names files and says what to do about them." if others else ""
+        remedy = (
+            f"fedannot data check {shell_word(folder)} names files and says what to do about them." if others else ""
+        )
         yield Point("data", state, f"usable: {counts}" + (f"; {others} findings" if others else ""), remedy)
 
 
@@ -84,7 +87,7 @@ def check_python(_: Kit) -> Iterator[Point]:
     if result is not None and Path(result).parent == environment / "bin":
         yield Point("python3", State.READY, result)
     else:
-        remedy = f"Before startup/start.sh: source {environment}/bin/activate"
+        remedy = f"Before startup/start.sh: source {shell_word(environment)}/bin/activate"
         yield Point("python3", State.PROBLEM, f"startup/start.sh would take {result}, without fedannot", remedy)
 
 
@@ -136,7 +139,7 @@ def check_disk(kit: Kit) -> Iterator[Point]:
         # A trial in a temporary folder knows what it does.
         temporary = Path(tempfile.gettempdir()) in Path(store).parents and kit.folder not in Path(store).parents
         if temporary:
-            remedy = f"fedannot deploy prepare {kit.folder}"
+            remedy = f"fedannot deploy prepare {shell_word(kit.folder)}"
             yield Point("job store", State.WARNING, f"{store}, which a restart may empty", remedy)
         else:
             yield Point("job store", State.READY, store)

@@ -7,6 +7,7 @@ from ...custom.approval.limits import Limits, Minimum, read_limits
 from ...custom.flare.kit_policies import KitFault, Policy, kit_faults
 from ...transforms.errors import DataError
 from ..wording.kit_faults import kit_fault_in_words
+from ..wording.shell_words import shell_word
 from .check_points import Point, State
 from .kit import Kit
 
@@ -42,7 +43,7 @@ def check_minimum(kit: Kit) -> Iterator[Point]:
 
 
 def _problem(fault: KitFault, kit: Kit) -> Point:
-    prepare = f"fedannot deploy prepare {kit.folder}"
+    prepare = f"fedannot deploy prepare {shell_word(kit.folder)}"
     remedy = f"Take the scope out of site.yaml, then: {prepare}" if fault.of_own_policies else prepare
     return Point(fault.policy, State.PROBLEM, kit_fault_in_words(fault), remedy)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from ...custom.approval.approved import APPROVED_FILE
 from ...custom.approval.limits import LIMITS_FILE
 from ...custom.flare.privacy_ledger import LEDGER_FILE
+from ..wording.shell_words import shell_word
 from .check_points import Point, State
 
 # Rights of everybody but the owner.
@@ -54,11 +55,14 @@ def _point(what: str, folder: Path, paths: Iterable[Path]) -> Point:
     result = [path for path in paths if path.exists()]
     if others := [path for path in result if path.stat().st_uid != _owner(folder)]:
         said = f"{others[0]} belongs to another user ({others[0].stat().st_uid})"
-        return Point(what, State.PROBLEM, said, f"chown -R {_owner(folder)} {folder}, as root")
+        return Point(what, State.PROBLEM, said, f"chown -R {_owner(folder)} {shell_word(folder)}, as root")
     if is_open := [path for path in result if path.stat().st_mode & _OTHERS]:
         modes = ", ".join(f"{path} ({stat.S_IMODE(path.stat().st_mode):o})" for path in is_open[:3])
         return Point(
-            what, State.PROBLEM, f"other users of this machine have rights on {modes}", f"chmod -R go= {folder}"
+            what,
+            State.PROBLEM,
+            f"other users of this machine have rights on {modes}",
+            f"chmod -R go= {shell_word(folder)}",
         )
     return Point(what, State.READY, f"{folder} is this user's alone")
 

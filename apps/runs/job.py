@@ -31,6 +31,7 @@ from ...custom.methods.lookup import find_method, read_job_settings
 from ...custom.settings import RunSettings, SettingsError, SettingValues, of_recipe
 from ...transforms.errors import DataError, did_you_mean
 from ...transforms.strict_files import JsonObject, parse_yaml, read_json
+from ..wording.shell_words import shell_word
 from .hocon import parse_hocon_value, read_hocon
 from .installed import UnknownJobError, find_job
 
@@ -300,7 +301,7 @@ def check_runs_in_process(job: Job) -> None:
         sites = len(job.sites) or job.settings().embedded.sites
         raise JobError(
             f"{job.folder}: its sites talk to each other, so that each needs a process of its own: "
-            f"nvflare simulator {job.folder} -n {sites} -t {sites}"
+            f"nvflare simulator {shell_word(job.folder)} -n {sites} -t {sites}"
         )
 
 

@@ -16,6 +16,7 @@ from ...transforms.errors import DataError, describe_validation_error, did_you_m
 from ...transforms.noise.class_noise import ClassNoise
 from ...transforms.noise.federation_noise import FederationNoise
 from ...transforms.noise.site_protocol import SiteProtocol
+from ..wording.shell_words import shell_word
 from .job import SETTINGS_FOLDER, Job, JobError, flat_settings, parse_hocon
 
 _SUFFIX = ".conf"
@@ -192,7 +193,7 @@ class SettingsFile:
         if found is None:
             return [
                 f"{where}: found no noise, but {self.file} requires {wanted}. This makes it: "
-                f"fedannot data noise {data} {option} --out {data}-noisy"
+                f"fedannot data noise {shell_word(data)} {option} --out {shell_word(f'{data}-noisy')}"
             ]
         return [
             f"{where}: found noise {found!r}, but {self.file} requires {wanted}. Noise adds up, so make it from the "

@@ -38,12 +38,14 @@ def save_tensors_of_round(
         folder: where they lie; made if it is not there.
         round_number: the round.
         params: a state dict, of a network or of an optimizer.
-        keep: rounds whose files stay.
+        keep: rounds after which a run may go on. What counted then stays: of a site that rested, an earlier round's.
     """
     private_folder(folder)
     write_tensors(_file(folder, round_number), params)
-    for number in sorted(_rounds(folder))[:-_KEPT]:
-        if number not in keep:
+    rounds = sorted(_rounds(folder))
+    kept = {max((number for number in rounds if number <= last), default=None) for last in keep}
+    for number in rounds[:-_KEPT]:
+        if number not in kept:
             _file(folder, number).unlink()
 
 

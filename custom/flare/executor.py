@@ -254,6 +254,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             run_folder=own_folder(fl_ctx),
             locate=lambda: self.locate(fl_ctx),
             load=lambda section: self._load(section, view, own_config),
+            load_given=lambda: self._load(TRAINING, view, own_config, as_given=True),
             is_stopped=lambda: stop is not None and bool(stop.triggered),
             info=lambda text: self.log_info(fl_ctx, text),
             warning=lambda text: self.log_warning(fl_ctx, text, fire_event=False),
@@ -263,10 +264,10 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         )
         return view
 
-    def _load(self, section: str, view: SiteView, own_config: Path) -> SiteData:
+    def _load(self, section: str, view: SiteView, own_config: Path, *, as_given: bool = False) -> SiteData:
         """The cases of a section, loaded again if the annotations in use have changed."""
         folder = view.locate().folder
-        replaced = view.corrections.files_in_use(folder) if section == TRAINING else {}
+        replaced = view.corrections.files_in_use(folder) if section == TRAINING and not as_given else {}
         if section not in self._data or self._data[section][0] != replaced:
             check_site(folder, self.settings, site=view.name)
             store = participant_store(own_config)

@@ -156,6 +156,7 @@ class SiteView:
         run_folder: the site's own folder of the run, where it keeps what a later task needs; nothing stays in memory.
         locate: where the site's data lie.
         load: returns the cases of a section with the annotations in use.
+        load_given: returns the training cases with their given annotations, whatever was corrected.
         is_stopped: whether the run is being stopped.
         info: writes a sentence to the site's own log.
         warning: writes a warning to it.
@@ -171,6 +172,7 @@ class SiteView:
     run_folder: Path
     locate: Callable[[], DataLocation]
     load: Callable[[str], SiteData]
+    load_given: Callable[[], SiteData]
     is_stopped: Callable[[], bool]
     info: Callable[[str], None]
     warning: Callable[[str], None]

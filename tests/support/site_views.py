@@ -47,11 +47,13 @@ class HandmadeSite:
     ) -> SiteView:
         """Return the site as the method sees it in a task of a round."""
 
-        def load(section: str) -> SiteData:
+        def load(section: str, as_given: bool = False) -> SiteData:
             if self.data is not None:
                 assert section == TRAINING
                 return self.data
-            replaced = made.corrections.files_in_use(self.location.folder) if section == TRAINING else {}
+            replaced = (
+                made.corrections.files_in_use(self.location.folder) if section == TRAINING and not as_given else {}
+            )
             store = participant_store()
             return load_site_data(
                 self.location.folder, store, section=section, site=self.name, replaced_labels=replaced
@@ -65,6 +67,7 @@ class HandmadeSite:
             "run_folder": self.run_folder,
             "locate": lambda: self.location,
             "load": load,
+            "load_given": lambda: load(TRAINING, as_given=True),
             "is_stopped": lambda: self.stopped,
             "info": self.said.append,
             "warning": self.said.append,

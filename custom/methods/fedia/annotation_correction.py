@@ -1,7 +1,7 @@
 """A site corrects its annotations: confident predictions without an annotation become foreground (FedIA)."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -39,6 +39,7 @@ def correct_annotations(
     inference: Inference,
     smallest_lesion: int | None = None,
     is_proposed: bool = False,
+    reverted: Collection[str] = (),
 ) -> Corrections:
     """Add what the model predicts with confidence to every annotation, and write those that change as new files.
 
@@ -59,6 +60,7 @@ def correct_annotations(
         inference: how the model is run.
         smallest_lesion: voxels of the smallest lesions that are added as a whole; None adds voxels by the threshold.
         is_proposed: whether given annotations count until the site's data manager has decided.
+        reverted: names of cases whose given annotation counts, because the data manager has decided so before.
 
     Returns:
         What was written to ``corrections.json``.
@@ -74,6 +76,10 @@ def correct_annotations(
     state = CorrectionState.PROPOSED if is_proposed else CorrectionState.ACTIVE
     with new_folder(folder) as unfinished:
         cases, failed = _write_cases(unfinished, data, data_folder, result, state)
+        cases = tuple(
+            case.model_copy(update={"state": CorrectionState.REVERTED}) if case.name in reverted else case
+            for case in cases
+        )
         corrections = Corrections(
             site=data.site,
             data=str(data_folder.resolve()),

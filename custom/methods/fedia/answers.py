@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .completeness import Assessment
-from .outbound import ASSESSMENT
-
-_COUNTED = ("annotated", "predicted", "matched")
+from .outbound import ASSESSMENT, COUNTS
 
 
 @dataclass(frozen=True)
@@ -31,6 +29,6 @@ class LesionCounts:
         """Read the registered fields, which the guard has checked; None where the site has too few patients."""
         if "num_predicted_lesions" not in fields:
             return None
-        annotated, predicted, matched = (int(fields[f"num_{name}_lesions"]) for name in _COUNTED)
+        annotated, predicted, matched = (int(fields[f"num_{name}_lesions"]) for name in COUNTS)
         assessment = Assessment(*(fields[name] for name in ASSESSMENT)) if "completeness" in fields else None
         return cls(annotated, predicted, matched, assessment)

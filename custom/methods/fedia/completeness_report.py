@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch import nn
 
@@ -12,8 +13,9 @@ from ...interface.views import Answer
 from ...outbound.fields import MINIMUM_CASES
 from ...outbound.private_statistics import SampleValues
 from ...outbound.values import OutboundValues
-from .lesion_counts import count_lesions_by_case
-from .outbound import ASSESSMENT
+from ...settings import RunSettings
+from .lesion_counts import LesionCounts, count_lesions_by_case
+from .outbound import ASSESSMENT, COUNTS
 from .predicted_lesions import CaseLesions, confident_completeness, lesion_precision, lesion_recall, predict_lesions
 from .settings import FedIASettings
 
@@ -30,24 +32,39 @@ def completeness_report(network: nn.Module, data: SiteData, settings: FedIASetti
         settings: the job's.
         seed: decides the interval.
     """
-    report: OutboundValues = {"num_samples": data.num_samples}
-    num_patients = len(set(data.units))
-    if num_patients < MINIMUM_CASES:
-        return Answer(report)
-    inference, assessment = Inference.of(settings), dict[str, float]()
-    if settings.establishes_completeness:
-        lesions = predict_lesions(network, data.cases, inference, smallest=settings.smallest_lesion)
-        counts, assessment = [case.counts for case in lesions], _assessment(lesions, settings.network.num_classes, seed)
-    else:
-        counts = count_lesions_by_case(network, data.cases, settings.network.num_classes, inference)
-    by_case = {
-        "num_annotated_lesions": [case.annotated for case in counts],
-        "num_predicted_lesions": [case.predicted for case in counts],
-        "num_matched_lesions": [case.matched for case in counts],
-    }
+    if not settings.establishes_completeness or not _has_enough_patients(data):
+        return count_report(network, data, settings)
+    lesions = predict_lesions(network, data.cases, Inference.of(settings), smallest=settings.smallest_lesion)
+    answer = _report(data, [case.counts for case in lesions])
+    return replace(answer, fields={**answer.fields, **_assessment(lesions, settings.network.num_classes, seed)})
+
+
+def count_report(network: nn.Module, data: SiteData, settings: RunSettings, counts: Sequence[str] = COUNTS) -> Answer:
+    """Return lesion counts alone; with fewer patients than the minimum count as above.
+
+    Args:
+        network: the received model.
+        data: the training cases, with the annotations in use.
+        settings: the job's.
+        counts: names of the counts that leave.
+    """
+    if not _has_enough_patients(data):
+        return Answer({"num_samples": data.num_samples})
+    inference = Inference.of(settings)
+    by_case = count_lesions_by_case(network, data.cases, settings.network.num_classes, inference)
+    return _report(data, by_case, counts)
+
+
+def _has_enough_patients(data: SiteData) -> bool:
+    return len(set(data.units)) >= MINIMUM_CASES
+
+
+def _report(data: SiteData, counts: Sequence[LesionCounts], names: Sequence[str] = COUNTS) -> Answer:
+    by_case = {f"num_{name}_lesions": [getattr(case, name) for case in counts] for name in names}
     units = [case.unit for case in data.cases]
+    report: OutboundValues = {"num_samples": data.num_samples, "num_patients": len(set(data.units))}
     return Answer(
-        report | {"num_patients": num_patients} | {name: sum(values) for name, values in by_case.items()} | assessment,
+        report | {name: sum(values) for name, values in by_case.items()},
         {name: SampleValues.of(values, units, is_mean=False) for name, values in by_case.items()},
     )
 

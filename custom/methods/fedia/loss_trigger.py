@@ -3,8 +3,12 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 
+from ...interface.views import Round
 from ...records.round_records import RoundRecord, SiteReport
 from .completeness import IouLine, iou_of_dice_loss
+
+# A site that was absent for this many rounds no longer counts when all have to have corrected.
+_ABSENT_ROUNDS = 5
 
 
 def fit_lines(history: Sequence[RoundRecord], warmup_end: int) -> dict[str, IouLine]:
@@ -29,6 +33,29 @@ def sites_below(
         for site, line in lines.items()
         if site not in corrected and line.asks_for_correction(record.round, _iou(record.sites.get(site)), margin)
     }
+
+
+def all_have_corrected(history: Sequence[RoundRecord], lines: Collection[str], corrected: Collection[str]) -> bool:
+    """Return whether every site has corrected whose loss is followed; False if there is none of them.
+
+    Args:
+        history: records of the finished rounds; a site that is in none of the last five is not waited for.
+        lines: the sites whose loss is followed.
+        corrected: the sites that have corrected.
+    """
+    present = {site for record in history[-_ABSENT_ROUNDS:] for site in record.sites}
+    awaited = present & set(lines)
+    return bool(awaited) and awaited <= set(corrected)
+
+
+def forget_lost_corrections(this_round: Round, corrected: dict[str, int]) -> list[str]:
+    """Take out of `corrected` the sites that trained on the given ones in the last round all the same; return them."""
+    reports = this_round.history[-1].sites
+    lost = [site for site in reports if site in corrected and not reports[site].extra.get("has_corrected", False)]
+    for site in lost:
+        this_round.warning(f"{site} no longer has its corrected annotations; it is asked for them again.")
+        del corrected[site]
+    return lost
 
 
 def _iou(report: SiteReport | None) -> float:

@@ -5,20 +5,18 @@ from dataclasses import replace
 from typing import Any, TypedDict
 
 from ....transforms.strict_files import JsonObject
-from ...aggregation.weighting import LayerWeights, completed_weights, quantity_weights
+from ...aggregation.weighting import LayerWeights
 from ...interface.views import Round, WaitingModels, WeightsRule
 from ...records.round_records import RoundRecord
 from ...task_names import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
 from ..fedavg.server import FedAvgServer
 from .answers import LesionCounts
-from .completeness import Completeness, IouLine, as_lists, completeness_weights, of_lists
+from .completeness import Completeness, IouLine, as_lists, of_lists
 from .confirmed_weights import confirmed_weights
-from .loss_trigger import fit_lines, sites_below
+from .estimates import log_estimates, log_missing_estimates, warmup_goes_on, weights_of_losses
+from .loss_trigger import all_have_corrected, fit_lines, forget_lost_corrections, sites_below
 from .records import CompletenessFindings, completeness_record
 from .settings import FedIASettings
-
-# A site that was absent for this many rounds no longer counts when all have to have corrected.
-_ABSENT_ROUNDS = 5
 
 
 class FedIAState(TypedDict):
@@ -87,7 +85,7 @@ class FedIAServer(FedAvgServer):
         elif self._is_time_to_estimate(this_round.number):
             self._estimate_again(this_round)
         if self.settings.correction:
-            self._note_lost_corrections(this_round)
+            self._pending.update(forget_lost_corrections(this_round, self._corrected))
             if not self._all_have_corrected(this_round):
                 self._ask_for_corrections(this_round)
 
@@ -120,24 +118,10 @@ class FedIAServer(FedAvgServer):
 
         def rule(models: WaitingModels) -> LayerWeights:
             del models
-            return self._completeness_weights(this_round)
+            assert self.completeness is not None
+            return weights_of_losses(this_round, self.completeness)
 
         return rule if counts else None
-
-    def _completeness_weights(self, this_round: Round) -> LayerWeights:
-        """Eq. 4's weights; a site without an estimate or a loss keeps its quantity weight."""
-        assert self.completeness is not None
-        losses = {
-            # None stands for NaN: nothing is annotated, and the loss without an annotation is 1.
-            site: 1.0 if report.dice_loss is None else report.dice_loss
-            for site, report in this_round.reports.items()
-            if report.has_dice_loss and site in self.completeness
-        }
-        quantity = quantity_weights(this_round.samples_of_reports)
-        weights = (
-            completeness_weights({site: self.completeness[site].value for site in losses}, losses) if losses else {}
-        )
-        return LayerWeights.same_in_all_blocks(completed_weights(weights, quantity), this_round.blocks)
 
     @property
     def _confirmed(self) -> dict[str, float]:
@@ -158,20 +142,12 @@ class FedIAServer(FedAvgServer):
         estimates = self._asked(this_round)
         if this_round.is_stopped():
             return
-        blind = [site for site, estimate in estimates.items() if not estimate.is_estimable]
-        extra_rounds = this_round.number - 1 - self.settings.warmup_rounds
-        says_nothing = not estimates or 2 * len(blind) > len(estimates)
-        if says_nothing and extra_rounds < self.settings.max_extra_warmup_rounds:
-            if blind:
-                this_round.warning(f"The warm-up model finds no lesion at {blind}: one more warm-up round.")
-            else:
-                this_round.warning("No site has an estimate: one more warm-up round.")
+        if warmup_goes_on(this_round, estimates, self.settings):
             return
         self.completeness, self._warmup_end, self._estimates = {}, this_round.number - 1, 1
         self._lines = fit_lines(this_round.history, self._warmup_end)
         self._take(estimates, this_round)
-        for site in sorted(set(this_round.num_samples) - set(estimates)):
-            this_round.warning(f"{site} has no estimate of its completeness and is weighed by its number of samples.")
+        log_missing_estimates(this_round, estimates)
         if self.settings.trigger == "estimate":
             return
         for site in sorted(set(this_round.num_samples) - set(self._lines)):
@@ -194,8 +170,7 @@ class FedIAServer(FedAvgServer):
         assert self.completeness is not None
         self.completeness |= estimates
         self._pending |= {site for site, estimate in estimates.items() if self._asks_for_correction(estimate)}
-        for site, estimate in estimates.items():
-            _log_completeness(this_round, site, estimate)
+        log_estimates(this_round, estimates)
 
     def _asks_for_correction(self, estimate: Completeness) -> bool:
         """Whether the completeness is confirmed below one, by a model that is fit as a reference for it."""
@@ -232,22 +207,11 @@ class FedIAServer(FedAvgServer):
                 f"Every site has corrected its annotations: federated averaging from round {this_round.number} on."
             )
 
-    def _note_lost_corrections(self, this_round: Round) -> None:
-        """Ask a site again that has corrected its annotations and trained on the given ones all the same."""
-        for site, report in this_round.history[-1].sites.items():
-            if site in self._corrected and not report.extra.get("has_corrected", False):
-                this_round.warning(f"{site} no longer has its corrected annotations; it is asked for them again.")
-                del self._corrected[site]
-                self._pending.add(site)
-
     def _all_have_corrected(self, this_round: Round) -> bool:
         """Whether every site has corrected whose loss is followed; False if there is none of them."""
         if not self.settings.correction or self.settings.trigger != "loss":
             return False
-        recent = this_round.history[-_ABSENT_ROUNDS:]
-        present = {site for record in recent for site in record.sites}
-        awaited = present & set(self._lines)
-        return bool(awaited) and awaited <= set(self._corrected)
+        return all_have_corrected(this_round.history, self._lines, self._corrected)
 
     # --- state
 
@@ -283,18 +247,3 @@ class FedIAServer(FedAvgServer):
         }
         corrected = dict(sorted(self._corrected.items()))
         return CompletenessFindings(completeness=sites, corrected_before_round=corrected).plain()
-
-
-def _log_completeness(this_round: Round, site: str, estimate: Completeness) -> None:
-    """Write an estimate to the log, with its interval where there is one."""
-    counted = f"{estimate.num_annotated} lesions annotated, {estimate.num_predicted} predicted"
-    if not estimate.is_estimable:
-        this_round.info(f"Completeness of {site}: not estimable (no lesion predicted), taken as 1; {counted}.")
-    elif (known := estimate.assessment) is None:
-        this_round.info(f"Completeness of {site}: {estimate.value:.2f}; {counted}.")
-    else:
-        this_round.info(
-            f"Completeness of {site}: {known.value:.2f} ({known.low:.2f} to {known.high:.2f}); {counted}; "
-            f"the model finds {known.recall:.2f} of the annotated ones, {known.precision:.2f} of their "
-            "predicted voxels are annotated."
-        )

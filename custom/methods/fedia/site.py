@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import nn
 
+from ...corrections.model import Corrections
 from ...data.datalist import TRAINING
 from ...evaluation.inference import Inference
 from ...interface.views import Answer, SiteView
@@ -19,24 +20,36 @@ from .settings import FedIASettings
 _CONTOUR = 0.5
 
 
-class FedIASite(FedAvgSite):
+class CorrectingSite(FedAvgSite):
     """Trains on its annotations, corrected ones once it was asked for them.
 
     Corrected annotations lie in the run's folder. Where a run is continued the site takes them over from there.
     """
 
-    settings: FedIASettings
+    @property
+    def corrects(self) -> bool:
+        """Whether the job has corrections."""
+        raise NotImplementedError
 
     def before_task(self, site: SiteView) -> None:
         """Take over what the continued run had corrected by then, for its next round, too."""
-        if self.settings.correction and site.continued_round is not None:
+        if self.corrects and site.continued_round is not None:
             self.adopt_corrections(site, site.continued_round + 1)
 
     def training_flags(self, site: SiteView) -> Mapping[str, Any]:
         """Say whether the site trains on corrected annotations."""
-        if not self.settings.correction:
-            return {}
-        return {"has_corrected": site.corrections.latest() is not None}
+        return {"has_corrected": site.corrections.latest() is not None} if self.corrects else {}
+
+
+class FedIASite(CorrectingSite):
+    """Reports its completeness, and corrects its annotations once."""
+
+    settings: FedIASettings
+
+    @property
+    def corrects(self) -> bool:
+        """Whether the settings say so."""
+        return self.settings.correction
 
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Answer ``estimate_completeness`` or ``correct_annotations``."""
@@ -63,10 +76,7 @@ class FedIASite(FedAvgSite):
             smallest_lesion=self.settings.smallest_lesion if self.settings.additions == "lesions" else None,
             is_proposed=self.settings.corrections == "ask",
         )
-        masks = [case.mask for case in corrections.cases if case.mask is not None]
-        voxels, lesions = (sum(getattr(mask, of) for mask in masks) for of in ("added_voxels", "new_lesions"))
-        added = f"{voxels} voxels and {lesions} lesions"
-        before = f"Before round {site.round_number}: {len(masks)} of {len(corrections.cases)} annotations"
+        before, added = in_words(corrections, site.round_number)
         if self.settings.corrections == "ask":
             site.info(
                 f"{before} would be corrected, {added} added; the given ones count. To look at them: fedannot "
@@ -76,3 +86,11 @@ class FedIASite(FedAvgSite):
             site.info(
                 f"{before} corrected, {added} added. To look at them or to revert: fedannot corrections show {folder}"
             )
+
+
+def in_words(corrections: Corrections, round_number: int) -> tuple[str, str]:
+    """Return for the site's log in how many annotations of how many something changes, and what is added."""
+    masks = [case.mask for case in corrections.cases if case.mask is not None]
+    voxels, lesions = (sum(getattr(mask, of) for mask in masks) for of in ("added_voxels", "new_lesions"))
+    before = f"Before round {round_number}: {len(masks)} of {len(corrections.cases)} annotations"
+    return before, f"{voxels} voxels and {lesions} lesions"

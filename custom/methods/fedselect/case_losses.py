@@ -1,10 +1,14 @@
 """The loss of each of a site's cases, which FedSelect turns into weights; it never leaves the site."""
 
+from dataclasses import replace
+
 import torch
 from torch import nn
 from torch.nn import functional
 
+from ....transforms.errors import DataError
 from ....transforms.ignored_label import IGNORED_LABEL
+from ...corrections.targets import Targets
 from ...data.site_data import SiteData
 from ...evaluation.inference import Inference, evaluating
 from ...settings import RunSettings, TrainingSettings
@@ -12,6 +16,29 @@ from ...training.losses import sample_dice_losses
 
 # With one of these the Dice loss is part of a case's loss.
 _WITH_DICE = ("ce_dice", "ce_batch_dice")
+
+
+def cases_in_use(data: SiteData, targets: Targets) -> SiteData:
+    """Return the cases that are trained on, with the labels that count: those left out are neither drawn nor scored.
+
+    Args:
+        data: the site's cases.
+        targets: what counts of their labels.
+
+    Raises:
+        DataError: if every case is left out.
+    """
+    if targets.labels is None:
+        return data
+    cases, first = [], 0
+    for case in data.cases:
+        numbers = range(first, first := first + len(case.image))
+        if targets.used is None or bool(targets.used[first - len(case.image) : first].any()):
+            label = torch.stack([targets.labels[number] for number in numbers]).to(case.label.dtype)
+            cases.append(replace(case, label=label))
+    if not cases:
+        raise DataError(f"Site {data.site}: found all of {len(data.cases)} cases left out; expected one to train on.")
+    return replace(data, cases=tuple(cases))
 
 
 def case_losses(network: nn.Module, data: SiteData, settings: RunSettings) -> torch.Tensor:

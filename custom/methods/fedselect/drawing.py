@@ -90,3 +90,11 @@ def samples_of_cases(cases: Sequence[int], counts: Sequence[int], is_used: torch
     if is_used is not None:
         parts = [part[is_used[part]] for part in parts]
     return torch.cat(parts)
+
+
+def first_of_patients(units: Sequence[str], smallest: int) -> list[int]:
+    """Return the first case of each of the first patients: of so many, as far as there are."""
+    first: dict[str, int] = {}
+    for index, unit in enumerate(units):
+        first.setdefault(unit, index)
+    return list(first.values())[:smallest]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import nn
 from torch.func import functional_call
@@ -18,12 +19,16 @@ def scorer_gradient(
     training: Samples,
     proxy: Sequence[Samples],
     *,
+    patients: Sequence[int],
+    smallest_group: int,
     step: float,
     losses: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
 ) -> torch.Tensor:
     """Return ∇_V L(θ') at θ' = θ − η ∇_θ mean V(ℓ) ℓ, with the mean loss L of the proxy samples, ``(301,)``.
 
-    The losses that V sees are no part of the gradient. The network stays as it is, and computes in evaluation mode:
+    Each ℓ is the mean loss of a group of patients with losses near each other. Of single ones the gradient would name
+    the loss: it has a kink there in what V's hidden units are set to. The losses that V sees are no part of the
+    gradient. The network stays as it is, and computes in evaluation mode:
     normalisation is that of the received model.
 
     Args:
@@ -31,6 +36,8 @@ def scorer_gradient(
         scorer: V.
         training: a batch of samples to step on.
         proxy: batches of samples on which the step is tested.
+        patients: whose each of the samples to step on is, ``(B,)``.
+        smallest_group: how many patients a group has at least; 1 is the authors' form, for each sample of its own.
         step: η.
         losses: gives the loss of each sample ``(B,)`` for logits and labels.
     """
@@ -40,6 +47,7 @@ def scorer_gradient(
     }
     images, labels = training
     own = losses(functional_call(network, parameters, (images,)), labels)
+    own = _group_means(own, patients, smallest_group)
     variable = scorer.to(own.device, torch.float32).detach().requires_grad_()
     weighted = (selection_weights(variable, own) * own).mean()
     gradients = torch.autograd.grad(weighted, list(parameters.values()), create_graph=True)
@@ -54,3 +62,12 @@ def scorer_gradient(
         # The graph of the step is that of all batches.
         result = result + torch.autograd.grad(loss, variable, retain_graph=True)[0]
     return result.detach().cpu()
+
+
+def _group_means(losses: torch.Tensor, patients: Sequence[int], smallest: int) -> torch.Tensor:
+    """Means over groups of at least so many patients, in the order of their losses; of fewer patients one mean."""
+    numbers = torch.from_numpy(np.unique(patients, return_inverse=True)[1]).to(losses.device)
+    by_patient = torch.stack([losses[numbers == number].mean() for number in range(int(numbers.max()) + 1)])
+    order = torch.sort(by_patient.detach(), stable=True).indices
+    groups = torch.tensor_split(order, max(len(order) // smallest, 1))
+    return torch.stack([by_patient[group].mean() for group in groups])

@@ -20,12 +20,13 @@ class ScorerOptimizer:
 
     Attributes:
         parameters: of V as they are now.
+        steps: how many were made.
     """
 
     def __init__(self, parameters: Sequence[float], learning_rate: float, weight_decay: float) -> None:
         self._learning_rate, self._weight_decay = learning_rate, weight_decay
         self.parameters = list(parameters)
-        self._steps = 0
+        self.steps = 0
         self._moments = {name: [0.0] * len(self.parameters) for name in _MOMENTS}
 
     def step(self, gradient: Sequence[float]) -> None:
@@ -34,9 +35,9 @@ class ScorerOptimizer:
         variable.grad = torch.tensor(gradient, dtype=torch.float64)
         optimizer = torch.optim.Adam([variable], lr=self._learning_rate, weight_decay=self._weight_decay)
         moments = {name: torch.tensor(values, dtype=torch.float64) for name, values in self._moments.items()}
-        optimizer.state[variable] = {"step": torch.tensor(float(self._steps)), **moments}
+        optimizer.state[variable] = {"step": torch.tensor(float(self.steps)), **moments}
         optimizer.step()
-        self._steps += 1
+        self.steps += 1
         self.parameters = variable.tolist()
         self._moments = {name: optimizer.state[variable][name].tolist() for name in _MOMENTS}
 
@@ -48,9 +49,9 @@ class ScorerOptimizer:
 
     def state(self) -> dict[str, Any]:
         """Return V and what Adam remembers, as plain values."""
-        return {"parameters": self.parameters, "steps": self._steps, **self._moments}
+        return {"parameters": self.parameters, "steps": self.steps, **self._moments}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take it back."""
-        self.parameters, self._steps = list(state["parameters"]), int(state["steps"])
+        self.parameters, self.steps = list(state["parameters"]), int(state["steps"])
         self._moments = {name: list(state[name]) for name in _MOMENTS}

@@ -110,10 +110,11 @@ class FedSelectServer(FedAvgServer):
             self._weights, self._trained = dict(state["site_weights"]), dict(state["trained"])
 
     def describe(self, this_round: Round) -> Mapping[str, object]:
-        """Return the sites' weights, and what V makes of losses from 0 to 3."""
+        """Return the sites' weights, what V makes of losses from 0 to 3, and how many steps it has made."""
         del this_round
         losses = [0.0, 0.25, 0.5, 1.0, 2.0, 3.0]
         return {
             "site_weights": dict(sorted(self._weights.items())),
+            "scorer_steps": self._optimizer.steps,
             "scorer": {str(loss): weight for loss, weight in zip(losses, self._optimizer.weights(losses), strict=True)},
         }

@@ -1,6 +1,6 @@
 """FedSelect at a site: cases are drawn by V of their losses, and V is tested on cases whose loss falls."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,8 +19,8 @@ from ...training.batch import Batch
 from ...training.batches import training_batches
 from ...training.trained_slices import trained_slices
 from ..fedavg.site import FedAvgSite
-from .case_losses import case_losses, counts_dice, sample_losses
-from .drawing import drawn_cases, samples_of_cases
+from .case_losses import case_losses, cases_in_use, counts_dice, sample_losses
+from .drawing import drawn_cases, first_of_patients, samples_of_cases
 from .margins import proxy_cases, smoothed_margins
 from .meta_step import Samples, scorer_gradient
 from .outbound import NUM_PARAMETERS, PROXY_PATIENTS, SCORER_GRADIENT, SELECTION_WEIGHT
@@ -35,20 +35,24 @@ class FedSelectSite(FedAvgSite):
     """Trains on cases that it draws, and keeps their margins in the run's folder; no value of a case leaves the site.
 
     A case is an image or a volume; the slices of a drawn volume are all trained on. A server that chooses V learns from
-    its mean which share of the site's cases has a loss above some value, never of which case.
+    its mean which share of the site's cases has a loss above some value, never of which case. Of the gradient it learns
+    mean losses of at least three patients.
     """
 
     settings: SelectionSettings
 
     def train(self, network: nn.Module, site: SiteView) -> Trained:
         """Train on the drawn cases, and keep the margins of all."""
-        data = site.load(TRAINING)
+        targets = self.targets(site)
+        data = cases_in_use(site.load(TRAINING), targets)
         before = case_losses(network, data, self.settings)
         scores = selection_weights(_scorer(site.message), before)
         chances = scores if site.message[IS_SELECTIVE] else torch.ones_like(scores)
         seed = derive_seed(site.seed, site.name, site.round_number, "drawn cases")
         drawn = drawn_cases(chances, [case.unit for case in data.cases], self.settings.case_fraction, seed)
-        targets = replace(self.targets(site), used=self._samples(data, drawn))
+        # With corrected labels the cases in use have them.
+        labels = None if targets.labels is None else [label for case in data.cases for label in case.label]
+        targets = replace(targets, labels=labels, used=self._samples(data, drawn))
         trained = self.train_on(self.batches(data, network, targets), network, site, targets)
         self._keep_margins(network, data, before, site)
         fields = {}
@@ -59,7 +63,7 @@ class FedSelectSite(FedAvgSite):
     def answer(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Answer ``measure_scorer_gradient``: of a step on the site's first batch, tested on its proxy cases."""
         del task
-        data = site.load(TRAINING)
+        data = cases_in_use(site.load(TRAINING), self.targets(site))
         kept = self._kept(data, site)
         withheld = Answer({SCORER_GRADIENT: [float("nan")] * NUM_PARAMETERS, PROXY_PATIENTS: 0})
         if kept is None:
@@ -69,12 +73,14 @@ class FedSelectSite(FedAvgSite):
         if patients < MINIMUM_CASES:
             return withheld
         device = next(network.parameters()).device
-        first, *_ = self._plain_batches(data, range(len(data.cases)), device)
+        batch = self._step_batch(data, device)
         gradient = scorer_gradient(
             network,
             _scorer(site.message),
-            first,
-            self._plain_batches(data, proxy, device),
+            _of(batch),
+            [_of(part) for part in self._plain_batches(data, self._samples(data, proxy), device)],
+            patients=[data.units[number] for number in batch.samples.tolist()],
+            smallest_group=MINIMUM_CASES,
             step=self.learning_rate(site).at(0, 1),
             losses=partial(sample_losses, with_dice=counts_dice(self.settings)),
         )
@@ -87,15 +93,27 @@ class FedSelectSite(FedAvgSite):
         used = trained_slices(data, data.labels) if takes_slices else None
         return samples_of_cases(cases, [len(case.image) for case in data.cases], used)
 
-    def _plain_batches(self, data: SiteData, cases: Sequence[int], device: torch.device) -> list[Samples]:
-        """The cases' samples, or patches of their volumes, without augmentation; of all cases the first batch alone."""
-        training, samples = self.settings.training, self._samples(data, cases)
-        if len(cases) == len(data.cases):
-            samples = samples[: training.batch_size]
-        changes = {"augmentation": ()} if isinstance(training, TrainingSettings) else {"augmentation": False}
-        batches = training_batches(data, training.model_copy(update=changes), device, used=samples)
-        generator = torch.Generator().manual_seed(derive_seed(self.settings.seed, "scorer"))
-        return [_of(batch) for batch in batches.epoch(generator)]
+    def _step_batch(self, data: SiteData, device: torch.device) -> Batch:
+        """The sample in the middle of the first case of each of the first patients, of two groups of them at least."""
+        number = max(self.settings.training.batch_size, 2 * MINIMUM_CASES)
+        samples = []
+        for case in first_of_patients([case.unit for case in data.cases], number):
+            of_case = self._samples(data, [case])
+            samples.append(of_case[len(of_case) // 2])
+        changes = {"batch_size": len(samples)}
+        if isinstance(self.settings.training, TrainingSettings):
+            changes["patches_per_volume"] = 1
+        batch, *_ = self._plain_batches(data, torch.stack(samples), device, **changes)
+        return batch
+
+    def _plain_batches(
+        self, data: SiteData, samples: torch.Tensor, device: torch.device, **changes: int
+    ) -> Iterator[Batch]:
+        """These samples, or patches of volumes, in batches without augmentation."""
+        training = self.settings.training
+        without = {"augmentation": () if isinstance(training, TrainingSettings) else False}
+        batches = training_batches(data, training.model_copy(update=without | changes), device, used=samples)
+        return batches.epoch(torch.Generator().manual_seed(derive_seed(self.settings.seed, "scorer")))
 
     def _keep_margins(self, network: nn.Module, data: SiteData, before: torch.Tensor, site: SiteView) -> None:
         kept = self._kept(data, site)
@@ -107,7 +125,12 @@ class FedSelectSite(FedAvgSite):
         save_tensors_of_round(
             site.run_folder / _FOLDER,
             site.round_number,
-            {"losses": losses, "margins": made.margins, "smoothed": made.smoothed},
+            {
+                "losses": losses,
+                "margins": made.margins,
+                "smoothed": made.smoothed,
+                "cases": [case.name for case in data.cases],
+            },
             keep=self.settings.keep_rounds if counted is None else {*self.settings.keep_rounds, counted},
         )
 
@@ -117,8 +140,10 @@ class FedSelectSite(FedAvgSite):
         if counted is None:
             return None
         result = site.kept_tensors(_FOLDER, int(counted))
-        if result is None or result[0] != counted or len(result[1]["losses"]) != len(data.cases):
-            site.warning(f"This site's margins after round {counted} are not in {_FOLDER}; it begins without.")
+        if result is None or result[0] != counted or result[1]["cases"] != [case.name for case in data.cases]:
+            site.warning(
+                f"This site's margins after round {counted} are not in {_FOLDER}, or of other cases; it begins without."
+            )
             return None
         return result[1]
 

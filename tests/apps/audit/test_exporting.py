@@ -1,5 +1,6 @@
 import csv
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import nibabel
@@ -12,6 +13,7 @@ from fedannot.apps.audit.case_files import CaseReader
 from fedannot.apps.audit.exporting import ExportOptions, export_audit, itksnap_labels
 from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.stored_decisions import new_decision, store_decision
+from fedannot.custom.audit.case_list import question
 from fedannot.custom.audit.decisions import Decisions
 from fedannot.custom.audit.findings import REFERENCE
 from fedannot.custom.data.datalist import TRAINING, read_datalist
@@ -41,6 +43,17 @@ def test_a_row_for_every_finding_with_its_decision(audit_of):
     assert float(first["probability"]) == pytest.approx(finding.probability)
     assert first["start"] == " ".join(map(str, finding.place.start))
     assert rows[1]["decision"] == ""
+
+
+def test_a_decision_on_a_case_without_a_finding_has_a_row(audit_of):
+    result = audit_of("slices")
+    cases = tuple(case.model_copy(update={"findings": ()}) for case in result.audit.cases)
+    seen, result = question(cases[1]), replace(result, audit=result.audit.model_copy(update={"cases": cases}))
+    store_decision(result.folder, result.audit, new_decision(seen.id, "keep", reviewer="Dr Ada", reason="", shown="ab"))
+    exported = export_audit(CaseReader(result), result.folder / "out")
+    (row,) = rows_of(result.folder / "out")
+    assert (row["image"], row["kind"], row["decision"]) == (cases[1].image, "nothing_found", "keep")
+    assert exported.findings == 0
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t=", "\r=", " =", "\n="])

@@ -42,6 +42,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "fedavg": ("fedavg", "segmentation", {}, PICTURES, None),
     "feda3i": ("feda3i", "segmentation", {}, PICTURES, None),
     "fedia": ("fedia", "segmentation", {}, PICTURES, None),
+    "fedhac": ("fedhac", "segmentation", {"warmup_rounds": 4}, PICTURES, None),
     "fedcurv": ("fedcurv", "segmentation", {}, PICTURES, None),
     "decoupled": ("decoupled", "segmentation", {}, PICTURES, None),
     "decoupled, personal": ("decoupled", "segmentation", {}, PICTURES, "site-1"),

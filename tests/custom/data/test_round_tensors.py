@@ -48,3 +48,10 @@ def test_a_round_done_once_more_replaces_its_file(tmp_path):
     save_tensors_of_round(tmp_path, 1, layers(1))
     save_tensors_of_round(tmp_path, 1, layers(10))
     assert found((tmp_path, 1)) == 10
+
+
+def test_of_a_site_that_rested_in_a_round_to_keep_the_one_before_stays(tmp_path):
+    for number in (1, 2, 4, 6, 7):
+        save_tensors_of_round(tmp_path, number, layers(number), keep=(3, 9))
+    assert sorted(file.name for file in tmp_path.iterdir()) == [f"round_{number}.pt" for number in (2, 6, 7)]
+    assert found((tmp_path, 3)) == 2

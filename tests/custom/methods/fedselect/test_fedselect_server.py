@@ -77,6 +77,7 @@ def test_without_a_gradient_the_scorer_stays_and_that_is_said(value: float | Non
     assert made.message(round_of(2))[SCORER] == before
     assert made.record(round_of(2))["scorer_site"] is None
     assert "site-2 gave no gradient of the scorer" in said[0]
+    assert made.describe(round_of(2))["scorer_steps"] == 0
 
 
 def test_a_restart_goes_on_with_the_same_scorer_and_sites() -> None:

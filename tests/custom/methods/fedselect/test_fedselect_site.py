@@ -13,9 +13,10 @@ from support.pictures import Threshold, make_data
 from support.site_views import HandmadeSite
 from torch import nn
 
+from fedannot.custom.corrections.targets import Targets
 from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.methods.fedselect import METHODS
-from fedannot.custom.methods.fedselect.case_losses import case_losses, sample_losses
+from fedannot.custom.methods.fedselect.case_losses import case_losses, cases_in_use, sample_losses
 from fedannot.custom.methods.fedselect.drawing import drawn_cases
 from fedannot.custom.methods.fedselect.server import IS_SELECTIVE, SCORER, TRAINED_ROUND
 from fedannot.custom.methods.fedselect.site import FedSelectSite
@@ -23,6 +24,7 @@ from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.seeding import derive_seed
 from fedannot.custom.task_names import MEASURE_SCORER_GRADIENT, TRAIN
 from fedannot.custom.training.losses import segmentation_loss
+from fedannot.transforms.errors import DataError
 
 CELLS = make_classes([0, 0, 0, 0, 1, 1, 1, 2], [0.1, 0.2, 0.0, 1.0, 1.0, 1.1, 0.9, 2.0])
 PICTURES = make_data([(1, 2)] * 4)
@@ -109,6 +111,51 @@ def test_a_gradient_of_enough_proxy_patients_leaves(tmp_path: Path) -> None:
     assert answers[0]["num_proxy_patients"] == 3
     assert len(answers[0]["scorer_gradient"]) == 301
     assert any(answers[0]["scorer_gradient"])
+
+
+@pytest.mark.parametrize(("fraction", "expected"), [(1.0, 8), (0.5, 4)])
+def test_the_step_is_of_groups_of_patients_and_the_proxy_of_all_its_cases(
+    fraction: float, expected: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of four pictures of one patient one is in the step; the proxy is no batch, be it all of the site."""
+    units = ["a"] * 4 + ["b", "c", "d", "e"]
+    data = replace(CELLS, cases=tuple(replace(case, unit=unit) for case, unit in zip(CELLS.cases, units, strict=True)))
+    seen: dict[str, Any] = {}
+
+    def spied(*arguments: Any, **others: Any) -> torch.Tensor:
+        seen["sizes"] = (len(arguments[2][0]), sum(len(part) for part, _ in arguments[3]))
+        seen.update(others)
+        return torch.zeros(301)
+
+    monkeypatch.setattr("fedannot.custom.methods.fedselect.site.scorer_gradient", spied)
+    method, site = site_part("classification", proxy_fraction=fraction), HandmadeSite(tmp_path, data)
+    method.train(Brightness(), site.view(method, 1, message(FALLING)))
+    method.answer(MEASURE_SCORER_GRADIENT, Brightness(), site.view(method, 2, message(FALLING, 1)))
+    assert seen["sizes"] == (5, expected)
+    assert (sorted(seen["patients"]), seen["smallest_group"]) == (["a", "b", "c", "d", "e"], 3)
+
+
+def test_cases_left_out_by_a_correction_are_neither_drawn_nor_scored_and_others_count_as_corrected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method, site = site_part("classification"), HandmadeSite(tmp_path, CELLS)
+    labels = torch.tensor([0, 0, 0, 1, 1, 1, 1, 2])
+    targets = Targets(labels, used=torch.arange(8) != 7)
+    monkeypatch.setattr(FedSelectSite, "targets", lambda *_: targets)
+    for number in range(1, 6):
+        outcome = method.train(Brightness(), site.view(method, number, message(FLAT, selective=False)))
+        assert CELLS.cases[7].unit not in outcome.trained_on
+    assert outcome.fields["num_scored_patients"] == 7
+    in_use = cases_in_use(CELLS, targets)
+    assert [int(case.label) for case in in_use.cases] == labels[:7].tolist()
+    kept = torch.load(site.run_folder / "margins" / "round_5.pt", weights_only=True)
+    assert kept["cases"] == [case.name for case in CELLS.cases[:7]]
+    # As many cases, but others: margins are not taken for theirs.
+    targets = replace(targets, used=torch.arange(8) != 0)
+    method.train(Brightness(), site.view(method, 6, message(FLAT, 5, selective=False)))
+    assert "or of other cases" in site.said[-1]
+    with pytest.raises(DataError, match="site-1: found all of 8 cases left out"):
+        cases_in_use(CELLS, replace(targets, used=torch.zeros(8, dtype=torch.bool)))
 
 
 @pytest.mark.parametrize("counted", [None, 1, 7])

@@ -8,7 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from fedannot.custom.methods.fedselect.drawing import drawn_cases, drawn_sites, number_of_sites, samples_of_cases
+from fedannot.custom.methods.fedselect.drawing import (
+    drawn_cases,
+    drawn_sites,
+    first_of_patients,
+    number_of_sites,
+    samples_of_cases,
+)
 from fedannot.custom.methods.fedselect.margins import proxy_cases, smoothed_margins
 from fedannot.custom.methods.fedselect.meta_step import scorer_gradient
 from fedannot.custom.methods.fedselect.outbound import NUM_PARAMETERS
@@ -82,7 +88,8 @@ def test_the_step_of_the_scorer_is_the_hand_worked_one() -> None:
     scorer = torch.zeros(NUM_PARAMETERS)
     scorer[:100] = 1.0
     none = torch.zeros(0)
-    gradient = scorer_gradient(network, scorer, (cases, none), [(proxy, none)], step=0.1, losses=Quadratic.losses)
+    of = {"step": 0.1, "losses": Quadratic.losses, "patients": ["a", "b"]}
+    gradient = scorer_gradient(network, scorer, (cases, none), [(proxy, none)], smallest_group=1, **of)
     by_case, losses = (-0.05125, 0.1025), (0.5, 2.0)
     of_second = sum(change * 0.25 * loss for change, loss in zip(by_case, losses, strict=True))
     assert gradient[200:300].tolist() == pytest.approx([of_second] * 100, rel=1e-5)
@@ -92,11 +99,39 @@ def test_the_step_of_the_scorer_is_the_hand_worked_one() -> None:
     # Proxy cases count the same however they come in batches.
     two = [(torch.tensor([1.0]), none), (torch.tensor([3.0, 0.0]), none)]
     one = [(torch.tensor([1.0, 3.0, 0.0]), none)]
-    results = [
-        scorer_gradient(network, scorer, (cases, none), parts, step=0.1, losses=Quadratic.losses)
-        for parts in (two, one)
-    ]
+    results = [scorer_gradient(network, scorer, (cases, none), parts, smallest_group=1, **of) for parts in (two, one)]
     assert torch.allclose(results[0], results[1], atol=1e-6)
+
+
+def test_the_gradient_has_kinks_at_means_over_groups_of_patients_alone() -> None:
+    """A server that chooses V reads in the gradient where losses are: hidden unit j is max(ℓ − t_j, 0)."""
+    cases = torch.tensor([1.0, 1.2, 1.5, 2.0, 2.2, 3.0, 3.1])
+    patients, places = ["a", "b", "c", "d", "e", "f", "f"], torch.linspace(0, 5, 100, dtype=torch.float64)
+    scorer = torch.cat([torch.ones(100), -places, torch.zeros(101)])
+    single = 0.5 * cases.double() ** 2
+    of_patients = [*single[:5].tolist(), float(single[5:].mean())]
+    for smallest, expected in ((1, of_patients), (3, [np.mean(of_patients[:3]), np.mean(of_patients[3:])])):
+        gradient = scorer_gradient(
+            Quadratic(),
+            scorer,
+            (cases, torch.zeros(0)),
+            [(torch.tensor([4.0]), torch.zeros(0))],
+            patients=patients,
+            smallest_group=smallest,
+            step=0.1,
+            losses=Quadratic.losses,
+        )
+        bends = np.abs(np.diff(gradient[200:300].double().numpy(), n=2))
+        found = places.numpy()[1:-1][bends > 1e-3 * bends.max()]
+        # A kink bends the two units around it.
+        apart = np.abs(found[:, None] - np.array(expected))
+        assert (apart.min(axis=1) < 0.06).all()
+        assert (apart.min(axis=0) < 0.06).all()
+
+
+def test_the_first_case_of_each_of_the_first_patients() -> None:
+    assert first_of_patients(["a", "a", "b", "c", "b", "d"], 3) == [0, 2, 3]
+    assert first_of_patients(["a", "a"], 3) == [0]
 
 
 def test_the_optimizer_is_pytorchs_adam_over_a_restart() -> None:

@@ -1,0 +1,57 @@
+"""A whole run of FedHAC, without a break and in two parts."""
+
+from pathlib import Path
+
+from conftest import JOBS, SMALL_FEDIA
+from plain_records import read_summary, simulate
+from test_fedia_runs import assert_same_model
+
+from fedannot.apps.reports.corrections import find_corrections
+from fedannot.apps.runs.job import Job
+from fedannot.custom.methods.fedhac.settings import FedHACSettings
+
+# Every IoU is below its line after the second round, and a model that has hardly learnt anything corrects all the same.
+EAGER = {"correction_margin": -1.0, "correction_threshold": 0.5, "clean_delay": 2, "redo_delay": 3, "rounds": 5}
+
+
+# Small settings that both methods have.
+SMALL = {key: value for key, value in SMALL_FEDIA.items() if "." in key or key in FedHACSettings.model_fields}
+SMALL |= {"weighting": "completeness"}
+SHORT = {"training.local_steps": 1, "embedded.test_images": 1}
+
+
+def test_a_resumed_run_corrects_by_the_same_groups_and_keeps_its_bits(tmp_path: Path) -> None:
+    job = Job.open(JOBS / "fedhac").copy_with(SMALL | EAGER | SHORT, tmp_path / "job").folder
+    whole = simulate(job, tmp_path / "whole")
+    assert (whole["trigger_round"], len(whole["noisy_sites"])) == (2, 1)
+    assert whole["corrected_before_round"] == {"site-1": 5, "site-2": 5}
+    stages = ["warm-up", *["completeness-aware"] * 3, "corrected"]
+    assert [record["stage"] for record in whole["rounds"]] == stages
+    made = [found.corrections for found in find_corrections(tmp_path / "whole")]
+    assert {corrections.round_number for corrections in made} == {5}
+    # Of the given annotations, also where others counted in their place.
+    assert {case.label.split("/")[0] for corrections in made for case in corrections.cases} == {"labels"}
+    parts = tmp_path / "parts"
+    simulate(job, parts, overrides={"rounds": 3})
+    resumed = simulate(job, parts, data=parts / "data", resume=True)
+    for key in ("trigger_round", "noisy_sites", "corrected_before_round", "completeness"):
+        assert resumed[key] == read_summary(tmp_path / "whole")[key]
+    assert_same_model(tmp_path / "whole", parts)
+
+
+def test_where_every_site_corrects_for_itself_without_its_own_losses_it_is_fedia(tmp_path: Path) -> None:
+    """The published form of FedIA, bit for bit: both correct before the third round."""
+    eager = (
+        SHORT
+        | {"rounds": 3, "correction_margin": -1.0, "correction_threshold": 0.5, "training.loss": "dice"}
+        | {"training.dice_loss_over": "all"}
+    )
+    plain = {"prototype_weight": 0.0, "proximity_weight": 0.0, "schedule": "own"}
+    jobs = {"fedhac": SMALL | eager | plain, "fedia": SMALL_FEDIA | eager}
+    summaries = [
+        simulate(Job.open(JOBS / name).copy_with(settings, tmp_path / f"{name}-job").folder, tmp_path / name)
+        for name, settings in jobs.items()
+    ]
+    assert summaries[0]["corrected_before_round"] == {"site-1": 3, "site-2": 3}
+    assert summaries[0]["corrected_before_round"] == summaries[1]["corrected_before_round"]
+    assert_same_model(tmp_path / "fedhac", tmp_path / "fedia")
