@@ -14,6 +14,7 @@ from fedannot.apps.commands.bench import BenchmarkError
 from fedannot.apps.reports.compared_runs import Comparison
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.in_process import RunError
+from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.progress import Reported
 from fedannot.apps.runs.run_share import RunShare
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
@@ -142,11 +143,17 @@ def test_the_page_says_first_where_auto_is_beaten() -> None:
     assert "| noisy | ditto | 70.0 | 70.0 | 99.0 | 99.0 |" in of_sites
 
 
-def test_every_method_has_a_job_or_makes_no_model() -> None:
+def test_every_method_has_a_job_or_makes_no_model_and_no_setting_is_unknown() -> None:
     jobs = league._jobs_by_method(league.jobs_folder())
     without = {(method.task, method.name) for method in METHODS} - set(jobs)
     assert {name for _, name in without} <= league.NO_MODEL
-    assert set(league.PUBLISHED) <= {name for _, name in jobs}
+    opened = {key: Job.open(folder) for key, folder in jobs.items()}
+    for name, values in league.PUBLISHED.items():
+        (job,) = (job for (_, method), job in opened.items() if method == name)
+        assert set(values) <= set(job.known_names(dict(values)))
+    for row in ROWS.values():
+        of_task = [job for (task, _), job in opened.items() if task == row.task]
+        assert set(row.settings) <= {name for job in of_task for name in job.known_names(dict(row.settings))}
     assert {row.clean for row in ROWS.values()} - {""} <= set(ROWS)
 
 
