@@ -15,6 +15,7 @@ _LOGGER = printable_logger(__name__)
 
 _LONGEST_WAIT = 3600.0
 _SECONDS_BETWEEN_TRIES = 0.05
+_SECONDS_TO_ASK = 0.2
 
 
 class LockAnswer(Enum):
@@ -81,7 +82,8 @@ def is_taken(file: Path) -> bool:
     """Return whether another process or thread holds a lock now; False where there is no such file."""
     if not file.exists():
         return False
-    with lock_attempt(file) as answer:
+    # Another process that asks the same holds it for an instant.
+    with lock_attempt(file, _SECONDS_TO_ASK) as answer:
         return answer is LockAnswer.TAKEN
 
 

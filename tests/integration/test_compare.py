@@ -152,7 +152,9 @@ def test_shares_of_several_processes_make_the_whole(compared: Compared, tmp_path
     assert "1 runs are missing (fedaaai, seed 0)" in share("1/2")
     lock = out / "runs" / ".fedaaai-seed0.lock"
     with locked(lock):
-        assert "Another process works on 1 of them (fedaaai, seed 0)" in share("2/2")
+        said = share("2/2")
+    assert "fedaaai, seed 0: left to the process that works on it" in said
+    assert "Another process works on 1 of them (fedaaai, seed 0)" in said
     assert sorted(entry.name for entry in (out / "runs").iterdir()) == [lock.name, "fedavg-seed0", "fedavg-seed0.log"]
     assert not (out / "comparison.json").exists()
     # The file is still there, as after a process that was killed.
