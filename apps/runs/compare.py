@@ -24,6 +24,7 @@ from ..reports.compared_settings import ComparedSettings
 from ..reports.comparison import describe_run, paired_statistics
 from ..reports.comparison_page import REQUEST_FILE, run_folder, write_comparison_page
 from ..reports.output import read_summary, scoring_of
+from ..wording.shell_words import shell_word
 from .arms import Arm, PlannedArm, plan
 from .cores import available_cores
 from .data_compatibility import read_descriptions, settings_for_data
@@ -253,7 +254,7 @@ def _check_phantoms(of_arms: Mapping[str, RunSettings]) -> None:
             raise JobError(
                 f"Without --data the phantom of {first} is {tasks[first]} and that of {other} {tasks[other]}: expected "
                 "the same data for all. Give a federation that fits both with --data, or all the phantom of one with "
-                f"--like {first}."
+                f"--like {shell_word(first)}."
             )
 
 
