@@ -42,11 +42,11 @@ def benchmarks_folder(package: Path = Path(__file__)) -> Path:
     return root / _BENCHMARKS
 
 
-def _tables(folder: Path) -> Any:
+def _tables(folder: Path, module: str = "making") -> Any:
     """The module that makes the tables; its folder can be imported from as by the scripts that lie in it."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
-    return importlib.import_module(f"{_PACKAGE}.making")
+    return importlib.import_module(f"{_PACKAGE}.{module}")
 
 
 def _add_benchmark(name: str, what: str, *, example: str) -> None:
@@ -124,3 +124,63 @@ _add_benchmark(
     "Decoupled predictions and their ablations beside federated averaging and its rivals, on generated chambers",
     example="protocols",
 )
+
+
+@bench_app.command(
+    epilog="Example: fedannot bench league --plan\n\n"
+    "Example: fedannot bench league --rows lesions-clean,lesions-shrink --methods auto,feda3i --only 1/4"
+)
+def league(
+    context: typer.Context,
+    rows: Annotated[
+        str | None, typer.Option(help="Names of rows, separated by commas; default: all whose data are there.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Show the rows, and run nothing.")] = False,
+    plan: Annotated[
+        bool,
+        typer.Option("--plan", help="Show methods and hours of each row by a few measured steps, and run nothing."),
+    ] = False,
+    methods: Annotated[
+        str | None, typer.Option(help="Names of methods beside fedavg, separated by commas; default: all.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
+    first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Make the I-th of N shares of the runs; others make the rest in this folder."),
+    ] = None,
+    processes: Annotated[int | None, typer.Option(min=1, help="Runs at a time; default: one per core.")] = None,
+    data: Annotated[Path | None, typer.Option(help="The folder of the packs of real images.")] = None,
+    jobs: Annotated[
+        Path | None, typer.Option(help="A folder that holds the jobs; default: those that are installed.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/bench/league"),
+) -> None:
+    """Compare all methods on all rows, with the network, training and rounds of federated averaging.
+
+    Finished runs are kept. The league is written after every row.
+    """
+    with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
+        from ..runs.progress import Progress
+        from ..runs.run_share import RunShare
+
+        share, folder = None if only is None else RunShare.parse(only), benchmarks_folder()
+        with Progress() as progress:
+            progress.tell("Reading the rows.")
+            known, made = _tables(folder, "league_rows").ROWS, _tables(folder, "league")
+            chosen = _tables(folder, "rows").chosen_rows(known, rows)
+            if not list_:
+                chosen = made.use_packs(chosen, data, chosen=rows is not None)
+                names = made.chosen_methods(methods)
+                wanted = range(first_seed, first_seed + seeds)
+                request = made.LeagueRequest(chosen, names, wanted, out, jobs, share, processes)
+                if not plan:
+                    page = made.make_league(request, progress)
+        if list_:
+            lines = [f"{name}  {row.what}" for name, row in chosen.items()]
+        elif plan:
+            lines = made.planned_lines(request, Progress())
+        else:
+            lines = [f"League: {page}, {page.with_suffix('.json')}"] if page.is_file() else ["No row is finished yet."]
+        for line in lines:
+            say(line)

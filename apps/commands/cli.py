@@ -1,5 +1,7 @@
 """The `fedannot` command."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -170,6 +172,10 @@ def compare(
         bool, typer.Option("--leave-site-out", help="Leave out each site once and test on its cases; with --data.")
     ] = False,
     processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per core.")] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Make the I-th of N shares of the runs; others make the rest in this folder."),
+    ] = None,
     track: TrackOption = None,
 ) -> None:
     """Run several methods on the same data from the same start weights and compare them, seed by seed.
@@ -189,21 +195,37 @@ def compare(
             arms, changes = parse_arms(jobs, set_ or [])
             if network is not None:
                 import_from_here()
-            made = over_splits(folds, leave_site_out)(
-                with_shared_rounds(arms, shared_rounds or []),
-                out,
-                data=data,
-                seeds=range(first_seed, first_seed + seeds),
-                settings=settings,
-                changes=changes,
-                like=like,
-                allow_different=allow_different or [],
-                network=network,
-                processes=processes,
-                track=track,
-                on_progress=progress,
-            )
+            with _missing_runs_are_said(only):
+                made = over_splits(folds, leave_site_out)(
+                    with_shared_rounds(arms, shared_rounds or []),
+                    out,
+                    data=data,
+                    seeds=range(first_seed, first_seed + seeds),
+                    settings=settings,
+                    changes=changes,
+                    like=like,
+                    allow_different=allow_different or [],
+                    network=network,
+                    processes=processes,
+                    track=track,
+                    only=only,
+                    on_progress=progress,
+                )
         _print_compared(made, is_generated=data is None)
+
+
+@contextmanager
+def _missing_runs_are_said(only: str | None) -> Iterator[None]:
+    """End the command without an error where it has made its share and other runs are missing."""
+    from ..runs.compare import RunsMissingError
+
+    try:
+        yield
+    except RunsMissingError as missing:
+        if only is None:
+            raise
+        say(str(missing))
+        raise typer.Exit from None
 
 
 def _print_compared(made: "ComparedMethods | CrossValidated", *, is_generated: bool) -> None:

@@ -14,6 +14,7 @@ from ..runs.arms import Arm, parse_arms
 from ..runs.compare import compare as compare_arms
 from ..runs.job import JobError
 from ..runs.progress import OnProgress, Progress, progress_of
+from ..runs.run_share import RunShare
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ def compare(
     network: str | None = None,
     processes: int | None = None,
     track: str | None = None,
+    only: str | None = None,
     on_progress: OnProgress | Progress | None = None,
 ) -> ComparedMethods:
     """Run several methods on the same data from the same start weights, and compare them seed by seed.
@@ -90,10 +92,11 @@ def compare(
             imports it in a process of its own.
         processes: runs at a time; by default one per core.
         track: ``mlflow=URI`` or ``wandb=PROJECT``: every run's numbers, settings and pictures go there as well.
+        only: ``"I/N"``, to make the I-th of N shares of the runs; others make the rest into the same folder.
         on_progress: is given every step.
 
     Raises:
-        JobError, SettingsError, DataError, RunError, UnfairComparisonError: see
+        JobError, SettingsError, DataError, RunError, RunsMissingError, UnfairComparisonError: see
             :func:`fedannot.apps.runs.compare.compare`.
 
     >>> from fedannot.apps import compare
@@ -118,6 +121,7 @@ def compare(
         network=network,
         processes=processes,
         track=track,
+        only=None if only is None else RunShare.parse(only),
         progress=progress_of(on_progress),
     )
     return ComparedMethods(Path(out), comparison)

@@ -91,6 +91,8 @@ def cross_validate(
         raise JobError("Cross-validation needs a federation's folder; `fedannot data phantom` makes one.")
     if (folds is not None) == leave_site_out:
         raise JobError("Expected either a number of folds or to leave each site out, and not both.")
+    if options.get("only") is not None:
+        raise JobError("Shares of the runs (only) are for one comparison; expected none with a cross-validation.")
     target, numbers = Path(out), list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     asked = {"data": data, "folds": folds, "leave_site_out": leave_site_out, "seed": split_seed}
     keep_request(target, SPLITS_FILE, asked, contents="cross-validation")

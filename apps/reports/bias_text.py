@@ -6,7 +6,7 @@ from ...custom.annotation_bias.statuses import Status
 from ...custom.methods.auto.records import BiasFindings, BiasRecord, RollbackFindings, SiteBiasRecord
 from ...transforms.natural_order import natural_order
 from ..terminal import Terminal
-from ..wording.decisions import decision_in_words, moved_masks_in_words, rollback_in_words, witness_in_words
+from ..wording.decisions import decision_in_words, moved_masks_in_words, rollback_in_words, unit_noun, witness_in_words
 from ..wording.evidence import reason_in_words, reference_level_in_words
 
 LEGEND = (
@@ -44,11 +44,15 @@ def print_channels(found: BiasFindings | None, rounds: int, console: Terminal) -
         begin = "" if len(last.reference_levels) == 1 else f"Class {label}: "
         console.print(f"{begin}{reference_level_in_words(level)}")
         if label in last.witnesses:
-            console.print(f"{begin}{witness_in_words(last.witnesses[label])}")
+            console.print(f"{begin}{witness_in_words(last.witnesses[label], unit_noun(last))}")
     before = [record.before_round for record in found.channels]
     numbers = ", ".join(map(str, before))
     when = "after the last round" if before[0] > rounds else f"before round{'s' if len(before) > 1 else ''} {numbers}"
     console.print(f"Estimated {when}. {decision_in_words(last)}")
+    for name in sorted(last.groups, key=natural_order):
+        if name in last.sites:
+            unit = last.decision.unit or "px"
+            console.print(f"{name}: contours {_entries(last.sites[name], ParameterKind.OFFSET, 1, 1)} {unit}")
     for site in sorted(last.moved_masks, key=natural_order):
         console.print(f"{site}: {moved_masks_in_words(last.moved_masks[site])}")
     for site in sorted(last.sites, key=natural_order):

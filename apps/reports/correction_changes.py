@@ -107,7 +107,8 @@ class SiteChanges:
             raise DataError(
                 f"Site {self._corrections.site}: {record.label} is no usable training case of its data any more."
             )
-        return case, corrected_label(self._corrections, self._of(record), case, Purpose.REVIEW).numpy()
+        own = self._corrections.of_case(record.name)
+        return case, corrected_label(own, self._of(record), case, Purpose.REVIEW).numpy()
 
     def cases(self) -> list[CaseChange]:
         """Return what became of every annotation, in the order of the record."""
@@ -162,6 +163,12 @@ def in_words(corrections: Corrections, description: SegmentationDescription | No
     words = [
         phrase for correction in corrections.corrections for phrase in _phrases(correction, corrections, description)
     ]
+    for number in sorted(corrections.by_annotator):
+        own = corrections.of_group(number)
+        name = f"annotator {number}" if number else "other cases"
+        words += [
+            f"{name}: {phrase}" for correction in own.corrections for phrase in _phrases(correction, own, description)
+        ]
     return words or ["nothing is corrected any more"]
 
 

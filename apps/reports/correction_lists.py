@@ -66,9 +66,9 @@ def _changes(site: StoredCorrections) -> tuple[list[CaseChange], SegmentationDes
     """What became of the cases, the site's description, and why pixels are not counted; empty where they are."""
     corrections = site.corrections
     recorded = [CaseChange(case) for case in corrections.cases]
-    if not corrections.corrections:
+    if not corrections.every:
         return [CaseChange(case, 0) for case in corrections.cases], None, ""
-    acts_on_masks = any(correction.acts_on_labels for correction in corrections.corrections)
+    acts_on_masks = any(correction.acts_on_labels for correction in corrections.every)
     if not acts_on_masks or corrections.of(CasesRelabelled) is not None:
         return [CaseChange(case, 0) for case in corrections.cases], None, ""
     # The site's data are read to count what moved; where they are gone, the record says the rest.

@@ -74,7 +74,7 @@ def _draw_changes(site: StoredCorrections, out: Path, chosen: Collection[str] | 
     files = []
     changes = read_changes(site)
     applied = site.corrections.only(MaskShift, BoundaryShift, ObjectsRelabelled)
-    words = in_words(applied, changes.description) if applied.corrections else []
+    words = in_words(applied, changes.description) if applied.every else []
     # A case has the same number whichever are drawn.
     ranked = sorted(changes.cases(), key=lambda change: -change.changed_pixels)
     for rank, change in enumerate(ranked, start=1):

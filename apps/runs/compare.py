@@ -1,21 +1,15 @@
 """Methods side by side: the same data, the same start weights, paired over seeds."""
 
 import json
-import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...custom.components.merging import merged
-from ...custom.data.whole_files import private_folder, replaced, write_text
+from ...custom.data.whole_files import write_text
 from ...custom.methods.personal.settings import PersonalSettings
-from ...custom.run.state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from ...custom.run.threads import number_of_threads
-from ...custom.settings import RunSettings, SettingsError, SettingValues
-from ...transforms.errors import DataError
 from ..commands.simulation import SIMULATION
 from ..reports.charts import draw_comparison
 from ..reports.compared_results import with_case_results
@@ -24,26 +18,40 @@ from ..reports.compared_settings import ComparedSettings
 from ..reports.comparison import describe_run, paired_statistics
 from ..reports.comparison_page import REQUEST_FILE, run_folder, write_comparison_page
 from ..reports.output import read_summary, scoring_of
-from ..wording.shell_words import shell_word
-from .arms import Arm, PlannedArm, plan
+from .arm_run import federation_of, is_run_elsewhere, run_arm
+from .arms import Arm
+from .checked_arms import check_arms
 from .cores import available_cores
-from .data_compatibility import read_descriptions, settings_for_data
-from .fairness import compared_settings, like_changes
-from .in_process import JOB_ID, RunError
+from .in_process import RunError
 from .interruption import check_interruption
-from .job import Job, JobError
-from .output_request import keep_request
-from .own_code import check_no_other_network, own_network_changes
+from .output_request import folder_locked, keep_request
 from .progress import Progress
-from .resuming import RUN_FOLDER, can_be_resumed
-from .run_process import Commands, RunStoppedError, RunTimeoutError
-from .setting_origins import named_origins
-from .settings_files import SettingsFile
-from .shared_rounds import check_shared_rounds
+from .run_process import Commands
+from .run_share import RunShare
 from .tracking import Tracking
 from .watched_runs import RunsProgress, WatchedRun
 
-_RUN_TIMEOUT_SECONDS = 24 * 3600
+_SHOWN_RUNS = 5
+
+
+class RunsMissingError(RunError):
+    """Runs of a comparison are not there yet: they are of other shares, or another process works on them.
+
+    Attributes:
+        missing: names of the runs.
+        running: names of those among them that another process works on.
+    """
+
+    def __init__(self, missing: Sequence[str], running: Sequence[str], out: Path) -> None:
+        self.missing, self.running = tuple(missing), tuple(running)
+        text = f"{out}: {len(missing)} runs are missing ({_shown(missing)}), so there is no comparison yet."
+        if running:
+            text += f" Another process works on {len(running)} of them ({_shown(running)}) and was not disturbed."
+        super().__init__(f"{text} Whoever finishes the last run writes the comparison; any share may be called again.")
+
+
+def _shown(names: Sequence[str]) -> str:
+    return "; ".join(names[:_SHOWN_RUNS]) + (f"; and {len(names) - _SHOWN_RUNS} more" if names[_SHOWN_RUNS:] else "")
 
 
 def compare(
@@ -59,6 +67,7 @@ def compare(
     network: str | None = None,
     processes: int | None = None,
     track: str | None = None,
+    only: RunShare | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Run every arm with every seed, each in a process of its own, and write ``comparison.json`` and a plot.
@@ -79,6 +88,7 @@ def compare(
         network: place of the function that builds the network of all arms, ``package.module:function``.
         processes: runs at a time, by default one per core and thread of a run.
         track: where every run is tracked, see :class:`fedannot.apps.runs.tracking.Tracking`.
+        only: the runs that are run here; None for all. All shares write into the same folder.
         progress: tells how far the runs are; by default on the standard error.
 
     Raises:
@@ -88,21 +98,23 @@ def compare(
         SettingsError: if a setting of any arm, or the set of settings, cannot be used.
         DataError: if there are no data for a seed, or they do not fit an arm, or are not those that the set is for.
         RunError: if a run failed; the others are finished first.
+        RunsMissingError: if runs of other shares, or runs that another process works on, are not there yet.
     """
     if track is not None:
         # Wrong before the first run, not in each of them.
         Tracking.parse(track).check()
-    own_network = {} if network is None else _network_of_all(network, arms, overrides)
-    planned = plan(arms, merged(overrides, own_network))
-    names, federations = [arm.name for arm in planned], [_federation(data, seed) for seed in seeds]
-    if like is not None:
-        model = _model_arm(like, planned, merged(overrides, own_network))
-        planned = _all_like(planned, model, settings, federations, seeds)
-    of_arms = _settings_for_data(planned, settings, federations, seeds, like)
-    compared = compared_settings(planned, of_arms, seeds, like, network, allow_different, data_given=data is not None)
-    if data is None:
-        _check_phantoms(of_arms)
-    check_shared_rounds(planned, of_arms, data_given=data is not None)
+    checked = check_arms(
+        arms,
+        data=data,
+        seeds=seeds,
+        settings=settings,
+        overrides=overrides,
+        like=like,
+        allow_different=allow_different,
+        network=network,
+    )
+    planned, of_arms, own_network = checked.arms, checked.of_arms, checked.own_network
+    names = [arm.name for arm in planned]
     request: dict[str, Any] = {
         "data": data,
         "settings": settings,
@@ -124,30 +136,43 @@ def compare(
         for arm in planned
     }
     progress = progress or Progress()
-    progress_of_runs = RunsProgress(list(runs.values()), progress)
+    here = (only or RunShare()).of_runs(planned, seeds)
+    progress_of_runs = RunsProgress([runs[arm.name, seed] for arm, seed in here], progress)
     progress_of_runs.begin(processes)
-    branching = [arm for arm in planned if arm.shared_rounds]
     # Cores that runs leave are their sites'.
-    at_once = max(1, cores // min(processes, len(runs)))
+    at_once = max(1, cores // min(processes, max(1, len(here))))
     common = {"--settings": settings, "--track": track, "--network": network, "--sites-at-once": str(at_once)}
-    run = partial(_run, reference=names[0], data=data, common=common, without=own_network, out=out)
+    run = partial(run_arm, reference=names[0], data=data, common=common, without=own_network, out=out)
     with _running(processes) as commands:
         # Arms that branch wait for the run that they branch from.
-        for phase in ([arm for arm in planned if not arm.shared_rounds], branching):
+        for branching in (False, True):
             begun = {
                 commands.submit(partial(run, commands, arm, seed)): runs[arm.name, seed]
-                for seed in seeds
-                for arm in phase
+                for arm, seed in here
+                if bool(arm.shared_rounds) is branching
             }
             if failed := [error for error in progress_of_runs.wait(begun) if error]:
                 raise RunError(f"{len(failed)} of {len(begun)} runs failed. First: {failed[0]}")
+    _check_all_there(list(runs.values()), out)
     scores_centres = any(isinstance(arm.job.settings(), PersonalSettings) for arm in planned)
-    found = _summarize(names, seeds, data, out, compared, scores_centres=scores_centres)
-    comparison = with_case_results(out, found, progress.tell)
-    write_text(out / COMPARISON_FILE, json.dumps(comparison.plain(), indent=2) + "\n")
-    draw_comparison(comparison, out / COMPARISON_PICTURE)
-    write_comparison_page(out, comparison)
+    with folder_locked(out):
+        found = _summarize(names, seeds, data, out, checked.compared, scores_centres=scores_centres)
+        comparison = with_case_results(out, found, progress.tell)
+        write_text(out / COMPARISON_FILE, json.dumps(comparison.plain(), indent=2) + "\n")
+        draw_comparison(comparison, out / COMPARISON_PICTURE)
+        write_comparison_page(out, comparison)
     return comparison
+
+
+def _check_all_there(runs: Sequence[WatchedRun], out: Path) -> None:
+    """Check that every run is over; a run that another process works on is not, whatever it has written already.
+
+    Raises:
+        RunsMissingError: if any is not.
+    """
+    running = [run.name for run in runs if is_run_elsewhere(run.folder)]
+    if missing := [run.name for run in runs if run.name in running or not run.is_finished]:
+        raise RunsMissingError(missing, running, out)
 
 
 @contextmanager
@@ -161,161 +186,8 @@ def _running(processes: int) -> Iterator[Commands]:
         commands.stop()
 
 
-def _network_of_all(network: str, arms: Sequence[Arm], overrides: Mapping[str, Any]) -> SettingValues:
-    """Let this process know a researcher's network, and return the changes that name it, which are for all arms."""
-    for changes in (overrides, *(arm.overrides for arm in arms)):
-        check_no_other_network(changes)
-    return own_network_changes(network)
-
-
-def _model_arm(like: str, planned: Sequence[PlannedArm], overrides: Mapping[str, Any]) -> PlannedArm:
-    """The job whose settings all arms take, as an arm that has nothing of its own."""
-    job = next((arm.job for arm in planned if arm.name == like), None) or Job.open(like)
-    tasks = job.settings().task, planned[0].job.settings().task
-    if tasks[0] != tasks[1]:
-        raise JobError(
-            f"--like {like} is for {tasks[0]}, but the arms are for {tasks[1]}: expected a job of that task."
-        )
-    changes = job.current_names(overrides)
-    known = job.known_names(changes)
-    return PlannedArm(like, job, {key: value for key, value in changes.items() if key in known}, 0)
-
-
-def _all_like(
-    arms: Sequence[PlannedArm],
-    model: PlannedArm,
-    settings: str | None,
-    federations: Sequence[Path | None],
-    seeds: Sequence[int],
-) -> list[PlannedArm]:
-    """The arms with the settings of another job; what is changed for all arms, or for one, counts more."""
-    of_model = _settings_for_data([model], settings, federations, seeds)[model.name]
-    result = []
-    for arm in arms:
-        of_set = {} if settings is None else SettingsFile.read(arm.job, settings, arm.overrides).values
-        changes = like_changes(of_model, arm, of_set, name=model.name, data_given=federations[0] is not None)
-        result.append(replace(arm, overrides=merged(changes, arm.overrides)))
-    return result
-
-
 def _asked_arm(arm: Arm) -> dict[str, Any]:
     return {"job": arm.job.name, "overrides": dict(arm.overrides), "shared_rounds": arm.shared_rounds}
-
-
-def _federation(data: str | None, seed: int) -> Path | None:
-    return None if data is None else Path(data.replace("{seed}", str(seed)))
-
-
-def _settings_for_data(
-    arms: Sequence[PlannedArm],
-    settings: str | None,
-    federations: Sequence[Path | None],
-    seeds: Sequence[int],
-    like: str | None = None,
-) -> dict[str, RunSettings]:
-    """Check the settings of every run, and that its data are those that they are for, before any run starts.
-
-    Args:
-        arms: the arms.
-        settings: the set of settings; None for none.
-        federations: of each seed; None for generated images.
-        seeds: the seeds.
-        like: the job whose settings the arms were given, to name in an error.
-
-    Returns:
-        The settings of each arm, by its name, with the last seed and its data.
-    """
-    described = {folder: None if folder is None else read_descriptions(folder) for folder in dict.fromkeys(federations)}
-    result: dict[str, RunSettings] = {}
-    for arm in arms:
-        settings_file = None if settings is None else SettingsFile.read(arm.job, settings, arm.overrides)
-        of_set = {} if settings_file is None else settings_file.values
-        for federation, seed in zip(federations, seeds, strict=True):
-            if settings_file is not None:
-                settings_file.check_data(federation)
-            try:
-                with named_origins(arm.job, settings_file, arm.overrides):
-                    changes = merged(of_set, arm.overrides, {"seed": seed})
-                    result[arm.name] = arm.job.settings_with(settings_for_data(arm.job, changes, described[federation]))
-            except (DataError, SettingsError) as error:
-                # An error class need not be made from a text.
-                given = "" if like in (None, arm.name) else f", with the settings of --like {like}"
-                error.args = (f"{arm.name}{given}: {error}",)
-                raise
-    return result
-
-
-def _check_phantoms(of_arms: Mapping[str, RunSettings]) -> None:
-    """Refuse arms whose jobs bring phantoms of different kinds: runs are paired on the same data."""
-    tasks = {arm: settings.embedded.task for arm, settings in of_arms.items()}
-    first, *others = tasks
-    for other in others:
-        if tasks[other] != tasks[first]:
-            raise JobError(
-                f"Without --data the phantom of {first} is {tasks[first]} and that of {other} {tasks[other]}: expected "
-                "the same data for all. Give a federation that fits both with --data, or all the phantom of one with "
-                f"--like {shell_word(first)}."
-            )
-
-
-def _state_folder(run: Path) -> Path:
-    return run / RUN_FOLDER / "server" / JOB_ID
-
-
-def _run(
-    commands: Commands,
-    arm: PlannedArm,
-    seed: int,
-    *,
-    reference: str,
-    data: str | None,
-    common: Mapping[str, str | None],
-    without: Collection[str],
-    out: Path,
-) -> str | None:
-    """Run an arm in a process of its own unless that is done already; return an error's text."""
-    folder = run_folder(out, arm.name, seed)
-    if (folder / SUMMARY_FILE).is_file():
-        return None
-    state = _state_folder(folder) / STATE_FILE
-    if arm.shared_rounds and not can_be_resumed(folder):
-        branch = _state_folder(run_folder(out, reference, seed)) / kept_state_file(arm.shared_rounds)
-        if not branch.is_file():
-            return f"{arm.name}, seed {seed}: {branch} is absent; {reference} was run before it had to be kept."
-        private_folder(state.parent)
-        with replaced(state) as temporary:
-            shutil.copyfile(branch, temporary)
-    asked = {"--data": _federation(data, seed), **common}
-    options = {option: value for option, value in asked.items() if value is not None}
-    command = _command(arm, seed, folder, options, without)
-    private_folder(folder.parent)
-    log = folder.parent / f"{folder.name}.log"
-    try:
-        failed = commands.run(command, log, timeout=_RUN_TIMEOUT_SECONDS) != 0
-    except (RunTimeoutError, RunStoppedError) as error:
-        return f"{arm.name}, seed {seed}: {error}"
-    if failed:
-        last = (log.read_text(encoding="utf-8").strip().splitlines() or ["no output"])[-1]
-        return f"{arm.name}, seed {seed}: {last} (log: {log})"
-    return None
-
-
-def _command(
-    arm: PlannedArm, seed: int, folder: Path, asked: Mapping[str, str | Path], without: Collection[str]
-) -> list[str]:
-    """The command of an arm's run; it goes on where its folder has one already."""
-    # Arms differ in what they are given alone.
-    command = ["simulate", str(arm.job.folder), "--no-plan", "--seed", str(seed), "--out", str(folder)]
-    for option, value in asked.items():
-        command += [option, str(value)]
-    if folder.is_dir() and any(folder.iterdir()):
-        command.append("--resume")
-    # A network of a researcher's own code is named by its option.
-    for key, value in arm.overrides.items():
-        if key in without:
-            continue
-        command += ["--set", f"{key}={json.dumps(value)}"]
-    return command
 
 
 def _summarize(
@@ -333,7 +205,7 @@ def _summarize(
         for seed in seeds:
             folder = run_folder(out, name, seed)
             summary = read_summary(folder)
-            federation = _federation(data, seed) or folder / "data"
+            federation = federation_of(data, seed) or folder / "data"
             runs.append(describe_run(name, seed, folder, summary, federation, scores_centres=scores_centres))
             score = summary.main_score
             if score is None:

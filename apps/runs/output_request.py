@@ -1,13 +1,17 @@
 """What an output folder was asked for, kept in it, so that no other results are mixed into those that it holds."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ...custom.data.file_locks import locked
 from ...custom.data.whole_files import private_folder, write_text
 from ...transforms.strict_files import read_json
 from .job import JobError
+
+_LOCK = ".lock"
 
 
 def keep_request(
@@ -31,9 +35,46 @@ def keep_request(
 
     Raises:
         JobError: if the folder holds results of another request, or other files.
-        DataError: if the file cannot be read.
+        DataError: if the file cannot be read, or another process holds the folder for more than an hour.
     """
-    file, nouns = out / file_name, growing or {}
+    _check_not_foreign(out, file_name, contents)
+    private_folder(out)
+    with folder_locked(out):
+        _keep(out, file_name, asked, contents, growing or {}, free)
+
+
+@contextmanager
+def folder_locked(out: Path) -> Iterator[None]:
+    """Be the only process that writes what belongs to a whole output folder, on all machines that share it.
+
+    Raises:
+        DataError: if another one does so for more than an hour.
+    """
+    lock = out / _LOCK
+    with locked(lock, "written", out):
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def _check_not_foreign(out: Path, file_name: str, contents: str) -> None:
+    """Refuse a folder with other files; nothing is written into it."""
+    holds_files = out.exists() and any(out.iterdir())
+    # In this order: who makes the folder now locks it first, then writes the file, then removes the lock.
+    if holds_files and not (out / _LOCK).exists() and not (out / file_name).is_file():
+        raise JobError(f"Expected an empty folder or an earlier {contents}, but {out} holds other files.")
+
+
+def _keep(
+    out: Path,
+    file_name: str,
+    asked: Mapping[str, Any],
+    contents: str,
+    nouns: Mapping[str, str],
+    free: Collection[str],
+) -> None:
+    file = out / file_name
     earlier: dict[str, Any] = {}
     if file.is_file():
         earlier = read_json(file, f"what this {contents} was asked for")
@@ -45,8 +86,7 @@ def keep_request(
             raise JobError(
                 f"{out} holds another {contents}: {'; '.join(differing)}. Choose another output folder, or what it was."
             )
-    elif out.exists() and any(out.iterdir()):
+    elif any(entry.name != _LOCK for entry in out.iterdir()):
         raise JobError(f"Expected an empty folder or an earlier {contents}, but {out} holds other files.")
-    private_folder(out)
     grown = {key: earlier.get(key, {}) | asked[key] for key in nouns}
     write_text(file, json.dumps({**asked, **grown}, indent=2) + "\n")

@@ -10,6 +10,7 @@ from typing import TypeVar
 from ...custom.run.state import METRICS_FILE, SUMMARY_FILE
 from ...custom.run.time_left import duration
 from ..reports.output import percent, read_summary, scoring_of
+from .arm_run import is_run_elsewhere
 from .in_process import JOB_ID
 from .progress import Progress
 from .resuming import RUN_FOLDER
@@ -107,7 +108,8 @@ class RunsProgress:
 
     def _tell_end(self, run: WatchedRun) -> None:
         if not run.is_finished:
-            self._progress.tell(f"{run.name}: failed")
+            is_left = is_run_elsewhere(run.folder)
+            self._progress.tell(f"{run.name}: {'left to the process that works on it' if is_left else 'failed'}")
             return
         summary = read_summary(run.folder)
         score = f"{scoring_of(summary).label} {percent(summary.main_score)} %"

@@ -29,19 +29,19 @@ _SCORES = {RollbackScore.DICE: "Dice", RollbackScore.BALANCED_ACCURACY: "balance
 
 def decision_in_words(record: BiasRecord) -> str:
     """Return what follows from one estimate of all sites; of an audit what `auto` would do."""
-    decision, num_sites = record.decision, len(record.sites)
+    decision, num_sites, noun = record.decision, len(record.sites), unit_noun(record)
     if decision.outcome is Outcome.TEXT:
         return decision.text
     if not decision.is_applied:
         return _would(record)
     if decision.outcome is Outcome.CORRECTED:
         listed, count = ", ".join(decision.corrected), len(decision.corrected)
-        return f"Corrected at {count} of {num_sites} sites: {listed}."
+        return f"Corrected at {count} of {num_sites} {noun}: {listed}."
     if decision.outcome is Outcome.TOLERATED:
         return _tolerated(record)
     if decision.outcome is Outcome.MEASURED:
         return "What is confirmed is measured and not corrected, as the settings ask."
-    return f"Nothing is confirmed at any of {num_sites} sites: federated averaging."
+    return f"Nothing is confirmed at any of {num_sites} {noun}: federated averaging."
 
 
 def moved_masks_in_words(patients: int) -> str:
@@ -49,10 +49,15 @@ def moved_masks_in_words(patients: int) -> str:
     return f"all masks were shifted against the images ({patients} patients); the site has moved them back."
 
 
-def witness_in_words(witness: WitnessRecord) -> str:
+def unit_noun(record: BiasRecord) -> str:
+    """Return of what an estimate is, in the plural: sites, or the groups of annotators in them."""
+    return "groups of annotators" if record.groups else "sites"
+
+
+def witness_in_words(witness: WitnessRecord, noun: str = "sites") -> str:
     """Return of a class how many sites' boundary biases images show, and whether the model counts beside them."""
     known, count = sum(one.is_known for one in witness.sites.values()), len(witness.sites)
-    shown = f"Images show the boundary bias of {known} of {count} sites"
+    shown = f"Images show the boundary bias of {known} of {count} {noun}"
     if not witness.is_shown:
         return f"{shown}, which are too few to count."
     if witness.is_model_used:

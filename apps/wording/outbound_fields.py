@@ -130,6 +130,7 @@ REASONS = {
     ),
     "profile_error": "standard error over patients of the boundary bias that images show",
     "profile_error_patients": "patients or volumes behind that error",
+    "annotator_groups": "annotators whose contours are assessed by themselves, of five patients each at least",
     "moved_patients": "patients or volumes of a site that has moved all its masks back: that it did; not by how much",
     # Class labels.
     "noise_level": (

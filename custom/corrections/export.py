@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
 from ...transforms.errors import DataError
 from ..data.description import SegmentationDescription
@@ -59,6 +60,7 @@ class ExportedAnnotations(JsonRecord):
         decided: when, by the site's clock.
         written: when these files were.
         moved: by name of the class, by how far its contours were moved, positive outward.
+        moved_by_annotator: the same by the number of the group of annotators; empty where all are corrected alike.
         moved_as_a_whole: by how much all classes were moved along each axis of a training sample; empty where they were
             not.
         unit: of these distances: millimetres, or pixels of the network's images.
@@ -77,6 +79,7 @@ class ExportedAnnotations(JsonRecord):
     decided: str
     written: str
     moved: dict[str, float]
+    moved_by_annotator: dict[int, dict[str, float]] = Field(default_factory=dict)
     moved_as_a_whole: tuple[float, ...] = ()
     unit: Literal["px", "mm"] | None
     threshold: float | None
@@ -163,7 +166,7 @@ class _Export:
         given, digest = self._data / case.label, _sha256(self._data / case.label)
         mask, pixels = read_classes(given, description), self._pixels.get(case.label, CasePixels())
         image = self._data / case.image
-        result = corrected_in_file(self._stored.corrections, pixels, mask, image, given, description)
+        result = corrected_in_file(self._stored.corrections.of_case(case.name), pixels, mask, image, given, description)
         changed, file = int(np.count_nonzero(result.classes != mask.classes)), ""
         if changed:
             target = mask_target(self._folder, position, plain_name(given))
@@ -195,6 +198,10 @@ class _Export:
             decided=origin.made,
             written=datetime.now(UTC).isoformat(timespec="seconds"),
             moved={} if description is None else named_moves(corrections, description),
+            moved_by_annotator={
+                number: {} if description is None else named_moves(corrections.of_group(number), description)
+                for number in sorted(corrections.by_annotator)
+            },
             moved_as_a_whole=shift_of(corrections),
             unit=None if description is None else unit_of(description),
             threshold=None if added is None else added.threshold,

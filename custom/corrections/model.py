@@ -1,6 +1,6 @@
 """The corrections of a site: what was decided, by whom, and what became of each case; one record for all kinds."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
@@ -159,6 +159,8 @@ class CaseCorrection(JsonRecord):
         mask: a new file in place of the given one.
         new_class: another class, in a classification.
         review: what reviewers decided; None where none did.
+        annotator_group: where corrections are by annotator, the number of the group whose correction is the case's;
+            None for no group, and no correction.
     """
 
     image: str
@@ -169,6 +171,7 @@ class CaseCorrection(JsonRecord):
     mask: NewMask | None = None
     new_class: NewClass | None = None
     review: CaseReview | None = None
+    annotator_group: int | None = None
 
     @property
     def name(self) -> str:
@@ -196,6 +199,8 @@ class Corrections(JsonRecord):
         provenance: where they come from.
         corrections: what was decided, at most one of each kind, in the order in which they are applied; none where
             nothing is corrected any more.
+        by_annotator: what was decided of the groups of annotators, by their numbers, in place of what is decided for
+            all cases; empty where the site is corrected as a whole.
         cases: what became of each case.
         failed: cases that could not be corrected, and why; they stay as they are.
         ignored_file: the file beside the record with the pixels that are ignored, named by its hash; empty where none
@@ -208,6 +213,7 @@ class Corrections(JsonRecord):
     data: str
     provenance: Provenance
     corrections: tuple[Correction, ...]
+    by_annotator: dict[int, tuple[Correction, ...]] = Field(default_factory=dict)
     cases: tuple[CaseCorrection, ...]
     failed: tuple[tuple[str, str], ...] = ()
     ignored_file: Annotated[str, Field(pattern=r"^(ignored-[0-9a-f]{16}\.npz)?$")] = ""
@@ -215,7 +221,9 @@ class Corrections(JsonRecord):
 
     @model_validator(mode="after")
     def _is_in_order(self) -> Self:
-        if in_order(self.corrections) != self.corrections:
+        if self.corrections and self.by_annotator:
+            raise ValueError("expected corrections of all cases or by annotator, found both")
+        if any(in_order(of) != of for of in (self.corrections, *self.by_annotator.values())):
             raise ValueError(f"expected corrections in the order {', '.join(CorrectionKind)}")
         return self
 
@@ -223,6 +231,32 @@ class Corrections(JsonRecord):
     def round_number(self) -> int:
         """The round before whose training they were made."""
         return self.provenance.round_number
+
+    @property
+    def every(self) -> tuple[Correction, ...]:
+        """All corrections, of all cases or of some annotator's."""
+        return (*self.corrections, *(one for number in sorted(self.by_annotator) for one in self.by_annotator[number]))
+
+    def by_group(self, by_annotator: Mapping[int, tuple[Correction, ...]], cases: Mapping[str, int]) -> "Corrections":
+        """Return the same with corrections by annotator.
+
+        Args:
+            by_annotator: by the number of the group.
+            cases: by the name of a case the number of its group.
+        """
+        own = tuple(one.model_copy(update={"annotator_group": cases.get(one.name)}) for one in self.cases)
+        return self.model_copy(update={"by_annotator": dict(by_annotator), "cases": own})
+
+    def of_group(self, number: int | None) -> "Corrections":
+        """Return the corrections of one group of annotators as those of all cases; none of no group."""
+        own = () if number is None else self.by_annotator.get(number, ())
+        return self.model_copy(update={"corrections": own, "by_annotator": {}})
+
+    def of_case(self, name: str) -> "Corrections":
+        """Return the corrections that are a case's, by the name of the case."""
+        if not self.by_annotator:
+            return self
+        return self.of_group(next((case.annotator_group for case in self.cases if case.name == name), None))
 
     def of(self, kind: type[Kind]) -> Kind | None:
         """Return the correction of a kind, None without one."""
@@ -232,7 +266,11 @@ class Corrections(JsonRecord):
         """Return the same with the corrections of some kinds alone."""
         return self.model_copy(
             update={
-                "corrections": tuple(correction for correction in self.corrections if isinstance(correction, kinds))
+                "corrections": tuple(correction for correction in self.corrections if isinstance(correction, kinds)),
+                "by_annotator": {
+                    number: tuple(correction for correction in own if isinstance(correction, kinds))
+                    for number, own in self.by_annotator.items()
+                },
             }
         )
 
@@ -244,7 +282,7 @@ class Corrections(JsonRecord):
     @property
     def changes_labels(self) -> bool:
         """Whether labels that are loaded count otherwise than they were given."""
-        acts = any(correction.acts_on_labels for correction in self.corrections)
+        acts = any(correction.acts_on_labels for correction in self.every)
         return acts and any(case.is_active for case in self.cases)
 
     @property

@@ -284,7 +284,7 @@ def cases_named(corrections: Corrections, names: Sequence[str] | None, source: P
     Raises:
         DataError: if a name is not that of exactly one corrected case.
     """
-    known = [case.name for case in corrections.cases if _can_change(case, corrections.corrections)]
+    known = [case.name for case in corrections.cases if _can_change(case, corrections.every)]
     if names is None:
         return frozenset(known)
     meant = set()

@@ -113,7 +113,7 @@ def corrected_labels(
                 corrections.site,
                 name,
             )
-        labels.extend(corrected_label(corrections, of_case, case, Purpose.TRAINING))
+        labels.extend(corrected_label(corrections.of_case(name), of_case, case, Purpose.TRAINING))
     return labels
 
 

@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 
 from ...transforms.errors import DataError
@@ -14,16 +15,30 @@ _LOGGER = printable_logger(__name__)
 
 _LONGEST_WAIT = 3600.0
 _SECONDS_BETWEEN_TRIES = 0.05
+_SECONDS_TO_ASK = 0.2
+
+
+class LockAnswer(Enum):
+    """What came of an attempt to hold a lock."""
+
+    HELD = "held"
+    TAKEN = "taken"
+    NO_LOCKS = "no locks"
 
 
 @contextmanager
-def locked(file: Path) -> Iterator[None]:
+def locked(file: Path, work: str = "prepared data", folder: Path | None = None) -> Iterator[None]:
     """Wait until no other process or thread holds the lock, and hold it in the block.
+
+    Args:
+        file: the lock; its folder exists.
+        work: what its holder does, for the error.
+        folder: where it does so; None for the folder above that of the lock.
 
     Raises:
         DataError: if another one holds it for more than an hour.
     """
-    descriptor = _wait(file)
+    descriptor = _wait(file, work, folder or file.parent.parent)
     try:
         yield
     finally:
@@ -34,22 +49,49 @@ def locked(file: Path) -> Iterator[None]:
 @contextmanager
 def locked_if_free(file: Path) -> Iterator[bool]:
     """Hold a lock in the block if nobody has it, and say whether; never on a disk without locks."""
+    with lock_attempt(file) as answer:
+        yield answer is LockAnswer.HELD
+
+
+@contextmanager
+def lock_attempt(file: Path, seconds: float = 0.0) -> Iterator[LockAnswer]:
+    """Hold a lock in the block if nobody has it, and say so, or whether another one has it or the disk has no locks.
+
+    A lock ends with the process that holds it, so that none outlives a process that was killed. Across machines it
+    holds on disks that share their locks, as NFS 4 does.
+
+    Args:
+        file: the lock; its folder exists.
+        seconds: how long to try. :func:`is_taken` holds a lock for an instant.
+    """
+    end = time.monotonic() + seconds
     try:
-        descriptor = _try(file)
+        while (descriptor := _try(file)) is None and time.monotonic() < end:
+            time.sleep(_SECONDS_BETWEEN_TRIES)
     except _NoLocksError:
-        descriptor = None
+        yield LockAnswer.NO_LOCKS
+        return
     try:
-        yield descriptor is not None
+        yield LockAnswer.TAKEN if descriptor is None else LockAnswer.HELD
     finally:
         if descriptor is not None:
             os.close(descriptor)
+
+
+def is_taken(file: Path) -> bool:
+    """Return whether another process or thread holds a lock now; False where there is no such file."""
+    if not file.exists():
+        return False
+    # Another process that asks the same holds it for an instant.
+    with lock_attempt(file, _SECONDS_TO_ASK) as answer:
+        return answer is LockAnswer.TAKEN
 
 
 class _NoLocksError(Exception):
     """The disk has no locks."""
 
 
-def _wait(file: Path) -> int | None:
+def _wait(file: Path, work: str, folder: Path) -> int | None:
     """The descriptor of the held lock; None on a disk without locks."""
     end = time.monotonic() + _LONGEST_WAIT
     while True:
@@ -63,8 +105,8 @@ def _wait(file: Path) -> int | None:
             return descriptor
         if time.monotonic() > end:
             raise DataError(
-                f"{file.parent.parent}: another process has prepared data there for more than {_LONGEST_WAIT:.0f} "
-                "seconds; expected it to finish. End it, or choose another folder."
+                f"{folder}: another process has {work} there for more than {_LONGEST_WAIT:.0f} seconds; expected it to "
+                "finish. End it, or choose another folder."
             )
         time.sleep(_SECONDS_BETWEEN_TRIES)
 

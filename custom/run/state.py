@@ -96,6 +96,8 @@ _LATER_SETTINGS: JsonObject = {
     "waiting_memory_mb": None,
     # Of audits.
     "report_annotators": False,
+    # Of `auto`.
+    "bias_unit": "site",
 }
 
 # The default of earlier versions, with which the server scored every round all the same.

@@ -16,12 +16,14 @@ from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
 from fedannot.apps.reports.results_file import read_results, read_round_lines
-from fedannot.apps.runs.arms import Arm
+from fedannot.apps.runs.arms import Arm, PlannedArm
 from fedannot.apps.runs.in_process import RunError
 from fedannot.apps.runs.job import Job, JobError
 from fedannot.apps.runs.run_process import Commands
+from fedannot.apps.runs.run_share import RunShare
 from fedannot.custom.data.description import ClassificationDescription, VolumeDescription, write_site_description
 from fedannot.custom.data.federation import FederationDescription, write_federation
+from fedannot.custom.data.file_locks import locked
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.run.state import STATE_FILE, RunState
@@ -134,6 +136,52 @@ def test_what_is_done_is_kept_and_other_settings_are_refused(compared: Compared)
         assert refused.exit_code == 1
         assert "holds another comparison" in refused.output
         assert differs in " ".join(refused.output.split())
+
+
+def test_shares_of_several_processes_make_the_whole(compared: Compared, tmp_path: Path) -> None:
+    """A run that another process works on is not begun; the lock of a process that has died stops nobody."""
+    out = tmp_path / "out"
+    arguments = [str(out) if word == str(compared.out) else word for word in compared.arguments]
+    arguments[arguments.index("--seeds") + 1] = "1"
+
+    def share(text: str) -> str:
+        result = CliRunner().invoke(app, [*arguments, "--set", "balance=0.4", "--only", text])
+        assert result.exit_code == 0, result.output
+        return " ".join(result.output.split())
+
+    assert "1 runs are missing (fedaaai, seed 0)" in share("1/2")
+    lock = out / "runs" / ".fedaaai-seed0.lock"
+    with locked(lock):
+        said = share("2/2")
+    assert "fedaaai, seed 0: left to the process that works on it" in said
+    assert "Another process works on 1 of them (fedaaai, seed 0)" in said
+    assert sorted(entry.name for entry in (out / "runs").iterdir()) == [lock.name, "fedavg-seed0", "fedavg-seed0.log"]
+    assert not (out / "comparison.json").exists()
+    # The file is still there, as after a process that was killed.
+    assert "Comparison, plot and all runs" in share("2/2")
+
+    def of_seed_0(folder: Path) -> tuple[object, object]:
+        runs = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))["runs"]
+        kept = [run | {"seconds": 0, "peak_memory_mb": 0} for run in runs if run["seed"] == 0]
+        return kept, [row for row in read_results(folder / "results.csv") if row.seed == 0]
+
+    assert repr(of_seed_0(out)) == repr(of_seed_0(compared.out))
+    for name in ("fedavg-seed0", "fedaaai-seed0"):
+        joined, whole = (torch.load(folder / "runs" / name / "model.pt") for folder in (out, compared.out))
+        assert all(torch.equal(joined["model"][key], tensor) for key, tensor in whole["model"].items())
+
+
+def test_a_share_has_a_number_up_to_the_count() -> None:
+    for text in ("0/2", "3/2", "1", "1/0", "a/b", "1/2/3"):
+        with pytest.raises(JobError, match=r"--only: found .*, expected I/N with I from 1 to N"):
+            RunShare.parse(text)
+
+
+def test_every_run_is_in_one_share_and_branches_are_where_they_branch_from() -> None:
+    job = Job.open(JOBS / "fedavg")
+    arms = [PlannedArm(name, job, {}, shared) for name, shared in (("a", 0), ("b", 0), ("c", 2))]
+    shares = [[(arm.name, seed) for arm, seed in RunShare(number, 3).of_runs(arms, [0, 1])] for number in (1, 2, 3)]
+    assert shares == [[("a", 0), ("c", 0), ("b", 1)], [("b", 0)], [("a", 1), ("c", 1)]]
 
 
 def test_failing_runs_are_named(small_job: Callable[..., Path], tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from ...annotation_bias.profile.decision import ProfileEstimate
 from ...annotation_bias.profile.estimation import estimate_profiles
 from ...interface.views import Round
 from ...records.plain_values import finite
+from .asked_groups import AnnotatorGroup, GroupAsking
 from .asked_sites import AskedSites, KeptAnswers
 from .bias_record import image_bias_record
 from .image_decisions import Profiles, decide_by_images
@@ -18,10 +19,14 @@ from .settings import AutoSettings
 
 
 class ImageState(KeptAnswers):
-    """What is kept over a restart: of each class by site what images say, who was asked, and what was answered."""
+    """What is kept over a restart: of each class by site what images say, who was asked, and what was answered.
+
+    By annotator also which groups there are.
+    """
 
     profiles: list[dict[str, JsonObject]]
     asked: list[str]
+    groups: dict[str, JsonObject]
 
 
 class ImageEstimates:
@@ -34,10 +39,12 @@ class ImageEstimates:
 
     Attributes:
         profiles: of each class by site; empty before anybody was asked.
+        groups: the groups of annotators that stand for sites, by their names there; empty where sites do themselves.
     """
 
     def __init__(self, settings: AutoSettings) -> None:
         self.profiles: Profiles = ()
+        self.groups: dict[str, AnnotatorGroup] = {}
         self._settings = settings
         self._asked: set[str] = set()
         self._kept: KeptAnswers = {"curves": {}, "noisy": {}}
@@ -60,7 +67,8 @@ class ImageEstimates:
         num_classes = self._settings.network.num_classes
         is_first = not self.profiles
         names = None if is_first or self._lacks_curves else joined
-        sites = AskedSites(this_round, num_classes, self._kept, names)
+        asked = this_round if self._settings.asks_model else replace(this_round, ask=self._by_annotator(this_round))
+        sites = AskedSites(asked, num_classes, self._kept, names)
         found = tuple(
             {site: replace(one, samples=sites.samples.get(site, 0)) for site, one in profile.items()}
             for profile in estimate_profiles(sites, num_classes)
@@ -68,8 +76,8 @@ class ImageEstimates:
         if this_round.is_stopped():
             return None
         answered = {site for profile in found for site in profile}
-        new = answered if is_first else joined & answered
-        self._asked |= new | joined
+        new = answered if is_first else {name for name in answered if self.site_of(name) in joined}
+        self._asked |= {self.site_of(name) for name in new} | joined
         self._lacks_curves = False
         if not is_first:
             found = tuple(
@@ -78,9 +86,19 @@ class ImageEstimates:
             )
         self.profiles = found
         record = image_bias_record(decide_by_images(found, self._settings), found, this_round.number)
+        if self.groups:
+            record = record.model_copy(update={"groups": dict(self.groups)})
         if sites.moved:
             record = record.model_copy(update={"moved_masks": sites.moved})
         return record.of_sites(new) if new else None
+
+    def site_of(self, name: str) -> str:
+        """Return the site of a group of annotators; a site's own name stays."""
+        group = self.groups.get(name)
+        return name if group is None else group.site
+
+    def _by_annotator(self, this_round: Round) -> GroupAsking:
+        return GroupAsking(this_round.ask, self.groups)
 
     def state(self) -> ImageState:
         """Return what is known as plain values."""
@@ -93,6 +111,7 @@ class ImageEstimates:
                 for profile in self.profiles
             ],
             "asked": sorted(self._asked),
+            "groups": {name: group.plain() for name, group in self.groups.items()},
             **self._kept,
         }
 
@@ -102,6 +121,7 @@ class ImageEstimates:
             {site: _estimate(values) for site, values in profile.items()} for profile in state["profiles"]
         )
         self._asked = set(state["asked"])
+        self.groups = {name: AnnotatorGroup.model_validate(of) for name, of in state.get("groups", {}).items()}
         self._kept = {
             "curves": {site: dict(answers) for site, answers in state.get("curves", {}).items()},
             "noisy": {site: dict(answers) for site, answers in state.get("noisy", {}).items()},

@@ -28,6 +28,8 @@ PROFILE_UNIT, PROFILE_HALVINGS = "profile_unit", "profile_halvings"
 PROFILE_RADIUS = "profile_radius"
 # Behind the shift of all masks that a site has corrected; the shift itself stays there.
 MOVED_PATIENTS = "moved_patients"
+# How many annotators have groups of their own, and how many may.
+ANNOTATOR_GROUPS, MOST_GROUPS = "annotator_groups", 8
 PROFILE_ERROR, PROFILE_ERROR_PATIENTS = "profile_error", "profile_error_patients"
 GRID_HALVINGS, GRID_MICROMETRES = "grid_halvings", "grid_micrometres"
 PROFILE_VECTOR = "profile_vector"
@@ -117,6 +119,13 @@ PROFILE_FIELDS = (
     ),
     OutboundField(
         MOVED_PATIENTS, (TRAIN, MEASURE_BOUNDARY_PROFILE), "count", counted_by=MOVED_PATIENTS, optional="moved masks"
+    ),
+    OutboundField(
+        ANNOTATOR_GROUPS,
+        (MEASURE_BOUNDARY_PROFILE,),
+        "count",
+        optional="by annotator",
+        limits=(0.0, float(MOST_GROUPS)),
     ),
     OutboundField(
         PROFILE_ERROR, (MEASURE_PROFILE_ERROR,), "numbers", counted_by=PROFILE_ERROR_PATIENTS, limits=(0.0, 16.0)

@@ -12,6 +12,7 @@ from ...annotation_bias.parameters import ParameterKey
 from ...annotation_bias.statuses import Unit
 from ...corrections.kinds import Correction, Kind, of_kind, server_corrections
 from ...records.round_records import Record
+from .asked_groups import AnnotatorGroup
 from .version_1 import bias_of_version_1, rollback_of_version_1
 
 T = TypeVar("T")
@@ -162,6 +163,7 @@ class BiasRecord(Record):
         is_of_images: whether it is of images alone, before the first round.
         witnesses: by class, what images and model say of the boundary biases; empty where images were not asked.
         moved_masks: by site that has moved all its masks back, the number of its patients.
+        groups: where estimates are by annotator, whose cases each of the names stands for; else empty.
     """
 
     before_round: int
@@ -171,6 +173,7 @@ class BiasRecord(Record):
     is_of_images: bool = False
     witnesses: dict[int, WitnessRecord] = Field(default_factory=dict)
     moved_masks: dict[str, int] = Field(default_factory=dict)
+    groups: dict[str, AnnotatorGroup] = Field(default_factory=dict)
 
     def of_sites(self, names: Collection[str]) -> "BiasRecord":
         """Return what it says of some sites."""
@@ -178,7 +181,8 @@ class BiasRecord(Record):
             label: witness.model_copy(update={"sites": _only(witness.sites, names)})
             for label, witness in self.witnesses.items()
         }
-        result = self.model_copy(update={"sites": _only(self.sites, names), "witnesses": witnesses})
+        groups = _only(self.groups, names)
+        result = self.model_copy(update={"sites": _only(self.sites, names), "witnesses": witnesses, "groups": groups})
         return result.with_moved_masks(_only(self.moved_masks, names), only=True)
 
     def with_moved_masks(self, moved: Mapping[str, int], *, only: bool = False) -> "BiasRecord":
@@ -202,6 +206,7 @@ class BiasRecord(Record):
             }
         )
         together = self.model_copy(update={"sites": sites, "witnesses": witnesses, "decision": decision})
+        together = together.model_copy(update={"groups": {**other.groups, **self.groups}})
         return together.with_moved_masks(other.moved_masks)
 
     @model_validator(mode="before")

@@ -91,7 +91,7 @@ class AutoServer(FedAvgServer):
         """Return ``warm-up``, ``federated averaging``, ``weighted`` or ``corrected``."""
         if self._asked:
             return "corrected"
-        if not self._of_model:
+        if not self._of_model and self.settings.asks_model:
             return "warm-up"
         return "federated averaging" if self.weights(this_round) is None else "weighted"
 
@@ -177,12 +177,12 @@ class AutoServer(FedAvgServer):
             self.estimates.append(record)
         self._pending |= {site: of.corrections for site, of in new.items() if of.corrections}
         corrected = sum(bool(of.corrections) for of in new.values())
-        this_round.info(f"Boundary profile: {corrected} of {len(new)} sites correct.")
+        this_round.info(f"Boundary profile: {corrected} of {len(new)} {self._noun} correct.")
         for site, patients in record.moved_masks.items():
             this_round.info(f"{site} has moved all its masks back ({patients} patients).")
 
     def _is_time_to_estimate(self, number: int) -> bool:
-        if self._is_rolled_back:
+        if self._is_rolled_back or not self.settings.asks_model:
             return False
         if not self._of_model:
             return number > self.settings.warmup_rounds
@@ -240,14 +240,29 @@ class AutoServer(FedAvgServer):
         """Ask sites to correct, each its own."""
         if not self._pending:
             return
-        messages = {
-            site: {"corrections": [item.model_dump(mode="json") for item in asked]}
-            for site, asked in self._pending.items()
-        }
+        by_site: dict[str, list[str]] = {}
+        for name in self._pending:
+            by_site.setdefault(self._images.site_of(name), []).append(name)
+        messages = {site: self._message_of(site, names) for site, names in by_site.items()}
         for site, answer in this_round.ask(CORRECT_ANNOTATION_BIAS, sorted(messages), own_messages=messages).items():
             if answer.get("has_undone"):
-                del self._pending[site]
-                self._corrected[site] = this_round.number
+                for name in by_site[site]:
+                    del self._pending[name]
+                    self._corrected[name] = this_round.number
+
+    @property
+    def _noun(self) -> str:
+        """Who corrects, for the log."""
+        return "sites" if self.settings.asks_model else "groups of annotators"
+
+    def _message_of(self, site: str, names: Sequence[str]) -> JsonObject:
+        """What a site is asked to correct: as a whole, or by its annotators, of whom all are named at once."""
+        if self.settings.asks_model:
+            return {"corrections": _plain(self._pending[names[0]])}
+        asked = {**self._asked, **self._pending}
+        groups = self._images.groups
+        own = {name: of for name, of in asked.items() if name in groups and groups[name].site == site}
+        return {"corrections": [], "by_annotator": {str(groups[name].number): _plain(of) for name, of in own.items()}}
 
     def _note_lost(self, this_round: Round) -> None:
         """Ask a site again that has trained on its given annotations all the same."""
@@ -255,11 +270,13 @@ class AutoServer(FedAvgServer):
             return
         moved = self.estimates[-1].moved_masks
         for site, report in this_round.history[-1].sites.items():
-            has_lost = site in self._corrected and not report.extra.get("has_undone", False)
+            names = {name for name in self._corrected if self._images.site_of(name) == site}
+            has_lost = bool(names) and not report.extra.get("has_undone", False)
             if has_lost or (site in moved and MOVED_PATIENTS not in report.extra):
                 this_round.warning(f"{site} no longer has its corrections; it is asked again.")
-                self._corrected.pop(site, None)
-                self._pending[site] = self._asked.get(site, ())
+                for name in names or {site}:
+                    self._corrected.pop(name, None)
+                    self._pending[name] = self._asked.get(name, ())
 
     # --- state
 
@@ -304,6 +321,10 @@ class AutoServer(FedAvgServer):
             for site, record in last.sites.items()
         }
         return last.model_copy(update={"sites": sites})
+
+
+def _plain(corrections: Sequence[Correction]) -> list[JsonObject]:
+    return [item.model_dump(mode="json") for item in corrections]
 
 
 def _missing_shares(record: BiasRecord, num_classes: int) -> dict[str, float]:

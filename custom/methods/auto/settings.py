@@ -92,6 +92,9 @@ class AutoSettings(BiasSettings, WarmupSettings):
         correct_shift: whether a site moves all its masks back where its images show that they are shifted, before its
             boundary bias is estimated; else an audit by images proposes it alone. A site whose statistics are private
             then says nothing of its contours: the shift hangs on all of its patients together.
+        bias_unit: whose boundary bias is estimated and corrected: all cases of a ``site`` together, or those of each
+            ``annotator`` in it. By annotator images alone count, and the boundary bias alone is corrected, before the
+            first round; no model is compared then. A site whose statistics are private says nothing of its contours.
         rollback_rounds: number of rounds in which the sites compare the model in use with one without what was done:
             that of before where sites correct something, the average by numbers of samples where weights are others. If
             it is better beyond doubt everything is rolled back. 0 for no check.
@@ -113,6 +116,7 @@ class AutoSettings(BiasSettings, WarmupSettings):
     estimates: Positive = 3
     boundary_evidence: Literal["both", "image", "model"] = "both"
     correct_shift: bool = False
+    bias_unit: Literal["site", "annotator"] = "site"
     rollback_rounds: Annotated[int, Field(ge=0)] = 3
     held_out: Annotated[float, Field(ge=0, le=0.5)] = 0.0
 
@@ -131,6 +135,28 @@ class AutoSettings(BiasSettings, WarmupSettings):
         return self
 
     @property
+    def asks_model(self) -> bool:
+        """Whether sites are asked what a model shows of them."""
+        return self.bias_unit == "site"
+
+    @model_validator(mode="after")
+    def _annotators_are_seen_in_images(self) -> Self:
+        if self.bias_unit == "site":
+            return self
+        found = f"found {self.boundary_evidence} and [{', '.join(self.correct)}]"
+        if self.boundary_evidence != "image" or not {*self.correct} <= {"offset"}:
+            raise ValueError(
+                "key 'bias_unit' is annotator: expected 'boundary_evidence' image and 'correct' [offset], as images "
+                f"alone tell annotators apart; {found}"
+            )
+        if self.correct_shift:
+            raise ValueError(
+                "key 'bias_unit' is annotator: expected 'correct_shift' false, as a shift is of all masks of a site; "
+                "found true"
+            )
+        return self
+
+    @property
     def corrected_kinds(self) -> tuple[ParameterKind, ...]:
         """Nothing where estimates are all that is asked for."""
         return super().corrected_kinds if self.treatment == "correct" else ()
@@ -138,4 +164,4 @@ class AutoSettings(BiasSettings, WarmupSettings):
     @property
     def training_predictions(self) -> int | None:
         """Return one for each estimate, and one for the corrections."""
-        return self.estimates + 1
+        return self.estimates + 1 if self.asks_model else 0

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from torch import nn
 
 from ...corrections.kinds import (
@@ -34,13 +34,17 @@ from ...task_names import (
     MEASURE_PROFILE_ERROR,
 )
 from ..fedavg.site import FedAvgSite
-from .outbound import MOVED_PATIENTS, NUM_SAMPLES
+from .asked_groups import GROUP
+from .outbound import ANNOTATOR_GROUPS, MOST_GROUPS, MOVED_PATIENTS, NUM_SAMPLES
 from .scored_cases import reviewed_cases, rollback_answer, without_held_out
 from .settings import AutoSettings
 
 # The provenance of what no server has asked for.
 _AT_THE_SITE = "auto, at the site"
 _ASKED: TypeAdapter[tuple[Correction, ...]] = TypeAdapter(tuple[Correction, ...])
+_ASKED_BY_ANNOTATOR: TypeAdapter[dict[int, tuple[BoundaryShift, ...]]] = TypeAdapter(
+    dict[Annotated[int, Field(ge=0, le=MOST_GROUPS)], tuple[BoundaryShift, ...]]
+)
 _OF_ROLLBACK = (KEEP_SCORES, COMPARE_SCORES)
 _OF_PROFILE = (MEASURE_BOUNDARY_PROFILE, MEASURE_PROFILE_ERROR)
 
@@ -95,7 +99,27 @@ class AutoSite(FedAvgSite):
 
     def _without_samples(self, answer: Answer) -> Answer:
         """An answer without its samples where masks may be moved: one patient could change those of all others."""
-        return Answer(answer.fields) if self.settings.correct_shift else answer
+        return Answer(answer.fields) if self.settings.correct_shift or self._is_by_annotator else answer
+
+    @property
+    def _is_by_annotator(self) -> bool:
+        return self.settings.bias_unit == "annotator"
+
+    def _group(self, site: SiteView, data: SiteData) -> tuple[SiteData, dict[str, Any]]:
+        """The cases of the group that is asked, and what is said of groups with the first question."""
+        from .annotator_groups import site_groups  # noqa: PLC0415
+
+        if not self._is_by_annotator:
+            if GROUP in site.message:
+                raise ValueError("Expected a question to the whole site, but the server asks for one annotator.")
+            return data, {}
+        groups, number = site_groups(site, data), site.message.get(GROUP)
+        if number is None:
+            of_site = {ANNOTATOR_GROUPS: len(groups.numbers), NUM_SAMPLES: data.num_samples}
+            return groups.of(data, 0, site.locate().folder), of_site
+        if type(number) is not int or not 0 <= number <= len(groups.numbers):
+            raise ValueError(f"Expected the number of a group from 0 to {len(groups.numbers)}, but got {number!r}.")
+        return groups.of(data, number, site.locate().folder), {}
 
     def _profile(self, task: str, network: nn.Module, site: SiteView) -> Answer:
         """Curves of the given annotations, or how certain their boundary biases are; the model is not asked."""
@@ -107,7 +131,7 @@ class AutoSite(FedAvgSite):
         if self.settings.correct_shift and task == MEASURE_BOUNDARY_PROFILE and request.halvings is None:
             self._correct_shift(network, site)
         own = _with_own_masks(site)
-        data = own.load(TRAINING)
+        data, of_site = self._group(site, own.load(TRAINING))
         cases = given_cases(data, reviewed_cases(own))
         if task == MEASURE_BOUNDARY_PROFILE:
             answer = profile_curves(cases, request, num_classes, has_fixed_grid=data.description.has_fixed_grid)
@@ -115,7 +139,7 @@ class AutoSite(FedAvgSite):
             has_moved = own is not site and patients >= MINIMUM_CASES
             moved = {MOVED_PATIENTS: patients} if has_moved else {}
             # As with its models; cases of a review may have no curve.
-            weight = {NUM_SAMPLES: data.num_samples}
+            weight = {NUM_SAMPLES: data.num_samples} | of_site
             return self._without_samples(Answer({**answer.fields, **weight, **moved}, answer.samples))
         seed = derive_seed(site.seed, site.name, "profile")
         return profile_errors(cases, request, num_classes, seed=seed)
@@ -171,9 +195,22 @@ class AutoSite(FedAvgSite):
             # It had one, and lost its corrections with it, or it has none.
             own = self._measured_shift(site)
         corrections = (*asked, *(() if own is None else (own,)))
-        self._make(corrections, network, site, method=self.settings.method)
+        by_annotator = _ASKED_BY_ANNOTATOR.validate_python(site.message.get("by_annotator", {}))
+        if by_annotator and (asked or not self._is_by_annotator):
+            raise ValueError("Expected corrections of the whole site or by annotator as the job says, but got both.")
+        if asked and self._is_by_annotator:
+            raise ValueError("Expected corrections by annotator as the job says, but got those of the whole site.")
+        self._make(corrections, network, site, method=self.settings.method, by_annotator=by_annotator)
 
-    def _make(self, asked: Sequence[Correction], network: nn.Module, site: SiteView, *, method: str) -> None:
+    def _make(
+        self,
+        asked: Sequence[Correction],
+        network: nn.Module,
+        site: SiteView,
+        *,
+        method: str,
+        by_annotator: Mapping[int, tuple[Correction, ...]] | None = None,
+    ) -> None:
         """Choose what is corrected of each case, and keep it."""
         from .site_corrections import site_corrections  # noqa: PLC0415
 
@@ -188,6 +225,10 @@ class AutoSite(FedAvgSite):
             inference=Inference.of(self.settings),
             reverted=site.corrections.reverted | self._reviewed(data, site),
         )
+        if by_annotator:
+            from .annotator_groups import site_groups  # noqa: PLC0415
+
+            corrections = corrections.by_group(by_annotator, site_groups(site, data).cases)
         site.corrections.write(corrections, pixels)
         site.info(f"Corrected before round {site.round_number}: {_in_words(corrections)}.")
 
@@ -223,7 +264,7 @@ def _with_own_masks(site: SiteView) -> SiteView:
 def _in_words(corrections: Corrections) -> str:
     """For the site's log."""
     words = []
-    for correction in corrections.corrections:
+    for correction in corrections.every:
         if isinstance(correction, MaskShift):
             words.append(f"all masks moved by {', '.join(f'{move:+.2f}' for move in correction.moves)} along the axes")
         if isinstance(correction, BoundaryShift):

@@ -83,7 +83,7 @@ def test_what_is_no_store_is_not_cleared(kit: Path, tmp_path: Path, monkeypatch:
     assert code == 1
     assert "found no fedannot-prepared.json; expected a folder of prepared images. Nothing is removed." in text
     assert (tmp_path / "thesis" / "thesis.tex").exists()
-    with pytest.raises(KitError, match="Expected the startup kit of a server or a site"):
+    with pytest.raises(KitError, match="Expected the startup kit of a server, a relay or a site"):
         prepared_images(tmp_path)
     monkeypatch.delenv(CACHE_VARIABLE)
     (kit / "local" / "cache.json").write_text(json.dumps({"folder": "cache"}))
