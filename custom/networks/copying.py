@@ -8,10 +8,10 @@ from typing import Any
 from torch import nn
 
 # What a type defines where its objects are not copied attribute by attribute.
-_OWN_WAYS = ("__new__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
+_COPIES = ("__new__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
 # With these an object without its attributes, as a copy is at first, may not be found in a set or a dictionary, or may
 # answer as the general copy does not expect.
-_OWN_WAYS += ("__hash__", "__eq__", "__getattr__", "__getattribute__")
+_OWN_WAYS = (*_COPIES, "__hash__", "__eq__", "__getattr__", "__getattribute__")
 # These only add what modules in files of old versions lack.
 _FOR_OLD_FILES = (nn.Conv2d.__setstate__, nn.Upsample.__setstate__)
 _CONTAINERS = (dict, OrderedDict, set, list)
