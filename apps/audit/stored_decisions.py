@@ -123,16 +123,23 @@ def undone(decisions: Decisions, action: str, reviewer: str) -> tuple[Decision, 
 def undoable_actions(decisions: Decisions, reviewer: str) -> list[str]:
     """Return the actions of a reviewer that can be undone, from the last one back, in the order they were made in.
 
-    Those about a finding of which another reviewer has decided since cannot.
+    Those about a finding of which another reviewer has decided since cannot, nor can what came before such a one of the
+    same finding.
     """
-    result: dict[str, bool] = {}
-    of_others: set[str] = set()
-    for decision in reversed(decisions.valid):
-        if decision.reviewer != reviewer:
-            of_others.add(decision.finding)
-        elif decision.action:
-            result[decision.action] = result.get(decision.action, True) and decision.finding not in of_others
-    return [action for action, is_free in reversed(result.items()) if is_free]
+    own: dict[str, set[str]] = {}
+    held: set[str] = set()
+    result = []
+    valid = decisions.valid
+    for decision in valid:
+        if decision.reviewer == reviewer and decision.action:
+            own.setdefault(decision.action, set()).add(decision.finding)
+    for decision in reversed(valid):
+        findings = own.pop(decision.action, set()) if decision.reviewer == reviewer else set()
+        if findings and findings.isdisjoint(held):
+            result.append(decision.action)
+        elif findings or decision.reviewer != reviewer or not decision.action:
+            held |= findings | {decision.finding}
+    return result[::-1]
 
 
 def read_given_decisions(file: Path, audit: SiteAudit) -> Decisions:

@@ -32,7 +32,10 @@ def check_health(folder: Path) -> list[Point]:
         KitError: if it is no such kit.
     """
     kit = Kit.open(folder)
-    return [*_check_process(kit), *_check_certificate(kit), disk_point(kit.folder)]
+    certificates = [_certificate_point(kit, "certificate")]
+    if kit.role == "relay":
+        certificates.append(_certificate_point(kit, "certificate as listener", of_listener=True))
+    return [*_check_process(kit), *certificates, disk_point(kit.folder)]
 
 
 def _check_process(kit: Kit) -> Iterator[Point]:
@@ -103,8 +106,8 @@ def _connection_point(kit: Kit, process: psutil.Process) -> Point:
     return Point("connection", State.PROBLEM, f"none to {host}:{port}", remedy)
 
 
-def _check_certificate(kit: Kit) -> Iterator[Point]:
-    file = kit.certificate("certificate")
+def _certificate_point(kit: Kit, what: str, *, of_listener: bool = False) -> Point:
+    file = kit.certificate("certificate", of_listener=of_listener)
     try:
         end = x509.load_pem_x509_certificate(file.read_bytes()).not_valid_after_utc
     except (OSError, ValueError) as error:
@@ -112,8 +115,7 @@ def _check_certificate(kit: Kit) -> Iterator[Point]:
     left, renew = end - datetime.now(UTC), "Ask the operator for a new kit (docs/deployment.md, renewal)."
     result = f"valid to {end:%Y-%m-%d}"
     if left < timedelta():
-        yield Point("certificate", State.PROBLEM, f"{result}: expired", renew)
-    elif left < _EXPIRES_SOON:
-        yield Point("certificate", State.WARNING, f"{result}: {left.days} days left", renew)
-    else:
-        yield Point("certificate", State.READY, result)
+        return Point(what, State.PROBLEM, f"{result}: expired", renew)
+    if left < _EXPIRES_SOON:
+        return Point(what, State.WARNING, f"{result}: {left.days} days left", renew)
+    return Point(what, State.READY, result)

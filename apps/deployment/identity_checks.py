@@ -15,6 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from .check_points import Point, State
 from .kit import Kit
+from .startup_kit import Address
 
 _TIMEOUT = 10.0
 _EXPIRES_SOON = timedelta(days=30)
@@ -60,8 +61,21 @@ def check_addresses(kit: Kit) -> Iterator[Point]:
     """Is the participant reached by a name that it can prove, and does it reach the server, or the relay before it?"""
     if kit.role != "site":
         yield _own_name_point(kit)
+    if kit.role == "relay":
+        yield from _protection_points("protection as listener", kit.listens_at)
     if kit.role != "server":
+        yield from _protection_points("protection", kit.connects_to)
         yield from _check_connection(kit)
+
+
+def _protection_points(what: str, address: Address) -> Iterator[Point]:
+    """Do both sides of connections prove who they are, and can nobody on the way read? NVFlare needs neither."""
+    if address.security == "mtls":
+        return
+    whose = "the server" if address.participant == "server" else "the relay's listening_host"
+    found = f"connections to {address.host}:{address.port} have connection_security {address.security!r}, not 'mtls'"
+    remedy = f"Do not start: provision again with connection_security: mtls of {whose} (docs/deployment.md, Relays)."
+    yield Point(what, State.PROBLEM, found, remedy)
 
 
 def _check_connection(kit: Kit) -> Iterator[Point]:

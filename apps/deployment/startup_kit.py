@@ -22,6 +22,7 @@ _RESOURCES = "resources.json"
 # In `local` of a site that reaches the server through a relay, and of a relay: where it takes connections.
 _RELAY_FILE = "relay__resources.json"
 _LISTENER_FILE = "comm_config.json"
+_LARGEST_PORT = 65535
 # What NVFlare's own `deploy prepare` puts in the place of the launcher of processes.
 _RUNTIME_LAUNCHERS = ("docker_launcher", "k8s_launcher", "slurm_launcher")
 
@@ -38,11 +39,14 @@ class Address:
         participant: the server or a relay.
         host: its host name, which its certificate proves.
         port: its port.
+        security: how connections to it are protected, by NVFlare's word: ``mtls``, ``tls`` or ``clear``; else what the
+            kit says instead.
     """
 
     participant: Literal["server", "relay"]
     host: str
     port: int
+    security: str = "mtls"
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,7 @@ class Kit:
             KitError: if the start file does not say.
         """
         try:
-            host, _, port = str(self.start_config["servers"][0]["service"]["target"]).rpartition(":")
-            return host, int(port)
+            return _host_and_port(self.start_config["servers"][0]["service"]["target"])
         except (KeyError, IndexError, TypeError, ValueError) as error:
             file = self.startup / _START_FILES[self.role]
             raise KitError(f"{file}: expected the server's host:port as servers[0].service.target.") from error
@@ -112,9 +115,11 @@ class Kit:
         key = "connect_to" if self.role == "relay" else "relay_config"
         try:
             entry = read_json(file)[key]
-            host, _, port = str(entry["address"]).rpartition(":")
-            # NVFlare's name of the root of all cells.
-            return Address("server" if entry["fqcn"] == "server" else "relay", host, int(port))
+            # NVFlare's name of the root of all cells, and what it takes where nothing is said.
+            participant: Literal["server", "relay"] = "server" if entry["fqcn"] == "server" else "relay"
+            return Address(
+                participant, *_host_and_port(entry["address"]), str(entry.get("connection_security", "mtls"))
+            )
         except (KeyError, TypeError, ValueError) as error:
             raise KitError(f"{file}: expected host:port as {key}.address, and a name as {key}.fqcn.") from error
 
@@ -130,7 +135,9 @@ class Kit:
         file = self.local / _LISTENER_FILE
         try:
             resources = read_json(file)["internal"]["resources"]
-            return Address("relay", str(resources["host"]), int(resources["port"]))
+            place = _host_and_port(f"{resources['host'] or ''}:{resources['port']}")
+            # A listener of which nothing is said is an open one.
+            return Address("relay", *place, str(resources.get("connection_security") or "clear"))
         except (KeyError, TypeError, ValueError) as error:
             raise KitError(f"{file}: expected internal.resources.host and internal.resources.port.") from error
 
@@ -158,6 +165,20 @@ class Kit:
             if file.is_file():
                 return read_json(file)
         return {}
+
+
+def _host_and_port(text: object) -> tuple[str, int]:
+    """Take an address apart.
+
+    Raises:
+        ValueError: if it has no host or no port that there is.
+    """
+    host, _, port = str(text).rpartition(":")
+    # Of an address of version 6, with colons, the brackets are no part.
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not 0 < int(port) <= _LARGEST_PORT:
+        raise ValueError(text)
+    return host, int(port)
 
 
 def is_kit(folder: Path) -> bool:

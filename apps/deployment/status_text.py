@@ -7,6 +7,7 @@ from typing import TypedDict
 from ...custom.run.run_progress import Failure, Phase, RunProgress
 from ...custom.run.time_left import duration
 from ..wording.refusals import refusal_in_words
+from ..wording.shell_words import shell_word
 from .federation_status import SHOWN_ENDED, FederationStatus, JobStatus
 from .job_state import JobState
 
@@ -139,7 +140,7 @@ def what_to_do(job: JobStatus, status: FederationStatus) -> str | None:
     if job.state is JobState.FAILED:
         return _of_failure(job_id, progress)
     text = _WHAT_TO_DO.get(job.state)
-    return None if text is None else text.format(job_id=job_id)
+    return None if text is None else text.format(job_id=shell_word(job_id))
 
 
 # What to do that follows from the state alone.
@@ -156,11 +157,11 @@ _WHAT_TO_DO = {
 def _of_stop(job_id: str, progress: RunProgress | None) -> str:
     """What to do about a job that died or was stopped."""
     if progress is None:
-        return f"Submit the job made with --set resume_from={job_id}, or again if no round was finished."
+        return f"Submit the job made with --set resume_from={shell_word(job_id)}, or again if no round was finished."
     if not progress.finished_rounds:
         return "No round was finished: submit the job again."
     goes_on = f"it goes on after round {progress.finished_rounds}, to the same bits"
-    return f"Submit the job made with --set resume_from={job_id}: {goes_on}."
+    return f"Submit the job made with --set resume_from={shell_word(job_id)}: {goes_on}."
 
 
 def _without(gone: tuple[str, ...], progress: RunProgress) -> str:
@@ -183,7 +184,9 @@ def _later(progress: RunProgress) -> str:
 def _of_failure(job_id: str, progress: RunProgress | None) -> str:
     failure = None if progress is None else progress.failure
     if failure is Failure.TOO_FEW_RESULTS:
-        return f"Mend what the refusals above say, then submit the job made with --set resume_from={job_id}."
+        return (
+            f"Mend what the refusals above say, then submit the job made with --set resume_from={shell_word(job_id)}."
+        )
     if failure is Failure.STATE:
         return "Name a job of yours in resume_from whose rounds are at the server, with the same settings."
     return f"Ask the server's operator: private/{job_id}/fedannot_server.log in the server's kit says why."

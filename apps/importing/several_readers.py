@@ -10,6 +10,7 @@ import numpy as np
 from ...transforms.array_types import Booleans, Labels
 from ...transforms.errors import DataError
 from ...transforms.folded_names import folded
+from ..wording.shell_words import shell_word
 
 # Fraction of the smaller of two masks that the other covers, from which they are no two objects.
 _LARGEST_OVERLAP = 0.5
@@ -73,9 +74,9 @@ def _choice(files: Sequence[Path]) -> str:
     """The option with which the first of several masks is taken."""
     first = files[0]
     if len({file.name for file in files}) == 1:
-        return f"--labels {first.parent}"
+        return f"--labels {shell_word(first.parent)}"
     same = next(
         index for index, letters in enumerate(zip(*(file.name for file in files), strict=False)) if len({*letters}) > 1
     )
     cut = max(first.name.rfind(mark, 0, same) for mark in "_- .")
-    return f"--label-include '{f'*{first.name[cut:]}' if cut > 0 else first.name}'"
+    return f"--label-include {shell_word(f'*{first.name[cut:]}' if cut > 0 else first.name)}"

@@ -9,6 +9,7 @@ from ...custom.components.merging import merged
 from ...custom.settings import RunSettings, SettingsError, SettingValues
 from ...transforms.errors import DataError
 from ..reports.compared_settings import ComparedSettings
+from ..wording.shell_words import shell_word
 from .arm_run import federation_of
 from .arms import Arm, PlannedArm, plan
 from .data_compatibility import read_descriptions, settings_for_data
@@ -150,5 +151,5 @@ def _check_phantoms(of_arms: Mapping[str, RunSettings]) -> None:
             raise JobError(
                 f"Without --data the phantom of {first} is {tasks[first]} and that of {other} {tasks[other]}: expected "
                 "the same data for all. Give a federation that fits both with --data, or all the phantom of one with "
-                f"--like {first}."
+                f"--like {shell_word(first)}."
             )

@@ -13,6 +13,7 @@ from ...custom.methods.fedavg.settings import ClassificationSettings, FedAvgSett
 from ...custom.settings import RunSettings, SettingValues
 from ...transforms.errors import did_you_mean
 from ..reports.compared_settings import ComparedSettings, SettingDifference, StartWeights, Why, values_in_words
+from ..wording.shell_words import shell_word
 from .arms import PlannedArm
 from .job import JobError, flat_settings, setting_names
 
@@ -430,7 +431,8 @@ def _refusal(arms: Sequence[PlannedArm], differences: Sequence[_Found]) -> str:
         [
             f"{', '.join(names)} differ in more than their methods:",
             *lines,
-            f"Give all arms the settings of one job with --like {names[0]} or --like {names[-1]}; or change one with "
+            f"Give all arms the settings of one job with --like {shell_word(names[0])} or "
+            f"--like {shell_word(names[-1])}; or change one with "
             "--set KEY=VALUE; or declare a difference with --allow-different KEY, or with --set ARM:KEY=VALUE.",
         ]
     )
@@ -460,7 +462,7 @@ def like_changes(
     if has_class and like.network.component is None:
         raise UnfairComparisonError(
             f"--like {name}: its network is that of the settings, but {arm.name} names a class, which a change cannot "
-            f"take back. Give all arms the class: --like {arm.name}."
+            f"take back. Give all arms the class: --like {shell_word(arm.name)}."
         )
     skipped = {f"{_NETWORK}.{key}" for key in KEPT} | set(type(own).without_recipe)
     skipped |= set(_OF_SOME_METHODS) - set(setting_names(type(own)))

@@ -247,9 +247,11 @@ def _read_noise(noise: str) -> str:
 def _noise_option(noise: str, table: str | None) -> str:
     """The option of `fedannot data noise` that makes a noise."""
     if noise.startswith(LABELS):
-        return f"--labels {noise.removeprefix(LABELS).strip()}" + (f" --table {table}" if table else "")
+        return f"--labels {shell_word(noise.removeprefix(LABELS).strip())}" + (
+            f" --table {shell_word(table)}" if table else ""
+        )
     if noise.startswith(COMPLETENESS):
-        return f"--completeness {noise.removeprefix(COMPLETENESS).strip()}"
+        return f"--completeness {shell_word(noise.removeprefix(COMPLETENESS).strip())}"
     if noise.startswith(PROTOCOLS):
         return f'--protocols "{noise.removeprefix(PROTOCOLS).strip()}"'
     return f'--model "{noise}"'

@@ -6,6 +6,7 @@ the component of :data:`fedannot.custom.flare.kit_files.START_CHECK_FILE`. Each 
 
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -34,7 +35,7 @@ def check_start() -> None:
         raise SystemExit(
             f"{kit} does not start, since its policies are not in force:\n{listed}\n"
             f"{'Change site.yaml or server.yaml first. ' if first else ''}"
-            f"Then: fedannot deploy prepare {kit}, and fedannot deploy check {kit}"
+            f"Then: fedannot deploy prepare {shlex.quote(str(kit))}, and fedannot deploy check {shlex.quote(str(kit))}"
         )
 
 

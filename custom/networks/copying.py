@@ -1,13 +1,17 @@
 """A copy of a network, in a third of the time that Python's general copy takes."""
 
 import copy
+import copyreg
 from collections import OrderedDict
 from typing import Any
 
 from torch import nn
 
 # What a type defines where its objects are not copied attribute by attribute.
-_OWN_WAYS = ("__new__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
+_COPIES = ("__new__", "__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__")
+# With these an object without its attributes, as a copy is at first, may not be found in a set or a dictionary, or may
+# answer as the general copy does not expect.
+_OWN_WAYS = (*_COPIES, "__hash__", "__eq__", "__getattr__", "__getattribute__")
 # These only add what modules in files of old versions lack.
 _FOR_OLD_FILES = (nn.Conv2d.__setstate__, nn.Upsample.__setstate__)
 _CONTAINERS = (dict, OrderedDict, set, list)
@@ -24,7 +28,8 @@ def network_copy(network: nn.Module) -> nn.Module:
         network: any network.
     """
     modules = list(network.modules())
-    if not all(map(_has_no_own_way, {type(module) for module in modules})):
+    has_own_way = any("__deepcopy__" in vars(module) for module in modules)
+    if has_own_way or not all(map(_has_no_own_way, {type(module) for module in modules})):
         return copy.deepcopy(network)
     # What copy.deepcopy knows as its memo: the copy of an object by the object's number.
     copies: dict[int, Any] = {id(module): type(module).__new__(type(module)) for module in modules}
@@ -37,6 +42,8 @@ def network_copy(network: nn.Module) -> nn.Module:
 
 def _has_no_own_way(kind: type[nn.Module]) -> bool:
     """Whether modules of a type are copied attribute by attribute."""
+    if kind in copyreg.dispatch_table:
+        return False
     for way in _OWN_WAYS:
         own = getattr(kind, way, None)
         if own != getattr(nn.Module, way, None) and own not in _FOR_OLD_FILES:

@@ -1,5 +1,6 @@
 """FedGSCA at a site: it selects the samples to train on, and fits its sample selector."""
 
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -149,7 +150,7 @@ class FedGSCASite(FedAvgSite):
         site.corrections.write(corrections)
         site.info(
             f"Round {site.round_number}: {len(corrections.cases)} of {len(data.cases)} labels do not look right; which "
-            f"ones: fedannot suspects {site.run_folder}"
+            f"ones: fedannot suspects {shlex.quote(str(site.run_folder))}"
         )
 
 

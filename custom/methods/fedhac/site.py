@@ -1,5 +1,7 @@
 """FedHAC at a site: training with prototypes, the count of lesions, and corrections of the given annotations."""
 
+import shlex
+
 from torch import nn
 
 from ...corrections.store import StoredCorrections
@@ -73,7 +75,8 @@ class FedHACSite(CorrectingSite):
             reverted=_decided_against(before),
         )
         count, added = in_words(corrections, site.round_number)
-        site.info(f"{count} corrected, {added} added. To look at them or to revert: fedannot corrections show {folder}")
+        command = f"fedannot corrections show {shlex.quote(str(folder))}"
+        site.info(f"{count} corrected, {added} added. To look at them or to revert: {command}")
 
 
 def _decided_against(before: StoredCorrections | None) -> frozenset[str]:

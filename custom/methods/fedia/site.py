@@ -1,5 +1,6 @@
 """FedIA at a site: how complete its annotations are, and their correction."""
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -77,14 +78,15 @@ class FedIASite(CorrectingSite):
             is_proposed=self.settings.corrections == "ask",
         )
         before, added = in_words(corrections, site.round_number)
+        word = shlex.quote(str(folder))
         if self.settings.corrections == "ask":
             site.info(
                 f"{before} would be corrected, {added} added; the given ones count. To look at them: fedannot "
-                f"corrections show {folder}; to let them count: fedannot corrections restore {folder}"
+                f"corrections show {word}; to let them count: fedannot corrections restore {word}"
             )
         else:
             site.info(
-                f"{before} corrected, {added} added. To look at them or to revert: fedannot corrections show {folder}"
+                f"{before} corrected, {added} added. To look at them or to revert: fedannot corrections show {word}"
             )
 
 

@@ -281,7 +281,8 @@ def test_a_written_page_asks_about_a_contradiction(browser, tmp_path, monkeypatc
         said = {"leave": "Nothing was stored", "agree": "Accepted: "}[answer]
         wait_for(lambda said=said: text_of(browser, "status").startswith(said))
         assert text_of(browser, "progress").startswith(progress)
-    assert ", 1 for later" in text_of(browser, "progress")
+    progress_then = text_of(browser, "progress")
+    assert ", 1 for later" in progress_then
     kept = json.loads(browser.execute_script("return Object.values(localStorage)[0]"))
     assert [(one["finding"], one["choice"]) for one in kept] == [
         (first, "accept"),
@@ -289,6 +290,22 @@ def test_a_written_page_asks_about_a_contradiction(browser, tmp_path, monkeypatc
         (first, "later"),
     ]
     assert kept[1]["action"] == kept[2]["action"] != kept[0]["action"]
+    assert logged(browser) == []
+    # What else has come to lie there is left out: it would make the file that is downloaded useless.
+    hostile = [None, 7, "a", kept[1] | {"finding": "unknown"}, kept[1] | {"action": "x"}, kept[1] | {"more": "a"}]
+    hostile += [kept[1] | {"choice": "edit"}, kept[1] | {"reason": 5}, {"choice": "keep", "finding": first}]
+    write = "const [name] = Object.keys(localStorage); localStorage.setItem(name, arguments[0]);"
+    browser.execute_script(write, json.dumps([*hostile, *kept]))
+    browser.refresh()
+    wait_for(lambda: text_of(browser, "progress") == progress_then)
+    for progress in ("1 of", "0 of"):
+        browser.execute_script("document.getElementById('undo').click()")
+        wait_for(lambda progress=progress: text_of(browser, "progress").startswith(progress))
+        wait_for(lambda: text_of(browser, "status").endswith("open again."))
+    assert not text_of(browser, "progress").endswith("for later")
+    *before, last, latest = json.loads(browser.execute_script("return Object.values(localStorage)[0]"))
+    assert before == kept
+    assert [last["undoes"], latest["undoes"]] == [kept[1]["action"], kept[0]["action"]]
     assert logged(browser) == []
 
 

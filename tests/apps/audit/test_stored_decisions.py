@@ -9,6 +9,7 @@ from fedannot.apps.audit.stored_decisions import (
     read_given_decisions,
     store_decision,
     undoable_actions,
+    undone,
 )
 from fedannot.custom.audit.decisions import Decisions, read_decisions
 from fedannot.transforms.errors import DataError
@@ -69,6 +70,15 @@ def test_what_a_reader_can_undo_ends_where_another_reader_decided():
     assert [int(action) for action in undoable_actions(decisions, "Dr Ada")] == [1, 2, 4]
     assert [int(action) for action in undoable_actions(decisions, "Dr Bo")] == [6]
     assert undoable_actions(decisions, "Dr Cy") == []
+    # What another action of hers decides again, which she cannot undo, she cannot undo either.
+    decisions = Decisions(
+        site="site-1", decisions=(one("a", "1"), one("a", "2"), one("b", "2"), one("b", "3", "Dr Bo"))
+    )
+    assert undoable_actions(decisions, "Dr Ada") == []
+    decisions = Decisions(site="site-1", decisions=(one("a", "1"), one("a", "2"), one("a", "2"), one("b", "2")))
+    for action in reversed(undoable_actions(decisions, "Dr Ada")):
+        decisions = decisions.with_decisions(undone(decisions, action, "Dr Ada"))
+    assert decisions.counting == {}
 
 
 def test_what_is_no_finding_of_the_audit_is_refused_and_not_stored(audit_of):

@@ -30,10 +30,11 @@ def make_relay(tmp_path: Path, authority: Any) -> MakeKit:
         folder = tmp_path / "kits" / "relay-1"
         authority.write(folder / "startup", "client", "relay-1")
         authority.write(folder / "startup", "server", "relay-1", host="localhost")
-        entry = {"scheme": "grpc", "identity": "any", "address": connects_to, "fqcn": fqcn}
+        security = {"connection_security": "mtls"}
+        entry = {"scheme": "grpc", "identity": "any", "address": connects_to, "fqcn": fqcn} | security
         (folder / "startup" / "fed_relay.json").write_text(json.dumps({"identity": "relay-1", "connect_to": entry}))
         (folder / "local").mkdir()
-        listener = {"internal": {"scheme": "grpc", "resources": {"host": host, "port": port}}}
+        listener = {"internal": {"scheme": "grpc", "resources": {"host": host, "port": port} | security}}
         (folder / "local" / "comm_config.json").write_text(json.dumps(listener))
         return folder
 
@@ -57,12 +58,60 @@ def test_who_connects_to_whom(make_kit: MakeKit, make_relay: MakeKit) -> None:
     assert Kit.open(server).listens_at == Address("server", "server.org", 8002)
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", '{"relay_config": {"address": "relay.org", "fqcn": "relay-1"}}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        "{}",
+        '{"relay_config": {"address": "relay.org", "fqcn": "relay-1"}}',
+        '{"relay_config": {"address": ":8003", "fqcn": "relay-1"}}',
+        '{"relay_config": {"address": "relay.org:80030", "fqcn": "relay-1"}}',
+    ],
+)
 def test_a_relays_address_that_cannot_be_read_names_its_file(make_kit: MakeKit, content: str) -> None:
     site = make_kit()
     (site / "local" / "relay__resources.json").write_text(content)
     with pytest.raises(KitError, match=r"relay__resources\.json: expected"):
         _ = Kit.open(site).connects_to
+
+
+@pytest.mark.parametrize("changed", [{"port": 0}, {"port": 65536}, {"port": "any"}, {"host": ""}, {"host": None}])
+def test_a_place_at_which_no_relay_listens_names_its_file(make_relay: MakeKit, changed: dict[str, Any]) -> None:
+    with pytest.raises(KitError, match=r"comm_config\.json: expected internal\.resources\.host"):
+        _ = Kit.open(make_relay(**changed)).listens_at
+
+
+def test_an_address_of_version_6_has_no_brackets(make_kit: MakeKit) -> None:
+    site = behind_a_relay(make_kit(), "[::1]:8003")
+    assert Kit.open(site).connects_to == Address("relay", "::1", 8003)
+
+
+def rewrite(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize("new", ["", ', "connection_security": "clear"', ', "connection_security": "tls"'])
+def test_a_relay_that_listens_without_mutual_tls_is_a_problem(make_relay: MakeKit, new: str) -> None:
+    """Without a word NVFlare takes connections in clear text."""
+    relay = make_relay()
+    rewrite(relay / "local" / "comm_config.json", ', "connection_security": "mtls"', new)
+    points = {point.what: point for point in check_addresses(Kit.open(relay))}
+    assert points["protection as listener"].state == State.PROBLEM
+    assert "protection" not in points
+
+
+def test_connections_without_mutual_tls_are_a_problem(make_relay: MakeKit, make_kit: MakeKit) -> None:
+    """NVFlare writes ``None`` where the server's entry says nothing: then the relay does not ask who the server is."""
+    relay = make_relay()
+    rewrite(relay / "startup" / "fed_relay.json", '"mtls"', '"None"')
+    site = behind_a_relay(make_kit(), "localhost:2")
+    rewrite(site / "local" / "relay__resources.json", '"fqcn"', '"connection_security": "clear", "fqcn"')
+    for kit, whose in ((relay, "the server"), (site, "the relay's listening_host")):
+        (point,) = [point for point in check_addresses(Kit.open(kit)) if point.what == "protection"]
+        assert point.state == State.PROBLEM
+        assert f"connection_security: mtls of {whose}" in point.remedy
 
 
 def test_a_relays_kit_is_closed_and_has_no_policies(make_relay: MakeKit, tmp_path: Path) -> None:
@@ -116,7 +165,12 @@ def test_the_health_of_a_relay(make_relay: MakeKit, listener: socket.socket, mon
     """Its process takes connections, and has one to what it connects to."""
     port = listener.getsockname()[1]
     relay = make_relay(f"localhost:{port}", port=port)
-    assert {point.what for point in check_health(relay)} == {"process", "certificate", "disk"}
+    assert {point.what for point in check_health(relay)} == {
+        "process",
+        "certificate",
+        "certificate as listener",
+        "disk",
+    }
     with socket.create_connection(("127.0.0.1", port)):
         monkeypatch.setattr("fedannot.apps.deployment.health._process", lambda kit: psutil.Process())
         points = {point.what: point for point in check_health(relay)}

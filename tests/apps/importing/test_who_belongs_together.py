@@ -1,6 +1,7 @@
 """Patients, readers, spellings and pairs: what a split must not part, and what an import must not unite."""
 
 import json
+import shlex
 import unicodedata
 from collections import Counter
 
@@ -251,6 +252,17 @@ def test_masks_of_several_readers_are_never_united(tmp_path):
         find_datasets(wanted), tmp_path / "out", sites="1", options=ImportOptions(keys=SMALL.keys, unite_masks=True)
     )
     assert united.report.num_cases == 4
+
+
+def test_names_in_a_proposed_option_cannot_end_the_command(tmp_path):
+    images, _ = save_pairs(tmp_path, "b", "c", "d")
+    save(images / "a.png", 9)
+    for name in ("a_reader1'; touch x; '", "a_reader2"):
+        save(tmp_path / "labels" / f"{name}.png", square=(slice(2, 8), slice(2, 8)))
+    with pytest.raises(DataError, match="taken for several readers' masks") as caught:
+        imported(tmp_path, tmp_path / "out", label_include=["*"])
+    option = str(caught.value).partition("for example ")[2].partition("; or, if")[0]
+    assert len(shlex.split(option)) == 2
 
 
 def test_masks_of_one_name_in_two_folders_are_never_united(tmp_path):

@@ -1,4 +1,5 @@
 import copy
+import copyreg
 
 import pytest
 import torch
@@ -39,6 +40,51 @@ class Counted(nn.Module):
         twin.load_state_dict(self.state_dict())
         twin.copies = self.copies + 1
         return twin
+
+
+class Dynamic(nn.Linear):
+    """A module whose own lookup of attributes says how it is copied."""
+
+    def __getattr__(self, name):
+        return (lambda memo: Counted()) if name == "__deepcopy__" else super().__getattr__(name)
+
+
+class Registered(nn.Linear):
+    """A module of a type for which Python's table says how it is copied."""
+
+
+class Hashed(nn.Linear):
+    """A module that a dictionary finds by one of its attributes."""
+
+    def __hash__(self):
+        return hash(self.in_features)
+
+
+class Keyed(nn.Module):
+    """A module with a dictionary whose key is a layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = Hashed(2, 2)
+        self.scales = {self.layer: 2.0}
+
+
+class Watching(nn.Module):
+    """A module whose own method is a hook of its layer, and one tensor with two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+        self.calls = 0
+        self.layer.register_forward_hook(self.count)
+        self.register_buffer("mean", torch.zeros(2))
+        self.register_buffer("same_mean", self.mean)
+
+    def count(self, layer, inputs, output):
+        self.calls += 1
+
+    def forward(self, image):
+        return self.layer(image) + self.mean
 
 
 @pytest.fixture
@@ -94,3 +140,52 @@ def test_a_module_that_says_how_it_is_copied_is_asked():
     recurrent = nn.Sequential(nn.LSTM(2, 3))
     twin = network_copy(recurrent)
     assert twin[0]._flat_weights[0] is twin[0].weight_ih_l0
+
+
+def test_other_ways_to_say_how_a_module_is_copied_are_taken(monkeypatch):
+    assert isinstance(network_copy(nn.Sequential(Dynamic(2, 2)))[0], Counted)
+    own = nn.Linear(2, 2)
+    own.__dict__["__deepcopy__"] = lambda memo: Counted()
+    assert isinstance(network_copy(nn.Sequential(own))[0], Counted)
+    monkeypatch.setitem(copyreg.dispatch_table, Registered, lambda module: (Counted, ()))
+    assert isinstance(network_copy(nn.Sequential(Registered(2, 2)))[0], Counted)
+
+
+def test_a_layer_that_is_found_by_its_attributes_is_the_key_of_the_copy():
+    twin = network_copy(Keyed())
+    assert twin.scales == {twin.layer: 2.0}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        nn.utils.parametrizations.weight_norm,
+        nn.utils.parametrizations.spectral_norm,
+        nn.utils.parametrizations.orthogonal,
+        lambda layer: nn.Sequential(layer, nn.LazyLinear(3)),
+    ],
+)
+def test_changed_layers_are_copied_as_by_the_general_copy(change):
+    network = nn.Sequential(change(nn.Linear(2, 2)), nn.ReLU())
+    twin, expected = network_copy(network).eval(), copy.deepcopy(network).eval()
+    assert [type(part) for part in twin.modules()] == [type(part) for part in expected.modules()]
+    values = torch.tensor([[1.0, -2.0]])
+    torch.manual_seed(0)
+    result = twin(values)
+    torch.manual_seed(0)
+    assert torch.equal(result, expected(values))
+    before = [tensor.clone() for tensor in network.parameters() if not nn.parameter.is_lazy(tensor)]
+    with torch.no_grad():
+        for tensor in twin.parameters():
+            tensor.add_(1)
+    after = [tensor for tensor in network.parameters() if not nn.parameter.is_lazy(tensor)]
+    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def test_a_hook_that_is_a_method_is_that_of_the_copy():
+    network = Watching()
+    twin = network_copy(network)
+    twin(torch.ones(1, 2))
+    assert (network.calls, twin.calls) == (0, 1)
+    assert twin.same_mean is twin.mean
+    assert twin.mean is not network.mean

@@ -2,6 +2,8 @@
 const DECIDED = ["accept", "keep", "edit"];
 // What this reader can undo, the latest last; without a server all that was decided, in its order.
 const actions = [];
+// What a record of a decision that is made in this page may hold.
+const RECORD = ["finding", "choice", "reviewer", "reason", "shown", "action", "time", "undoes"];
 let log = [];
 function say(text, failed = false) {
   byId("status").textContent = text;
@@ -162,12 +164,22 @@ function step(by, openOnly = false) {
 function keepInBrowser() {
   try { localStorage.setItem(STORE, JSON.stringify(log)); } catch { /* Private windows keep nothing. */ }
 }
+// Other pages may write where this one keeps its own: one record of no finding here, and no command takes the file.
+function isRecord(one) {
+  if (typeof one !== "object" || one === null || !["reviewer", "time", "action"].every((name) => name in one)) return false;
+  if (!Object.entries(one).every(([name, value]) => RECORD.includes(name) && typeof value === "string")) return false;
+  if (!/^[0-9a-f]{32}$/.test(one.action)) return false;
+  if (one.choice === "undo") return one.finding === "" && /^[0-9a-f]{32}$/.test(one.undoes);
+  const finding = state.cases.flatMap((each) => each.findings).find((each) => each.id === one.finding);
+  return Boolean(finding) && (["keep", "later"].includes(one.choice) || (one.choice === "accept" && finding.canAccept));
+}
 function takeFromBrowser() {
   log = [...decisions.values()];
   try {
     const known = new Set(log.map((one) => JSON.stringify(one)));
-    const own = JSON.parse(localStorage.getItem(STORE) || "[]").filter((one) => !known.has(JSON.stringify(one)));
-    log.push(...own);
+    const own = JSON.parse(localStorage.getItem(STORE) || "[]").filter((one) => isRecord(one) && !known.has(JSON.stringify(one)));
+    // What somebody has decided since, and this page brings, stays the last.
+    log = [...log, ...own].sort((one, other) => (one.time < other.time ? -1 : one.time > other.time ? 1 : 0));
     for (const one of counting(log)) decisions.set(one.finding, one);
     takeActions(counting(log).filter((one) => own.includes(one)).map((one) => one.action));
   } catch { /* As above. */ }
