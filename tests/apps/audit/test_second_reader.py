@@ -40,8 +40,8 @@ def test_a_blind_reader_sees_nothing_of_the_first_and_is_stored_as_blind(read_tw
     for page in (before, after):
         assert "Ada" not in page
         assert "my rim" not in page
-    assert '"choice"' not in before
-    assert after.count('"choice"') == 3
+    assert '"choice":' not in before
+    assert after.count('"choice":') == 3
     stored = read_decisions(found.folder, found.site).decisions
     assert [decision.is_blind for decision in stored] == [False] * 4 + [True] * 3
 
