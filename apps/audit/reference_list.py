@@ -20,7 +20,7 @@ def write_reference(folder: Path, out: Path, reader: CaseReader, annotations: Se
     """Write the reviewed cases as the part of a datalist that has them; None where there are none.
 
     Paths are relative to the folder of the site's datalist. Where the new files lie elsewhere, the list counts once
-    their folder is put there, by its own name. Each case names the mask that the site had given, as far as it is known.
+    their folder is put there, by its own name. Each case names what the site had given, as far as it is known.
 
     Args:
         folder: where to write.
@@ -41,8 +41,8 @@ def updated_content(out: Path, reader: CaseReader, annotations: Sequence[CaseCor
     """Return the site's datalist with the new annotations, and the reviewed cases as a reference.
 
     Cases that are in the reference already, and were not reviewed again, stay there. All other keys stay as they are.
-    The key ``given_label`` of a case with a new mask names the mask that the site had given: it goes on to say how the
-    site annotates.
+    The key ``given_label`` of a case with a new mask or class names the one that the site had given: it goes on to say
+    how the site annotates, and that no rule for several annotations replaces the reviewed one.
 
     Args:
         out: the folder of the new annotations, in the folder of the datalist.
@@ -59,7 +59,7 @@ def updated_content(out: Path, reader: CaseReader, annotations: Sequence[CaseCor
         for annotation in annotations
         if has_new_label(annotation)
     }
-    given = {key: _given_mask(key, content) for key in changed}
+    given = {key: _given_label(key, content) for key in changed}
     for section in (TRAINING, VALIDATION):
         for item in content.get(section, []):
             if isinstance(item, dict) and (key := _key_of_item(item)) in changed:
@@ -80,7 +80,7 @@ def _reference_items(
         files, key = reader.files(cases[(item.image, _given(item))]), _key(item, reader)
         label = _new_label(item, out, reader) if has_new_label(item) else key[1]
         texts = {"group": files.group, "source": files.source, "annotator": files.annotator}
-        labels: JsonObject = {"image": _image_of(files, reader), "label": label} | _given_mask(key, before)
+        labels: JsonObject = {"image": _image_of(files, reader), "label": label} | _given_label(key, before)
         items.append(labels | {name: text for name, text in texts.items() if text is not None})
     return items
 
@@ -93,10 +93,10 @@ def _image_of(files: Case, reader: CaseReader) -> str | list[str | None]:
     return [None if file is None else relative_name(file, folder) for file in files.channels]
 
 
-def _given_mask(key: tuple[str, str | int], content: Mapping[str, Any]) -> dict[str, str]:
-    """The mask that the site had given of a case, as an item of a datalist names it.
+def _given_label(key: tuple[str, str | int], content: Mapping[str, Any]) -> dict[str, str | int]:
+    """The mask or class that the site had given of a case, as an item of a datalist names it.
 
-    Empty of a class, and where an earlier review may have replaced the mask and nothing says what was there before.
+    Empty where an earlier review may have replaced it and nothing says what was there before.
     """
     items = [
         (section, item)
@@ -104,8 +104,8 @@ def _given_mask(key: tuple[str, str | int], content: Mapping[str, Any]) -> dict[
         for item in content.get(section, [])
         if isinstance(item, dict) and _key_of_item(item) == key
     ]
-    known = next((item["given_label"] for _, item in items if isinstance(item.get("given_label"), str)), None)
-    if known is None and isinstance(key[1], str) and all(section != REFERENCE for section, _ in items):
+    known = next((item["given_label"] for _, item in items if isinstance(item.get("given_label"), str | int)), None)
+    if known is None and all(section != REFERENCE for section, _ in items):
         known = key[1]
     return {} if known is None else {"given_label": known}
 

@@ -143,7 +143,7 @@ def _own_masks(data: Path, site: str) -> _OwnMasks:
                 in_use.add(case.files.label.resolve())
     datalist = read_datalist(data / read_site_description(data).datalist)
     for files in itertools.chain.from_iterable(datalist.cases.values()):
-        if files.given_label is not None:
+        if isinstance(files.given_label, Path):
             cases[files.given_label.resolve()] = files.image
     if not in_use:
         raise DataError(f"Site {site}: reviewers have settled every mask; none is left to move. Nothing was written.")

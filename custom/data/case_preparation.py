@@ -209,13 +209,13 @@ def _of_several(preparation: Preparation, case: Case, of_site: SiteCases) -> Pre
 
 
 def _with_given_label(preparation: Preparation, case: Case, prepared: PreparedCase, site: str) -> PreparedCase:
-    """A case with the mask that it had before its review, if that can be used."""
+    """A case with the mask or class that it had before its review, if that can be used."""
     if case.given_label is None:
         return prepared
     try:
         given = preparation(replace(case, label=case.given_label, clean_label=None)).tensors[LABEL]
     except DataError as error:
-        _LOGGER.warning("Site %s: the mask before a review is not used, it cannot be read: %s", site, error)
+        _LOGGER.warning("Site %s: the label before a review is not used, it cannot be read: %s", site, error)
         return prepared
     return replace(prepared, tensors=prepared.tensors | {GIVEN_LABEL: given})
 

@@ -41,7 +41,7 @@ class Case:
         group: volume or patient that the case belongs to.
         source: where the case comes from.
         annotator: who made `label`.
-        given_label: the mask that the site had given before `label` took its place in a review. The same file as
+        given_label: the mask or class that the site had given before `label` took its place in a review. The same as
             `label` if the review has kept it; None if no review is known.
         channels: the file of every channel in order, None for one that is missing; empty of an image in one file.
         annotations: the annotations of a case that has several, with their annotators.
@@ -53,7 +53,7 @@ class Case:
     group: str | None = None
     source: str | None = None
     annotator: str | None = None
-    given_label: Path | None = None
+    given_label: Path | int | None = None
     channels: tuple[Path | None, ...] = ()
     annotations: tuple[Annotation, ...] = ()
 
@@ -256,10 +256,19 @@ def _read_case(item: Any, file: Path, paths: ContainedPaths, place: str) -> Case
         group=_text(item.get("group")),
         source=_text(item.get("source")),
         annotator=None if (annotator := _text(item.get("annotator"))) is None else composed(annotator),
-        given_label=None if given is None else _path("given_label", given, file, paths, place),
+        given_label=None if given is None else _given_label(given, item, file, paths, place),
         channels=channels,
         annotations=annotations,
     )
+
+
+def _given_label(value: Any, item: JsonObject, file: Path, paths: ContainedPaths, place: str) -> Path | int:
+    """What a case had before its review: a class where its label is one, else a mask."""
+    if not isinstance(item.get("label"), int):
+        return _path("given_label", value, file, paths, place)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise DataError(f"{file}: {place} has 'given_label' = {shown(value)}; expected a class index, as 'label' is.")
+    return value
 
 
 def _annotations(item: JsonObject, file: Path, paths: ContainedPaths, place: str) -> tuple[Annotation, ...]:

@@ -363,7 +363,8 @@ class ClassificationDescription(SiteDescription):
     channels: Channels
     size: tuple[Positive, Positive]
     fit: Literal["resize", "pad"] = "resize"
-    classes: Annotated[tuple[str, ...], Field(min_length=2)]
+    # A label is a byte, and 255 stands for none.
+    classes: Annotated[tuple[str, ...], Field(min_length=2, max_length=IGNORED_LABEL)]
     missing_channels: MissingChannels = "refuse"
 
 

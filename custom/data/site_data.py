@@ -36,7 +36,7 @@ class LoadedCase:
         spacing: size of a voxel along the spatial axes of a sample in millimetres, None in pixels.
         slice_spacing: distance of neighbouring slices in millimetres; None where there are none or it is not known.
         files: where the tensors come from, None if not from files.
-        given_label: the mask that the site had given before a review replaced it, as `label`, where it is known.
+        given_label: what the site had given before a review replaced it, a mask or class as `label`, where it is known.
         annotations: of several annotators, uint8 ``(S, R, H, W[, D])``, ``(S, R)`` for classification, in the order of
             the case's annotations in `files`; None of a single one.
     """
@@ -51,6 +51,12 @@ class LoadedCase:
     files: Case | None = None
     given_label: torch.Tensor | None = None
     annotations: torch.Tensor | None = None
+
+    @property
+    def open_annotations(self) -> torch.Tensor | None:
+        """The annotations `(S, R, …)` that a rule may choose from; None of a single one, and after a review."""
+        is_reviewed = self.files is not None and self.files.given_label is not None
+        return None if is_reviewed else self.annotations
 
     def image_name(self, data_folder: Path) -> str:
         """Return the image's file relative to the folder of the site's data, for records; the name without files."""

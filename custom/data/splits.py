@@ -276,13 +276,13 @@ def _linked(case: Case, images: Path, target: Path, group: str | None = None) ->
             _link(file, place)
         return place
 
-    clean = case.clean_label
+    clean, given = case.clean_label, case.given_label
     return replace(
         case,
         image=link(case.image),
         label=link(case.label) if isinstance(case.label, Path) else case.label,
         clean_label=link(clean) if isinstance(clean, Path) else clean,
-        given_label=None if case.given_label is None else link(case.given_label),
+        given_label=link(given) if isinstance(given, Path) else given,
         annotations=tuple(
             replace(annotation, file=link(annotation.file)) if isinstance(annotation.file, Path) else annotation
             for annotation in case.annotations

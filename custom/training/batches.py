@@ -75,10 +75,11 @@ def training_batches(
 
 
 def _of_samples(data: SiteData) -> list[torch.Tensor | None]:
-    """The annotations ``(R, …)`` of every sample, None of those with one; of whole volumes a sample is a case."""
+    """The annotations ``(R, …)`` of every sample, None of one or after a review; a volume is a sample."""
     samples: list[torch.Tensor | None] = []
     for case in data.cases:
-        samples += [None] * len(case.image) if case.annotations is None else list(case.annotations)
+        annotations = case.open_annotations
+        samples += [None] * len(case.image) if annotations is None else list(annotations)
     return samples
 
 

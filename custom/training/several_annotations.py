@@ -39,10 +39,9 @@ class RandomAnnotationBatches:
 
 
 def drawn_label(case: LoadedCase, seed: int) -> torch.Tensor:
-    """Return the annotation ``(S, …)`` of one annotator of a case; its label where it has no several."""
-    if case.annotations is None:
-        return case.label
-    return case.annotations[:, seed % case.annotations.shape[1]]
+    """Return the annotation ``(S, …)`` of one annotator of a case; its label if it has no several or is reviewed."""
+    annotations = case.open_annotations
+    return case.label if annotations is None else annotations[:, seed % annotations.shape[1]]
 
 
 class FractionBatches:

@@ -69,7 +69,7 @@ class SiteCopy:
                     group=case.group,
                     source=case.source,
                     annotator=case.annotator,
-                    given_label=None if case.given_label is None else self.copy(case.given_label, GIVEN_LABELS),
+                    given_label=None if case.given_label is None else self.copied(case.given_label, GIVEN_LABELS),
                     channels=channels,
                     annotations=tuple(self.copied_annotation(annotation) for annotation in case.annotations),
                 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ....transforms.ignored_label import IGNORED_LABEL
 from ...annotation_bias.annotators.deviations import MinimumEffects, consensus_tests
 from ...annotation_bias.annotators.from_labels import CaseLabels, label_estimates, label_kappa
 from ...annotation_bias.annotators.records import AnnotatorAudit, AnnotatorsAudit, Figure
@@ -46,5 +47,7 @@ def audit_label_annotators(
 
 
 def _labels_of(case: LoadedCase) -> CaseLabels:
+    """What its annotators have given, which no review changes; who leaves the case without a class has no part."""
     classes = () if case.annotations is None else case.annotations.numpy()[0].tolist()
-    return CaseLabels(case.unit, named_annotators(case), tuple(classes))
+    given = [(name, one) for name, one in zip(named_annotators(case), classes, strict=True) if one != IGNORED_LABEL]
+    return CaseLabels(case.unit, tuple(name for name, _ in given), tuple(one for _, one in given))

@@ -250,12 +250,18 @@ def test_an_accepted_class_is_a_new_label_in_the_datalist(audit_of):
     result = audit_of("classes")
     reader = CaseReader(result)
     before = files_of(reader.data)
+    given = {case.image: case.label for case in read_datalist(reader.datalist).section(TRAINING)}
     applied = apply_decisions(reader, decided(result), reader.data / "reviewed", update_datalist=True)
     changed = {item["image"]: item["label"] for item in json.loads(applied.datalist.read_text())["training"]}
     suspect = {case.image for case in result.audit.cases if case.findings}
     for case in read_datalist(reader.datalist).section(TRAINING):
         image = case.image.relative_to(reader.data).as_posix()
         assert changed[image] == (case.clean_label if image in suspect else case.label)
+    new = read_datalist(applied.datalist)
+    assert {case.image.relative_to(reader.data).as_posix() for case in new.section(REFERENCE)} == suspect
+    named = [case for case in new.section(TRAINING) if case.given_label is not None]
+    assert {case.image.relative_to(reader.data).as_posix() for case in named} == suspect
+    assert all(case.given_label == given[case.image] for case in [*named, *new.section(REFERENCE)])
     now = files_of(reader.data)
     assert {path.name for path, digest in before.items() if now[path] != digest} == {"data.yaml"}
 

@@ -163,6 +163,12 @@ def test_classes_of_several_annotators_have_a_majority(tmp_path):
     data = load(site, "majority")
     assert (data.labels.tolist(), data.cases[0].annotations.tolist()) == ([2], [[2, 2, 0]])
     assert load(site, "one:C").labels.tolist() == [0]
+    reviewed = {"image": "0.png", "labels": labels, "label": 1, "given_label": 2}
+    (site / "datalist.json").write_text(json.dumps({"training": [reviewed]}))
+    for rule in ("majority", "random-per-epoch", "one:C"):
+        data = load(site, rule)
+        assert (data.labels.tolist(), data.cases[0].given_label.tolist()) == ([1], [2])
+        assert data.cases[0].annotations.tolist() == [[2, 2, 0]]
 
 
 @pytest.mark.parametrize("text", ["", "mean", "one", "one:", "one: A", "one:A\n", "one:" + "n" * 101, "Majority"])

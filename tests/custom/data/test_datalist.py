@@ -128,6 +128,11 @@ def test_values_that_are_no_path_are_refused_with_key_and_value(folder, key, val
             {"image": "a.png", "label": "b.png", "given_label": 1},
             "has 'given_label' = 1; expected a path relative to [^,]*$",
         ),
+        (
+            {"image": "a.png", "label": 0, "given_label": "b.png"},
+            "has 'given_label' = 'b.png'; expected a class index, as 'label' is.",
+        ),
+        ({"image": "a.png", "label": 0, "given_label": True}, "has 'given_label' = True; expected a class index"),
         ({"image": "a.png", "label": "b.png", "group": ["p"]}, r"has 'group' = \['p'\]; expected a text or a number"),
         ({"image": "a.png", "label": "b.png", "source": {}}, r"has 'source' = {}; expected a text or a number"),
         ("a.png", "is 'a.png'; expected the keys image, label, given_label, clean_label, group, source, annotator"),

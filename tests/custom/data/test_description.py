@@ -211,6 +211,10 @@ def test_volumes_have_these_defaults(tmp_path):
             r"data\.yaml: key 'classes' .*at least 2",
         ),
         (
+            f"pipeline: classification\nchannels: 1\nsize: [8, 8]\nclasses: {[f'c{n}' for n in range(256)]}",
+            r"data\.yaml: key 'classes' .*at most 255",
+        ),
+        (
             "pipeline: classification\nchannels: 1\nsize: [8, 8]\nclasses: [a, b]\nlabels: {0: 0}",
             r"data\.yaml: unknown key 'labels'",
         ),

@@ -499,7 +499,7 @@ def test_the_mask_before_a_review_comes_with_the_one_in_use(site, caplog):
         assert torch.equal(data.cases[0].label, before.cases[3].label)
         assert torch.equal(data.labels[1:], before.labels[1:])
         assert torch.equal(data.images, before.images)
-    assert "the mask before a review is not used, it cannot be read" in caplog.text
+    assert "the label before a review is not used, it cannot be read" in caplog.text
     assert "labels/none.png" in caplog.text
 
 

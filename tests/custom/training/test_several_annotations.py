@@ -1,3 +1,6 @@
+import json
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -140,3 +143,18 @@ def test_fractions_follow_a_volume_into_its_patches():
     torch.testing.assert_close(batch.fractions[1, 1][inside], expected[inside])
     torch.testing.assert_close(batch.fractions[1, 1][~inside], batch.labels[1, 0][~inside].float())
     assert 0 < int((~inside).sum()) < int(inside.sum())
+
+
+@pytest.mark.parametrize(("consensus", "fractions"), [("random-per-epoch", None), ("soft", [[0, 1, 0]])])
+def test_a_reviewed_class_is_trained_on_whatever_annotators_gave(site, tmp_path, consensus, fractions):
+    folder = shutil.copytree(site[0], tmp_path / "site")
+    (folder / "data.yaml").write_text("pipeline: classification\nclasses: [a, b, c]\nchannels: 1\nsize: [8, 8]\n")
+    labels = [{"file": label, "annotator": name} for label, name in ((2, "A"), (2, "B"), (0, "C"))]
+    item = {"image": "0.png", "labels": labels, "label": 1, "given_label": 2}
+    (folder / "datalist.json").write_text(json.dumps({"training": [item]}))
+    data = load_site_data(folder, tmp_path / "store", site="s", consensus=consensus)
+    made = training_batches(data, ClassifierTrainingSettings(batch_size=1, augmentation=False), CPU)
+    for seed in range(4):
+        (batch,) = made.epoch(torch.Generator().manual_seed(seed))
+        assert batch.labels.tolist() == [1]
+        assert (None if batch.fractions is None else batch.fractions.tolist()) == fractions

@@ -44,6 +44,22 @@ def test_of_two_annotators_kappa_alone_is_known_and_is_near_that_of_cohen():
     assert label_kappa(cases, 3, seed=0).value == pytest.approx(cohen_kappa_score(one, other), abs=0.01)
 
 
+def test_who_leaves_a_case_without_a_class_has_no_part_in_it():
+    whole = [case(index, [index % 3] * 4) for index in range(9)]
+    audit = audit_label_annotators([*whole, case(9, [1, 1, 255, 1]), case(10, [255, 255, 255, 1])], 3, 0.05, seed=0)
+    compared = {one.annotator: record.patients for one in audit.annotators for record in one.parameters.values()}
+    assert compared == {"ann": 10, "ben": 10, "cem": 9, "dea": 10}
+    assert (audit.kappa.value, audit.kappa.patients) == (1.0, 10)
+
+
+def test_a_review_changes_nothing_that_annotators_have_given():
+    cases = [case(index, [index % 3, index % 3, (index + index % 2) % 3, index % 3]) for index in range(12)]
+    before = audit_label_annotators(cases, 3, 0.05, seed=0)
+    for one in cases:
+        one.label, one.given_label, one.files.given_label = torch.tensor([2]), torch.tensor([0]), 0
+    assert audit_label_annotators(cases, 3, 0.05, seed=0) == before
+
+
 def test_cases_of_one_label_say_nothing_of_annotators():
     single = SimpleNamespace(unit="p", files=None, annotations=None)
     assert audit_label_annotators([single], 3, 0.05, seed=0) is None
