@@ -8,6 +8,8 @@ from ..transforms.folded_names import composed
 _ONE = "one:"
 _LONGEST_NAME = 100
 CHOICES = "majority, staple, random-per-epoch, soft or one:NAME"
+# STAPLE is of masks.
+CHOICES_OF_CLASSES = "majority, random-per-epoch, soft or one:NAME"
 
 
 class ConsensusKind(StrEnum):

@@ -274,7 +274,8 @@ def _print_left_out(report: "ImportReport", out: Path) -> None:
 def _print_jobs(federation: Path) -> None:
     """Print which jobs the data are for, and the command that begins with one."""
     from ...custom.compatibility import held, network_settings, task_of
-    from ...custom.consensus_rule import CHOICES
+    from ...custom.consensus_rule import CHOICES, CHOICES_OF_CLASSES
+    from ...custom.data.description import ClassificationDescription
     from ...custom.data.federation import TEST_FOLDER
     from ...custom.data.volume_extents import suggested_patch
     from ..runs.data_compatibility import fitting_jobs, has_several_annotations, read_descriptions
@@ -299,8 +300,15 @@ def _print_jobs(federation: Path) -> None:
             patch = f" --set training.patch=[{','.join(map(str, suggested_patch(sites)))}]"
         rule = ""
         if several:
-            say(f"Cases have several annotations; training.consensus says what is trained on: {CHOICES}.")
-            say("Of two annotations the majority is what both annotate, which is smaller than either.")
+            is_of_classes = isinstance(description, ClassificationDescription)
+            choices = CHOICES_OF_CLASSES if is_of_classes else CHOICES
+            say(f"Cases have several annotations; training.consensus says what is trained on: {choices}.")
+            if is_of_classes:
+                say("Of classes with equal numbers of annotators the majority is the first one of data.yaml.")
+            else:
+                say("Of two annotations the majority is what both annotate, which is smaller than either.")
+            copied = f"fedannot data annotators {shell_word(federation)} --scenario clean --keep-annotations --out NEW"
+            say(f"To compare annotators: {copied}, then an audit of NEW.")
             rule = " --set training.consensus=majority"
         say(f"For example: fedannot simulate {example.name} --data {shell_word(federation)}{rule}{patch}")
         if is_planned:

@@ -1,13 +1,15 @@
 """The words about a site's annotators: who deviates and how, how far they agree, and what cannot be told."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
-from ...custom.annotation_bias.annotators.records import AnnotatorAudit, AnnotatorsAudit, Figure
+from ...custom.annotation_bias.annotators.records import AnnotatorAudit, AnnotatorsAudit, ConfusedClasses, Figure
 from ...custom.annotation_bias.estimate_record import ParameterRecord
 from ...custom.annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKey, ParameterKind
 from ...custom.annotation_bias.statuses import EvidenceCode, Status, Unit
+from ...custom.annotation_bias.thresholds import THRESHOLDS
 from ...custom.methods.audit.records import ReportedAnnotator, ReportedFigure
 from ...transforms.natural_order import natural_order
 from ..checking.finding import plural
@@ -82,12 +84,50 @@ class ShownPair:
 
 
 @dataclass(frozen=True)
+class ShownConfusion:
+    """How often an annotator gives one class where most others give another one.
+
+    Attributes:
+        name: of the annotator.
+        others: name of the class of the others.
+        own: of the class given.
+        cases: how many, of how many.
+        fraction: with its interval, or why it is not told.
+    """
+
+    name: str
+    others: str
+    own: str
+    cases: str
+    fraction: str
+
+
+@dataclass(frozen=True)
+class ShownClassPair:
+    """How far two annotators agree on class labels.
+
+    Attributes:
+        names: of the two.
+        cases: that both have labelled.
+        kappa: Cohen's, with its interval, or why it is not told.
+        patients: behind it.
+    """
+
+    names: str
+    cases: int
+    kappa: str
+    patients: int
+
+
+@dataclass(frozen=True)
 class ShownAnnotators:
     """The section of a site's page about its annotators.
 
     Attributes:
         annotators: a row for each.
         pairs: a row for every two with common cases, and class.
+        confusions: of class labels, a row for every annotator and pair of classes that occurs.
+        class_pairs: of class labels, a row for every two with common cases.
         notes: what the figures are of.
         has_masks: whether masks are audited, which have contours and missed objects; else class labels.
         has_classes: whether there are several, so that objects can have another one.
@@ -96,6 +136,8 @@ class ShownAnnotators:
 
     annotators: tuple[ShownAnnotator, ...]
     pairs: tuple[ShownPair, ...]
+    confusions: tuple[ShownConfusion, ...]
+    class_pairs: tuple[ShownClassPair, ...]
     notes: tuple[str, ...]
     has_classes: bool
     has_masks: bool
@@ -107,7 +149,7 @@ def shown_annotators(audit: AnnotatorsAudit, classes: Sequence[str]) -> ShownAnn
 
     Args:
         audit: of the annotators.
-        classes: names of the foreground classes.
+        classes: names of the foreground classes, of class labels of all classes.
     """
     names = dict(enumerate(classes, start=1))
     ordered = sorted(audit.annotators, key=lambda one: natural_order(one.annotator))
@@ -122,6 +164,13 @@ def shown_annotators(audit: AnnotatorsAudit, classes: Sequence[str]) -> ShownAnn
                 pair.dice.patients,
             )
             for pair in audit.pairs
+        ),
+        confusions=tuple(_confusion(one.annotator, pair, classes) for one in ordered for pair in one.confused),
+        class_pairs=tuple(
+            ShownClassPair(
+                " – ".join(pair.annotators), pair.num_cases, _told(pair.kappa, _fraction), pair.kappa.patients
+            )
+            for pair in audit.class_pairs
         ),
         notes=tuple(_notes(audit)),
         has_classes=len(classes) > 1,
@@ -159,6 +208,26 @@ def verdict(one: AnnotatorAudit) -> Verdict:
     if Status.CONFIRMED in statuses:
         return Verdict.DEVIATES
     return Verdict.ALIKE if statuses & set(_TESTED) else Verdict.UNKNOWN
+
+
+def _confusion(name: str, pair: ConfusedClasses, classes: Sequence[str]) -> ShownConfusion:
+    names = dict(enumerate(classes))
+    return ShownConfusion(
+        name=name,
+        others=names.get(pair.others, str(pair.others)),
+        own=names.get(pair.own, str(pair.own)),
+        cases=f"{pair.num_confused} of {pair.num_cases}",
+        fraction=_told(pair.fraction, partial(_fraction, in_percent=True)),
+    )
+
+
+def _told(figure: Figure, in_words: Callable[[Figure], str]) -> str:
+    """A figure of class labels; else why it is not told."""
+    if figure.value is not None:
+        return in_words(figure)
+    if figure.patients < THRESHOLDS.min_patients_of_annotator:
+        return f"too few patients ({figure.patients} of {THRESHOLDS.min_patients_of_annotator})"
+    return "both give one class alone"
 
 
 def _row(one: AnnotatorAudit, names: Mapping[int, str], unit: Unit | None) -> ShownAnnotator:

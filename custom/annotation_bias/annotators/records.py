@@ -51,6 +51,38 @@ class AnnotatorPair(JsonRecord):
     hd95: Figure
 
 
+class ConfusedClasses(JsonRecord):
+    """How often an annotator gives one class where more than half of the others give another one.
+
+    Args:
+        others: the class of the others, from 0.
+        own: the class given.
+        num_confused: cases in which both is so.
+        num_cases: cases in which the others give their class.
+        fraction: of the two; None below the fewest patients of whom anything is said.
+    """
+
+    others: Annotated[int, Field(ge=0)]
+    own: Annotated[int, Field(ge=0)]
+    num_confused: Annotated[int, Field(ge=1)]
+    num_cases: Annotated[int, Field(ge=1)]
+    fraction: Figure
+
+
+class AnnotatorClassPair(JsonRecord):
+    """How far two annotators agree on class labels.
+
+    Args:
+        annotators: their names.
+        num_cases: that both have labelled.
+        kappa: Cohen's; None below the fewest patients, and where both give one class alone.
+    """
+
+    annotators: tuple[str, str]
+    num_cases: int
+    kappa: Figure
+
+
 class AnnotatorAudit(JsonRecord):
     """What an audit says of one annotator.
 
@@ -62,6 +94,7 @@ class AnnotatorAudit(JsonRecord):
         num_patients: of them.
         consensus: by parameter, compared with the other annotators of the same cases; empty without such cases.
         predictions: by parameter, compared with the model's predictions.
+        confused: of class labels the pairs of classes that occur; empty of masks.
     """
 
     annotator: str
@@ -70,6 +103,7 @@ class AnnotatorAudit(JsonRecord):
     num_patients: int
     consensus: dict[ParameterKey, ParameterRecord] = Field(default_factory=dict)
     predictions: dict[ParameterKey, ParameterRecord] = Field(default_factory=dict)
+    confused: tuple[ConfusedClasses, ...] = ()
 
     @property
     def parameters(self) -> dict[ParameterKey, ParameterRecord]:
@@ -85,6 +119,7 @@ class AnnotatorsAudit(JsonRecord):
         annotators: in the order of their names.
         num_unnamed: cases of which no annotator is known.
         pairs: of annotators with common cases, by class.
+        class_pairs: of annotators with common cases, of class labels.
         kappa: Fleiss' κ of the classes of objects; None of one class, or without common cases.
     """
 
@@ -92,6 +127,7 @@ class AnnotatorsAudit(JsonRecord):
     annotators: tuple[AnnotatorAudit, ...]
     num_unnamed: int = 0
     pairs: tuple[AnnotatorPair, ...] = ()
+    class_pairs: tuple[AnnotatorClassPair, ...] = ()
     kappa: Figure | None = None
 
     def with_numbers(self, numbers: Mapping[str, int]) -> "AnnotatorsAudit":

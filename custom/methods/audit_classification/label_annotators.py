@@ -4,8 +4,22 @@ from collections.abc import Sequence
 
 from ....transforms.ignored_label import IGNORED_LABEL
 from ...annotation_bias.annotators.deviations import MinimumEffects, consensus_tests
-from ...annotation_bias.annotators.from_labels import CaseLabels, label_estimates, label_kappa
-from ...annotation_bias.annotators.records import AnnotatorAudit, AnnotatorsAudit, Figure
+from ...annotation_bias.annotators.from_labels import (
+    CaseLabels,
+    ClassConfusion,
+    PairKappa,
+    class_confusions,
+    label_estimates,
+    label_kappa,
+    pair_kappas,
+)
+from ...annotation_bias.annotators.records import (
+    AnnotatorAudit,
+    AnnotatorClassPair,
+    AnnotatorsAudit,
+    ConfusedClasses,
+    Figure,
+)
 from ...annotation_bias.estimate_record import ParameterRecord
 from ...data.site_data import LoadedCase
 from ..audit.annotators import named_annotators
@@ -29,21 +43,42 @@ def audit_label_annotators(
     if not common:
         return None
     tested = consensus_tests(label_estimates(common, seed=seed), MinimumEffects(0.0, minimum, 0.0))
-    kappa = label_kappa(common, num_classes, seed=seed)
+    kappa, confused = label_kappa(common, num_classes, seed=seed), class_confusions(common, seed=seed)
     named = [(name, case.unit) for case in cases for name in named_annotators(case)]
     audits = []
     for name in sorted({name for name, _ in named}):
         units = [unit for other, unit in named if other == name]
         records = {key: ParameterRecord.of(one, result) for key, (one, result) in tested.get(name, {}).items()}
         audits.append(
-            AnnotatorAudit(annotator=name, num_cases=len(units), num_patients=len(set(units)), consensus=records)
+            AnnotatorAudit(
+                annotator=name,
+                num_cases=len(units),
+                num_patients=len(set(units)),
+                consensus=records,
+                confused=tuple(map(_confused, confused.get(name, ()))),
+            )
         )
     return AnnotatorsAudit(
         unit=None,
         annotators=tuple(audits),
         num_unnamed=sum(not named_annotators(case) for case in cases),
+        class_pairs=tuple(map(_class_pair, pair_kappas(common, num_classes, seed=seed))),
         kappa=Figure.of(kappa) if kappa.patients else None,
     )
+
+
+def _confused(one: ClassConfusion) -> ConfusedClasses:
+    return ConfusedClasses(
+        others=one.others,
+        own=one.own,
+        num_confused=one.num_confused,
+        num_cases=one.num_cases,
+        fraction=Figure.of(one.fraction),
+    )
+
+
+def _class_pair(one: PairKappa) -> AnnotatorClassPair:
+    return AnnotatorClassPair(annotators=one.annotators, num_cases=one.num_cases, kappa=Figure.of(one.kappa))
 
 
 def _labels_of(case: LoadedCase) -> CaseLabels:
