@@ -1,23 +1,28 @@
 """The words about a site's annotators: who deviates and how, how far they agree, and what cannot be told."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 
-from ...custom.annotation_bias.annotators.records import AnnotatorAudit, AnnotatorsAudit, ConfusedClasses, Figure
+from ...custom.annotation_bias.annotators.records import AnnotatorAudit, AnnotatorsAudit, Figure
 from ...custom.annotation_bias.estimate_record import ParameterRecord
 from ...custom.annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKey, ParameterKind
 from ...custom.annotation_bias.statuses import EvidenceCode, Status, Unit
-from ...custom.annotation_bias.thresholds import THRESHOLDS
 from ...custom.methods.audit.records import ReportedAnnotator, ReportedFigure
 from ...transforms.natural_order import natural_order
 from ..checking.finding import plural
+from .annotator_classes import (
+    NOTHING,
+    ShownClassPair,
+    ShownConfusion,
+    fraction_in_words,
+    shown_class_pair,
+    shown_confusion,
+)
 from .evidence import evidence_in_words
 from .phrases import begun, listed, percent, signed
 
 _TESTED = (Status.SMALL, Status.NOT_SIGNIFICANT, Status.CONFIRMED)
-_NOTHING = "–"
 
 
 class Verdict(StrEnum):
@@ -84,42 +89,6 @@ class ShownPair:
 
 
 @dataclass(frozen=True)
-class ShownConfusion:
-    """How often an annotator gives one class where most others give another one.
-
-    Attributes:
-        name: of the annotator.
-        others: name of the class of the others.
-        own: of the class given.
-        cases: how many, of how many.
-        fraction: with its interval, or why it is not told.
-    """
-
-    name: str
-    others: str
-    own: str
-    cases: str
-    fraction: str
-
-
-@dataclass(frozen=True)
-class ShownClassPair:
-    """How far two annotators agree on class labels.
-
-    Attributes:
-        names: of the two.
-        cases: that both have labelled.
-        kappa: Cohen's, with its interval, or why it is not told.
-        patients: behind it.
-    """
-
-    names: str
-    cases: int
-    kappa: str
-    patients: int
-
-
-@dataclass(frozen=True)
 class ShownAnnotators:
     """The section of a site's page about its annotators.
 
@@ -159,19 +128,14 @@ def shown_annotators(audit: AnnotatorsAudit, classes: Sequence[str]) -> ShownAnn
             ShownPair(
                 " – ".join(pair.annotators),
                 names.get(pair.label, ""),
-                _fraction(pair.dice),
+                fraction_in_words(pair.dice),
                 _length(pair.hd95, audit.unit),
                 pair.dice.patients,
             )
             for pair in audit.pairs
         ),
-        confusions=tuple(_confusion(one.annotator, pair, classes) for one in ordered for pair in one.confused),
-        class_pairs=tuple(
-            ShownClassPair(
-                " – ".join(pair.annotators), pair.num_cases, _told(pair.kappa, _fraction), pair.kappa.patients
-            )
-            for pair in audit.class_pairs
-        ),
+        confusions=tuple(shown_confusion(one.annotator, pair, classes) for one in ordered for pair in one.confused),
+        class_pairs=tuple(map(shown_class_pair, audit.class_pairs)),
         notes=tuple(_notes(audit)),
         has_classes=len(classes) > 1,
         has_masks=audit.unit is not None,
@@ -210,26 +174,6 @@ def verdict(one: AnnotatorAudit) -> Verdict:
     return Verdict.ALIKE if statuses & set(_TESTED) else Verdict.UNKNOWN
 
 
-def _confusion(name: str, pair: ConfusedClasses, classes: Sequence[str]) -> ShownConfusion:
-    names = dict(enumerate(classes))
-    return ShownConfusion(
-        name=name,
-        others=names.get(pair.others, str(pair.others)),
-        own=names.get(pair.own, str(pair.own)),
-        cases=f"{pair.num_confused} of {pair.num_cases}",
-        fraction=_told(pair.fraction, partial(_fraction, in_percent=True)),
-    )
-
-
-def _told(figure: Figure, in_words: Callable[[Figure], str]) -> str:
-    """A figure of class labels; else why it is not told."""
-    if figure.value is not None:
-        return in_words(figure)
-    if figure.patients < THRESHOLDS.min_patients_of_annotator:
-        return f"too few patients ({figure.patients} of {THRESHOLDS.min_patients_of_annotator})"
-    return "both give one class alone"
-
-
 def _row(one: AnnotatorAudit, names: Mapping[int, str], unit: Unit | None) -> ShownAnnotator:
     missed = {key.label: record for key, record in one.parameters.items() if key.kind is ParameterKind.MISSING}
     confused = one.parameters.get(CONFUSED_OBJECTS)
@@ -241,7 +185,7 @@ def _row(one: AnnotatorAudit, names: Mapping[int, str], unit: Unit | None) -> Sh
         majority=_by_class(_offsets(one.consensus), names, unit),
         predictions=_by_class(_offsets(one.predictions), names, unit),
         missed=_by_class(missed, names, None),
-        confused=(_NOTHING if confused is None else _figure(confused, None),),
+        confused=(NOTHING if confused is None else _figure(confused, None),),
         style=found.value,
         words=_VERDICT_WORDS[found],
         sentences=annotator_sentences(one, names, unit),
@@ -255,7 +199,7 @@ def _offsets(parameters: Mapping[ParameterKey, ParameterRecord]) -> dict[int, Pa
 def _by_class(records: Mapping[int, ParameterRecord], names: Mapping[int, str], unit: Unit | None) -> tuple[str, ...]:
     """A line for each class, with its name where there are several."""
     if not records:
-        return (_NOTHING,)
+        return (NOTHING,)
     return tuple(
         f"{names.get(label, '')}: {_figure(record, unit)}" if len(names) > 1 else _figure(record, unit)
         for label, record in sorted(records.items())
@@ -264,23 +208,15 @@ def _by_class(records: Mapping[int, ParameterRecord], names: Mapping[int, str], 
 
 def _figure(record: ParameterRecord, unit: Unit | None) -> str:
     figure = Figure(value=record.estimate, low=record.low, high=record.high, patients=record.patients)
-    text = _fraction(figure, in_percent=True) if unit is None else _length(figure, unit, is_signed=True)
-    return text if text == _NOTHING else f"{text}, {plural(record.patients, 'patient')}"
+    text = fraction_in_words(figure, in_percent=True) if unit is None else _length(figure, unit, is_signed=True)
+    return text if text == NOTHING else f"{text}, {plural(record.patients, 'patient')}"
 
 
 def _length(figure: Figure, unit: Unit | None, *, is_signed: bool = False) -> str:
     if figure.value is None or figure.low is None or figure.high is None:
-        return _NOTHING
+        return NOTHING
     value, low, high = (signed(one) if is_signed else f"{one:.1f}" for one in (figure.value, figure.low, figure.high))
     return f"{value} {unit} ({low} to {high})"
-
-
-def _fraction(figure: Figure, *, in_percent: bool = False) -> str:
-    if figure.value is None or figure.low is None or figure.high is None:
-        return _NOTHING
-    if in_percent:
-        return f"{percent(figure.value)} ({100 * figure.low:.0f} to {percent(figure.high)})"
-    return f"{figure.value:.2f} ({figure.low:.2f} to {figure.high:.2f})"
 
 
 def _deviation(
@@ -335,7 +271,9 @@ def _notes(audit: AnnotatorsAudit) -> list[str]:
     else:
         notes = _mask_notes(audit)
     if audit.kappa is not None and audit.kappa.value is not None:
-        notes.append(f"Agreement on classes (Fleiss’ κ): {_fraction(audit.kappa)}, {audit.kappa.patients} patients.")
+        notes.append(
+            f"Agreement on classes (Fleiss’ κ): {fraction_in_words(audit.kappa)}, {audit.kappa.patients} patients."
+        )
     if audit.num_unnamed:
         notes.append(f"{begun(plural(audit.num_unnamed, 'case'))} without a named annotator: not in the table.")
     return notes
@@ -415,7 +353,7 @@ def _labels(one: ReportedAnnotator) -> set[int]:
 
 def _reported(figure: ReportedFigure | None, unit: Unit | None) -> str:
     if figure is None:
-        return _NOTHING
+        return NOTHING
     shown = Figure(value=figure.value, low=figure.low, high=figure.high, patients=figure.patients)
-    text = _fraction(shown, in_percent=True) if unit is None else _length(shown, unit, is_signed=True)
+    text = fraction_in_words(shown, in_percent=True) if unit is None else _length(shown, unit, is_signed=True)
     return f"{text}, {plural(figure.patients, 'patient')}"

@@ -177,7 +177,9 @@ def _kappa(of_pair: Sequence[tuple[str, int, int]], num_classes: int, seed: int)
         observed = counts @ agree / total
         expected = ((counts @ one) * (counts @ other)).sum(axis=1) / total.astype(np.float64) ** 2
         # Draws in which both give one class alone leave nothing to agree on.
-        return np.divide(observed - expected, 1 - expected, out=np.full(len(counts), np.nan), where=expected < 1)
+        kappa: Floats = np.full(len(counts), np.nan)
+        np.divide(observed - expected, 1 - expected, out=kappa, where=expected < 1)
+        return kappa
 
     estimate = Estimate.of_interval(patients, counted_interval(units, statistic, seed=seed))
     return estimate if estimate.is_known else Estimate.unknown(patients)
