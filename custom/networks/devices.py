@@ -2,9 +2,13 @@
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 # By the number of axes of a kernel: out, in, and the spatial ones.
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+# The vector of float32 in oneDNN's kernels for AVX-512.
+_FEWEST_SAFE_CHANNELS = 16
+_MOST_SAFE_PIXELS = 256
 
 
 def preferred_device() -> torch.device:
@@ -16,13 +20,46 @@ def ready_to_compute(network: nn.Module) -> nn.Module:
     """Move a network to the preferred device, and its kernels into the layout in which channels come last.
 
     Values and shapes stay as they are; convolutions take that layout from their kernels, whatever that of the images,
-    and are faster in it (docs/benchmarks/speed.md).
+    and are faster in it (docs/benchmarks/speed.md). Without a GPU strided 1 × 1 convolutions of few channels become
+    :class:`SubsampledConv2d`.
     """
     network = network.to(preferred_device())
+    for module in network.modules():
+        if type(module) is nn.Conv2d and _writes_beyond(module):
+            module.__class__ = SubsampledConv2d
     for parameter in network.parameters():
         if parameter.ndim in _CHANNELS_LAST:
             parameter.data = parameter.data.contiguous(memory_format=_CHANNELS_LAST[parameter.ndim])
     return network
+
+
+class SubsampledConv2d(nn.Conv2d):
+    """A strided 1 × 1 convolution that takes every n-th pixel of a large image first, which is the same up to rounding.
+
+    PyTorch 2.13 with oneDNN on AVX-512 writes beyond its memory in the weight's gradient of a convolution by stride 2
+    from fewer than 16 channels, where the output has 784 pixels or more, and not where it has 676: the process dies, or
+    something else in it breaks. Small outputs are computed as they always were, bit for bit.
+    """
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Return the convolution of images ``(B, C, H, W)``."""
+        rows, columns = self.stride
+        subsampled = images[..., ::rows, ::columns]
+        if subsampled.shape[-2] * subsampled.shape[-1] <= _MOST_SAFE_PIXELS:
+            return super().forward(images)
+        return functional.conv2d(subsampled, self.weight, self.bias)
+
+
+def _writes_beyond(convolution: nn.Conv2d) -> bool:
+    """Whether a convolution may be of those that :class:`SubsampledConv2d` is for."""
+    return (
+        convolution.weight.device.type == "cpu"
+        and convolution.kernel_size == (1, 1)
+        and convolution.stride != (1, 1)
+        and convolution.padding == (0, 0)
+        and convolution.groups == 1
+        and convolution.in_channels < _FEWEST_SAFE_CHANNELS
+    )
 
 
 def params_in_main_memory(network: nn.Module) -> dict[str, torch.Tensor]:

@@ -1,8 +1,13 @@
+import copy
+import subprocess
+import sys
+
 import pytest
 import torch
+from torch import nn
 
 from fedannot.custom.networks.building import build_network
-from fedannot.custom.networks.devices import preferred_device, ready_to_compute
+from fedannot.custom.networks.devices import SubsampledConv2d, preferred_device, ready_to_compute
 
 FEATURES = (4, 4, 8, 8, 8, 4)
 
@@ -31,3 +36,57 @@ def test_a_network_computes_the_same_with_channels_last(spatial_dims, layout, mo
     network.load_state_dict(before)
     for name, tensor in network.state_dict().items():
         assert torch.equal(tensor, before[name])
+
+
+@pytest.mark.parametrize("size", [(31, 32), (33, 64), (64, 64)])
+def test_a_strided_convolution_of_few_channels_is_the_same_convolution(size):
+    """Its values and gradients, relative to sums in double precision; PyTorch's own kills the process at 64 × 64."""
+    convolution = ready_to_compute(nn.Conv2d(8, 16, 1, 2)).to("cpu")
+    assert isinstance(convolution, SubsampledConv2d)
+    images = torch.rand(4, 8, *size).contiguous(memory_format=torch.channels_last).requires_grad_()
+    result = convolution(images)
+    chosen, weight = images.detach().double()[:, :, ::2, ::2], convolution.weight.detach().double()[:, :, 0, 0]
+    expected = torch.einsum("bchw,oc->bohw", chosen, weight) + convolution.bias.detach().double()[:, None, None]
+    torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
+    gradient = torch.rand(result.shape)
+    result.backward(gradient)
+    of_weight = torch.einsum("bohw,bchw->oc", gradient.double(), chosen)
+    torch.testing.assert_close(convolution.weight.grad[:, :, 0, 0].double(), of_weight, rtol=1e-4, atol=1e-4)
+    of_images = torch.zeros(images.shape, dtype=torch.float64)
+    of_images[:, :, ::2, ::2] = torch.einsum("bohw,oc->bchw", gradient.double(), weight)
+    torch.testing.assert_close(images.grad.double(), of_images, rtol=1e-5, atol=1e-5)
+
+
+def test_small_images_have_the_bits_that_they_always_had():
+    plain = nn.Conv2d(8, 16, 1, 2)
+    images = torch.rand(4, 8, 32, 32).contiguous(memory_format=torch.channels_last)
+    expected = plain(images)
+    assert torch.equal(ready_to_compute(copy.deepcopy(plain)).to("cpu")(images), expected)
+
+
+@pytest.mark.parametrize(
+    "kept", [nn.Conv2d(16, 16, 1, 2), nn.Conv2d(8, 8, 3, 2), nn.Conv2d(8, 8, 1), nn.Conv3d(8, 8, 1, 2)]
+)
+def test_other_convolutions_stay_what_they_are(kept):
+    assert type(ready_to_compute(copy.deepcopy(kept))) is type(kept)
+
+
+# The seed of a crash: a process dies, or another object of it is overwritten.
+TRAINED = """
+import torch
+from fedannot.custom.networks.building import build_classifier
+from fedannot.custom.networks.copying import network_copy
+from fedannot.custom.networks.devices import ready_to_compute
+
+torch.manual_seed(0)
+network = network_copy(ready_to_compute(build_classifier(1, 3, 10, (8, 16, 32, 64), "small")))
+for _ in range(2):
+    network(torch.rand(4, 1, 128, 128)).sum().backward()
+    others = [torch.randn(37 * number + 1) for number in range(50)]
+print("trained")
+"""
+
+
+def test_a_narrow_classifier_trains_on_large_images():
+    done = subprocess.run([sys.executable, "-c", TRAINED], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
