@@ -23,13 +23,18 @@ def ready_to_compute(network: nn.Module) -> nn.Module:
     and are faster in it (docs/benchmarks/speed.md). Without a GPU strided 1 × 1 convolutions of few channels become
     :class:`SubsampledConv2d`.
     """
-    network = network.to(preferred_device())
-    for module in network.modules():
-        if type(module) is nn.Conv2d and _writes_beyond(module):
-            module.__class__ = SubsampledConv2d
+    network = with_safe_convolutions(network.to(preferred_device()))
     for parameter in network.parameters():
         if parameter.ndim in _CHANNELS_LAST:
             parameter.data = parameter.data.contiguous(memory_format=_CHANNELS_LAST[parameter.ndim])
+    return network
+
+
+def with_safe_convolutions(network: nn.Module) -> nn.Module:
+    """Let those convolutions of a network that would crash in training compute as :class:`SubsampledConv2d`."""
+    for module in network.modules():
+        if type(module) is nn.Conv2d and _writes_beyond(module):
+            module.__class__ = SubsampledConv2d
     return network
 
 

@@ -16,6 +16,7 @@ from ..components.component import ComponentError, first_line
 from ..settings import ClassifierSettings, NetworkSettings, RunSettings
 from .building import assign_blocks, layer_blocks
 from .described import described_network
+from .devices import with_safe_convolutions
 from .kept_memory import kept_tensors
 from .outputs import all_outputs
 from .own_network import registrations
@@ -141,7 +142,7 @@ def _kept_bytes(
     device: str,
 ) -> int:
     """Bytes that the backward pass of a batch needs, apart from the parameters."""
-    moved = described_network(settings).to(device)
+    moved = with_safe_convolutions(described_network(settings).to(device))
     images = torch.zeros(batch_size, settings.in_channels, *extents, device=device)
     with torch.random.fork_rng(devices=[]):
         moved.train()
