@@ -38,7 +38,7 @@ class FindingContent(TypedDict):
 class CaseContent(TypedDict):
     """What a page needs to draw a case; annotation and prediction as the runs of each plane, None without masks.
 
-    ``excludes`` has by finding the others of the case whose suggestion cannot be accepted beside its own.
+    ``excludes`` has by finding the others of the case whose suggestion cannot be accepted with its own.
     """
 
     shown: str

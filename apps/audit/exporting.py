@@ -351,6 +351,6 @@ Then this command takes the changed masks of that folder over:
 
     fedannot audit apply FOLDER --edited DIR --out NEW
 
-From 3D Slicer save the segmentation as .seg.nrrd; an exported labelmap numbers the segments anew. Segments keep their
+From 3D Slicer save the segmentation as .seg.nrrd; an exported labelmap renumbers the segments. Segments keep their
 names. DICOM segmentations come back with --dicom SERIES.
 """

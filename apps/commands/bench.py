@@ -141,7 +141,7 @@ def league(
         typer.Option("--plan", help="Show methods and hours of each row by a few measured steps, and run nothing."),
     ] = False,
     methods: Annotated[
-        str | None, typer.Option(help="Names of methods beside fedavg, separated by commas; default: all.")
+        str | None, typer.Option(help="Names of methods to compare with fedavg, separated by commas; default: all.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,

@@ -73,14 +73,14 @@ class Decisions(JsonRecord):
 
     @property
     def valid(self) -> tuple[Decision, ...]:
-        """The decisions that nobody has undone, in their order; an undo that is undone itself undoes nothing."""
-        undone: set[str] = set()
+        """The decisions that their reviewer has not undone, in their order; an undone undo undoes nothing."""
+        undone: set[tuple[str, str]] = set()
         result = []
         for decision in reversed(self.decisions):
-            if decision.action and decision.action in undone:
+            if decision.action and (decision.action, decision.reviewer) in undone:
                 continue
             if decision.choice == "undo":
-                undone.add(decision.undoes)
+                undone.add((decision.undoes, decision.reviewer))
             else:
                 result.append(decision)
         return tuple(reversed(result))

@@ -14,6 +14,7 @@ import pytest
 import torch
 import yaml
 from conftest import JOBS, SMALL
+from plain_records import simulate
 from real_processes import Federation, commands_environment, free_ports, nothing_left, wait_for
 
 from fedannot.apps.deployment.deployable_job import deployable_job
@@ -136,6 +137,18 @@ class Relay:
         listening = {"default_host": "localhost", "port": self.port, "scheme": "grpc", "connection_security": "mtls"}
         entry = {"name": self.name, "type": "relay", "org": "region", "listening_host": listening}
         return entry if self.connects_to is None else entry | {"connect_to": {"name": self.connects_to}}
+
+
+def simulated_model(hospitals: Hospitals, out: Path) -> dict[str, torch.Tensor]:
+    """Return the model of FedA³I on the same data in one process; a test set at the server changes no weight."""
+    simulate(JOBS / "fedaaai", out, data=hospitals.data, overrides=SETTINGS | BOUNDS)
+    model: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
+    return model
+
+
+def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def provision(folder: Path, environment: dict[str, str], ports: list[int], relays: Sequence[Relay] = ()) -> Path:

@@ -32,7 +32,9 @@ from hospitals import (
     SETTINGS,
     SITES,
     Hospitals,
+    assert_same,
     provision,
+    simulated_model,
     started_hospitals,
 )
 from PIL import Image
@@ -59,16 +61,7 @@ def hospitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospitals]:
 @pytest.fixture(scope="module")
 def simulated(hospitals: Hospitals, tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
     """The model of the same job and data in one process."""
-    out = tmp_path_factory.mktemp("simulated") / "out"
-    # Sites of the federation have no common test set; it changes no weight.
-    simulate(JOBS / "fedaaai", out, data=hospitals.data, overrides=SETTINGS | BOUNDS)
-    model: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return model
-
-
-def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one)
+    return simulated_model(hospitals, tmp_path_factory.mktemp("simulated") / "out")
 
 
 def test_the_check_finds_everybody_ready(hospitals: Hospitals) -> None:

@@ -8,9 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
-from conftest import JOBS
-from hospitals import BOUNDS, END_TIMEOUT, ROUNDS, SETTINGS, SITES, Hospitals, Relay, started_hospitals
-from plain_records import simulate
+from hospitals import END_TIMEOUT, ROUNDS, SITES, Hospitals, Relay, assert_same, simulated_model, started_hospitals
 from real_processes import free_ports, wait_for
 
 pytestmark = pytest.mark.processes
@@ -32,10 +30,7 @@ def hospitals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospitals]:
 @pytest.fixture(scope="module")
 def simulated(hospitals: Hospitals, tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
     """The model of the same job and data in one process."""
-    out = tmp_path_factory.mktemp("simulated") / "out"
-    simulate(JOBS / "fedaaai", out, data=hospitals.data, overrides=SETTINGS | BOUNDS)
-    model: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return model
+    return simulated_model(hospitals, tmp_path_factory.mktemp("simulated") / "out")
 
 
 def remote_ports(hospitals: Hospitals, participant: str) -> set[int]:
@@ -51,8 +46,7 @@ def assert_result(
     assert hospitals.wait(job_id, timeout) == "FINISHED:COMPLETED"
     summary, model = hospitals.result(job_id)
     assert (summary["rounds_finished"], summary["refusals"], summary["absent"]) == (ROUNDS, [], [])
-    assert model.keys() == expected.keys()
-    assert all(torch.equal(model[name], expected[name]) for name in model)
+    assert_same(model, expected)
 
 
 def test_kits_of_relays_are_ready_and_healthy(hospitals: Hospitals) -> None:

@@ -12,7 +12,7 @@ class EarlyLearningSettings(RunSettings):
     """What both tasks share; the defaults are those of the federated comparisons.
 
     Args:
-        early_learning_weight: λ, how much earlier predictions count beside the loss; 0 is federated averaging. The
+        early_learning_weight: λ, how much earlier predictions count relative to the loss; 0 is federated averaging. The
             authors have 1, 3 and 7 for pictures of ten and a hundred classes.
         prediction_momentum: β, how much of the average of earlier predictions stays at a visit. The authors have 0.7
             and 0.9; β = 0.99 is still warming up after a hundred visits, which are rounds × epochs.

@@ -23,7 +23,7 @@ PREDICTION_FOLDER = "predictions"
 
 
 class ElrSite(FedAvgSite):
-    """Trains as in federated averaging, with the pull towards earlier predictions beside the settings' loss.
+    """Trains as in federated averaging, with the pull towards earlier predictions added to the settings' loss.
 
     The averages are kept in the run's folder after each round and never leave it. A round begins with those of the
     latest round before it that the site was there for. Without weight there are none, and the training is that of

@@ -81,6 +81,24 @@ def test_what_a_reader_can_undo_ends_where_another_reader_decided():
     assert decisions.counting == {}
 
 
+def test_nobody_undoes_what_another_reader_has_decided():
+    """As a file that is given to the command may say; and a reader undoes the own undo."""
+    action, undo = "1".zfill(32), "2".zfill(32)
+
+    def log(*entries):
+        return Decisions(site="site-1", decisions=entries).counting
+
+    kept = new_decision("a", "keep", reviewer="Dr Ada", reason="", shown="ab", action=action)
+    undoing = {
+        reader: new_decision("", "undo", reviewer=reader, reason="", shown="", action=undo, undoes=action)
+        for reader in ("Dr Ada", "Dr Bo")
+    }
+    again = new_decision("", "undo", reviewer="Dr Ada", reason="", shown="", undoes=undo)
+    assert log(kept, undoing["Dr Bo"]) == {"a": kept}
+    assert log(kept, undoing["Dr Ada"]) == {}
+    assert log(kept, undoing["Dr Ada"], again) == {"a": kept}
+
+
 def test_what_is_no_finding_of_the_audit_is_refused_and_not_stored(audit_of):
     result = audit_of("images")
     with pytest.raises(DataError, match="1 finding that this audit does not have, such as 'unknown'"):

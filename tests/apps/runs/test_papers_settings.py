@@ -104,7 +104,7 @@ def test_every_value_names_its_place_in_the_paper(paper: str) -> None:
         assert set(entry.get("sets", [])) <= named
 
 
-# Own methods, and those of papers beside the four.
+# Own methods, and those of further papers.
 OF_OTHER_PAPERS = ("audit", "auto", "fedhac", "fedselect")
 
 

@@ -10,7 +10,7 @@ from fedannot.custom.networks.copying import network_copy
 
 
 class Referring(nn.Module):
-    """Two names for one layer, one tensor for two layers, a list beside the registered layers, and hooks."""
+    """Two names for one layer, one tensor for two layers, a list of layers that is not registered, and hooks."""
 
     def __init__(self):
         super().__init__()

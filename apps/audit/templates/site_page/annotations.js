@@ -12,7 +12,7 @@ let isUnfinished = false;
 
 // The classes of a part of a plane in cells of scale × scale pixels, with a margin of one cell around it. A cell has a
 // class that covers at least half of it, or any of it where an object is too small for half of a cell. What a cell has
-// depends on its neighbours alone, so that parts beside each other agree.
+// depends on its neighbours alone, so that neighbouring parts agree.
 function cellsOf(mask, { width, height }, scale, top, left, rows, columns) {
   const wide = columns + 2, cells = new Uint8Array((rows + 2) * wide);
   if (scale === 1) {

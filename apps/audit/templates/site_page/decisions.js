@@ -115,8 +115,9 @@ async function undoDecision() {
     let changed;
     if (served) changed = (await sent("undo", { action })).decisions;
     else {
-      changed = Object.fromEntries(log.filter((one) => one.action === action).map((one) => [one.finding, null]));
-      log.push({ finding: "", choice: "undo", reviewer: byId("reviewer").value.trim(), action: newAction(), undoes: action,
+      const undone = log.filter((one) => one.action === action);
+      changed = Object.fromEntries(undone.map((one) => [one.finding, null]));
+      log.push({ finding: "", choice: "undo", reviewer: undone[0].reviewer, action: newAction(), undoes: action,
         time: timeNow() });
       for (const one of counting(log)) if (one.finding in changed) changed[one.finding] = one;
       keepInBrowser();
@@ -137,12 +138,13 @@ async function undoDecision() {
   }
 }
 const newAction = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-// The decisions of a log that nobody has undone; an undo that is undone itself undoes nothing.
+// The decisions of a log that their reviewer has not undone; an undone undo undoes nothing. The rule is that of
+// Decisions.valid.
 function counting(all) {
   const undone = new Set(), valid = [];
   for (const one of [...all].reverse()) {
-    if (one.action && undone.has(one.action)) continue;
-    if (one.choice === "undo") undone.add(one.undoes); else valid.push(one);
+    if (one.action && undone.has(`${one.action} ${one.reviewer}`)) continue;
+    if (one.choice === "undo") undone.add(`${one.undoes} ${one.reviewer}`); else valid.push(one);
   }
   return valid.reverse();
 }
