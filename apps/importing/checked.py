@@ -29,7 +29,7 @@ from .picture_masks import read_values, write_mask
 from .placed_masks import MaskFacts, placed_mask, remarks_on, write_mask_like
 from .reading import Reading, errors_name
 from .several_readers import check_one_reader
-from .source import SourceCase, SourceDataset
+from .source import GivenLabel, SourceCase, SourceDataset
 from .volumes import as_nifti
 
 
@@ -120,12 +120,14 @@ class CheckedCase:
     @property
     def label_file(self) -> Path:
         """A file to name when the label is wrong."""
-        label = self.source.label
+        label: GivenLabel = self.source.label
         if self.source.annotations and label == UNDECIDED:
             label = self.source.annotations[0].file
         if isinstance(label, tuple):
             return label[0]
-        return label if isinstance(label, Path) else self.source.image
+        if isinstance(label, int):
+            return self.source.image
+        return label if isinstance(label, Path) else label.file
 
 
 def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, reading: Reading) -> CheckedCase:
@@ -137,7 +139,8 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, readin
     """
     if dataset.task == "classification":
         image_file, picture, channels = _picture(case, staging, reading)
-        annotated = [annotation.file for annotation in case.annotations]
+        annotations = tuple(one for one in case.annotations if isinstance(one, Annotation))
+        annotated = [annotation.file for annotation in annotations]
         for label in (*annotated, *([] if annotated and case.label == UNDECIDED else [case.label]), case.clean_label):
             if label is not None and not (isinstance(label, int) and 0 <= label < len(dataset.classes)):
                 raise DataError(
@@ -151,7 +154,7 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, readin
             _class_of(case),
             clean,
             channels=channels,
-            annotations=case.annotations,
+            annotations=annotations,
             **_of_picture(picture),
         )
     return _checked_volume(case, staging, reading) if dataset.volumes else _checked_picture(case, staging, reading)
@@ -197,7 +200,10 @@ def _checked_picture(case: SourceCase, staging: Path, reading: Reading) -> Check
     image_file, picture, channels = _picture(case, staging, reading)
     rounded = [False]
 
-    def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, Labels]:
+    def mask(label: GivenLabel, kind: str) -> tuple[Path, Labels]:
+        if not isinstance(label, Path | tuple | int):
+            drawn = label.draw(case.image, (picture.intensities.shape[1], picture.intensities.shape[2]))
+            return write_mask(staging / kind / f"{case.name}.png", drawn), drawn
         files = _files(label, case)
         parts = []
         for file in files:
@@ -238,7 +244,7 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
     image_file, image = whole.file, whole.first
     placed: list[MaskFacts] = []
 
-    def mask(label: Path | tuple[Path, ...] | int, kind: str) -> tuple[Path, Labels]:
+    def mask(label: GivenLabel, kind: str) -> tuple[Path, Labels]:
         files, folder = _files(label, case), staging / kind / "parts"
         parts = [
             placed_mask(file, case.image, image, folder / f"{case.name}-{index}.nii.gz", reading)
@@ -270,11 +276,8 @@ def _checked_volume(case: SourceCase, staging: Path, reading: Reading) -> Checke
     )
 
 
-_Label = Path | tuple[Path, ...] | int
-
-
 def _labels(
-    case: SourceCase, mask: Callable[[_Label, str], tuple[Path, Labels]]
+    case: SourceCase, mask: Callable[[GivenLabel, str], tuple[Path, Labels]]
 ) -> tuple[Path | int, tuple[Annotation, ...], Labels]:
     """The label, the annotations of several annotators, and values of all of them, which are for counts alone.
 
@@ -335,7 +338,9 @@ def _class_of(case: SourceCase) -> int:
     return case.label
 
 
-def _files(label: Path | tuple[Path, ...] | int, case: SourceCase) -> tuple[Path, ...]:
+def _files(label: GivenLabel, case: SourceCase) -> tuple[Path, ...]:
     if isinstance(label, int):
         raise DataError(f"{case.image}: found the class {label}; expected a mask.")
+    if not isinstance(label, Path | tuple):
+        raise DataError(f"{label.file}: found a drawing for a volume; expected a mask of its voxels.")
     return label if isinstance(label, tuple) else (label,)

@@ -112,7 +112,8 @@ def read_class_table(
 def _with_annotation(case: SourceCase, annotator: str, label: int, named: str) -> SourceCase:
     """The case with the class that one more annotator gave."""
     own = Annotation(label, annotator_name("" if is_missing(annotator) else annotator, named))
-    return replace(case, label=UNDECIDED, annotations=checked_annotations([*case.annotations, own], named))
+    others = [annotation for annotation in case.annotations if isinstance(annotation, Annotation)]
+    return replace(case, label=UNDECIDED, annotations=checked_annotations([*others, own], named))
 
 
 def _known(row: Mapping[str, str], column: str | None) -> str | None:

@@ -23,6 +23,7 @@ from ...transforms.errors import DataError, shown
 from ...transforms.folded_names import folded
 from ...transforms.loading.image_files import read_colours
 from ...transforms.printable import printable
+from .polygons import pixels_inside
 
 ANNOTATIONS, LABEL_MAP, MASK_FOLDER = "annotations.xml", "labelmap.txt", "SegmentationClass"
 # Of the whole XML; of one mask as a file; of the names in an archive.
@@ -114,9 +115,6 @@ class CvatImage:
 
     def _polygon(self, values: Mapping[str, str], size: tuple[int, int]) -> tuple[slice, slice, Booleans]:
         """The rows and columns that a polygon lies in, and which of their pixels belong to it."""
-        # Only polygons need it.
-        from skimage.measure import grid_points_in_poly  # noqa: PLC0415
-
         text = values.get("points", "")
         try:
             points = np.array([[float(part) for part in point.split(",")] for point in text.split(";")])
@@ -124,13 +122,7 @@ class CvatImage:
             points = np.zeros(0)
         if points.ndim != 2 or points.shape[1] != 2 or len(points) < 3 or not np.isfinite(points).all():
             raise self._unusable("polygon", f"the points {shown(text)}", "three and more as 'x,y;x,y'")
-        # Rows first; the centre of the first pixel is at a half.
-        corners = points[:, ::-1] - 0.5
-        low = np.clip(np.floor(corners.min(axis=0)), 0, size).astype(int)
-        high = np.clip(np.ceil(corners.max(axis=0)) + 1, low, size).astype(int)
-        rows, columns = (slice(int(start), int(stop)) for start, stop in zip(low, high, strict=True))
-        where = grid_points_in_poly((int(high[0] - low[0]), int(high[1] - low[1])), corners - low)
-        return rows, columns, np.asarray(where)
+        return pixels_inside(points[:, ::-1], size)
 
     def _mask(self, values: Mapping[str, str], size: tuple[int, int]) -> tuple[slice, slice, Booleans]:
         """As above of a mask: lengths of runs along rows, of pixels that do not belong to it first."""

@@ -13,7 +13,7 @@ from ...transforms.loading.volume_files import is_volume
 from ...transforms.loading.volume_suffixes import VOLUME_FILE_SUFFIXES
 from ...transforms.strict_files import read_json
 from .channel_files import names_in
-from .source import LeftOut, Section, SourceCase, SourceDataset
+from .source import GivenLabel, LeftOut, Section, SourceCase, SourceDataset
 
 # Classes are stored in a byte.
 _LARGEST_CLASS = 255
@@ -80,7 +80,7 @@ def _single(case: Case) -> tuple[Annotation, ...]:
     return () if case.annotator is None else (Annotation(case.label, case.annotator),)
 
 
-def _own_labels(case: SourceCase) -> list[Path | tuple[Path, ...] | int]:
+def _own_labels(case: SourceCase) -> list[GivenLabel]:
     """The labels of all annotators of a case, or its single one."""
     return [annotation.file for annotation in case.annotations] or [case.label]
 

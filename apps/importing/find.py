@@ -16,7 +16,7 @@ from .class_tables import TableColumns, read_class_table
 from .datalists import read_source_datalist
 from .folders import fits, read_folders
 from .layouts import DATASETS
-from .source import SourceCase, SourceDataset
+from .source import GivenLabel, SourceCase, SourceDataset
 from .structure_sets import read_structure_set, shown_names
 from .volumes import dicom_patient
 
@@ -202,8 +202,8 @@ def _with_regions(dataset: SourceDataset, classes: Sequence[str] | None) -> Sour
     return replace(dataset, classes=named, labels={label: label for label in range(len(named) + 1)})
 
 
-def _files(label: Path | tuple[Path, ...] | int) -> tuple[Path, ...]:
-    return () if isinstance(label, int) else label if isinstance(label, tuple) else (label,)
+def _files(label: GivenLabel) -> tuple[Path, ...]:
+    return label if isinstance(label, tuple) else (label,) if isinstance(label, Path) else ()
 
 
 def _with_paths(dataset: SourceDataset, root: Path) -> SourceDataset:

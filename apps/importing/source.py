@@ -2,11 +2,49 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from ...custom.data.annotations import Annotation
+from ...transforms.array_types import Labels
 
 Section = Literal["training", "validation", "testing"]
+
+
+class DrawnMask(Protocol):
+    """A mask of a picture that no file holds: it is drawn from what an annotator marked."""
+
+    @property
+    def file(self) -> Path:
+        """The file that says what was marked."""
+        ...
+
+    def draw(self, image: Path, size: tuple[int, int]) -> Labels:
+        """Return the mask ``(H, W)``.
+
+        Args:
+            image: the picture.
+            size: its rows and columns.
+
+        Raises:
+            DataError: if it cannot be drawn.
+        """
+        ...
+
+
+GivenLabel = Path | tuple[Path, ...] | DrawnMask | int
+
+
+@dataclass(frozen=True)
+class SourceAnnotation:
+    """An annotation of one of several annotators that an import makes into a file.
+
+    Attributes:
+        file: files with a mask of one object each, which become one mask; or a mask that is drawn.
+        annotator: the name of who made it.
+    """
+
+    file: tuple[Path, ...] | DrawnMask
+    annotator: str
 
 
 @dataclass(frozen=True)
@@ -56,7 +94,7 @@ class SourceCase:
     name: str | None = None
     path: str | None = None
     channels: tuple[Path | None, ...] = ()
-    annotations: tuple[Annotation, ...] = ()
+    annotations: tuple[Annotation | SourceAnnotation, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,18 @@ from . import (
     chaoyang,
     covid1920,
     decathlon,
+    gleason_xai,
     isic2017,
     kvasir_capsule,
     left_atrium,
+    lidc_idri,
     ljubljana_ms,
     mama_mia,
     monailabel,
     msseg1,
     nnunet,
     oia_odir,
+    riga,
 )
 from .layout import Layout
 
@@ -39,6 +42,15 @@ _LAYOUTS = (
         "isbi2012-la", "Left atrium MRI ISBI 2012", "segmentation", left_atrium.EXPECTED_2012, left_atrium.read_2012
     ),
     Layout("mama-mia", "MAMA-MIA breast MRI, experts and a network", "segmentation", mama_mia.EXPECTED, mama_mia.read),
+    Layout("riga", "RIGA fundus photographs, six ophthalmologists", "segmentation", riga.EXPECTED, riga.read),
+    Layout(
+        "gleason-xai",
+        "GleasonXAI prostate tissue, several pathologists",
+        "segmentation",
+        gleason_xai.EXPECTED,
+        gleason_xai.read,
+    ),
+    Layout("lidc-idri", "LIDC-IDRI lung CT, several readers", "segmentation", lidc_idri.EXPECTED, lidc_idri.read),
     Layout("msd", "A task of the Medical Segmentation Decathlon", "segmentation", decathlon.EXPECTED, decathlon.read),
     Layout("nnunet", "A raw data set of nnU-Net", "segmentation", nnunet.EXPECTED, nnunet.read),
     Layout("monailabel", "A local datastore of MONAI Label", "segmentation", monailabel.EXPECTED, monailabel.read),

@@ -200,6 +200,40 @@ def mama_mia(root):
     text(root / "train_test_splits.csv", "train_split,test_split\nDUKE_001,NACT_02\n")
 
 
+def riga(root):
+    for folder in ("BinRushed/BinRushed1", "BinRushed/BinRushed1-Corrected", "Magrabia/MagrabiFemale", "MESSIDOR"):
+        for name in ("image1prime.jpg", "image1-1.jpg", "image1-6.jpg", "image2-1.jpg"):
+            picture(root / folder / name)
+
+
+def gleason_xai(root):
+    for name in ("PR633a_A1", "PR633a_A2", "ZT80_38_A_1_1"):
+        for scale in ("original", "MicronsCalibrated"):
+            picture(root / "TMA" / scale / f"{name}.jpg")
+    groups = {"3": {"single glands": ["a"]}, "4": {"fused glands": ["b"]}, "5": {"cells": ["c", "d"]}}
+    text(root / "label_remapping.json", json.dumps({"hierarchy": groups}))
+    triangle = json.dumps([[0.25, 0.25], [0.75, 0.25], [0.25, 0.75]])
+    rows = [
+        ("PR633a_A1", "ann", "4", "b", triangle),
+        ("PR633a_A1", "ann", "3", "a", json.dumps([[0, 0], [1, 0], [1, 1], [0, 1]])),
+        ("PR633a_A1", "bo", "5", "cells", triangle),
+        ("ZT80_38_A_1_1", "ann", "3", "a", triangle),
+        ("PR633a_A2", "ann", "3", "a", "[[0, 0], [1, 1]]"),
+        ("lost", "ann", "3", "a", triangle),
+    ]
+    header = ("TMA_identifier", "annotator", "grade", "explanations", "coords")
+    comma_separated(root / "final_filtered_explanations_df.csv", [header, *rows])
+
+
+def lidc_idri(root):
+    for scan in ("0001a", "0002a", "0002b", "0003a"):
+        volume(root / scan / f"{scan}_ct_scan.nrrd")
+    for name in ("0001a_1_00000000_00000000", "0001a_1_00000001_00000001", "0001a_3_00000002_00000000"):
+        volume(root / "0001a" / f"{name}.nii.gz")
+    volume(root / "0001a" / "planar_masks" / "0001a_1_00000000_0.nrrd")
+    volume(*(root / scan / f"{scan}_2_00000007_00000007.nii.gz" for scan in ("0002a", "0002b", "0009a")))
+
+
 def covid1920(root):
     root = root / "COVID-19-20_v2"
     for number in ("0003", "0011", "0698"):
@@ -354,6 +388,9 @@ MINIATURES = {
     "la2018": la2018,
     "isbi2012-la": isbi2012_la,
     "mama-mia": mama_mia,
+    "riga": riga,
+    "gleason-xai": gleason_xai,
+    "lidc-idri": lidc_idri,
     "msd": msd,
     "nnunet": nnunet,
     "monailabel": monailabel,

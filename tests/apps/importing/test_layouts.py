@@ -26,6 +26,12 @@ def miniature(tmp_path):
     return make
 
 
+def files_of(given):
+    if isinstance(given, tuple):
+        return given
+    return (given,) if isinstance(given, Path) else (given.file,)
+
+
 def test_every_dataset_has_a_miniature():
     assert DATASETS.keys() == MINIATURES.keys()
     assert [layout.name for layout in DATASETS.values()] == list(DATASETS)
@@ -43,7 +49,7 @@ def test_what_is_found_fits_the_registry_and_exists(name, miniature):
             masks = case.label if isinstance(case.label, tuple) else (case.label,)
             if case.annotations:
                 assert case.label == UNDECIDED
-                masks = [annotation.file for annotation in case.annotations]
+                masks = [file for annotation in case.annotations for file in files_of(annotation.file)]
             assert all(mask.is_file() for mask in masks)
             assert set(dataset.labels.values()) == set(range(len(dataset.classes) + 1))
 
