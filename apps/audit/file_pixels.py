@@ -6,7 +6,6 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 import torch
-from PIL import Image
 
 from ...custom.audit.findings import AuditedCase, Finding
 from ...custom.data.description import (
@@ -17,13 +16,13 @@ from ...custom.data.description import (
 )
 from ...custom.data.masks import Mask, annotated_axis, read_classes, turned_to
 from ...custom.data.preparation import build_restoration, fitted_picture_mask
-from ...transforms.array_types import Array, Classes
+from ...transforms.array_types import Classes
 from ...transforms.errors import DataError
-from ...transforms.loading.image_channels import reference_file
-from ...transforms.loading.image_files import read_displayed
 from .case_files import CaseReader, with_suggestion
 from .case_pictures import CROP_SIDE, Box, crop_picture, square_around, widened
-from .file_grid import AXIAL, FileGrid, PlaneGrid, boxes_on_planes, picture_grid, plane_of, volume_grid
+from .encoded_planes import encoded_classes, reduced
+from .file_channels import ChannelDescription, FileChannels
+from .file_grid import AXIAL, PlaneGrid, boxes_on_planes, plane_of
 from .suggested_files import SuggestedFiles
 
 Layer = Literal["given", "predicted", "suggested"]
@@ -32,21 +31,6 @@ _LAYERS: tuple[Layer, ...] = ("given", "predicted", "suggested")
 _KEPT_SUGGESTIONS = 4
 TILE = 512
 MAX_SCALE = 64
-_SAMPLED = 2**20
-# Darkest and brightest hundredth, as everywhere in the page.
-_QUANTILES = (0.01, 0.99)
-_CT_AIR, _CT_BONE = -500, 500
-_CT_PRESETS = (("Soft tissue", -160, 240), ("Lung", -1350, 150), ("Bone", -500, 1300), ("Brain", 0, 80))
-_LONGEST_RUN = 2**24 - 1
-_TYPES = ("uint8", "int16", "uint16")
-
-
-class Preset(TypedDict):
-    """A window by its name: what is black, and what is white."""
-
-    name: str
-    low: float
-    high: float
 
 
 class FindingPlace(TypedDict):
@@ -57,19 +41,15 @@ class FindingPlace(TypedDict):
     hasSuggestion: bool
 
 
-class CaseDescription(TypedDict):
-    """What the page needs before it asks for pixels."""
+class CaseDescription(ChannelDescription):
+    """What the page needs before it asks for pixels; the channel is the first that is there."""
 
+    channels: list[str]
     shown: str
     version: str
     axis: int
     axes: list[dict[str, Any] | None]
     plane: int
-    type: str
-    colours: bool
-    window: tuple[float, float]
-    range: tuple[float, float]
-    presets: list[Preset]
     tile: int
     classes: list[str]
     hasMasks: bool
@@ -88,6 +68,7 @@ class TileRequest:
         scale: side of the squares, a power of two.
         row: of the tile among those of the plane at this scale.
         column: as above.
+        channel: of the image.
     """
 
     axis: int
@@ -95,6 +76,7 @@ class TileRequest:
     scale: int
     row: int
     column: int
+    channel: int = 0
 
 
 @dataclass(frozen=True)
@@ -129,14 +111,14 @@ class FilePixels:
     def __init__(self, reader: CaseReader, case: AuditedCase, version: str) -> None:
         self._reader, self._case, self.version = reader, case, version
         self._files, self._description = reader.files(case), reader.description
-        self.grid, values = self._read_image()
-        self.values = self.grid.from_file(_in_small_type(values))
+        self.channels = FileChannels(self._files.image_files, self._description)
+        self.grid = self.channels.grid
         self._layers: dict[tuple[Layer, int], Classes] = {}
 
     @property
     def nbytes(self) -> int:
         """What it holds in memory."""
-        return self.values.nbytes + sum(layer.nbytes for layer in self._layers.values())
+        return self.channels.nbytes + sum(layer.nbytes for layer in self._layers.values())
 
     @property
     def has_masks(self) -> bool:
@@ -160,18 +142,14 @@ class FilePixels:
         Raises:
             DataError: if what the audit has kept of the case cannot be read.
         """
-        low, high = float(self.values.min()), float(self.values.max())
         return {
+            **self.channels.describe(self.channels.first),
+            "channels": self.channels.names,
             "shown": shown,
             "version": self.version,
             "axis": self.axis,
             "axes": [self._axis_values(axis) for axis in range(3)],
             "plane": self._first_plane(),
-            "type": self.values.dtype.name,
-            "colours": self.values.ndim == 4,
-            "window": self._shown_window(),
-            "range": (low, high),
-            "presets": self._presets(low, high),
             "tile": TILE,
             "classes": list(self._description.classes),
             "hasMasks": self.has_masks,
@@ -193,9 +171,10 @@ class FilePixels:
             place["box"] or (0, 0, grid.height, grid.width), (grid.height, grid.width)
         )
         step = max(1, (bottom - top) // CROP_SIDE)
-        part = plane_of(self.values, self.axis, place["plane"])[top:bottom, left:right]
-        low, high = self._shown_window()
-        levels = 255 * ((_reduced(part, step).astype(np.float32) - low) / max(high - low, 1e-6)).clip(0, 1)
+        first = self.channels.first
+        part = plane_of(self.channels.values(first), self.axis, place["plane"])[top:bottom, left:right]
+        low, high = self.channels.window(first)
+        levels = 255 * ((reduced(part, step).astype(np.float32) - low) / max(high - low, 1e-6)).clip(0, 1)
         classes = None
         if self.has_masks:
             given = plane_of(self.classes("given"), self.axis, place["plane"])[top:bottom, left:right]
@@ -207,7 +186,8 @@ class FilePixels:
         """Return a tile: the rows of its values, little-endian; of colours three bytes a pixel.
 
         Raises:
-            LookupError: if there is no such tile.
+            LookupError: if there is no such channel or tile.
+            DataError: if the channel cannot be read.
         """
         grid = self._planes(request.axis, request.plane)
         side = TILE * request.scale
@@ -215,11 +195,12 @@ class FilePixels:
         scales = [2**power for power in range(MAX_SCALE.bit_length())]
         if request.scale not in scales or top >= grid.height or left >= grid.width:
             raise LookupError
-        part = plane_of(self.values, request.axis, request.plane)[top : top + side, left : left + side]
-        return _reduced(part, request.scale).astype(part.dtype.newbyteorder("<")).tobytes()
+        values = self.channels.values(request.channel)
+        part = plane_of(values, request.axis, request.plane)[top : top + side, left : left + side]
+        return reduced(part, request.scale).astype(part.dtype.newbyteorder("<")).tobytes()
 
     def runs(self, request: PlaneRequest) -> bytes:
-        """Return the classes of a plane; see :func:`encoded_classes`.
+        """Return the classes of a plane; see :func:`.encoded_planes.encoded_classes`.
 
         Raises:
             LookupError: if there is no such plane, annotation or suggestion.
@@ -282,17 +263,6 @@ class FilePixels:
             # Without its image, which takes seconds where it is large.
             return fitted_picture_mask(self._given.classes, self._description)
         return self._reader.read(self._case.model_copy(update={"findings": ()})).given
-
-    def _read_image(self) -> tuple[FileGrid, Array]:
-        file = reference_file(self._files.image_files)
-        if isinstance(self._description, SliceDescription | VolumeDescription):
-            from ...transforms.loading.volume_files import read_first_channel  # noqa: PLC0415
-
-            volume = read_first_channel(file)
-            assert volume.placement is not None
-            return volume_grid(volume.voxels.shape, volume.placement), volume.voxels
-        values = read_displayed(file, self._description.shown_channels)
-        return picture_grid(*values.shape[:2]), values
 
     def _restored(self, classes: Classes) -> Classes:
         """Classes of the network's samples in the grid."""
@@ -368,65 +338,3 @@ class FilePixels:
         if axis != AXIAL and self.grid.affine is None:
             return None
         return vars(self.grid.planes_across(axis))
-
-    def _shown_window(self) -> tuple[float, float]:
-        """What is black and what is white at first; colours stay as they are."""
-        if self.values.ndim == 4:
-            return 0.0, 255.0
-        own = getattr(self._description, "window", None)
-        if own is not None:
-            return float(own[0]), float(own[1])
-        step = max(1, round((self.values.size / _SAMPLED) ** 0.5))
-        first, last = (float(value) for value in np.quantile(self.values[::step, ::step], _QUANTILES))
-        return first, max(last, first + 1)
-
-    def _presets(self, low: float, high: float) -> list[Preset]:
-        """Windows of CT where the image is one by its intensities, which no other kind has."""
-        is_ct = self.grid.affine is not None and low <= _CT_AIR and high >= _CT_BONE
-        return [{"name": name, "low": start, "high": stop} for name, start, stop in _CT_PRESETS] if is_ct else []
-
-
-def encoded_classes(plane: Classes) -> bytes:
-    """Return the classes of a plane, in whichever form is shorter; all numbers are little-endian.
-
-    Returns:
-        The number 1 in four bytes, and four bytes for each run over the rows, the class in the highest of them and the
-        length in the others; or the number 0 in four bytes, and one byte for each pixel.
-    """
-    flat = plane.ravel()
-    starts = np.concatenate([[0], np.flatnonzero(flat[1:] != flat[:-1]) + 1])
-    lengths = np.diff(np.concatenate([starts, [flat.size]]))
-    classes = flat[starts].astype(np.uint32)
-    pieces = -(-lengths // _LONGEST_RUN)
-    if 4 * int(pieces.sum()) >= flat.size:
-        return bytes(4) + flat.tobytes()
-    if (pieces > 1).any():
-        ends = np.cumsum(pieces) - 1
-        last = lengths - (pieces - 1) * _LONGEST_RUN
-        lengths = np.full(int(pieces.sum()), _LONGEST_RUN)
-        lengths[ends] = last
-        classes = np.repeat(classes, pieces)
-    runs = (classes << np.uint32(24)) | lengths.astype(np.uint32)
-    return np.concatenate([np.array([1], np.uint32), runs]).astype("<u4").tobytes()
-
-
-def _in_small_type(values: Array) -> Array:
-    """Whole numbers in the smallest type of up to 16 bits that holds them, where one does; else float32."""
-    if values.dtype == np.uint8:
-        return values
-    low, high = float(values.min()), float(values.max())
-    if values.dtype.kind in "iu" or bool((np.rint(values) == values).all()):
-        for name in _TYPES:
-            if np.iinfo(name).min <= low and high <= np.iinfo(name).max:
-                return values.astype(name)
-    return values.astype(np.float32)
-
-
-def _reduced(part: Array, scale: int) -> Array:
-    """The means of squares of pixels, smaller ones at the end; whole numbers are rounded."""
-    if scale == 1:
-        return np.ascontiguousarray(part)
-    if part.dtype == np.uint8:
-        return np.asarray(Image.fromarray(np.ascontiguousarray(part)).reduce(scale))
-    means = np.asarray(Image.fromarray(part.astype(np.float32)).reduce(scale))
-    return means if part.dtype.kind == "f" else np.rint(means).astype(part.dtype)

@@ -23,7 +23,8 @@ from ...transforms.strict_files import JsonObject, read_json
 from ..wording.image_audit import why_not_moved
 from ..wording.shell_words import shell_word
 from .datalist_update import SHIFTED, prepare_update
-from .image_audit import IMAGE_AUDIT_FILE, ImageAudit, digest_of_masks
+from .image_audit import IMAGE_AUDIT_FILE, digest_of_masks
+from .image_records import ImageAudit
 
 _METHOD = "image_audit"
 

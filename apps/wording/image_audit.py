@@ -7,7 +7,7 @@ from ...custom.annotation_bias.profile.mask_shift import ShiftStatus
 from ...custom.annotation_bias.profile.thresholds import THRESHOLDS
 from ...custom.annotation_bias.statuses import ReferenceKind, Status
 from ...custom.outbound.fields import MINIMUM_CASES
-from ..audit.image_audit import (
+from ..audit.image_records import (
     ImageAudit,
     ImageBias,
     ImageMaskShift,

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedannot.apps.audit import file_pixels
+from fedannot.apps.audit import encoded_planes, file_pixels
 from fedannot.apps.audit.case_files import CaseReader
+from fedannot.apps.audit.encoded_planes import encoded_classes
 from fedannot.apps.audit.file_grid import AXIAL, plane_of
-from fedannot.apps.audit.file_pixels import FilePixels, PlaneRequest, TileRequest, encoded_classes
+from fedannot.apps.audit.file_pixels import FilePixels, PlaneRequest, TileRequest
 from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.suggested_files import SuggestedFiles
 from fedannot.custom.audit.case_arrays import CaseArrays, write_case_arrays
@@ -153,7 +154,7 @@ def test_classes_come_through_either_form_and_runs_of_any_length(monkeypatch):
     for plane in (noise, blocks, np.zeros((1, 1), np.uint8)):
         np.testing.assert_array_equal(decoded(encoded_classes(plane), plane.shape), plane)
     assert len(encoded_classes(blocks)) < blocks.size / 10
-    monkeypatch.setattr(file_pixels, "_LONGEST_RUN", 50)
+    monkeypatch.setattr(encoded_planes, "_LONGEST_RUN", 50)
     runs = encoded_classes(blocks)
     np.testing.assert_array_equal(decoded(runs, blocks.shape), blocks)
     assert (np.frombuffer(runs[4:], "<u4") & 0xFFFFFF).max() == 50

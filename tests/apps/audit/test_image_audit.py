@@ -9,7 +9,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from fedannot.apps.audit.image_audit import ImageAudit, ImageBias, audit_images
+from fedannot.apps.audit.image_audit import audit_images
+from fedannot.apps.audit.image_records import ImageAudit, ImageBias
 from fedannot.apps.commands.cli import app
 from fedannot.apps.wording.image_audit import image_audit_in_words
 from fedannot.custom.annotation_bias.profile.decision import ProfileEstimate

@@ -20,7 +20,7 @@ from fedannot.apps.audit.applying import apply_decisions
 from fedannot.apps.audit.case_files import CaseReader
 from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.mask_planes import MaskPlanes, plane_of_runs, runs_of
-from fedannot.apps.audit.review import MAX_MASK_BYTES
+from fedannot.apps.audit.review_requests import MAX_MASK_BYTES
 from fedannot.custom.audit.decisions import Decisions, read_decisions
 from fedannot.custom.audit.drawn_masks import DRAWN_FOLDER, read_drawn
 from fedannot.custom.data.masks import Mask, read_classes

@@ -18,7 +18,8 @@ from support.served_reviews import new_token, serving
 from typer.testing import CliRunner
 
 from fedannot.apps.audit.case_files import CaseReader
-from fedannot.apps.audit.review import MAX_REQUEST_BYTES, TOKEN_HEADER, ReviewServer
+from fedannot.apps.audit.review import ReviewServer
+from fedannot.apps.audit.review_requests import MAX_REQUEST_BYTES, TOKEN_HEADER
 from fedannot.apps.commands.audit import audit_app
 from fedannot.apps.wording.findings import finding_in_words
 from fedannot.custom.audit.decisions import DECISIONS_FILE, read_decisions
@@ -70,9 +71,9 @@ def mask_path(content, case=0, **changes):
 
 def tile_path(content, case=0, **changes):
     """As above, for the first tile of its image."""
-    return mask_path(content, case, layer=None, finding=None, **{"scale": 1, "row": 0, "column": 0} | changes).replace(
-        "/mask/", "/pixels/"
-    )
+    return mask_path(
+        content, case, layer=None, finding=None, **{"scale": 1, "row": 0, "column": 0, "channel": 0} | changes
+    ).replace("/mask/", "/pixels/")
 
 
 @pytest.fixture
@@ -351,7 +352,7 @@ def test_pixels_and_masks_are_given_for_plain_numbers_alone(server):
     assert len(ask(server, tile_path(content))[2]) == content["axes"][2]["width"] * content["axes"][2]["height"]
     for value in WRONG:
         quoted = value.encode("latin-1", "replace").decode("latin-1")
-        for key in ("axis", "plane", "scale", "row", "column"):
+        for key in ("axis", "plane", "scale", "row", "column", "channel"):
             assert ask(server, tile_path(content, **{key: quoted}))[0] == 400, (key, value)
         for key in ("axis", "plane", "layer", "finding"):
             assert ask(server, mask_path(content, **{key: quoted}))[0] == 400, (key, value)
@@ -385,12 +386,12 @@ def test_pixels_and_masks_need_the_token(server):
 
 
 def test_many_who_ask_for_pixels_at_the_same_time_read_an_image_once(server, monkeypatch):
-    from fedannot.apps.audit import file_pixels
+    from fedannot.apps.audit import file_channels
 
     content, read = json.loads(ask(server, "/case/1")[2]), []
-    server._pixels.clear()
-    original = file_pixels.read_displayed
-    monkeypatch.setattr(file_pixels, "read_displayed", lambda *given: read.append(given) or original(*given))
+    server._pixels._pixels.clear()
+    original = file_channels.read_displayed
+    monkeypatch.setattr(file_channels, "read_displayed", lambda *given: read.append(given) or original(*given))
     paths = [tile_path(content, case=1), mask_path(content, case=1)] * 6
     with ThreadPoolExecutor(12) as pool:
         answers = list(pool.map(lambda path: ask(server, path), paths))
@@ -400,12 +401,12 @@ def test_many_who_ask_for_pixels_at_the_same_time_read_an_image_once(server, mon
 
 
 def test_what_is_kept_of_cases_has_an_end(server, monkeypatch):
-    from fedannot.apps.audit import review
+    from fedannot.apps.audit import kept_pixels
 
-    monkeypatch.setattr(review, "_KEPT_BYTES", 1)
+    monkeypatch.setattr(kept_pixels, "_KEPT_BYTES", 1)
     for number in range(len(server.cases)):
         assert ask(server, f"/case/{number}")[0] == 200
-        assert list(server._pixels) == [number]
+        assert list(server._pixels._pixels) == [number]
 
 
 def test_an_image_that_claims_more_than_it_holds_is_refused(server):
@@ -545,7 +546,7 @@ def test_another_account_gets_nothing_even_with_the_token(server, family):
 @pytest.mark.parametrize(("account", "status"), [(None, 200), (0, 200), ("own", 200), (1234567, 403)])
 def test_the_account_at_the_other_end_decides(server, monkeypatch, account, status):
     result = os.geteuid() if account == "own" else account
-    monkeypatch.setattr("fedannot.apps.audit.review.account_at", lambda *_: result)
+    monkeypatch.setattr("fedannot.apps.audit.review_requests.account_at", lambda *_: result)
     assert ask(server, "/case/0")[0] == status
     assert ask(server, "/decisions", "POST", posted(server))[0] == status
     assert bool(stored(server)) == (status == 200)

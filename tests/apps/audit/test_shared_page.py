@@ -187,7 +187,7 @@ def test_pictures_that_a_review_serves_are_pixels_alone(telling):
     for case in telling.audit.cases[:2]:
         pixels = FilePixels(reader, case, "")
         assert set(chunks(base64.b64decode(pixels.crop().partition(",")[2]))) <= {b"VP8 ", b"VP8L"}
-        assert len(pixels.tile(TileRequest(2, 0, 1, 0, 0))) == pixels.values[:, :, 0].nbytes
+        assert len(pixels.tile(TileRequest(2, 0, 1, 0, 0))) == pixels.channels.values(0)[:, :, 0].nbytes
 
 
 def test_without_images_no_pixel_is_in_the_copy_and_no_image_is_read(telling, tmp_path, monkeypatch):

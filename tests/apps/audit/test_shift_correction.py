@@ -11,7 +11,8 @@ from PIL import Image
 from support.shifted_discs import CASES, SHIFT, write_shifted_site
 from typer.testing import CliRunner
 
-from fedannot.apps.audit.image_audit import ImageAudit, audit_images, write_image_audit
+from fedannot.apps.audit.image_audit import audit_images, write_image_audit
+from fedannot.apps.audit.image_records import ImageAudit
 from fedannot.apps.audit.shift_correction import correct_shift
 from fedannot.apps.commands.cli import app
 from fedannot.custom.annotation_bias.profile.mask_shift import ShiftStatus

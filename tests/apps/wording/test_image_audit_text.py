@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedannot.apps.audit.image_audit import ImageBias, ImagePairing, ImageReference, ImageSide
+from fedannot.apps.audit.image_records import ImageBias, ImagePairing, ImageReference, ImageSide
 from fedannot.apps.wording.image_audit import bias_in_words, pairing_in_words, reference_in_words, side_in_words
 from fedannot.custom.annotation_bias.profile.mask_pairing import PairingStatus
 from fedannot.custom.annotation_bias.statuses import ReferenceKind, Status

@@ -98,8 +98,10 @@ async function showContent(index, content) {
   for (const name of ["views", "view-controls"]) byId(name).hidden = !hasImages;
   if (content.blindFirst && !isBlindAsked) isBlindAsked = byId("blind").checked = true;
   if (hasImages) {
-    const wanted = current;
-    await showInViewer(index, sourceOf(index, content), current.finding);
+    const wanted = current, own = sourceOf(index, content);
+    await useSameChannel(own);
+    if (wanted !== current) return;
+    await showInViewer(index, own, current.finding);
     if (wanted !== current) return;
   }
   // From here on it is to be seen, and can be decided.

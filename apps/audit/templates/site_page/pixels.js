@@ -46,9 +46,11 @@ function servedSource(index, content) {
   return {
     content,
     async tile(axis, plane, scale, row, column) {
-      const buffer = await askedBytes(`pixels/${index}?version=${content.version}&axis=${axis}&plane=${plane}&scale=${scale}&row=${row}&column=${column}`);
-      return new ARRAYS[content.type](buffer);
+      // Of the channel that is shown now, whichever is when the answer is there.
+      const { channel, type, version } = content, part = `axis=${axis}&plane=${plane}&scale=${scale}&row=${row}&column=${column}`;
+      return new ARRAYS[type](await askedBytes(`pixels/${index}?version=${version}&channel=${channel}&${part}`));
     },
+    channel: (number) => asked(`channel/${index}?version=${content.version}&channel=${number}`),
     async mask(layer, finding, axis, plane) {
       const { width, height } = content.axes[axis];
       const number = layer === "suggested" ? finding : 0, part = `layer=${LAYERS.indexOf(layer)}&finding=${number}&axis=${axis}&plane=${plane}`;
@@ -60,7 +62,7 @@ function servedSource(index, content) {
 function describedContent(content) {
   const { width, height, images, aspect, findings } = content;
   return {
-    shown: content.shown, version: "", axis: 2, plane: findings[0]?.plane || 0, type: "uint8", colours: false, window: [0, 255], range: [0, 255],
+    shown: content.shown, version: "", channels: [], channel: 0, axis: 2, plane: findings[0]?.plane || 0, type: "uint8", colours: false, window: [0, 255], range: [0, 255],
     axes: [null, null, { width, height, aspect, planes: images.length, spacing: null, letters: "" }], presets: [], tile: 512,
     classes: [], hasMasks: content.given !== null, hasPrediction: content.predicted !== null,
     findings: findings.map(({ plane, box, suggested }) => ({ plane, box, hasSuggestion: suggested !== null })),

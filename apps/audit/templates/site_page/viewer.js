@@ -113,7 +113,7 @@ function sizeOf(pane) {
   const height = Math.min(tallest, (width * grid.height * aspectOf(grid)) / grid.width);
   return { width, height: Math.max(height, 90) };
 }
-const tileKey = (axis, number, scale, row, column) => `${shownIndex} ${source.content.version} ${axis} ${number} ${scale} ${row} ${column}`;
+const tileKey = (axis, number, scale, row, column) => `${shownIndex} ${source.content.version} ${source.content.channel} ${axis} ${number} ${scale} ${row} ${column}`;
 function tileOf(axis, number, scale, row, column) {
   const own = source, grid = gridOf(axis), side = own.content.tile;
   const rows = Math.min(side, Math.ceil((grid.height - row * side * scale) / scale));
@@ -373,6 +373,37 @@ function fillWindow() {
   byId("preset").value = names.includes(before) ? before : "automatic";
   usePreset();
 }
+// The channel of an image, by its name: the next case is shown in it, too, where it has it.
+let channelNow = "";
+function fillChannels() {
+  const { channels, channel } = source.content;
+  byId("channel-field").hidden = channels.length < 2;
+  byId("channel").replaceChildren(...channels.map((name, number) => option(String(number), name)));
+  byId("channel").value = String(channel);
+}
+// Its pixels are of this channel from then on; false where it cannot be read, and the one before stays.
+async function useChannel(own, number) {
+  const { content } = own;
+  try {
+    if (number !== content.channel) Object.assign(content, await own.channel(number));
+    return true;
+  } catch (error) {
+    say(error instanceof TypeError ? ENDED : error.message, true);
+    return false;
+  }
+}
+async function useSameChannel(own) {
+  const number = own.content.channels.indexOf(channelNow);
+  if (number >= 0) await useChannel(own, number);
+}
+async function chooseChannel() {
+  const own = source, number = Number(byId("channel").value);
+  if (await useChannel(own, number)) channelNow = own.content.channels[number];
+  if (own !== source) return;
+  fillChannels();
+  fillWindow();
+  draw();
+}
 
 // Pointers: a drag moves the image, two fingers zoom it, a click places the crosshair.
 const pointers = new Map();
@@ -515,7 +546,10 @@ async function showInViewer(index, newSource, finding) {
   moveCross(content.axis, (box[0] + box[2]) / 2, (box[1] + box[3]) / 2);
   useAxis(content.axis);
   showControls();
-  if (isNew) fillWindow();
+  if (isNew) {
+    fillChannels();
+    fillWindow();
+  }
   fitViews();
   draw();
   const waited = panes.filter(isShown).flatMap((pane) => awaited(pane));
@@ -590,6 +624,7 @@ byId("opacity").addEventListener("input", () => draw());
 byId("ruler").addEventListener("change", useRuler);
 for (const name of ["level", "width"]) byId(name).addEventListener("input", slideWindow);
 byId("preset").addEventListener("change", usePreset);
+byId("channel").addEventListener("change", chooseChannel);
 byId("zoom-in").addEventListener("click", () => zoomBy(1.5));
 byId("zoom-out").addEventListener("click", () => zoomBy(1 / 1.5));
 byId("zoom-fit").addEventListener("click", showWhole);
