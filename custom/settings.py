@@ -218,6 +218,8 @@ LossName = Annotated[
 Precision = Literal["fp32", "auto", "bf16", "fp16"]
 # Bits of a number's significand, with the leading one that is not stored, and the precision that has them.
 PRECISIONS_BY_BITS = {24: "fp32", 11: "fp16", 8: "bf16"}
+# Of the numbers in which a site's update leaves it.
+UpdatePrecision = Literal["fp32", "bf16", "int8"]
 ClassifierLossName = Annotated[Literal["ce"] | Component, component_or(Role.LOSS, "ce")]
 
 
@@ -464,6 +466,9 @@ class RunSettings(SettingsModel):
         inference: how the model predicts.
         influence: bounds on what one site can do to the model; none by default.
         aggregation: the rule by which models become one.
+        update_precision: how sites send what they trained: ``fp32``, the model as it is; ``bf16`` or ``int8``, the change
+            of its kernels and matrices in half or a quarter of the bytes. What rounding leaves is added to the site's
+            next update; see :mod:`fedannot.custom.outbound.quantised_updates`. Models go to sites as they are.
         max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
         validate_every: rounds from one score of the model to the next, by the server on its test set or by the sites on
             their validation cases; the last round is scored as well. None: the server scores every round, the sites
@@ -506,6 +511,7 @@ class RunSettings(SettingsModel):
     task_timeout: Positive = 3600
     grace_period: Annotated[float, Field(ge=0)] | None = None
     task_process: bool = False
+    update_precision: UpdatePrecision = "fp32"
     max_failed_rounds: Positive = 3
     influence: InfluenceSettings = InfluenceSettings()
     aggregation: AggregationSettings = AggregationSettings()
@@ -616,7 +622,7 @@ class RunSettings(SettingsModel):
     @property
     def needs_server(self) -> tuple[str, ...]:
         """The keys of what the settings ask of a server, and no swarm can do; beside bounds, rules and validation."""
-        return ()
+        return () if self.update_precision == "fp32" else ("update_precision",)
 
 
 SettingsType = TypeVar("SettingsType", bound=RunSettings)

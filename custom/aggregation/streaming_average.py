@@ -39,7 +39,7 @@ def refusal_reason(
     limits = value_limits(global_model) if limits is None else limits
     if missing := sorted(set(global_model) - set(params)):
         return RefusalReason.of(RefusalCode.ENTRIES_MISSING, number=len(missing), entry=missing[0])
-    if unexpected := sorted(set(params) - set(global_model)):
+    if unexpected := sorted(str(name) for name in set(params) - set(global_model)):
         return RefusalReason.of(RefusalCode.ENTRIES_UNEXPECTED, number=len(unexpected), entry=unexpected[0])
     for name, expected in global_model.items():
         tensor = params[name]
