@@ -1,7 +1,7 @@
 """The filter at a site's exit: a result leaves only if every field of it is registered."""
 
 from nvflare.apis.dxo import DataKind, from_shareable
-from nvflare.apis.filter import Filter
+from nvflare.apis.filter import Filter, FilterContextKey, FilterSource
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable
@@ -36,8 +36,8 @@ class OutboundFilter(Filter):  # type: ignore[misc]
     the site's result was held back, the site's log says why. Replies without a result (errors, and a swarm's word that
     a site is ready) pass if they hold nothing but that.
 
-    Where the job asks for updates in fewer bits (`update_precision`), the first of these filters makes them: clipping
-    and noise for privacy come before it, and rounding is of what has left them. What a later one sees is the message.
+    Where the job asks for updates in fewer bits (`update_precision`), the job's own filter of this class makes them. It
+    is the last of all, so that clipping and noise for privacy come first, and rounding is of what they let go.
     """
 
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
@@ -49,7 +49,8 @@ class OutboundFilter(Filter):  # type: ignore[misc]
         """
         task, registry = task_at_hand(fl_ctx), registry_at_hand(fl_ctx)
         check_reply(shareable, task, registry, takes_errors=is_simulated(fl_ctx))
-        return with_quantised_update(shareable, fl_ctx)
+        is_of_site = self.get_prop(FilterContextKey.SOURCE) == FilterSource.SITE
+        return shareable if is_of_site else with_quantised_update(shareable, fl_ctx)
 
 
 def check_reply(reply: Shareable, task: str, registry: OutboundRegistry, *, takes_errors: bool = False) -> None:

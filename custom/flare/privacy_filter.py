@@ -90,8 +90,8 @@ class PrivacyFilter(Filter):  # type: ignore[misc]
         reference = fl_ctx.get_prop(RECEIVED_MODEL)
         if is_quantised(fl_ctx):
             raise OutboundError(
-                "The update is quantised already, and noise would not be what is accounted for; expected this filter "
-                "before OutboundFilter."
+                "The update is quantised already, so that noise would not be what is accounted for; expected this "
+                "filter before the job's OutboundFilter."
             )
         if reference is None:
             raise OutboundError("The received model is not known, so that the update cannot be made private.")
