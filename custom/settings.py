@@ -466,9 +466,9 @@ class RunSettings(SettingsModel):
         inference: how the model predicts.
         influence: bounds on what one site can do to the model; none by default.
         aggregation: the rule by which models become one.
-        update_precision: how sites send what they trained: ``fp32``, the model as it is; ``bf16`` or ``int8``, the change
-            of its kernels and matrices in half or a quarter of the bytes. What rounding leaves is added to the site's
-            next update; see :mod:`fedannot.custom.outbound.quantised_updates`. Models go to sites as they are.
+        update_precision: how sites send what they trained: ``fp32``, the model as it is; ``bf16`` or ``int8``, the
+            change of its kernels and matrices in half or a quarter of the bytes. What rounding leaves is added to the
+            site's next update; see :mod:`fedannot.custom.outbound.quantised_updates`. Models go to sites as they are.
         max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
         validate_every: rounds from one score of the model to the next, by the server on its test set or by the sites on
             their validation cases; the last round is scored as well. None: the server scores every round, the sites

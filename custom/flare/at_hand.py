@@ -28,7 +28,6 @@ from .messages import (
     WITHHELD_FIELDS,
 )
 
-
 # From the state dict that would leave the site, and the received one, to its message.
 Quantise = Callable[[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]], dict[str, torch.Tensor]]
 

@@ -1,4 +1,4 @@
-"""A site's updates in fewer bits, from round to round: what rounding left is kept at the site and sent with the next."""
+"""A site's updates in fewer bits: what rounding leaves is kept at the site, and sent with the next one."""
 
 from collections.abc import Collection, Mapping
 

@@ -84,9 +84,7 @@ def leaving(executor: Answering, made: FLContext, reply: Shareable, *more: Filte
     name = made.get_prop(FLContextKey.TASK_NAME)
     answer = executor.execute(name, task, made, Signal())
     of_job = {name + FilterKey.DELIMITER + FilterKey.OUT: [OutboundFilter(), *more]}
-    filtered: Shareable = apply_filters(
-        Scope.TASK_RESULT_FILTERS_NAME, answer, made, of_job, name, FilterKey.OUT
-    )
+    filtered: Shareable = apply_filters(Scope.TASK_RESULT_FILTERS_NAME, answer, made, of_job, name, FilterKey.OUT)
     return filtered
 
 
@@ -139,9 +137,7 @@ def test_rounding_is_of_what_noise_for_privacy_has_left_whatever_the_sites_order
         executor = executor_of(precision)
         reference = received_by(executor)
         trained = names_of_trained(executor)
-        dxo = from_shareable(
-            leaving(executor, context(tmp_path / precision, scope), model(trained_from(reference)))
-        )
+        dxo = from_shareable(leaving(executor, context(tmp_path / precision, scope), model(trained_from(reference))))
         assert dxo.meta["privacy_epsilon"] > 0
         sent[precision] = dxo.data
     assert message_refusal(sent["int8"], reference, "int8", trained) is None

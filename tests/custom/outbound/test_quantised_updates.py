@@ -16,7 +16,13 @@ from fedannot.custom.refusals import RefusalCode
 # A kernel of two output channels, a matrix, and what is sent as it is: vectors, running statistics, a counter, what is
 # not trained.
 TRAINED = ("conv.weight", "conv.bias", "head.weight")
-SHAPES = {"conv.weight": (2, 3, 2), "conv.bias": (2,), "head.weight": (4, 5), "norm.running_var": (2,), "fisher": (3, 3)}
+SHAPES = {
+    "conv.weight": (2, 3, 2),
+    "conv.bias": (2,),
+    "head.weight": (4, 5),
+    "norm.running_var": (2,),
+    "fisher": (3, 3),
+}
 
 
 def model(seed, **entries):
@@ -164,7 +170,11 @@ def test_messages_that_are_no_update_are_refused_before_anything_is_made_of_them
         "bomb": ({"head.weight": bomb}, RefusalCode.OTHER_SHAPE, "head.weight"),
         "no tensor": ({"head.weight": [1, 2]}, RefusalCode.NO_TENSOR, "head.weight"),
         "infinite": ({SCALES: scales.clone().fill_(torch.inf)}, RefusalCode.NOT_FINITE, "conv.weight"),
-        "undefined": ({SCALES: torch.cat([scales[:-1], torch.tensor([torch.nan])])}, RefusalCode.NOT_FINITE, "head.weight"),
+        "undefined": (
+            {SCALES: torch.cat([scales[:-1], torch.tensor([torch.nan])])},
+            RefusalCode.NOT_FINITE,
+            "head.weight",
+        ),
     }
     for name, (changes, code, entry) in attacks.items():
         message = {key: value for key, value in {**sent, **changes}.items() if value is not None}

@@ -66,7 +66,10 @@ def test_the_residual_of_the_round_before_counts_and_no_other(tmp_path: Path) ->
     rounds.sent(1, first)
     kept = load_latest_tensors([(rounds.folder, 1)])
     assert kept is not None
-    assert all(torch.equal(kept[1][name], value) for name, value in quantised(first, RECEIVED, "int8", TRAINED).residual.items())
+    assert all(
+        torch.equal(kept[1][name], value)
+        for name, value in quantised(first, RECEIVED, "int8", TRAINED).residual.items()
+    )
     with_residual = quantised(second, RECEIVED, "int8", TRAINED, kept[1]).sent["0.weight"]
     assert not torch.equal(with_residual, alone)
     # Again, as where the server was killed: what the round had left does not count in itself.
@@ -116,9 +119,7 @@ def training_of(folder: Path, refused: dict[str, RefusalReason], **changes: Any)
     return RoundTraining(run, FedAvgServer(made), this_round, 5)
 
 
-MESSAGES = {
-    f"site-{number}": quantised(trained(number), RECEIVED, "int8", TRAINED).sent for number in range(1, 6)
-}
+MESSAGES = {f"site-{number}": quantised(trained(number), RECEIVED, "int8", TRAINED).sent for number in range(1, 6)}
 
 
 @pytest.mark.parametrize(
