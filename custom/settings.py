@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from ..transforms.errors import describe_validation_error
-from .aggregation.settings import AggregationSettings, InfluenceSettings
+from .aggregation.settings import AggregationSettings, InfluenceSettings, UpdatePrecision
 from .components.component import (
     TARGET,
     Component,
@@ -218,8 +218,6 @@ LossName = Annotated[
 Precision = Literal["fp32", "auto", "bf16", "fp16"]
 # Bits of a number's significand, with the leading one that is not stored, and the precision that has them.
 PRECISIONS_BY_BITS = {24: "fp32", 11: "fp16", 8: "bf16"}
-# Of the numbers in which a site's update leaves it.
-UpdatePrecision = Literal["fp32", "bf16", "int8"]
 ClassifierLossName = Annotated[Literal["ce"] | Component, component_or(Role.LOSS, "ce")]
 
 
@@ -468,7 +466,8 @@ class RunSettings(SettingsModel):
         aggregation: the rule by which models become one.
         update_precision: how sites send what they trained: ``fp32``, the model as it is; ``bf16`` or ``int8``, the
             change of its kernels and matrices in half or a quarter of the bytes. What rounding leaves is added to the
-            site's next update; see :mod:`fedannot.custom.outbound.quantised_updates`. Models go to sites as they are.
+            site's next update; see :mod:`fedannot.custom.aggregation.quantised_updates`. Models go to sites as they
+            are.
         max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
         validate_every: rounds from one score of the model to the next, by the server on its test set or by the sites on
             their validation cases; the last round is scored as well. None: the server scores every round, the sites

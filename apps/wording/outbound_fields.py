@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from ...custom import task_names as tasks
+from ...custom.aggregation.settings import UpdatePrecision
 from ...custom.outbound.fields import OutboundField
-from ...custom.settings import UpdatePrecision
 
 # A sentence holds for all tasks whose answers have the field, unless REASONS_OF_TASK has another.
 REASONS = {

@@ -11,7 +11,7 @@ import torch
 
 from ...transforms.errors import DataError
 from ..data.whole_files import open_private_file, private_folder
-from ..outbound.quantised_updates import QuantisedUpdate
+from .quantised_updates import QuantisedUpdate
 
 # Entries of a file begin where every type may: at multiples of so many bytes.
 _ALIGNMENT = 64

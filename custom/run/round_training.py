@@ -11,6 +11,7 @@ import torch
 
 from ..aggregation.drift import squared_distances
 from ..aggregation.influence import inner_ranges
+from ..aggregation.quantised_updates import QuantisedUpdate, message_refusal
 from ..aggregation.reported_counts import ReportedCounts, claim_limit
 from ..aggregation.round_average import AveragingPlan, RoundAverage, SentModel
 from ..aggregation.weighting import LayerWeights, quantity_weights
@@ -18,7 +19,6 @@ from ..interface.method import ServerMethod
 from ..interface.views import Round, WaitingModels
 from ..networks.layout import NetworkLayout
 from ..outbound.fields import PREPARATION
-from ..outbound.quantised_updates import QuantisedUpdate, message_refusal
 from ..outbound.registry import OutboundRegistry
 from ..records.plain_values import finite
 from ..records.round_records import SiteReport

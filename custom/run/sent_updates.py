@@ -4,9 +4,9 @@ from collections.abc import Collection, Mapping
 
 import torch
 
+from ..aggregation.quantised_updates import quantised, quantised_names
 from ..data.tensor_files import UNREADABLE, save_tensors_of_round
 from ..interface.views import SiteView
-from ..outbound.quantised_updates import quantised, quantised_names
 from ..settings import RunSettings
 
 # In a site's run folder.

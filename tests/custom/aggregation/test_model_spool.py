@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedannot.custom.aggregation.model_spool import ModelSpool
-from fedannot.custom.outbound.quantised_updates import QuantisedUpdate, quantised
+from fedannot.custom.aggregation.quantised_updates import QuantisedUpdate, quantised
 from fedannot.transforms.errors import DataError
 
 # Of all types, without elements and without axes, and one whose bytes are in another order than its values.

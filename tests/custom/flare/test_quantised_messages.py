@@ -19,16 +19,16 @@ from nvflare.app_opt.pt.decomposers import TensorDecomposer
 from nvflare.fuel.utils import fobs
 from nvflare.private.privacy_manager import Scope
 
+from fedannot.custom.aggregation.quantised_updates import SCALES, QuantisedUpdate, message_refusal
+from fedannot.custom.aggregation.settings import UpdatePrecision
 from fedannot.custom.flare.executor import FederatedExecutor
 from fedannot.custom.flare.messages import FIELDS_WITHOUT_MODEL, RECEIVED_MODEL
 from fedannot.custom.flare.outbound_filter import OutboundFilter
 from fedannot.custom.flare.privacy_filter import PrivacyFilter, StatisticsPrivacyFilter
 from fedannot.custom.flare.task_process import SiteContext
 from fedannot.custom.networks.described import described_network
-from fedannot.custom.outbound.quantised_updates import SCALES, QuantisedUpdate, message_refusal
 from fedannot.custom.outbound.registry import OutboundError
 from fedannot.custom.run.sent_updates import RESIDUALS_FOLDER
-from fedannot.custom.settings import UpdatePrecision
 from fedannot.custom.task_names import TRAIN, VALIDATE
 
 META = {"num_samples": 8, "num_excluded": 0, "embedded_data": False}

@@ -9,6 +9,7 @@ from support.rounds import round_of
 from support.site_views import HandmadeSite
 
 from fedannot.custom.aggregation.influence import InfluenceBounds
+from fedannot.custom.aggregation.quantised_updates import SCALES, QuantisedUpdate, quantised
 from fedannot.custom.aggregation.reported_counts import ReportedCounts
 from fedannot.custom.data.tensor_files import load_latest_tensors
 from fedannot.custom.methods.fedavg.server import FedAvgServer
@@ -16,7 +17,6 @@ from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.custom.networks.layout import NetworkLayout
-from fedannot.custom.outbound.quantised_updates import SCALES, QuantisedUpdate, quantised
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.refusals import RefusalCode, RefusalReason
 from fedannot.custom.run.round_training import RoundTraining, TrainingRun

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import torch
 
 from ..refusals import RefusalCode, RefusalReason
-from ..settings import UpdatePrecision
+from .sent_entries import names_refusal, shape_refusal
+from .settings import UpdatePrecision
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -179,8 +180,7 @@ def message_refusal(
     """Return why a message is no quantised update of the global model, or None if it is; nothing is made of it before.
 
     Names, shapes and types follow from the global model, so that no message can ask for more memory than the model's.
-    Values of what is made of it are checked as those of every model (:func:`fedannot.custom.aggregation
-    .streaming_average.refusal_reason`).
+    Values of what is made of it are checked as those of every model (:func:`.streaming_average.refusal_reason`).
 
     Args:
         sent: the message.
@@ -193,19 +193,13 @@ def message_refusal(
     scales = {SCALES: torch.Size([sum(channels.values())])} if precision == "int8" else {}
     expected = {name: value.shape for name, value in reference.items()} | scales
     types = dict.fromkeys(names, _TYPES[precision]) | dict.fromkeys(scales, torch.float32)
-    if missing := sorted(set(expected) - set(sent)):
-        return RefusalReason.of(RefusalCode.ENTRIES_MISSING, number=len(missing), entry=missing[0])
-    if unexpected := sorted(str(name) for name in set(sent) - set(expected)):
-        return RefusalReason.of(RefusalCode.ENTRIES_UNEXPECTED, number=len(unexpected), entry=unexpected[0])
+    if (reason := names_refusal(sent, expected)) is not None:
+        return reason
     for name, shape in expected.items():
-        tensor = sent[name]
-        if not isinstance(tensor, torch.Tensor):
-            return RefusalReason.of(RefusalCode.NO_TENSOR, entry=name, type=type(tensor).__name__)
-        if tensor.shape != shape:
-            shapes = str(tuple(tensor.shape)), str(tuple(shape))
-            return RefusalReason.of(RefusalCode.OTHER_SHAPE, entry=name, shape=shapes[0], expected=shapes[1])
-        if name in types and tensor.dtype != types[name]:
-            kinds = str(tensor.dtype), str(types[name])
+        if (reason := shape_refusal(name, sent[name], shape)) is not None:
+            return reason
+        if name in types and sent[name].dtype != types[name]:
+            kinds = str(sent[name].dtype), str(types[name])
             return RefusalReason.of(RefusalCode.OTHER_TYPE, entry=name, type=kinds[0], expected=kinds[1])
     return _scales_refusal(sent[SCALES], channels) if scales else None
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedannot.custom.outbound.quantised_updates import (
+from fedannot.custom.aggregation.quantised_updates import (
     SCALES,
     QuantisedUpdate,
     message_refusal,
