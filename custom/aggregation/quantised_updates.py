@@ -97,7 +97,7 @@ def quantised(
             scales.append(scale)
             update -= sent[name].double() * _along_channels(scale.double(), update)
         else:
-            sent[name] = update.to(_TYPES[precision])
+            sent[name] = update.to(_TYPES[precision]).contiguous()
             update -= sent[name].double()
         left[name] = update.float()
     if precision == "int8":
@@ -116,11 +116,22 @@ def _whole_steps(update: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     # Channels without a step have zeros, as do those whose numbers cannot be sent.
     divisor = torch.where(scale > 0, scale, torch.inf).double().unsqueeze(1)
     steps = (channels / divisor).nan_to_num(0.0, 0.0, 0.0).round().clamp(-_STEPS, _STEPS)
-    return steps.to(torch.int8).reshape(update.shape), scale
+    return steps.to(torch.int8).reshape(update.shape).contiguous(), scale
 
 
 def _along_channels(scale: torch.Tensor, entry: torch.Tensor) -> torch.Tensor:
     return scale.reshape(-1, *[1] * (entry.ndim - 1))
+
+
+def _channels(reference: Tensors, trained: Collection[str]) -> dict[str, slice]:
+    """By quantised entry where the scales of its channels are among all."""
+    channels: dict[str, slice] = {}
+    start = 0
+    for name in quantised_names(reference, trained):
+        end = start + reference[name].shape[0]
+        channels[name] = slice(start, end)
+        start = end
+    return channels
 
 
 class QuantisedUpdate(Mapping[str, torch.Tensor]):
@@ -140,13 +151,7 @@ class QuantisedUpdate(Mapping[str, torch.Tensor]):
     def __init__(self, sent: Tensors, reference: Tensors, trained: Collection[str]) -> None:
         self.sent = dict(sent)
         self._reference = reference
-        # By quantised entry where its scales are among all.
-        self._channels: dict[str, slice] = {}
-        start = 0
-        for name in quantised_names(reference, trained):
-            end = start + reference[name].shape[0]
-            self._channels[name] = slice(start, end)
-            start = end
+        self._channels = _channels(reference, trained)
 
     def of(self, sent: Tensors) -> "QuantisedUpdate":
         """Return the model of another copy of the message."""
@@ -188,11 +193,11 @@ def message_refusal(
         precision: that the job asks for.
         trained: names of the network's parameters.
     """
-    names = quantised_names(reference, trained)
-    channels = {name: reference[name].shape[0] for name in names}
-    scales = {SCALES: torch.Size([sum(channels.values())])} if precision == "int8" else {}
+    channels = _channels(reference, trained)
+    number = max((places.stop for places in channels.values()), default=0)
+    scales = {SCALES: torch.Size([number])} if precision == "int8" else {}
     expected = {name: value.shape for name, value in reference.items()} | scales
-    types = dict.fromkeys(names, _TYPES[precision]) | dict.fromkeys(scales, torch.float32)
+    types = dict.fromkeys(channels, _TYPES[precision]) | dict.fromkeys(scales, torch.float32)
     if (reason := names_refusal(sent, expected)) is not None:
         return reason
     for name, shape in expected.items():
@@ -204,8 +209,9 @@ def message_refusal(
     return _scales_refusal(sent[SCALES], channels) if scales else None
 
 
-def _scales_refusal(scales: torch.Tensor, channels: Mapping[str, int]) -> RefusalReason | None:
-    for name, of_entry in zip(channels, scales.split(list(channels.values())), strict=True):
+def _scales_refusal(scales: torch.Tensor, channels: Mapping[str, slice]) -> RefusalReason | None:
+    for name, places in channels.items():
+        of_entry = scales[places]
         if not torch.isfinite(of_entry).all():
             return RefusalReason.of(RefusalCode.NOT_FINITE, entry=name)
         if (of_entry < 0).any():
