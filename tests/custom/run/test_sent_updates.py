@@ -50,9 +50,9 @@ class Rounds:
     def __init__(self, folder: Path) -> None:
         self.site = HandmadeSite(folder)
 
-    def sent(self, number: int, params: Params, reference: Params = RECEIVED, **changes: Any) -> Params:
+    def sent(self, number: int, params: Params, **changes: Any) -> Params:
         made = settings()
-        return update_of_round(params, reference, made, TRAINED, self.site.view(FedAvgSite(made), number, **changes))
+        return update_of_round(params, RECEIVED, made, TRAINED, self.site.view(FedAvgSite(made), number, **changes))
 
     @property
     def folder(self) -> Path:
@@ -104,7 +104,7 @@ def test_a_continued_run_takes_the_residual_after_the_round_it_goes_on_from(tmp_
     before.sent(1, trained(1))
     expected = before.sent(2, trained(2))["0.weight"]
     again = Rounds(tmp_path / "again")
-    earlier = {"earlier_folders": (before.site.run_folder,), "continued_round": 1}
+    earlier: dict[str, Any] = {"earlier_folders": (before.site.run_folder,), "continued_round": 1}
     assert torch.equal(again.sent(2, trained(2), **earlier)["0.weight"], expected)
 
 
