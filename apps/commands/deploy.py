@@ -136,6 +136,7 @@ def approve(
     with reported_errors():
         from ..deployment.deployable_job import read_configuration
         from ..deployment.kit import approve_job
+        from ..wording.outbound_fields import reason_of_model
 
         # Read once: what is shown is what is approved, whatever becomes of the folder.
         name, configuration = read_configuration(job)
@@ -145,6 +146,8 @@ def approve(
             say(f"  {path}")
         settings = ", ".join(sorted(configuration.settings))
         say(f"What may change within limits.json are its settings: {settings}.")
+        if (precision := configuration.settings.get("update_precision", "fp32")) in ("bf16", "int8"):
+            say(f"What leaves a site as its model: {reason_of_model(precision)}.")
         if not yes:
             typer.confirm(f"Approve it for {kit}?", abort=True)
         approve_job(kit, name, configuration)

@@ -128,11 +128,12 @@ def fields(job: JobArgument) -> None:
         from ..wording.outbound_fields import described_field
 
         console = Terminal()
-        registry = OutboundRegistry(method_of(Job.open(job).settings()).outbound_fields)
+        settings = Job.open(job).settings()
+        registry = OutboundRegistry(method_of(settings).outbound_fields)
         for task in sorted(registry.tasks):
             console.print(task, style="bold")
             for field in registry.of_task(task).values():
-                name, what, reason = described_field(field, task)
+                name, what, reason = described_field(field, task, settings.update_precision)
                 console.print_named(f"  {name}", f" ({what})", style="")
                 if reason:
                     console.print(f"    {reason}", soft_wrap=True)

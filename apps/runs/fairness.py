@@ -98,6 +98,7 @@ HELD = (
         ("training.batch_size", "training.patch", "training.patches_per_volume", "training.foreground_share"),
         "They decide what a step sees, and how many steps an epoch has.",
     ),
+    Topic("updates", ("update_precision",), "Rounded updates lead elsewhere with any method."),
     Topic("annotations", ("training.consensus",), "Another consensus of several annotators is other data."),
     Topic("augmentation", ("training.augmentation", "training.mirror_axes"), "It is more data."),
     Topic("data", (_DATA,), "Runs of a seed are paired on the same images; with a federation's folder it is not read."),

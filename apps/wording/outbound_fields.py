@@ -1,6 +1,9 @@
 """Why each field leaves a site: one sentence for each field of every method, by its name."""
 
+from collections.abc import Mapping
+
 from ...custom import task_names as tasks
+from ...custom.aggregation.settings import UpdatePrecision
 from ...custom.outbound.fields import OutboundField
 
 # A sentence holds for all tasks whose answers have the field, unless REASONS_OF_TASK has another.
@@ -224,6 +227,28 @@ _OF_ESTIMATES = {
 }
 
 
+# What leaves in place of the model, by the job's setting `update_precision`.
+_ROUNDED = (
+    "the change of the locally trained model, to be averaged: kernels and matrices as {numbers}, the other entries as "
+    "they are (update_precision = {precision})"
+)
+_NUMBERS: Mapping[UpdatePrecision, str] = {
+    "bf16": "16-bit floating numbers",
+    "int8": "whole numbers from -127 to 127 with a scale for each output channel",
+}
+
+
+def reason_of_model(precision: UpdatePrecision) -> str:
+    """Return what leaves as the model in a job, and why.
+
+    Args:
+        precision: the job's setting `update_precision`.
+    """
+    if precision == "fp32":
+        return REASONS["params"]
+    return _ROUNDED.format(numbers=_NUMBERS[precision], precision=precision)
+
+
 def reason_of(field: OutboundField, task: str) -> str:
     """Return why the answer to a task holds a field: what its method declares, else the sentence of this module.
 
@@ -244,16 +269,18 @@ def reason_of(field: OutboundField, task: str) -> str:
     return ""
 
 
-def described_field(field: OutboundField, task: str) -> tuple[str, str, str]:
+def described_field(field: OutboundField, task: str, precision: UpdatePrecision = "fp32") -> tuple[str, str, str]:
     """Return a field of the answer to a task in words: its name, what it is, and why it leaves the site.
 
     Args:
         field: the field.
         task: one of its tasks.
+        precision: of a job, its setting `update_precision`.
     """
     what: list[str] = [field.kind]
     if field.counted_by is not None:
         what.append(f"over {field.counted_by}")
     if field.optional:
         what.append("not always sent")
-    return field.name, ", ".join(what), reason_of(field, task)
+    reason = reason_of_model(precision) if field.name == "params" else reason_of(field, task)
+    return field.name, ", ".join(what), reason

@@ -11,6 +11,7 @@ import torch
 
 from ...transforms.errors import DataError
 from ..data.whole_files import open_private_file, private_folder
+from .quantised_updates import QuantisedUpdate
 
 # Entries of a file begin where every type may: at multiples of so many bytes.
 _ALIGNMENT = 64
@@ -19,7 +20,8 @@ _ALIGNMENT = 64
 class ModelSpool:
     """Models of sites in memory, as far as they may take it; the others in one file each, which is mapped to memory.
 
-    Files are of this user alone. They are whole when they are read, or they are refused.
+    Files are of this user alone. They are whole when they are read, or they are refused. A model that came as a
+    :class:`QuantisedUpdate` waits as its message, and takes so much less room.
 
     Args:
         folder: made again; nothing else may lie there.
@@ -32,6 +34,7 @@ class ModelSpool:
         self._written = 0
         self._models: dict[str, _InMemory | _OnDisk] = {}
         self._num_samples: dict[str, int] = {}
+        self._updates: dict[str, QuantisedUpdate] = {}
         self.remove()
         # A site's model says more of its patients than an average does: for this user alone.
         private_folder(folder)
@@ -49,7 +52,8 @@ class ModelSpool:
         """
         if site in self._models:
             raise ValueError(f"Expected one model per site, but {site} was added twice.")
-        tensors = {name: tensor.detach().cpu() for name, tensor in params.items()}
+        sent = params.sent if isinstance(params, QuantisedUpdate) else params
+        tensors = {name: tensor.detach().cpu() for name, tensor in sent.items()}
         size = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
         if size <= self._memory_left:
             self._models[site] = _InMemory({name: tensor.clone() for name, tensor in tensors.items()}, size)
@@ -59,6 +63,9 @@ class ModelSpool:
             file = self._folder / f"{self._written}.raw"
             self._models[site] = _OnDisk.written(file, tensors)
             self._written += 1
+        if isinstance(params, QuantisedUpdate):
+            # Its message waits above, and not a second time here.
+            self._updates[site] = params.of({})
         self._num_samples[site] = num_samples
 
     @property
@@ -73,21 +80,25 @@ class ModelSpool:
             KeyError: if none of the site does.
             DataError: if its file is not as it was written.
         """
-        return self._models[site].own()
+        return dict(self._as_model(site, self._models[site].own()))
 
     def num_samples(self, site: str) -> int:
         """Return how many samples the model of a site was trained on."""
         return self._num_samples[site]
 
-    def shared(self, site: str) -> dict[str, torch.Tensor]:
+    def shared(self, site: str) -> Mapping[str, torch.Tensor]:
         """Return the same without a copy, for one pass over it; nothing may be written into it."""
-        return self._models[site].shared()
+        return self._as_model(site, self._models[site].shared())
 
-    def mapped(self, site: str) -> dict[str, torch.Tensor]:
+    def mapped(self, site: str) -> Mapping[str, torch.Tensor]:
         """Return the same for a pass over one entry of all sites after the other: files stay mapped."""
-        return self._models[site].mapped()
+        return self._as_model(site, self._models[site].mapped())
 
-    def models(self, *, keep: bool = False) -> Iterator[tuple[str, dict[str, torch.Tensor], int]]:
+    def _as_model(self, site: str, tensors: dict[str, torch.Tensor]) -> Mapping[str, torch.Tensor]:
+        update = self._updates.get(site)
+        return tensors if update is None else update.of(tensors)
+
+    def models(self, *, keep: bool = False) -> Iterator[tuple[str, Mapping[str, torch.Tensor], int]]:
         """Yield site, state dict and number of samples in sorted order of the sites; nothing may be written into them.
 
         Args:
@@ -112,6 +123,7 @@ class ModelSpool:
     def _drop(self, site: str) -> None:
         model = self._models.pop(site)
         del self._num_samples[site]
+        self._updates.pop(site, None)
         if isinstance(model, _InMemory):
             self._memory_left += model.size
         else:

@@ -229,7 +229,9 @@ class RoundAverage:
         of_second = dict.fromkeys(self._block_of_group, 0.0)
         for site, params, num_samples in waiting.models(keep=keep):
             of_site = factors.get(site, {})
-            within = {**params, **{name: params[name].clamp(*limits) for name, limits in ranges.items()}}
+            within = params
+            if ranges:
+                within = {**params, **{name: params[name].clamp(*limits) for name, limits in ranges.items()}}
             weights = self._group_weights(site, num_samples)
             counted = {group: of_site.get(group, 1.0) * weight for group, weight in weights.items()}
             self._average.add(site, within, counted, num_samples)

@@ -8,6 +8,9 @@ from ..strict_model import SettingsModel
 
 Positive = Annotated[int, Field(ge=1)]
 
+# Of the numbers in which a site's update leaves it.
+UpdatePrecision = Literal["fp32", "bf16", "int8"]
+
 
 class InfluenceSettings(SettingsModel):
     """Bounds on what one site can do to the global model; see :mod:`fedannot.custom.aggregation.influence`.

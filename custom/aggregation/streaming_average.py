@@ -8,6 +8,7 @@ import torch
 
 from ...transforms.array_types import AnyFloats, Labels
 from ..refusals import RefusalCode, RefusalReason
+from .sent_entries import names_refusal, shape_refusal
 
 # The accumulator is a 64-bit integer: one sign bit, one bit of reserve, the rest for (headroom, weights, fraction).
 _ACCUMULATOR_BITS = 62
@@ -37,17 +38,12 @@ def refusal_reason(
         limits: :func:`value_limits` of the global model, where they are known.
     """
     limits = value_limits(global_model) if limits is None else limits
-    if missing := sorted(set(global_model) - set(params)):
-        return RefusalReason.of(RefusalCode.ENTRIES_MISSING, number=len(missing), entry=missing[0])
-    if unexpected := sorted(set(params) - set(global_model)):
-        return RefusalReason.of(RefusalCode.ENTRIES_UNEXPECTED, number=len(unexpected), entry=unexpected[0])
+    if (reason := names_refusal(params, global_model)) is not None:
+        return reason
     for name, expected in global_model.items():
         tensor = params[name]
-        if not isinstance(tensor, torch.Tensor):
-            return RefusalReason.of(RefusalCode.NO_TENSOR, entry=name, type=type(tensor).__name__)
-        if tensor.shape != expected.shape:
-            shapes = str(tuple(tensor.shape)), str(tuple(expected.shape))
-            return RefusalReason.of(RefusalCode.OTHER_SHAPE, entry=name, shape=shapes[0], expected=shapes[1])
+        if (reason := shape_refusal(name, tensor, expected.shape)) is not None:
+            return reason
         comparable = tensor.is_floating_point() and expected.is_floating_point()
         if not comparable and tensor.dtype != expected.dtype:
             types = str(tensor.dtype), str(expected.dtype)

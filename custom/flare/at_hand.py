@@ -1,27 +1,48 @@
 """What a site's executor leaves in the context of a task, and the filters of its result read there."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from nvflare.apis.dxo import DXO
-from nvflare.apis.fl_constant import FLContextKey
+import torch
+from nvflare.apis.dxo import DXO, from_shareable
+from nvflare.apis.fl_constant import FLContextKey, ReturnCode
 from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable
 
 from ..methods.lookup import find_method
 from ..outbound.private_statistics import SampleValues
 from ..outbound.registry import OutboundRegistry
 from ..settings import RunSettings
-from ..task_names import current_task
+from ..task_names import TRAIN, current_task
 from .messages import (
     FIELDS_WITHOUT_MODEL,
     METHOD_AT_HAND,
     METHOD_TASK,
     NOISY_FIELDS,
+    RECEIVED_MODEL,
     SAMPLE_VALUES,
     TASK,
     TASK_AT_HAND,
+    UPDATE_TO_SEND,
     WITHHELD_FIELDS,
 )
+
+# From the state dict that would leave the site, and the received one, to its message.
+Quantise = Callable[[Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]], dict[str, torch.Tensor]]
+
+
+@dataclass
+class UpdateToSend:
+    """How a trained model becomes a message in fewer bits, once.
+
+    Attributes:
+        quantise: makes the message.
+        is_quantised: whether it has been made.
+    """
+
+    quantise: Quantise
+    is_quantised: bool = False
 
 
 def own_name(task: str, received: DXO) -> str:
@@ -68,3 +89,31 @@ def registry_at_hand(fl_ctx: FLContext) -> OutboundRegistry:
     """
     result = fl_ctx.get_prop(METHOD_AT_HAND)
     return OutboundRegistry(() if result is None else find_method(*result).outbound_fields)
+
+
+def note_update(quantise: Quantise | None, fl_ctx: FLContext) -> None:
+    """Leave for the filter at the exit how a trained model is quantised; None where it is sent as it is."""
+    noted = None if quantise is None else UpdateToSend(quantise)
+    fl_ctx.set_prop(UPDATE_TO_SEND, noted, private=True, sticky=False)
+
+
+def is_quantised(fl_ctx: FLContext) -> bool:
+    """Return whether the result at hand is a quantised update already."""
+    noted = fl_ctx.get_prop(UPDATE_TO_SEND)
+    return noted is not None and bool(noted.is_quantised)
+
+
+def with_quantised_update(result: Shareable, fl_ctx: FLContext) -> Shareable:
+    """Return a result with its trained model as a quantised update, where the job asks for that; others as they are.
+
+    Raises:
+        ValueError: if the model is of another network than the received one.
+    """
+    noted = fl_ctx.get_prop(UPDATE_TO_SEND)
+    has_model = result.get_return_code() == ReturnCode.OK and task_at_hand(fl_ctx) == TRAIN
+    if noted is None or noted.is_quantised or not has_model:
+        return result
+    dxo = from_shareable(result)
+    dxo.data = noted.quantise(dxo.data, fl_ctx.get_prop(RECEIVED_MODEL))
+    noted.is_quantised = True
+    return dxo.update_shareable(result)

@@ -2,9 +2,11 @@
 
 import gc
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.event_type import EventType
 from nvflare.apis.executor import Executor
@@ -26,9 +28,11 @@ from ..data.store_location import participant_store
 from ..interface.update_floor import TooFewSamplesError
 from ..interface.views import SiteView
 from ..methods.lookup import method_of, read_job_settings
+from ..networks.described import described_network
 from ..networks.received import ModelDoesNotFitError, received_network
 from ..refusals import RefusalCode, error_fields
 from ..run.own_floor import own_floor
+from ..run.sent_updates import update_of_round
 from ..run.site_tasks import Note, TaskResult, UnknownTaskError, do_task
 from ..run.task_rng import seeded_rng
 from ..run.threads import set_threads
@@ -36,7 +40,7 @@ from ..run.transport import CONTINUED_JOB, CONTINUED_ROUND
 from ..seeding import derive_seed
 from ..settings import SettingsError
 from ..training.loop import TrainingStopped
-from .at_hand import note_fields, note_samples, note_task, own_name
+from .at_hand import Quantise, note_fields, note_samples, note_task, note_update, own_name
 from .console import show_progress_alone
 from .kept_files import config_folder, earlier_run_folders, own_folder
 from .messages import ERROR_HEADER, GLOBAL_RNG_USED, RECEIVED_MODEL, REFUSAL_HEADER
@@ -96,6 +100,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         note_task(own_name(task_name, received), self.settings, fl_ctx)
         note_samples({}, fl_ctx)
         note_fields(None, fl_ctx)
+        note_update(self._quantise_for(shareable, received, fl_ctx), fl_ctx)
         if self.settings.task_process:
             reply = self._answer_of_process(task_name, shareable, fl_ctx, abort_signal)
         else:
@@ -204,6 +209,24 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
         return do_task(self._declared, self.method, task, network, site, note)
 
     # --- what tasks need
+
+    def _quantise_for(self, task: Shareable, received: DXO, fl_ctx: FLContext) -> Quantise | None:
+        """How the model of a task becomes a message in fewer bits; None where the job asks for none."""
+        if self.settings.update_precision == "fp32":
+            return None
+
+        def quantise(
+            params: Mapping[str, torch.Tensor], reference: Mapping[str, torch.Tensor]
+        ) -> dict[str, torch.Tensor]:
+            site = self.view(int(task.get_header(AppConstants.CURRENT_ROUND)), received.meta, fl_ctx)
+            return update_of_round(params, reference, self.settings, self._trained, site)
+
+        return quantise
+
+    @cached_property
+    def _trained(self) -> frozenset[str]:
+        """The names of the network's parameters; made here, since tasks may be done in another process."""
+        return frozenset(name for name, _ in described_network(self.settings.network).named_parameters())
 
     def received_network(self, params: Mapping[str, Any]) -> nn.Module:
         """Return the job's network with a received state dict, where it computes.

@@ -37,5 +37,8 @@ FIELDS_WITHOUT_MODEL = "fedannot_fields_without_model"
 NOISY_FIELDS = "fedannot_noisy_fields"
 WITHHELD_FIELDS = "fedannot_withheld_fields"
 
+# Another one: a fedannot.custom.flare.at_hand.UpdateToSend, where the job asks for updates in fewer bits; else None.
+UPDATE_TO_SEND = "fedannot_update_to_send"
+
 # Another one, in a swarm: the number of sites that train.
 SWARM_SITES = "fedannot_swarm_sites"

@@ -1,7 +1,7 @@
 """The filter at a site's exit: a result leaves only if every field of it is registered."""
 
 from nvflare.apis.dxo import DataKind, from_shareable
-from nvflare.apis.filter import Filter
+from nvflare.apis.filter import Filter, FilterContextKey, FilterSource
 from nvflare.apis.fl_constant import ReturnCode
 from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable
@@ -9,7 +9,7 @@ from nvflare.app_common.app_constant import AppConstants
 
 from ..outbound.registry import OutboundError, OutboundRegistry
 from ..refusals import REPORTED
-from .at_hand import registry_at_hand, task_at_hand
+from .at_hand import registry_at_hand, task_at_hand, with_quantised_update
 from .messages import ERROR_HEADER, REFUSAL_HEADER
 from .public_errors import is_simulated
 
@@ -35,17 +35,22 @@ class OutboundFilter(Filter):  # type: ignore[misc]
     A rejected result is replaced by NVFlare with the return code ``TASK_RESULT_FILTER_ERROR``: the server learns that
     the site's result was held back, the site's log says why. Replies without a result (errors, and a swarm's word that
     a site is ready) pass if they hold nothing but that.
+
+    Where the job asks for updates in fewer bits (`update_precision`), the job's own filter of this class makes them. It
+    is the last of all, so that clipping and noise for privacy come first, and rounding is of what they let go.
     """
 
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
-        """Return the result unchanged.
+        """Return the result unchanged, but for an update in fewer bits.
 
         Raises:
             OutboundError: if it may not leave the site.
+            ValueError: if a model is of another network than the received one.
         """
         task, registry = task_at_hand(fl_ctx), registry_at_hand(fl_ctx)
         check_reply(shareable, task, registry, takes_errors=is_simulated(fl_ctx))
-        return shareable
+        is_of_site = self.get_prop(FilterContextKey.SOURCE) == FilterSource.SITE
+        return shareable if is_of_site else with_quantised_update(shareable, fl_ctx)
 
 
 def check_reply(reply: Shareable, task: str, registry: OutboundRegistry, *, takes_errors: bool = False) -> None:

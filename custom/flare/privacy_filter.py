@@ -20,7 +20,7 @@ from ..outbound.private_statistics import SampleValues, noise_deviations, privat
 from ..outbound.private_updates import is_finite_update, privatised
 from ..outbound.registry import OutboundError
 from ..task_names import TRAIN
-from .at_hand import registry_at_hand, task_at_hand
+from .at_hand import is_quantised, registry_at_hand, task_at_hand
 from .messages import FIELDS_WITHOUT_MODEL, NOISY_FIELDS, RECEIVED_MODEL, SAMPLE_VALUES, WITHHELD_FIELDS
 from .privacy_ledger import PrivacyBudget
 
@@ -88,6 +88,11 @@ class PrivacyFilter(Filter):  # type: ignore[misc]
 
     def _make_private(self, dxo: DXO, fl_ctx: FLContext) -> None:
         reference = fl_ctx.get_prop(RECEIVED_MODEL)
+        if is_quantised(fl_ctx):
+            raise OutboundError(
+                "The update is quantised already, so that noise would not be what is accounted for; expected this "
+                "filter before the job's OutboundFilter."
+            )
         if reference is None:
             raise OutboundError("The received model is not known, so that the update cannot be made private.")
         try:

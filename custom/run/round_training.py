@@ -11,6 +11,7 @@ import torch
 
 from ..aggregation.drift import squared_distances
 from ..aggregation.influence import inner_ranges
+from ..aggregation.quantised_updates import QuantisedUpdate, message_refusal
 from ..aggregation.reported_counts import ReportedCounts, claim_limit
 from ..aggregation.round_average import AveragingPlan, RoundAverage, SentModel
 from ..aggregation.weighting import LayerWeights, quantity_weights
@@ -25,7 +26,7 @@ from ..refusals import RefusalCode, RefusalReason
 from ..settings import RunSettings
 from ..task_names import TRAIN
 from .free_memory import waiting_memory
-from .transport import Reply
+from .transport import Params, Reply
 
 # Rounding of sums of weights.
 _SLACK = 1e-6
@@ -134,18 +135,30 @@ class RoundTraining:
         reason = reply.problem or run.registry.refusal(TRAIN, reply.fields, run.settings.network.num_classes)
         if reason is None:
             counted = run.claims.counted(reply.site, reply.fields["num_samples"], self._limit)
-            reason = self._average.refuse_or_accept(reply.site, reply.params, counted, reply.round_number)
+            params, reason = self._model_of(reply.params)
+            if reason is None:
+                reason = self._average.refuse_or_accept(reply.site, params, counted, reply.round_number)
             # A site that joined late is refused this once, but its number of samples counts for the next weights.
             if 1 <= counted <= self._limit:
                 self.num_samples[reply.site] = counted
-            if reason is None and reply.params is not None:
-                self._measure(reply.site, reply.params)
+            if reason is None and params is not None:
+                self._measure(reply.site, params)
                 self.reports[reply.site] = site_report(reply.fields, run.registry, counted)
                 if PREPARATION in reply.fields:
                     self.preparations[reply.site] = list(reply.fields[PREPARATION])
         if reason is not None:
             run.refuse(reply.site, reason)
         return reason is None
+
+    def _model_of(self, sent: Params | None) -> tuple[Params | None, RefusalReason | None]:
+        """A site's model by its message, or why there is none; a message in full precision is the model."""
+        precision = self._run.settings.update_precision
+        if precision == "fp32" or not sent:
+            return sent, None
+        reference, trained = self._round.params, self._run.layout.trained
+        if (reason := message_refusal(sent, reference, precision, trained)) is not None:
+            return None, reason
+        return QuantisedUpdate(sent, reference, trained), None
 
     def _measure(self, site: str, params: Mapping[str, torch.Tensor]) -> None:
         layout = self._run.layout

@@ -94,6 +94,7 @@ _LATER_SETTINGS: JsonObject = {
     "drift_correction": "none",
     "fraction": 1.0,
     "waiting_memory_mb": None,
+    "update_precision": "fp32",
     # Of audits.
     "report_annotators": False,
     # Of `auto`.

@@ -128,18 +128,37 @@ def test_the_console_has_rounds_and_warnings_and_the_log_files_have_all(simulate
     assert_log_has_all(simulated.workspace)
 
 
+@pytest.fixture(scope="module")
+def quantised(small_job_in: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Simulated:
+    """As above, with our configuration of the log; the second round's updates have residuals of the first one's."""
+    folder = tmp_path_factory.mktemp("quantised")
+    job = job_for(
+        small_job_in(folder, "fedavg", rounds=2, embedded__sites=2, update_precision="int8"), "site-1", "site-2"
+    )
+    start_simulator(job, folder / "workspace", threads=2, options=["-l", str(SIMULATOR_LOG)])
+    return Simulated(job, folder / "workspace", find_run_folder(folder / "workspace"))
+
+
 @pytest.mark.simulator
-def test_with_our_logs_configuration_the_wrong_warning_of_an_include_is_gone_too(
-    small_job: Callable[..., Path], tmp_path: Path
-) -> None:
-    job = job_for(small_job("fedavg", rounds=2, embedded__sites=2), "site-1", "site-2")
-    start_simulator(job, tmp_path / "workspace", threads=2, options=["-l", str(SIMULATOR_LOG)])
-    others = other_lines(tmp_path / "workspace")
+def test_updates_in_fewer_bits_give_the_same_model_in_process(quantised: Simulated, tmp_path: Path) -> None:
+    collected = collect_output(quantised.run_folder, tmp_path / "simulated")
+    in_process = simulate(quantised.job, tmp_path / "in-process")
+    assert not collected["refusals"]
+    assert collected["last_rounds"] == in_process["last_rounds"]
+    models = [
+        torch.load(tmp_path / out / "model.pt", weights_only=True)["model"] for out in ("in-process", "simulated")
+    ]
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
+
+
+@pytest.mark.simulator
+def test_with_our_logs_configuration_the_wrong_warning_of_an_include_is_gone_too(quantised: Simulated) -> None:
+    others = other_lines(quantised.workspace)
     # NVFlare says that it starts, and nothing else.
     said = ("is deprecated", "Deploy and start the Server App", "Start the clients run simulation")
     assert len(others) == len(said), others
     assert all(text in line for text, line in zip(said, others, strict=True)), others
-    assert_log_has_all(tmp_path / "workspace")
+    assert_log_has_all(quantised.workspace)
 
 
 @pytest.mark.simulator

@@ -47,7 +47,7 @@ class AveragingSettings(RunSettings):
             "drift_correction": self.drift_correction != "none",
             "fraction": self.fraction < 1,
         }
-        return tuple(key for key, is_asked in asked.items() if is_asked)
+        return (*(key for key, is_asked in asked.items() if is_asked), *super().needs_server)
 
     @model_validator(mode="after")
     def _drift_is_of_models_as_they_came(self) -> Self:
@@ -76,6 +76,11 @@ class AveragingSettings(RunSettings):
                 f"key 'drift_correction' is 'scaffold', but 'training.optimizer' is {name!r} and 'training.momentum' "
                 f"{training.momentum}: its control variates are gradients that follow from plain steps; set "
                 "training.optimizer = sgd and training.momentum = 0"
+            )
+        if self.update_precision != "fp32":
+            raise ValueError(
+                f"key 'update_precision' is {self.update_precision!r}, but 'drift_correction' is 'scaffold', whose "
+                "control variates follow from the models as they were trained; expected update_precision = fp32"
             )
         if training.gradient_clipping is not None:
             raise ValueError(

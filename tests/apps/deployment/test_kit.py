@@ -185,6 +185,16 @@ def test_the_command_shows_what_a_job_names_before_it_is_approved(make_kit: Make
     assert [job.name for job in approved.others] == ["fedavg"]
 
 
+def test_the_command_says_in_which_numbers_a_jobs_updates_leave(make_kit: MakeKit, tmp_path: Path) -> None:
+    kit, jobs = make_kit(), ROOT / "jobs" / "fedavg"
+    prepare_kit(kit, CONFIGS)
+    job = deployable_job(jobs, tmp_path / "job", sites=("a", "b", "c"), overrides={"update_precision": "int8"}).folder
+    for folder, is_said in ((job, True), (jobs, False)):
+        arguments = ["deploy", "approve", str(folder), "--kit", str(kit)]
+        shown = " ".join(CliRunner().invoke(app, arguments, input="n\n").output.split())
+        assert ("What leaves a site as its model: the change of the locally trained model" in shown) is is_said
+
+
 @pytest.mark.parametrize("how", ["while it is asked", "without a question"])
 @pytest.mark.parametrize("by_link", [False, True])
 def test_what_is_shown_is_what_is_approved(

@@ -1,9 +1,13 @@
 """Why fields leave a site: every declared field has a reason, and no reason is of a field that there is not."""
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
+from fedannot.apps.runs.installed import jobs_folder
+from fedannot.apps.runs.job import Job
 from fedannot.apps.wording.outbound_fields import REASONS, REASONS_OF_TASK, described_field, reason_of
 from fedannot.custom.interface.declaration import Method
 from fedannot.custom.methods.lookup import all_methods
@@ -79,3 +83,12 @@ def test_the_command_lists_every_field_of_a_job_with_its_reason() -> None:
             listed.append((task, line.split()[0]))
     assert sorted(listed) == sorted(declared)
     assert "    lower end of its 90 % interval over patients\n" in result.output
+
+
+def test_the_command_says_in_which_numbers_the_model_leaves(tmp_path: Path) -> None:
+    plain = CliRunner().invoke(app, ["jobs", "fields", "fedavg"]).output
+    assert "    the locally trained model, to be averaged\n" in plain
+    job = Job.open(jobs_folder() / "fedavg").copy_with({"update_precision": "int8"}, tmp_path / "job").folder
+    rounded = CliRunner().invoke(app, ["jobs", "fields", str(job)]).output
+    assert "whole numbers from -127 to 127 with a scale" in rounded
+    assert "(update_precision = int8)\n" in rounded

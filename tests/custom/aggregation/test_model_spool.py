@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fedannot.custom.aggregation.model_spool import ModelSpool
+from fedannot.custom.aggregation.quantised_updates import QuantisedUpdate, quantised
 from fedannot.transforms.errors import DataError
 
 # Of all types, without elements and without axes, and one whose bytes are in another order than its values.
@@ -142,3 +143,29 @@ def test_a_file_that_somebody_put_in_place_is_not_written_to(tmp_path):
     with pytest.raises(FileExistsError):
         spool.put("a", MODEL, 1)
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+@pytest.mark.parametrize(("precision", "part"), [("bf16", 2), ("int8", 4)])
+def test_updates_in_fewer_bits_wait_as_their_messages(tmp_path, precision, part, in_memory):
+    reference = {"w": torch.randn(64, 512), "bias": torch.randn(64), "counter": torch.tensor(7)}
+    trained = {"w": torch.randn(64, 512), "bias": torch.randn(64), "counter": torch.tensor(9)}
+    message = quantised(trained, reference, precision, ["w", "bias"]).sent
+    update = QuantisedUpdate(message, reference, ["w", "bias"])
+    expected = {name: tensor.clone() for name, tensor in update.items()}
+    # A message and a little, which is not enough for a second one.
+    spool = ModelSpool(tmp_path / "waiting", 4 * 64 * 512 // part + 1000 if in_memory else 0)
+    for site in ("a", "b"):
+        spool.put(site, update, 3)
+    message["w"].zero_()
+    for site in ("a", "b"):
+        own = spool.params(site)
+        for params in (own, spool.shared(site), spool.mapped(site)):
+            assert list(params) == list(reference)
+            assert all(torch.equal(params[name], expected[name]) for name in expected)
+        own["bias"].zero_()
+        assert torch.equal(spool.params(site)["bias"], expected["bias"])
+    files = [file.stat().st_size for file in (tmp_path / "waiting").iterdir()]
+    assert len(files) == (1 if in_memory else 2)
+    assert all(4 * 64 * 512 / part < size < 4 * 64 * 512 / part + 1000 for size in files)
+    assert [site for site, params, samples in spool.models() if torch.equal(params["w"], expected["w"])] == ["a", "b"]

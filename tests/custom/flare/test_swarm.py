@@ -374,9 +374,14 @@ def test_another_rule_than_the_mean_needs_a_server(rule):
         SwarmAggregator(SETTINGS | {"aggregation": {"rule": rule}, "min_sites": 5})
 
 
-def test_sampling_a_servers_optimizer_and_corrections_of_drift_need_a_server():
+def test_sampling_a_servers_optimizer_corrections_of_drift_and_quantised_updates_need_a_server():
     plain = {"optimizer": "sgd", "momentum": 0.0}
-    for key, value in (("fraction", 0.5), ("drift_correction", "scaffold"), ("server_optimizer", {"name": "fedadam"})):
+    for key, value in (
+        ("fraction", 0.5),
+        ("drift_correction", "scaffold"),
+        ("server_optimizer", {"name": "fedadam"}),
+        ("update_precision", "int8"),
+    ):
         with pytest.raises(SettingsError, match=rf"key '{key}[.a-z]*' needs a server; in a swarm it cannot be set"):
             SwarmAggregator({"method": "fedavg", "training": plain, key: value})
 
