@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .statuses import ReferenceLevel, TestResult
@@ -66,8 +66,13 @@ def boundary_of_claims(offsets: Mapping[str, float], samples: Mapping[str, float
     claims = {site: samples[site] for site in offsets if samples.get(site, 0) > 0}
     if not claims:
         return None
-    most = THRESHOLDS.max_claim_of_samples * statistics.median_low(claims.values())
+    most = largest_claim(claims.values())
     return fedavg_boundary(offsets, {site: min(claim, most) for site, claim in claims.items()})
+
+
+def largest_claim(claims: Iterable[float]) -> float:
+    """Return how many samples a claim counts at most: three times the middle one, of two the smaller one."""
+    return THRESHOLDS.max_claim_of_samples * statistics.median_low(claims)
 
 
 def tolerated_boundary(

@@ -1,16 +1,20 @@
 """What is known of a site's boundary bias from its images, and what counts as zero."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from ..estimate import INTERVAL_DEVIATIONS, Estimate
-from ..fedavg_boundary import FedAvgBoundary, boundary_of_claims
+from ..fedavg_boundary import FedAvgBoundary, boundary_of_claims, largest_claim
 from ..statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel
 from .interval import student_quantile
 from .thresholds import THRESHOLDS
+
+# Rounding of sums of votes; and votes of one site and of two, with it.
+_ROUNDING = 1e-9
+_OF_ONE, _OF_TWO = 1 + _ROUNDING, 2 + _ROUNDING
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class ProfileEstimate:
         correlation: of the site's curve with the template of the others; 1 for one site alone.
         radius: of the site's objects, as the bias; NaN where it is not known.
         samples: that the site trains on, as far as its claim counts; 0 where nobody has said it.
+        votes: by which it counts where sites are counted; those of the groups of a site are 1 together.
     """
 
     patients: int
@@ -38,6 +43,7 @@ class ProfileEstimate:
     correlation: float
     radius: float = math.nan
     samples: int = 0
+    votes: float = 1.0
 
     @classmethod
     def absent(cls, patients: int = 0) -> "ProfileEstimate":
@@ -68,7 +74,7 @@ class ProfileEstimate:
 
     def numbers(self) -> dict[str, float]:
         """Return all but counts by name."""
-        names = (field.name for field in fields(self) if field.name not in ("patients", "samples"))
+        names = (field.name for field in fields(self) if field.name not in ("patients", "samples", "votes"))
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -117,7 +123,7 @@ def estimate_of(patients: int, bias: float, error: float, degrees_of_freedom: fl
 def is_shown(estimates: Mapping[str, ProfileEstimate]) -> bool:
     """Return whether images show the biases of a class: they are known at more than half of the sites with curves."""
     with_curves = [one for one in estimates.values() if math.isfinite(one.bias)]
-    return 2 * sum(one.is_known for one in with_curves) > len(with_curves)
+    return 2 * _votes(one for one in with_curves if one.is_known) > _votes(with_curves)
 
 
 def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> ReferenceLevel | None:
@@ -141,10 +147,10 @@ def profile_reference_level(estimates: Mapping[str, ProfileEstimate]) -> Referen
     half_widths = np.array([estimate.half_width / estimate.unit for estimate in known])
     certain_range = (in_pixels - half_widths).max() - (in_pixels + half_widths).min()
     largest_range = min(THRESHOLDS.max_range_of_convention, tolerated_bias(estimates))
-    if len(known) == 1 or certain_range > largest_range:
+    if _are_of_one_site(known) or certain_range > largest_range:
         return image_boundary_level(estimates)
-    median = float(np.median([estimate.bias for estimate in known]))
-    is_near = abs(float(np.median(in_pixels))) <= THRESHOLDS.max_distance_of_convention
+    median = _middle([estimate.bias for estimate in known], known)
+    is_near = abs(_middle(in_pixels.tolist(), known)) <= THRESHOLDS.max_distance_of_convention
     reason = Evidence(EvidenceCode.CONVENTION, {"sites": len(known), "distance": median})
     return ReferenceLevel(
         ReferenceKind.CONVENTION,
@@ -172,11 +178,11 @@ def image_boundary_level(estimates: Mapping[str, ProfileEstimate], *, is_asked: 
     """
     distance, averaged = tolerated_bias(estimates), image_fedavg_boundary(estimates)
     known = [one for one in estimates.values() if one.is_known]
-    num_far = sum(abs(one.bias) >= distance * one.unit for one in known)
-    is_alone = len(known) <= 1
+    far = _votes(one for one in known if abs(one.bias) >= distance * one.unit)
+    is_alone = _are_of_one_site(known)
     are_followed = (
         is_asked
-        or num_far > THRESHOLDS.max_far_fraction * len(known)
+        or far > THRESHOLDS.max_far_fraction * _votes(known)
         or not (averaged is None or averaged.is_within(distance))
     )
     return ReferenceLevel(
@@ -198,11 +204,39 @@ def tolerated_bias(estimates: Mapping[str, ProfileEstimate]) -> float:
     Args:
         estimates: of every site.
     """
-    radii = [one.radius / one.unit for one in estimates.values() if one.is_known and math.isfinite(one.radius)]
+    measured = [one for one in estimates.values() if one.is_known and math.isfinite(one.radius)]
+    radii = [one.radius / one.unit for one in measured]
     if not radii:
         return THRESHOLDS.min_bias
-    middle = min(radii) if len(radii) == 2 else float(np.median(radii))
+    middle = min(radii) if _votes(measured) <= _OF_TWO else _middle(radii, measured)
     return max(THRESHOLDS.tolerated_fraction * middle, THRESHOLDS.min_bias_of_others)
+
+
+def _votes(estimates: Iterable[ProfileEstimate]) -> float:
+    return math.fsum(one.votes for one in estimates)
+
+
+def _are_of_one_site(known: Sequence[ProfileEstimate]) -> bool:
+    """Whether these are of one site, whole or in groups; none are, too."""
+    return _votes(known) <= _OF_ONE
+
+
+def _middle(values: Sequence[float], estimates: Sequence[ProfileEstimate]) -> float:
+    """The median of values, each of which counts by the votes of its estimate."""
+    if len({one.votes for one in estimates}) <= 1:
+        return float(np.median(values))
+    return sum(_middles(values, estimates)) / 2
+
+
+def _middles(values: Sequence[float], estimates: Sequence[ProfileEstimate]) -> tuple[float, float]:
+    """The two values between which half of the votes lies; one alone twice."""
+    order = np.argsort(values, kind="stable")
+    ordered = np.asarray(values, dtype=float)[order]
+    reached = np.cumsum([estimates[place].votes for place in order.tolist()])
+    half = reached[-1] / 2
+    lower = int(np.searchsorted(reached, half * (1 - _ROUNDING)))
+    upper = int(np.searchsorted(reached, half * (1 + _ROUNDING), side="right"))
+    return float(ordered[lower]), float(ordered[min(upper, len(ordered) - 1)])
 
 
 def image_fedavg_boundary(estimates: Mapping[str, ProfileEstimate]) -> FedAvgBoundary | None:
@@ -212,6 +246,16 @@ def image_fedavg_boundary(estimates: Mapping[str, ProfileEstimate]) -> FedAvgBou
 
 
 def claimed_samples(estimates: Mapping[str, ProfileEstimate]) -> dict[str, float]:
-    """Return the numbers of samples by which federated averaging weighs sites; those of patients if one is missing."""
+    """Return the numbers of samples by which federated averaging weighs sites; those of patients if one is missing.
+
+    Of a site in groups each counts no more than its part of what a whole site may claim at most, see
+    :func:`.fedavg_boundary.boundary_of_claims`.
+    """
     have_all = all(one.samples > 0 for one in estimates.values())
-    return {site: float(one.samples if have_all else one.patients) for site, one in estimates.items()}
+    claims = {site: float(one.samples if have_all else one.patients) for site, one in estimates.items()}
+    if all(one.votes == 1 for one in estimates.values()):
+        return claims
+    names = [name for name in estimates if claims[name] > 0]
+    of_sites = [claims[name] / estimates[name].votes for name in names]
+    most = largest_claim([_middles(of_sites, [estimates[name] for name in names])[0]]) if names else 0.0
+    return {name: min(claims[name], most * one.votes) for name, one in estimates.items()}

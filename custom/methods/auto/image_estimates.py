@@ -1,6 +1,7 @@
 """What images say of all sites in a run of `auto`: asked before the first round, and of sites that join later."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -84,8 +85,9 @@ class ImageEstimates:
                 {**known, **{site: one for site, one in profile.items() if site in new}}
                 for known, profile in zip(self.profiles, found, strict=True)
             )
-        self.profiles = found
-        record = image_bias_record(decide_by_images(found, self._settings), found, this_round.number)
+        profiles = self._with_votes(found)
+        self.profiles = profiles
+        record = image_bias_record(decide_by_images(profiles, self._settings), profiles, this_round.number)
         if self.groups:
             record = record.model_copy(update={"groups": dict(self.groups)})
         if sites.moved:
@@ -96,6 +98,14 @@ class ImageEstimates:
         """Return the site of a group of annotators; a site's own name stays."""
         group = self.groups.get(name)
         return name if group is None else group.site
+
+    def _with_votes(self, profiles: Profiles) -> Profiles:
+        """The estimates with the votes of a site shared by its groups: a site has no more say for having many."""
+        result = []
+        for profile in profiles:
+            groups = Counter(self.site_of(name) for name in profile)
+            result.append({name: replace(one, votes=1 / groups[self.site_of(name)]) for name, one in profile.items()})
+        return tuple(result)
 
     def _by_annotator(self, this_round: Round) -> GroupAsking:
         return GroupAsking(this_round.ask, self.groups)
@@ -117,11 +127,11 @@ class ImageEstimates:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take it back."""
-        self.profiles = tuple(
-            {site: _estimate(values) for site, values in profile.items()} for profile in state["profiles"]
-        )
         self._asked = set(state["asked"])
         self.groups = {name: AnnotatorGroup.model_validate(of) for name, of in state.get("groups", {}).items()}
+        self.profiles = self._with_votes(
+            [{site: _estimate(values) for site, values in profile.items()} for profile in state["profiles"]]
+        )
         self._kept = {
             "curves": {site: dict(answers) for site, answers in state.get("curves", {}).items()},
             "noisy": {site: dict(answers) for site, answers in state.get("noisy", {}).items()},

@@ -214,3 +214,43 @@ def test_nothing_is_moved_where_one_may_have_the_convention_of_the_others_by_its
 
     assert profile_reference_level(sites).kind is ReferenceKind.CONVENTION
     assert not moved(sites)
+
+
+def groups_of(site: str, count: int, bias: float, **changes) -> dict[str, ProfileEstimate]:
+    """The groups of one site's annotators, who have one vote together."""
+    return {f"{site}/{number}": known(bias, votes=1 / count, **changes) for number in range(1, count + 1)}
+
+
+def test_votes_count_as_if_every_site_had_as_many_groups():
+    biases = {"a": (0.1,), "b": (-0.2,), "c": (0.6, 0.3, -0.1, 0.5), "d": (0.2, 0.4)}
+    shared = {
+        f"{site}/{number}": known(bias, votes=1 / len(own), radius=9.0 + bias)
+        for site, own in biases.items()
+        for number, bias in enumerate(own)
+    }
+    repeated = {
+        f"{site}/{number}/{copy}": known(bias, radius=9.0 + bias)
+        for site, own in biases.items()
+        for number, bias in enumerate(own)
+        for copy in range(4 // len(own))
+    }
+    first, second = profile_reference_level(shared), profile_reference_level(repeated)
+    assert (first.kind, first.value) == (ReferenceKind.CONVENTION, pytest.approx(second.value))
+    assert tolerated_bias(shared) == pytest.approx(tolerated_bias(repeated))
+
+
+def test_a_site_with_many_groups_decides_no_more_than_a_site_with_one():
+    honest = {name: known(0.0, radius=9.0, samples=10) for name in ("a", "b", "c")}
+    # That its objects are huge would have every bias of the others tolerated; that it is far would have all moved.
+    for lie in ({"bias": 0.0, "radius": 400.0}, {"bias": 4.0, "radius": 9.0}):
+        others = {**honest, "c": known(1.4, radius=9.0, samples=10)}
+        sites = {**others, **groups_of("liar", 8, **lie, samples=10)}
+        alone = {**others, "liar": known(**lie, samples=80)}
+        assert tolerated_bias(sites) == tolerated_bias(alone)
+        assert image_boundary_level(sites).tolerated == image_boundary_level(alone).tolerated
+        assert moved(sites) == [name for name in sites if name.partition("/")[0] in moved(alone)]
+    # Curves of one site in groups, none of which fits, do not have the class taken for one that images do not show.
+    unfit = groups_of("liar", 8, 0.0, correlation=0.5)
+    assert decide_by_images([{**honest, **unfit}], BiasSettings()).reference_levels[0] is not None
+    # And groups of one site alone have no convention with others.
+    assert profile_reference_level(groups_of("one", 3, 1.0)).kind is ReferenceKind.EDGES
