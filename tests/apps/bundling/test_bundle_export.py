@@ -56,6 +56,8 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "DynUNet": ("feda3i", "segmentation", {"network": DYNUNET}, PICTURES, None),
     "fednoro": ("fednoro", "segmentation", {}, PICTURES, None),
     "fedselect": ("fedselect", "segmentation", {}, PICTURES, None),
+    "fedrobust": ("fedrobust", "segmentation", {}, PICTURES, None),
+    "fedrobust, classes": ("fedrobust", "classification", {}, CELLS, None),
     "elr": ("elr", "segmentation", {}, PICTURES, None),
     "elr, classes": ("elr", "classification", {}, CELLS, None),
     "classes": ("fedavg", "classification", {}, CELLS, None),
