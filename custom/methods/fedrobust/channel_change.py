@@ -45,8 +45,3 @@ class ChannelChange(nn.Module):
         """
         # The penalty's gradient is 2λ times what is there: a decay of weights.
         return torch.optim.SGD(self.parameters(), lr=step / (2 * penalty), weight_decay=2 * penalty, maximize=True)
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether all numbers are finite."""
-        return all(bool(parameter.isfinite().all()) for parameter in self.parameters())

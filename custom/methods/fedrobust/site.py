@@ -7,14 +7,13 @@ import torch
 from torch import nn
 
 from ...corrections.targets import AS_GIVEN, Targets
-from ...data.tensor_files import UNREADABLE, save_tensors_of_round
 from ...interface.views import SiteView
-from ...networks.devices import params_in_main_memory
 from ...training.batch import Batch, Batches
 from ...training.loop import TrainingOutcome
 from ...training.losses import DiceRecord
 from ...training.objectives import Objective, Step
 from ..fedavg.site import FedAvgSite
+from ..personal.kept_module import keep_module, restore_module
 from .channel_change import ChannelChange
 from .settings import RobustSettings
 
@@ -68,34 +67,16 @@ class FedRobustSite(FedAvgSite):
         change = objective.change
         adversary = change.adversary(self.settings.change_penalty, self.settings.ascent_step)
         outcome = super().train_part(network, objective, batches, site, adversary=adversary, **options)
-        self._keep(change, site)
-        return outcome
-
-    def _keep(self, change: ChannelChange, site: SiteView) -> None:
-        if not change.is_finite:
-            site.warning(
-                f"Round {site.round_number}: the change of the images is not finite, and is not kept; the next round "
-                "begins with an earlier one. Raise 'change_penalty', or lower 'ascent_step'."
+        if keep_module(change, site, CHANGE_FOLDER, self.settings.keep_rounds):
+            sizes = [float(parameter.detach().norm()) for parameter in (change.deviation, change.offset)]
+            site.info(
+                f"Round {site.round_number}: the change of the images has ‖Λ − I‖ = {sizes[0]:.3g} and "
+                f"‖δ‖ = {sizes[1]:.3g}."
             )
-            return
-        folder = site.run_folder / CHANGE_FOLDER
-        save_tensors_of_round(folder, site.round_number, params_in_main_memory(change), keep=self.settings.keep_rounds)
-        deviation, offset = (float(parameter.detach().norm()) for parameter in (change.deviation, change.offset))
-        site.info(
-            f"Round {site.round_number}: the change of the images has ‖Λ − I‖ = {deviation:.3g} and ‖δ‖ = {offset:.3g}."
-        )
+        return outcome
 
     def _change(self, site: SiteView) -> ChannelChange:
         """The change as it was before the round; none at the start, or where the kept one cannot be used."""
         change = ChannelChange(self.settings.network.in_channels)
-        try:
-            kept = site.kept_tensors(CHANGE_FOLDER, site.round_number - 1)
-            if kept is not None:
-                change.load_state_dict(kept[1])
-            problem = f"nothing is kept in {CHANGE_FOLDER}" if kept is None and site.round_number > 1 else None
-        except (*UNREADABLE, KeyError, TypeError, AttributeError) as error:
-            change = ChannelChange(self.settings.network.in_channels)
-            problem = f"what is kept in {CHANGE_FOLDER} cannot be used ({type(error).__name__}: {error})"
-        if problem is not None:
-            site.warning(f"Round {site.round_number}: {problem}; the change of the images starts at none.")
+        restore_module(change, site, CHANGE_FOLDER)
         return change
