@@ -19,7 +19,7 @@ class FedFixerSettings(ClassificationSettings):
     """
 
     method: str = "fedfixer"
-    warmup_rounds: Positive = 3
+    warmup_rounds: Positive = 30
     confidence_weight: Annotated[float, Field(ge=0)] = 0.1
     personal_proximal_weight: Annotated[float, Field(ge=0)] = 1.0
 

@@ -58,7 +58,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "fedselect": ("fedselect", "segmentation", {}, PICTURES, None),
     "fedrobust": ("fedrobust", "segmentation", {}, PICTURES, None),
     "fedrobust, classes": ("fedrobust", "classification", {}, CELLS, None),
-    "fedfixer": ("fedfixer", "classification", {}, CELLS, None),
+    "fedfixer": ("fedfixer", "classification", {"warmup_rounds": 4}, CELLS, None),
     "elr": ("elr", "segmentation", {}, PICTURES, None),
     "elr, classes": ("elr", "classification", {}, CELLS, None),
     "classes": ("fedavg", "classification", {}, CELLS, None),
