@@ -102,6 +102,7 @@ def train(
     seed: int,
     should_stop: Callable[[], bool] | None = None,
     kept_optimizer: KeptOptimizer | None = None,
+    adversary: torch.optim.Optimizer | None = None,
 ) -> TrainingOutcome:
     """Train a network in place for the configured number of epochs or steps with the configured optimizer.
 
@@ -119,6 +120,7 @@ def train(
         should_stop: asked before each batch; when it says yes the round is given up.
         kept_optimizer: gives the optimizer the state of the last round, and keeps that of this one; None begins with a
             new optimizer and keeps nothing.
+        adversary: as of :func:`run_epochs`.
 
     Raises:
         TrainingStopped: if `should_stop` said so.
@@ -142,6 +144,7 @@ def train(
         should_stop=should_stop,
         stepping=stepping,
         scaler=scaler,
+        adversary=adversary,
     )
     if kept_optimizer is not None:
         kept_optimizer.store(optimizer, scaler)
@@ -159,6 +162,7 @@ def run_epochs(
     should_stop: Callable[[], bool] | None = None,
     stepping: Stepping = Stepping(),
     scaler: torch.amp.GradScaler | None = None,
+    adversary: torch.optim.Optimizer | None = None,
 ) -> TrainingOutcome:
     """Train a network in place for some epochs, or for some steps.
 
@@ -175,6 +179,8 @@ def run_epochs(
         should_stop: asked before each batch; when it says yes the round is given up.
         stepping: how steps are made.
         scaler: of the loss; by default a new one where the precision needs it.
+        adversary: the optimizer of what makes the loss large, of the objective's parameters; it steps with the same
+            gradient as the network's, and is not clipped.
 
     Raises:
         TrainingStopped: if `should_stop` said so.
@@ -195,9 +201,10 @@ def run_epochs(
                 raise TrainingStopped
             if stepping.learning_rates is not None:
                 _set_learning_rate(optimizer, stepping.learning_rates[steps])
-            optimizer.zero_grad(set_to_none=True)
+            for each in (optimizer,) if adversary is None else (optimizer, adversary):
+                each.zero_grad(set_to_none=True)
             loss = objective(network, batch, Step(steps, epoch, epochs))
-            _make_step(loss, optimizer, scaler, stepping.gradient_clipping)
+            _make_step(loss, optimizer, scaler, stepping.gradient_clipping, adversary)
             total_loss += loss.detach().float() * len(batch.images)
             num_samples += len(batch.images)
             samples.update(batch.samples.tolist())
@@ -236,6 +243,7 @@ def _make_step(
     optimizer: torch.optim.Optimizer,
     scaler: torch.amp.GradScaler,
     gradient_clipping: float | None,
+    adversary: torch.optim.Optimizer | None,
 ) -> None:
     scaled: Any = scaler.scale(loss)
     scaled.backward()
@@ -244,4 +252,6 @@ def _make_step(
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         nn.utils.clip_grad_norm_(parameters, gradient_clipping)
     scaler.step(optimizer)
+    if adversary is not None:
+        scaler.step(adversary)
     scaler.update()

@@ -66,6 +66,9 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "fedselect_classification": CLASSIFICATION | {"warmup_rounds": 1, "site_fraction": 1.0},
     "elr": SEGMENTATION,
     "elr_classification": CLASSIFICATION,
+    "fedrobust": SEGMENTATION,
+    "fedrobust_classification": CLASSIFICATION,
+    "fedfixer": CLASSIFICATION | {"warmup_rounds": 1},
     "fedavg_classification": CLASSIFICATION,
     "fedgsca": CLASSIFICATION | {"warmup_rounds": 1, "rounds": 3},
     # Of a model that has hardly learnt anything estimates are asked for all the same.

@@ -1,5 +1,6 @@
 """Federated averaging at a site, and what other methods begin with there."""
 
+import torch
 from torch import nn
 
 from ...corrections.targets import AS_GIVEN, Targets
@@ -67,6 +68,7 @@ class FedAvgSite(SiteMethod):
         seed: int,
         part: str = "shared",
         epochs: int | None = None,
+        adversary: torch.optim.Optimizer | None = None,
     ) -> TrainingOutcome:
         """Train a network in place as the settings say, with the round's learning rate; all training comes here.
 
@@ -78,6 +80,7 @@ class FedAvgSite(SiteMethod):
             seed: seed of everything random.
             part: names what is trained, where a round trains several: each has an optimizer of its own.
             epochs: in place of the settings' epochs or steps.
+            adversary: steps against the network's optimizer, see :func:`fedannot.custom.training.loop.run_epochs`.
         """
         training = self.settings.training
         if epochs is not None:
@@ -91,6 +94,7 @@ class FedAvgSite(SiteMethod):
             seed=seed,
             should_stop=site.is_stopped,
             kept_optimizer=self._kept_optimizer(site, part),
+            adversary=adversary,
         )
 
     def schedule_round(self, site: SiteView) -> tuple[int, int]:

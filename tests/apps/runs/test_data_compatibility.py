@@ -63,7 +63,7 @@ def fit(job, described, **changes):
             "images with one class each",
             "segmentation",
             "images or volumes with masks",
-            "fedavg_classification, fedgsca",
+            "fedavg_classification, fedfixer",
         ),
     ],
 )
@@ -186,8 +186,20 @@ def test_descriptions_that_cannot_be_read(federation, tmp_path):
 
 def test_jobs_of_a_task():
     result = [job.name for job in fitting_jobs(JOBS, "classification")]
-    expected = ["audit_classification", "auto_classification", "elr_classification", "fedavg_classification", "fedgsca"]
-    assert result == [*expected, "fednoro_classification", "fedselect_classification"]
+    expected = [
+        "audit_classification",
+        "auto_classification",
+        "elr_classification",
+        "fedavg_classification",
+        "fedfixer",
+    ]
+    assert result == [
+        *expected,
+        "fedgsca",
+        "fednoro_classification",
+        "fedrobust_classification",
+        "fedselect_classification",
+    ]
     assert fitting_jobs(JOBS / "absent", "classification") == []
 
 

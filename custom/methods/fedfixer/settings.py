@@ -1,0 +1,29 @@
+"""Settings of FedFixer."""
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from ...settings import Positive
+from ..fedavg.settings import ClassificationSettings, check_warmup
+
+
+class FedFixerSettings(ClassificationSettings):
+    """Settings of FedFixer.
+
+    Args:
+        warmup_rounds: rounds of federated averaging before samples are chosen, fewer than all.
+        confidence_weight: β, how much a loss of other classes counts for the model: the larger, the more certain its
+            predictions become.
+        personal_proximal_weight: λ, how near the site's own model is kept to the global one.
+    """
+
+    method: str = "fedfixer"
+    warmup_rounds: Positive = 30
+    confidence_weight: Annotated[float, Field(ge=0)] = 0.1
+    personal_proximal_weight: Annotated[float, Field(ge=0)] = 1.0
+
+    @model_validator(mode="after")
+    def _warmup_ends(self) -> Self:
+        check_warmup(self.warmup_rounds, self.rounds)
+        return self
