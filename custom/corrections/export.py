@@ -163,6 +163,10 @@ class _Export:
         self, position: int, case: CaseCorrection, description: SegmentationDescription
     ) -> ExportedAnnotation | None:
         """Write one annotation, unless its classes stay as they are."""
+        if not case.label:
+            raise DataError(
+                f"{case.image}: found several annotations, of which a rule makes one; expected a file of it to correct."
+            )
         given, digest = self._data / case.label, _sha256(self._data / case.label)
         mask, pixels = read_classes(given, description), self._pixels.get(case.label, CasePixels())
         image = self._data / case.image

@@ -2,6 +2,7 @@
 
 from ..interface.declaration import Method
 from . import (
+    adele,
     audit,
     audit_classification,
     auto,
@@ -42,6 +43,7 @@ METHODS: tuple[Method, ...] = (
     *fednoro.METHODS,
     *fedselect.METHODS,
     *elr.METHODS,
+    adele.METHOD,
     single_site.METHOD,
     fedgsca.METHOD,
     auto_classification.METHOD,
