@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
-from torch.nn.functional import kl_div
 
 from ....transforms.ignored_label import IGNORED_LABEL
 from ...training.batch import Batch
@@ -69,10 +68,12 @@ def consistency_term(logits: Sequence[torch.Tensor], counted: torch.Tensor, thre
         counted: pixels that are not ignored, ``(B, H, W[, D])`` booleans.
         threshold: ρ.
     """
-    predicted = [of_scale.float().softmax(dim=1) for of_scale in logits]
-    mean = torch.stack(predicted).mean(dim=0).clamp(_SMALLEST, 1 - _SMALLEST)
+    # Of a probability of 0 the logarithm is finite here, and so is the gradient.
+    logarithms = [of_scale.float().log_softmax(dim=1) for of_scale in logits]
+    mean = torch.stack([of_scale.exp() for of_scale in logarithms]).mean(dim=0).clamp(_SMALLEST, 1 - _SMALLEST)
     counts = counted.to(mean)
     largest = (mean.detach().amax(dim=1) * counts).flatten(1).amax(dim=1)
     used = counts * (largest >= threshold).to(mean).view(-1, *[1] * (counts.ndim - 1))
-    divergence = torch.stack([kl_div(mean.log(), one, reduction="none").sum(dim=1) for one in predicted]).sum(dim=0)
+    divergences = [(of_scale.exp() * (of_scale - mean.log())).sum(dim=1) for of_scale in logarithms]
+    divergence = torch.stack(divergences).sum(dim=0)
     return (divergence * used).sum() / counts.sum().clamp(min=1)

@@ -90,7 +90,7 @@ class AdeleSite(CorrectingSite):
         site.corrections.write(corrections, pixels)
         names = ", ".join(data.classes[label - 1] for label in labels)
         site.info(
-            f"Before round {site.round_number}: {len(pixels)} of {len(data.cases)} annotations corrected, now of {names}."
+            f"Before round {site.round_number}: {len(pixels)} of {len(data.cases)} masks are corrected; now of {names}."
         )
 
     def _asked(self, site: SiteView) -> Sequence[int]:
