@@ -65,6 +65,8 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "fedselect": SEGMENTATION | {"warmup_rounds": 1, "site_fraction": 1.0},
     "fedselect_classification": CLASSIFICATION | {"warmup_rounds": 1, "site_fraction": 1.0},
     "elr": SEGMENTATION,
+    # Any IoU asks for a correction as soon as a curve can be fitted to it.
+    "adele": SEGMENTATION | {"rounds": 3, "slope_change": 1e-6},
     "elr_classification": CLASSIFICATION,
     "fedavg_classification": CLASSIFICATION,
     "fedgsca": CLASSIFICATION | {"warmup_rounds": 1, "rounds": 3},

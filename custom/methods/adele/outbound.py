@@ -3,7 +3,7 @@
 from ...outbound.fields import OutboundField
 from ...task_names import CORRECT_ANNOTATIONS, MEASURE_OVERLAP, TRAIN
 
-TRUE_POSITIVE, PREDICTED, ANNOTATED = "num_true_positive_pixels", "num_predicted_pixels", "num_annotated_pixels"
+TRUE_POSITIVE, PREDICTED, ANNOTATED = "true_positive_pixels", "predicted_pixels", "annotated_pixels"
 ANNOTATED_PATIENTS = "num_annotated_patients"
 # More pixels than any site has, and few enough that sums over sites are exact.
 _MOST_PIXELS = 2.0**50

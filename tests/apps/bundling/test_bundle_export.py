@@ -57,6 +57,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "fednoro": ("fednoro", "segmentation", {}, PICTURES, None),
     "fedselect": ("fedselect", "segmentation", {}, PICTURES, None),
     "elr": ("elr", "segmentation", {}, PICTURES, None),
+    "adele": ("adele", "segmentation", {}, PICTURES, None),
     "elr, classes": ("elr", "classification", {}, CELLS, None),
     "classes": ("fedavg", "classification", {}, CELLS, None),
     "fedgsca": ("fedgsca", "classification", {}, CELLS, None),

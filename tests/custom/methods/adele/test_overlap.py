@@ -65,14 +65,14 @@ def test_small_numbers_stay_at_the_site() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({TRUE_POSITIVE: [21, 0]}, "its 'num_true_positive_pixels' is 21, expected 0 to num_predicted_pixels = 20"),
-        ({TRUE_POSITIVE: [0, 31], PREDICTED: [0, 99]}, "is 31, expected 0 to num_annotated_pixels = 30"),
-        ({ANNOTATED_PATIENTS: [31, 3]}, "its 'num_annotated_patients' is 31, expected 0 to num_annotated_pixels = 30"),
-        ({PREDICTED: [2**51, 0]}, "its 'num_predicted_pixels' is [2251799813685248, 0], expected 0.0 to"),
+        ({TRUE_POSITIVE: [21, 0]}, "its 'true_positive_pixels' is 21, expected 0 to predicted_pixels = 20"),
+        ({TRUE_POSITIVE: [0, 31], PREDICTED: [0, 99]}, "is 31, expected 0 to annotated_pixels = 30"),
+        ({ANNOTATED_PATIENTS: [31, 3]}, "its 'num_annotated_patients' is 31, expected 0 to annotated_pixels = 30"),
+        ({PREDICTED: [2**51, 0]}, "its 'predicted_pixels' is [2251799813685248, 0], expected 0.0 to"),
         ({PREDICTED: [10**400, 0]}, "expected 0.0 to"),
-        ({PREDICTED: [-1, 0]}, "its 'num_predicted_pixels' is list, expected a list of counts"),
-        ({PREDICTED: [1]}, "its 'num_predicted_pixels' has 1 entries, expected 2"),
-        ({ANNOTATED: math.nan}, "its 'num_annotated_pixels' is float, expected a list of counts"),
+        ({PREDICTED: [-1, 0]}, "its 'predicted_pixels' is list, expected a list of counts"),
+        ({PREDICTED: [1]}, "its 'predicted_pixels' has 1 entries, expected 2"),
+        ({ANNOTATED: math.nan}, "its 'annotated_pixels' is float, expected a list of counts"),
         ({}, None),
     ],
 )
