@@ -65,8 +65,9 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "fedselect": SEGMENTATION | {"warmup_rounds": 1, "site_fraction": 1.0},
     "fedselect_classification": CLASSIFICATION | {"warmup_rounds": 1, "site_fraction": 1.0},
     "elr": SEGMENTATION,
-    # Any IoU asks for a correction as soon as a curve can be fitted to it.
-    "adele": SEGMENTATION | {"rounds": 3, "slope_change": 1e-6},
+    # As soon as the IoU has risen, any curve through a few numbers asks for a correction.
+    "adele": SEGMENTATION
+    | {"rounds": 5, "slope_change": 1e-6, "training.learning_rate": 0.05, "training.local_epochs": 4},
     "elr_classification": CLASSIFICATION,
     "fedavg_classification": CLASSIFICATION,
     "fedgsca": CLASSIFICATION | {"warmup_rounds": 1, "rounds": 3},

@@ -66,7 +66,7 @@ class IouCurve:
         return next((t for t in range(2, last + 1) if self._log_slope(t) < bound), None)
 
     def _log_slope(self, t: int) -> float:
-        return (self.b - 1) * math.log(t) - (t**self.b - 1) / self.c
+        return (self.b - 1) * math.log(t) - (math.pow(t, self.b) - 1) / self.c
 
 
 def from_first_rise(values: Sequence[float]) -> Sequence[float]:

@@ -59,22 +59,21 @@ class ScaledNetwork(nn.Module):
             logits = self.network(_extended(resized, padded))
         else:
             logits = self._of_windows(_extended(resized, tuple(map(max, scaled, own))), own)
-        kept = logits[(..., *(slice(extent) for extent in scaled))]
-        return interpolate(kept, size=own, mode=_MODES[len(own)])
+        return interpolate(logits[_place([0] * len(own), scaled)], size=own, mode=_MODES[len(own)])
 
     def _of_windows(self, images: torch.Tensor, window: tuple[int, ...]) -> torch.Tensor:
-        places = [
-            (..., *(slice(start, start + extent) for start, extent in zip(starts, window, strict=True)))
-            for starts in itertools.product(*map(window_starts, images.shape[2:], window))
-        ]
+        starts = itertools.product(*map(window_starts, images.shape[2:], window))
+        places = [_place(start, window) for start in starts]
         # Windows run together, so that a normalisation by batch sees them as one.
-        parts = self.network(torch.cat([images[place] for place in places])).split(len(images))
+        logits: torch.Tensor = self.network(torch.cat([images[place] for place in places]))
+        parts = torch.split(logits, len(images))
         total = parts[0].new_zeros(*parts[0].shape[:2], *images.shape[2:])
         counts = total.new_zeros(images.shape[2:])
         for place, part in zip(places, parts, strict=True):
             total[place] += part
-            counts[place] += 1
-        return total / counts
+            counts[place[2:]] += 1
+        mean: torch.Tensor = total / counts
+        return mean
 
 
 def padded_extents(extents: tuple[int, ...], accepts: Callable[[tuple[int, ...]], bool]) -> tuple[int, ...] | None:
@@ -95,6 +94,12 @@ def window_starts(extent: int, window: int) -> list[int]:
     """
     number = -(-extent // window)
     return [0] if number == 1 else [round(index * (extent - window) / (number - 1)) for index in range(number)]
+
+
+def _place(starts: Sequence[int], extents: Sequence[int]) -> tuple[slice, ...]:
+    """Part of images ``(B, C, H, W[, D])``: all channels of all."""
+    parts = [slice(start, start + extent) for start, extent in zip(starts, extents, strict=True)]
+    return slice(None), slice(None), *parts
 
 
 def _extended(images: torch.Tensor, extents: Sequence[int]) -> torch.Tensor:

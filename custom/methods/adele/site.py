@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from torch import nn
 
@@ -99,7 +100,8 @@ class AdeleSite(CorrectingSite):
         Raises:
             ValueError: if they are no different classes of the job.
         """
-        asked, known = site.message.get(CORRECTED_CLASSES), range(1, self.settings.network.num_classes + 1)
+        asked: Any = site.message.get(CORRECTED_CLASSES)
+        known = range(1, self.settings.network.num_classes + 1)
         is_list = isinstance(asked, list) and all(type(label) is int and label in known for label in asked)
         if not self.corrects or not is_list or len(set(asked)) != len(asked):
             raise ValueError(
