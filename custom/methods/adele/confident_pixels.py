@@ -137,13 +137,16 @@ def correct_pixels(
     )
 
 
-def with_replaced_pixels(data: SiteData, stored: StoredCorrections | None, data_folder: Path) -> SiteData:
+def with_replaced_pixels(
+    data: SiteData, stored: StoredCorrections | None, data_folder: Path, reviewed: Collection[str] = ()
+) -> SiteData:
     """Return the cases with the pixels replaced that count, in their label and in every annotation of several.
 
     Args:
         data: the site's training cases with their given annotations.
         stored: the corrections that count; None for none.
         data_folder: the folder of the site's data.
+        reviewed: names of the annotations that a review kept or changed, perhaps since; nothing of them is replaced.
 
     Raises:
         DataError: if decisions cannot be read.
@@ -156,7 +159,7 @@ def with_replaced_pixels(data: SiteData, stored: StoredCorrections | None, data_
     for case in data.cases:
         name, _ = case_files(case, data_folder)
         decided = pixels.get(name, CasePixels())
-        if decided.replaced is None or name in reverted:
+        if decided.replaced is None or name in reverted or name in reviewed:
             cases.append(case)
         elif decided.fits(case):
             cases.append(_corrected(case, kind.labels, decided.replaced))

@@ -122,7 +122,8 @@ class AdeleSite(CorrectingSite):
             if section != TRAINING:
                 return site.load(section)
             if not training:
-                training.append(with_replaced_pixels(site.load(TRAINING), stored, folder))
+                given = site.load(TRAINING)
+                training.append(with_replaced_pixels(given, stored, folder, reviewed_names(site, given)))
             return training[0]
 
         return replace(site, load=load)

@@ -171,6 +171,12 @@ def test_what_a_review_kept_or_changed_and_what_the_data_manager_reverted_stays(
     assert labels_in_use(method, changed.view(method, 3))[2] == GIVEN.tolist()
     restore(changed.view(method, 3).corrections.latest().folder)  # type: ignore[union-attr]
     assert labels_in_use(method, changed.view(method, 3))[2][0] == [1, 2, 0, 1]
+    # What is reviewed later counts as it is from then on.
+    trained_on = method._corrected(changed.view(method, 3)).load("training").cases[2]
+    assert trained_on.label[0, 0].tolist() == [1, 2, 0, 1]
+    (folder / "datalist.json").write_text(json.dumps(lists | {"reference": lists["training"][1:]}))
+    trained_on = method._corrected(changed.view(method, 3)).load("training").cases[2]
+    assert trained_on.label[0].tolist() == GIVEN.tolist()
     # A list of reviewed cases that cannot be read: nothing is replaced.
     lists["reference"] = [{"image": "absent.png", "label": "absent.png"}]
     (folder / "datalist.json").write_text(json.dumps(lists))
