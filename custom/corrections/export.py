@@ -190,6 +190,7 @@ class _Export:
         """Return where the annotations come from."""
         corrections = self._stored.corrections
         added, replaced = corrections.of(LesionsAdded), corrections.of(PixelsReplaced)
+        threshold = None if replaced is None else replaced.foreground_threshold
         known = [*(case.name for case in corrections.cases), *(name for name, _ in corrections.failed)]
         changed = {annotation.given for annotation in annotations} | {name for name, _ in failed}
         origin, description = corrections.provenance, self._description
@@ -209,7 +210,7 @@ class _Export:
             },
             moved_as_a_whole=shift_of(corrections),
             unit=None if description is None else unit_of(description),
-            threshold=added.threshold if added is not None else replaced and replaced.foreground_threshold,
+            threshold=threshold if added is None else added.threshold,
             annotations=tuple(annotations),
             as_given=tuple(name for name in known if name not in changed),
             failed=tuple(failed),
