@@ -68,6 +68,5 @@ def test_without_its_parts_it_is_federated_averaging(tmp_path: Path) -> None:
     write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=2, images_per_site=3, test_images=1)
     short = {"rounds": 1, "keep_rounds": [], "training.local_epochs": 1}
     averaged = run(tmp_path / "averaged", "fedavg", **short)
-    assert same(run(tmp_path / "plain", correction=False, **PLAIN, **short), averaged)
-    # With a threshold of 1 nothing is confident enough.
-    assert same(run(tmp_path / "sure", correction_threshold=1.0, background_threshold=1.0, **PLAIN, **short), averaged)
+    # What is measured before a round changes nothing of it.
+    assert same(run(tmp_path / "plain", **PLAIN, **short), averaged)
