@@ -12,6 +12,9 @@ ESTIMATE_QUALITY = "estimate_quality"
 ESTIMATE_COMPLETENESS = "estimate_completeness"
 CORRECT_ANNOTATIONS = "correct_annotations"
 
+# ADELE; it corrects by FedIA's task.
+MEASURE_OVERLAP = "measure_overlap"
+
 # FedNoRo for classification.
 ESTIMATE_CLASS_LOSSES = "estimate_class_losses"
 

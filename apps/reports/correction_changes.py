@@ -16,6 +16,7 @@ from ...custom.corrections.kinds import (
     MasksReplaced,
     MissedObjectsIgnored,
     ObjectsRelabelled,
+    PixelsReplaced,
     Purpose,
 )
 from ...custom.corrections.model import CaseCorrection, Corrections, CorrectionState
@@ -102,10 +103,10 @@ class SiteChanges:
         Raises:
             DataError: if the case cannot be read.
         """
-        case = self._cases.get(record.label)
+        case = self._cases.get(record.name)
         if case is None:
             raise DataError(
-                f"Site {self._corrections.site}: {record.label} is no usable training case of its data any more."
+                f"Site {self._corrections.site}: {record.name} is no usable training case of its data any more."
             )
         own = self._corrections.of_case(record.name)
         return case, corrected_label(own, self._of(record), case, Purpose.REVIEW).numpy()
@@ -115,7 +116,7 @@ class SiteChanges:
         return [self._change(record) for record in self._corrections.cases]
 
     def _change(self, record: CaseCorrection) -> CaseChange:
-        if record.label not in self._cases:
+        if record.name not in self._cases:
             return CaseChange(record, problem="no usable training case any more")
         case, counts = self.labels(record)
         ignored = counts == IGNORED_LABEL
@@ -136,7 +137,7 @@ class SiteChanges:
         return relabelled, changed if pixels.relabelled is not None and others > 0 else ""
 
     def _of(self, record: CaseCorrection) -> CasePixels:
-        return self._pixels.get(record.label, CasePixels())
+        return self._pixels.get(record.name, CasePixels())
 
 
 def read_changes(stored: StoredCorrections) -> SiteChanges:
@@ -148,7 +149,9 @@ def read_changes(stored: StoredCorrections) -> SiteChanges:
     folder = Path(stored.corrections.data)
     description = segmentation_description(folder, stored.site)
     pixels = stored.pixels(len(description.classes))
-    data = load_site_data(folder, participant_store(), section=TRAINING, site=stored.site)
+    replaced = stored.corrections.of(PixelsReplaced)
+    rule = None if replaced is None else replaced.consensus or None
+    data = load_site_data(folder, participant_store(), section=TRAINING, site=stored.site, consensus=rule)
     cases = {case_files(case, folder)[0]: case for case in data.cases}
     return SiteChanges(stored, description, cases, pixels)
 
@@ -190,6 +193,8 @@ def _phrases(
         case CasesRelabelled(noise_level=level, transition=transition):
             loss = [] if transition is None else ["the loss is corrected for the other wrong labels"]
             return [f"{100 * level:.1f} % of the labels are wrong by the estimate", *loss]
+        case PixelsReplaced():
+            return _replaced_in_words(correction, description)
         case LesionsAdded(smallest_lesion=None, threshold=threshold):
             return [f"background with a probability above {threshold:g} becomes foreground"]
         case LesionsAdded(smallest_lesion=smallest):
@@ -213,6 +218,16 @@ def _moves_in_words(
     return [
         f"contours of class {name} moved by {distance:+.1f}{unit}"
         for name, distance in zip(names, shift.moves.values(), strict=True)
+    ]
+
+
+def _replaced_in_words(correction: PixelsReplaced, description: SegmentationDescription | None) -> list[str]:
+    above, below = correction.foreground_threshold, correction.background_threshold
+    removed = "" if below is None else f", and its pixels become background with one above {below:g}"
+    names = {} if description is None else dict(enumerate(map(repr, description.classes), start=1))
+    return [
+        f"background becomes class {names.get(label, label)} with a probability above {above:g}{removed}"
+        for label in correction.labels
     ]
 
 

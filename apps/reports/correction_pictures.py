@@ -79,7 +79,7 @@ def _draw_changes(site: StoredCorrections, out: Path, chosen: Collection[str] | 
     ranked = sorted(changes.cases(), key=lambda change: -change.changed_pixels)
     for rank, change in enumerate(ranked, start=1):
         if bool(change.changed_pixels) if chosen is None else change.record.name in chosen:
-            file = out / f"{rank:04d}_{plain_name(Path(change.record.label))}.png"
+            file = out / f"{rank:04d}_{plain_name(Path(change.record.name))}.png"
             files.append(_draw_change(site, change, changes.labels(change.record), words, file))
     return files
 
@@ -94,7 +94,7 @@ def _draw_change(
     """Draw the planes of a case that change most, as the network sees them."""
     case, counts = labels
     heading = (
-        f"{site.site}: {change.record.label}{_state_of(change.record)}",
+        f"{site.site}: {change.record.name}{_state_of(change.record)}",
         f"{count(change.moved_pixels or 0, 'pixel')} of another class, "
         f"{count(change.relabelled_objects, 'object')} relabelled, {change.record.ignored_objects} ignored; "
         f"{_made(site)}",

@@ -167,7 +167,11 @@ REASONS = {
     ),
     "annotator_missed": "fraction of the objects that each annotator has missed, as predictions show it",
     "annotator_confused": "fraction of each annotator's objects that look like another class",
-    # FedNoRo, FedSelect, FedA³I, FedIA and personal layers.
+    # ADELE, FedNoRo, FedSelect, FedA³I, FedIA and personal layers.
+    "true_positive_pixels": "pixels of each class that are annotated and predicted: how far the model fits masks",
+    "predicted_pixels": "pixels of each class that are predicted, for the IoU of all sites",
+    "annotated_pixels": "pixels of each class that are annotated, as above",
+    "num_annotated_patients": "patients or volumes with the class, behind these numbers",
     "class_losses": "mean cross entropy of each class by the warm-up model: which sites have noisy labels (FedNoRo)",
     "num_loss_patients": "patients behind each of these means",
     "selection_weight": "mean weight of the site's cases: how likely it trains in the next rounds (FedSelect)",
@@ -187,7 +191,10 @@ REASONS = {
     "num_matched_lesions": "predicted lesions that touch an annotated one, for the other estimate of annotation recall",
     "lesion_recall": "fraction of the annotated lesions that the model detects: is it fit as a reference?",
     "lesion_precision": "fraction of their predicted voxels that are annotated: as above",
-    "has_corrected": "whether the site trains on corrected annotations: FedIA ends its second stage when all do",
+    "has_corrected": (
+        "whether the site trains on corrected annotations: FedIA ends its second stage when all do, and a site that "
+        "does not is asked again"
+    ),
     "has_model": "whether the site has stored the last shared model with its personal layers, which stay there",
 }
 

@@ -35,6 +35,7 @@ DEFAULT_LIMITS: dict[str, float] = {
     "folds": 5,
     "rollback_rounds": 100,
     "smallest_lesion": 1_000_000,
+    "scales": 2,
     "validate_every": 2000,
     "final_rounds": 2000,
     "patience": 2000,

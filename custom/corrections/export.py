@@ -15,7 +15,7 @@ from ..data.json_record import JsonRecord, write_record
 from ..data.masks import plain_name, read_classes, write_changed
 from ..data.whole_files import private_file
 from .in_files import IgnoredObject, corrected_in_file, named_moves, segmentation_description, shift_of, unit_of
-from .kinds import CasesRelabelled, LesionsAdded
+from .kinds import CasesRelabelled, LesionsAdded, PixelsReplaced
 from .model import CaseCorrection
 from .pixels import CasePixels
 from .store import StoredCorrections, mask_target
@@ -163,6 +163,10 @@ class _Export:
         self, position: int, case: CaseCorrection, description: SegmentationDescription
     ) -> ExportedAnnotation | None:
         """Write one annotation, unless its classes stay as they are."""
+        if not case.label:
+            raise DataError(
+                f"{case.image}: found several annotations, of which a rule makes one; expected a file of it to correct."
+            )
         given, digest = self._data / case.label, _sha256(self._data / case.label)
         mask, pixels = read_classes(given, description), self._pixels.get(case.label, CasePixels())
         image = self._data / case.image
@@ -184,7 +188,9 @@ class _Export:
 
     def provenance(self, annotations: list[ExportedAnnotation], failed: list[tuple[str, str]]) -> ExportedAnnotations:
         """Return where the annotations come from."""
-        corrections, added = self._stored.corrections, self._stored.corrections.of(LesionsAdded)
+        corrections = self._stored.corrections
+        added, replaced = corrections.of(LesionsAdded), corrections.of(PixelsReplaced)
+        threshold = None if replaced is None else replaced.foreground_threshold
         known = [*(case.name for case in corrections.cases), *(name for name, _ in corrections.failed)]
         changed = {annotation.given for annotation in annotations} | {name for name, _ in failed}
         origin, description = corrections.provenance, self._description
@@ -204,7 +210,7 @@ class _Export:
             },
             moved_as_a_whole=shift_of(corrections),
             unit=None if description is None else unit_of(description),
-            threshold=None if added is None else added.threshold,
+            threshold=threshold if added is None else added.threshold,
             annotations=tuple(annotations),
             as_given=tuple(name for name in known if name not in changed),
             failed=tuple(failed),

@@ -116,12 +116,14 @@ def corrected_in_file(
     def placed(decided: Array) -> Classes:
         return _in_file(decided.astype(np.uint8), image, label, mask, description)
 
-    in_file = CasePixels()
+    replaced = None if pixels.replaced is None else np.stack([placed(of_class) for of_class in pixels.replaced])
+    in_file = CasePixels(replaced=replaced)
     if pixels.relabelled is not None:
         # What the network's image cuts off has no say in what an object is.
         in_file = CasePixels(
             relabelled=OtherClasses(*map(placed, pixels.relabelled)),
             seen=placed(np.ones_like(pixels.relabelled.given)) != 0,
+            replaced=replaced,
         )
     classes, spacing, relabelled = np.empty_like(mask.classes), _spacing(mask, description), 0
     for axis, part in _samples(mask, description):

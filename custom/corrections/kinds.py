@@ -17,7 +17,7 @@ from ...transforms.array_types import Classes
 from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.shift_mask import shifted_mask
 from ..data.json_record import JsonRecord
-from .pixels import CasePixels, relabelled_objects
+from .pixels import CasePixels, relabelled_objects, replaced_pixels
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 ByClass = dict[int, float]
@@ -31,6 +31,7 @@ class CorrectionKind(StrEnum):
     MASK_SHIFT = "mask_shift"
     BOUNDARY_SHIFT = "boundary_shift"
     MISSED_OBJECTS_IGNORED = "missed_objects_ignored"
+    PIXELS_REPLACED = "pixels_replaced"
     LESIONS_ADDED = "lesions_added"
     MASKS_REPLACED = "masks_replaced"
 
@@ -214,6 +215,35 @@ class CasesRelabelled(CorrectionBase):
     transition: tuple[tuple[float, ...], ...] | None = None
 
 
+class PixelsReplaced(CorrectionBase):
+    """Confident predictions take the place of background and of a class, class after class.
+
+    Args:
+        rounds: by class, in the order in which they were corrected, the round before whose training each was.
+        foreground_threshold: probability of a class above which a pixel gets it.
+        background_threshold: probability of the background above which a pixel becomes background; None where none
+            does.
+        consensus: the rule that made the labels of cases with several annotations; empty for none.
+    """
+
+    kind: Literal[CorrectionKind.PIXELS_REPLACED] = CorrectionKind.PIXELS_REPLACED
+    rounds: dict[int, int]
+    foreground_threshold: Fraction
+    background_threshold: Fraction | None
+    consensus: str = ""
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """The classes, in the order in which they were corrected."""
+        return tuple(self.rounds)
+
+    def apply(self, sample: Sample, purpose: Purpose) -> tuple[Classes, int]:
+        """Replace the pixels that were decided on."""
+        del purpose
+        decided = sample.pixels.replaced
+        return (sample.classes if decided is None else replaced_pixels(sample.classes, self.labels, decided)), 0
+
+
 class LesionsAdded(CorrectionBase):
     """New files have lesions that the given annotations lack.
 
@@ -248,6 +278,7 @@ Correction = Annotated[
     | MissedObjectsIgnored
     | ObjectsRelabelled
     | CasesRelabelled
+    | PixelsReplaced
     | LesionsAdded
     | MasksReplaced,
     Field(discriminator="kind"),

@@ -206,6 +206,7 @@ class Corrections(JsonRecord):
         ignored_file: the file beside the record with the pixels that are ignored, named by its hash; empty where none
             are.
         relabelled_file: the same for the given and the new classes of relabelled objects.
+        replaced_file: the same for the pixels that predictions replace.
     """
 
     version: Literal[2] = 2
@@ -218,6 +219,7 @@ class Corrections(JsonRecord):
     failed: tuple[tuple[str, str], ...] = ()
     ignored_file: Annotated[str, Field(pattern=r"^(ignored-[0-9a-f]{16}\.npz)?$")] = ""
     relabelled_file: Annotated[str, Field(pattern=r"^(relabelled-[0-9a-f]{16}\.npz)?$")] = ""
+    replaced_file: Annotated[str, Field(pattern=r"^(replaced-[0-9a-f]{16}\.npz)?$")] = ""
 
     @model_validator(mode="after")
     def _is_in_order(self) -> Self:

@@ -1,8 +1,8 @@
-"""The pixels of ignored and relabelled objects, in memory and on disk."""
+"""The pixels of ignored and relabelled objects, and those that predictions replace, in memory and on disk."""
 
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,9 @@ from ..data.site_data import LoadedCase
 from ..data.whole_files import replaced
 
 _NAMES = "annotations"
+
+# What is decided on a pixel for a class: nothing is 0.
+BACKGROUND, FOREGROUND = 1, 2
 
 
 class OtherClasses(NamedTuple):
@@ -40,18 +43,23 @@ class CasePixels:
         ignored: pixels of which training learns nothing; None where there are none.
         relabelled: the given and the new class of objects that get another class, 0 elsewhere; None where none do.
         seen: pixels that training sees; None for all. It is not stored.
+        replaced: for each class whose pixels are corrected, in their order, 1 for pixels that become background and 2
+            for those that become the class, 0 elsewhere; ``(K, S, H, W[, D])`` or ``(K, H, W[, D])``. None where none
+            are.
     """
 
     ignored: Booleans | None = None
     relabelled: OtherClasses | None = None
     seen: Booleans | None = None
+    replaced: Classes | None = None
 
     def __bool__(self) -> bool:
-        return self.ignored is not None or self.relabelled is not None
+        return self.ignored is not None or self.relabelled is not None or self.replaced is not None
 
     def fits(self, case: LoadedCase) -> bool:
         """Return whether these pixels are those of a case's annotation as it is now."""
-        known = [pixels for pixels in (self.ignored, *(self.relabelled or ())) if pixels is not None]
+        replaced = None if self.replaced is None else self.replaced[0]
+        known = [pixels for pixels in (self.ignored, *(self.relabelled or ()), replaced) if pixels is not None]
         return all(pixels.shape == tuple(case.label.shape) for pixels in known)
 
     def of_sample(self, place: Any) -> "CasePixels":
@@ -61,6 +69,7 @@ class CasePixels:
             None if self.ignored is None else self.ignored[place],
             relabelled,
             None if self.seen is None else self.seen[place],
+            None if self.replaced is None else self.replaced[(slice(None), *np.index_exp[place])],
         )
 
 
@@ -91,6 +100,28 @@ def relabelled_objects(classes: Classes, other: OtherClasses, seen: Booleans | N
         inside = objects != 0
         relabelled[inside] = new[objects[inside]]
     return relabelled, num_relabelled
+
+
+def replaced_pixels(classes: Classes, labels: Sequence[int], decided: Classes) -> Classes:
+    """Return an annotation with the pixels that predictions replace; background and the class alone, in turn.
+
+    Args:
+        classes: the annotation, of any shape; other classes and ignored pixels stay.
+        labels: K classes, in the order in which they were corrected.
+        decided: what is decided on each pixel for each of them, ``(K, …)``.
+
+    Example:
+        >>> given = np.array([0, 1, 1, 2, 255], dtype=np.uint8)
+        >>> replaced_pixels(given, [1], np.array([[2, 1, 0, 1, 2]], dtype=np.uint8)).tolist()
+        [1, 0, 1, 2, 255]
+
+    Raises:
+        ValueError: if they are of another number of classes.
+    """
+    for label, of_class in zip(labels, decided, strict=True):
+        becomes = np.where(of_class == FOREGROUND, np.uint8(label), np.uint8(0))
+        classes = np.where((of_class != 0) & ((classes == 0) | (classes == label)), becomes, classes)
+    return classes
 
 
 def write_pixels(folder: Path, what: str, pixels: Mapping[str, Array]) -> str:
@@ -139,6 +170,19 @@ def read_relabelled(file: Path, num_classes: int) -> dict[str, OtherClasses]:
     return {name: OtherClasses(*of_case) for name, of_case in arrays.items()}
 
 
+def read_replaced(file: Path, num_labels: int) -> dict[str, Classes]:
+    """Return by given annotation what is decided on its pixels for each class.
+
+    Args:
+        file: named as :func:`write_pixels` does.
+        num_labels: number of classes K whose pixels are corrected.
+
+    Raises:
+        DataError: as :func:`read_ignored`.
+    """
+    return _read(file, np.uint8, (4, 5), leading=num_labels, largest=FOREGROUND)
+
+
 def _read(
     file: Path, dtype: DTypeLike, ndims: tuple[int, ...], *, leading: int | None = None, largest: int
 ) -> dict[str, Array]:
@@ -166,7 +210,7 @@ def _read(
         raise DataError(f"{file}: cannot be read ({error}); expected the pixels that a site {_USES[what]}.") from error
 
 
-_USES = {"ignored": "ignores", "relabelled": "gives another class"}
+_USES = {"ignored": "ignores", "relabelled": "gives another class", "replaced": "replaces by predictions"}
 
 
 def _name(what: str, content: bytes) -> str:

@@ -17,7 +17,7 @@ from ...transforms.printable import printable_logger
 from ..data.json_record import read_record, write_record
 from ..data.whole_files import new_folder, private_folder
 from .earlier_forms import earlier_folders, has_earlier_form, is_earlier_form, read_earlier
-from .kinds import Correction
+from .kinds import Correction, PixelsReplaced
 from .model import (
     CORRECTIONS_FILE,
     CORRECTIONS_FOLDER,
@@ -25,7 +25,7 @@ from .model import (
     Corrections,
     CorrectionState,
 )
-from .pixels import CasePixels, read_ignored, read_relabelled, write_pixels
+from .pixels import CasePixels, read_ignored, read_relabelled, read_replaced, write_pixels
 
 _LOGGER = printable_logger(__name__)
 _LABELS_FOLDER = "labels"
@@ -64,8 +64,13 @@ class StoredCorrections:
         named = self.corrections
         ignored = read_ignored(self.folder / named.ignored_file) if named.ignored_file else {}
         relabelled = read_relabelled(self.folder / named.relabelled_file, num_classes) if named.relabelled_file else {}
-        names = dict.fromkeys([*ignored, *relabelled])
-        return {name: CasePixels(ignored.get(name), relabelled.get(name)) for name in names}
+        of_pixels, replaced = named.of(PixelsReplaced), {}
+        if of_pixels is not None and named.replaced_file:
+            replaced = read_replaced(self.folder / named.replaced_file, len(of_pixels.labels))
+        names = dict.fromkeys([*ignored, *relabelled, *replaced])
+        return {
+            name: CasePixels(ignored.get(name), relabelled.get(name), replaced=replaced.get(name)) for name in names
+        }
 
 
 class CorrectionStore:
@@ -112,9 +117,11 @@ class CorrectionStore:
         decided = pixels or {}
         ignored = {name: of.ignored for name, of in decided.items() if of.ignored is not None}
         relabelled = {name: np.stack(of.relabelled) for name, of in decided.items() if of.relabelled is not None}
+        replaced = {name: of.replaced for name, of in decided.items() if of.replaced is not None}
         names = {
             "ignored_file": write_pixels(target, "ignored", ignored),
             "relabelled_file": write_pixels(target, "relabelled", relabelled),
+            "replaced_file": write_pixels(target, "replaced", replaced),
         }
         written = corrections.model_copy(update=names)
         # The record names the files: with it they are replaced all at once.
@@ -332,4 +339,5 @@ def _files_of(corrections: Corrections) -> list[str]:
     """The files that a record names, relative to its folder."""
     masks = [case.mask for case in corrections.cases if case.mask is not None]
     names = {name for mask in masks for name in (mask.file, mask.partial_file)}
-    return sorted(name for name in {*names, corrections.ignored_file, corrections.relabelled_file} if name)
+    of_pixels = {corrections.ignored_file, corrections.relabelled_file, corrections.replaced_file}
+    return sorted(name for name in names | of_pixels if name)

@@ -1,6 +1,5 @@
 """What a site trains on in a round: given labels, changed by the corrections that are active; made in memory."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -187,7 +186,6 @@ def _completeness(
 
 
 def case_files(case: LoadedCase, data_folder: Path) -> tuple[str, str]:
-    """Return the annotation and the image of a case, relative to the site's data."""
-    if case.files is None or not isinstance(case.files.label, Path):
-        return case.name, case.name
-    return os.path.relpath(case.files.label, data_folder), case.image_name(data_folder)
+    """Return the annotation and the image of a case, relative to the site's data; without an own file the image."""
+    image = case.image_name(data_folder)
+    return case.label_name(data_folder) or image, image

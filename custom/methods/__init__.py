@@ -2,6 +2,7 @@
 
 from ..interface.declaration import Method
 from . import (
+    adele,
     audit,
     audit_classification,
     auto,
@@ -46,6 +47,7 @@ METHODS: tuple[Method, ...] = (
     *elr.METHODS,
     *fedrobust.METHODS,
     fedfixer.METHOD,
+    adele.METHOD,
     single_site.METHOD,
     fedgsca.METHOD,
     auto_classification.METHOD,

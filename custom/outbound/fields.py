@@ -38,6 +38,8 @@ class OutboundField:
         noise_of: for the standard deviations of the noise in another field, that field's name; as above.
         follows_model: whether the received model decides who is counted. Weights made for it turn such a number into an
             answer about one patient, so that it is 0 where nothing leaves that it counts.
+        at_most: names of fields of the same length, none of whose entries is smaller than this one's; else the server
+            refuses the answer.
 
     Example:
         >>> field = OutboundField("update_norm", ("train",), "number", "how far it moves the model", "num_patients")
@@ -58,6 +60,7 @@ class OutboundField:
     only_private: bool = False
     noise_of: str | None = None
     follows_model: bool = False
+    at_most: tuple[str, ...] = ()
 
 
 COMMON_FIELDS = (

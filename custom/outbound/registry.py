@@ -153,12 +153,31 @@ class OutboundRegistry:
             if field.limits is not None and not _within(value, *field.limits):
                 values = {"value": str(value), "low": str(field.limits[0]), "high": str(field.limits[1])}
                 return RefusalReason.of(RefusalCode.FIELD_OUT_OF_RANGE, field=field.name, **values)
-        return None
+        return next((reason for field in fields if (reason := _contradiction(field, report)) is not None), None)
+
+
+def _contradiction(field: OutboundField, report: Mapping[str, Any]) -> RefusalReason | None:
+    """Why a field cannot be true beside those that bound it; all of them are of their kinds and lengths."""
+    for bound in field.at_most:
+        if field.name not in report:
+            continue
+        pairs = zip(*(_entries(report[name]) for name in (field.name, bound)), strict=True)
+        for value, largest in pairs:
+            if value > largest:
+                values = {"value": str(value), "low": "0", "high": f"{bound} = {largest}"}
+                return RefusalReason.of(RefusalCode.FIELD_OUT_OF_RANGE, field=field.name, **values)
+    return None
+
+
+def _entries(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _within(value: Any, smallest: float, largest: float) -> bool:
-    values = value if isinstance(value, list) else [value]
-    return all(math.isnan(entry) or smallest <= entry <= largest for entry in values)
+    # A whole number may be too large for a float.
+    return all(
+        (isinstance(entry, float) and math.isnan(entry)) or smallest <= entry <= largest for entry in _entries(value)
+    )
 
 
 def _is_of_kind(value: Any, kind: str) -> bool:

@@ -88,5 +88,5 @@ def test_without_the_package_the_name_is_unknown(tmp_path: Path) -> None:
     arguments = ["simulate", str(JOBS / "fedavg"), "--out", str(tmp_path / "out"), "--set", "method=nearness"]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code != 0
-    known = "audit, auto, decoupled, ditto, elr, feda3i"
+    known = "adele, audit, auto, decoupled, ditto, elr, feda3i"
     assert f"key 'method' is 'nearness'; allowed for segmentation: {known}" in " ".join(done.output.split())

@@ -65,6 +65,9 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "fedselect": SEGMENTATION | {"warmup_rounds": 1, "site_fraction": 1.0},
     "fedselect_classification": CLASSIFICATION | {"warmup_rounds": 1, "site_fraction": 1.0},
     "elr": SEGMENTATION,
+    # As soon as the IoU has risen, any curve through a few numbers asks for a correction.
+    "adele": SEGMENTATION
+    | {"rounds": 5, "slope_change": 1e-6, "training.learning_rate": 0.05, "training.local_epochs": 4},
     "elr_classification": CLASSIFICATION,
     "fedrobust": SEGMENTATION,
     "fedrobust_classification": CLASSIFICATION,

@@ -60,6 +60,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "fedrobust, classes": ("fedrobust", "classification", {}, CELLS, None),
     "fedfixer": ("fedfixer", "classification", {"warmup_rounds": 4}, CELLS, None),
     "elr": ("elr", "segmentation", {}, PICTURES, None),
+    "adele": ("adele", "segmentation", {}, PICTURES, None),
     "elr, classes": ("elr", "classification", {}, CELLS, None),
     "classes": ("fedavg", "classification", {}, CELLS, None),
     "fedgsca": ("fedgsca", "classification", {}, CELLS, None),

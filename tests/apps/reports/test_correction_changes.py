@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image
 from support.corrected_runs import corrections_of, made_corrections, stored, write_corrected_run
+from support.several_annotators import random_masks, write_site
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
 from fedannot.apps.reports.correction_changes import count, in_words, read_changes
 from fedannot.apps.reports.corrections import find_corrections
-from fedannot.custom.corrections.export import PROVENANCE_FILE
-from fedannot.custom.corrections.kinds import BoundaryShift, CasesRelabelled, LesionsAdded, MaskShift
+from fedannot.custom.corrections.export import PROVENANCE_FILE, export_corrections
+from fedannot.custom.corrections.kinds import BoundaryShift, CasesRelabelled, LesionsAdded, MaskShift, PixelsReplaced
 from fedannot.custom.corrections.model import CORRECTIONS_FILE, CaseCorrection, NewClass
 from fedannot.custom.corrections.pixels import CasePixels, OtherClasses
 from fedannot.custom.data.description import ImageDescription, write_site_description
@@ -301,6 +302,34 @@ def test_a_site_that_corrected_something_did_not_correct_nothing(made: Path, tmp
         (run / site / "simulate_job" / f"app_{site}").mkdir(parents=True)
     assert "site-2 corrected none of its annotations" in " ".join(invoke("list", run, "--site", "site-2").split())
     assert "4 of 4 cases" in invoke("list", run)
+
+
+def test_replaced_pixels_are_counted_in_words_and_in_pixels(made: Path, tmp_path: Path) -> None:
+    """Of cases whose label a rule makes, too; these cannot be written."""
+    kind = PixelsReplaced(rounds={1: 4}, foreground_threshold=0.8, background_threshold=0.9)
+    decided = np.zeros((1, 1, 64, 64), np.uint8)
+    decided[0, 0, 0, :3] = 2
+    pixels = {NAMES[0]: CasePixels(replaced=decided)}
+    stored(tmp_path / "run", corrections_of(made / "data", corrections=(kind,)), pixels)
+    text = invoke("list", tmp_path / "run")
+    assert "background becomes class 'lesion' with a probability above 0.8, and its pixels become background" in text
+    assert (rows(text)[NAMES[0]], rows(text)[NAMES[1]]) == (["3", "corrected"], ["0", "unchanged"])
+    assert "1 of 4 cases" in text
+
+    write_site(tmp_path / "several")
+    case = CaseCorrection(image="0.png")
+    kind = kind.model_copy(update={"background_threshold": None, "consensus": "majority"})
+    of_several = made_corrections(tmp_path / "several", [case], corrections=(kind,))
+    decided = np.full((1, 1, 16, 16), 2, np.uint8)
+    record = stored(tmp_path / "several-run", of_several, {"0.png": CasePixels(replaced=decided)})
+    (change,) = read_changes(record).cases()
+    assert change.moved_pixels == 256 - int((random_masks(0).sum(axis=0) >= 2).sum())
+    invoke("show", tmp_path / "several-run", "--out", tmp_path / "pictures")
+    assert [file.name for file in (tmp_path / "pictures" / "site-1").iterdir()] == ["0001_0.png"]
+    out = tmp_path / "written"
+    out.mkdir()
+    (failed,) = export_corrections(out, record).failed
+    assert "0.png: found several annotations, of which a rule makes one" in failed[1]
 
 
 def test_changes_are_counted_whether_a_case_is_reverted_or_not(made: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from fedannot.custom.corrections.export import (
     export_corrections,
 )
 from fedannot.custom.corrections.in_files import IgnoredObject
-from fedannot.custom.corrections.kinds import CasesRelabelled, LesionsAdded, MaskShift
+from fedannot.custom.corrections.kinds import CasesRelabelled, LesionsAdded, MaskShift, PixelsReplaced
 from fedannot.custom.corrections.model import CaseCorrection, Corrections, CorrectionState, NewClass, NewMask
 from fedannot.custom.corrections.pixels import CasePixels, OtherClasses
 from fedannot.custom.corrections.store import StoredCorrections, read_corrections, revert
@@ -227,6 +227,31 @@ def test_what_is_written_is_trained_on_before_and_after_an_object_was_corrected_
     np.testing.assert_array_equal(trained, loaded.cases[0].label)
     np.testing.assert_array_equal(files, trained)
     assert count == objects // 3
+
+
+@pytest.mark.parametrize("description", KINDS.values(), ids=KINDS)
+def test_replaced_pixels_are_written_as_training_has_them(tmp_path: Path, description: SegmentationDescription) -> None:
+    data, suffix = tmp_path / "data", ".png" if isinstance(description, ImageDescription) else ".nii.gz"
+    mask = np.random.default_rng(0).integers(0, 4, (SIDE, SIDE), dtype=np.uint8)
+    image, label = (data / kind / f"a{suffix}" for kind in ("images", "labels"))
+    for file in (image, label):
+        save_mask(file, mask, description)
+    write_datalist(data / "datalist.json", {TRAINING: [Case(image, label)]})
+    write_site_description(data, description)
+    (given,) = load_site_data(data, tmp_path / "cache", site="site-1").cases
+    kind = PixelsReplaced(rounds={2: 3, 1: 5}, foreground_threshold=0.8, background_threshold=0.9)
+    decided = np.random.default_rng(1).integers(0, 3, (2, *given.label.shape), dtype=np.uint8)
+    corrections = corrections_of(data, corrections=(kind,))
+    record = stored(tmp_path, corrections, {f"labels/a{suffix}": CasePixels(replaced=decided)})
+    out, result = written(tmp_path, record.folder)
+    (annotation,) = result.annotations
+    assert (annotation.changed > 20, result.threshold) == (True, 0.8)
+    (loaded,) = load_site_data(
+        data, tmp_path / "other", site="site-1", replaced_labels={label: out / annotation.file}
+    ).cases
+    trained = corrected_labels(corrections, record.pixels(3), [given], data)
+    np.testing.assert_array_equal(loaded.label, np.stack(trained))
+    assert not np.array_equal(loaded.label, given.label)
 
 
 @pytest.mark.parametrize("is_whole", [False, True], ids=["slices", "whole volumes"])

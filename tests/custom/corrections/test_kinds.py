@@ -17,6 +17,7 @@ from fedannot.custom.corrections.kinds import (
     MasksReplaced,
     MissedObjectsIgnored,
     ObjectsRelabelled,
+    PixelsReplaced,
     Purpose,
     Sample,
     in_order,
@@ -32,6 +33,7 @@ ALL = (
     MaskShift(shift=(2.0, -1.5)),
     BoundaryShift(bias={1: 2.0, 2: -0.5}),
     MissedObjectsIgnored(missed={1: 0.25}, ignored={1: 0.4}),
+    PixelsReplaced(rounds={2: 4, 1: 6}, foreground_threshold=0.8, background_threshold=None, consensus="soft"),
     LesionsAdded(threshold=0.8, smallest_lesion=5),
     MasksReplaced(source="/audit", audited="2026-01-01T00:00:00+00:00"),
 )
@@ -102,6 +104,21 @@ def test_the_purpose_decides_what_of_a_correction_counts(purpose: Purpose, ignor
     expected[0, :2] = IGNORED_LABEL if ignored else 0
     np.testing.assert_array_equal(result, expected)
     assert relabelled == 1
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+def test_pixels_are_replaced_class_after_class(purpose: Purpose) -> None:
+    """A pixel that class 2 has left may become class 1 then; another class, and ignored pixels, stay."""
+    given = np.array([[0, 1, 2, 2, 3, IGNORED_LABEL]], np.uint8)
+    kind = PixelsReplaced(rounds={2: 4, 1: 6}, foreground_threshold=0.8, background_threshold=0.8)
+    decided = np.array([[[2, 2, 1, 1, 1, 2]], [[2, 1, 2, 0, 2, 2]]], np.uint8)
+    result, relabelled = kind.apply(Sample(given, None, CasePixels(replaced=decided)), purpose)
+    assert (result.tolist(), relabelled) == ([[2, 0, 1, 0, 3, IGNORED_LABEL]], 0)
+    assert kind.apply(Sample(given, None), purpose)[0] is given
+    assert (
+        CasePixels(replaced=decided).of_sample((slice(None), slice(1, 3))).replaced.tolist()
+        == decided[..., 1:3].tolist()
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from support.corrected_runs import made_corrections
 
 from fedannot.custom.corrections import store as module
-from fedannot.custom.corrections.kinds import BoundaryShift
+from fedannot.custom.corrections.kinds import BoundaryShift, PixelsReplaced
 from fedannot.custom.corrections.model import (
     CORRECTIONS_FILE,
     CORRECTIONS_FOLDER,
@@ -183,7 +183,7 @@ def forged(key: str, tmp_path: Path, **arrays: np.ndarray) -> Path:
 
 
 def named(key: str, tmp_path: Path, content: bytes) -> Path:
-    write(tmp_path, record())
+    write(tmp_path, record(corrections=(REPLACED,)))
     what, folder = key.removesuffix("_file"), folder_of(tmp_path)
     name = f"{what}-{hashlib.sha256(content).hexdigest()[:16]}.npz"
     (folder / name).write_bytes(content)
@@ -193,7 +193,12 @@ def named(key: str, tmp_path: Path, content: bytes) -> Path:
 
 
 NAMES = np.array(["a.png"])
-KINDS = {"ignored_file": PIXELS, "relabelled_file": np.stack(2 * [PIXELS.astype(np.uint8)])}
+KINDS = {
+    "ignored_file": PIXELS,
+    "relabelled_file": np.stack(2 * [PIXELS.astype(np.uint8)]),
+    "replaced_file": np.stack(2 * [PIXELS.astype(np.uint8)]),
+}
+REPLACED = PixelsReplaced(rounds={1: 5, 2: 5}, foreground_threshold=0.8, background_threshold=0.8)
 
 
 @pytest.mark.parametrize("key", KINDS)
@@ -244,6 +249,19 @@ def test_classes_that_the_site_does_not_have_are_named(tmp_path: Path, place: in
     with pytest.raises(DataError, match=rf"relabelled-[0-9a-f]{{16}}\.npz: cannot be read .{text}"):
         pixels_of(folder, 2)
     assert pixels_of(folder, value)["a.png"].relabelled[place][0, 1, 1] == value
+
+
+def test_replaced_pixels_are_of_the_classes_of_the_record(tmp_path: Path) -> None:
+    """Decisions are background or the class, and there are as many as classes."""
+    for wrong in (np.full((2, 1, 4, 4), 3, np.uint8), np.zeros((1, 1, 4, 4), np.uint8)):
+        folder = forged("replaced_file", tmp_path, annotations=NAMES, pixels_0=wrong)
+        with pytest.raises(DataError, match=r"replaced-[0-9a-f]{16}\.npz: cannot be read .*replaces by predictions"):
+            pixels_of(folder, 9)
+    pixels = pixels_of(forged("replaced_file", tmp_path, annotations=NAMES, pixels_0=KINDS["replaced_file"]), 9)[
+        "a.png"
+    ]
+    assert pixels.replaced is not None
+    assert pixels.of_sample(0).replaced.tolist() == KINDS["replaced_file"][:, 0].tolist()
 
 
 def test_truth_values_are_zero_and_one(tmp_path: Path) -> None:
@@ -297,7 +315,7 @@ def npy(array: np.ndarray) -> bytes:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("key", KINDS)
+@pytest.mark.parametrize("key", ["ignored_file", "relabelled_file"])
 def test_every_damaged_byte_is_found_or_tolerated(tmp_path: Path, key: str) -> None:
     """Whoever can write the file can name it by its hash, too: nothing but a DataError may come of it."""
     whole = io.BytesIO()
@@ -311,7 +329,7 @@ def test_every_damaged_byte_is_found_or_tolerated(tmp_path: Path, key: str) -> N
             pixels_of(named(key, tmp_path, bytes(damaged)), 2)
 
 
-@pytest.mark.parametrize("key", ["ignored_file", "relabelled_file"])
+@pytest.mark.parametrize("key", KINDS)
 @pytest.mark.parametrize("name", ["../../secret.npz", "ignored.npz", "/etc/passwd"])
 def test_a_record_names_no_file_elsewhere(tmp_path: Path, name: str, key: str) -> None:
     write(tmp_path, record())

@@ -80,7 +80,7 @@ def test_an_unknown_method_is_named_with_the_file_and_those_of_its_task() -> Non
 @pytest.mark.parametrize("values", [{}, {"method": 3}, {"method": None}])
 def test_settings_name_their_method(values: dict[str, object]) -> None:
     with pytest.raises(
-        SettingsError, match=r"^file: key 'method' is .*; allowed for segmentation: audit, auto, decoupled, "
+        SettingsError, match=r"^file: key 'method' is .*; allowed for segmentation: adele, audit, auto, decoupled, "
     ):
         read_job_settings(values, "file")
 

@@ -27,6 +27,7 @@ from fedannot.custom.task_names import (
     KEEP_REFERENCE_MODEL,
     KEEP_SCORES,
     MEASURE_BOUNDARY_PROFILE,
+    MEASURE_OVERLAP,
     MEASURE_PROFILE_ERROR,
     MEASURE_SCORER_GRADIENT,
     TRAIN,
@@ -115,6 +116,7 @@ COMPLETE = {
             *(ESTIMATE_ANNOTATION_BIAS, CORRECT_ANNOTATION_BIAS, ESTIMATE_CONFUSION, CORRECT_LABELS, USE_GIVEN_LABELS),
             *(KEEP_SCORES, COMPARE_SCORES, KEEP_REFERENCE_MODEL, AUDIT_CASES, AUDIT_LABELS, CONCLUDE),
             *(MEASURE_BOUNDARY_PROFILE, MEASURE_PROFILE_ERROR, ESTIMATE_CLASS_LOSSES, MEASURE_SCORER_GRADIENT),
+            MEASURE_OVERLAP,
         )
     },
 }
@@ -281,7 +283,9 @@ def test_fraction_of_annotated_samples_is_counted_by_them_and_not_by_all():
 def test_what_is_computed_over_patients_names_a_counter_of_the_same_task(task):
     registered = REGISTRY.of_task(task)
     for field in registered.values():
-        is_sum_over_patients = field.name.endswith(("_lesions", "_class_cases")) or field.tasks == (VALIDATE_CLASSES,)
+        is_sum_over_patients = field.name.endswith(("_lesions", "_class_cases", "_pixels")) or field.tasks == (
+            VALIDATE_CLASSES,
+        )
         # What privacy has been spent follows from the number of results and the noise, not from the data.
         is_account = field.optional in ("privacy", "private statistics")
         # What data.yaml says is of no patient.
