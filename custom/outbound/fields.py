@@ -38,6 +38,7 @@ class OutboundField:
         noise_of: for the standard deviations of the noise in another field, that field's name; as above.
         follows_model: whether the received model decides who is counted. Weights made for it turn such a number into an
             answer about one patient, so that it is 0 where nothing leaves that it counts.
+        names_classes: whether entries of a list of counts are numbers of classes, from 1, and 0 for none.
 
     Example:
         >>> field = OutboundField("update_norm", ("train",), "number", "how far it moves the model", "num_patients")
@@ -58,6 +59,7 @@ class OutboundField:
     only_private: bool = False
     noise_of: str | None = None
     follows_model: bool = False
+    names_classes: bool = False
 
 
 COMMON_FIELDS = (

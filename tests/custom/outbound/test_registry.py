@@ -81,7 +81,7 @@ def made(task):
     values = {"number": 0.5, "numbers": [0.5], "count": 5, "counts": [5], "flag": True}
     fields = REGISTRY.of_task(task).values()
     return {
-        item.name: values[item.kind] * (item.length or 2 * item.per_class)
+        item.name: ([1] if item.names_classes else values[item.kind]) * (item.length or 2 * item.per_class)
         if item.kind in ("numbers", "counts")
         else values[item.kind]
         for item in fields
