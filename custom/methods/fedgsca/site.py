@@ -151,7 +151,7 @@ class FedGSCASite(FedAvgSite):
         site.corrections.write(corrections)
         site.info(
             f"Round {site.round_number}: {len(corrections.cases)} of {len(data.cases)} labels do not look right; which "
-            f"ones: fedannot suspects {shlex.quote(str(site.run_folder))}"
+            f"ones: fedannot suspects {shlex.quote(str(site.run_folder.absolute()))}"
         )
 
 

@@ -76,7 +76,7 @@ class FedHACSite(CorrectingSite):
             reverted=protected_cases(site, data) | _partly_reverted(before),
         )
         count, added = in_words(corrections, site.round_number)
-        command = f"fedannot corrections show {shlex.quote(str(folder))}"
+        command = f"fedannot corrections show {shlex.quote(str(folder.absolute()))}"
         site.info(f"{count} corrected, {added} added. To look at them or to revert: {command}")
 
 

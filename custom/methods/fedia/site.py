@@ -80,7 +80,7 @@ class FedIASite(CorrectingSite):
             reverted=protected_cases(site, data),
         )
         before, added = in_words(corrections, site.round_number)
-        word = shlex.quote(str(folder))
+        word = shlex.quote(str(folder.absolute()))
         if self.settings.corrections == "ask":
             site.info(
                 f"{before} would be corrected, {added} added; the given ones count. To look at them: fedannot "
