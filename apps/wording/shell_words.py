@@ -13,7 +13,7 @@ def shell_word(value: object) -> str:
         value: a path has a path's type; any other value stays as it is.
 
     Example:
-        >>> print(shell_word(Path("runs/audit")), shell_word("my data; rm"), shell_word(Path("-x")))
+        >>> print(shell_word(PurePath("runs/audit")), shell_word("my data; rm"), shell_word(PurePath("-x")))
         runs/audit 'my data; rm' ./-x
     """
     return shlex.quote(path_word(value) if isinstance(value, PurePath) else str(value))
