@@ -288,7 +288,7 @@ def test_what_is_computed_over_patients_names_a_counter_of_the_same_task(task):
         is_described = field.name == "preparation"
         is_mean = field.kind in ("number", "numbers") and not is_account and not is_described
         # That it is there at all is what a site has concluded from all of them; and the middle of the sizes of images.
-        is_of_all = field.name in ("moved_patients", "profile_halvings")
+        is_of_all = field.name in ("moved_patients", "profile_halvings") or field.names_classes
         assert (field.counted_by is not None) == (is_mean or is_sum_over_patients or is_of_all)
         if field.counted_by is not None:
             assert registered[field.counted_by].kind in ("count", "counts")
