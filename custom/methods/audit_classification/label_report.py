@@ -43,7 +43,9 @@ def noise_level(predicted: PredictedLabels, site: SiteView, settings: AuditClass
 
 
 def label_report(models: ReferenceModels, site: SiteView, settings: AuditClassificationSettings) -> Answer:
-    """Audit a site's labels, write what is found into the run's folder, and return shares; these alone leave.
+    """Audit a site's labels, write what is found into the run's folder, and return what leaves: shares.
+
+    Figures of annotators leave as well if the job asks for them.
 
     Args:
         models: the reference models.

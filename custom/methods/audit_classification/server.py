@@ -23,8 +23,8 @@ class AuditClassificationServer(FoldsServer):
     """Trains the reference models, asks for noise levels after the last round, and tells each site what follows.
 
     After the last round sites report their noise levels with interval, error injection and support
-    (``estimate_confusion``) and score their labels (``audit_labels``), of which shares alone leave. At last every site
-    alone learns what is concluded (``conclude``).
+    (``estimate_confusion``) and score their labels (``audit_labels``), of which shares leave, and figures of annotators
+    if the job asks for them. At last every site alone learns what is concluded (``conclude``).
     """
 
     settings: AuditClassificationSettings
