@@ -1,7 +1,7 @@
 """What the server knows of an audit, site beside site, for the federation's page: no cases."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...custom.annotation_bias.estimate_record import ParameterRecord, ReferenceLevelRecord
 from ...custom.annotation_bias.parameters import WRONG_LABELS, ParameterKey, ParameterKind
@@ -19,6 +19,7 @@ from ...custom.methods.auto_classification.records import NoiseLevelEstimate
 from ...custom.run.summary_record import Summary
 from ...transforms.errors import DataError
 from ...transforms.natural_order import natural_order
+from ..wording.annotator_classes import ReportedLabelRow, reported_kappas, reported_label_rows
 from ..wording.annotators import ReportedRow, reported_rows
 from ..wording.decisions import decision_in_words
 from ..wording.evidence import reason_in_words, reference_level_in_words
@@ -113,6 +114,8 @@ class FederationReport:
         patients: audited, by site.
         silent: sites that reported nothing, or have not been informed.
         annotators: of sites that reported some, by site and number.
+        label_annotators: the same of class labels.
+        kappas: by site that reported it, how far its annotators agree on class labels.
     """
 
     lead: FederationLead
@@ -123,6 +126,8 @@ class FederationReport:
     patients: dict[str, int]
     silent: tuple[str, ...]
     annotators: tuple[ReportedRow, ...] = ()
+    label_annotators: tuple[ReportedLabelRow, ...] = ()
+    kappas: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def headline(self) -> str:
@@ -150,6 +155,8 @@ def federation_report(summary: Summary) -> FederationReport:
         DataError: if the run audited nothing.
     """
     channel, audit = _concluded(summary)
+    labels = summary.added(LabelAuditFindings)
+    of_labels = {} if labels is None else labels.annotators
     kinds = tuple(dict.fromkeys(kind for of_site in audit.kinds.values() for kind in of_site))
     return FederationReport(
         lead=_lead(channel, audit),
@@ -163,6 +170,8 @@ def federation_report(summary: Summary) -> FederationReport:
         patients=audit.patients,
         silent=tuple(sorted(set(summary.sites) - set(audit.informed), key=natural_order)),
         annotators=reported_rows(audit.annotators, audit.units),
+        label_annotators=reported_label_rows(of_labels),
+        kappas=reported_kappas(of_labels),
     )
 
 

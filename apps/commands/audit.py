@@ -387,7 +387,7 @@ def _move_masks_back(
 
 def _say_update(datalist: Path, data: str) -> None:
     say(f"data.yaml names the datalist with them: {datalist}")
-    say(f"To use the one before again: fedannot audit revert {shell_word(data)}")
+    say(f"To use the one before again: fedannot audit revert {shell_word(Path(data))}")
 
 
 @audit_app.command("revert", epilog="Example: fedannot audit revert runs/mine/site-1")

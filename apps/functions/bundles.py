@@ -12,6 +12,7 @@ from ..bundling.metadata import Statements
 from ..bundling.reading_code import PROGRAM
 from ..bundling.source import read_source
 from ..reports.html import html_paragraphs
+from ..wording.shell_words import shell_word
 from .runs import Run
 
 
@@ -39,7 +40,7 @@ class Bundle:
     @property
     def command(self) -> str:
         """How it is run, in a shell of this environment or of another with MONAI."""
-        program = shlex.quote(str(self.folder / PROGRAM))
+        program = shell_word(self.folder / PROGRAM)
         return f"{_python()} {program} --dataset_dir IMAGES --output_dir RESULTS"
 
     def __str__(self) -> str:

@@ -18,6 +18,7 @@ from ..audit.pages import content_policy, page_environment, page_source
 from ..checking.finding import plural
 from ..plain_lines import GENERATED
 from ..wording.final_model import compared_in_words
+from ..wording.shell_words import path_word
 from .compared_runs import COMPARISON_PICTURE, Comparison, PairedArm
 from .compared_settings import difference_columns, settings_in_words
 from .comparison import LEFT_COLUMNS, case_test_columns, case_tests_head, comparison_columns
@@ -167,7 +168,7 @@ def command_again(out: Path, comparison: Comparison, request: Mapping[str, Any])
     words = ["fedannot", "compare"]
     for arm in comparison.arms:
         job = asked.get(arm, {}).get("job", arm)
-        words.append(arm if job == arm else f"{arm}={job}")
+        words.append(path_word(arm) if job == arm else f"{arm}={job}")
     changes = [("", request.get("overrides", {}))]
     changes += [(f"{arm}:", asked.get(arm, {}).get("overrides", {})) for arm in comparison.arms]
     for prefix, overrides in changes:
@@ -176,7 +177,7 @@ def command_again(out: Path, comparison: Comparison, request: Mapping[str, Any])
     shared = {arm: asked.get(arm, {}).get("shared_rounds") for arm in comparison.arms}
     words += [word for arm, rounds in shared.items() if rounds for word in ("--shared-rounds", f"{arm}:{rounds}")]
     words += [word for key in request.get("allow_different", []) for word in ("--allow-different", str(key))]
-    options = {"--data": comparison.data}
+    options = {"--data": None if comparison.data is None else path_word(comparison.data)}
     options |= {f"--{option}": request.get(option) for option in ("settings", "like", "network")}
     for option, value in options.items():
         if value is not None:
@@ -184,7 +185,7 @@ def command_again(out: Path, comparison: Comparison, request: Mapping[str, Any])
     words += ["--seeds", str(len(comparison.seeds))]
     if comparison.seeds[0]:
         words += ["--first-seed", str(comparison.seeds[0])]
-    return shlex.join([*words, "--out", f"{out}-again"])
+    return shlex.join([*words, "--out", path_word(f"{out}-again")])
 
 
 def _request(out: Path) -> JsonObject:

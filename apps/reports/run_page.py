@@ -20,6 +20,7 @@ from ..audit.federation_report import ParameterTable, noise_level_tables, parame
 from ..audit.pages import content_policy, page_environment, page_source
 from ..plain_lines import GENERATED
 from ..wording.final_model import final_model_in_words, scored_in_words, scored_rounds_in_words
+from ..wording.shell_words import path_word
 from .captions import caption
 from .html import html_picture, html_table
 from .output import percent, score_text, scoring_of, used_generated_images
@@ -150,11 +151,11 @@ def scores(summary: Summary) -> list[Score]:
 
 def command_again(out: Path, summary: Summary) -> str:
     """Return the command that makes a run once more, from the job as it was run."""
-    words = ["fedannot", "simulate", str(out / "job")]
+    words = ["fedannot", "simulate", path_word(out / "job")]
     if summary.data and not used_generated_images(summary, out):
         # The job's copy has the planned settings.
-        words += ["--data", summary.data, "--no-plan"]
-    return shlex.join([*words, "--out", f"{out}-again"])
+        words += ["--data", path_word(summary.data), "--no-plan"]
+    return shlex.join([*words, "--out", path_word(f"{out}-again")])
 
 
 def _channels(summary: Summary) -> tuple[ParameterTable, ...]:

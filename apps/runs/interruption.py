@@ -9,6 +9,8 @@ from types import FrameType
 
 import typer
 
+from ..wording.shell_words import path_word
+
 # Of commands that make many runs.
 KEPT = "Runs that are finished, and the finished rounds of the others, are kept."
 
@@ -103,7 +105,8 @@ def given_command(context: typer.Context, *, resume: bool = False) -> str:
         value = context.params.get(str(parameter.name))
         values = [str(entry) for entry in value] if isinstance(value, list | tuple) else [str(value)]
         if parameter.param_type_name == "argument":
-            words += values
+            # A job is named by its folder, too; an option takes any word as its value.
+            words += map(path_word, values)
         elif value is None or value == parameter.get_default(context) or "--resume" in parameter.opts:
             continue
         elif value is True:

@@ -193,7 +193,7 @@ class SettingsFile:
         if found is None:
             return [
                 f"{where}: found no noise, but {self.file} requires {wanted}. This makes it: "
-                f"fedannot data noise {shell_word(data)} {option} --out {shell_word(f'{data}-noisy')}"
+                f"fedannot data noise {shell_word(data)} {option} --out {shell_word(Path(f'{data}-noisy'))}"
             ]
         return [
             f"{where}: found noise {found!r}, but {self.file} requires {wanted}. Noise adds up, so make it from the "

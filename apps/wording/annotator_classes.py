@@ -1,11 +1,15 @@
 """The words about class labels of a site's annotators: which class is given in place of which, and Cohen's κ."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ...custom.annotation_bias.annotators.records import AnnotatorClassPair, ConfusedClasses, Figure
 from ...custom.annotation_bias.thresholds import THRESHOLDS
+from ...custom.methods.audit.records import ReportedFigure
+from ...custom.methods.audit_classification.records import ReportedLabelAnnotator, ReportedLabels
+from ...transforms.natural_order import natural_order
+from ..checking.finding import plural
 from .phrases import percent
 
 NOTHING = "–"
@@ -45,6 +49,82 @@ class ShownClassPair:
     cases: int
     kappa: str
     patients: int
+
+
+@dataclass(frozen=True)
+class ReportedLabelRow:
+    """An annotator of class labels as the federation's page shows it, of one class that is confused.
+
+    Attributes:
+        site: the site.
+        number: of the annotator, as the site has drawn it.
+        other_class: fraction of the cases with another class than most others give.
+        others: number of a class of the others; a dash where no class is confused.
+        given: number of the class that is mostly given in its place.
+        fraction: of the cases of this class with another one.
+    """
+
+    site: str
+    number: int
+    other_class: str
+    others: str = NOTHING
+    given: str = NOTHING
+    fraction: str = NOTHING
+
+
+def reported_label_rows(reported: Mapping[str, ReportedLabels]) -> tuple[ReportedLabelRow, ...]:
+    """Return the rows of the federation's page about annotators of class labels, by site, number and class.
+
+    Args:
+        reported: by site, what it reported.
+    """
+    return tuple(
+        row
+        for site in sorted(reported, key=natural_order)
+        for one in reported[site].annotators
+        for row in _rows_of(site, one)
+    )
+
+
+def reported_kappas(reported: Mapping[str, ReportedLabels]) -> dict[str, str]:
+    """Return Fleiss' κ with its interval in words, by site that reported one."""
+    return {
+        site: reported_fraction(reported[site].kappa, in_percent=False)
+        for site in sorted(reported, key=natural_order)
+        if reported[site].kappa is not None
+    }
+
+
+def _rows_of(site: str, one: ReportedLabelAnnotator) -> list[ReportedLabelRow]:
+    of_all = reported_fraction(one.other_class)
+    rows = [
+        ReportedLabelRow(
+            site,
+            one.number,
+            of_all,
+            f"class {label}",
+            _given_in_words(one, label),
+            reported_fraction(one.classes[label].fraction),
+        )
+        for label in sorted(one.classes)
+        if one.classes[label].fraction.value > 0
+    ]
+    return rows or [ReportedLabelRow(site, one.number, of_all)]
+
+
+def _given_in_words(one: ReportedLabelAnnotator, label: int) -> str:
+    given = one.classes[label].given
+    if given is None:
+        return "not reported"
+    return f"class {given}, and class {label} in place of class {given}" if one.swaps(label) else f"class {given}"
+
+
+def reported_fraction(figure: ReportedFigure | None, *, in_percent: bool = True) -> str:
+    """Return a fraction that has left a site, with its interval and patients; a dash where none has."""
+    if figure is None:
+        return NOTHING
+    shown = Figure(value=figure.value, low=figure.low, high=figure.high, patients=figure.patients)
+    return f"{fraction_in_words(shown, in_percent=in_percent)}, {plural(figure.patients, 'patient')}"
 
 
 def shown_confusion(name: str, pair: ConfusedClasses, classes: Sequence[str]) -> ShownConfusion:

@@ -16,6 +16,7 @@ from .annotator_classes import (
     ShownClassPair,
     ShownConfusion,
     fraction_in_words,
+    reported_fraction,
     shown_class_pair,
     shown_confusion,
 )
@@ -352,8 +353,7 @@ def _labels(one: ReportedAnnotator) -> set[int]:
 
 
 def _reported(figure: ReportedFigure | None, unit: Unit | None) -> str:
-    if figure is None:
-        return NOTHING
+    if figure is None or unit is None:
+        return reported_fraction(figure)
     shown = Figure(value=figure.value, low=figure.low, high=figure.high, patients=figure.patients)
-    text = fraction_in_words(shown, in_percent=True) if unit is None else _length(shown, unit, is_signed=True)
-    return f"{text}, {plural(figure.patients, 'patient')}"
+    return f"{_length(shown, unit, is_signed=True)}, {plural(figure.patients, 'patient')}"

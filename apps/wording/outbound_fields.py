@@ -167,6 +167,19 @@ REASONS = {
     ),
     "annotator_missed": "fraction of the objects that each annotator has missed, as predictions show it",
     "annotator_confused": "fraction of each annotator's objects that look like another class",
+    "annotator_other_class": (
+        "fraction of the cases to which each annotator gives another class than most others, at a place that the site "
+        "draws at random"
+    ),
+    "annotator_class": (
+        "fraction of each annotator's cases with another class, by the class that most others give: which classes are "
+        "confused?"
+    ),
+    "annotator_class_given": (
+        "number of the class that the annotator mostly gives in its place, from 1; 0 where fewer than five patients "
+        "have it"
+    ),
+    "annotators_kappa": "Fleiss' κ of all annotators of a site: how far do they agree?",
     # ADELE, FedNoRo, FedSelect, FedA³I, FedIA and personal layers.
     "true_positive_pixels": "pixels of each class that are annotated and predicted: how far the model fits masks",
     "predicted_pixels": "pixels of each class that are predicted, for the IoU of all sites",

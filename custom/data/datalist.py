@@ -45,6 +45,7 @@ class Case:
             `label` if the review has kept it; None if no review is known.
         channels: the file of every channel in order, None for one that is missing; empty of an image in one file.
         annotations: the annotations of a case that has several, with their annotators.
+        is_reference: whether the list of reviewed cases has the image with this label.
     """
 
     image: Path
@@ -56,6 +57,12 @@ class Case:
     given_label: Path | int | None = None
     channels: tuple[Path | None, ...] = ()
     annotations: tuple[Annotation, ...] = ()
+    is_reference: bool = False
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether a review has decided the label, by changing or by keeping it."""
+        return self.is_reference or self.given_label is not None
 
     @property
     def is_undecided(self) -> bool:
@@ -127,6 +134,11 @@ def read_datalist(file: Path) -> Datalist:
         if section not in content:
             continue
         datalist.cases[section], datalist.refused[section] = cases_of(content[section], file, section)
+    reviewed = {_label_key(case) for case in datalist.section(REFERENCE)}
+    for section, cases in datalist.cases.items():
+        datalist.cases[section] = [
+            replace(case, is_reference=True) if _label_key(case) in reviewed else case for case in cases
+        ]
     return datalist
 
 
@@ -199,6 +211,11 @@ def _with_repeated_joined(placed: Sequence[tuple[str, Case]], file: Path) -> tup
 
 def _image_key(case: Case) -> tuple[str, ...]:
     return tuple("" if file is None else os.path.normpath(file) for file in case.channels or (case.image,))
+
+
+def _label_key(case: Case) -> tuple[str | int, ...]:
+    label = os.path.normpath(case.label) if isinstance(case.label, Path) else case.label
+    return *_image_key(case), label
 
 
 def _relative(path: Path, file: Path) -> str:

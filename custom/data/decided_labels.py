@@ -33,8 +33,8 @@ class RuleNeededError(DataError):
 def with_rule(case: Case, rule: ConsensusRule | None, section: str) -> Case:
     """Return a case as a rule has it: with the label that counts, or one that the rule has to make.
 
-    A reviewed label counts as it is, and so does the label of a test or reference case. A rule that names an annotator
-    leaves out training and validation cases that somebody else, or nobody by name, has annotated.
+    A reviewed label counts as it is, changed or kept, and so does the label of a test or reference case. A rule that
+    names an annotator leaves out training and validation cases that somebody else, or nobody by name, has annotated.
 
     Args:
         case: as the datalist has it.
@@ -50,7 +50,7 @@ def with_rule(case: Case, rule: ConsensusRule | None, section: str) -> Case:
             return case
         raise RuleNeededError(case)
     is_trained_on = section in (TRAINING, VALIDATION)
-    if case.given_label is not None or not (is_trained_on or case.is_undecided):
+    if case.is_reviewed or not (is_trained_on or case.is_undecided):
         return case
     if rule.kind is not ConsensusKind.ONE:
         return replace(case, label=UNDECIDED, annotator=None) if case.annotations else case

@@ -55,8 +55,12 @@ class LoadedCase:
     @property
     def open_annotations(self) -> torch.Tensor | None:
         """The annotations `(S, R, …)` that a rule may choose from; None of a single one, and after a review."""
-        is_reviewed = self.files is not None and self.files.given_label is not None
-        return None if is_reviewed else self.annotations
+        return None if self.is_reviewed else self.annotations
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether a review has decided the label, by changing or by keeping it."""
+        return self.files is not None and self.files.is_reviewed
 
     def image_name(self, data_folder: Path) -> str:
         """Return the image's file relative to the folder of the site's data, for records; the name without files."""

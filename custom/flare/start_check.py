@@ -31,11 +31,11 @@ def check_start() -> None:
         raise SystemExit(f"Does not start: {error}") from error
     if faults:
         listed = "\n".join(f"  {fault}" for fault in faults)
-        first = any(fault.of_own_policies for fault in faults)
+        first, word = any(fault.of_own_policies for fault in faults), shlex.quote(str(kit.absolute()))
         raise SystemExit(
             f"{kit} does not start, since its policies are not in force:\n{listed}\n"
             f"{'Change site.yaml or server.yaml first. ' if first else ''}"
-            f"Then: fedannot deploy prepare {shlex.quote(str(kit))}, and fedannot deploy check {shlex.quote(str(kit))}"
+            f"Then: fedannot deploy prepare {word}, and fedannot deploy check {word}"
         )
 
 

@@ -40,6 +40,7 @@ class OutboundField:
             answer about one patient, so that it is 0 where nothing leaves that it counts.
         at_most: names of fields of the same length, none of whose entries is smaller than this one's; else the server
             refuses the answer.
+        names_classes: whether entries of a list of counts are numbers of classes, from 1, and 0 for none.
 
     Example:
         >>> field = OutboundField("update_norm", ("train",), "number", "how far it moves the model", "num_patients")
@@ -61,6 +62,7 @@ class OutboundField:
     noise_of: str | None = None
     follows_model: bool = False
     at_most: tuple[str, ...] = ()
+    names_classes: bool = False
 
 
 COMMON_FIELDS = (

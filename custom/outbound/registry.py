@@ -18,6 +18,9 @@ _KIND_NAMES = {
     "flag": "a flag",
 }
 
+# A larger one is no float, and has no text.
+_LARGEST_COUNT = 2**63 - 1
+
 
 class OutboundError(ValueError):
     """A result holds something that may not leave the site."""
@@ -150,8 +153,9 @@ class OutboundRegistry:
             length = num_classes * field.per_class if field.length is None else field.length
             if isinstance(value, list) and len(value) != length:
                 return RefusalReason.of(RefusalCode.FIELD_LENGTH, field=field.name, number=len(value), expected=length)
-            if field.limits is not None and not _within(value, *field.limits):
-                values = {"value": str(value), "low": str(field.limits[0]), "high": str(field.limits[1])}
+            limits = (0, num_classes) if field.names_classes else field.limits
+            if limits is not None and not _within(value, *limits):
+                values = {"value": str(value), "low": str(limits[0]), "high": str(limits[1])}
                 return RefusalReason.of(RefusalCode.FIELD_OUT_OF_RANGE, field=field.name, **values)
         return next((reason for field in fields if (reason := _contradiction(field, report)) is not None), None)
 
@@ -191,7 +195,7 @@ def _is_of_kind(value: Any, kind: str) -> bool:
     if kind == "flag":
         return isinstance(value, bool)
     if kind == "count":
-        return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_COUNT
     return isinstance(value, float)
 
 

@@ -2,11 +2,13 @@
 
 import csv
 import html
+import json
 import re
 from pathlib import Path
 
 import pytest
 from conftest import JOBS
+from nvflare.fuel.utils import fobs
 from plain_records import simulate
 from support.audit_runs import findings
 from typer.testing import CliRunner
@@ -16,6 +18,7 @@ from fedannot.apps.runs.job import Job
 from fedannot.custom.data.datalist import TRAINING, read_datalist
 from fedannot.custom.data.phantoms.cells import Cells
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.methods.audit.annotator_places import AnnotatorsLeft
 from fedannot.custom.settings import SettingsError
 
 READERS = ("Ann-Reader", "Bo-Reader", "Cem-Reader")
@@ -41,9 +44,8 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
         table = csv.writer(file)
         table.writerow(["image", "class", "reader", "patient"])
         for number, case in enumerate(read_datalist(raw / "datalist.json").section(TRAINING)):
-            true = int(str(case.label)) % len(CLASSES)
-            # In both classes each site has patients: 16 in all of the first two.
-            true = number % 2 if number < 32 else true
+            # Each site has enough patients of the first two classes, and of all others together.
+            true = number % 2 if number < 28 else 2 + number % 4
             for name in READERS:
                 given = SWAPPED.get(true, true) if name == READERS[2] else true
                 table.writerow([case.image.name, CLASSES[given], name, f"p{number}"])
@@ -59,7 +61,8 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def audited(imported: Path) -> Path:
     copied = ("--scenario", "clean", "--keep-annotations", "--out", imported / "labelled")
     command("data", "annotators", imported / "read", *copied)
-    job = Job.open(JOBS / "audit_classification").copy_with(SMALL, imported / "job")
+    settings = SMALL | {"report_annotators": True}
+    job = Job.open(JOBS / "audit_classification").copy_with(settings, imported / "job")
     simulate(job.folder, imported / "run", data=imported / "labelled")
     return imported / "run"
 
@@ -84,6 +87,32 @@ def test_the_page_says_which_classes_an_annotator_confuses(audited: Path) -> Non
         assert cells[row + 3] == f"{one['num_cases']} of {one['num_cases']}"
         assert cells[row + 4] == "100 % (100 to 100 %)"
         assert cells[cells.index("Ann-Reader – Bo-Reader") + 2].startswith("1.00 (")
+
+
+def test_the_servers_report_says_which_classes_a_numbered_annotator_swaps(audited: Path) -> None:
+    command("audit", "federation", audited, "--out", audited.parent / "federation.html")
+    reported = json.loads((audited / "summary.json").read_text())["annotators"]
+    for site in ("site-1", "site-2"):
+        found = findings(audited)[site]
+        first, second = (found["classes"].index(name) for name in CLASSES[:2])
+        by_name = {one["annotator"]: one for one in found["annotators"]["annotators"]}
+        numbers = {name: one["number"] for name, one in by_name.items()}
+        assert len(set(numbers.values()) - {None}) == 3
+        assert reported[site]["kappa"]["patients"] == found["num_patients"]
+        by_number = {one["number"]: one for one in reported[site]["annotators"]}
+        swapped = by_number[numbers["Cem-Reader"]]["classes"]
+        assert {int(label): one["given"] for label, one in swapped.items()} == {first: second, second: first}
+        assert {one["fraction"]["value"] for one in swapped.values()} == {1}
+        (file,) = audited.rglob(f"{site}/**/annotators_left.json")
+        left = AnnotatorsLeft.model_validate_json(file.read_bytes())
+        assert left.numbers == numbers
+        assert by_number[numbers["Ann-Reader"]]["other_class"]["value"] == 0
+        message = fobs.dumps(left.sent())
+        assert b"annotator_class_given" in message
+        assert not any(name.encode() in message for name in READERS)
+    page = html.unescape((audited.parent / "federation.html").read_text())
+    assert page.count(f"class {second}, and class {first} in place of class {second}") == 2
+    assert not any(name in page for name in READERS)
 
 
 def test_no_annotator_is_in_what_the_server_or_a_shared_copy_has(audited: Path) -> None:

@@ -52,6 +52,22 @@ class ClassConfusion:
 
 
 @dataclass(frozen=True)
+class OtherClass:
+    """How often an annotator gives another class than more than half of the others; it stays at the site.
+
+    Attributes:
+        fraction: of the cases of `patients`.
+        patients: behind it.
+        given: the class from 0 that is mostly given in place of one class of the others; None of all classes together,
+            and where fewer patients have it than those of whom anything is said.
+    """
+
+    fraction: Estimate
+    patients: frozenset[str]
+    given: int | None = None
+
+
+@dataclass(frozen=True)
 class PairKappa:
     """How far two annotators agree on classes; it stays at the site.
 
@@ -113,6 +129,50 @@ def class_confusions(cases: Sequence[CaseLabels], *, seed: int) -> dict[str, tup
         )
         for name in sorted(compared)
     }
+
+
+def other_classes(
+    cases: Sequence[CaseLabels], *, seed: int
+) -> tuple[dict[str, OtherClass], dict[str, dict[int, OtherClass]]]:
+    """Return by annotator the fraction of cases with another class, of all classes and by class of the others.
+
+    Cases are those of :func:`label_estimates`. It stays at the site.
+
+    Args:
+        cases: of the site.
+        seed: decides the intervals, which are over patients.
+    """
+    compared: dict[str, list[tuple[str, int, int]]] = {}
+    for name, unit, others, own in _compared(cases):
+        compared.setdefault(name, []).append((unit, others, own))
+    of_all = {name: _other_class(of_name, seed) for name, of_name in compared.items()}
+    of_classes = {
+        name: {
+            label: _other_class([one for one in of_name if one[1] == label], seed)
+            for label in sorted({others for _, others, _ in of_name})
+        }
+        for name, of_name in compared.items()
+    }
+    return of_all, of_classes
+
+
+def _other_class(compared: Sequence[tuple[str, int, int]], seed: int) -> OtherClass:
+    """Of cases by patient, class of the others and own class."""
+    units = [unit for unit, *_ in compared]
+    parts = [float(own != others) for _, others, own in compared]
+    interval = ratio_interval(parts, [1.0] * len(parts), units, seed=seed)
+    return OtherClass(Estimate.of_interval(len(set(units)), interval), frozenset(units), _mostly_given(compared))
+
+
+def _mostly_given(compared: Sequence[tuple[str, int, int]]) -> int | None:
+    if len({others for _, others, _ in compared}) != 1:
+        return None
+    patients: dict[int, set[str]] = {}
+    for unit, others, own in compared:
+        if own != others:
+            patients.setdefault(own, set()).add(unit)
+    most = max(sorted(patients), key=lambda own: len(patients[own]), default=None)
+    return most if most is not None and len(patients[most]) >= THRESHOLDS.min_patients_of_annotator else None
 
 
 def _fraction(of_class: Sequence[tuple[str, int]], own: int, seed: int) -> Estimate:

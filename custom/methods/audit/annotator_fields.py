@@ -11,18 +11,27 @@ NAMES = (ANNOTATOR_OFFSET, ANNOTATOR_MAJORITY_OFFSET, ANNOTATOR_MISSED, ANNOTATO
 # They all leave, or none does.
 GROUP = "annotators"
 ENDINGS = ("", "_low", "_high")
-_FRACTION = (0.0, 1.0)
+# Of the fields that are counts; all others are numbers.
+COUNT_ENDINGS = ("_patients", "_given")
+FRACTION = (0.0, 1.0)
 
 
-def _fields(
-    name: str, limits: tuple[float, float] | None = None, *, of_all_classes: bool = False
+def annotator_fields(
+    name: str, limits: tuple[float, float] | None = None, *, task: str = AUDIT_CASES, length: int | None = None
 ) -> list[OutboundField]:
-    """An estimate of each place with its interval, and the patients behind it; of each class if they are not of all."""
-    length, per_class = (PLACES, 1) if of_all_classes else (None, PLACES)
+    """Return the fields of an estimate of each annotator: with its interval, and the patients behind it.
+
+    Args:
+        name: of the estimate.
+        limits: smallest and largest value.
+        task: whose answer holds it.
+        length: of the lists, where it is not of each class.
+    """
+    per_class = PLACES if length is None else 1
     numbers = [
         OutboundField(
             name + ending,
-            (AUDIT_CASES,),
+            (task,),
             "numbers",
             counted_by=f"{name}_patients",
             optional=GROUP,
@@ -34,7 +43,7 @@ def _fields(
     ]
     counts = OutboundField(
         f"{name}_patients",
-        (AUDIT_CASES,),
+        (task,),
         "counts",
         optional=GROUP,
         length=length,
@@ -45,8 +54,8 @@ def _fields(
 
 
 ANNOTATOR_FIELDS = (
-    *_fields(ANNOTATOR_OFFSET),
-    *_fields(ANNOTATOR_MAJORITY_OFFSET),
-    *_fields(ANNOTATOR_MISSED, _FRACTION),
-    *_fields(ANNOTATOR_CONFUSED, _FRACTION, of_all_classes=True),
+    *annotator_fields(ANNOTATOR_OFFSET),
+    *annotator_fields(ANNOTATOR_MAJORITY_OFFSET),
+    *annotator_fields(ANNOTATOR_MISSED, FRACTION),
+    *annotator_fields(ANNOTATOR_CONFUSED, FRACTION, length=PLACES),
 )

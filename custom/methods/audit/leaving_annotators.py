@@ -1,8 +1,7 @@
 """Which figures of a site's annotators leave it, under numbers that the site draws for the run."""
 
 import random
-import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...annotation_bias.annotators.from_predictions import GroupEstimate, GroupEstimates
@@ -11,13 +10,9 @@ from ...annotation_bias.estimate import Estimate, sent
 from ...annotation_bias.given_annotations import GivenAnnotations
 from ...annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKey, ParameterKind
 from ...annotation_bias.predicted_samples import Predictor
-from ...annotation_bias.thresholds import THRESHOLDS
 from ...audit.findings import AUDIT_FOLDER
-from ...data.json_record import JsonRecord, read_record, write_record
 from ...data.site_data import SiteData
-from ...data.whole_files import private_folder
 from ...interface.views import SiteView
-from ...outbound.patient_groups import released_groups
 from ...outbound.values import OutboundValues
 from ...records.plain_values import finite
 from ...seeding import derive_seed
@@ -27,36 +22,10 @@ from .annotator_fields import (
     ANNOTATOR_MAJORITY_OFFSET,
     ANNOTATOR_MISSED,
     ANNOTATOR_OFFSET,
-    PLACES,
 )
+from .annotator_places import CHANCE, AnnotatorsLeft, answer_of_run, drawn_places, placed, released_estimates
 from .annotators import MeasuredAnnotators, audit_annotators
 from .settings import AuditSettings
-
-# In the folder of an audit.
-LEFT_FILE = "annotators_left.json"
-# The operating system's generator: whoever knows the job's seed must not know who has which number.
-_CHANCE = secrets.SystemRandom()
-
-
-class AnnotatorsLeft(JsonRecord):
-    """What has left a site of its annotators in a run; the file has their names and stays at the site.
-
-    Args:
-        numbers: by name the number that the server knows an annotator by, from 1.
-        fields: the fields as they were sent, None for NaN; empty where nothing may leave.
-    """
-
-    numbers: dict[str, int]
-    fields: dict[str, list[float | None]]
-
-    def sent(self) -> OutboundValues:
-        """Return the fields as they are sent."""
-        return {
-            name: [int(value or 0) for value in values]
-            if name.endswith("_patients")
-            else [float("nan") if value is None else float(value) for value in values]
-            for name, values in self.fields.items()
-        }
 
 
 def annotators_answer(
@@ -89,12 +58,9 @@ def annotators_left(
     measured: MeasuredAnnotators,
     num_classes: int,
     earlier: Sequence[Path] = (),
-    chance: random.Random = _CHANCE,
+    chance: random.Random = CHANCE,
 ) -> AnnotatorsLeft:
     """Return what leaves the site of its annotators: the same in a run, whatever model comes and however often.
-
-    A server that asks again, with other weights, gets what it has already. Else the difference of two answers, over
-    patients that the models choose, would be one patient's.
 
     Args:
         folder: of the audit in the run's folder.
@@ -106,49 +72,32 @@ def annotators_left(
     Raises:
         DataError: if what has left before cannot be read: nothing else may leave then.
     """
-    for place in (folder, *earlier):
-        left = read_record(place / LEFT_FILE, AnnotatorsLeft)
-        if left is not None:
-            break
-    else:
-        left = _drawn(measured, num_classes, chance)
-    private_folder(folder)
-    write_record(folder / LEFT_FILE, left)
-    return left
+    return answer_of_run(folder, earlier, lambda: _drawn(measured, num_classes, chance))
 
 
 def _drawn(measured: MeasuredAnnotators, num_classes: int, chance: random.Random) -> AnnotatorsLeft:
     labels = range(1, num_classes + 1)
     columns = {
         ANNOTATOR_OFFSET: [_released_predictions(measured, ParameterKey(ParameterKind.OFFSET, n)) for n in labels],
-        ANNOTATOR_MAJORITY_OFFSET: [_released(_of_majority(measured, n)) for n in labels],
+        ANNOTATOR_MAJORITY_OFFSET: [released_estimates(_of_majority(measured, n)) for n in labels],
         ANNOTATOR_MISSED: [_released_predictions(measured, ParameterKey(ParameterKind.MISSING, n)) for n in labels],
         ANNOTATOR_CONFUSED: [_released_predictions(measured, CONFUSED_OBJECTS)],
     }
     names = sorted({name for of_classes in columns.values() for released in of_classes for name in released})
-    chosen = chance.sample(names, min(len(names), PLACES))
-    places = dict(zip(chosen, chance.sample(range(PLACES), len(chosen)), strict=True))
+    places = drawn_places(names, chance)
     if not places:
         return AnnotatorsLeft(numbers={}, fields={})
     fields: OutboundValues = {}
     for name, of_classes in columns.items():
-        estimates = [estimate for released in of_classes for estimate in _placed(released, places)]
+        estimates = [estimate for released in of_classes for estimate in placed(released, places)]
         fields |= sent(name, estimates, calibrated=False)
     numbers = {name: place + 1 for name, place in places.items()}
     return AnnotatorsLeft(numbers=numbers, fields=finite(fields))
 
 
-def _placed(released: Mapping[str, Estimate], places: Mapping[str, int]) -> list[Estimate]:
-    """The estimates at their annotators' places; unknown where there is none."""
-    result = [Estimate.unknown()] * PLACES
-    for name, place in places.items():
-        result[place] = released.get(name, Estimate.unknown())
-    return result
-
-
 def _released_predictions(measured: MeasuredAnnotators, key: ParameterKey) -> dict[str, Estimate]:
     others = _of_key(measured.unnamed, key).patients
-    return _released({name: _of_key(of_name, key) for name, of_name in measured.predictions.items()}, others)
+    return released_estimates({name: _of_key(of_name, key) for name, of_name in measured.predictions.items()}, others)
 
 
 def _of_key(estimates: GroupEstimates, key: ParameterKey) -> GroupEstimate:
@@ -159,16 +108,4 @@ def _of_majority(measured: MeasuredAnnotators, label: int) -> dict[str, GroupEst
     return {
         name: GroupEstimate(one.from_majority[label - 1], one.compared[label - 1])
         for name, one in measured.consensus.items()
-    }
-
-
-def _released(groups: Mapping[str, GroupEstimate], others: frozenset[str] = frozenset()) -> dict[str, Estimate]:
-    """The estimates that may leave beside that of all patients of the site."""
-    names = sorted(groups)
-    minimum = THRESHOLDS.min_patients_of_annotator
-    leaves = released_groups([groups[name].patients for name in names], others, minimum=minimum)
-    return {
-        name: groups[name].estimate
-        for name, is_released in zip(names, leaves, strict=True)
-        if is_released and groups[name].estimate.is_known
     }

@@ -47,6 +47,11 @@ class ReportedFigure(Record):
     high: float
     patients: int
 
+    @classmethod
+    def of(cls, estimate: Estimate) -> "ReportedFigure":
+        """Take over an estimate that is known."""
+        return cls(value=estimate.value, low=estimate.low, high=estimate.high, patients=estimate.patients)
+
 
 class ReportedAnnotator(Record):
     """What a site reported of one annotator; what it withheld is not there.
@@ -143,13 +148,9 @@ def _annotators(fields: Mapping[str, Any]) -> tuple[ReportedAnnotator, ...]:
             of_classes = enumerate(estimates[place::PLACES], start=1)
             parameters |= {ParameterKey(kind, label): one for label, one in of_classes}
         of_majority = {
-            label: _figure(one) for label, one in enumerate(majority[place::PLACES], start=1) if one.is_known
+            label: ReportedFigure.of(one) for label, one in enumerate(majority[place::PLACES], start=1) if one.is_known
         }
-        known = {key: _figure(one) for key, one in sorted(parameters.items()) if one.is_known}
+        known = {key: ReportedFigure.of(one) for key, one in sorted(parameters.items()) if one.is_known}
         if known or of_majority:
             result.append(ReportedAnnotator(number=place + 1, parameters=known, from_majority=of_majority))
     return tuple(result)
-
-
-def _figure(estimate: Estimate) -> ReportedFigure:
-    return ReportedFigure(value=estimate.value, low=estimate.low, high=estimate.high, patients=estimate.patients)

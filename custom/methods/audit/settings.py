@@ -14,12 +14,15 @@ class FoldsSettings(RunSettings):
     Args:
         folds: parts of each site's patients, each predicted by a model that has not learnt it; 1 predicts all by an
             early model that has, which is quicker and misses more.
+        report_annotators: whether sites report figures of their single annotators, under numbers that mean nothing
+            elsewhere; they see them with names in any case.
     """
 
     # A run trains a model for each part of the patients, and its result is what they say of the annotations.
     final_models: ClassVar[tuple[FinalModelKind, ...]] = ("last",)
 
     folds: Annotated[int, Field(ge=1, le=5)] = 2
+    report_annotators: bool = False
 
     @property
     def rounds_of_fold(self) -> int:
@@ -36,12 +39,6 @@ class FoldsSettings(RunSettings):
 
 
 class AuditSettings(BiasSettings, FoldsSettings):
-    """Settings of an audit: federated averaging, once for every part of the patients, then the estimates.
-
-    Args:
-        report_annotators: whether sites report figures of their single annotators, under numbers that mean nothing
-            elsewhere; they see them with names in any case.
-    """
+    """Settings of an audit: federated averaging, once for every part of the patients, then the estimates."""
 
     method: str = "audit"
-    report_annotators: bool = False

@@ -38,8 +38,7 @@ def audit_label_annotators(
         minimum: smaller differences from the median annotator are not confirmed.
         seed: decides intervals.
     """
-    common = [_labels_of(case) for case in cases if case.annotations is not None]
-    common = [case for case in common if len(case.annotators) >= _TWO]
+    common = common_labels(cases)
     if not common:
         return None
     tested = consensus_tests(label_estimates(common, seed=seed), MinimumEffects(0.0, minimum, 0.0))
@@ -79,6 +78,16 @@ def _confused(one: ClassConfusion) -> ConfusedClasses:
 
 def _class_pair(one: PairKappa) -> AnnotatorClassPair:
     return AnnotatorClassPair(annotators=one.annotators, num_cases=one.num_cases, kappa=Figure.of(one.kappa))
+
+
+def common_labels(cases: Sequence[LoadedCase]) -> list[CaseLabels]:
+    """Return the classes of the cases to which at least two annotators have given one; they stay at the site.
+
+    Args:
+        cases: of the site.
+    """
+    labels = [_labels_of(case) for case in cases if case.annotations is not None]
+    return [case for case in labels if len(case.annotators) >= _TWO]
 
 
 def _labels_of(case: LoadedCase) -> CaseLabels:

@@ -19,9 +19,9 @@ from ..audit.reference_models import ReferenceModels
 from ..audit.site_report import site_report
 from ..auto_classification.confident_samples import estimate_noise_level
 from ..auto_classification.outbound import NOISE_LEVEL
-from .label_annotators import audit_label_annotators
 from .label_calibration import calibrate_scores
 from .label_scores import LabelScores, PredictedLabels, predicted_labels, score_labels
+from .leaving_annotators import label_annotators_answer
 from .settings import AuditClassificationSettings
 from .thresholds import THRESHOLDS
 
@@ -43,7 +43,9 @@ def noise_level(predicted: PredictedLabels, site: SiteView, settings: AuditClass
 
 
 def label_report(models: ReferenceModels, site: SiteView, settings: AuditClassificationSettings) -> Answer:
-    """Audit a site's labels, write what is found into the run's folder, and return shares; these alone leave.
+    """Audit a site's labels, write what is found into the run's folder, and return what leaves: shares.
+
+    Figures of annotators leave as well if the job asks for them.
 
     Args:
         models: the reference models.
@@ -60,12 +62,12 @@ def label_report(models: ReferenceModels, site: SiteView, settings: AuditClassif
         for index, case in enumerate(data.cases)
     ]
     worst_first = sorted(cases, key=lambda case: (-case.score, -case.disagreement, case.image))
-    seed = derive_seed(site.seed, site.name, "annotators")
-    annotators = audit_label_annotators(data.cases, len(data.classes), settings.floor, seed=seed)
+    annotators, leaving = label_annotators_answer(data, site, settings)
     result = (worst_first, [_kind_result(calibration, cases)])
-    return site_report(
+    answer = site_report(
         site, data, models, settings, result, kinds=CLASSIFICATION_KINDS, unit=None, annotators=annotators
     )
+    return Answer({**answer.fields, **leaving})
 
 
 def _kind_result(calibration: Calibration, cases: list[AuditedCase]) -> KindResult:

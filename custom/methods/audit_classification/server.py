@@ -15,7 +15,7 @@ from ..audit.folds_server import FoldsServer
 from ..audit.records import AuditRecord
 from ..auto_classification.decision import Decision, decide
 from ..auto_classification.outbound import NOISE_LEVEL, SUPPORT
-from .records import LabelAuditFindings
+from .records import LabelAuditFindings, ReportedLabels
 from .settings import AuditClassificationSettings
 
 
@@ -23,8 +23,8 @@ class AuditClassificationServer(FoldsServer):
     """Trains the reference models, asks for noise levels after the last round, and tells each site what follows.
 
     After the last round sites report their noise levels with interval, error injection and support
-    (``estimate_confusion``) and score their labels (``audit_labels``), of which shares alone leave. At last every site
-    alone learns what is concluded (``conclude``).
+    (``estimate_confusion``) and score their labels (``audit_labels``), of which shares leave, and figures of annotators
+    if the job asks for them. At last every site alone learns what is concluded (``conclude``).
     """
 
     settings: AuditClassificationSettings
@@ -34,6 +34,7 @@ class AuditClassificationServer(FoldsServer):
         self._noise_levels: dict[str, ParameterRecord] = {}
         self._right_labels: Evidence | None = None
         self._audit: AuditRecord | None = None
+        self._annotators: dict[str, ReportedLabels] = {}
 
     def after_rounds(self, this_round: Round) -> bool:
         """Ask for noise levels and shares, and tell each site by itself what is concluded of it."""
@@ -55,14 +56,19 @@ class AuditClassificationServer(FoldsServer):
         if this_round.is_stopped():
             return False
         self._audit = AuditRecord.of(reported, CLASSIFICATION_KINDS, informed)
+        labels = {site: ReportedLabels.of(fields) for site, fields in sorted(reported.items())}
+        self._annotators = {site: one for site, one in labels.items() if one is not None}
         return True
 
     def describe(self, this_round: Round) -> JsonObject:
         """Return every noise level with evidence, and the shares that sites reported."""
         del this_round
-        return LabelAuditFindings(
+        findings = LabelAuditFindings(
             noise_levels=self._noise_levels, right_labels=self._right_labels, audit=self._audit
-        ).plain()
+        )
+        if self._annotators:
+            findings = findings.model_copy(update={"annotators": self._annotators})
+        return findings.plain()
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take nothing back: what comes after the last round is done again."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import compress
 from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter
@@ -18,7 +17,7 @@ from ...corrections.kinds import (
     of_kind,
 )
 from ...corrections.model import Corrections
-from ...corrections.targets import case_files, with_relabelled_objects
+from ...corrections.targets import with_relabelled_objects
 from ...data.datalist import TRAINING
 from ...data.site_data import LoadedCase, SiteData
 from ...evaluation.inference import Inference
@@ -212,6 +211,7 @@ class AutoSite(FedAvgSite):
         by_annotator: Mapping[int, tuple[Correction, ...]] | None = None,
     ) -> None:
         """Choose what is corrected of each case, and keep it."""
+        from .protected_cases import protected_cases  # noqa: PLC0415
         from .site_corrections import site_corrections  # noqa: PLC0415
 
         data = site.load(TRAINING)
@@ -223,7 +223,7 @@ class AutoSite(FedAvgSite):
             method=method,
             round_number=site.round_number,
             inference=Inference.of(self.settings),
-            reverted=site.corrections.reverted | self._reviewed(data, site),
+            reverted=protected_cases(site, data),
         )
         if by_annotator:
             from .annotator_groups import site_groups  # noqa: PLC0415
@@ -231,18 +231,6 @@ class AutoSite(FedAvgSite):
             corrections = corrections.by_group(by_annotator, site_groups(site, data).cases)
         site.corrections.write(corrections, pixels)
         site.info(f"Corrected before round {site.round_number}: {_in_words(corrections)}.")
-
-    def _reviewed(self, data: SiteData, site: SiteView) -> frozenset[str]:
-        """The annotations that a review has settled, and that stay as they are: all that nobody has restored since."""
-        from ...annotation_bias.given_annotations import GivenAnnotations  # noqa: PLC0415
-
-        reviewed, stored = reviewed_cases(site), site.corrections.latest()
-        if reviewed is None:
-            return frozenset()
-        restored = set() if stored is None else {case.name for case in stored.corrections.cases if case.is_active}
-        settled = GivenAnnotations.of(data.cases, reviewed.cases).settled
-        names = (case_files(case, site.locate().folder)[0] for case in compress(data.cases, settled))
-        return frozenset(names) - restored
 
 
 def _own_shift(site: SiteView) -> MaskShift | None:

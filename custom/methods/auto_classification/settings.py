@@ -2,15 +2,15 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...settings import Positive
-from ..fedavg.settings import ClassificationSettings, check_warmup
+from ..fedavg.settings import ClassificationSettings, EndingWarmup
 
 Treatment = Literal["relabel", "forward", "both", "fedgsca", "none"]
 
 
-class AutoClassificationSettings(ClassificationSettings):
+class AutoClassificationSettings(ClassificationSettings, EndingWarmup):
     """Settings of `auto` for classification: federated averaging, an estimate of the noise level, and its correction.
 
     Args:
@@ -52,8 +52,3 @@ class AutoClassificationSettings(ClassificationSettings):
             return (first,)
         second = first + max(1, round(self.second_estimate * left))
         return (first, second) if second <= self.rounds else (first,)
-
-    @model_validator(mode="after")
-    def _warmup_ends(self) -> "AutoClassificationSettings":
-        check_warmup(self.warmup_rounds, self.rounds)
-        return self

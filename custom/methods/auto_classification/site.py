@@ -130,6 +130,7 @@ class AutoClassificationSite(FedAvgSite):
 
     def _relabel(self, network: nn.Module, site: SiteView) -> None:
         """Decide which labels are corrected in this round, and keep it."""
+        from ..auto.protected_cases import protected_cases  # noqa: PLC0415
         from .confident_samples import confident_confusion  # noqa: PLC0415
         from .relabelling import relabel  # noqa: PLC0415
         from .suspects import detection_record, relabelled_cases  # noqa: PLC0415
@@ -147,14 +148,14 @@ class AutoClassificationSite(FedAvgSite):
             data_folder=site.locate().folder,
             provenance=self._provenance(network, site),
             noise_level=confusion.noise_level,
-            reverted=site.corrections.reverted,
+            reverted=protected_cases(site, data),
         )
         site.corrections.write(corrections)
-        self._say(relabelling, data, site)
+        self._say(relabelling, sum(case.is_active for case in corrections.cases), data, site)
 
-    def _say(self, relabelling: "Relabelling", data: SiteData, site: SiteView) -> None:
+    def _say(self, relabelling: "Relabelling", changed: int, data: SiteData, site: SiteView) -> None:
         site.info(
-            f"Round {site.round_number}: {int(relabelling.changed.sum())} of {len(data.cases)} labels count as another "
+            f"Round {site.round_number}: {changed} of {len(data.cases)} labels count as another "
             f"class{'' if relabelling.transition is None else '; the loss is corrected for the other wrong ones'}."
         )
         if relabelling.mixed_up.any():

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from ...settings import NetworkSettings, Positive
-from ..fedavg.settings import check_warmup
+from ..fedavg.settings import EndingWarmup
 from ..personal.settings import PersonalSettings
 
 # Entries of a latent code, and channels of the encoders.
@@ -35,7 +35,7 @@ class DecoupledNetworkSettings(NetworkSettings):
     test_code: TestCode = "mean"
 
 
-class DecoupledSettings(PersonalSettings):
+class DecoupledSettings(PersonalSettings, EndingWarmup):
     """Settings of decoupled predictions: a shared network, and at each site one that adapts it to its annotations.
 
     Args:
@@ -55,11 +55,6 @@ class DecoupledSettings(PersonalSettings):
     trace_weight: Annotated[float, Field(ge=0)] = 0.01
     divergence_weight: Annotated[float, Field(ge=0)] = 0.01
     noise_exponent: Annotated[float, Field(gt=0, le=1)] = 0.7
-
-    @model_validator(mode="after")
-    def _warmup_ends(self) -> "DecoupledSettings":
-        check_warmup(self.warmup_rounds, self.rounds)
-        return self
 
     @model_validator(mode="after")
     def _loss_is_its_own(self) -> "DecoupledSettings":

@@ -1,6 +1,6 @@
 """Settings of federated averaging, for segmentation and for classification, and what other methods share."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -62,17 +62,24 @@ class FedAvgSettings(RunSettings):
         return 0
 
 
-def check_warmup(warmup_rounds: int, rounds: int) -> None:
-    """Check that a warm-up ends before the run does.
+class EndingWarmup(RunSettings):
+    """Settings of a run with a warm-up, which ends before the run does.
 
-    Raises:
-        ValueError: if it does not.
+    Args:
+        warmup_rounds: rounds of the warm-up, fewer than all.
     """
-    if warmup_rounds >= rounds:
-        raise ValueError(f"warmup_rounds must be below rounds, but got {warmup_rounds=}, {rounds=}")
+
+    warmup_rounds: Annotated[int, Field(ge=0)]
+
+    @model_validator(mode="after")
+    def _warmup_ends(self) -> Self:
+        warmup_rounds, rounds = self.warmup_rounds, self.rounds
+        if warmup_rounds >= rounds:
+            raise ValueError(f"warmup_rounds must be below rounds, but got {warmup_rounds=}, {rounds=}")
+        return self
 
 
-class WarmupSettings(FedAvgSettings):
+class WarmupSettings(FedAvgSettings, EndingWarmup):
     """What methods share that begin with federated averaging.
 
     Args:
@@ -82,11 +89,6 @@ class WarmupSettings(FedAvgSettings):
 
     warmup_rounds: Positive = 10
     max_extra_warmup_rounds: Annotated[int, Field(ge=0)] = 5
-
-    @model_validator(mode="after")
-    def _warmup_ends(self) -> "WarmupSettings":
-        check_warmup(self.warmup_rounds, self.rounds)
-        return self
 
 
 class ClassificationSettings(RunSettings):

@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from ..fedavg.settings import ClassificationSettings, check_warmup
+from ..fedavg.settings import ClassificationSettings, EndingWarmup
 
 
-class FedGSCASettings(ClassificationSettings):
+class FedGSCASettings(ClassificationSettings, EndingWarmup):
     """Settings of FedGSCA: samples selected by their losses, pseudo-labels, and losses that leave labels open.
 
     Args:
@@ -48,8 +48,7 @@ class FedGSCASettings(ClassificationSettings):
     beta_schedule: Literal["cosine", "linear", "constant"] = "cosine"
 
     @model_validator(mode="after")
-    def _warmup_ends(self) -> "FedGSCASettings":
-        check_warmup(self.warmup_rounds, self.rounds)
+    def _loss_is_read(self) -> "FedGSCASettings":
         if self.loss != "ce" and (self.training.loss != "ce" or self.training.class_weights):
             raise ValueError(
                 f"keys 'training.loss' and 'training.class_weights' are not read after the warm-up with the loss "

@@ -20,6 +20,7 @@ from ...networks.hashing import model_hash
 from ...records.record_lines import append_record
 from ...training.losses import DiceRecord, build_loss
 from ...training.objectives import Objective, SupervisedObjective
+from ..auto.protected_cases import protected_cases
 from ..fedavg.site import FedAvgSite
 from .credal_loss import CredalLoss, scheduled_beta
 from .label_detection import detection_record, doubted_cases
@@ -145,12 +146,12 @@ class FedGSCASite(FedAvgSite):
             probabilities,
             data_folder=site.locate().folder,
             provenance=provenance,
-            reverted=site.corrections.reverted,
+            reverted=protected_cases(site, data),
         )
         site.corrections.write(corrections)
         site.info(
             f"Round {site.round_number}: {len(corrections.cases)} of {len(data.cases)} labels do not look right; which "
-            f"ones: fedannot suspects {shlex.quote(str(site.run_folder))}"
+            f"ones: fedannot suspects {shlex.quote(str(site.run_folder.absolute()))}"
         )
 
 

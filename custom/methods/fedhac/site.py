@@ -12,6 +12,7 @@ from ...interface.views import Answer, SiteView
 from ...task_names import CORRECT_ANNOTATIONS
 from ...training.losses import DiceRecord
 from ...training.objectives import Objective, ProximalPenalty, Sum
+from ..auto.protected_cases import protected_cases
 from ..fedia.annotation_correction import correct_annotations
 from ..fedia.completeness_report import count_report
 from ..fedia.site import CorrectingSite, in_words
@@ -62,30 +63,29 @@ class FedHACSite(CorrectingSite):
         before = site.corrections.latest()
         if before is not None and before.corrections.round_number == site.round_number:
             return
-        folder = site.corrections.folder_of(site.round_number)
+        folder, data = site.corrections.folder_of(site.round_number), site.load_given()
         corrections = correct_annotations(
             network,
-            site.load_given(),
+            data,
             folder,
             data_folder=site.locate().folder,
             method=self.settings.method,
             round_number=site.round_number,
             threshold=self.settings.correction_threshold,
             inference=Inference.of(self.settings),
-            reverted=_decided_against(before),
+            reverted=protected_cases(site, data) | _partly_reverted(before),
         )
         count, added = in_words(corrections, site.round_number)
-        command = f"fedannot corrections show {shlex.quote(str(folder))}"
+        command = f"fedannot corrections show {shlex.quote(str(folder.absolute()))}"
         site.info(f"{count} corrected, {added} added. To look at them or to revert: {command}")
 
 
-def _decided_against(before: StoredCorrections | None) -> frozenset[str]:
-    """The names of the cases of which the data manager has reverted something: their given annotations go on counting.
+def _partly_reverted(before: StoredCorrections | None) -> frozenset[str]:
+    """The names of the cases of which the data manager has reverted a lesion: their given annotations go on counting.
 
     An added lesion of an earlier correction is none of a later one, so that one that is reverted stands for its case.
     """
     if before is None:
         return frozenset()
-    cases = before.corrections.cases
-    partly = (case for case in cases if case.mask is not None and any(of.is_reverted for of in case.mask.lesions))
-    return before.corrections.reverted | {case.name for case in partly}
+    masks = ((case.name, case.mask) for case in before.corrections.cases if case.mask is not None)
+    return frozenset(name for name, mask in masks if any(lesion.is_reverted for lesion in mask.lesions))

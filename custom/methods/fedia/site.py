@@ -12,6 +12,7 @@ from ...evaluation.inference import Inference
 from ...interface.views import Answer, SiteView
 from ...seeding import derive_seed
 from ...task_names import CORRECT_ANNOTATIONS
+from ..auto.protected_cases import protected_cases
 from ..fedavg.site import FedAvgSite
 from .annotation_correction import correct_annotations
 from .completeness_report import completeness_report
@@ -64,10 +65,10 @@ class FedIASite(CorrectingSite):
         """Correct the annotations, once; a second call finds the work done."""
         if site.corrections.latest() is not None:
             return
-        folder = site.corrections.folder_of(site.round_number)
+        folder, data = site.corrections.folder_of(site.round_number), site.load(TRAINING)
         corrections = correct_annotations(
             network,
-            site.load(TRAINING),
+            data,
             folder,
             data_folder=site.locate().folder,
             method=self.settings.method,
@@ -76,9 +77,10 @@ class FedIASite(CorrectingSite):
             inference=Inference.of(self.settings),
             smallest_lesion=self.settings.smallest_lesion if self.settings.additions == "lesions" else None,
             is_proposed=self.settings.corrections == "ask",
+            reverted=protected_cases(site, data),
         )
         before, added = in_words(corrections, site.round_number)
-        word = shlex.quote(str(folder))
+        word = shlex.quote(str(folder.absolute()))
         if self.settings.corrections == "ask":
             site.info(
                 f"{before} would be corrected, {added} added; the given ones count. To look at them: fedannot "

@@ -1,11 +1,11 @@
 """Settings of FedNoRo, for segmentation and for classification."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...settings import Positive, RunSettings
-from ..fedavg.settings import ClassificationSettings, WarmupSettings, check_warmup
+from ..fedavg.settings import ClassificationSettings, EndingWarmup, WarmupSettings
 
 
 class NoisySitesSettings(RunSettings):
@@ -46,7 +46,7 @@ class FedNoRoSettings(WarmupSettings, NoisySitesSettings):
         return 1
 
 
-class FedNoRoClassificationSettings(ClassificationSettings, NoisySitesSettings):
+class FedNoRoClassificationSettings(ClassificationSettings, NoisySitesSettings, EndingWarmup):
     """Settings of FedNoRo for classification.
 
     Args:
@@ -55,11 +55,6 @@ class FedNoRoClassificationSettings(ClassificationSettings, NoisySitesSettings):
 
     method: str = "fednoro"
     warmup_rounds: Positive = 10
-
-    @model_validator(mode="after")
-    def _warmup_ends(self) -> Self:
-        check_warmup(self.warmup_rounds, self.rounds)
-        return self
 
     @property
     def training_predictions(self) -> int | None:

@@ -1,16 +1,16 @@
 """Settings of FedSelect, for segmentation and for classification."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from ...settings import Positive, RunSettings
-from ..fedavg.settings import ClassificationSettings, FedAvgSettings, check_warmup
+from ...settings import Positive
+from ..fedavg.settings import ClassificationSettings, EndingWarmup, FedAvgSettings
 
 _Share = Annotated[float, Field(gt=0, le=1)]
 
 
-class SelectionSettings(RunSettings):
+class SelectionSettings(EndingWarmup):
     """What both tasks share; the defaults are those of the authors' program, but for the proxy's share.
 
     Args:
@@ -35,11 +35,6 @@ class SelectionSettings(RunSettings):
     proxy_fraction: _Share = 0.1
     scorer_learning_rate: Annotated[float, Field(gt=0)] = 1e-3
     scorer_weight_decay: Annotated[float, Field(ge=0)] = 1e-4
-
-    @model_validator(mode="after")
-    def _warmup_ends(self) -> Self:
-        check_warmup(self.warmup_rounds, self.rounds)
-        return self
 
     @property
     def training_predictions(self) -> int | None:

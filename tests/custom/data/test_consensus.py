@@ -171,6 +171,38 @@ def test_classes_of_several_annotators_have_a_majority(tmp_path):
         assert data.cases[0].annotations.tolist() == [[2, 2, 0]]
 
 
+@pytest.mark.parametrize("rule", ["majority", "random-per-epoch", "one:C"])
+@pytest.mark.parametrize(("kept", "is_kept"), [(1, True), (0, False)])
+def test_a_class_that_a_review_has_kept_stays_whatever_the_rule(tmp_path, rule, kept, is_kept):
+    site = tmp_path / "site"
+    write_site(site, cases=2)
+    (site / "data.yaml").write_text("pipeline: classification\nclasses: [a, b, c]\nchannels: 1\nsize: [16, 16]\n")
+    labels = [{"file": label, "annotator": name} for label, name in ((2, "A"), (2, "B"), (0, "C"))]
+    item = {"image": "./0.png", "labels": labels, "label": 1}
+    # The reviewed case has no key of the datalist before it: an earlier version wrote it, or the class was kept.
+    content = {"training": [item], "reference": [{"image": "0.png", "label": kept}]}
+    (site / "datalist.json").write_text(json.dumps(content))
+    data = load(site, rule)
+    assert data.cases[0].is_reviewed == is_kept
+    assert (data.cases[0].open_annotations is None) == is_kept
+    assert (data.labels.tolist() == [1]) == is_kept
+
+
+def test_a_mask_that_a_review_has_kept_stays_whatever_the_rule(tmp_path):
+    site = tmp_path / "site"
+    write_site(site)
+    content = json.loads((site / "datalist.json").read_text())
+    content["training"][0]["label"] = label = content["training"][0]["labels"][2]["file"]
+    content["reference"] = [{"image": content["training"][0]["image"], "label": label}]
+    before = [case.label for case in load(site, "majority").cases]
+    own = load(site, "one:C").cases[0].label
+    assert not torch.equal(before[0], own)
+    (site / "datalist.json").write_text(json.dumps(content))
+    data = load(site, "majority")
+    assert torch.equal(data.cases[0].label, own)
+    assert all(torch.equal(case.label, label) for case, label in zip(data.cases[1:], before[1:], strict=True))
+
+
 @pytest.mark.parametrize("text", ["", "mean", "one", "one:", "one: A", "one:A\n", "one:" + "n" * 101, "Majority"])
 def test_what_is_no_rule_is_refused_with_the_choices(text):
     with pytest.raises(ValueError, match=r"expected majority, staple, random-per-epoch, soft or one:NAME, found"):

@@ -32,6 +32,7 @@ def table(fields: tuple[OutboundField, ...]) -> list[str]:
                 over = f"over {field.counted_by}" if field.counted_by else "-"
                 group = f"group {field.optional!r}" if field.optional else "always"
                 limits = "" if field.limits is None else f"{field.limits[0]:g} to {field.limits[1]:g}"
+                limits = "0 to the number of classes" if field.names_classes else limits
                 length = "" if field.length is None else f"{field.length} entries"
                 length = length or (f"{field.per_class} entries of each class" if field.per_class > 1 else "")
                 bounds = ", ".join(filter(None, (limits, length)))
@@ -68,7 +69,7 @@ def complete(fields: Mapping[str, OutboundField]) -> dict[str, Any]:
     of_kind = {"model": {"w": torch.zeros(1)}, "number": 0.5, "count": 8, "flag": True}
     lists = {"numbers": 0.5, "counts": 8}
     return {
-        name: [lists[field.kind]] * (field.length or 2 * field.per_class)
+        name: [1 if field.names_classes else lists[field.kind]] * (field.length or 2 * field.per_class)
         if field.kind in lists
         else of_kind[field.kind]
         for name, field in fields.items()

@@ -82,7 +82,7 @@ def made(task):
     values = {"number": 0.5, "numbers": [0.5], "count": 5, "counts": [5], "flag": True}
     fields = REGISTRY.of_task(task).values()
     return {
-        item.name: values[item.kind] * (item.length or 2 * item.per_class)
+        item.name: ([1] if item.names_classes else values[item.kind]) * (item.length or 2 * item.per_class)
         if item.kind in ("numbers", "counts")
         else values[item.kind]
         for item in fields
@@ -292,7 +292,7 @@ def test_what_is_computed_over_patients_names_a_counter_of_the_same_task(task):
         is_described = field.name == "preparation"
         is_mean = field.kind in ("number", "numbers") and not is_account and not is_described
         # That it is there at all is what a site has concluded from all of them; and the middle of the sizes of images.
-        is_of_all = field.name in ("moved_patients", "profile_halvings")
+        is_of_all = field.name in ("moved_patients", "profile_halvings") or field.names_classes
         assert (field.counted_by is not None) == (is_mean or is_sum_over_patients or is_of_all)
         if field.counted_by is not None:
             assert registered[field.counted_by].kind in ("count", "counts")

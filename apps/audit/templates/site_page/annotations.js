@@ -60,38 +60,28 @@ function contoursOf(cells, rows, columns, isLastRow, isLastColumn) {
     const own = edges.get(label);
     if (own) own.push(from, to); else edges.set(label, [from, to]);
   };
-  for (let row = 0; row < rows + (isLastRow ? 1 : 0); row += 1) {
-    let start = 0, above = 0, below = 0;
-    for (let column = 0; column <= columns; column += 1) {
-      const a = column < columns ? cells[row * wide + column + 1] : 0, b = column < columns ? cells[(row + 1) * wide + column + 1] : 0;
-      if (a === above && b === below) continue;
-      if (above !== below) {
-        add(above, row * across + column, row * across + start);
-        add(below, row * across + start, row * across + column);
+  // Lines between neighbouring cells; strides are of cells and of points, across the lines and along one.
+  const addLines = (count, length, [acrossCells, alongCells, acrossPoints, alongPoints], isRow) => {
+    for (let line = 0; line < count; line += 1) {
+      const point = (at) => line * acrossPoints + at * alongPoints;
+      let start = 0, before = 0, after = 0;
+      for (let at = 0; at <= length; at += 1) {
+        const cell = line * acrossCells + (at + 1) * alongCells;
+        const a = at < length ? cells[cell] : 0, b = at < length ? cells[cell + acrossCells] : 0;
+        if (a === before && b === after) continue;
+        if (before !== after) {
+          const [from, to] = isRow ? [at, start] : [start, at];
+          add(before, point(from), point(to));
+          add(after, point(to), point(from));
+        }
+        start = at;
+        before = a;
+        after = b;
       }
-      start = column;
-      above = a;
-      below = b;
     }
-    if (above !== below) {
-      add(above, row * across + columns, row * across + start);
-      add(below, row * across + start, row * across + columns);
-    }
-  }
-  for (let column = 0; column < columns + (isLastColumn ? 1 : 0); column += 1) {
-    let start = 0, before = 0, after = 0;
-    for (let row = 0; row <= rows; row += 1) {
-      const a = row < rows ? cells[(row + 1) * wide + column] : 0, b = row < rows ? cells[(row + 1) * wide + column + 1] : 0;
-      if (a === before && b === after) continue;
-      if (before !== after) {
-        add(before, start * across + column, row * across + column);
-        add(after, row * across + column, start * across + column);
-      }
-      start = row;
-      before = a;
-      after = b;
-    }
-  }
+  };
+  addLines(rows + (isLastRow ? 1 : 0), columns, [wide, 1, across, 1], true);
+  addLines(columns + (isLastColumn ? 1 : 0), rows, [1, wide, 1, across], false);
   return new Map([...edges].map(([label, own]) => [label, pathOf(own, across, (rows + 1) * across)]));
 }
 // Edges from point to point, of which a point has at most two, as one path; points are numbered over rows of `across`.

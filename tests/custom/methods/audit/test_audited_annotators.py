@@ -13,8 +13,9 @@ from fedannot.custom.annotation_bias.parameters import ParameterKey, ParameterKi
 from fedannot.custom.annotation_bias.statuses import EvidenceCode, Status
 from fedannot.custom.data.description import ImageDescription, write_site_description
 from fedannot.custom.data.site_data import load_site_data
+from fedannot.custom.methods.audit.annotator_places import LEFT_FILE
 from fedannot.custom.methods.audit.annotators import audit_annotators
-from fedannot.custom.methods.audit.leaving_annotators import LEFT_FILE, annotators_answer
+from fedannot.custom.methods.audit.leaving_annotators import annotators_answer
 from fedannot.custom.methods.audit.settings import AuditSettings
 from fedannot.custom.methods.audit.site import AuditSite
 

@@ -12,8 +12,9 @@ from fedannot.custom.annotation_bias.estimate import Estimate
 from fedannot.custom.annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKey, ParameterKind
 from fedannot.custom.audit.kind_names import SEGMENTATION_KINDS
 from fedannot.custom.methods.audit.annotator_fields import PLACES
+from fedannot.custom.methods.audit.annotator_places import LEFT_FILE
 from fedannot.custom.methods.audit.annotators import MeasuredAnnotators
-from fedannot.custom.methods.audit.leaving_annotators import LEFT_FILE, annotators_left
+from fedannot.custom.methods.audit.leaving_annotators import annotators_left
 from fedannot.custom.methods.audit.outbound import OUTBOUND_FIELDS
 from fedannot.custom.methods.audit.records import AuditRecord
 from fedannot.custom.outbound.registry import OutboundRegistry

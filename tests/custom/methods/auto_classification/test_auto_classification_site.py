@@ -1,5 +1,6 @@
 """`auto` for classification at a site: what it reports, what it trains on, and what it finds again."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from support.site_views import HandmadeSite
 
 from fedannot.custom.corrections.store import CorrectionStore, StoredCorrections, revert
 from fedannot.custom.corrections.targets import active_targets
+from fedannot.custom.data.datalist import Case
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.methods.auto import rollback_scores, scored_cases
 from fedannot.custom.methods.auto_classification import OUTBOUND_FIELDS
@@ -223,3 +225,17 @@ def test_a_site_that_holds_nobody_out_scores_nothing_and_learns_from_all(tmp_pat
     method, site = method_of(), HandmadeSite(tmp_path, DATA)
     assert method.answer(KEEP_SCORES, network_of(), site.view(method, 3)).fields == {"has_scored": False}
     assert method.train(network_of(), site.view(method, 3)).trained_on is None
+
+
+@pytest.mark.parametrize("reviewed", [{"is_reference": True}, {"given_label": 2}], ids=["kept", "changed"])
+def test_a_label_that_a_review_has_decided_is_not_changed(tmp_path: Path, reviewed) -> None:
+    files = Case(image=tmp_path / "5.png", label=GIVEN[5], **reviewed)
+    data = replace(DATA, cases=tuple(replace(one, files=files) if one.name == "5.png" else one for one in DATA.cases))
+    method, site = method_of(), HandmadeSite(tmp_path, data)
+    method.answer(CORRECT_LABELS, network_of(), site.view(method, 3))
+    targets = active_targets(latest(site, 3), data, tmp_path)
+    assert targets.labels.tolist() == [*TRUE[:5], GIVEN[5], *TRUE[6:]]  # type: ignore[union-attr]
+    assert "Round 3: 5 of 30 labels count as another class" in site.said[-1]
+    # The next round's training decides again, and not about this one.
+    method.train(network_of(), site.view(method, 4))
+    assert {case.image for case in latest(site, 4).corrections.cases if case.is_active} == WRONG - {"5.png"}

@@ -1,6 +1,7 @@
 """FedGSCA at a site: which samples are trained on, what is reported, and what stays there."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ from support.site_views import HandmadeSite
 from torch import nn
 
 from fedannot.custom.corrections.model import CORRECTIONS_FOLDER
-from fedannot.custom.corrections.store import revert
+from fedannot.custom.corrections.store import restore, revert
+from fedannot.custom.data.datalist import Case
 from fedannot.custom.methods.fedgsca import OUTBOUND_FIELDS
 from fedannot.custom.methods.fedgsca.records import SELECTION_FILE
 from fedannot.custom.methods.fedgsca.server import SELECTOR
@@ -133,3 +135,21 @@ def test_pseudo_labels_and_samples_that_are_left_out_are_its_targets_until_they_
     given = method.targets(site.view(method, 3))
     assert (given.labels.tolist(), given.used) == (GIVEN, None)  # type: ignore[union-attr]
     assert method.targets(site.view(method, 4)).labels is None
+
+
+@pytest.mark.parametrize("reviewed", [{"is_reference": True}, {"given_label": 2}], ids=["kept", "changed"])
+def test_a_label_that_a_review_has_decided_is_trained_on_until_somebody_restores(tmp_path: Path, reviewed) -> None:
+    method = method_of(warmup_rounds=0, pseudo_labels="fixed", fixed_threshold=0.6)
+    files = Case(image=tmp_path / "8.png", label=GIVEN[8], **reviewed)
+    cases = tuple(replace(case, files=files) if case.name == "8.png" else case for case in DATA.cases)
+    site = HandmadeSite(tmp_path, replace(DATA, cases=cases))
+    for number in (3, 4):
+        view = site.view(method, number, {SELECTOR: SELECTOR_LISTS})
+        method.train(Reader(), view)
+        targets = method.targets(view)
+        assert targets.labels.tolist() == [*TRUE[:8], GIVEN[8], *TRUE[9:]]  # type: ignore[union-attr]
+        assert targets.used is None or bool(targets.used[8])
+    restore(site.view(method, 4).corrections.latest().folder, ["8.png"])  # type: ignore[union-attr]
+    view = site.view(method, 5, {SELECTOR: SELECTOR_LISTS})
+    method.train(Reader(), view)
+    assert method.targets(view).labels.tolist() == TRUE  # type: ignore[union-attr]

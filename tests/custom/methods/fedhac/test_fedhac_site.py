@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.kept_masks import with_first_case_kept
 from support.pictures import make_data
 from support.site_views import HandmadeSite
 from support.volumes import make_volume
@@ -174,6 +175,15 @@ def test_what_the_data_manager_has_reverted_stays_so(tmp_path: Path, data_folder
     stored = CorrectionStore(site.run_folder, 8).latest()
     assert stored is not None
     assert {Path(name).name for name in stored.corrections.reverted} == {"lesion_001.png"}
+
+
+def test_a_mask_that_a_review_has_kept_stays_in_every_correction(tmp_path: Path, data_folder: Path) -> None:
+    method = method_of(network=NETWORK | {"num_classes": 1})
+    site = HandmadeSite(tmp_path, data_folder=with_first_case_kept(data_folder, tmp_path))
+    given = site.view(method, 5).load_given().labels.clone()
+    for round_number in (5, 8):
+        labels = asked(method, site, round_number, 0.9)
+        assert [torch.equal(one, other) for one, other in zip(labels, given, strict=True)] == [True, False, False]
 
 
 def test_background_with_confidence_becomes_foreground_and_nothing_else() -> None:

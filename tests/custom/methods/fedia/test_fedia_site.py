@@ -7,6 +7,7 @@ import nibabel
 import numpy as np
 import pytest
 import torch
+from support.kept_masks import with_first_case_kept
 from support.site_views import HandmadeSite
 from torch import nn
 
@@ -167,3 +168,14 @@ def test_in_the_own_form_a_site_adds_whole_lesions_and_then_counts_them_as_annot
     assert corrections.corrections.of(LesionsAdded) == LesionsAdded(threshold=0.5, smallest_lesion=5)
     after = method.answer(ESTIMATE_COMPLETENESS, Bright(), site.view(method, 5)).fields
     assert (after["completeness"], after["num_annotated_lesions"]) == (1.0, 24)
+
+
+def test_a_mask_that_a_review_has_kept_is_not_corrected(tmp_path: Path, data_folder: Path) -> None:
+    folder = with_first_case_kept(data_folder, tmp_path)
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=folder)
+    view = site.view(method, 5)
+    given = view.load("training").cases[0].label
+    method.answer(CORRECT_ANNOTATIONS, Everything(), view)
+    assert len(view.corrections.files_in_use(folder)) == 2
+    assert torch.equal(view.load("training").cases[0].label, given)
+    assert len(view.corrections.reverted) == 1
