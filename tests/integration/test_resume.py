@@ -148,7 +148,7 @@ def undisturbed(
 
 def assert_same_result(summary: dict[str, Any], out: Path, undisturbed: tuple[dict[str, Any], Path]) -> None:
     whole, whole_out = undisturbed
-    measured = {"data", "wall_seconds", "peak_memory_mb", "seconds", "settings"}
+    measured = {"data", "wall_seconds", "cpu_seconds", "peak_memory_mb", "seconds", "settings"}
     for item in (summary, whole):
         assert measured <= set(item)
     assert without_times(summary, measured) == without_times(whole, measured)
