@@ -69,7 +69,8 @@ def league_arms(
         try:
             check_defined(method, row, jobs, data, seeds)
             job = jobs[method.task, name]
-            arm = Arm(name, job, own_settings(job, row, common) | chosen.get((row.task, name), published(name)))
+            given = dict(chosen.get((row.task, name), published(name)))
+            arm = Arm(name, job, own_settings(job, row, common) | given)
             check_arms([reference, arm], data=data, seeds=seeds, overrides=common, like=REFERENCE)
             arms.append(arm)
         except (JobError, SettingsError, DataError) as error:

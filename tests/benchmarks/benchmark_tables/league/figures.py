@@ -185,4 +185,5 @@ def read_league(file: Path) -> League:
 
 def write_league(league: League, file: Path) -> None:
     """Write the rows of the league."""
-    write_text(file, json.dumps(league.plain(), indent=1, ensure_ascii=False) + "\n", shared=True)
+    content = {"version": league.version, **league.plain()}
+    write_text(file, json.dumps(content, indent=1, ensure_ascii=False) + "\n", shared=True)

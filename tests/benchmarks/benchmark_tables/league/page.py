@@ -216,7 +216,7 @@ def _rows(league: League) -> str:
                 f"`{row.row}`",
                 row.what,
                 number(row.agreement),
-                number(reference and reference.mean),
+                number(None if reference is None else reference.mean),
                 number(loss_by_noise(row, league)),
                 signed(_slope(row), 2),
                 f"{row.ranked[0].shown} {number(row.ranked[0].mean)}",
@@ -234,7 +234,7 @@ def _rows(league: League) -> str:
 def _budget(league: League) -> str:
     chosen = len(league.choices)
     how = (
-        f"of {chosen} methods the best of up to {_in_words(MOST_TRIED + 1)} were chosen, on other rows and seeds"
+        f"those of {plural(chosen, 'method')} are the best of at most {_in_words(MOST_TRIED + 1)}, on other rows"
         if chosen
         else "all have the published values"
     )

@@ -142,7 +142,9 @@ def _method_figures(comparison: Comparison, arm: str, out: Path) -> MethodFigure
         p_cases=None,
         left_empty=tuple(_points(getattr(run.last_rounds, "left_empty", None)) for run in runs),
         slope=_slope(runs),
-        generic=tuple(_points(run.centres and run.centres.generic) for run in runs) if has_centres else (),
+        generic=tuple(_points(None if run.centres is None else run.centres.generic) for run in runs)
+        if has_centres
+        else (),
         own=tuple(_own(run) for run in runs) if has_centres else (),
         seconds_per_round=statistics.fmean(run.seconds / len(run.rounds) for run in runs),
         cpu_seconds_per_round=_cpu_seconds(runs, out),
@@ -159,7 +161,8 @@ def _slope(runs: Sequence[ComparedRun]) -> float | None:
         last = run.rounds[-LAST_ROUNDS:]
         points = [(record.round, 100 * record.main_score) for record in last if record.main_score is not None]
         if len(points) > 1:
-            slopes.append(float(np.polyfit(*zip(*points, strict=True), 1)[0]))
+            rounds, scores = np.array(points, dtype=np.float64).T
+            slopes.append(float(np.polyfit(rounds, scores, 1)[0]))
     return statistics.fmean(slopes) if slopes else None
 
 

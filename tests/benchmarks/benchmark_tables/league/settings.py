@@ -100,7 +100,7 @@ def read_choices(out: Path) -> tuple[Choice, ...]:
 def write_choices(out: Path, choices: Sequence[Choice]) -> None:
     """Write choices; those of other methods stay."""
     known = {(choice.task, choice.method): choice for choice in [*read_choices(out), *choices]}
-    record = Choices(choices=tuple(known.values()))
+    record = Choices(version=1, choices=tuple(known.values()))
     write_text(out / CHOICES_FILE, json.dumps(record.plain(), indent=1, ensure_ascii=False) + "\n", shared=True)
 
 
