@@ -147,8 +147,24 @@ def test_runs_of_an_earlier_version_lack_what_it_did_not_measure(made: Made, tmp
     shutil.rmtree(tmp_path / "clean" / "data" / "seed0")
     with pytest.raises(DataError, match="seed0: found no folder; expected the data of the row's finished runs"):
         write_finished(request_of(tmp_path), tmp_path / "pages", Reported(None))
-    with pytest.raises(BenchmarkError, match="found no row that is finished with 3 seeds"):
-        write_finished(request_of(made.out, seeds=[0, 1, 2]), tmp_path / "pages", Reported(None))
+    with pytest.raises(BenchmarkError, match="found no finished run of fedavg"):
+        write_finished(request_of(made.out, seeds=[1, 2]), tmp_path / "pages", Reported(None))
+
+
+def test_seeds_that_all_methods_have_finished_are_a_row(made: Made, tmp_path: Path) -> None:
+    """Of a second seed there is federated averaging alone; without it the first seed has no method but that one."""
+    shutil.copytree(made.out / "noisy", tmp_path / "noisy")
+    runs = tmp_path / "noisy" / "runs" / "runs"
+    shutil.copytree(tmp_path / "noisy" / "data" / "seed0", tmp_path / "noisy" / "data" / "seed1")
+    shutil.copytree(runs / "fedavg-seed0", runs / "fedavg-seed1")
+    write_finished(request_of(tmp_path, seeds=[0, 1, 2]), tmp_path / "pages", Reported(None))
+    (row,) = read_league(tmp_path / "pages" / "league.json").rows
+    assert (row.seeds, [method.method for method in row.methods]) == ((0,), ["fedavg", "elr"])
+    (runs / "elr-seed0" / "summary.json").unlink()
+    write_finished(request_of(tmp_path, seeds=[0, 1, 2]), tmp_path / "pages", Reported(None))
+    (row,) = read_league(tmp_path / "pages" / "league.json").rows
+    assert (row.seeds, [method.method for method in row.methods]) == ((0, 1), ["fedavg"])
+    assert [one.reason for one in row.absent if one.method == "elr"] == ["0 of 2 seeds are finished."]
 
 
 def test_a_file_of_the_first_version_is_read(made: Made, tmp_path: Path) -> None:

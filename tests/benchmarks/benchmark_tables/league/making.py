@@ -95,8 +95,8 @@ def write_pages(league: League, folder: Path) -> None:
 def write_finished(request: LeagueRequest, folder: Path, progress: Progress) -> Path:
     """Write the league of the runs that are finished, and return its page; nothing is run or changed where they are.
 
-    A method of which runs are missing, and is defined on the row, is named as unfinished. A row counts once federated
-    averaging is finished with all seeds.
+    The seeds of a row are those that all methods have finished; where there is none, those of federated averaging. A
+    method that has not finished them is named.
 
     Args:
         request: rows, methods, seeds, and the folder of the runs.
@@ -114,7 +114,7 @@ def write_finished(request: LeagueRequest, folder: Path, progress: Progress) -> 
         else:
             rows.append(figures)
     if not rows:
-        raise BenchmarkError(f"{request.out}: found no row that is finished with {len(request.seeds)} seeds.")
+        raise BenchmarkError(f"{request.out}: found no finished run of {REFERENCE}; expected that of any row and seed.")
     folder.mkdir(parents=True, exist_ok=True)
     write_pages(League(rows=tuple(rows), choices=read_choices(request.out)), folder)
     return folder / PAGE_FILE
@@ -161,21 +161,20 @@ def _run_row(
 
 def _finished_row(name: str, row: LeagueRow, request: LeagueRequest) -> LeagueFigures | None:
     """A row's figures as far as its runs are finished; None without federated averaging."""
-    folder, seeds = request.out / name, request.seeds
+    folder = request.out / name
     runs, data = folder / RUNS_FOLDER, data_of(folder)
-    if not (runs / REQUEST_FILE).is_file() or not _has_finished(runs, REFERENCE, seeds):
+    of_reference = [seed for seed in request.seeds if is_finished(runs, REFERENCE, seed)]
+    if not (runs / REQUEST_FILE).is_file() or not of_reference:
         return None
-    for seed in seeds:
+    for seed in of_reference:
         if not (federation := Path(data.replace("{seed}", str(seed)))).is_dir():
             raise DataError(f"{federation}: found no folder; expected the data of the row's finished runs.")
-    defined = league_arms(row, data, seeds, request, {})
-    finished = [arm.name for arm in defined.arms if _has_finished(runs, arm.name, seeds)]
+    defined = league_arms(row, data, of_reference, request, {})
+    whole = [seed for seed in of_reference if all(is_finished(runs, arm.name, seed) for arm in defined.arms)]
+    seeds = whole or of_reference
+    finished = [arm.name for arm in defined.arms if all(is_finished(runs, arm.name, seed) for seed in seeds)]
     absent = [*defined.absent, *(_unfinished(runs, arm, seeds) for arm in defined.arms if arm.name not in finished)]
     return row_figures(name, row, finished_comparison(runs, finished, data, seeds), runs, absent)
-
-
-def _has_finished(runs: Path, arm: str, seeds: Sequence[int]) -> bool:
-    return all(is_finished(runs, arm, seed) for seed in seeds)
 
 
 def _unfinished(runs: Path, arm: Arm, seeds: Sequence[int]) -> AbsentMethod:

@@ -207,7 +207,18 @@ def _mark(method: MethodFigures) -> str:
 
 
 def _rows(league: League) -> str:
-    headings = ["row", "data", "agreement %", "FedAvg", "cost of noise", "slope", "best", "best rival", "auto less it"]
+    headings = [
+        "row",
+        "data",
+        "seeds",
+        "agreement %",
+        "FedAvg",
+        "cost of noise",
+        "slope",
+        "best",
+        "best rival",
+        "auto less it",
+    ]
     lines = []
     for row in league.rows:
         reference, rival, ours = row.of(REFERENCE), row.best_rival, row.ours
@@ -215,6 +226,7 @@ def _rows(league: League) -> str:
             [
                 f"`{row.row}`",
                 row.what,
+                str(len(row.seeds)),
                 number(row.agreement),
                 number(None if reference is None else reference.mean),
                 number(loss_by_noise(row, league)),
