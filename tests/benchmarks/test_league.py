@@ -13,7 +13,7 @@ from benchmark_tables.league import arms, choosing, running
 from benchmark_tables.league.choosing import best_settings, choose_settings
 from benchmark_tables.league.figures import CaseDifference, League, LeagueFigures, MethodFigures, read_league
 from benchmark_tables.league.making import done, make_league, planned_lines, write_finished
-from benchmark_tables.league.page import answer, heat_map, league_page, rivals_ahead
+from benchmark_tables.league.page import answer, heat_map, league_page, loss_by_noise, rivals_ahead
 from benchmark_tables.league.request import LeagueRequest, chosen_methods, use_packs
 from benchmark_tables.league.rows import ROWS, TUNING_ROWS, LeagueRow
 from benchmark_tables.league.runs import agreement, global_results
@@ -396,6 +396,13 @@ def test_the_map_has_a_mark_or_a_reason_for_every_method_and_row() -> None:
         "| fedmix | · +1.0 | n/d |",
         "| elr | ▼ −1.0 | **· +0.5** |",
     ]
+
+
+def test_noise_costs_what_the_seeds_of_both_rows_say() -> None:
+    clean = row_of("clean", figures("fedavg", 80.0, scores=(90.0, 80.0, 70.0)), seeds=(0, 1, 2))
+    noisy = row_of("noisy", figures("fedavg", 71.0, scores=(71.0,)), seeds=(1,), clean="clean")
+    assert loss_by_noise(noisy, League(rows=(clean, noisy))) == pytest.approx(9.0)
+    assert loss_by_noise(noisy, League(rows=(noisy,))) is None
 
 
 def test_sentences_of_many_rows_stay_short() -> None:

@@ -1,5 +1,6 @@
 """The page of the league: the answer, a map of all methods and rows, what the rows say, and how to add a method."""
 
+import statistics
 from collections import Counter
 from collections.abc import Sequence
 
@@ -155,10 +156,20 @@ def _list(names: Sequence[str], most: int = _MOST_NAMED) -> str:
 
 
 def loss_by_noise(row: LeagueFigures, league: League) -> float | None:
-    """Return the points that the noise of a row costs federated averaging; None where nobody knows."""
+    """Return the points that the noise of a row costs federated averaging, over the seeds that the row has in common
+    with that of clean annotations; None where nobody knows.
+    """
+    clean = next((other for other in league.rows if other.row == row.clean), None)
+    if clean is None:
+        return None
+    noisy_scores, clean_scores = _scores_by_seed(row), _scores_by_seed(clean)
+    losses = [score - noisy_scores[seed] for seed, score in clean_scores.items() if seed in noisy_scores]
+    return statistics.fmean(losses) if losses else None
+
+
+def _scores_by_seed(row: LeagueFigures) -> dict[int, float]:
     reference = row.of(REFERENCE)
-    clean = next((other.of(REFERENCE) for other in league.rows if other.row == row.clean), None)
-    return None if reference is None or clean is None else clean.mean - reference.mean
+    return {} if reference is None else dict(zip(row.seeds, reference.scores, strict=True))
 
 
 def heat_map(rows: Sequence[LeagueFigures]) -> str:
