@@ -24,7 +24,7 @@ from fedannot.custom.methods import METHODS
 PAGES = [read_page(path) for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])]
 CARDS = {
     f"docs/benchmarks/{name}.md"
-    for name in ("auto", "audit", "boundary_profile", "feda3i", "fedia", "fedgsca", "decoupled", "speed")
+    for name in ("auto", "audit", "boundary_profile", "feda3i", "fedia", "fedgsca", "decoupled", "league", "speed")
 }
 MOST_LINES = {"README.md": 120, "docs/architecture.md": 150, "docs/annotation-bias.md": 150} | dict.fromkeys(CARDS, 100)
 MOST_WORDS_OF_SENTENCE, MOST_CHARACTERS_OF_LINE = 25, 120

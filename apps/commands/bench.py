@@ -128,7 +128,8 @@ _add_benchmark(
 
 @bench_app.command(
     epilog="Example: fedannot bench league --plan\n\n"
-    "Example: fedannot bench league --rows lesions-clean,lesions-shrink --methods auto,feda3i --only 1/4"
+    "Example: fedannot bench league --rows lesions-clean,lesions-shrink --methods auto,feda3i --only 1/4\n\n"
+    "Example: fedannot bench league --table docs/benchmarks"
 )
 def league(
     context: typer.Context,
@@ -140,6 +141,15 @@ def league(
         bool,
         typer.Option("--plan", help="Show methods and hours of each row by a few measured steps, and run nothing."),
     ] = False,
+    choose: Annotated[
+        bool,
+        typer.Option(
+            "--choose", help="Try the methods' settings on seeds from 100 and other rows, and record the best of each."
+        ),
+    ] = False,
+    table: Annotated[
+        Path | None, typer.Option(help="Write the pages of the finished runs into this folder, and run nothing.")
+    ] = None,
     methods: Annotated[
         str | None, typer.Option(help="Names of methods to compare with fedavg, separated by commas; default: all.")
     ] = None,
@@ -164,23 +174,23 @@ def league(
         from ..runs.progress import Progress
         from ..runs.run_share import RunShare
 
+        if sum((list_, plan, choose, table is not None)) > 1:
+            raise BenchmarkError("Expected one of --list, --plan, --choose and --table, but got several.")
         share, folder = None if only is None else RunShare.parse(only), benchmarks_folder()
         with Progress() as progress:
             progress.tell("Reading the rows.")
-            known, made = _tables(folder, "league_rows").ROWS, _tables(folder, "league")
-            chosen = _tables(folder, "rows").chosen_rows(known, rows)
-            if not list_:
-                chosen = made.use_packs(chosen, data, chosen=rows is not None)
-                names = made.chosen_methods(methods)
+            known, made = _tables(folder, "league.rows"), _tables(folder, "league.making")
+            asked = _tables(folder, "league.request")
+            chosen = _tables(folder, "rows").chosen_rows(known.ROWS, rows)
+            if list_:
+                lines = [f"{name}  {row.what}" for name, row in chosen.items()]
+            else:
+                if table is None:
+                    chosen = asked.use_packs(chosen, data, chosen=rows is not None)
                 wanted = range(first_seed, first_seed + seeds)
-                request = made.LeagueRequest(chosen, names, wanted, out, jobs, share, processes)
-                if not plan:
-                    page = made.make_league(request, progress)
-        if list_:
-            lines = [f"{name}  {row.what}" for name, row in chosen.items()]
-        elif plan:
-            lines = made.planned_lines(request, Progress())
-        else:
-            lines = [f"League: {page}, {page.with_suffix('.json')}"] if page.is_file() else ["No row is finished yet."]
+                request = asked.LeagueRequest(
+                    chosen, asked.chosen_methods(methods), wanted, out, jobs, share, processes
+                )
+                lines = made.done(request, progress, known.TUNING_ROWS, plan=plan, choose=choose, table=table)
         for line in lines:
             say(line)

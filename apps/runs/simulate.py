@@ -118,6 +118,8 @@ def simulate(
         run_settings = job.settings_with(changes)
     _check_surroundings(track)
     earlier = _earlier_run(out, resume)
+    # Nobody knows what an earlier process took.
+    computed = None if resume else _cpu_seconds()
     if resume:
         check_continues(run_settings, out, earlier)
     if planned is not None:
@@ -159,7 +161,7 @@ def simulate(
         score_cases(
             FinishedRun(name, out / RUN_FOLDER, model, which, run_settings, data, sites), run_folder, out, progress
         )
-    summary = collect_output(run_folder, out, lambda: _surroundings(started, data, estimate, planned))
+    summary = collect_output(run_folder, out, lambda: _surroundings(started, computed, data, estimate, planned))
     shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
     return summary
 
@@ -172,12 +174,13 @@ def _tell_what_to_expect(estimate: float | None, warning: str | None, progress: 
 
 
 def _surroundings(
-    started: float, data: Path, estimate: float | None, planned: PlannedSettings | None
+    started: float, computed: float | None, data: Path, estimate: float | None, planned: PlannedSettings | None
 ) -> dict[str, Any]:
     """What the summary says of data, time and memory."""
     return {
         "data": str(data.resolve()),
         "wall_seconds": round(time.monotonic() - started, 2),
+        **({} if computed is None else {"cpu_seconds": round(_cpu_seconds() - computed, 2)}),
         "peak_memory_mb": round(_peak_memory_mb(), 1),
         **({} if estimate is None else {"estimated_memory_mb": estimate}),
         **({} if planned is None else {"planned": tuple(planned.values)}),
@@ -362,3 +365,8 @@ def _threads_given_back() -> Iterator[None]:
 def _peak_memory_mb() -> float:
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
+def _cpu_seconds() -> float:
+    """What this process, its threads and the processes that it waited for have taken of all cores."""
+    return sum(os.times()[:4])

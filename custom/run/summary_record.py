@@ -129,6 +129,7 @@ class Summary(OpenRecord):
         source: the commit that fedannot ran from there; None where it did not run from a repository.
         data: folder of the data, of a run in one process.
         wall_seconds: from the job folder to the output folder, as above.
+        cpu_seconds: that this took of all cores together; None of a run that was resumed, or of an earlier version.
         peak_memory_mb: as above.
         estimated_memory_mb: as above, of a step of training; only of a network in MONAI's form.
         planned: dotted names of the settings that a plan chose; None without a plan.
@@ -160,6 +161,7 @@ class Summary(OpenRecord):
     source: SourceCommit | None = None
     data: str | None = None
     wall_seconds: float | None = None
+    cpu_seconds: float | None = None
     peak_memory_mb: float | None = None
     estimated_memory_mb: float | None = None
     planned: tuple[str, ...] | None = None

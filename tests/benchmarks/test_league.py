@@ -1,17 +1,37 @@
-"""The league: rows by methods in comparisons that go on, what is not defined, and the page made of the figures."""
+"""The league: rows by methods in comparisons that go on, the choice of settings, and the pages made of the figures."""
 
+import json
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import plain_records
 import pytest
-from benchmark_tables import league
-from benchmark_tables.league import LeagueRequest, chosen_methods, make_league, planned_lines, use_packs
-from benchmark_tables.league_figures import League, LeagueFigures, MethodFigures, read_league
-from benchmark_tables.league_rows import ROWS, LeagueRow
-from benchmark_tables.league_tables import league_page, rivals_ahead
+from benchmark_tables.league import arms, choosing, running
+from benchmark_tables.league.choosing import best_settings, choose_settings
+from benchmark_tables.league.figures import CaseDifference, League, LeagueFigures, MethodFigures, read_league
+from benchmark_tables.league.making import done, make_league, planned_lines, write_finished
+from benchmark_tables.league.page import answer, heat_map, league_page, loss_by_noise, rivals_ahead
+from benchmark_tables.league.request import LeagueRequest, chosen_methods, use_packs
+from benchmark_tables.league.rows import ROWS, TUNING_ROWS, LeagueRow
+from benchmark_tables.league.runs import agreement, global_results
+from benchmark_tables.league.settings import (
+    MOST_TRIED,
+    PUBLISHED,
+    TriedSettings,
+    chosen_settings,
+    read_choices,
+    tried_settings,
+    write_choices,
+)
+from benchmark_tables.league.tables import figures_page
+from PIL import Image
+from scipy.stats import wilcoxon
 
 from fedannot.apps.commands.bench import BenchmarkError
-from fedannot.apps.reports.compared_runs import Comparison
+from fedannot.apps.reports.compared_runs import Comparison, read_comparison
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.in_process import RunError
 from fedannot.apps.runs.job import Job
@@ -19,8 +39,11 @@ from fedannot.apps.runs.progress import Reported
 from fedannot.apps.runs.run_share import RunShare
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.data.yaml_file import read_values
 from fedannot.custom.methods import METHODS
+from fedannot.transforms.errors import DataError
 
+DOCS = Path(__file__).parents[2] / "docs" / "benchmarks"
 TINY = {"rounds": 1, "network.features": [4, 4, 8, 8, 8, 4], "training.local_epochs": 1}
 # Neither federated averaging nor ELR has a warm-up.
 TINY |= {"min_sites": 2, "warmup_rounds": 1}
@@ -41,18 +64,36 @@ def request_of(out: Path, **changes: object) -> LeagueRequest:
     )
 
 
+class Made(NamedTuple):
+    """A league of two rows, and what it was before the last run of the second was made."""
+
+    out: Path
+    half: League
+    first: League
+    runs: dict[Path, int]
+
+
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The output of a league of two rows, the second of which has only the first of two shares."""
-    folder = tmp_path_factory.mktemp("league")
-    request = request_of(folder)
-    make_league(request_of(folder, rows={"clean": request.rows["clean"]}), Reported(None))
-    make_league(request_of(folder, rows={"noisy": request.rows["noisy"]}, only=RunShare(1, 2)), Reported(None))
-    return folder
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """The first row at once, the second share by share; reading it in between changes nothing."""
+    out, pages = tmp_path_factory.mktemp("league"), tmp_path_factory.mktemp("pages")
+    request = request_of(out)
+    make_league(request_of(out, rows={"clean": request.rows["clean"]}), Reported(None))
+    make_league(request_of(out, rows={"noisy": request.rows["noisy"]}, only=RunShare(1, 2)), Reported(None))
+    first, before = read_league(out / "league.json"), times_of(out)
+    write_finished(request, pages, Reported(None))
+    assert times_of(out) == before
+    runs = {file: file.stat().st_mtime_ns for file in out.glob("*/runs/runs/*/model.pt")}
+    make_league(request, Reported(None))
+    return Made(out, read_league(pages / "league.json"), first, runs)
 
 
-def test_rows_are_finished_by_whoever_makes_the_last_run(out: Path) -> None:
-    (clean,) = read_league(out / "league.json").rows
+def times_of(folder: Path) -> dict[Path, int]:
+    return {file: file.stat().st_mtime_ns for file in folder.rglob("*")}
+
+
+def test_rows_are_finished_by_whoever_makes_the_last_run(made: Made) -> None:
+    (clean,) = made.first.rows
     assert [method.method for method in clean.methods] == ["fedavg", "elr"]
     absent = {method.method: (method.status, method.reason) for method in clean.absent}
     assert absent == {
@@ -63,11 +104,15 @@ def test_rows_are_finished_by_whoever_makes_the_last_run(out: Path) -> None:
             "Sites of this row keep no cases on which a model of their own is scored.",
         ),
     }
-    kept = {file: file.stat().st_mtime_ns for file in out.glob("*/runs/runs/*/model.pt")}
-    assert len(kept) == 3
-    page = make_league(request_of(out), Reported(None))
-    assert {file: file.stat().st_mtime_ns for file in kept} == kept
-    rows = read_league(out / "league.json").rows
+    _, noisy = made.half.rows
+    assert [method.method for method in noisy.methods] == ["fedavg"]
+    assert {one.method: (one.status, one.reason) for one in noisy.absent}["elr"] == (
+        "unfinished",
+        "0 of 1 seeds are finished.",
+    )
+    assert len(made.runs) == 3
+    assert {file: file.stat().st_mtime_ns for file in made.runs} == made.runs
+    rows = read_league(made.out / "league.json").rows
     assert [row.row for row in rows] == ["clean", "noisy"]
     for row in rows:
         reference, elr = row.methods
@@ -75,24 +120,134 @@ def test_rows_are_finished_by_whoever_makes_the_last_run(out: Path) -> None:
         assert (elr.standard_deviation, elr.p_seeds, reference.difference) == (None, None, None)
         assert elr.model_mb == reference.model_mb > 0
         assert elr.seconds_per_round > 0
-    text = page.read_text(encoding="utf-8")
-    assert "| noisy | " in text
-    assert "| clean | fedgsca | not defined | It is for classification. |" in text
+        assert elr.cpu_seconds_per_round > 0
+        assert (elr.settings, reference.settings) == ({}, {})
+    assert "| `noisy` | " in (made.out / "league.md").read_text(encoding="utf-8")
+    assert "## `noisy`" in (made.out / "league_figures.md").read_text(encoding="utf-8")
+
+
+def test_the_league_of_finished_runs_is_the_same_and_changes_nothing(made: Made, tmp_path: Path) -> None:
+    before = times_of(made.out)
+    (text,) = done(request_of(made.out), Reported(None), {}, table=tmp_path / "pages")
+    assert text.startswith(f"League: {tmp_path / 'pages' / 'league.md'}")
+    assert times_of(made.out) == before
+    for name in ("league.json", "league.md", "league_figures.md"):
+        assert (tmp_path / "pages" / name).read_bytes() == (made.out / name).read_bytes()
+
+
+def test_runs_of_an_earlier_version_lack_what_it_did_not_measure(made: Made, tmp_path: Path) -> None:
+    shutil.copytree(made.out / "clean", tmp_path / "clean")
+    for file in tmp_path.glob("clean/runs/runs/*/summary.json"):
+        summary = json.loads(file.read_text(encoding="utf-8"))
+        del summary["cpu_seconds"]
+        file.write_text(json.dumps(summary), encoding="utf-8")
+    write_finished(request_of(tmp_path), tmp_path / "pages", Reported(None))
+    (row,) = read_league(tmp_path / "pages" / "league.json").rows
+    assert [method.cpu_seconds_per_round for method in row.methods] == [None, None]
+    shutil.rmtree(tmp_path / "clean" / "data" / "seed0")
+    with pytest.raises(DataError, match="seed0: found no folder; expected the data of the row's finished runs"):
+        write_finished(request_of(tmp_path), tmp_path / "pages", Reported(None))
+    with pytest.raises(BenchmarkError, match="found no finished run of fedavg"):
+        write_finished(request_of(made.out, seeds=[1, 2]), tmp_path / "pages", Reported(None))
+
+
+def test_seeds_that_all_methods_have_finished_are_a_row(made: Made, tmp_path: Path) -> None:
+    """Of a second seed there is federated averaging alone; without it the first seed has no method but that one."""
+    shutil.copytree(made.out / "noisy", tmp_path / "noisy")
+    runs = tmp_path / "noisy" / "runs" / "runs"
+    shutil.copytree(tmp_path / "noisy" / "data" / "seed0", tmp_path / "noisy" / "data" / "seed1")
+    shutil.copytree(runs / "fedavg-seed0", runs / "fedavg-seed1")
+    write_finished(request_of(tmp_path, seeds=[0, 1, 2]), tmp_path / "pages", Reported(None))
+    (row,) = read_league(tmp_path / "pages" / "league.json").rows
+    assert (row.seeds, [method.method for method in row.methods]) == ((0,), ["fedavg", "elr"])
+    (runs / "elr-seed0" / "summary.json").unlink()
+    write_finished(request_of(tmp_path, seeds=[0, 1, 2]), tmp_path / "pages", Reported(None))
+    (row,) = read_league(tmp_path / "pages" / "league.json").rows
+    assert (row.seeds, [method.method for method in row.methods]) == ((0, 1), ["fedavg"])
+    assert [one.reason for one in row.absent if one.method == "elr"] == ["0 of 2 seeds are finished."]
+
+
+def test_a_file_of_the_first_version_is_read(made: Made, tmp_path: Path) -> None:
+    content = json.loads((made.out / "league.json").read_text(encoding="utf-8"))
+    assert content["version"] == 2
+    # It was written without its number.
+    del content["version"]
+    del content["choices"]
+    for row in content["rows"]:
+        row.pop("agreement", None)
+        for method in row["methods"]:
+            for key in ("settings", "on_cases", "on_cases_of_rival", "left_empty", "cpu_seconds_per_round"):
+                method.pop(key, None)
+    (tmp_path / "league.json").write_text(json.dumps(content), encoding="utf-8")
+    league = read_league(tmp_path / "league.json")
+    assert [len(row.methods) for row in league.rows] == [2, 2]
+    assert "elr: not known (an earlier version)" in figures_page(league)
+    (tmp_path / "league.json").write_text(json.dumps(content | {"version": 3}), encoding="utf-8")
+    with pytest.raises(DataError, match="version"):
+        read_league(tmp_path / "league.json")
+
+
+def test_tests_over_cases_are_those_of_the_files_and_agreement_that_of_the_masks(made: Made) -> None:
+    out = made.out
+    noisy = read_league(out / "league.json").rows[1]
+    elr = noisy.of("elr")
+    runs = out / "noisy" / "runs"
+    dice: dict[str, list[float]] = {"fedavg": [], "elr": []}
+    for line in global_results(read_comparison(runs), runs):
+        dice[line.arm].append(line.dice)
+    difference = np.subtract(dice["elr"], dice["fedavg"])
+    assert len(difference) == 2
+    assert elr.on_cases.mean == pytest.approx(100 * difference.mean())
+    assert elr.on_cases.low <= elr.on_cases.mean <= elr.on_cases.high
+    assert elr.p_cases == elr.on_cases.p == pytest.approx(wilcoxon(difference).pvalue)
+    # It is the best rival itself, so federated averaging alone is compared with it.
+    assert elr.on_cases_of_rival is None
+    assert noisy.of("fedavg").on_cases_of_rival.mean == pytest.approx(-100 * difference.mean())
+    values = []
+    for file in sorted((out / "noisy" / "data" / "seed0").glob("site-*/datalist.json")):
+        for case in json.loads(file.read_text(encoding="utf-8"))["training"]:
+            one, other = (np.asarray(Image.open(file.parent / case[key])) > 0 for key in ("label", "clean_label"))
+            values.append(2 * (one & other).sum() / (one.sum() + other.sum()))
+    assert noisy.agreement == pytest.approx(100 * np.mean(values))
+    assert noisy.agreement < 99
+
+
+def test_agreement_of_labels_is_the_fraction_of_right_ones(tmp_path: Path) -> None:
+    site = tmp_path / "site-1"
+    site.mkdir()
+    cases = [{"image": f"{number}.png", "label": label} for number, label in enumerate((0, 1, 1, 0, 1))]
+    for case, right in zip(cases, (0, 1, 0, 0), strict=False):
+        case["clean_label"] = right
+    (tmp_path / "federation.yaml").write_text("name: labels\nsites: [site-1]\n", encoding="utf-8")
+    (site / "data.yaml").write_text(
+        "pipeline: classification\nclasses: [round, oval]\nsize: [8, 8]\nchannels: 1\ndatalist: datalist.json\n",
+        encoding="utf-8",
+    )
+    (site / "datalist.json").write_text(json.dumps({"training": cases}), encoding="utf-8")
+    assert agreement(tmp_path) == 0.75
+    (site / "datalist.json").write_text(json.dumps({"training": cases[4:]}), encoding="utf-8")
+    assert agreement(tmp_path) is None
+
+
+def failing_compare(name: str) -> object:
+    """A comparison that fails with an arm, and without it has made-up scores."""
+
+    def compare(of_arms: list[Arm], runs: Path, **_: object) -> Comparison:
+        names = [arm.name for arm in of_arms]
+        if name in names:
+            (runs / "runs" / "fedavg-seed0").mkdir(parents=True)
+            (runs / "runs" / "fedavg-seed0" / "summary.json").write_text(json.dumps(plain_records.summary_values()))
+            (runs / "runs" / f"{name}-seed0.log").write_text("Reading.\nError: no memory\n")
+            raise RunError("1 of 2 runs failed.")
+        return plain_records.comparison([{"arm": one, "rounds": [{"dice": 0.5}]} for one in names])
+
+    return compare
 
 
 def test_a_method_whose_run_fails_is_named_and_the_others_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(arms: list[Arm], runs: Path, **_: object) -> Comparison:
-        names = [arm.name for arm in arms]
-        if "elr" in names:
-            (runs / "runs" / "fedavg-seed0").mkdir(parents=True)
-            (runs / "runs" / "fedavg-seed0" / "summary.json").touch()
-            (runs / "runs" / "elr-seed0.log").write_text("Reading.\nError: no memory\n")
-            raise RunError("1 of 2 runs failed.")
-        return plain_records.comparison([{"arm": name, "rounds": [{"dice": 0.5}]} for name in names])
-
-    monkeypatch.setattr(league, "compare", fail)
+    monkeypatch.setattr(running, "compare", failing_compare("elr"))
     make_league(request_of(tmp_path, rows={"clean": tiny(None)}, methods=["elr"]), Reported(None))
     (row,) = read_league(tmp_path / "league.json").rows
     assert [method.method for method in row.methods] == ["fedavg"]
@@ -101,10 +256,75 @@ def test_a_method_whose_run_fails_is_named_and_the_others_are_compared(
     ]
 
 
-def test_a_plan_counts_methods_and_seeds(out: Path) -> None:
-    lines = planned_lines(request_of(out, seeds=[0, 1, 2], rows={"clean": tiny(None)}), Reported(None))
+def test_a_plan_counts_methods_and_seeds(made: Made) -> None:
+    lines = planned_lines(request_of(made.out, seeds=[0, 1, 2], rows={"clean": tiny(None)}), Reported(None))
     assert lines[0].startswith("clean: 2 methods × 3 seeds, about ")
     assert "  not defined: fedgsca: It is for classification." in lines
+
+
+def test_settings_are_tried_on_seeds_from_100_and_the_best_are_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {}
+
+    def compare(of_arms: list[Arm], runs: Path, **given: object) -> Comparison:
+        asked[runs.parent.name] = given["seeds"], {arm.name: dict(arm.overrides) for arm in of_arms}
+        scores = {"elr.0": 0.5, "elr.1": 0.6, "elr.2": 0.55}
+        runs_of = [{"arm": arm.name, "last_rounds": {"dice": scores.get(arm.name, 0.5)}} for arm in of_arms]
+        return plain_records.comparison([one | {"seed": seed} for one in runs_of for seed in given["seeds"]])
+
+    monkeypatch.setattr(running, "compare", compare)
+    rows = {"one": tiny(None)}
+    record = choose_settings(request_of(tmp_path, methods=["elr", "fedgsca"]), rows, Reported(None))
+    seeds, given = asked["one"]
+    assert list(seeds) == [100, 101]
+    assert given == {"fedavg": {}} | {f"elr.{number}": one for number, one in enumerate(tried_settings("elr"))}
+    (choice,) = read_choices(record.parent)
+    assert (choice.method, choice.chosen, choice.rows, choice.seeds) == ("elr", 1, ("one",), (100, 101))
+    assert choice.scores == ((50.0,), (pytest.approx(60.0),), (pytest.approx(55.0),))
+    assert chosen_settings(tmp_path, [0]) == {("segmentation", "elr"): tried_settings("elr")[1]}
+    with pytest.raises(BenchmarkError, match=r"chosen on seeds \[101\]; report others"):
+        chosen_settings(tmp_path, [101, 102])
+    write_choices(tmp_path, [choice.model_copy(update={"tried": ({}, {"prediction_momentum": 0.5})})])
+    with pytest.raises(BenchmarkError, match="settings of elr were chosen among others than league_settings"):
+        chosen_settings(tmp_path, [0])
+    content = (tmp_path / "settings.json").read_text(encoding="utf-8")
+    (tmp_path / "settings.json").write_text(content.replace('"chosen": 1', '"chosen": -1'), encoding="utf-8")
+    with pytest.raises(DataError, match="chosen"):
+        read_choices(tmp_path)
+
+
+def test_the_best_settings_have_the_highest_mean_over_rows_without_a_failed_run() -> None:
+    """Of ELR's three settings the second is best in one row and the third in sum; where it failed, the first is."""
+    scores = {"a": {("elr", 0): 60.0, ("elr", 1): 65.0, ("elr", 2): 64.0}}
+    scores |= {"b": {("elr", 0): 50.0, ("elr", 1): 44.0, ("elr", 2): 47.0}}
+    tasks = {"a": "segmentation", "b": "segmentation"}
+    (choice,) = best_settings(scores, tasks)
+    assert choice.chosen == 2
+    del scores["b"]["elr", 2]
+    (choice,) = best_settings(scores, tasks)
+    assert (choice.chosen, choice.scores[2]) == (0, (64.0, None))
+    (equal,) = best_settings({"a": {("elr", number): 50.0 for number in range(3)}}, tasks)
+    assert equal.chosen == 0
+
+
+def test_tried_settings_are_few_known_and_chosen_on_other_rows() -> None:
+    jobs = arms.jobs_by_method(arms.jobs_folder())
+    by_name: dict[str, list[Job]] = {}
+    for (_, method), folder in jobs.items():
+        by_name.setdefault(method, []).append(Job.open(folder))
+    tried: Mapping = read_values(DOCS.parents[1] / "tests" / "benchmarks" / "league_settings.yaml", TriedSettings)
+    assert set(tried["methods"]) <= set(by_name)
+    for method in tried["methods"]:
+        first, *others = tried_settings(method)
+        assert first == PUBLISHED.get(method, {})
+        assert 1 <= len(others) <= MOST_TRIED
+        for job in by_name[method]:
+            for one in [first, *others]:
+                job.settings_with(one)
+    assert not set(ROWS) & set(TUNING_ROWS)
+    assert not {row.what for row in ROWS.values()} & {row.what for row in TUNING_ROWS.values()}
+    assert min(choosing.SEEDS) >= 100
 
 
 def figures(method: str, mean: float, **changes: object) -> MethodFigures:
@@ -114,44 +334,109 @@ def figures(method: str, mean: float, **changes: object) -> MethodFigures:
     return MethodFigures.model_validate(values | changes)
 
 
-def row_of(name: str, *methods: MethodFigures, clean: str = "") -> LeagueFigures:
+def row_of(name: str, *methods: MethodFigures, clean: str = "", **changes: object) -> LeagueFigures:
     values = {"row": name, "what": "images", "task": "segmentation", "clean": clean, "seeds": (0,), "absent": ()}
-    return LeagueFigures.model_validate(values | {"methods": methods})
+    return LeagueFigures.model_validate(values | {"methods": methods} | changes)
+
+
+def on_cases(mean: float, p: float) -> CaseDifference:
+    return CaseDifference(mean=mean, low=mean - 1, high=mean + 1, p=p)
 
 
 def test_the_page_says_first_where_auto_is_beaten() -> None:
-    clean = row_of("clean", figures("fedavg", 86.0), figures("auto", 86.5))
+    clean = row_of("clean", figures("fedavg", 86.0), figures("auto", 86.5), figures("elr", 86.1))
     personal = figures("ditto", 99.0, is_personal=True, generic=(70.0,), own=(99.0,))
     noisy = row_of(
         "noisy",
         figures("fedavg", 81.0, slope=0.8),
-        figures("auto", 82.0),
-        figures("elr", 84.5, fields=("offset",)),
+        figures("auto", 82.0, on_cases=on_cases(1.0, 0.01), on_cases_of_rival=on_cases(-2.0, 0.03)),
+        figures("elr", 84.5, fields=("offset",), on_cases=on_cases(3.0, 0.001), left_empty=(40.0,)),
         personal,
         clean="clean",
     )
     assert [method.method for method in rivals_ahead(noisy)] == ["elr"]
-    page = league_page(League(rows=(clean, noisy)))
-    first = page.split("\n\n")[1]
-    assert first == "Another method is ahead of `auto` in 1 of 2 rows. In noisy elr is 2.5 points ahead of it."
-    assert "the noise costs fedavg 5.0 points, less than 6." in page
-    assert "In noisy fedavg still gains 0.8 points a round" in page
-    assert "noisy (images): elr is best with 84.5 %; fedavg has 81.0 %." in page
-    scores, of_sites = page.split("## Scores")[1].split("## Figures")[0], page.split("## Models of each site")[1]
-    assert "ditto" not in scores
-    assert "| elr | offset |" in page
-    assert "| noisy | ditto | 70.0 | 70.0 | 99.0 | 99.0 |" in of_sites
+    league = League(rows=(clean, noisy))
+    assert answer(league) == [
+        "Another method is ahead of `auto` in 1 of 2 rows: `noisy`.",
+        "Ahead in points: elr by 2.5 in `noisy`; 1 of 1 hold case by case (p < 0.05).",
+        "Case by case `auto` is above FedAvg in 1 of 1 row and below it in 0.",
+        "The noise costs FedAvg less than 6 points, which says nothing of robustness, in `noisy`.",
+        "These are 2 rows of 1 seeds, 0 cells open and 0 failed; FedAvg still moves in `noisy`.",
+    ]
+    page, tables = league_page(league), figures_page(league)
+    assert page.split("**Answer.** ")[1].startswith("Another method is ahead of `auto`")
+    assert "ditto" not in page
+    of_sites = tables.split("## Models of each site")[1]
+    assert "ditto" not in tables.split("## Models of each site")[0]
+    assert "- elr: `offset`." in tables
+    assert "| `noisy` | ditto | 70.0 | 70.0 | 99.0 | 99.0 |" in of_sites
+    # A column for test images without annotation is there where any are.
+    before, after = tables.split("## `noisy`")
+    assert ("left empty" in before, "left empty" in after) == (False, True)
+    assert answer(League(rows=(clean,)))[0] == "No method is ahead of `auto`, in 1 row with both."
+
+
+def test_the_map_has_a_mark_or_a_reason_for_every_method_and_row() -> None:
+    absent = [{"method": "auto", "status": "not defined", "reason": "-"}]
+    absent.append({"method": "auto_classification", "status": "unfinished", "reason": "-"})
+    first = row_of(
+        "a",
+        figures("fedavg", 80.0),
+        figures("auto", 85.0, difference=5.0, on_cases=on_cases(4.0, 0.001)),
+        figures("elr", 79.0, difference=-1.0, on_cases=on_cases(-1.0, 0.04)),
+        # The final models and the means over rounds disagree.
+        figures("fedmix", 81.0, difference=1.0, on_cases=on_cases(-3.0, 0.001)),
+    )
+    second = row_of(
+        "b", figures("fedavg", 80.0), figures("elr", 80.5, difference=0.5, on_cases=on_cases(0.5, 0.06)), absent=absent
+    )
+    assert heat_map([first, second]).splitlines()[2:6] == [
+        "| fedavg | 80.0 | 80.0 |",
+        "| auto | **▲▲ +5.0** | open |",
+        "| fedmix | · +1.0 | n/d |",
+        "| elr | ▼ −1.0 | **· +0.5** |",
+    ]
+
+
+def test_noise_costs_what_the_seeds_of_both_rows_say() -> None:
+    clean = row_of("clean", figures("fedavg", 80.0, scores=(90.0, 80.0, 70.0)), seeds=(0, 1, 2))
+    noisy = row_of("noisy", figures("fedavg", 71.0, scores=(71.0,)), seeds=(1,), clean="clean")
+    assert loss_by_noise(noisy, League(rows=(clean, noisy))) == pytest.approx(9.0)
+    assert loss_by_noise(noisy, League(rows=(noisy,))) is None
+
+
+def test_sentences_of_many_rows_stay_short() -> None:
+    rows = [
+        row_of(
+            f"row-{number}",
+            figures("fedavg", 80.0, slope=1.0),
+            figures("auto", 70.0, on_cases=on_cases(-9.0, 0.001)),
+            figures("elr", 79.0),
+            clean="row-0",
+        )
+        for number in range(17)
+    ]
+    for count in (1, 10, 14, 15, 17):
+        sentences = answer(League(rows=tuple(rows[:count])))
+        assert len(sentences) == 5
+        assert sentences[0].startswith("Another method is ahead of `auto` in")
+        assert max(sum(any(map(str.isalpha, word)) for word in text.split()) for text in sentences) <= 25
+
+
+def test_the_pages_of_the_documentation_are_those_of_the_figures_beside_them() -> None:
+    """`fedannot bench league --table docs/benchmarks` makes them."""
+    league = read_league(DOCS / "league.json")
+    assert len(league.rows) > 0
+    assert (DOCS / "league.md").read_text(encoding="utf-8") == league_page(league)
+    assert (DOCS / "league_figures.md").read_text(encoding="utf-8") == figures_page(league)
 
 
 def test_every_method_has_a_job_or_makes_no_model_and_no_setting_is_unknown() -> None:
-    jobs = league._jobs_by_method(league.jobs_folder())
+    jobs = arms.jobs_by_method(arms.jobs_folder())
     without = {(method.task, method.name) for method in METHODS} - set(jobs)
-    assert {name for _, name in without} <= league.NO_MODEL
+    assert {name for _, name in without} <= arms.NO_MODEL
     opened = {key: Job.open(folder) for key, folder in jobs.items()}
-    for name, values in league.PUBLISHED.items():
-        (job,) = (job for (_, method), job in opened.items() if method == name)
-        assert set(values) <= set(job.known_names(dict(values)))
-    for row in ROWS.values():
+    for row in [*ROWS.values(), *TUNING_ROWS.values()]:
         of_task = [job for (task, _), job in opened.items() if task == row.task]
         assert set(row.settings) <= {name for job in of_task for name in job.known_names(dict(row.settings))}
     assert {row.clean for row in ROWS.values()} - {""} <= set(ROWS)

@@ -100,9 +100,12 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_more_rounds_may_be_added(small_job: Callable[..., Path], tmp_path: Path) -> None:
     job = small_job("fedavg", rounds=3, embedded__sites=2)
-    simulate(job, tmp_path / "whole")
+    whole = simulate(job, tmp_path / "whole")
     simulate(job, tmp_path / "parts", overrides={"rounds": 1})
-    simulate(job, tmp_path / "parts", data=tmp_path / "parts" / "data", resume=True)
+    parts = simulate(job, tmp_path / "parts", data=tmp_path / "parts" / "data", resume=True)
+    # What all cores took is known of a run that one process made.
+    assert whole["cpu_seconds"] > 0
+    assert "cpu_seconds" not in parts
     models = [torch.load(tmp_path / out / "model.pt", weights_only=True)["model"] for out in ("whole", "parts")]
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
 
@@ -151,6 +154,7 @@ def assert_same_result(summary: dict[str, Any], out: Path, undisturbed: tuple[di
     measured = {"data", "wall_seconds", "peak_memory_mb", "seconds", "settings"}
     for item in (summary, whole):
         assert measured <= set(item)
+    measured.add("cpu_seconds")
     assert without_times(summary, measured) == without_times(whole, measured)
     models = [torch.load(folder / "model.pt", weights_only=True)["model"] for folder in (whole_out, out)]
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from benchmark_tables import league_rows
+from benchmark_tables.league.rows import ROWS
 from benchmark_tables.making import rows_of
 from typer.testing import CliRunner
 
@@ -29,7 +29,7 @@ def test_every_benchmark_lists_its_rows(name: str) -> None:
     result = CliRunner().invoke(bench_app, [name, "--list"])
     assert result.exit_code == 0, result.output
     listed = [line.split()[0] for line in result.stdout.splitlines() if line.strip() and not line.startswith(" ")]
-    assert set(league_rows.ROWS if name == "league" else rows_of(name)) <= set(listed)
+    assert set(ROWS if name == "league" else rows_of(name)) <= set(listed)
 
 
 def test_a_row_that_is_not_there_is_refused_with_those_that_are() -> None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from . import auto, decoupled, feda3i, fedgsca, fedia
-from .rows import MakeData
+from .. import auto, decoupled, feda3i, fedgsca, fedia
+from ..rows import MakeData
 
 CELL_WARMUP_ROUNDS = 9
 
@@ -95,4 +95,24 @@ ROWS: Mapping[str, LeagueRow] = {
         "experts",
         needs_data=True,
     ),
+}
+
+# Settings are chosen on other noise than is reported, and on other phantoms where there are any.
+TUNING_ROWS: Mapping[str, LeagueRow] = {
+    "choice-contours": LeagueRow(
+        "lesions of six sites, M(16,-16,7,0.2)",
+        "segmentation",
+        feda3i.phantom("M(16,-16,7,0.2)", num_sites=6),
+        feda3i.SETTINGS,
+    ),
+    "choice-missed": LeagueRow(
+        "pictures of many objects, 3/5/7/9 tenths annotated", "segmentation", fedia.pictures(fedia.MS[1]), fedia.STEADY
+    ),
+    "choice-protocols": LeagueRow(
+        "chambers, protocols 0-0-C(12,5)-D(12,5)",
+        "segmentation",
+        decoupled.chambers("0-0-C(12,5)-D(12,5)"),
+        auto.SETTINGS_OF_PROTOCOLS,
+    ),
+    "choice-labels": _cells("labels P20", "P20"),
 }

@@ -1,0 +1,182 @@
+"""`fedannot bench league`: every method of a task on every row, by comparisons whose finished runs are kept."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fedannot.apps.commands.bench import BenchmarkError
+from fedannot.apps.planning.plan import plan as measured_plan
+from fedannot.apps.reports.comparison_page import REQUEST_FILE
+from fedannot.apps.runs.arms import Arm
+from fedannot.apps.runs.compare import RunsMissingError
+from fedannot.apps.runs.output_request import folder_locked
+from fedannot.apps.runs.progress import Progress
+from fedannot.custom.data.whole_files import private_folder, write_text
+from fedannot.transforms.errors import DataError
+
+from .arms import known_settings, league_arms
+from .choosing import choose_settings
+from .figures import LEAGUE_FILE, REFERENCE, AbsentMethod, League, LeagueFigures, read_league, write_league
+from .page import league_page
+from .request import LeagueRequest
+from .rows import LeagueRow
+from .running import RUNS_FOLDER, compare_row, data_of, is_finished, make_data
+from .runs import finished_comparison, row_figures
+from .settings import MethodKey, chosen_settings, read_choices
+from .tables import figures_page
+
+PAGE_FILE, FIGURES_FILE = "league.md", "league_figures.md"
+
+
+def done(
+    request: LeagueRequest,
+    progress: Progress,
+    tuning_rows: Mapping[str, LeagueRow],
+    *,
+    plan: bool = False,
+    choose: bool = False,
+    table: Path | None = None,
+) -> list[str]:
+    """Do what the command is asked for, and return what it says at the end.
+
+    Args:
+        request: rows, methods, seeds and folders.
+        progress: is told.
+        tuning_rows: on which settings are chosen.
+        plan: say what would run, and run nothing.
+        choose: choose settings, and make no row.
+        table: write the league of the finished runs there, and run nothing.
+
+    Raises:
+        BenchmarkError, JobError, RunError, DataError: as the function for it.
+    """
+    if plan:
+        return planned_lines(request, progress)
+    if choose:
+        record = choose_settings(request, tuning_rows, progress)
+        return ["Nothing is chosen yet." if record is None else f"Chosen settings: {record}"]
+    page = make_league(request, progress) if table is None else write_finished(request, table, progress)
+    return [f"League: {page}, {page.with_suffix('.json')}"] if page.is_file() else ["No row is finished yet."]
+
+
+def make_league(request: LeagueRequest, progress: Progress) -> Path:
+    """Run what is missing row by row, write the league after each of them, and return its page.
+
+    Rows that the output folder has from earlier calls stay. A row some of whose runs are another share's, or of another
+    process, is left for whoever finishes it.
+
+    Raises:
+        BenchmarkError: as :func:`.chosen_settings`.
+        JobError, RunError: as :func:`fedannot.apps.runs.compare.compare`, of federated averaging.
+    """
+    private_folder(request.out)
+    chosen = chosen_settings(request.out, request.seeds)
+    for name, row in request.rows.items():
+        progress.tell(f"{name}: {row.what}")
+        try:
+            figures = _run_row(name, row, request, chosen, progress)
+        except RunsMissingError as missing:
+            progress.tell(str(missing))
+            continue
+        with folder_locked(request.out):
+            earlier = read_league(request.out / LEAGUE_FILE)
+            rows = {known.row: known for known in earlier.rows} | {name: figures}
+            write_pages(League(rows=tuple(rows.values()), choices=read_choices(request.out)), request.out)
+    return request.out / PAGE_FILE
+
+
+def write_pages(league: League, folder: Path) -> None:
+    """Write the figures, the page, and the page with the tables."""
+    write_league(league, folder / LEAGUE_FILE)
+    write_text(folder / PAGE_FILE, league_page(league), shared=True)
+    write_text(folder / FIGURES_FILE, figures_page(league), shared=True)
+
+
+def write_finished(request: LeagueRequest, folder: Path, progress: Progress) -> Path:
+    """Write the league of the runs that are finished, and return its page; nothing is run or changed where they are.
+
+    The seeds of a row are those that all methods have finished; where there is none, those of federated averaging. A
+    method that has not finished them is named.
+
+    Args:
+        request: rows, methods, seeds, and the folder of the runs.
+        folder: where the league is written.
+        progress: is told of each row that does not count.
+
+    Raises:
+        BenchmarkError: if there is no such row.
+        DataError: if a run cannot be read.
+    """
+    rows = []
+    for name, row in request.rows.items():
+        if (figures := _finished_row(name, row, request)) is None:
+            progress.tell(f"{name}: {REFERENCE} is not finished.")
+        else:
+            rows.append(figures)
+    if not rows:
+        raise BenchmarkError(f"{request.out}: found no finished run of {REFERENCE}; expected that of any row and seed.")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_pages(League(rows=tuple(rows), choices=read_choices(request.out)), folder)
+    return folder / PAGE_FILE
+
+
+def planned_lines(request: LeagueRequest, progress: Progress) -> list[str]:
+    """Return what would run, a line for each row with its hours, by measured steps of federated averaging.
+
+    The data of the first seed are written into the output folder.
+    """
+    lines, hours = [], 0.0
+    seeds = request.seeds
+    chosen = chosen_settings(request.out, seeds)
+    for name, row in request.rows.items():
+        data = make_data(request.out / name, row.make, seeds[:1], progress)
+        defined = league_arms(row, data, seeds[:1], request, chosen)
+        reference = defined.arms[0].job
+        settings = known_settings(reference, row.settings)
+        measured = measured_plan(reference, data=data.replace("{seed}", str(seeds[0])), changes=settings)
+        of_row = measured.seconds * len(defined.arms) * len(seeds) / 3600
+        hours += of_row
+        lines.append(
+            f"{name}: {len(defined.arms)} methods × {len(seeds)} seeds, about {of_row:.2f} core hours: "
+            f"{', '.join(arm.name for arm in defined.arms)}"
+        )
+        lines += [f"  not defined: {method.method}: {method.reason}" for method in defined.absent]
+    return [*lines, f"All rows: about {hours:.2f} core hours. Methods that train more than FedAvg take longer."]
+
+
+def _run_row(
+    name: str,
+    row: LeagueRow,
+    request: LeagueRequest,
+    chosen: Mapping[MethodKey, Mapping[str, Any]],
+    progress: Progress,
+) -> LeagueFigures:
+    folder = request.out / name
+    data = make_data(folder, row.make, request.seeds, progress)
+    defined = league_arms(row, data, request.seeds, request, chosen)
+    comparison, failed = compare_row(folder, defined.arms, defined.common, request.seeds, request, progress)
+    absent = [AbsentMethod(method=arm, status="failed", reason=text) for arm, text in failed.items()]
+    return row_figures(name, row, comparison, folder / RUNS_FOLDER, [*defined.absent, *absent])
+
+
+def _finished_row(name: str, row: LeagueRow, request: LeagueRequest) -> LeagueFigures | None:
+    """A row's figures as far as its runs are finished; None without federated averaging."""
+    folder = request.out / name
+    runs, data = folder / RUNS_FOLDER, data_of(folder)
+    of_reference = [seed for seed in request.seeds if is_finished(runs, REFERENCE, seed)]
+    if not (runs / REQUEST_FILE).is_file() or not of_reference:
+        return None
+    for seed in of_reference:
+        if not (federation := Path(data.replace("{seed}", str(seed)))).is_dir():
+            raise DataError(f"{federation}: found no folder; expected the data of the row's finished runs.")
+    defined = league_arms(row, data, of_reference, request, {})
+    whole = [seed for seed in of_reference if all(is_finished(runs, arm.name, seed) for arm in defined.arms)]
+    seeds = whole or of_reference
+    finished = [arm.name for arm in defined.arms if all(is_finished(runs, arm.name, seed) for seed in seeds)]
+    absent = [*defined.absent, *(_unfinished(runs, arm, seeds) for arm in defined.arms if arm.name not in finished)]
+    return row_figures(name, row, finished_comparison(runs, finished, data, seeds), runs, absent)
+
+
+def _unfinished(runs: Path, arm: Arm, seeds: Sequence[int]) -> AbsentMethod:
+    count = sum(is_finished(runs, arm.name, seed) for seed in seeds)
+    return AbsentMethod(method=arm.name, status="unfinished", reason=f"{count} of {len(seeds)} seeds are finished.")

@@ -1,0 +1,273 @@
+"""The page of the league: the answer, a map of all methods and rows, what the rows say, and how to add a method."""
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+
+from fedannot.apps.checking.finding import plural
+from fedannot.custom.run.summary_record import LAST_ROUNDS
+
+from .figures import OURS, REFERENCE, CaseDifference, League, LeagueFigures, MethodFigures, shown_name
+from .markdown import number, paragraph, signed, table
+from .settings import MOST_TRIED
+
+# Points of Dice or F1: what noise must cost at least for a row to say anything of robustness, how far a round may still
+# move a baseline that is trained to its end, and what a large difference is.
+LEAST_LOSS = 6.0
+LARGEST_SLOPE = 0.5
+LARGE = 2.0
+LEVEL = 0.05
+# Rows that a sentence names, and leads; of more it says the number alone. Sentences of the answer's first paragraph.
+_MOST_NAMED, _MOST_BEATEN, _MOST_LEADS = 10, 14, 3
+_FIRST = 3
+_MARKS = {"not defined": "n/d", "failed": "failed", "unfinished": "open"}
+
+
+def league_page(league: League) -> str:
+    """Return the page, whose sentences and lines are short enough for the documentation."""
+    parts = [
+        "# League: all methods on all rows",
+        paragraph(
+            "**Question.** Which method makes the best model, for clean, wrong and real annotations? All have the "
+            "network, training and rounds of FedAvg, and the same budget of settings. Scores are Dice or macro F1 in "
+            "percent."
+        ),
+        *_answer(league),
+        "## Heat map",
+        heat_map(league.rows),
+        "## Rows",
+        _rows(league),
+        "## Settings, costs and what leaves",
+        paragraph(_budget(league)),
+        "## Add a method",
+        paragraph(
+            "A method takes part by its line in `METHODS` and its job. Its settings are the published values: its "
+            "job's, or an entry of `PUBLISHED` in `tests/benchmarks/benchmark_tables/league/settings.py`. At most "
+            f"{_in_words(MOST_TRIED)} others that are tried stand in `tests/benchmarks/league_settings.yaml`."
+        ),
+        _COMMANDS,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _answer(league: League) -> list[str]:
+    """The answer in paragraphs that are not too long."""
+    first, rest = (answer(league)[:_FIRST], answer(league)[_FIRST:])
+    return [paragraph(" ".join(part)) for part in ([f"**Answer.** {first[0]}", *first[1:]], rest) if part]
+
+
+_COMMANDS = """```sh
+fedannot bench league --plan                               # methods, what is not defined, hours
+fedannot bench league --choose --methods NAME              # tries settings on seeds 100 and 101, and other rows
+fedannot bench league --methods NAME                       # runs what is missing; finished runs are kept
+fedannot bench league --rows annotators --data PACKS --only 1/4
+fedannot bench league --table docs/benchmarks              # these pages from the finished runs, without a run
+```"""
+
+
+def answer(league: League) -> list[str]:
+    """Return the answer in at most five sentences; the methods that are ahead of `auto` come first."""
+    rows = league.rows
+    with_ours = [row for row in rows if row.ours is not None and len(row.ranked) > 1]
+    beaten = [(row, ahead[0]) for row in with_ours if (ahead := rivals_ahead(row))]
+    sentences = []
+    if beaten:
+        names = [row.row for row, _ in beaten]
+        shown = f": {_list(names, _MOST_BEATEN)}" if len(names) <= _MOST_BEATEN else ""
+        count = plural(len(with_ours), "row")
+        sentences.append(f"Another method is ahead of `auto` in {len(beaten)} of {count}{shown}.")
+        sentences.append(_leads(beaten))
+    elif with_ours:
+        sentences.append(f"No method is ahead of `auto`, in {plural(len(with_ours), 'row')} with both.")
+    sentences += [*_against_reference(rows), *_robustness(league), _coverage(rows)]
+    return sentences[:5]
+
+
+def rivals_ahead(row: LeagueFigures) -> list[MethodFigures]:
+    """Return the methods with one model for all sites whose mean is above that of `auto`, the best first."""
+    if (ours := row.ours) is None:
+        return []
+    return [method for method in row.ranked if not method.is_ours and method.mean > ours.mean]
+
+
+def _leads(beaten: Sequence[tuple[LeagueFigures, MethodFigures]]) -> str:
+    """The largest leads, and how many of all are more than chance over cases."""
+    gaps = [(best.mean - row.ours.mean, best.method, row.row) for row, best in beaten if row.ours is not None]
+    largest = sorted(gaps, reverse=True)[:_MOST_LEADS]
+    shown = ", ".join(f"{method} by {gap:.1f} in `{row}`" for gap, method, row in largest)
+    found = sum(_is_established(row, best) for row, best in beaten)
+    what = "Ahead in points" if len(largest) == len(gaps) else "Furthest ahead, in points"
+    return f"{what}: {shown}; {found} of {len(gaps)} hold case by case (p < {LEVEL:g})."
+
+
+def _is_established(row: LeagueFigures, best: MethodFigures) -> bool:
+    """Whether `auto` is behind the method in the same cases."""
+    if (ours := row.ours) is None:
+        return False
+    test = ours.on_cases if best.method == REFERENCE else ours.on_cases_of_rival
+    return _sign(test) < 0
+
+
+def _sign(test: CaseDifference | None) -> int:
+    """1 above, -1 below, 0 where nothing is established."""
+    if test is None or test.p is None or test.p >= LEVEL:
+        return 0
+    return 1 if test.mean > 0 else -1
+
+
+def _against_reference(rows: Sequence[LeagueFigures]) -> list[str]:
+    known = [(row.row, ours) for row in rows if (ours := row.ours) is not None and ours.on_cases is not None]
+    if not known:
+        return []
+    signs = Counter(_sign(ours.on_cases) for _, ours in known)
+    worse = [name for name, ours in known if _sign(ours.on_cases) < 0]
+    return [
+        f"Case by case `auto` is above FedAvg in {signs[1]} of {plural(len(known), 'row')} and below it in "
+        f"{signs[-1]}{f': {_list(worse)}' if worse else ''}."
+    ]
+
+
+def _robustness(league: League) -> list[str]:
+    weak = [row.row for row in league.rows if (loss := loss_by_noise(row, league)) is not None and loss < LEAST_LOSS]
+    if not weak:
+        return []
+    return [
+        f"The noise costs FedAvg less than {LEAST_LOSS:g} points, which says nothing of robustness, in {_list(weak)}."
+    ]
+
+
+def _coverage(rows: Sequence[LeagueFigures]) -> str:
+    seeds = sorted({len(row.seeds) for row in rows})
+    shown = "–".join(str(count) for count in (seeds[0], seeds[-1])) if len(seeds) > 1 else str(seeds[0])
+    open_ = sum(method.status == "unfinished" for row in rows for method in row.absent)
+    failed = sum(method.status == "failed" for row in rows for method in row.absent)
+    moving = [row.row for row in rows if (slope := _slope(row)) is not None and abs(slope) > LARGEST_SLOPE]
+    text = f"These are {plural(len(rows), 'row')} of {shown} seeds, {open_} cells open and {failed} failed"
+    return f"{text}; FedAvg still moves in {_list(moving)}." if moving else f"{text}."
+
+
+def _slope(row: LeagueFigures) -> float | None:
+    reference = row.of(REFERENCE)
+    return None if reference is None else reference.slope
+
+
+def _list(names: Sequence[str], most: int = _MOST_NAMED) -> str:
+    return f"{len(names)} rows" if len(names) > most else ", ".join(f"`{name}`" for name in names)
+
+
+def loss_by_noise(row: LeagueFigures, league: League) -> float | None:
+    """Return the points that the noise of a row costs federated averaging, over the seeds that the row has in common
+    with that of clean annotations; None where nobody knows.
+    """
+    clean = next((other for other in league.rows if other.row == row.clean), None)
+    if clean is None:
+        return None
+    noisy_scores, clean_scores = _scores_by_seed(row), _scores_by_seed(clean)
+    losses = [score - noisy_scores[seed] for seed, score in clean_scores.items() if seed in noisy_scores]
+    return statistics.fmean(losses) if losses else None
+
+
+def _scores_by_seed(row: LeagueFigures) -> dict[int, float]:
+    reference = row.of(REFERENCE)
+    return {} if reference is None else dict(zip(row.seeds, reference.scores, strict=True))
+
+
+def heat_map(rows: Sequence[LeagueFigures]) -> str:
+    """Return the map: a line for each method with one model for all sites, a column for each row."""
+    found = {row.row: {method.shown: method for method in row.ranked} for row in rows}
+    absent = {row.row: _absent_marks(row) for row in rows}
+    names = dict.fromkeys(name for of_row in found.values() for name in of_row)
+    first = [name for name in (REFERENCE, OURS[0]) if name in names]
+    order = [*first, *sorted((name for name in names if name not in first), key=lambda name: -_mean_gain(name, found))]
+    lines = [
+        [name, *(_map_cell(found[row.row], name, absent[row.row].get(name, "n/d")) for row in rows)] for name in order
+    ]
+    legend = (
+        "Points above FedAvg, whose line has its score. ▲ and ▼: above or below it in the same test cases, "
+        f"Holm's p < {LEVEL:g}; twice from {LARGE:g} points on. ·: no difference is established. Bold: best of the "
+        "row. n/d: not defined there; open: not finished."
+    )
+    return table(["method", *(f"`{row.row}`" for row in rows)], lines) + "\n\n" + paragraph(legend)
+
+
+def _absent_marks(row: LeagueFigures) -> dict[str, str]:
+    """Why a method has no figure, by its name on the page; of two of one name what is defined counts."""
+    in_order = sorted(row.absent, key=lambda method: method.status != "not defined")
+    return {shown_name(method.method): _MARKS[method.status] for method in in_order}
+
+
+def _mean_gain(name: str, found: dict[str, dict[str, MethodFigures]]) -> float:
+    gains = [of_row[name].difference or 0.0 for of_row in found.values() if name in of_row]
+    return sum(gains) / len(gains)
+
+
+def _map_cell(of_row: dict[str, MethodFigures], name: str, absent: str) -> str:
+    if (method := of_row.get(name)) is None:
+        return absent
+    best = max(one.mean for one in of_row.values())
+    text = number(method.mean) if method.difference is None else f"{_mark(method)} {signed(method.difference)}"
+    return f"**{text}**" if method.mean == best else text
+
+
+def _mark(method: MethodFigures) -> str:
+    """The mark of the difference in the same cases; none where the means over rounds say the contrary."""
+    sign, difference = _sign(method.on_cases), method.difference or 0.0
+    if sign == 0 or sign * difference <= 0:
+        return "·"
+    return ("▲" if sign > 0 else "▼") * (2 if abs(difference) >= LARGE else 1)
+
+
+def _rows(league: League) -> str:
+    headings = [
+        "row",
+        "data",
+        "seeds",
+        "agreement %",
+        "FedAvg",
+        "cost of noise",
+        "slope",
+        "best",
+        "best rival",
+        "auto less it",
+    ]
+    lines = []
+    for row in league.rows:
+        reference, rival, ours = row.of(REFERENCE), row.best_rival, row.ours
+        lines.append(
+            [
+                f"`{row.row}`",
+                row.what,
+                str(len(row.seeds)),
+                number(row.agreement),
+                number(None if reference is None else reference.mean),
+                number(loss_by_noise(row, league)),
+                signed(_slope(row), 2),
+                f"{row.ranked[0].shown} {number(row.ranked[0].mean)}",
+                "–" if rival is None else f"{rival.shown} {number(rival.mean)}",
+                signed(None if ours is None or rival is None else ours.mean - rival.mean),
+            ]
+        )
+    text = (
+        "Agreement: Dice of noisy to clean masks, or the share of right labels. Slope: points that FedAvg gains a "
+        f"round in the last {LAST_ROUNDS}. A best rival is of a paper, in hindsight."
+    )
+    return table(headings, lines) + "\n\n" + paragraph(text)
+
+
+def _budget(league: League) -> str:
+    chosen = len(league.choices)
+    how = (
+        f"those of {plural(chosen, 'method')} are the best of at most {_in_words(MOST_TRIED + 1)}, on other rows"
+        if chosen
+        else "all have the published values"
+    )
+    return (
+        "Each method has one budget: its published values, and at most "
+        f"{_in_words(MOST_TRIED)} other settings on seeds from 100. In these figures {how}. "
+        "[Figures](league_figures.md): each seed, tests, time, memory, traffic, fields that leave, models of each "
+        "site. All of it as records: [league.json](league.json). Dropped: [lab](../lab/league.md)."
+    )
+
+
+def _in_words(count: int) -> str:
+    return {4: "four", 5: "five"}.get(count, str(count))

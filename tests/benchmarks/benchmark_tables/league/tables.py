@@ -1,0 +1,168 @@
+"""The figures of the league in tables: row by row, models of each site, settings, what leaves, what is absent."""
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from textwrap import shorten
+
+from fedannot.custom.methods import METHODS
+
+from .figures import REFERENCE, CaseDifference, League, LeagueFigures, MethodFigures
+from .markdown import bullet, cell, number, p_value, paragraph, signed, table
+from .settings import Choice
+
+_LONGEST_CELL = 78
+_MOST_FIELDS = 15
+_MOST_NAMED = 3
+_COSTS = ["s per round", "CPU s per round", "memory MB", "MB sent", "fields"]
+
+
+def figures_page(league: League) -> str:
+    """Return the page with the tables; rows of one seed have no standard deviation and no test over seeds."""
+    parts = ["# Figures of the league", *map(paragraph, _HEAD)]
+    for row in league.rows:
+        parts += [f"## `{row.row}`", paragraph(f"{row.what}. {_of_row(row)}"), _figures(row)]
+    for heading, text in (
+        ("Models of each site", _personal(league.rows)),
+        ("Settings", _settings(league)),
+        ("Fields that may leave beside those of FedAvg", _fields(league.rows)),
+        ("Without figures", _absent(league.rows)),
+    ):
+        if text:
+            parts += [f"## {heading}", text]
+    return "\n\n".join(parts) + "\n"
+
+
+_HEAD = (
+    "The [league](league.md) is their summary. Scores are in percent, the mean of the last rounds. A dash: not "
+    "known, or not defined.",
+    "Columns with “cases” compare the final models in the same test cases. They hold points, the 95 % interval by "
+    "resampling patients, and Wilcoxon's p with Holm's correction over the row's methods. p, seeds: paired t-test.",
+    "CPU seconds are of all cores, with loading and scoring. “MB sent” is of a site in a round. “Fields” counts what "
+    "may leave beside what FedAvg sends.",
+)
+
+
+def _of_row(row: LeagueFigures) -> str:
+    score = "Macro F1; cases by accuracy" if row.task == "classification" else "Dice"
+    rival = row.best_rival
+    return f"{score}." if rival is None else f"{score}. Best rival: {rival.method}."
+
+
+def _figures(row: LeagueFigures) -> str:
+    """The methods with one model for all sites, the best first."""
+    has_empty = any(value is not None for method in row.ranked for value in method.left_empty)
+    headings = ["method", "each seed", "mean ± SD", f"− {REFERENCE}", "p, seeds", f"cases: − {REFERENCE}", "p"]
+    headings += ["cases: − best rival", "p", *(["left empty %"] if has_empty else []), "slope", *_COSTS]
+    lines = [
+        [
+            method.shown,
+            _seeds(method.scores),
+            _mean_and_deviation(method),
+            signed(method.difference),
+            p_value(method.p_seeds),
+            *_on_cases(method.on_cases, method.p_cases),
+            *_on_cases(method.on_cases_of_rival, None),
+            *([_seeds(method.left_empty, 0)] if has_empty else []),
+            signed(method.slope, 2),
+            *_costs(method),
+        ]
+        for method in row.ranked
+    ]
+    return table(headings, lines)
+
+
+def _on_cases(test: CaseDifference | None, p: float | None) -> tuple[str, str]:
+    if test is None:
+        return "–", p_value(p)
+    return f"{signed(test.mean)} ({signed(test.low)} to {signed(test.high)})", p_value(test.p)
+
+
+def _costs(method: MethodFigures) -> list[str]:
+    times = number(method.seconds_per_round, 2), number(method.cpu_seconds_per_round, 2)
+    return [*times, number(method.memory_mb, 0), number(method.model_mb, 2), str(len(method.fields))]
+
+
+def _personal(rows: Sequence[LeagueFigures]) -> str:
+    """Methods with a model of each site, beside federated averaging: final models on generic and on own cases."""
+    headings = ["row", "method", "generic: each seed", "mean", "own cases: each seed", "mean", *_COSTS]
+    lines = []
+    for row in rows:
+        if not any(method.is_personal for method in row.methods):
+            continue
+        for method in row.methods:
+            if method.is_personal or method.method == REFERENCE:
+                values = [text for of in (method.generic, method.own) for text in (_seeds(of), _mean(of))]
+                lines.append([f"`{row.row}`", method.method, *values, *_costs(method)])
+    return table(headings, lines) if lines else ""
+
+
+def _settings(league: League) -> str:
+    """What each method was given beside the row's settings, and among how many it was chosen."""
+    methods_of: dict[tuple[str, str], dict[str, None]] = {}
+    for row in league.rows:
+        for method in row.methods:
+            if method.method != REFERENCE:
+                methods_of.setdefault(_given(method, row.task, league.choices), {})[method.method] = None
+    return "\n".join(bullet(f"{', '.join(names)}: {shown} ({how}).") for (shown, how), names in methods_of.items())
+
+
+def _given(method: MethodFigures, task: str, choices: Sequence[Choice]) -> tuple[str, str]:
+    """A method's settings, and how they came."""
+    if method.settings is None:
+        return "not known", "an earlier version"
+    shown = ", ".join(f"`{name}={value}`" for name, value in method.settings.items()) or "the job's"
+    choice = next((one for one in choices if (one.task, one.method) == (task, method.method)), None)
+    if choice is None or method.settings != choice.tried[choice.chosen]:
+        return shown, "published, nothing tried"
+    return shown, f"number {choice.chosen + 1} of {len(choice.tried)}, seeds {', '.join(map(str, choice.seeds))}"
+
+
+def _fields(rows: Sequence[LeagueFigures]) -> str:
+    """What a site may send in addition to what it sends in federated averaging; by task where that is another."""
+    tasks_of: dict[tuple[str, tuple[str, ...]], str] = {}
+    for row in rows:
+        for method in row.methods:
+            if method.fields:
+                tasks_of.setdefault((method.method, method.fields), row.task)
+    count = Counter(name for name, _ in tasks_of)
+    lines = []
+    for (name, fields), task in tasks_of.items():
+        many = f"{len(fields)}, see [league.json](league.json)"
+        shown = many if len(fields) > _MOST_FIELDS else ", ".join(f"`{field}`" for field in fields)
+        lines.append(bullet(f"{name}{f', {task}' if count[name] > 1 else ''}: {shown}."))
+    return "\n".join(lines)
+
+
+def _absent(rows: Sequence[LeagueFigures]) -> str:
+    """What has no figures, in one line for all rows with the same reason; methods of another task go without saying."""
+    tasks = {(method.task, method.name) for method in METHODS}
+    rows_of: dict[tuple[str, str, str], list[str]] = {}
+    for row in rows:
+        for method in row.absent:
+            if method.status == "not defined" and (row.task, method.method) not in tasks:
+                continue
+            rows_of.setdefault((method.method, method.status, method.reason), []).append(row.row)
+    lines = [
+        [method, status, shorten(cell(reason), _LONGEST_CELL, placeholder=" …"), _names(names)]
+        for (method, status, reason), names in sorted(rows_of.items())
+    ]
+    return table(["method", "why", "reason", "rows"], lines) if lines else ""
+
+
+def _names(names: Sequence[str]) -> str:
+    return f"{len(names)} rows" if len(names) > _MOST_NAMED else ", ".join(f"`{name}`" for name in names)
+
+
+def _seeds(values: Sequence[float | None], decimals: int = 1) -> str:
+    return " / ".join(number(value, decimals) for value in values) or "–"
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return number(statistics.fmean(known) if known else None)
+
+
+def _mean_and_deviation(method: MethodFigures) -> str:
+    deviation = method.standard_deviation
+    return number(method.mean) if deviation is None else f"{number(method.mean)} ± {number(deviation)}"
