@@ -1,14 +1,14 @@
 """Settings of FedFixer."""
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...settings import Positive
-from ..fedavg.settings import ClassificationSettings, check_warmup
+from ..fedavg.settings import ClassificationSettings, EndingWarmup
 
 
-class FedFixerSettings(ClassificationSettings):
+class FedFixerSettings(ClassificationSettings, EndingWarmup):
     """Settings of FedFixer.
 
     Args:
@@ -22,8 +22,3 @@ class FedFixerSettings(ClassificationSettings):
     warmup_rounds: Positive = 30
     confidence_weight: Annotated[float, Field(ge=0)] = 0.1
     personal_proximal_weight: Annotated[float, Field(ge=0)] = 1.0
-
-    @model_validator(mode="after")
-    def _warmup_ends(self) -> Self:
-        check_warmup(self.warmup_rounds, self.rounds)
-        return self
