@@ -16,6 +16,7 @@ from ...custom.corrections.kinds import (
     MasksReplaced,
     MissedObjectsIgnored,
     ObjectsRelabelled,
+    PixelsRelabelled,
     Purpose,
 )
 from ...custom.corrections.model import CaseCorrection, Corrections, CorrectionState
@@ -187,6 +188,9 @@ def _phrases(
         case MissedObjectsIgnored():
             objects = [case.ignored_objects for case in corrections.cases if case.ignored_objects]
             return [f"{_in_annotations(objects, corrections)}: {_verb(objects, 'is', 'are')} ignored as missed objects"]
+        case PixelsRelabelled(threshold=threshold, only_added=only_added):
+            what = "background" if only_added else "pixels"
+            return [f"{what} with a probability of the predicted class above {threshold:g} may become that class"]
         case CasesRelabelled(noise_level=level, transition=transition):
             loss = [] if transition is None else ["the loss is corrected for the other wrong labels"]
             return [f"{100 * level:.1f} % of the labels are wrong by the estimate", *loss]

@@ -164,9 +164,14 @@ REASONS = {
     ),
     "annotator_missed": "fraction of the objects that each annotator has missed, as predictions show it",
     "annotator_confused": "fraction of each annotator's objects that look like another class",
-    # FedNoRo, FedSelect, FedA³I, FedIA and personal layers.
+    # FedCorr, FedNoRo, FedSelect, FedA³I, FedIA and personal layers.
     "class_losses": "mean cross entropy of each class by the warm-up model: which sites have noisy labels (FedNoRo)",
     "num_loss_patients": "patients behind each of these means",
+    "mean_case_loss": "mean loss of the site's cases by its own model: whose labels are noisy (FedCorr)",
+    "local_dimensionality": "how many dimensions its own model's outputs have around a case: as above (FedCorr)",
+    "num_statistic_patients": "patients or volumes behind that mean; 0 where it is withheld",
+    "noise_share": "share of a noisy site's labels whose losses are of the higher of two groups (FedCorr)",
+    "num_share_patients": "patients or volumes behind that share; 0 where it is withheld",
     "selection_weight": "mean weight of the site's cases: how likely it trains in the next rounds (FedSelect)",
     "num_scored_patients": "patients or volumes behind that mean",
     "scorer_gradient": "how the network that weighs cases has to change, 301 numbers (FedSelect)",

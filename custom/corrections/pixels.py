@@ -38,7 +38,7 @@ class CasePixels:
 
     Attributes:
         ignored: pixels of which training learns nothing; None where there are none.
-        relabelled: the given and the new class of objects that get another class, 0 elsewhere; None where none do.
+        relabelled: the given and the new class of what gets another class, 0 elsewhere; None where nothing does.
         seen: pixels that training sees; None for all. It is not stored.
     """
 

@@ -187,7 +187,7 @@ def _completeness(
 
 
 def case_files(case: LoadedCase, data_folder: Path) -> tuple[str, str]:
-    """Return the annotation and the image of a case, relative to the site's data."""
+    """Return the annotation and the image of a case, relative to the site's data; the image twice without a file."""
     if case.files is None or not isinstance(case.files.label, Path):
-        return case.name, case.name
+        return (case.image_name(data_folder),) * 2
     return os.path.relpath(case.files.label, data_folder), case.image_name(data_folder)

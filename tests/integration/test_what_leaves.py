@@ -64,6 +64,9 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     # Deployed jobs want three sites in every round.
     "fedselect": SEGMENTATION | {"warmup_rounds": 1, "site_fraction": 1.0},
     "fedselect_classification": CLASSIFICATION | {"warmup_rounds": 1, "site_fraction": 1.0},
+    "fedcorr": SEGMENTATION | {"preprocessing_rounds": 1, "finetuning_rounds": 1, "rounds": 3, "clean_share": 1.0},
+    "fedcorr_classification": CLASSIFICATION
+    | {"preprocessing_rounds": 1, "finetuning_rounds": 1, "rounds": 3, "clean_share": 1.0},
     "elr": SEGMENTATION,
     "elr_classification": CLASSIFICATION,
     "fedavg_classification": CLASSIFICATION,

@@ -56,6 +56,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "DynUNet": ("feda3i", "segmentation", {"network": DYNUNET}, PICTURES, None),
     "fednoro": ("fednoro", "segmentation", {}, PICTURES, None),
     "fedselect": ("fedselect", "segmentation", {}, PICTURES, None),
+    "fedcorr": ("fedcorr", "segmentation", {}, PICTURES, None),
     "elr": ("elr", "segmentation", {}, PICTURES, None),
     "elr, classes": ("elr", "classification", {}, CELLS, None),
     "classes": ("fedavg", "classification", {}, CELLS, None),

@@ -17,6 +17,7 @@ from fedannot.custom.corrections.kinds import (
     MasksReplaced,
     MissedObjectsIgnored,
     ObjectsRelabelled,
+    PixelsRelabelled,
     Purpose,
     Sample,
     in_order,
@@ -28,6 +29,7 @@ from fedannot.transforms.ignored_label import IGNORED_LABEL
 
 ALL = (
     CasesRelabelled(noise_level=0.2, threshold=0.5, transition=((1.0, 0.0), (0.5, 0.5))),
+    PixelsRelabelled(noise_share=0.2, threshold=0.5, only_added=False),
     ObjectsRelabelled(fraction=0.5),
     MaskShift(shift=(2.0, -1.5)),
     BoundaryShift(bias={1: 2.0, 2: -0.5}),
