@@ -16,8 +16,8 @@ _TOLERANCE = 1e-3
 def higher_losses(losses: Floats) -> Booleans:
     """Return which losses are of the higher of two groups, ``(N,)``; none where all are equal.
 
-    The groups are the components of a mixture of two Gaussians, which starts at the lower and the upper half. There is
-    no test whether there are two: other losses always have a higher group.
+    The groups are the components of a mixture of two Gaussians, which starts from 2-means. There is no test whether
+    there are two: other losses always have a higher group.
 
     Args:
         losses: finite, ``(N,)``.
@@ -26,20 +26,29 @@ def higher_losses(losses: Floats) -> Booleans:
     if len(losses) < 2 or losses.min() == losses.max():
         return nothing
     gaussians = DiagonalGaussians.of_samples(losses[None, :, None], _FLOOR)
-    is_upper = np.zeros((1, 1, 2, len(losses)))
-    order = np.argsort(losses, kind="stable")
-    is_upper[..., 0, order[: len(order) // 2]] = is_upper[..., 1, order[len(order) // 2 :]] = 1.0
+    above = losses > _lower_of_two_means(losses)
 
     def has_converged(before: Floats, after: Floats) -> Booleans:
         small: Booleans = np.abs(after - before) < _TOLERANCE * len(losses)
         return small
 
-    fit = fit_mixtures(gaussians, gaussians.maximise(is_upper), has_converged)
+    start = gaussians.maximise(np.stack([~above, above]).astype(np.float64)[None, None])
+    fit = fit_mixtures(gaussians, start, has_converged)
     if not np.isfinite(fit.means).all():
         return nothing
     higher = int(fit.means[0, :, 0].argmax())
     result: Booleans = fit.posteriors[0, higher] > fit.posteriors[0, 1 - higher]
     return result
+
+
+def _lower_of_two_means(losses: Floats) -> float:
+    """The largest loss of the lower group of 2-means; of numbers its best division is found among all."""
+    ordered = np.sort(losses)
+    sums, counts = np.cumsum(ordered)[:-1], np.arange(1, len(ordered))
+    # What remains of the squares is least where this is most.
+    explained = sums**2 / counts + (ordered.sum() - sums) ** 2 / counts[::-1]
+    explained[ordered[1:] == ordered[:-1]] = -np.inf
+    return float(ordered[explained.argmax()])
 
 
 def least_loss(losses: Floats, share: float) -> float:

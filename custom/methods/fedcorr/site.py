@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from ...corrections.kinds import CasesRelabelled, PixelsRelabelled
