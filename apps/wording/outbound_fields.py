@@ -189,7 +189,10 @@ REASONS = {
     "num_matched_lesions": "predicted lesions that touch an annotated one, for the other estimate of annotation recall",
     "lesion_recall": "fraction of the annotated lesions that the model detects: is it fit as a reference?",
     "lesion_precision": "fraction of their predicted voxels that are annotated: as above",
-    "has_corrected": "whether the site trains on corrected annotations: FedIA ends its second stage when all do",
+    "has_corrected": (
+        "whether the site trains on corrected annotations: FedIA ends its second stage when all do, FedCorr says when "
+        "they are lost"
+    ),
     "has_model": "whether the site has stored the last shared model with its personal layers, which stay there",
 }
 
