@@ -103,10 +103,10 @@ class SiteChanges:
         Raises:
             DataError: if the case cannot be read.
         """
-        case = self._cases.get(record.label)
+        case = self._cases.get(record.name)
         if case is None:
             raise DataError(
-                f"Site {self._corrections.site}: {record.label} is no usable training case of its data any more."
+                f"Site {self._corrections.site}: {record.name} is no usable training case of its data any more."
             )
         own = self._corrections.of_case(record.name)
         return case, corrected_label(own, self._of(record), case, Purpose.REVIEW).numpy()
@@ -116,7 +116,7 @@ class SiteChanges:
         return [self._change(record) for record in self._corrections.cases]
 
     def _change(self, record: CaseCorrection) -> CaseChange:
-        if record.label not in self._cases:
+        if record.name not in self._cases:
             return CaseChange(record, problem="no usable training case any more")
         case, counts = self.labels(record)
         ignored = counts == IGNORED_LABEL
@@ -137,7 +137,7 @@ class SiteChanges:
         return relabelled, changed if pixels.relabelled is not None and others > 0 else ""
 
     def _of(self, record: CaseCorrection) -> CasePixels:
-        return self._pixels.get(record.label, CasePixels())
+        return self._pixels.get(record.name, CasePixels())
 
 
 def read_changes(stored: StoredCorrections) -> SiteChanges:
@@ -149,7 +149,8 @@ def read_changes(stored: StoredCorrections) -> SiteChanges:
     folder = Path(stored.corrections.data)
     description = segmentation_description(folder, stored.site)
     pixels = stored.pixels(len(description.classes))
-    data = load_site_data(folder, participant_store(), section=TRAINING, site=stored.site)
+    rule = stored.corrections.consensus or None
+    data = load_site_data(folder, participant_store(), section=TRAINING, site=stored.site, consensus=rule)
     cases = {case_files(case, folder)[0]: case for case in data.cases}
     return SiteChanges(stored, description, cases, pixels)
 

@@ -79,7 +79,7 @@ def _draw_changes(site: StoredCorrections, out: Path, chosen: Collection[str] | 
     ranked = sorted(changes.cases(), key=lambda change: -change.changed_pixels)
     for rank, change in enumerate(ranked, start=1):
         if bool(change.changed_pixels) if chosen is None else change.record.name in chosen:
-            file = out / f"{rank:04d}_{plain_name(Path(change.record.label))}.png"
+            file = out / f"{rank:04d}_{plain_name(Path(change.record.name))}.png"
             files.append(_draw_change(site, change, changes.labels(change.record), words, file))
     return files
 

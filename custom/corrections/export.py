@@ -144,7 +144,14 @@ class _Export:
                 given_class=case.new_class.given,
                 new_class=case.new_class.becomes,
             )
-        return None if self._description is None else self._corrected(position, case, self._description)
+        if self._description is None:
+            return None
+        if not case.label:
+            raise DataError(
+                f"{case.image}: found several annotations, of which {self._stored.corrections.consensus!r} makes a label; "
+                "expected one file. Look at what is corrected by `fedannot corrections show`."
+            )
+        return self._corrected(position, case, self._description)
 
     def _copied(self, position: int, case: CaseCorrection, source: Path) -> ExportedAnnotation:
         given = self._data / case.label

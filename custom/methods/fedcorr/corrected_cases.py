@@ -121,4 +121,5 @@ def _record(
         provenance=provenance,
         corrections=(rule,),
         cases=tuple(cases),
+        consensus="" if given.consensus is None else str(given.consensus),
     )

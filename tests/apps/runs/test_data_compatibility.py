@@ -63,7 +63,7 @@ def fit(job, described, **changes):
             "images with one class each",
             "segmentation",
             "images or volumes with masks",
-            "fedavg_classification, fedgsca",
+            "fedavg_classification, fedcorr_classification, fedgsca",
         ),
     ],
 )

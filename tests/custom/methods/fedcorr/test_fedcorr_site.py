@@ -12,16 +12,18 @@ import torch
 from support.labelled_pictures import Brightness
 from support.labelled_pictures import make_data as make_classes
 from support.pictures import Threshold, make_data
+from support.several_annotators import write_site
 from support.site_views import HandmadeSite
 from torch import nn
 
-from fedannot.apps.reports.correction_changes import in_words
+from fedannot.apps.reports.correction_changes import in_words, read_changes
 from fedannot.custom.corrections.export import export_corrections
 from fedannot.custom.corrections.store import revert
 from fedannot.custom.data.description import ImageDescription
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.data.site_data import LoadedCase, SiteData
+from fedannot.custom.data.site_data import LoadedCase, SiteData, load_site_data
+from fedannot.custom.data.store_location import participant_store
 from fedannot.custom.interface.method import SiteMethod
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.methods.fedavg.site import FedAvgSite
@@ -269,3 +271,24 @@ class Everywhere(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         zero = torch.zeros_like(images)
         return torch.cat((zero, zero + self.logit), dim=1)
+
+
+@pytest.mark.parametrize("rule", ["majority", "staple", "random-per-epoch", "soft", "one:B"])
+def test_every_rule_for_several_annotations(tmp_path: Path, rule: str) -> None:
+    """A replaced case has one label from then on, which can be shown; there is no file of it to export."""
+    write_site(tmp_path / "data")
+    data = load_site_data(tmp_path / "data", participant_store(), section="training", site="site-1", consensus=rule)
+    one = {"features": (4, 4, 8, 8, 8, 4), "num_classes": 1}
+    method = method_of(network=one, training=STILL | {"consensus": rule}, confidence=0.9)
+    site = HandmadeSite(tmp_path, data, data_folder=tmp_path / "data")
+    for number in (1, 5):
+        method.train(Everywhere(), site.view(method, number))
+        asked(method, site, CORRECT_ANNOTATIONS, number + 1, Everywhere())
+    assert all((label == 1).all() for label in labels_in_use(method, site, 6))
+    stored = site.view(method, 6).corrections.latest()
+    assert stored is not None
+    cases = read_changes(stored).cases()
+    assert [change.state for change in cases] == ["corrected"] * 3
+    (tmp_path / "export").mkdir()
+    exported = export_corrections(tmp_path / "export", stored)
+    assert (len(exported.annotations), len(exported.failed)) == ((3, 0) if rule == "one:B" else (0, 3))
