@@ -147,9 +147,10 @@ class _Export:
         if self._description is None:
             return None
         if not case.label:
+            rule = self._stored.corrections.consensus
             raise DataError(
-                f"{case.image}: found several annotations, of which {self._stored.corrections.consensus!r} makes a label; "
-                "expected one file. Look at what is corrected by `fedannot corrections show`."
+                f"{case.image}: found several annotations, of which the rule {rule!r} makes a label; expected one file. "
+                "`fedannot corrections show` has what is corrected."
             )
         return self._corrected(position, case, self._description)
 

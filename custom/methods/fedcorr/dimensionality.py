@@ -31,7 +31,7 @@ def local_dimensionality(outputs: Floats, neighbours: int = NEIGHBOURS) -> Float
     if number < FEWEST_NEIGHBOURS:
         return np.full(len(outputs), np.nan)
     # The nearest is the case itself, or one with the same output.
-    distances, _ = cKDTree(outputs).query(outputs, number + 1)
+    distances = np.asarray(cKDTree(outputs).query(outputs, number + 1)[0])
     return of_distances(distances[:, 1:]) * _expected(neighbours) / _expected(number)
 
 
