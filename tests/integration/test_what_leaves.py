@@ -80,6 +80,8 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
 
 # Declared fields that no site sends in these runs: a swarm's sites keep their models without a server that asks.
 UNSEEN = {"decoupled": {"has_model"}}
+# Of two statistics the settings choose one.
+UNSEEN |= {"fedcorr_classification": {"mean_case_loss"}}
 
 # These send some fields where their settings ask for it, or where they decide on another method, which is not here.
 DECIDING = {"auto", "auto_classification", "audit"}

@@ -172,7 +172,9 @@ class FedCorrSite(FedAvgSite):
             return pixel_corrections(given, masks, folder, provenance, kind, reverted)
         probabilities = inference.class_probabilities(network, data.cases)
         labels = relabelled_classes(rule, local, probabilities, data, inference)
-        classes = CasesRelabelled(noise_level=0.0 if share is None else share)
+        if share is None:
+            share = float((labels != given.labels.long()).double().mean())
+        classes = CasesRelabelled(noise_level=share)
         return class_corrections(given, labels, probabilities, folder, provenance, classes, reverted), {}
 
     def _corrected(self, site: SiteView, stored: StoredCorrections | None) -> SiteData:

@@ -239,6 +239,9 @@ def test_classes_are_replaced_and_sites_divided_by_dimensionality(tmp_path: Path
     assert labels[:20] == given[:20]
     asked(method, site, CORRECT_ANNOTATIONS, 5, model)
     assert torch.cat(labels_in_use(method, site, 5)).tolist() == true
+    stored = site.view(method, 5).corrections.latest()
+    assert stored is not None
+    assert in_words(stored.corrections, None) == ["16.7 % of the labels are wrong by the estimate"]
 
 
 def test_files_on_disk_stay_and_corrected_masks_can_be_shown_and_exported(tmp_path: Path) -> None:
