@@ -149,8 +149,8 @@ class _Export:
         if not case.label:
             rule = self._stored.corrections.consensus
             raise DataError(
-                f"{case.image}: found several annotations, of which the rule {rule!r} makes a label; expected one file. "
-                "`fedannot corrections show` has what is corrected."
+                f"{case.image}: found several annotations, of which the rule {rule!r} makes a label; expected one "
+                "file. `fedannot corrections show` has what is corrected."
             )
         return self._corrected(position, case, self._description)
 
