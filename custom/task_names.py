@@ -18,6 +18,10 @@ MEASURE_OVERLAP = "measure_overlap"
 # FedNoRo for classification.
 ESTIMATE_CLASS_LOSSES = "estimate_class_losses"
 
+# FedCorr.
+ESTIMATE_SITE_NOISE = "estimate_site_noise"
+ESTIMATE_NOISE_SHARE = "estimate_noise_share"
+
 # FedSelect.
 MEASURE_SCORER_GRADIENT = "measure_scorer_gradient"
 

@@ -16,6 +16,7 @@ from ...custom.corrections.kinds import (
     MasksReplaced,
     MissedObjectsIgnored,
     ObjectsRelabelled,
+    PixelsRelabelled,
     PixelsReplaced,
     Purpose,
 )
@@ -149,8 +150,7 @@ def read_changes(stored: StoredCorrections) -> SiteChanges:
     folder = Path(stored.corrections.data)
     description = segmentation_description(folder, stored.site)
     pixels = stored.pixels(len(description.classes))
-    replaced = stored.corrections.of(PixelsReplaced)
-    rule = None if replaced is None else replaced.consensus or None
+    rule = stored.corrections.consensus or None
     data = load_site_data(folder, participant_store(), section=TRAINING, site=stored.site, consensus=rule)
     cases = {case_files(case, folder)[0]: case for case in data.cases}
     return SiteChanges(stored, description, cases, pixels)
@@ -190,6 +190,9 @@ def _phrases(
         case MissedObjectsIgnored():
             objects = [case.ignored_objects for case in corrections.cases if case.ignored_objects]
             return [f"{_in_annotations(objects, corrections)}: {_verb(objects, 'is', 'are')} ignored as missed objects"]
+        case PixelsRelabelled(threshold=threshold, only_added=only_added):
+            what = "background" if only_added else "pixels"
+            return [f"{what} with a probability of the predicted class above {threshold:g} may become that class"]
         case CasesRelabelled(noise_level=level, transition=transition):
             loss = [] if transition is None else ["the loss is corrected for the other wrong labels"]
             return [f"{100 * level:.1f} % of the labels are wrong by the estimate", *loss]

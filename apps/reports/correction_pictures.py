@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ...custom.corrections.in_files import segmentation_description
-from ...custom.corrections.kinds import BoundaryShift, CasesRelabelled, MaskShift, ObjectsRelabelled
+from ...custom.corrections.kinds import BoundaryShift, CasesRelabelled, MaskShift, ObjectsRelabelled, PixelsRelabelled
 from ...custom.corrections.model import CORRECTIONS_FILE, CaseCorrection
 from ...custom.corrections.store import StoredCorrections, cases_named
 from ...custom.data.description import SegmentationDescription
@@ -73,7 +73,7 @@ def _draw_new_mask(
 def _draw_changes(site: StoredCorrections, out: Path, chosen: Collection[str] | None) -> list[Path]:
     files = []
     changes = read_changes(site)
-    applied = site.corrections.only(MaskShift, BoundaryShift, ObjectsRelabelled)
+    applied = site.corrections.only(MaskShift, BoundaryShift, ObjectsRelabelled, PixelsRelabelled)
     words = in_words(applied, changes.description) if applied.every else []
     # A case has the same number whichever are drawn.
     ranked = sorted(changes.cases(), key=lambda change: -change.changed_pixels)

@@ -180,13 +180,18 @@ REASONS = {
         "have it"
     ),
     "annotators_kappa": "Fleiss' κ of all annotators of a site: how far do they agree?",
-    # ADELE, FedNoRo, FedSelect, FedA³I, FedIA and personal layers.
+    # ADELE, FedCorr, FedNoRo, FedSelect, FedA³I, FedIA and personal layers.
     "true_positive_pixels": "pixels of each class that are annotated and predicted: how far the model fits masks",
     "predicted_pixels": "pixels of each class that are predicted, for the IoU of all sites",
     "annotated_pixels": "pixels of each class that are annotated, as above",
     "num_annotated_patients": "patients or volumes with the class, behind these numbers",
     "class_losses": "mean cross entropy of each class by the warm-up model: which sites have noisy labels (FedNoRo)",
     "num_loss_patients": "patients behind each of these means",
+    "mean_case_loss": "mean loss of the site's cases by its own model: whose labels are noisy (FedCorr)",
+    "local_dimensionality": "how many dimensions its own model's outputs have around a case: as above (FedCorr)",
+    "num_statistic_patients": "patients or volumes behind that mean; 0 where it is withheld",
+    "noise_share": "share of a noisy site's labels whose losses are of the higher of two groups (FedCorr)",
+    "num_share_patients": "patients or volumes behind that share; 0 where it is withheld",
     "selection_weight": "mean weight of the site's cases: how likely it trains in the next rounds (FedSelect)",
     "num_scored_patients": "patients or volumes behind that mean",
     "scorer_gradient": "how the network that weighs cases has to change, 301 numbers (FedSelect)",
@@ -206,7 +211,7 @@ REASONS = {
     "lesion_precision": "fraction of their predicted voxels that are annotated: as above",
     "has_corrected": (
         "whether the site trains on corrected annotations: FedIA ends its second stage when all do, and a site that "
-        "does not is asked again"
+        "does not is asked again; FedCorr says when they are lost"
     ),
     "has_model": "whether the site has stored the last shared model with its personal layers, which stay there",
 }

@@ -29,6 +29,8 @@ DEFAULT_LIMITS: dict[str, float] = {
     "max_extra_warmup_rounds": 100,
     "head_epochs": 100,
     "distillation_rounds": 2000,
+    "preprocessing_rounds": 2000,
+    "finetuning_rounds": 2000,
     "clean_delay": 2000,
     "redo_delay": 2000,
     "estimates": 100,

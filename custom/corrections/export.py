@@ -144,7 +144,15 @@ class _Export:
                 given_class=case.new_class.given,
                 new_class=case.new_class.becomes,
             )
-        return None if self._description is None else self._corrected(position, case, self._description)
+        if self._description is None:
+            return None
+        if not case.label:
+            rule = self._stored.corrections.consensus
+            raise DataError(
+                f"{case.image}: found several annotations, of which the rule {rule!r} makes a label; expected one "
+                "file. `fedannot corrections show` has what is corrected."
+            )
+        return self._corrected(position, case, self._description)
 
     def _copied(self, position: int, case: CaseCorrection, source: Path) -> ExportedAnnotation:
         given = self._data / case.label
@@ -163,10 +171,6 @@ class _Export:
         self, position: int, case: CaseCorrection, description: SegmentationDescription
     ) -> ExportedAnnotation | None:
         """Write one annotation, unless its classes stay as they are."""
-        if not case.label:
-            raise DataError(
-                f"{case.image}: found several annotations, of which a rule makes one; expected a file of it to correct."
-            )
         given, digest = self._data / case.label, _sha256(self._data / case.label)
         mask, pixels = read_classes(given, description), self._pixels.get(case.label, CasePixels())
         image = self._data / case.image

@@ -27,6 +27,7 @@ class CorrectionKind(StrEnum):
     """What a site corrects; an annotation is corrected in this order."""
 
     CASES_RELABELLED = "cases_relabelled"
+    PIXELS_RELABELLED = "pixels_relabelled"
     OBJECTS_RELABELLED = "objects_relabelled"
     MASK_SHIFT = "mask_shift"
     BOUNDARY_SHIFT = "boundary_shift"
@@ -200,6 +201,30 @@ class ObjectsRelabelled(CorrectionBase):
         return relabelled_objects(sample.classes, sample.pixels.relabelled, sample.pixels.seen)
 
 
+class PixelsRelabelled(CorrectionBase):
+    """Pixels get the class that a model predicts with confidence.
+
+    Args:
+        noise_share: share of the site's pixels that is noisy by the estimate; None where it did not decide.
+        threshold: probability above which a pixel gets the predicted class.
+        only_added: whether only background becomes foreground.
+    """
+
+    kind: Literal[CorrectionKind.PIXELS_RELABELLED] = CorrectionKind.PIXELS_RELABELLED
+    noise_share: Fraction | None
+    threshold: Fraction
+    only_added: bool
+
+    def apply(self, sample: Sample, purpose: Purpose) -> tuple[Classes, int]:
+        """Replace the pixels that were decided on; one whose given class has changed since stays."""
+        del purpose
+        other = sample.pixels.relabelled
+        if other is None:
+            return sample.classes, 0
+        decided = (other.given != other.becomes) & (other.given == sample.classes)
+        return np.where(decided, other.becomes, sample.classes), 0
+
+
 class CasesRelabelled(CorrectionBase):
     """Cases of a classification get another class, or are left out.
 
@@ -223,14 +248,12 @@ class PixelsReplaced(CorrectionBase):
         foreground_threshold: probability of a class above which a pixel gets it.
         background_threshold: probability of the background above which a pixel becomes background; None where none
             does.
-        consensus: the rule that made the labels of cases with several annotations; empty for none.
     """
 
     kind: Literal[CorrectionKind.PIXELS_REPLACED] = CorrectionKind.PIXELS_REPLACED
     rounds: dict[int, int]
     foreground_threshold: Fraction
     background_threshold: Fraction | None
-    consensus: str = ""
 
     @property
     def labels(self) -> tuple[int, ...]:
@@ -277,6 +300,7 @@ Correction = Annotated[
     | BoundaryShift
     | MissedObjectsIgnored
     | ObjectsRelabelled
+    | PixelsRelabelled
     | CasesRelabelled
     | PixelsReplaced
     | LesionsAdded

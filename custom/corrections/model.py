@@ -203,6 +203,7 @@ class Corrections(JsonRecord):
             all cases; empty where the site is corrected as a whole.
         cases: what became of each case.
         failed: cases that could not be corrected, and why; they stay as they are.
+        consensus: the rule by which given labels were made of several annotations; empty where none was needed.
         ignored_file: the file beside the record with the pixels that are ignored, named by its hash; empty where none
             are.
         relabelled_file: the same for the given and the new classes of relabelled objects.
@@ -217,6 +218,7 @@ class Corrections(JsonRecord):
     by_annotator: dict[int, tuple[Correction, ...]] = Field(default_factory=dict)
     cases: tuple[CaseCorrection, ...]
     failed: tuple[tuple[str, str], ...] = ()
+    consensus: str = ""
     ignored_file: Annotated[str, Field(pattern=r"^(ignored-[0-9a-f]{16}\.npz)?$")] = ""
     relabelled_file: Annotated[str, Field(pattern=r"^(relabelled-[0-9a-f]{16}\.npz)?$")] = ""
     replaced_file: Annotated[str, Field(pattern=r"^(replaced-[0-9a-f]{16}\.npz)?$")] = ""

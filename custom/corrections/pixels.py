@@ -41,7 +41,7 @@ class CasePixels:
 
     Attributes:
         ignored: pixels of which training learns nothing; None where there are none.
-        relabelled: the given and the new class of objects that get another class, 0 elsewhere; None where none do.
+        relabelled: the given and the new class of what gets another class, 0 elsewhere; None where nothing does.
         seen: pixels that training sees; None for all. It is not stored.
         replaced: for each class whose pixels are corrected, in their order, 1 for pixels that become background and 2
             for those that become the class, 0 elsewhere; ``(K, S, H, W[, D])`` or ``(K, H, W[, D])``. None where none

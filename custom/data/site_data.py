@@ -60,7 +60,7 @@ class LoadedCase:
     @property
     def is_reviewed(self) -> bool:
         """Whether a review has decided the label, by changing or by keeping it."""
-        return self.files is not None and self.files.is_reviewed
+        return self.given_label is not None or (self.files is not None and self.files.is_reviewed)
 
     def image_name(self, data_folder: Path) -> str:
         """Return the image's file relative to the folder of the site's data, for records; the name without files."""

@@ -115,7 +115,7 @@ def all_methods() -> list[Method]:
 
     Example:
         >>> sorted(method.name for method in all_methods() if method.task == "classification")[:5]
-        ['audit_classification', 'auto_classification', 'elr', 'fedavg', 'fedfixer']
+        ['audit_classification', 'auto_classification', 'elr', 'fedavg', 'fedcorr']
     """
     own = {method.name for method in METHODS}
     return [*METHODS, *(method for name in sorted(set(_entry_points()) - own) for method in _installed(name))]

@@ -64,6 +64,9 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     # Deployed jobs want three sites in every round.
     "fedselect": SEGMENTATION | {"warmup_rounds": 1, "site_fraction": 1.0},
     "fedselect_classification": CLASSIFICATION | {"warmup_rounds": 1, "site_fraction": 1.0},
+    "fedcorr": SEGMENTATION | {"preprocessing_rounds": 1, "finetuning_rounds": 1, "rounds": 3, "clean_share": 1.0},
+    "fedcorr_classification": CLASSIFICATION
+    | {"preprocessing_rounds": 1, "finetuning_rounds": 1, "rounds": 3, "clean_share": 1.0},
     "elr": SEGMENTATION,
     # As soon as the IoU has risen, any curve through a few numbers asks for a correction.
     "adele": SEGMENTATION
@@ -83,6 +86,8 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
 
 # Declared fields that no site sends in these runs: a swarm's sites keep their models without a server that asks.
 UNSEEN = {"decoupled": {"has_model"}}
+# Of two statistics the settings choose one.
+UNSEEN |= {"fedcorr_classification": {"mean_case_loss"}}
 
 # These send some fields where their settings ask for it, or where they decide on another method, which is not here.
 DECIDING = {"auto", "auto_classification", "audit"}

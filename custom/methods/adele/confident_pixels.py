@@ -102,7 +102,6 @@ def correct_pixels(
         rounds=(of_before.rounds if of_before is not None else {}) | dict.fromkeys(labels, round_number),
         foreground_threshold=settings.correction_threshold,
         background_threshold=background,
-        consensus=settings.training.consensus or "",
     )
     known = {} if before is None else before.pixels(len(data.classes))
     reverted = frozenset() if before is None else before.corrections.reverted
@@ -132,6 +131,7 @@ def correct_pixels(
             ),
             corrections=(kind,),
             cases=tuple(cases),
+            consensus="" if data.consensus is None else str(data.consensus),
         ),
         pixels,
     )

@@ -63,7 +63,7 @@ def fit(job, described, **changes):
             "images with one class each",
             "segmentation",
             "images or volumes with masks",
-            "fedavg_classification, fedfixer",
+            "fedavg_classification, fedcorr_classification",
         ),
     ],
 )
@@ -191,15 +191,14 @@ def test_jobs_of_a_task():
         "auto_classification",
         "elr_classification",
         "fedavg_classification",
+        "fedcorr_classification",
         "fedfixer",
-    ]
-    assert result == [
-        *expected,
         "fedgsca",
         "fednoro_classification",
         "fedrobust_classification",
         "fedselect_classification",
     ]
+    assert result == expected
     assert fitting_jobs(JOBS / "absent", "classification") == []
 
 

@@ -105,7 +105,7 @@ def test_every_value_names_its_place_in_the_paper(paper: str) -> None:
 
 
 # Own methods, and those of further papers.
-OF_OTHER_PAPERS = ("audit", "auto", "fedhac", "fedselect")
+OF_OTHER_PAPERS = ("audit", "auto", "fedcorr", "fedhac", "fedselect")
 
 
 def test_every_published_set_is_in_a_table() -> None:

@@ -125,6 +125,8 @@ SHIPPED = {
     "fedia": {*INCOMPLETE, "published", "published-method"},
     "fedselect": {"published"},
     "fedselect_classification": {"published"},
+    "fedcorr": {"published"},
+    "fedcorr_classification": {"published"},
     "fedhac": {"published"},
     "fedgsca": {*MISLABELLED, "published", "published-method"},
     "fedavg_classification": {*MISLABELLED},

@@ -17,6 +17,7 @@ from fedannot.custom.corrections.kinds import (
     MasksReplaced,
     MissedObjectsIgnored,
     ObjectsRelabelled,
+    PixelsRelabelled,
     PixelsReplaced,
     Purpose,
     Sample,
@@ -29,11 +30,12 @@ from fedannot.transforms.ignored_label import IGNORED_LABEL
 
 ALL = (
     CasesRelabelled(noise_level=0.2, threshold=0.5, transition=((1.0, 0.0), (0.5, 0.5))),
+    PixelsRelabelled(noise_share=0.2, threshold=0.5, only_added=False),
     ObjectsRelabelled(fraction=0.5),
     MaskShift(shift=(2.0, -1.5)),
     BoundaryShift(bias={1: 2.0, 2: -0.5}),
     MissedObjectsIgnored(missed={1: 0.25}, ignored={1: 0.4}),
-    PixelsReplaced(rounds={2: 4, 1: 6}, foreground_threshold=0.8, background_threshold=None, consensus="soft"),
+    PixelsReplaced(rounds={2: 4, 1: 6}, foreground_threshold=0.8, background_threshold=None),
     LesionsAdded(threshold=0.8, smallest_lesion=5),
     MasksReplaced(source="/audit", audited="2026-01-01T00:00:00+00:00"),
 )
