@@ -19,6 +19,8 @@ PIECE = 2**16
 _GLOBAL_MODEL = ""
 # Rounding of sums of weights, as a fraction of their bound.
 _SLACK = 1e-9
+# Types of floating numbers that can be compared and averaged; a message may come with others, such as float8.
+_FLOATING = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
 
 def refusal_reason(
@@ -44,7 +46,7 @@ def refusal_reason(
         tensor = params[name]
         if (reason := shape_refusal(name, tensor, expected.shape)) is not None:
             return reason
-        comparable = tensor.is_floating_point() and expected.is_floating_point()
+        comparable = tensor.dtype in _FLOATING and expected.is_floating_point()
         if not comparable and tensor.dtype != expected.dtype:
             types = str(tensor.dtype), str(expected.dtype)
             return RefusalReason.of(RefusalCode.OTHER_TYPE, entry=name, type=types[0], expected=types[1])

@@ -334,6 +334,11 @@ def test_fitting_model_is_not_refused():
             "'stem.bias' has type torch.int64, expected torch.float32",
         ),
         (
+            # Passes NVFlare's messages, and no sum is made of it.
+            lambda s: with_entry(s, "stem.bias", torch.zeros(4, dtype=torch.float8_e5m2)),
+            "'stem.bias' has type torch.float8_e5m2, expected torch.float32",
+        ),
+        (
             lambda s: with_entry(s, "head.counter", torch.tensor(1.0)),
             "'head.counter' has type torch.float32, expected torch.int64",
         ),

@@ -210,3 +210,17 @@ def test_a_broken_package_is_no_trouble_to_jobs_of_other_methods(installed: Call
     installed(median="broken_methods:METHOD")
     assert isinstance(find_method("segmentation", "fedia"), Method)
     assert method_of(read_job_settings({"method": "fedavg"})) in METHODS
+
+
+@pytest.mark.parametrize("method", ["fedselect", "fedcorr"])
+def test_both_tasks_predict_as_often_where_a_method_is_the_same_for_them(method: str) -> None:
+    """With other bases of the settings of segmentation, whose own answer of 0 would come first."""
+    predicted = {
+        task: find_method(task, method).settings().training_predictions for task in ("segmentation", "classification")
+    }
+    expected = {"fedselect": 2 * 100, "fedcorr": 5 * 2 + 1}[method]
+    assert predicted == dict.fromkeys(predicted, expected)
+
+
+def test_plain_averaging_of_segmentations_predicts_no_training_case() -> None:
+    assert find_method("segmentation", "fedavg").settings().training_predictions == 0
