@@ -92,6 +92,8 @@ class FedCorrSite(FedAvgSite):
         before = CorrectionStore(site.run_folder, site.round_number - 1).latest()
         data = self._corrected(site, before)
         if task == CORRECT_ANNOTATIONS:
+            if not self.settings.correction:
+                return Answer({HAS_CORRECTED: False})
             self._relabel(self._rule(-math.inf), None, network, data, site, None)
             return Answer({HAS_CORRECTED: True})
         local, patients = self._own_model(network, site), len(set(data.units))

@@ -24,7 +24,7 @@ class Federation:
         self.server = FedCorrServer(FedCorrClassificationSettings.model_validate(values))
         self.asked: list[tuple[int, str, list[str]]] = []
         self.said: list[str] = []
-        self.statistics = dict(STATISTICS)
+        self.statistics: dict[str, float | None] = dict(STATISTICS)
         self.silent: set[str] = set()
         self.number = 0
 
@@ -141,7 +141,7 @@ def test_without_corrections_and_a_second_stage_labels_stay() -> None:
 @pytest.mark.parametrize("statistic", [None, float("nan")])
 def test_without_statistics_nobody_is_noisy(statistic: float | None) -> None:
     run = Federation()
-    run.statistics = dict.fromkeys(SITES, statistic)  # type: ignore[arg-type]
+    run.statistics = dict.fromkeys(SITES, statistic)
     assert run.until(4) == [*SITES]
     assert run.server.noisy == ()
     assert any("No site is noisier" in text for text in run.said)

@@ -36,7 +36,7 @@ from fedannot.custom.networks.devices import ready_to_compute
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.task_names import CORRECT_ANNOTATIONS, ESTIMATE_NOISE_SHARE, ESTIMATE_SITE_NOISE
 
-COMMON = {"rounds": 9, "preprocessing_rounds": 2, "finetuning_rounds": 2}
+COMMON: dict[str, Any] = {"rounds": 9, "preprocessing_rounds": 2, "finetuning_rounds": 2}
 COMMON |= {"network": {"features": (4, 4, 8, 8, 8, 4), "num_classes": 2}}
 TRAINING = {"batch_size": 2, "local_epochs": 2}
 # A training that leaves the model as it is.
@@ -209,6 +209,14 @@ def test_the_statistic_is_a_mean_over_cases_of_the_own_model(tmp_path: Path) -> 
     losses = [float(nn.functional.cross_entropy(own(case.image), case.label.long()).detach()) for case in data.cases]
     assert answer.fields["mean_case_loss"] == pytest.approx(np.mean(losses), rel=1e-5)
     assert answer.samples["mean_case_loss"].values[:, 0] == pytest.approx(losses, rel=1e-5)
+
+
+def test_in_a_job_without_corrections_no_server_can_ask_for_any(tmp_path: Path) -> None:
+    method, site = method_of(correction=False), HandmadeSite(tmp_path, noisy_pixels())
+    method.train(network(), site.view(method, 1))
+    assert asked(method, site, CORRECT_ANNOTATIONS) == {"has_corrected": False}
+    assert asked(method, site, ESTIMATE_NOISE_SHARE)["noise_share"] == 8 / 64
+    assert site.view(method, 2).corrections.latest() is None
 
 
 @pytest.mark.parametrize("task", [ESTIMATE_SITE_NOISE, ESTIMATE_NOISE_SHARE])
