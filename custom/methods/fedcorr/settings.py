@@ -43,10 +43,11 @@ class NoiseCorrectionSettings(RunSettings):
 
     @model_validator(mode="after")
     def _stages_end(self) -> Self:
-        if self.first_usual_round > self.rounds:
+        first, second, rounds = self.preprocessing_rounds, self.finetuning_rounds, self.rounds
+        if self.first_usual_round > rounds:
             raise ValueError(
-                f"preprocessing_rounds + finetuning_rounds must be below rounds, but got "
-                f"{self.preprocessing_rounds=}, {self.finetuning_rounds=}, {self.rounds=}"
+                f"preprocessing_rounds + finetuning_rounds must be below rounds, but got preprocessing_rounds={first}, "
+                f"finetuning_rounds={second}, {rounds=}"
             )
         return self
 

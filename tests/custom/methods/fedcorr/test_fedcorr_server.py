@@ -169,5 +169,6 @@ def test_a_restart_goes_on_as_before() -> None:
 
 @pytest.mark.parametrize("kind", [FedCorrSettings, FedCorrClassificationSettings])
 def test_the_last_stage_has_a_round(kind: type[RunSettings]) -> None:
-    with pytest.raises(ValueError, match="must be below rounds"):
+    told = "must be below rounds, but got preprocessing_rounds=4, finetuning_rounds=6, rounds=10"
+    with pytest.raises(ValueError, match=told):
         kind.model_validate({"rounds": 10, "preprocessing_rounds": 4, "finetuning_rounds": 6})
