@@ -10,7 +10,7 @@ from ...records.round_records import RoundRecord
 from ...task_names import CORRECT_ANNOTATIONS, ESTIMATE_NOISE_SHARE, ESTIMATE_SITE_NOISE
 from ..fedavg.server import FedAvgServer
 from ..fednoro.noisy_sites import noisy_sites
-from .outbound import DIMENSIONALITY, HAS_CORRECTED, MEAN_LOSS, NOISE_SHARE
+from .outbound import HAS_CORRECTED, NOISE_SHARE
 from .settings import NoiseCorrectionSettings
 
 # Goes to one site alone: μ_k.
@@ -65,7 +65,7 @@ class FedCorrServer(FedAvgServer):
         places = {site: {TRAINED_ROUND: number} for site, number in self._trained.items()}
         answers = this_round.ask(ESTIMATE_SITE_NOISE, sorted(places), own_messages=places)
         for site, answer in sorted(answers.items()):
-            value = answer.get(DIMENSIONALITY, answer.get(MEAN_LOSS))
+            value = answer.get(self.settings.statistic_field)
             if value is not None and math.isfinite(value):
                 self._statistics.setdefault(site, []).append(float(value))
         if this_round.is_stopped():

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from ...settings import Positive, RunSettings
 from ..fedavg.settings import ClassificationSettings, FedAvgSettings
+from .outbound import DIMENSIONALITY, MEAN_LOSS
 
 _Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -35,6 +36,11 @@ class NoiseCorrectionSettings(RunSettings):
     clean_share: _Share = 0.1
     proximity_weight: Annotated[float, Field(ge=0)] = 5.0
     mixup: Annotated[float, Field(ge=0)] = 1.0
+
+    @property
+    def statistic_field(self) -> str:
+        """What sites send of their labels."""
+        return MEAN_LOSS
 
     @property
     def first_usual_round(self) -> int:
@@ -83,3 +89,8 @@ class FedCorrClassificationSettings(ClassificationSettings, NoiseCorrectionSetti
 
     method: str = "fedcorr"
     statistic: Literal["dimensionality", "loss"] = "dimensionality"
+
+    @property
+    def statistic_field(self) -> str:
+        """As above."""
+        return DIMENSIONALITY if self.statistic == "dimensionality" else super().statistic_field

@@ -34,10 +34,10 @@ from .corrected_cases import Pixels, class_corrections, pixel_corrections, with_
 from .dimensionality import local_dimensionality
 from .local_objectives import DistancePenalty, MixupObjective
 from .loss_groups import higher_losses, least_loss
-from .outbound import DIMENSIONALITY, HAS_CORRECTED, MEAN_LOSS, NOISE_SHARE
+from .outbound import HAS_CORRECTED, MEAN_LOSS, NOISE_SHARE
 from .relabelling import Relabelling, relabelled_classes, relabelled_masks, sampled_losses
 from .server import SHARE_OF_NOISE, TRAINED_ROUND
-from .settings import FedCorrClassificationSettings, FedCorrSettings, NoiseCorrectionSettings
+from .settings import FedCorrSettings, NoiseCorrectionSettings
 
 _FOLDER = "local_models"
 
@@ -120,9 +120,7 @@ class FedCorrSite(FedAvgSite):
         It is NaN of few patients or cases, and without the site's own model.
         """
         settings, units = self.settings, [case.unit for case in data.cases]
-        name = MEAN_LOSS
-        if isinstance(settings, FedCorrClassificationSettings) and settings.statistic == "dimensionality":
-            name = DIMENSIONALITY
+        name = settings.statistic_field
         unknown = Answer({name: math.nan, "num_statistic_patients": 0})
         if local is None or patients < MINIMUM_CASES:
             return unknown

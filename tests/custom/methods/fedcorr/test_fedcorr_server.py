@@ -115,6 +115,12 @@ def test_a_statistic_that_hides_other_noisy_sites_is_said() -> None:
     assert not any("more than 10 times" in text for text in played_until(3).said)
 
 
+def test_another_statistic_than_the_job_names_says_nothing() -> None:
+    run = Federation(statistic="loss")
+    assert run.until(3) == [*SITES]
+    assert run.server.describe(round_of(3))["site_statistics"] == {}
+
+
 def played_until(last: int) -> Federation:
     run = Federation()
     run.until(last)
