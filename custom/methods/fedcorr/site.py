@@ -158,7 +158,7 @@ class FedCorrSite(FedAvgSite):
         )
         made, pixels = self._corrections(rule, local, network, data, site, provenance, share)
         stored = site.corrections.write(made, pixels)
-        changed = len(pixels) if isinstance(self.settings, FedCorrSettings) else len(made.cases)
+        changed = len(pixels) if isinstance(self.settings, FedCorrSettings) else sum(case.is_active for case in made.cases)
         site.info(
             f"Before round {site.round_number}: {changed} of {len(data.cases)} labels are replaced in all or in part. "
             f"To look at them or to revert: fedannot corrections show {shlex.quote(str(stored.folder))}"

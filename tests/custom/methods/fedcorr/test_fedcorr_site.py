@@ -298,6 +298,23 @@ def test_classes_are_replaced_and_sites_divided_by_dimensionality(tmp_path: Path
     assert in_words(stored.corrections, None) == ["16.7 % of the labels are wrong by the estimate"]
 
 
+def test_a_reverted_class_stays_given_also_after_a_round_that_does_not_replace_it(tmp_path: Path) -> None:
+    """The model of round 5 is sure of nothing; that of round 6 sees another class, as that of round 4 did."""
+    data = make_classes([1, 1, 2], [0.0, 1.0, 2.0])
+    method, site, model, other = classifier(), site_of(tmp_path, data), Brightness(), Brightness()
+    model.scale.data.fill_(9.0)
+    other.scale.data.fill_(0.0)
+    asked(method, site, CORRECT_ANNOTATIONS, 4, model)
+    assert torch.cat(labels_in_use(method, site, 4)).tolist() == [0, 1, 2]
+    revert(site.view(method, 4).corrections.folder_of(4))
+    for number, seen in ((5, other), (6, model)):
+        asked(method, site, CORRECT_ANNOTATIONS, number, seen)
+        stored = site.view(method, number).corrections.latest()
+        assert stored is not None
+        assert "0.png" in {name.rpartition("/")[2] for name in stored.corrections.reverted}
+    assert torch.cat(labels_in_use(method, site, 6)).tolist() == [1, 1, 2]
+
+
 def test_files_on_disk_stay_and_corrected_masks_can_be_shown_and_exported(tmp_path: Path) -> None:
     write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=1, images_per_site=3, test_images=1)
     folder = tmp_path / "data/site-1"
