@@ -5,7 +5,6 @@ import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -150,15 +149,12 @@ class FedCorrSite(FedAvgSite):
         share: float | None,
     ) -> None:
         """Replace labels by the received model's, and keep that as the record of this round."""
-        provenance = Provenance(
-            method=self.settings.method,
-            round_number=site.round_number,
-            model_sha256=model_hash(network.state_dict()),
-            made=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        provenance = Provenance.now(self.settings.method, site.round_number, model_hash(network.state_dict()))
         made, pixels = self._corrections(rule, local, network, data, site, provenance, share)
         stored = site.corrections.write(made, pixels)
-        changed = len(pixels) if isinstance(self.settings, FedCorrSettings) else sum(case.is_active for case in made.cases)
+        changed = (
+            len(pixels) if isinstance(self.settings, FedCorrSettings) else sum(case.is_active for case in made.cases)
+        )
         site.info(
             f"Before round {site.round_number}: {changed} of {len(data.cases)} labels are replaced in all or in part. "
             f"To look at them or to revert: fedannot corrections show {shlex.quote(str(stored.folder))}"
