@@ -1,5 +1,6 @@
 """FedCorr at a site: its training, what it says of its noise, and which of its labels it replaces."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -333,6 +334,16 @@ def test_files_on_disk_stay_and_corrected_masks_can_be_shown_and_exported(tmp_pa
     exported = export_corrections(tmp_path / "export", stored)
     assert (len(exported.annotations), exported.failed) == (3, ())
     assert all(annotation.changed > 0 for annotation in exported.annotations)
+    # A case that is reviewed since counts as it is, also where that is written down.
+    lists = json.loads((folder / "datalist.json").read_text())
+    (folder / "datalist.json").write_text(json.dumps(lists | {"reference": lists["training"][:1]}))
+    assert [change.state for change in read_changes(stored).cases()] == ["unchanged", "corrected", "corrected"]
+    (tmp_path / "later").mkdir()
+    later = export_corrections(tmp_path / "later", stored)
+    assert ([annotation.given for annotation in exported.annotations][:1], 2) == (
+        list(later.as_given),
+        len(later.annotations),
+    )
 
 
 class Everywhere(nn.Module):
