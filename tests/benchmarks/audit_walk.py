@@ -129,7 +129,9 @@ def choices(found: FoundAudit, cases: list[AuditedCase], raw: Path) -> dict[str,
         given = dice(values(reader.data / case.label), right)
         read = reader.read(case)
         small = np.array(Image.fromarray(right).resize(read.given.shape[:0:-1], Image.Resampling.NEAREST))
-        best = max((dice(mask[0] > 0, small) for mask in read.suggestions.values()), default=0.0)
+        # Of the finding that is shown first.
+        suggested = read.suggestions.get(case.findings[0].id)
+        best = 0.0 if suggested is None else dice(suggested[0] > 0, small)
         result[case.image] = "k" if given > 0.98 else "a" if best > max(given, 0.8) else "l"
     return result
 
