@@ -60,6 +60,15 @@ def test_a_polygon_has_the_area_and_place_that_its_corners_say(tmp_path):
     assert (rows.mean() + 0.5, columns.mean() + 0.5) == pytest.approx((25, 100), abs=0.1)
 
 
+def test_a_polygon_may_have_more_corners_than_a_cell_of_a_table_commonly_holds(tmp_path):
+    gleason_xai(tmp_path)
+    table = tmp_path / "final_filtered_explanations_df.csv"
+    corners = json.dumps([[0.25, 0.25], [0.75, 0.25], [0.75, 0.75], *[[0.25, 0.75]] * 20_000])
+    table.write_text(table.read_text() + f'ZT80_38_A_1_1,bo,3,a,"{corners}"\n')
+    _, case = DATASETS["gleason-xai"].read(tmp_path, seed=0).cases
+    assert [one.annotator for one in case.annotations] == ["ann", "bo"]
+
+
 @pytest.mark.parametrize("tree", [{}, {"hierarchy": {"3": {}}}, {"hierarchy": {"3": ["a"], "4": ["a"], "5": []}}])
 def test_a_tree_of_patterns_that_cannot_be_used_is_named(tmp_path, tree):
     gleason_xai(tmp_path)
@@ -188,3 +197,15 @@ def test_an_ophthalmologist_has_a_number_in_all_folders_and_corrected_folders_co
     assert sorted(cases) == ["MESSIDOR_image0", "MESSIDOR_image1"]
     assert set(np.unique(pixels(cases["MESSIDOR_image0"].label))) == {0, 1, 2}
     assert "image1-1.jpg" in (tmp_path / "out" / "import.json").read_text()
+
+
+def test_a_second_file_of_a_photograph_or_of_a_copy_is_left_out_by_name(tmp_path):
+    riga(tmp_path)
+    folder = tmp_path / "MESSIDOR"
+    for name in ("image1prime", "image1-6"):
+        (folder / f"{name}.tif").write_bytes((folder / f"{name}.jpg").read_bytes())
+    skipped = DATASETS["riga"].read(tmp_path, seed=0).skipped
+    found = [str(left) for left in skipped if left.reason == "there is another file of its name"]
+    assert found == [
+        f"MESSIDOR/{name}.tif: there is MESSIDOR/{name}.jpg already" for name in ("image1-6", "image1prime")
+    ]
