@@ -181,6 +181,11 @@ def test_a_reader_chooses_a_channel_and_the_next_case_is_shown_in_it(tmp_path):
         press(browser, "n")
         wait_for(lambda: "case_1" in text_of(browser, "case-title") and shows(1, 3))
         assert accessibility_faults(browser) == []
+        # However long a name is, the page is no wider than the window.
+        assert browser.execute_script(
+            'document.getElementById("channel").add(new Option("T1 ".repeat(200)));'
+            "return document.documentElement.scrollWidth <= innerWidth"
+        )
         # One that cannot be read is said, and the one before stays.
         (tmp_path / "images" / "case_1_0001.nii.gz").write_bytes(b"x")
         choice.select_by_visible_text("T1c")
