@@ -41,6 +41,8 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
             skipped += _second(listing, file, images.setdefault((file.parent, match[1].lower()), file))
         elif match := _COPY.fullmatch(file.stem):
             skipped += _second(listing, file, copies[file.parent, match[1].lower()].setdefault(match[2], file))
+        else:
+            skipped.append(LeftOut(listing.shown(file), "its name is neither of a photograph nor of a copy"))
     skipped += [LeftOut(listing.shown(file), "no mask") for key, file in images.items() if key not in copies]
     skipped += [
         LeftOut(listing.shown(file), "no image")

@@ -6,7 +6,7 @@ import nibabel
 import numpy as np
 import pytest
 import SimpleITK as sitk
-from miniatures import gleason_xai, lidc_idri, riga, text, volume
+from miniatures import gleason_xai, lidc_idri, picture, riga, text, volume
 from PIL import Image, ImageDraw
 
 from fedannot.apps.importing.contour_pictures import NestedContours
@@ -209,3 +209,26 @@ def test_a_second_file_of_a_photograph_or_of_a_copy_is_left_out_by_name(tmp_path
     assert found == [
         f"MESSIDOR/{name}.tif: there is MESSIDOR/{name}.jpg already" for name in ("image1-6", "image1prime")
     ]
+
+
+def test_what_has_an_unknown_name_is_left_out_by_name_not_in_silence(tmp_path):
+    lidc_idri(tmp_path / "lidc-idri")
+    volume(tmp_path / "lidc-idri" / "0001a" / "0001a_1_00000001.nii.gz")
+    riga(tmp_path / "riga")
+    picture(tmp_path / "riga" / "MESSIDOR" / "image1-10.jpg")
+    gleason_xai(tmp_path / "gleason-xai")
+    for name in ("more/PR633a_A1", "PR9_A1"):
+        picture(tmp_path / "gleason-xai" / "TMA" / "original" / f"{name}.jpg")
+    # Of pictures that have a name twice at one scale the first counts, in the order of paths.
+    picture(tmp_path / "gleason-xai" / "z" / "original" / "PR633a_A1.jpg")
+    left = {}
+    for name in ("lidc-idri", "riga", "gleason-xai"):
+        dataset = DATASETS[name].read(tmp_path / name, seed=0)
+        left[name] = {str(one) for one in dataset.skipped}
+    assert "0001a/0001a_1_00000001.nii.gz: its name is neither of a scan nor of a nodule" in left["lidc-idri"]
+    assert "MESSIDOR/image1-10.jpg: its name is neither of a photograph nor of a copy" in left["riga"]
+    first = "TMA/original/PR633a_A1.jpg"
+    assert {"TMA/original/PR9_A1.jpg: no mask", f"z/original/PR633a_A1.jpg: there is {first} already"} <= left[
+        "gleason-xai"
+    ]
+    assert dataset.cases[0].image == tmp_path / "gleason-xai" / first
