@@ -101,6 +101,18 @@ def test_colours_and_grey_images_leave_no_choice(tmp_path):
             channels.values(1)
 
 
+def test_small_numbers_fill_the_window_and_equal_ones_have_one(tmp_path):
+    # Such as diffusion in mm²/s.
+    values = np.linspace(0, 0.003, 40, dtype=np.float32).reshape(5, 8)
+    files = tuple(tmp_path / f"{number}.tif" for number in range(2))
+    for file, own in zip(files, (values, np.full_like(values, 0.25)), strict=True):
+        Image.fromarray(own).save(file)
+    description = ImageDescription(channels=("ADC", "flat"), size=(8, 8), labels={0: 0, 1: 1}, classes=("a",))
+    channels = FileChannels(files, description)
+    assert channels.window(0) == pytest.approx(np.quantile(values, (0.01, 0.99)))
+    assert channels.window(1) == (0.25, 1.25)
+
+
 def found_audit(folder, count=2):
     """An audit of a site with four channels, of cases without a finding."""
     write_site(folder, count=count)
