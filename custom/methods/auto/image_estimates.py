@@ -100,11 +100,16 @@ class ImageEstimates:
         return name if group is None else group.site
 
     def _with_votes(self, profiles: Profiles) -> Profiles:
-        """The estimates with the votes of a site shared by its groups: a site has no more say for having many."""
+        """The estimates with the votes of a site shared by its groups: a site has no more say for having many.
+
+        Groups of which nothing is known, such as a rest without patients, take no vote from the others.
+        """
         result = []
         for profile in profiles:
-            groups = Counter(self.site_of(name) for name in profile)
-            result.append({name: replace(one, votes=1 / groups[self.site_of(name)]) for name, one in profile.items()})
+            known = Counter(self.site_of(name) for name, one in profile.items() if one.is_known)
+            result.append(
+                {name: replace(one, votes=1 / max(1, known[self.site_of(name)])) for name, one in profile.items()}
+            )
         return tuple(result)
 
     def _by_annotator(self, this_round: Round) -> GroupAsking:

@@ -13,12 +13,15 @@ from support.site_views import HandmadeSite
 
 from fedannot.apps.reports.correction_changes import in_words
 from fedannot.apps.wording.decisions import decision_in_words, unit_noun, witness_in_words
+from fedannot.custom.annotation_bias.profile.decision import profile_reference_level
+from fedannot.custom.annotation_bias.statuses import ReferenceKind
 from fedannot.custom.corrections.export import export_corrections
 from fedannot.custom.corrections.targets import active_targets
 from fedannot.custom.data.datalist import TRAINING
 from fedannot.custom.methods.auto import METHOD
 from fedannot.custom.methods.auto.annotator_groups import drawn_groups, site_groups
 from fedannot.custom.methods.auto.asked_groups import GroupAsking
+from fedannot.custom.methods.auto.image_estimates import ImageEstimates
 from fedannot.custom.methods.auto.server import AutoServer
 from fedannot.custom.methods.auto.settings import AutoSettings
 from fedannot.custom.methods.auto.site import AutoSite
@@ -284,3 +287,20 @@ def test_what_is_not_known_of_annotators_is_refused(changes, expected):
         ValidationError, match=f"'bias_unit' is annotator: expected .*{expected.split('expected ')[-1]}"
     ):
         settings_of(**changes)
+
+
+def test_groups_of_which_nothing_is_known_take_no_vote_from_the_others():
+    def plain(bias, *, is_known=True):
+        numbers = {"standard_error": 0.2, "half_width": 0.5, "unit": 1.0, "prominence": 0.6, "correlation": 0.97}
+        return {"patients": 10, "bias": bias, **numbers} if is_known else {"patients": 0}
+
+    # Two sites, each with one annotator who is known, another who is not, and a rest without patients.
+    names = [(site, number) for site in ("a", "b") for number in range(3)]
+    groups = {f"{site}/{number}": {"site": site, "number": number} for site, number in names}
+    profile = {f"{site}/{number}": plain(0.3, is_known=number == 1) for site, number in names}
+    estimates = ImageEstimates(settings_of())
+    estimates.restore({"asked": ["a", "b"], "groups": groups, "profiles": [profile]})
+    known = {name: one for name, one in estimates.profiles[0].items() if one.is_known}
+    assert {name: one.votes for name, one in known.items()} == {"a/1": 1, "b/1": 1}
+    # They are two sites with one convention, not one site alone.
+    assert profile_reference_level(estimates.profiles[0]).kind is ReferenceKind.CONVENTION
