@@ -68,7 +68,7 @@ class ImageEstimates:
         num_classes = self._settings.network.num_classes
         is_first = not self.profiles
         names = None if is_first or self._lacks_curves else joined
-        asked = this_round if self._settings.asks_model else replace(this_round, ask=self._by_annotator(this_round))
+        asked = replace(this_round, ask=self.by_annotator(this_round)) if self._settings.is_by_annotator else this_round
         sites = AskedSites(asked, num_classes, self._kept, names)
         found = tuple(
             {site: replace(one, samples=sites.samples.get(site, 0)) for site, one in profile.items()}
@@ -107,7 +107,8 @@ class ImageEstimates:
             result.append({name: replace(one, votes=1 / groups[self.site_of(name)]) for name, one in profile.items()})
         return tuple(result)
 
-    def _by_annotator(self, this_round: Round) -> GroupAsking:
+    def by_annotator(self, this_round: Round) -> GroupAsking:
+        """Return what asks groups in place of sites; groups that it learns of are known from then on."""
         return GroupAsking(this_round.ask, self.groups)
 
     def state(self) -> ImageState:
