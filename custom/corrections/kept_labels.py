@@ -76,7 +76,8 @@ def _key(corrections: Corrections, sample: Sample, purpose: Purpose) -> bytes:
     arrays += [pixels.seen, pixels.replaced]
     rules = [correction.model_dump(mode="json") for correction in corrections.corrections]
     forms = [None if array is None else [str(array.dtype), *array.shape] for array in arrays]
-    result.update(json.dumps([rules, purpose, sample.spacing, sample.axes, forms], sort_keys=True).encode())
+    # Classes are corrected in the order of their rule.
+    result.update(json.dumps([rules, purpose, sample.spacing, sample.axes, forms]).encode())
     for array in arrays:
         if array is not None:
             result.update(np.ascontiguousarray(array).data)

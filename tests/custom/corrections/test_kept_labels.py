@@ -8,7 +8,7 @@ import pytest
 
 from fedannot.custom.corrections import kept_labels
 from fedannot.custom.corrections.kept_labels import KeptLabels
-from fedannot.custom.corrections.kinds import BoundaryShift, Purpose, Sample
+from fedannot.custom.corrections.kinds import BoundaryShift, PixelsReplaced, Purpose, Sample
 from fedannot.custom.corrections.model import Corrections, Provenance
 from fedannot.custom.corrections.pixels import CasePixels, OtherClasses
 from fedannot.custom.corrections.targets import corrected_sample
@@ -77,6 +77,15 @@ def test_whatever_it_is_made_of_has_it_made_again(large):
         made(corrections(bias=2.0), large)
         made(corrections(), large, Purpose.EXPORT)
     assert made.count == len(samples) + 2
+
+
+def test_the_order_in_which_classes_were_corrected_counts(large):
+    made, pixels = Made(KeptLabels()), np.full((2, *large.classes.shape), 2, np.uint8)
+    sample, rule = replace(large, pixels=CasePixels(replaced=pixels)), {"foreground_threshold": 0.5}
+    for rounds in ({1: 3, 2: 3}, {2: 3, 1: 3}):
+        asked = PixelsReplaced(rounds=rounds, background_threshold=None, **rule)
+        label = made(corrections().model_copy(update={"corrections": (asked,)}), sample)
+        assert label[0, 0, 0] == next(iter(rounds))
 
 
 def test_what_is_kept_has_an_end_and_small_samples_are_not_kept(large):
