@@ -18,7 +18,7 @@ from fedannot.custom.methods.auto.annotator_groups import drawn_groups, site_gro
 from fedannot.custom.methods.auto.asked_groups import GroupAsking
 from fedannot.custom.methods.auto.server import AutoServer
 from fedannot.custom.records.plain_values import check_restorable
-from fedannot.custom.task_names import CORRECT_ANNOTATION_BIAS, MEASURE_BOUNDARY_PROFILE
+from fedannot.custom.task_names import CORRECT_ANNOTATION_BIAS, ESTIMATE_ANNOTATION_BIAS, MEASURE_BOUNDARY_PROFILE
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +199,8 @@ def test_what_the_job_does_not_say_is_refused(corrected, data, tmp_path):
         by_site.answer(CORRECT_ANNOTATION_BIAS, "north", own)
     with pytest.raises(ValueError, match="question to the whole site"):
         by_site.answer(MEASURE_BOUNDARY_PROFILE, "north", {"annotator_group": 1})
+    with pytest.raises(ValueError, match="question to the whole site"):
+        by_site.answer(ESTIMATE_ANNOTATION_BIAS, "north", {"annotator_group": 1})
 
 
 @pytest.mark.parametrize(
@@ -292,3 +294,24 @@ def test_a_class_of_an_annotator_leaves_of_five_patients_only():
     assert {name: left[name] for name in fields if "reference" in name or name == "num_patients"} == {
         name: fields[name] for name in fields if "reference" in name or name == "num_patients"
     }
+
+
+def test_a_given_mask_is_compared_with_a_review_of_its_own_image_and_the_model_with_all(data, tmp_path):
+    shutil.copytree(data / "north", tmp_path / "data" / "north")
+    file = tmp_path / "data" / "north" / "datalist.json"
+    cases = json.loads(file.read_text())["training"]
+    # The exact annotator's masks of other cases review those of the one who draws too large: of five patients.
+    reviewed = [{**cases[n], "label": cases[n + 6]["label"], "annotator": "reviewer"} for n in range(5)]
+    file.write_text(json.dumps({"training": cases, "reference": reviewed}))
+    settings = settings_of(boundary_evidence="model")
+    federation = Federation(tmp_path, tmp_path / "data", settings, ("north",), DiscModel())
+    groups = site_groups(federation.view("north"), federation.view("north").load(TRAINING)).numbers
+
+    large, exact = (
+        federation.answer(ESTIMATE_ANNOTATION_BIAS, "north", {"annotator_group": groups[name]})
+        for name in ("large", "exact")
+    )
+
+    assert (large["reviewed_offset_patients"], exact["reviewed_offset_patients"]) == ([5], [0])
+    assert large["reference_offset_patients"] == exact["reference_offset_patients"] == [5]
+    assert large["reference_offset"] == exact["reference_offset"]
