@@ -61,7 +61,7 @@ $(LOWEST)/.installed: pyproject.toml constraints.txt tests/lowest_versions.py | 
 	$(PYTHON) -m venv --clear $(LOWEST)
 	$(BIN)/python tests/lowest_versions.py > $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/pip install --disable-pip-version-check -q $(PIP_ARGS) -c $(LOWEST)/lowest.txt torch
-	$(LOWEST)/bin/pip install --disable-pip-version-check -q $(PIP_ARGS) -c $(LOWEST)/lowest.txt -e '.[dicom,xlsx]' \
+	$(LOWEST)/bin/pip install --disable-pip-version-check -q $(PIP_ARGS) -c $(LOWEST)/lowest.txt -e '.[dicom,hdf5,xlsx]' \
 	  pytest pytest-xdist hypothesis scikit-learn selenium
 	touch $@
 

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 # Extras whose packages the tests import.
-EXTRAS = ("xlsx", "dicom", "dev")
+EXTRAS = ("xlsx", "dicom", "hdf5", "dev")
 # What looks at the source, and never at what runs.
 TOOLS = {"ruff", "mypy", "pre-commit", "pre-commit-hooks", "types-pyyaml", "scipy-stubs", "coverage"}
 # PyTorch's other versions take gigabytes each; the tested one stands for all.

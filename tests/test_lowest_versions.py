@@ -20,7 +20,9 @@ LOCKED = (ROOT / "constraints.txt").read_text(encoding="utf-8")
 
 
 def project(**dependencies: list[str]) -> dict[str, Any]:
-    extras = {"xlsx": [], "dicom": [], "dev": []} | {key: of for key, of in dependencies.items() if key != "runs"}
+    extras = {"xlsx": [], "dicom": [], "hdf5": [], "dev": []} | {
+        key: of for key, of in dependencies.items() if key != "runs"
+    }
     return {"dependencies": dependencies.get("runs", []), "optional-dependencies": extras}
 
 

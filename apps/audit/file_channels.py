@@ -107,7 +107,7 @@ class FileChannels:
             return float(own[0]), float(own[1])
         step = max(1, round((values.size / _SAMPLED) ** 0.5))
         first, last = (float(value) for value in np.quantile(values[::step, ::step], _QUANTILES))
-        return first, max(last, first + 1)
+        return first, last if last > first else first + 1
 
     def describe(self, number: int) -> ChannelDescription:
         """Return what the page needs of a channel. Errors as :meth:`values`."""

@@ -53,6 +53,45 @@ def cvat(
         say(f"Import them with: fedannot data import --images DIR {options}")
 
 
+@data_app.command(
+    epilog="Example: fedannot data hdf5 MMIS --images t1,t1c,t2 --labels label_a1,label_a2,label_a3,label_a4 "
+    "--spacing voxel_spacing --out nifti"
+)
+def hdf5(
+    source: Annotated[Path, typer.Argument(help="A folder of HDF5 files, each of one case.")],
+    out: OutOption,
+    images: Annotated[str, typer.Option(metavar="NAME,…", help="The volume of each channel in a file.")],
+    labels: Annotated[str, typer.Option(metavar="NAME,…", help="The mask of each annotator in a file.")],
+    spacing: Annotated[
+        str, typer.Option(metavar="NAME|Z,Y,X", help="Three lengths in mm in the order of the axes, or where they are.")
+    ],
+    axes: Annotated[str, typer.Option(metavar="zyx|xyz|…", help="The axes of the volumes in a file.")] = "zyx",
+) -> None:
+    """Write volumes of HDF5 files as NIfTI, to import them: a file for each channel, a folder for each annotator."""
+    with reported_errors():
+        from ..importing.hdf5_volumes import IMAGES, LABELS, Hdf5Names, convert_hdf5
+
+        if sorted(axes) != sorted("xyz"):
+            raise typer.BadParameter("expected x, y and z in some order", param_hint="'--axes'")
+        channels, annotators = (tuple(name.strip() for name in names.split(",")) for names in (images, labels))
+        given = spacing if spacing[:1].isalpha() or spacing[:1] in "/_" else _three_lengths(spacing)
+        converted = convert_hdf5(source, Hdf5Names(channels, annotators, given, axes), out)
+        say(f"{converted.count} cases in {out}")
+        for text in converted.left_out[:20]:
+            say(f"Left out: {text}")
+        names = f" --channels {shell_word(images)}" if len(channels) > 1 else ""
+        folders = f"--images {shell_word(out / IMAGES)} --labels {shell_word(out / LABELS)}"
+        say(f"Import them with: fedannot data import {folders}{names} --annotators by-folder --classes NAME,…")
+
+
+def _three_lengths(text: str) -> tuple[float, float, float]:
+    try:
+        first, second, third = (float(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter("expected a name or three numbers", param_hint="'--spacing'") from None
+    return first, second, third
+
+
 class PhantomTask(StrEnum):
     """The kinds of phantom."""
 

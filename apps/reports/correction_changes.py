@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...custom.corrections.in_files import named_moves, segmentation_description, unit_of
+from ...custom.corrections.in_files import named_moves, pixels_in_use, segmentation_description, unit_of
 from ...custom.corrections.kinds import (
     BoundaryShift,
     CasesRelabelled,
@@ -149,7 +149,7 @@ def read_changes(stored: StoredCorrections) -> SiteChanges:
     """
     folder = Path(stored.corrections.data)
     description = segmentation_description(folder, stored.site)
-    pixels = stored.pixels(len(description.classes))
+    pixels = pixels_in_use(stored, description)
     rule = stored.corrections.consensus or None
     data = load_site_data(folder, participant_store(), section=TRAINING, site=stored.site, consensus=rule)
     cases = {case_files(case, folder)[0]: case for case in data.cases}

@@ -196,6 +196,11 @@ REASONS = {
     "num_scored_patients": "patients or volumes behind that mean",
     "scorer_gradient": "how the network that weighs cases has to change, 301 numbers (FedSelect)",
     "num_proxy_patients": "patients or volumes of the cases that it is tested on",
+    "prototypes": (
+        "mean of the features of each class's pixels, background first, which the sites draw their own to; "
+        "(C + 1) · D numbers, with `prototypes = means` alone (FedHAC)"
+    ),
+    "num_prototype_patients": "patients or volumes behind the mean of each class; 0 where it is withheld",
     "inner_difficulty": "FedA³I's q_in (Eq. 3)",
     "outer_difficulty": "FedA³I's q_out (Eq. 4)",
     "num_estimated": "patients or volumes behind the difficulties",

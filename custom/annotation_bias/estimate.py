@@ -133,7 +133,10 @@ def sent(name: str, estimates: Sequence[Estimate], *, calibrated: bool) -> Outbo
 
 
 def received(name: str, fields: Mapping[str, Any]) -> tuple[Estimate, ...]:
-    """Read estimates of a parameter from fields that the guard has checked."""
+    """Read estimates of a parameter from fields that the guard has checked.
+
+    An interval that ends before it begins says nothing, so that its estimate is unknown.
+    """
     nothing = [float("nan")] * len(fields[name])
     columns = (
         fields[f"{name}_patients"],
@@ -143,4 +146,5 @@ def received(name: str, fields: Mapping[str, Any]) -> tuple[Estimate, ...]:
         fields.get(f"{name}_slope", nothing),
         fields.get(f"{name}_auroc", nothing),
     )
-    return tuple(Estimate(*values) for values in zip(*columns, strict=True))
+    estimates = [Estimate(*values) for values in zip(*columns, strict=True)]
+    return tuple(Estimate.unknown(one.patients) if one.low > one.high else one for one in estimates)

@@ -2,11 +2,12 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .statuses import ReferenceLevel, TestResult
 from .thresholds import THRESHOLDS
+from .votes import middles
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,19 @@ def fedavg_boundary(offsets: Mapping[str, float], weights: Mapping[str, float]) 
     return FedAvgBoundary(low, high)
 
 
-def boundary_of_claims(offsets: Mapping[str, float], samples: Mapping[str, float]) -> FedAvgBoundary | None:
+def boundary_of_claims(
+    offsets: Mapping[str, float], samples: Mapping[str, float], votes: Mapping[str, float] | None = None
+) -> FedAvgBoundary | None:
     """Return the same by the numbers of samples that sites claim; a claim counts three times the middle one at most.
 
     Of two sites the smaller claim is the middle one. So one site that lies does not decide what is tolerated of many.
+    Nor do its groups, however many, and however few samples each of them claims: what is in the middle is a claim per
+    vote, and each counts no more than its part of what a whole site may claim.
 
     Args:
         offsets: as above.
         samples: by site; not below 0.
+        votes: by site or group of a site, those of a site 1 together; None where each counts once.
 
     Example:
         >>> offsets = {"a": 4.0, "b": 4.0, "c": 5.0, "d": 5.0, "e": 0.0}
@@ -66,13 +72,10 @@ def boundary_of_claims(offsets: Mapping[str, float], samples: Mapping[str, float
     claims = {site: samples[site] for site in offsets if samples.get(site, 0) > 0}
     if not claims:
         return None
-    most = largest_claim(claims.values())
-    return fedavg_boundary(offsets, {site: min(claim, most) for site, claim in claims.items()})
-
-
-def largest_claim(claims: Iterable[float]) -> float:
-    """Return how many samples a claim counts at most: three times the middle one, of two the smaller one."""
-    return THRESHOLDS.max_claim_of_samples * statistics.median_low(claims)
+    own = {site: 1.0 if votes is None else votes[site] for site in claims}
+    lower, _ = middles([claim / own[site] for site, claim in claims.items()], list(own.values()))
+    most = THRESHOLDS.max_claim_of_samples * lower
+    return fedavg_boundary(offsets, {site: min(claim, most * own[site]) for site, claim in claims.items()})
 
 
 def tolerated_boundary(
@@ -82,6 +85,7 @@ def tolerated_boundary(
     pixel_sizes: Mapping[str, float],
     *,
     distance: float,
+    votes: Mapping[str, float] | None = None,
 ) -> FedAvgBoundary | None:
     """Return where federated averaging's contours lie, if boundary biases stay for that.
 
@@ -93,6 +97,7 @@ def tolerated_boundary(
         samples: of these sites, see :func:`boundary_of_claims`.
         pixel_sizes: of these sites, in the unit of the results.
         distance: that is tolerated, in pixels.
+        votes: of these sites, see there.
 
     Returns:
         The range in the unit of the results, a pixel being that of the middle site; None where biases do not stay.
@@ -103,7 +108,7 @@ def tolerated_boundary(
     offsets = {
         site: found.effect / pixel_sizes[site] for site, found in results.items() if not math.isnan(found.effect)
     }
-    averaged = boundary_of_claims(offsets, samples)
+    averaged = boundary_of_claims(offsets, samples, votes)
     if averaged is None or not averaged.is_within(distance):
         return None
     unit = statistics.median(pixel_sizes[site] for site in offsets)

@@ -14,7 +14,15 @@ from ..data.description import SegmentationDescription
 from ..data.json_record import JsonRecord, write_record
 from ..data.masks import plain_name, read_classes, write_changed
 from ..data.whole_files import private_file
-from .in_files import IgnoredObject, corrected_in_file, named_moves, segmentation_description, shift_of, unit_of
+from .in_files import (
+    IgnoredObject,
+    corrected_in_file,
+    named_moves,
+    pixels_in_use,
+    segmentation_description,
+    shift_of,
+    unit_of,
+)
 from .kinds import CasesRelabelled, LesionsAdded, PixelsReplaced
 from .model import CaseCorrection
 from .pixels import CasePixels
@@ -131,7 +139,7 @@ class _Export:
         self._pixels: dict[str, CasePixels] = {}
         if stored.corrections.changes_labels and stored.corrections.of(CasesRelabelled) is None:
             self._description = segmentation_description(self._data, stored.site)
-            self._pixels = stored.pixels(len(self._description.classes))
+            self._pixels = pixels_in_use(stored, self._description)
 
     def annotation(self, position: int, case: CaseCorrection) -> ExportedAnnotation | None:
         """Write the annotation of a case; None where it counts as it was given."""

@@ -1,5 +1,6 @@
 """Corrected annotations in the geometry of a site's own files, which may be larger than what the network sees."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from scipy import ndimage
 from ...transforms.array_types import Array, Booleans, Classes
 from ...transforms.connected_lesions import label_lesions
 from ...transforms.errors import DataError
+from ..data.datalist import TRAINING, read_datalist
 from ..data.description import (
     ImageDescription,
     SegmentationDescription,
@@ -22,9 +24,10 @@ from ..data.description import (
 from ..data.json_record import JsonRecord
 from ..data.masks import Mask, annotated_axis
 from ..data.preparation import build_restoration
-from .kinds import MaskShift, Purpose, Sample
+from .kinds import MaskShift, PixelsRelabelled, PixelsReplaced, Purpose, Sample
 from .model import Corrections, moves_of
 from .pixels import CasePixels, OtherClasses
+from .store import StoredCorrections
 from .targets import corrected_sample
 
 
@@ -68,6 +71,24 @@ def segmentation_description(data: Path, site: str) -> SegmentationDescription:
     if not isinstance(description, SegmentationDescription):
         raise DataError(f"Site {site}: {data} has the pipeline {description.pipeline!r}; expected one with masks.")
     return description
+
+
+def pixels_in_use(stored: StoredCorrections, description: SegmentationDescription) -> dict[str, CasePixels]:
+    """Return the decisions on pixels by given annotation, without those that do not count any more.
+
+    Where a prediction took the place of single pixels, a case that has been reviewed since counts as it is.
+
+    Raises:
+        DataError: if the decisions or the datalist cannot be read.
+    """
+    pixels = stored.pixels(len(description.classes))
+    if all(stored.corrections.of(kind) is None for kind in (PixelsRelabelled, PixelsReplaced)):
+        return pixels
+    data = Path(stored.corrections.data)
+    for case in read_datalist(data / description.datalist).section(TRAINING):
+        if case.is_reviewed:
+            pixels.pop(os.path.relpath(case.label if isinstance(case.label, Path) else case.image, data), None)
+    return pixels
 
 
 def unit_of(description: SegmentationDescription) -> Literal["px", "mm"]:

@@ -1,6 +1,7 @@
 """The corrections of a site: what was decided, by whom, and what became of each case; one record for all kinds."""
 
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
@@ -38,6 +39,12 @@ class Provenance(JsonRecord):
     model_sha256: str = ""
     made: str = ""
     reviewer: str = ""
+
+    @classmethod
+    def now(cls, method: str, round_number: int, model_sha256: str) -> Self:
+        """Return that of a decision that a method makes now, by the site's clock."""
+        made = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(method=method, round_number=round_number, model_sha256=model_sha256, made=made)
 
 
 class AddedLesion(JsonRecord):

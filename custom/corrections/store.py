@@ -108,6 +108,9 @@ class CorrectionStore:
     def write(self, corrections: Corrections, pixels: Mapping[str, CasePixels] | None = None) -> StoredCorrections:
         """Write a record in one step; a record of the same round is replaced.
 
+        A case with another class that was reverted goes on in the record as reverted, also where it is corrected no
+        more: later records know of it.
+
         Args:
             corrections: they.
             pixels: by given annotation the decisions on its pixels.
@@ -123,13 +126,20 @@ class CorrectionStore:
             "relabelled_file": write_pixels(target, "relabelled", relabelled),
             "replaced_file": write_pixels(target, "replaced", replaced),
         }
-        written = corrections.model_copy(update=names)
+        cases = (*corrections.cases, *self._reverted_besides(corrections))
+        written = corrections.model_copy(update=names | {"cases": cases})
         # The record names the files: with it they are replaced all at once.
         write_corrections(target, written)
         for file in target.glob("*.npz"):
             if file.name not in names.values():
                 file.unlink()
         return StoredCorrections(target, written)
+
+    def _reverted_besides(self, corrections: Corrections) -> list[CaseCorrection]:
+        """The reverted classes of earlier that a new record does not have."""
+        stored, known = self.latest(), {case.name for case in corrections.cases}
+        earlier = () if stored is None else stored.corrections.cases
+        return [case for case in earlier if case.is_reverted and case.new_class is not None and case.name not in known]
 
     def files_in_use(self, data_folder: Path) -> dict[Path, Path]:
         """Return the files that count in place of given annotations, by the given file.

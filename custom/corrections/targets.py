@@ -10,12 +10,15 @@ import torch
 from ...transforms.array_types import Classes
 from ...transforms.printable import printable_logger
 from ..data.site_data import LoadedCase, SiteData
+from .kept_labels import KeptLabels
 from .kinds import CasesRelabelled, MissedObjectsIgnored, ObjectsRelabelled, Purpose, Sample
 from .model import Corrections
 from .pixels import CasePixels
 from .store import StoredCorrections
 
 _LOGGER = printable_logger(__name__)
+# Of this process: rounds after the first one find the labels of volumes here.
+_KEPT = KeptLabels()
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,11 @@ def corrected_label(corrections: Corrections, pixels: CasePixels, case: LoadedCa
         purpose: what it is for.
     """
     samples = _samples(case, pixels if pixels.fits(case) else CasePixels())
-    return torch.from_numpy(np.stack([corrected_sample(corrections, sample, purpose)[0] for sample in samples]))
+    return torch.from_numpy(np.stack([_corrected(corrections, sample, purpose) for sample in samples]))
+
+
+def _corrected(corrections: Corrections, sample: Sample, purpose: Purpose) -> Classes:
+    return _KEPT.label(corrections, sample, purpose, lambda: corrected_sample(corrections, sample, purpose)[0])
 
 
 def relabelled_in_case(corrections: Corrections, pixels: CasePixels, case: LoadedCase) -> int:

@@ -41,6 +41,9 @@ class OutboundField:
         at_most: names of fields of the same length, none of whose entries is smaller than this one's; else the server
             refuses the answer.
         names_classes: whether entries of a list of counts are numbers of classes, from 1, and 0 for none.
+        has_background: whether the background is the first class of a list of all classes.
+        largest_width: of a list with equally many entries of each class, whose number the network decides and the
+            method checks, the largest such number; None for `per_class` of them.
 
     Example:
         >>> field = OutboundField("update_norm", ("train",), "number", "how far it moves the model", "num_patients")
@@ -63,6 +66,8 @@ class OutboundField:
     follows_model: bool = False
     at_most: tuple[str, ...] = ()
     names_classes: bool = False
+    has_background: bool = False
+    largest_width: int | None = None
 
 
 COMMON_FIELDS = (

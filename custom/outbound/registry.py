@@ -150,7 +150,7 @@ class OutboundRegistry:
             if not _is_of_kind(value, field.kind):
                 kinds = type(value).__name__, _KIND_NAMES[field.kind]
                 return RefusalReason.of(RefusalCode.FIELD_TYPE, field=field.name, type=kinds[0], expected=kinds[1])
-            length = num_classes * field.per_class if field.length is None else field.length
+            length = _expected_length(field, value, num_classes)
             if isinstance(value, list) and len(value) != length:
                 return RefusalReason.of(RefusalCode.FIELD_LENGTH, field=field.name, number=len(value), expected=length)
             limits = (0, num_classes) if field.names_classes else field.limits
@@ -158,6 +158,17 @@ class OutboundRegistry:
                 values = {"value": str(value), "low": str(limits[0]), "high": str(limits[1])}
                 return RefusalReason.of(RefusalCode.FIELD_OUT_OF_RANGE, field=field.name, **values)
         return next((reason for field in fields if (reason := _contradiction(field, report)) is not None), None)
+
+
+def _expected_length(field: OutboundField, value: Any, num_classes: int) -> int:
+    """How many entries a list must have; of one of free width the nearest length below its own, at least one each."""
+    if field.length is not None:
+        return field.length
+    classes = num_classes + field.has_background
+    if field.largest_width is None:
+        return classes * field.per_class
+    width = len(value) // classes if isinstance(value, list) else 1
+    return classes * min(max(width, 1), field.largest_width)
 
 
 def _contradiction(field: OutboundField, report: Mapping[str, Any]) -> RefusalReason | None:
@@ -209,6 +220,8 @@ def _check_minimum(task: str, field: OutboundField, value: Any, counts: Any, cou
     values = value if isinstance(value, list) else [value]
     # A count stands for all entries of its class, or has one of its own for each.
     repeats = max(field.per_class // counts_per_class, 1)
+    if field.largest_width is not None:
+        repeats = max(len(values) // max(len(counts), 1), 1) if isinstance(counts, list) else 1
     of_classes = counts if isinstance(counts, list) else [counts] * (len(values) // repeats)
     per_entry = [count for count in of_classes for _ in range(repeats)]
     if len(per_entry) != len(values):

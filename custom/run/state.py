@@ -99,6 +99,8 @@ _LATER_SETTINGS: JsonObject = {
     "report_annotators": False,
     # Of `auto`.
     "bias_unit": "site",
+    # Of FedHAC.
+    "prototypes": "fixed",
 }
 
 # The default of earlier versions, with which the server scored every round all the same.

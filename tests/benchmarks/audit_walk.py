@@ -129,7 +129,9 @@ def choices(found: FoundAudit, cases: list[AuditedCase], raw: Path) -> dict[str,
         given = dice(values(reader.data / case.label), right)
         read = reader.read(case)
         small = np.array(Image.fromarray(right).resize(read.given.shape[:0:-1], Image.Resampling.NEAREST))
-        best = max((dice(mask[0] > 0, small) for mask in read.suggestions.values()), default=0.0)
+        # Of the finding that is shown first.
+        suggested = read.suggestions.get(case.findings[0].id)
+        best = 0.0 if suggested is None else dice(suggested[0] > 0, small)
         result[case.image] = "k" if given > 0.98 else "a" if best > max(given, 0.8) else "l"
     return result
 
@@ -137,14 +139,16 @@ def choices(found: FoundAudit, cases: list[AuditedCase], raw: Path) -> dict[str,
 def review(found: FoundAudit, wanted: dict[str, str], findings: int, profile: Path) -> None:
     """Decide about the first findings of the list in Chromium, each by a key."""
     from support.chromium import chromium
-    from test_pages_in_a_browser import open_page, press, reviewing, text_of, wait_for
+    from test_pages_in_a_browser import is_drawn, open_page, press, reviewing, text_of, wait_for
 
     names = {Path(image).name: key for image, key in wanted.items()}
     with chromium(profile) as browser, reviewing(found) as (_, address):
         open_page(browser, address)
         for number in range(1, findings + 1):
-            title = text_of(browser, "case-title")
-            press(browser, names[title])
+            wait_for(lambda: is_drawn(browser))
+            # The case before it may still be named.
+            time.sleep(0.2)
+            press(browser, names[text_of(browser, "case-title")])
             wait_for(lambda count=number: len(read_decisions(found.folder, found.site).decisions) == count)
             wait_for(lambda: "stored" in text_of(browser, "status"))
             wait_for(lambda: browser.execute_script("return !document.getElementById('keep').disabled"))

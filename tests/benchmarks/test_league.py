@@ -443,7 +443,7 @@ def test_every_method_has_a_job_or_makes_no_model_and_no_setting_is_unknown() ->
 
 
 def test_wrong_names_and_absent_packs_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match=r"There are no methods \['fedxyz'\]; the methods are: audit"):
+    with pytest.raises(BenchmarkError, match=r"There are no methods \['fedxyz'\]; the methods are: adele, audit"):
         chosen_methods("auto, fedxyz")
     monkeypatch.delenv("FEDANNOT_REAL_DATA", raising=False)
     rows = {name: ROWS[name] for name in ("lesions-clean", "annotators")}

@@ -1,5 +1,6 @@
 """Executors that fail in the ways in which sites do; tests name them in a job's configuration."""
 
+import math
 import os
 import signal
 from collections.abc import Mapping
@@ -48,9 +49,29 @@ class FaultyExecutor(FederatedExecutor):
             return reply
         if fault in CLAIMS:
             return claim(dxo, CLAIMS[fault], int(reply.get_header(AppConstants.CURRENT_ROUND)), reply)
+        if fault in LIES_OF_PROTOTYPES:
+            dxo.meta = dict(dxo.meta) | lie_of_prototypes(fault, dxo.meta)
+            return dxo.update_shareable(reply)
         if fault == "exaggerates":
             return exaggerate(dxo, from_shareable(shareable).data, reply)
         return spoil(dxo, fault, int(reply.get_header(AppConstants.CURRENT_ROUND)))
+
+
+# What a site sends in place of its prototypes, entry by entry, and of its losses.
+LIES_OF_PROTOTYPES = {
+    "huge prototypes": (1e9, {}),
+    "largest prototypes": (1e3, {"dice_loss": 0.0, "num_dice_patients": 8}),
+    "no prototypes": (math.nan, {"dice_loss": math.nan, "train_loss": math.nan}),
+    "huge losses": (0.0, {"dice_loss": 1e300, "train_loss": 1e300}),
+    "wide prototypes": (0.5, {}),
+}
+
+
+def lie_of_prototypes(fault: str, meta: Mapping[str, Any]) -> dict[str, Any]:
+    value, losses = LIES_OF_PROTOTYPES[fault]
+    times = 2 if fault == "wide prototypes" else 1
+    patients = meta["num_prototype_patients"]
+    return {"prototypes": [value] * times * len(meta["prototypes"]), "num_prototype_patients": patients, **losses}
 
 
 # What a site claims in the first and in later rounds, None for what it has.

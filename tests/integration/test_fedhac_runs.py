@@ -1,7 +1,11 @@
 """A whole run of FedHAC, without a break and in two parts."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pytest
+import torch
 from conftest import JOBS, SMALL_FEDIA
 from plain_records import read_summary, simulate
 from test_fedia_runs import assert_same_model
@@ -19,9 +23,20 @@ SMALL = {key: value for key, value in SMALL_FEDIA.items() if "." in key or key i
 SMALL |= {"weighting": "completeness"}
 SHORT = {"training.local_steps": 1, "embedded.test_images": 1}
 
+# Before the last round with prototypes the run is interrupted.
+MEANS = {"prototypes": "means", "embedded.images_per_site": 4}
+
+
+def kept_prototypes(folder: Path) -> list[Any]:
+    """What the server remembers of the last round with prototypes: every class has one."""
+    (file,) = folder.rglob("fedannot_state.pt")
+    found: list[Any] = torch.load(file, weights_only=True)["method_state"]["method"]["prototypes"]
+    assert [row is not None for row in found] == [True, True]
+    return found
+
 
 def test_a_resumed_run_corrects_by_the_same_groups_and_keeps_its_bits(tmp_path: Path) -> None:
-    job = Job.open(JOBS / "fedhac").copy_with(SMALL | EAGER | SHORT, tmp_path / "job").folder
+    job = Job.open(JOBS / "fedhac").copy_with(SMALL | EAGER | SHORT | MEANS, tmp_path / "job").folder
     whole = simulate(job, tmp_path / "whole")
     assert (whole["trigger_round"], len(whole["noisy_sites"])) == (2, 1)
     assert whole["corrected_before_round"] == {"site-1": 5, "site-2": 5}
@@ -32,11 +47,12 @@ def test_a_resumed_run_corrects_by_the_same_groups_and_keeps_its_bits(tmp_path: 
     # Of the given annotations, also where others counted in their place.
     assert {case.label.split("/")[0] for corrections in made for case in corrections.cases} == {"labels"}
     parts = tmp_path / "parts"
-    simulate(job, parts, overrides={"rounds": 3})
+    simulate(job, parts, overrides={"rounds": 2})
     resumed = simulate(job, parts, data=parts / "data", resume=True)
     for key in ("trigger_round", "noisy_sites", "corrected_before_round", "completeness"):
         assert resumed[key] == read_summary(tmp_path / "whole")[key]
     assert_same_model(tmp_path / "whole", parts)
+    assert kept_prototypes(parts) == kept_prototypes(tmp_path / "whole")
 
 
 def test_where_every_site_corrects_for_itself_without_its_own_losses_it_is_fedia(tmp_path: Path) -> None:
@@ -55,3 +71,28 @@ def test_where_every_site_corrects_for_itself_without_its_own_losses_it_is_fedia
     assert summaries[0]["corrected_before_round"] == {"site-1": 3, "site-2": 3}
     assert summaries[0]["corrected_before_round"] == summaries[1]["corrected_before_round"]
     assert_same_model(tmp_path / "fedhac", tmp_path / "fedia")
+
+
+@pytest.mark.parametrize(
+    ("faults", "refused"),
+    [
+        ({"site-1": "huge prototypes", "site-2": "huge losses"}, {"site-1", "site-2"}),
+        ({"site-1": "largest prototypes", "site-2": "no prototypes", "site-3": "wide prototypes"}, set()),
+    ],
+)
+def test_sites_that_lie_of_losses_and_prototypes_stop_no_run(
+    faulty_job: Callable[..., Path], tmp_path: Path, faults: dict[str, str], refused: set[str]
+) -> None:
+    """They are refused, not used or bounded; the others train on, and the model stays finite."""
+    changes = MEANS | SHORT | {"rounds": 3, "warmup_rounds": 1, "embedded.completeness": [0.5, 1.0, 1.0, 1.0]}
+    changes |= {"embedded.sites": 4, "embedded.test_images": 1, "min_sites": 2}
+    changes |= {"influence.max_share": 0.5, "influence.max_update_ratio": 1.0}
+    summary = simulate(faulty_job(faults, name="fedhac", **SMALL | changes), tmp_path / "out")
+    assert {(item["site"], item["reason"]["code"]) for item in summary["refusals"]} == {
+        (site, "field_out_of_range") for site in refused
+    }
+    assert len(summary["rounds"]) == 3
+    model = torch.load(tmp_path / "out" / "model.pt", weights_only=True)["model"]
+    assert all(torch.isfinite(entry).all() for entry in model.values())
+    log = (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
+    assert ("The prototypes of site-3 are not used" in log) is ("site-3" in faults)

@@ -49,7 +49,7 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "fedhac": SEGMENTATION
     | WARMUP
     | {"rounds": 4, "warmup_rounds": 1, "max_extra_warmup_rounds": 0, "correction_margin": -1.0, "clean_delay": 2}
-    | {"redo_delay": 3},
+    | {"redo_delay": 3, "prototypes": "means"},
     "fedcurv": SEGMENTATION,
     "decoupled": DECOUPLED,
     "decoupled_server": DECOUPLED,

@@ -11,7 +11,7 @@ from ....transforms.natural_order import natural_order
 from ....transforms.strict_files import parse_json, read_json
 from ..polygons import PolygonMask
 from ..source import LeftOut, SourceAnnotation, SourceCase, SourceDataset
-from .listing import Listing, checked, list_files
+from .listing import Listing, checked, list_files, second_of
 from .tables import read_table
 
 _TABLE, _HIERARCHY = "final_filtered_explanations_df.csv", "label_remapping.json"
@@ -44,7 +44,10 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
         return checked(SourceDataset("gleason-xai", "segmentation", False, (), CLASSES), listing, EXPECTED)
     table = files[_TABLE]
     drawn, skipped = _polygons(table, _classes_of(files[_HIERARCHY]))
-    pictures = _pictures(listing)
+    pictures, second = _pictures(listing)
+    named = {left.name for left in skipped}.union(drawn)
+    skipped += [LeftOut(listing.shown(file), "no mask") for name, file in pictures.items() if name not in named]
+    skipped += second
     cases = []
     for name in sorted(drawn, key=natural_order):
         if name not in pictures:
@@ -66,13 +69,17 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     return checked(dataset, listing, EXPECTED)
 
 
-def _pictures(listing: Listing) -> dict[str, Path]:
-    """The picture of each name; of several scales the original, whose pixels are finest."""
+def _pictures(listing: Listing) -> tuple[dict[str, Path], list[LeftOut]]:
+    """The picture of each name, and second ones; of several scales the original, whose pixels are finest."""
     result: dict[str, Path] = {}
-    for file in sorted(listing.pictures(), key=_scale, reverse=True):
-        if "mask" not in listing.shown(file).lower():
-            result[file.stem] = file
-    return result
+    second = []
+    for file in sorted(listing.pictures(), key=_scale):
+        if "mask" in listing.shown(file).lower():
+            continue
+        first = result.setdefault(file.stem, file)
+        if first != file and _scale(first) == _scale(file):
+            second.append(second_of(listing, file, first))
+    return result, second
 
 
 def _scale(file: Path) -> int:

@@ -29,7 +29,7 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     volumes = [file for file in listing.files if is_volume(file)]
     scans: dict[str, tuple[str, Path]] = {}
     nodules: defaultdict[str, defaultdict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
-    skipped = []
+    skipped, unknown = [], []
     for file in volumes:
         stem = stem_of(file)
         if match := _SCAN.fullmatch(stem):
@@ -39,6 +39,15 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
                 scans[match[1].lower()] = (match[2], file)
         elif match := _NODULE.fullmatch(stem):
             nodules[match[1].lower()][match[2].lower()].append(file)
+        else:
+            unknown.append(file)
+    # What lies elsewhere is something else, such as planar masks.
+    beside = {file.parent for _, file in scans.values()}
+    skipped += [
+        LeftOut(listing.shown(file), "its name is neither of a scan nor of a nodule")
+        for file in unknown
+        if file.parent in beside
+    ]
     skipped += [LeftOut(listing.shown(scans[name][1]), "no mask") for name in scans if name not in nodules]
     skipped += [
         LeftOut(listing.shown(file), "no image")

@@ -145,7 +145,7 @@ def pair_files(
     skipped: list[LeftOut] = []
     for key, file in images:
         if key in image_of:
-            skipped.append(_second(listing, file, image_of[key]))
+            skipped.append(second_of(listing, file, image_of[key]))
         else:
             image_of[key] = file
     masks_of: defaultdict[str, list[Path]] = defaultdict(list)
@@ -165,7 +165,7 @@ def pair_files(
 def single_mask(listing: Listing, pair: Pair, skipped: list[LeftOut]) -> Path:
     """Return a pair's first mask; further ones are added to what was left out."""
     first, *others = pair.masks
-    skipped += [_second(listing, file, first) for file in others]
+    skipped += [second_of(listing, file, first) for file in others]
     return first
 
 
@@ -199,7 +199,8 @@ def checked(dataset: SourceDataset, listing: Listing, expected: str) -> SourceDa
     return replace(dataset, cases=cases, skipped=skipped)
 
 
-def _second(listing: Listing, file: Path, first: Path) -> LeftOut:
+def second_of(listing: Listing, file: Path, first: Path) -> LeftOut:
+    """Return that a file is left out, since there is another one of its name already."""
     text = f"{listing.shown(file)}: there is {listing.shown(first)} already"
     return LeftOut(listing.shown(file), "there is another file of its name", text)
 

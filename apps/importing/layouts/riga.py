@@ -8,7 +8,7 @@ from ....custom.data.annotations import UNDECIDED
 from ....transforms.natural_order import natural_order
 from ..contour_pictures import NestedContours
 from ..source import LeftOut, SourceAnnotation, SourceCase, SourceDataset
-from .listing import Listing, checked, list_files
+from .listing import Listing, checked, list_files, second_of
 
 EXPECTED = "image1prime.jpg with image1-1.jpg to image1-6.jpg, in BinRushed, Magrabia and MESSIDOR"
 
@@ -38,9 +38,11 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
         if any(parent in replaced for parent in file.parents):
             skipped.append(LeftOut(listing.shown(file), "there is a corrected folder"))
         elif match := _IMAGE.fullmatch(file.stem):
-            images.setdefault((file.parent, match[1].lower()), file)
+            skipped += _second(listing, file, images.setdefault((file.parent, match[1].lower()), file))
         elif match := _COPY.fullmatch(file.stem):
-            copies[file.parent, match[1].lower()].setdefault(match[2], file)
+            skipped += _second(listing, file, copies[file.parent, match[1].lower()].setdefault(match[2], file))
+        else:
+            skipped.append(LeftOut(listing.shown(file), "its name is neither of a photograph nor of a copy"))
     skipped += [LeftOut(listing.shown(file), "no mask") for key, file in images.items() if key not in copies]
     skipped += [
         LeftOut(listing.shown(file), "no image")
@@ -64,6 +66,11 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     labels = {number: number for number in range(len(CLASSES) + 1)}
     dataset = SourceDataset("riga", "segmentation", False, cases, CLASSES, labels, 3, skipped=tuple(skipped))
     return checked(dataset, listing, EXPECTED)
+
+
+def _second(listing: Listing, file: Path, first: Path) -> list[LeftOut]:
+    """The file, where another one of its name came first."""
+    return [] if file == first else [second_of(listing, file, first)]
 
 
 def _replaced(listing: Listing) -> set[Path]:

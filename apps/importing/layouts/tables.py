@@ -64,6 +64,8 @@ def _csv_rows(file: Path) -> Iterator[list[str]]:
         text = text[mark.end() :]
     header = text.partition("\n")[0]
     delimiter = mark[1] if mark else max(",;\t", key=header.count)
+    # A cell may hold all corners of a polygon; the file's size bounds it.
+    csv.field_size_limit(_MOST_BYTES)
     try:
         yield from csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     except csv.Error as error:

@@ -7,14 +7,14 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from ..estimate import INTERVAL_DEVIATIONS, Estimate
-from ..fedavg_boundary import FedAvgBoundary, boundary_of_claims, largest_claim
+from ..fedavg_boundary import FedAvgBoundary, boundary_of_claims
 from ..statuses import Evidence, EvidenceCode, ReferenceKind, ReferenceLevel
+from ..votes import ROUNDING, middle
 from .interval import student_quantile
 from .thresholds import THRESHOLDS
 
-# Rounding of sums of votes; and votes of one site and of two, with it.
-_ROUNDING = 1e-9
-_OF_ONE, _OF_TWO = 1 + _ROUNDING, 2 + _ROUNDING
+# Votes of one site and of two, with the rounding of their sums.
+_OF_ONE, _OF_TWO = 1 + ROUNDING, 2 + ROUNDING
 
 
 @dataclass(frozen=True)
@@ -222,40 +222,17 @@ def _are_of_one_site(known: Sequence[ProfileEstimate]) -> bool:
 
 
 def _middle(values: Sequence[float], estimates: Sequence[ProfileEstimate]) -> float:
-    """The median of values, each of which counts by the votes of its estimate."""
-    if len({one.votes for one in estimates}) <= 1:
-        return float(np.median(values))
-    return sum(_middles(values, estimates)) / 2
-
-
-def _middles(values: Sequence[float], estimates: Sequence[ProfileEstimate]) -> tuple[float, float]:
-    """The two values between which half of the votes lies; one alone twice."""
-    order = np.argsort(values, kind="stable")
-    ordered = np.asarray(values, dtype=float)[order]
-    reached = np.cumsum([estimates[place].votes for place in order.tolist()])
-    half = reached[-1] / 2
-    lower = int(np.searchsorted(reached, half * (1 - _ROUNDING)))
-    upper = int(np.searchsorted(reached, half * (1 + _ROUNDING), side="right"))
-    return float(ordered[lower]), float(ordered[min(upper, len(ordered) - 1)])
+    return middle(values, [one.votes for one in estimates])
 
 
 def image_fedavg_boundary(estimates: Mapping[str, ProfileEstimate]) -> FedAvgBoundary | None:
     """Return where federated averaging's contours lie by the known biases, in pixels from the image boundary."""
     known = {site: one for site, one in estimates.items() if one.is_known}
-    return boundary_of_claims({site: one.bias / one.unit for site, one in known.items()}, claimed_samples(known))
+    votes = {site: one.votes for site, one in known.items()}
+    return boundary_of_claims({site: one.bias / one.unit for site, one in known.items()}, claimed_samples(known), votes)
 
 
 def claimed_samples(estimates: Mapping[str, ProfileEstimate]) -> dict[str, float]:
-    """Return the numbers of samples by which federated averaging weighs sites; those of patients if one is missing.
-
-    Of a site in groups each counts no more than its part of what a whole site may claim at most, see
-    :func:`.fedavg_boundary.boundary_of_claims`.
-    """
+    """Return the numbers of samples by which federated averaging weighs sites; those of patients if one is missing."""
     have_all = all(one.samples > 0 for one in estimates.values())
-    claims = {site: float(one.samples if have_all else one.patients) for site, one in estimates.items()}
-    if all(one.votes == 1 for one in estimates.values()):
-        return claims
-    names = [name for name in estimates if claims[name] > 0]
-    of_sites = [claims[name] / estimates[name].votes for name in names]
-    most = largest_claim([_middles(of_sites, [estimates[name] for name in names])[0]]) if names else 0.0
-    return {name: min(claims[name], most * one.votes) for name, one in estimates.items()}
+    return {site: float(one.samples if have_all else one.patients) for site, one in estimates.items()}

@@ -2,14 +2,16 @@
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
+from ....transforms.array_types import Floats
 from ..estimate import Estimate
 from ..reference_level import standard_error_of
+from ..votes import ROUNDING, middle
 from .decision import ProfileEstimate, estimate_of
 from .thresholds import THRESHOLDS
 
@@ -46,6 +48,7 @@ def fused_biases(
     c is the median of e − b over the sites with both. Both count by their precision. The model's variance is at least
     SE_b² + 0.3² and what the spread of e − b shows beyond the errors of e. A site of which images say nothing has
     b_k + c. Where that spread is above 1 pixel, or χ² / K above 3, the model has not learnt enough: images count alone.
+    Groups of annotators share the vote of their site in c, in the spread and in χ².
 
     Args:
         images: of all sites.
@@ -57,20 +60,22 @@ def fused_biases(
     if not both:
         return FusedBiases(alone, math.nan, math.nan, math.nan, math.nan, is_model_used=False, model=model)
     differences = {site: images[site].bias - model[site].value for site in both}
-    constant = statistics.median(differences.values())
-    if len(both) < THRESHOLDS.min_sites_of_fusion:
+    votes = [images[site].votes for site in both]
+    constant = middle(list(differences.values()), votes)
+    num_sites = len(both) if set(votes) == {1.0} else math.fsum(votes)
+    if num_sites < THRESHOLDS.min_sites_of_fusion - ROUNDING:
         pixel = statistics.median(images[site].unit for site in both)
         return FusedBiases(alone, constant, pixel, math.nan, math.nan, is_model_used=False, model=model)
     in_pixels = np.array([(differences[site] - constant) / images[site].unit for site in both])
-    spread = float(stats.median_abs_deviation(in_pixels, scale="normal"))
+    spread = _spread(in_pixels, votes)
     of_images = np.array([images[site].whole_error / images[site].unit for site in both])
-    unexplained = spread**2 - float(np.median(of_images**2))
+    unexplained = spread**2 - middle((of_images**2).tolist(), votes)
     errors = {site: _model_error(model[site], images[site].unit, unexplained) for site in model if site in images}
     variances = of_images**2 + np.array([(errors[site] / images[site].unit) ** 2 for site in both])
-    chi_square = float(np.mean(in_pixels**2 / variances))
+    chi_square = float(np.average(in_pixels**2 / variances, weights=None if len(set(votes)) == 1 else votes))
     # Of normal errors a median spreads so much more than a mean.
     pixel = statistics.median(images[site].unit for site in both)
-    constant_error = math.sqrt(math.pi / 2 / len(both)) * spread * pixel
+    constant_error = math.sqrt(math.pi / 2 / num_sites) * spread * pixel
     agrees = spread <= THRESHOLDS.max_model_spread and chi_square <= THRESHOLDS.max_chi_square
     if not (uses_model and agrees):
         return FusedBiases(alone, constant, constant_error, spread, chi_square, is_model_used=False, model=model)
@@ -81,6 +86,14 @@ def fused_biases(
     }
     fused = {site: _by_precision(alone[site], moved.get(site)) for site in images}
     return FusedBiases(fused, constant, constant_error, spread, chi_square, is_model_used=True, model=model)
+
+
+def _spread(values: Floats, votes: Sequence[float]) -> float:
+    """The standard deviation of normal numbers by their median absolute deviation, each counted by its votes."""
+    if len(set(votes)) == 1:
+        return float(stats.median_abs_deviation(values, scale="normal"))
+    away = np.abs(values - middle(values.tolist(), votes))
+    return middle(away.tolist(), votes) / float(stats.norm.ppf(0.75))
 
 
 def _model_error(estimate: Estimate, unit: float, unexplained: float) -> float:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -123,12 +122,7 @@ def correct_pixels(
         Corrections(
             site=data.site,
             data=str(data_folder.resolve()),
-            provenance=Provenance(
-                method=settings.method,
-                round_number=round_number,
-                model_sha256=model_hash(network.state_dict()),
-                made=datetime.now(UTC).isoformat(timespec="seconds"),
-            ),
+            provenance=Provenance.now(settings.method, round_number, model_hash(network.state_dict())),
             corrections=(kind,),
             cases=tuple(cases),
             consensus="" if data.consensus is None else str(data.consensus),

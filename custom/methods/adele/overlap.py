@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,8 @@ def overlaps_of(fields: Mapping[str, Any]) -> list[Overlap] | None:
 def pooled_iou(overlaps: Sequence[Overlap]) -> float:
     """Return the IoU of a class over all sites; NaN where none has annotated it.
 
-    It is Σ TP / Σ (predicted + annotated − TP). A site whose union is more than three times the middle one counts as if
-    it had that many pixels, so that no site's numbers decide alone.
+    It is Σ TP / Σ (predicted + annotated − TP). A site whose union is more than three times the middle one, of an even
+    number the lower middle one, counts as if it had that many pixels, so that no site's numbers decide alone.
 
     Args:
         overlaps: of the sites.
@@ -66,7 +66,7 @@ def pooled_iou(overlaps: Sequence[Overlap]) -> float:
     counting = [overlap for overlap in overlaps if overlap.annotated]
     if not counting:
         return float("nan")
-    limit = _LARGEST_PART * median(overlap.union for overlap in counting)
+    limit = _LARGEST_PART * median_low(overlap.union for overlap in counting)
     parts = [min(1.0, limit / overlap.union) for overlap in counting]
     matched = sum(part * overlap.true_positive for part, overlap in zip(parts, counting, strict=True))
     return matched / sum(part * overlap.union for part, overlap in zip(parts, counting, strict=True))

@@ -86,7 +86,7 @@ class AdeleServer(FedAvgServer):
             ious.append(pooled_iou([overlaps[label - 1] for overlaps in of_sites]))
             if is_to_be_corrected(ious, self.settings.slope_change):
                 self.decided[label] = this_round.number
-                this_round.info(f"Class {label} is corrected before round {this_round.number}: its IoU rises no more.")
+                this_round.info(f"Class {label} is corrected before round {this_round.number}: its IoU slows down.")
 
     def _ask_for_corrections(self, this_round: Round) -> None:
         number = len(self.decided)

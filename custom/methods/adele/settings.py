@@ -42,7 +42,7 @@ class AdeleSettings(FedAvgSettings):
     @classmethod
     def _has_the_scale_of_predictions(cls, scales: tuple[float, ...]) -> tuple[float, ...]:
         if 1.0 not in scales or len(set(scales)) != len(scales):
-            raise ValueError(f"key 'scales' is {list(scales)}: expected different numbers, 1 among them")
+            raise ValueError("expected different numbers, 1 among them")
         return scales
 
     @property

@@ -6,15 +6,15 @@ from typing import Any
 
 from torch import nn
 
-from ...annotation_bias.given_annotations import GivenAnnotations
 from ...corrections.kinds import PixelsReplaced
-from ...corrections.targets import AS_GIVEN, Targets, case_files
-from ...data.datalist import REFERENCE, TRAINING
-from ...data.site_data import SiteData, count_cases
+from ...corrections.targets import AS_GIVEN, Targets
+from ...data.datalist import TRAINING
+from ...data.site_data import SiteData
 from ...interface.views import Answer, SiteView, Trained
 from ...task_names import CORRECT_ANNOTATIONS
 from ...training.losses import DiceRecord
 from ...training.objectives import Objective
+from ..auto.protected_cases import reviewed_names
 from ..fedia.site import CorrectingSite
 from .confident_pixels import correct_pixels, with_replaced_pixels
 from .multi_scale import MultiScaleObjective
@@ -127,25 +127,3 @@ class AdeleSite(CorrectingSite):
             return training[0]
 
         return replace(site, load=load)
-
-
-def reviewed_names(site: SiteView, data: SiteData) -> frozenset[str]:
-    """Return the names of the training annotations that a review has kept or changed.
-
-    A datalist says so by the mask before the review, or by its list of reviewed cases.
-
-    Args:
-        site: the site.
-        data: its training cases.
-
-    Raises:
-        DataError: if it has a list of reviewed cases that cannot be used: nothing of it may be replaced.
-    """
-    folder = site.locate().folder
-    reviewed = site.load(REFERENCE).cases if count_cases(folder, REFERENCE) else ()
-    settled = GivenAnnotations.of(data.cases, reviewed).settled
-    return frozenset(
-        case_files(case, folder)[0]
-        for case, is_settled in zip(data.cases, settled, strict=True)
-        if is_settled or (case.files is not None and case.files.given_label is not None)
-    )

@@ -1,9 +1,11 @@
 """The groups of a site's cases by annotator, as `auto` corrects them: who is which number, and who may be reported."""
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ...annotation_bias.thresholds import THRESHOLDS
 from ...corrections.targets import case_files
@@ -12,7 +14,7 @@ from ...data.site_data import LoadedCase, SiteData
 from ...interface.views import SiteView
 from ...outbound.patient_groups import released_groups
 from ..audit.annotators import named_annotators
-from .outbound import MOST_GROUPS
+from .outbound import BIAS_FIELDS, MOST_GROUPS, PROFILE_FIELDS, REFERENCE
 
 GROUPS_FILE = "annotator_groups.json"
 
@@ -82,6 +84,30 @@ def drawn_groups(data: SiteData, data_folder: Path, *, seed: int) -> AnnotatorGr
     released = sorted((name for name, is_in in zip(largest, leaves, strict=True) if is_in), key=digests.__getitem__)
     numbers = {name: number for number, name in enumerate(released, start=1)}
     return AnnotatorGroups(numbers=numbers, cases=_numbers_of_cases(data, own, numbers, data_folder))
+
+
+def without_few(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an annotator's group answers without the classes of fewer than five patients.
+
+    What reviewed cases say of the model is of the site, and stays by the minimum count of sites.
+
+    Args:
+        fields: of an answer.
+    """
+    declared = [item for item in (*BIAS_FIELDS, *PROFILE_FIELDS) if not item.name.startswith(REFERENCE)]
+    minimum = THRESHOLDS.min_patients_of_annotator
+    names = {item.counted_by for item in declared if item.counted_by} | {"annotated_patients"}
+    counts = {name: of for name in sorted(names) if isinstance(of := fields.get(name), list)}
+    few = {name: [count < minimum for count in of] for name, of in counts.items()}
+    result = dict(fields)
+    for item in declared:
+        values = fields.get(item.name)
+        if item.counted_by in few and isinstance(values, list):
+            entries = len(values) // len(few[item.counted_by])
+            is_few = [one for one in few[item.counted_by] for _ in range(entries)]
+            result[item.name] = [math.nan if left else value for value, left in zip(values, is_few, strict=True)]
+    kept = {name: [0 if left else n for n, left in zip(of, few[name], strict=True)] for name, of in counts.items()}
+    return result | kept
 
 
 def _numbers_of_cases(

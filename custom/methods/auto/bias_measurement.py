@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -60,6 +61,7 @@ def measure_bias(
     *,
     seed: int,
     relabelled: Sequence[LoadedCase] | None = None,
+    is_part: bool = False,
 ) -> Answer:
     """Return a site's estimates of its annotation bias (:mod:`fedannot.custom.annotation_bias`), class by class; they
     leave the site.
@@ -75,9 +77,11 @@ def measure_bias(
         seed: decides intervals and injected errors.
         relabelled: the same cases with relabelled objects, where there are any. All parameters but the confused
             fraction are estimated on these, unless most objects still look like another class.
+        is_part: whether the cases are those of a group of annotators. Given annotations are then compared with reviewed
+            ones of its own images alone; the reviewed cases of the site say what they say of the model.
     """
     labels = range(1, settings.network.num_classes + 1)
-    annotations = _given_annotations(data, reviewed)
+    annotations = _given_annotations(data, _of_images(reviewed, data) if is_part else reviewed)
     other = None if relabelled is None else annotations.own(relabelled)
     whole = whole_objects(data.description)
     given, after_relabelling = _predicted_twice(predict, annotations.own(), other, whole)
@@ -183,6 +187,15 @@ def _predicted_twice(
 def _predicted(predict: Predictor, cases: Sequence[LoadedCase], whole: Whole) -> list[PredictedCase]:
     cut = (cut_to_objects(whole(case)) for case in predict(cases))
     return [case for case in cut if case is not None]
+
+
+def _of_images(reviewed: SiteData | None, data: SiteData) -> SiteData | None:
+    """The reviewed cases whose image is that of one of the cases."""
+    if reviewed is None:
+        return None
+    images = {case.files.image.resolve() for case in data.cases if case.files is not None}
+    own = [case for case in reviewed.cases if case.files is not None and case.files.image.resolve() in images]
+    return replace(reviewed, cases=tuple(own))
 
 
 def _given_annotations(data: SiteData, reviewed: SiteData | None) -> GivenAnnotations:

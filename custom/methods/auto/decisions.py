@@ -17,6 +17,7 @@ from ...annotation_bias.statuses import Evidence, EvidenceCode, ReferenceLevel, 
 from ...corrections.kinds import BoundaryShift, Correction, server_corrections
 from .answers import BiasReport, unit_of
 from .criteria import best_estimate, confused_criterion, largest_recall, missing_criterion, offset_criterion
+from .group_votes import GroupVotes
 from .image_decisions import NOT_SHOWN, Profiles, image_level, with_images
 from .mislabelled import looks_mislabelled, without_mislabelled
 from .records import BiasRecord
@@ -65,6 +66,7 @@ def decide(
     before: BiasRecord | None = None,
     profiles: Profiles = (),
     uses_model: bool = True,
+    groups: GroupVotes | None = None,
 ) -> Decisions:
     """Decide what each site is asked to correct.
 
@@ -86,6 +88,9 @@ def decide(
     (:func:`fedannot.custom.annotation_bias.hysteresis.contradicts`), and contours of a class that were moved are not
     left where they are given for federated averaging's sake.
 
+    Groups of annotators are tested as sites are. But a site has one vote however many it has: in the reference level,
+    in what is tolerated, on the scale of images and model, and in the domain check, which is of the site's images.
+
     Args:
         answers: by site.
         settings: the job's.
@@ -94,11 +99,15 @@ def decide(
         before: the earlier estimate with what was done since.
         profiles: of each class by site what images say of the boundary bias; empty for nothing.
         uses_model: whether boundary biases of these classes are those of images and model together; else of images.
+        groups: which names are groups of which site; None for sites alone.
     """
-    kinds = _kinds_of_sites(answers, settings)
+    groups = groups or GroupVotes()
+    kinds = _kinds_of_sites(answers, settings, groups)
     reports = with_images(answers, server, profiles, kinds.predictable(answers), uses_model=uses_model)
     answers, server = reports.answers, reports.server
-    tests_of = partial(_tests_of_offsets, kinds=kinds, settings=settings, seed=seed, before=before, profiles=profiles)
+    tests_of = partial(
+        _tests_of_offsets, kinds=kinds, settings=settings, seed=seed, before=before, profiles=profiles, groups=groups
+    )
     reference_levels, tested, criteria = tests_of(answers, server=server)
     _add_tests_of_objects(tested, criteria, answers, kinds, settings)
     findings = effect_tests(tested, criteria, level=settings.level)
@@ -109,7 +118,7 @@ def decide(
         findings = _with_standing(findings, other, criteria, EvidenceCode.REVIEWED_AGREE)
     findings = _with_standing(findings, _results_of(before), criteria, EvidenceCode.EARLIER_AGREES)
     findings = without_mislabelled(findings, kinds.relabelled)
-    tolerated = _tolerated(answers, findings, reference_levels, kinds, settings, before)
+    tolerated = _tolerated(answers, findings, reference_levels, kinds, settings, before, groups)
     corrections = _corrections_of_sites(answers, findings, reference_levels, kinds, settings, tolerated)
     return Decisions(
         tuple(reference_levels),
@@ -150,8 +159,8 @@ class _KindsOfSites:
         return self.of_references(answers) if self.unfit is None else {}
 
 
-def _kinds_of_sites(answers: Mapping[str, BiasReport], settings: BiasSettings) -> _KindsOfSites:
-    domain_checks = _domain_checks(answers, settings)
+def _kinds_of_sites(answers: Mapping[str, BiasReport], settings: BiasSettings, groups: GroupVotes) -> _KindsOfSites:
+    domain_checks = _domain_checks(answers, settings, groups)
     alike = {site: answer for site, answer in answers.items() if not domain_checks[site].out_of_domain}
     least = best_estimate([answer.confused for answer in alike.values()], lambda one: -one.value)
     unfit = _unfit(detected_fraction(answers), settings)
@@ -212,6 +221,7 @@ def _tolerated(
     kinds: _KindsOfSites,
     settings: BiasSettings,
     before: BiasRecord | None,
+    groups: GroupVotes,
 ) -> dict[int, FedAvgBoundary]:
     """By class the FedAvg boundary where boundary biases stay for it; not where a site's contours were moved before."""
     result = {}
@@ -224,6 +234,7 @@ def _tolerated(
             {site: answer.num_samples for site, answer in counted.items()},
             {site: answer.pixel_size for site, answer in counted.items()},
             distance=_tolerated_distance(level, settings),
+            votes=groups.votes(counted),
         )
         if averaged is not None and not _stays_moved(before, findings, label):
             result[label] = averaged
@@ -276,6 +287,7 @@ def _tests_of_offsets(
     server: ServerReference | None,
     before: BiasRecord | None,
     profiles: Profiles,
+    groups: GroupVotes,
 ) -> tuple[
     list[ReferenceLevel | None], dict[str, dict[ParameterKey, Estimate]], dict[str, dict[ParameterKey, Criterion]]
 ]:
@@ -284,7 +296,13 @@ def _tests_of_offsets(
     of_images = [image_level(profile, settings) for profile in profiles] or [None] * len(labels)
     levels = [
         reference_level_of(
-            in_domain, label, settings, seed=seed, server=server, before=before, of_images=of_images[label - 1]
+            groups.one_of_each(in_domain, label),
+            label,
+            settings,
+            seed=seed,
+            server=server,
+            before=before,
+            of_images=of_images[label - 1],
         )
         for label in labels
     ]
@@ -335,9 +353,12 @@ def _stays_moved(
     )
 
 
-def _domain_checks(answers: Mapping[str, BiasReport], settings: BiasSettings) -> dict[str, DomainCheck]:
+def _domain_checks(
+    answers: Mapping[str, BiasReport], settings: BiasSettings, groups: GroupVotes
+) -> dict[str, DomainCheck]:
     """What images say of every site; where nothing is known of them, what the settings say."""
-    domain_checks = check_domains({site: answer.images for site, answer in answers.items()})
+    of_sites = check_domains(groups.images(answers))
+    domain_checks = {name: of_sites[groups.site(name)] for name in sorted(answers)}
     if settings.unknown_images == "out_of_domain":
         return domain_checks
     return {

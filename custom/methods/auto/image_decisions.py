@@ -109,6 +109,7 @@ def _tolerated(
             claimed_samples({site: one for site, one in profile.items() if one.is_known}),
             {site: one.unit for site, one in profile.items()},
             distance=0.0 if level is None else level.tolerated,
+            votes={site: one.votes for site, one in profile.items()},
         )
         if averaged is not None:
             result[label] = averaged

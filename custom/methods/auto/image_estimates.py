@@ -68,7 +68,7 @@ class ImageEstimates:
         num_classes = self._settings.network.num_classes
         is_first = not self.profiles
         names = None if is_first or self._lacks_curves else joined
-        asked = this_round if self._settings.asks_model else replace(this_round, ask=self._by_annotator(this_round))
+        asked = replace(this_round, ask=self.by_annotator(this_round)) if self._settings.is_by_annotator else this_round
         sites = AskedSites(asked, num_classes, self._kept, names)
         found = tuple(
             {site: replace(one, samples=sites.samples.get(site, 0)) for site, one in profile.items()}
@@ -100,14 +100,23 @@ class ImageEstimates:
         return name if group is None else group.site
 
     def _with_votes(self, profiles: Profiles) -> Profiles:
-        """The estimates with the votes of a site shared by its groups: a site has no more say for having many."""
+        """The estimates with the votes of a site shared by its groups: a site has no more say for having many.
+
+        Groups of which nothing is known, such as a rest without patients, take no vote from those that are. Where it
+        counts that nothing is known, those with a curve share one vote, too.
+        """
         result = []
         for profile in profiles:
-            groups = Counter(self.site_of(name) for name in profile)
-            result.append({name: replace(one, votes=1 / groups[self.site_of(name)]) for name, one in profile.items()})
+            known = Counter(self.site_of(name) for name, one in profile.items() if one.is_known)
+            others = Counter(self.site_of(name) for name, one in profile.items() if math.isfinite(one.bias))
+            shares = {
+                name: (known if one.is_known else others).get(self.site_of(name), 0) for name, one in profile.items()
+            }
+            result.append({name: replace(one, votes=1 / max(1, shares[name])) for name, one in profile.items()})
         return tuple(result)
 
-    def _by_annotator(self, this_round: Round) -> GroupAsking:
+    def by_annotator(self, this_round: Round) -> GroupAsking:
+        """Return what asks groups in place of sites; groups that it learns of are known from then on."""
         return GroupAsking(this_round.ask, self.groups)
 
     def state(self) -> ImageState:

@@ -122,7 +122,7 @@ PROFILE_FIELDS = (
     ),
     OutboundField(
         ANNOTATOR_GROUPS,
-        (MEASURE_BOUNDARY_PROFILE,),
+        (MEASURE_BOUNDARY_PROFILE, ESTIMATE_ANNOTATION_BIAS),
         "count",
         optional="by annotator",
         limits=(0.0, float(MOST_GROUPS)),

@@ -1,11 +1,13 @@
 """Which given labels no method may replace: those that the data manager or a review has decided."""
 
+from collections.abc import Sequence
 from itertools import compress
 
 from ...annotation_bias.given_annotations import GivenAnnotations
 from ...corrections.targets import case_files
+from ...data.datalist import REFERENCE
 from ...data.description import ClassificationDescription
-from ...data.site_data import SiteData
+from ...data.site_data import LoadedCase, SiteData, count_cases
 from ...interface.views import SiteView
 from .scored_cases import reviewed_cases
 
@@ -27,11 +29,29 @@ def protected_cases(site: SiteView, data: SiteData) -> frozenset[str]:
 
 def _settled(site: SiteView, data: SiteData) -> frozenset[str]:
     """The cases whose label a review has decided."""
+    reviewed = None if isinstance(data.description, ClassificationDescription) else reviewed_cases(site)
+    return _names(site, data, () if reviewed is None else reviewed.cases)
+
+
+def reviewed_names(site: SiteView, data: SiteData) -> frozenset[str]:
+    """Return the names of the cases whose label a review has kept or changed, as corrections name them.
+
+    A datalist says so by the label before the review, or by its list of reviewed cases.
+
+    Args:
+        site: the site in this task.
+        data: its training cases with their given labels.
+
+    Raises:
+        DataError: if it has a list of reviewed cases that cannot be used: nothing of it may be replaced.
+    """
+    reviewed = site.load(REFERENCE).cases if count_cases(site.locate().folder, REFERENCE) else ()
+    return _names(site, data, reviewed)
+
+
+def _names(site: SiteView, data: SiteData, reviewed: Sequence[LoadedCase]) -> frozenset[str]:
+    """The cases that say it themselves, and those with the label of a reviewed case."""
+    is_settled = GivenAnnotations.of(data.cases, reviewed).settled
+    decided = (own or case.is_reviewed for own, case in zip(is_settled, data.cases, strict=True))
     folder = site.locate().folder
-    if isinstance(data.description, ClassificationDescription):
-        return frozenset(case.image_name(folder) for case in data.cases if case.is_reviewed)
-    reviewed = reviewed_cases(site)
-    if reviewed is None:
-        return frozenset()
-    settled = GivenAnnotations.of(data.cases, reviewed.cases).settled
-    return frozenset(case_files(case, folder)[0] for case in compress(data.cases, settled))
+    return frozenset(case_files(case, folder)[0] for case in compress(data.cases, decided))

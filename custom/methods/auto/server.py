@@ -16,8 +16,9 @@ from ..fedavg.server import FedAvgServer
 from .answers import BiasReport
 from .bias_record import bias_record
 from .decisions import decide, detected_fraction
+from .group_votes import GroupVotes
 from .image_estimates import ImageEstimates, ImageState
-from .outbound import MOVED_PATIENTS
+from .outbound import MOVED_PATIENTS, NUM_SAMPLES
 from .records import BiasFindings, BiasRecord, RollbackFindings
 from .rollback_check import RollbackCheck, RollbackState
 from .server_reference import ServerReference
@@ -146,8 +147,14 @@ class AutoServer(FedAvgServer):
     def after_training(self, this_round: Round) -> None:
         """Let sites compare the models; what follows is done before the next round."""
         if self.estimates:
-            may_be_asked = [site for site, of in self.estimates[-1].sites.items() if not of.deviates]
-            self._rollback.compare(this_round, may_be_asked)
+            of_sites = {self._images.site_of(name): True for name in self.estimates[-1].sites}
+            of_sites |= {self._images.site_of(name): False for name in self._deviating}
+            self._rollback.compare(this_round, [site for site, may in of_sites.items() if may])
+
+    @property
+    def _deviating(self) -> list[str]:
+        """Sites, or groups of annotators, of which anything is confirmed."""
+        return [name for name, of in self.estimates[-1].sites.items() if of.deviates]
 
     def _roll_back(self) -> None:
         """Ask every site that has corrected something to correct nothing."""
@@ -191,7 +198,7 @@ class AutoServer(FedAvgServer):
         return made < self.settings.estimates and number >= max(due, self.estimates[-1].before_round + 1)
 
     def _estimate(self, this_round: Round) -> None:
-        answers = {site: BiasReport.of(fields) for site, fields in this_round.ask(ESTIMATE_ANNOTATION_BIAS).items()}
+        answers = self._reports(this_round)
         if this_round.is_stopped() or self._is_too_early(this_round, answers):
             return
         seed = derive_seed(self.settings.seed, this_round.number, "anchor")
@@ -206,6 +213,7 @@ class AutoServer(FedAvgServer):
             before=last,
             profiles=self._images.profiles,
             uses_model=self.settings.boundary_evidence == "both",
+            groups=GroupVotes({name: group.site for name, group in self._images.groups.items()}),
         )
         before = self._asked
         record = bias_record(decisions, this_round.number, profiles=self._images.profiles)
@@ -217,11 +225,21 @@ class AutoServer(FedAvgServer):
         self._pending = {site: asked for site, asked in self._pending.items() if site in absent}
         self._pending |= {site: asked for site, asked in decisions.corrections.items() if asked or site in before}
         record = record.with_moved_masks({} if last is None else last.moved_masks)
-        self.estimates.append(record.model_copy(update={"sites": absent | record.sites}))
+        groups = {"groups": dict(self._images.groups)} if self._images.groups else {}
+        self.estimates.append(record.model_copy(update={"sites": absent | record.sites} | groups))
         corrected = len(record.decision.corrected)
         this_round.info(
-            f"Annotation bias: {record.decision.outcome}; {corrected} of {len(record.sites)} sites correct."
+            f"Annotation bias: {record.decision.outcome}; {corrected} of {len(record.sites)} {self._noun} correct."
         )
+
+    def _reports(self, this_round: Round) -> dict[str, BiasReport]:
+        """What sites report; by annotator what groups do, without the rest of a site where there is none."""
+        if not self.settings.is_by_annotator:
+            answers = this_round.ask(ESTIMATE_ANNOTATION_BIAS)
+        else:
+            every = self._images.by_annotator(this_round)(ESTIMATE_ANNOTATION_BIAS)
+            answers = {name: fields for name, fields in every.items() if fields[NUM_SAMPLES] > 0}
+        return {name: BiasReport.of(fields) for name, fields in answers.items()}
 
     def _is_too_early(self, this_round: Round, answers: Mapping[str, BiasReport]) -> bool:
         share = detected_fraction(answers)
@@ -253,11 +271,11 @@ class AutoServer(FedAvgServer):
     @property
     def _noun(self) -> str:
         """Who corrects, for the log."""
-        return "sites" if self.settings.asks_model else "groups of annotators"
+        return "groups of annotators" if self.settings.is_by_annotator else "sites"
 
     def _message_of(self, site: str, names: Sequence[str]) -> JsonObject:
         """What a site is asked to correct: as a whole, or by its annotators, of whom all are named at once."""
-        if self.settings.asks_model:
+        if not self.settings.is_by_annotator:
             return {"corrections": _plain(self._pending[names[0]])}
         asked = {**self._asked, **self._pending}
         groups = self._images.groups

@@ -93,8 +93,9 @@ class AutoSettings(BiasSettings, WarmupSettings):
             boundary bias is estimated; else an audit by images proposes it alone. A site whose statistics are private
             then says nothing of its contours: the shift hangs on all of its patients together.
         bias_unit: whose boundary bias is estimated and corrected: all cases of a ``site`` together, or those of each
-            ``annotator`` in it. By annotator images alone count, and the boundary bias alone is corrected, before the
-            first round; no model is compared then. A site whose statistics are private says nothing of its contours.
+            ``annotator`` in it. By annotator the boundary bias alone is corrected. The rollback check is of sites: one
+            compares models where none of its annotators deviates, and a veto takes everything back. With images alone
+            no model is compared. A site whose statistics are private says nothing of its contours.
         rollback_rounds: number of rounds in which the sites compare the model in use with one without what was done:
             that of before where sites correct something, the average by numbers of samples where weights are others. If
             it is better beyond doubt everything is rolled back. 0 for no check.
@@ -136,18 +137,27 @@ class AutoSettings(BiasSettings, WarmupSettings):
 
     @property
     def asks_model(self) -> bool:
-        """Whether sites are asked what a model shows of them."""
-        return self.bias_unit == "site"
+        """Whether sites, or groups of their annotators, are asked what a model shows of them."""
+        return not self.is_by_annotator or self.boundary_evidence != "image"
+
+    @property
+    def is_by_annotator(self) -> bool:
+        """Whether the cases of each annotator are estimated and corrected by themselves."""
+        return self.bias_unit == "annotator"
 
     @model_validator(mode="after")
-    def _annotators_are_seen_in_images(self) -> Self:
-        if self.bias_unit == "site":
+    def _only_contours_are_by_annotator(self) -> Self:
+        if not self.is_by_annotator:
             return self
-        found = f"found {self.boundary_evidence} and [{', '.join(self.correct)}]"
-        if self.boundary_evidence != "image" or not {*self.correct} <= {"offset"}:
+        if not {*self.correct} <= {"offset"}:
             raise ValueError(
-                "key 'bias_unit' is annotator: expected 'boundary_evidence' image and 'correct' [offset], as images "
-                f"alone tell annotators apart; {found}"
+                "key 'bias_unit' is annotator: expected 'correct' [offset], as objects are chosen by all cases of a "
+                f"site; found [{', '.join(self.correct)}]"
+            )
+        if self.weighting != "quantity":
+            raise ValueError(
+                "key 'bias_unit' is annotator: expected 'weighting' quantity, as weights are of sites; found "
+                f"{self.weighting}"
             )
         if self.correct_shift:
             raise ValueError(

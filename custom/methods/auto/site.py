@@ -90,19 +90,32 @@ class AutoSite(FedAvgSite):
 
         seed = derive_seed(site.seed, site.name, site.round_number, "channel")
         own = _with_own_masks(site)
-        predict, data = predicted_by(network, Inference.of(self.settings)), own.load(TRAINING)
-        relabelled = self._with_relabelled_objects(site)
-        return self._without_samples(
-            measure_bias(predict, data, reviewed_cases(own), self.settings, seed=seed, relabelled=relabelled)
+        predict = predicted_by(network, Inference.of(self.settings))
+        data, of_site = self._group(site, own.load(TRAINING))
+        answer = measure_bias(
+            predict,
+            data,
+            reviewed_cases(own),
+            self.settings,
+            seed=seed,
+            relabelled=self._with_relabelled_objects(site),
+            is_part=self._is_by_annotator,
         )
+        return self._without_samples(self._released(site, Answer({**answer.fields, **of_site}, answer.samples)))
 
     def _without_samples(self, answer: Answer) -> Answer:
         """An answer without its samples where masks may be moved: one patient could change those of all others."""
         return Answer(answer.fields) if self.settings.correct_shift or self._is_by_annotator else answer
 
+    def _released(self, site: SiteView, answer: Answer) -> Answer:
+        """An answer without the classes of an annotator that too few patients have."""
+        from .annotator_groups import without_few  # noqa: PLC0415
+
+        return Answer(without_few(answer.fields), answer.samples) if site.message.get(GROUP) else answer
+
     @property
     def _is_by_annotator(self) -> bool:
-        return self.settings.bias_unit == "annotator"
+        return self.settings.is_by_annotator
 
     def _group(self, site: SiteView, data: SiteData) -> tuple[SiteData, dict[str, Any]]:
         """The cases of the group that is asked, and what is said of groups with the first question."""
@@ -139,9 +152,10 @@ class AutoSite(FedAvgSite):
             moved = {MOVED_PATIENTS: patients} if has_moved else {}
             # As with its models; cases of a review may have no curve.
             weight = {NUM_SAMPLES: data.num_samples} | of_site
-            return self._without_samples(Answer({**answer.fields, **weight, **moved}, answer.samples))
+            whole = Answer({**answer.fields, **weight, **moved}, answer.samples)
+            return self._without_samples(self._released(site, whole))
         seed = derive_seed(site.seed, site.name, "profile")
-        return profile_errors(cases, request, num_classes, seed=seed)
+        return self._released(site, profile_errors(cases, request, num_classes, seed=seed))
 
     def _correct_shift(self, network: nn.Module, site: SiteView) -> None:
         """Move all masks back if images show that they are shifted: at the site's first question, never again."""

@@ -1,7 +1,6 @@
 """A site makes the corrections that the server asks for: it chooses objects, and keeps what became of each case."""
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -76,12 +75,7 @@ def site_corrections(
     corrections = Corrections(
         site=data.site,
         data=str(data_folder.resolve()),
-        provenance=Provenance(
-            method=method,
-            round_number=round_number,
-            model_sha256=model_hash(network.state_dict()),
-            made=datetime.now(UTC).isoformat(timespec="seconds"),
-        ),
+        provenance=Provenance.now(method, round_number, model_hash(network.state_dict())),
         corrections=in_order(asked),
         cases=tuple(cases),
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,12 +113,7 @@ class AutoClassificationSite(FedAvgSite):
         return patient_accuracy(network, data, Inference.of(self.settings))
 
     def _provenance(self, network: nn.Module, site: SiteView) -> Provenance:
-        return Provenance(
-            method=self.settings.method,
-            round_number=site.round_number,
-            model_sha256=model_hash(network.state_dict()),
-            made=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        return Provenance.now(self.settings.method, site.round_number, model_hash(network.state_dict()))
 
     def _none(self, network: nn.Module, site: SiteView) -> Corrections:
         """A record that nothing is corrected any more."""

@@ -18,13 +18,16 @@ from ...data.site_data import LoadedCase, SiteData
 Pixels = dict[str, CasePixels]
 
 
-def with_corrections(data: SiteData, stored: StoredCorrections | None, data_folder: Path) -> SiteData:
+def with_corrections(
+    data: SiteData, stored: StoredCorrections | None, data_folder: Path, reviewed: Collection[str] = ()
+) -> SiteData:
     """Return the data with the labels that count by a record; such a case has one annotation, whatever the rule is.
 
     Args:
         data: the site's cases as they are given, by the rule for several annotations.
         stored: the record; None for none.
         data_folder: the folder of the site's data.
+        reviewed: names of the cases that a review has decided, perhaps since; their labels stay.
     """
     labels = active_targets(stored, data, data_folder).labels
     if labels is None:
@@ -33,7 +36,7 @@ def with_corrections(data: SiteData, stored: StoredCorrections | None, data_fold
     cases: list[LoadedCase] = []
     for case in data.cases:
         label = torch.stack([next(waiting) for _ in range(len(case.image))]).to(case.label.dtype)
-        is_new = not torch.equal(label, case.label)
+        is_new = case_files(case, data_folder)[0] not in reviewed and not torch.equal(label, case.label)
         cases.append(replace(case, label=label, annotations=None) if is_new else case)
     return replace(data, cases=tuple(cases))
 

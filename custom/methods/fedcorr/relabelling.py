@@ -79,7 +79,12 @@ def sampled_losses(network: nn.Module, data: SiteData, inference: Inference, see
 
 
 def relabelled_masks(
-    rule: Relabelling, local: nn.Module | None, received: nn.Module, data: SiteData, inference: Inference
+    rule: Relabelling,
+    local: nn.Module | None,
+    received: nn.Module,
+    data: SiteData,
+    inference: Inference,
+    is_reviewed: Sequence[bool],
 ) -> Iterator[torch.Tensor]:
     """Yield the mask of one case after the other, uint8 ``(S, H, W[, D])`` in main memory.
 
@@ -89,6 +94,7 @@ def relabelled_masks(
         received: the model that predicts.
         data: the site's cases with the labels in use.
         inference: how models are run.
+        is_reviewed: of each case whether a review has decided it; its mask stays.
     """
 
     def parts() -> Iterator[torch.Tensor]:
@@ -103,12 +109,17 @@ def relabelled_masks(
             # In double precision, as thresholds are.
             yield rule.apply(labels, losses.double(), probabilities).to("cpu", torch.uint8)
 
-    for case, mask in zip(data.cases, _by_case(parts(), data.cases), strict=True):
-        yield case.label if case.is_reviewed else mask
+    for case, mask, stays in zip(data.cases, _by_case(parts(), data.cases), is_reviewed, strict=True):
+        yield case.label if stays else mask
 
 
 def relabelled_classes(
-    rule: Relabelling, local: nn.Module | None, probabilities: torch.Tensor, data: SiteData, inference: Inference
+    rule: Relabelling,
+    local: nn.Module | None,
+    probabilities: torch.Tensor,
+    data: SiteData,
+    inference: Inference,
+    is_reviewed: Sequence[bool],
 ) -> torch.Tensor:
     """Return the class of every case of a classification, ``(N,)``.
 
@@ -118,13 +129,13 @@ def relabelled_classes(
         probabilities: of the received model, ``(N, C)``.
         data: the site's cases with the labels in use.
         inference: how the model is run.
+        is_reviewed: of each case whether a review has decided it; its class stays.
     """
     labels = data.labels.long()
     losses = torch.zeros(len(labels), dtype=torch.float64)
     if local is not None:
         losses = torch.from_numpy(sampled_losses(local, data, inference, 0))
-    reviewed = torch.tensor([case.is_reviewed for case in data.cases])
-    return torch.where(reviewed, labels, rule.apply(labels, losses, probabilities))
+    return torch.where(torch.tensor(is_reviewed), labels, rule.apply(labels, losses, probabilities))
 
 
 def _by_case(parts: Iterable[torch.Tensor], cases: Sequence[LoadedCase]) -> Iterator[torch.Tensor]:

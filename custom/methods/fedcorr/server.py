@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from ...interface.views import Round
@@ -9,7 +10,7 @@ from ...records.round_records import RoundRecord
 from ...task_names import CORRECT_ANNOTATIONS, ESTIMATE_NOISE_SHARE, ESTIMATE_SITE_NOISE
 from ..fedavg.server import FedAvgServer
 from ..fednoro.noisy_sites import noisy_sites
-from .outbound import DIMENSIONALITY, HAS_CORRECTED, MEAN_LOSS, NOISE_SHARE
+from .outbound import HAS_CORRECTED, NOISE_SHARE
 from .settings import NoiseCorrectionSettings
 
 # Goes to one site alone: μ_k.
@@ -18,6 +19,8 @@ SHARE_OF_NOISE = "fedannot_noise_share"
 TRAINED_ROUND = "fedannot_own_model_round"
 
 _FEWEST_SITES = 2
+# A statistic that is as many times the middle one hides differences between the others.
+_FAR = 10
 
 
 class FedCorrServer(FedAvgServer):
@@ -27,7 +30,7 @@ class FedCorrServer(FedAvgServer):
     labels are replaced, a site does so before the next round. In the second stage sites with few noisy labels train, at
     least `min_sites` of them and at least two, those with the smallest shares; after it the noisy sites replace all
     labels of which the model is confident. In the third all train. A site without a statistic counts as clean, and one
-    that joins later does.
+    that joins later does. A noisy site that says no share keeps its earlier one, else all of its labels count as noisy.
     """
 
     settings: NoiseCorrectionSettings
@@ -62,13 +65,14 @@ class FedCorrServer(FedAvgServer):
         places = {site: {TRAINED_ROUND: number} for site, number in self._trained.items()}
         answers = this_round.ask(ESTIMATE_SITE_NOISE, sorted(places), own_messages=places)
         for site, answer in sorted(answers.items()):
-            value = answer.get(DIMENSIONALITY, answer.get(MEAN_LOSS))
+            value = answer.get(self.settings.statistic_field)
             if value is not None and math.isfinite(value):
                 self._statistics.setdefault(site, []).append(float(value))
         if this_round.is_stopped():
             return
         self.noisy = noisy_sites({site: [math.fsum(row) / len(row)] for site, row in self._statistics.items()})
-        self.shares = {}
+        self.shares = {site: self.shares[site] for site in self.noisy if site in self.shares}
+        self._warn_of_extremes(this_round)
         if not self.noisy:
             this_round.warning("No site is noisier than the others, or too few have a statistic.")
             return
@@ -82,6 +86,17 @@ class FedCorrServer(FedAvgServer):
         shown = {site: round(share, 3) for site, share in self.shares.items()}
         this_round.info(f"Noisy sites: {list(self.noisy)}; shares of noisy labels: {shown}.")
 
+    def _warn_of_extremes(self, this_round: Round) -> None:
+        """Say whose statistic is so large that next to it no other site looks noisy."""
+        means = {site: math.fsum(row) / len(row) for site, row in sorted(self._statistics.items())}
+        middle = median(means.values()) if means else 0.0
+        if far := [site for site, mean in means.items() if mean > _FAR * middle > 0]:
+            shown = {site: float(f"{means[site]:.3g}") for site in far}
+            this_round.warning(
+                f"{shown}: more than {_FAR} times the middle statistic, {middle:.3g}. Next to it noisy sites may count "
+                "as clean. Ask these sites whether it is right."
+            )
+
     def own_messages(self, this_round: Round) -> Mapping[str, Mapping[str, object]]:
         """Return in the first stage which model of a site counts, and its share of noisy labels."""
         if this_round.number > self.settings.preprocessing_rounds:
@@ -94,8 +109,9 @@ class FedCorrServer(FedAvgServer):
         """Return in the second stage the sites with few noisy labels, else all."""
         self._chosen = tuple(sites)
         if self.stage(this_round) == "fine-tuning":
-            order = sorted(sites, key=lambda site: (self.shares.get(site, 0.0), site))
-            clean = sum(self.shares.get(site, 0.0) <= self.settings.clean_share for site in sites)
+            shares = {site: self.shares.get(site, 1.0 if site in self.noisy else 0.0) for site in sites}
+            order = sorted(sites, key=lambda site: (shares[site], site))
+            clean = sum(share <= self.settings.clean_share for share in shares.values())
             self._chosen = tuple(sorted(order[: max(clean, self.settings.min_sites, _FEWEST_SITES)]))
         return self._chosen
 

@@ -6,6 +6,7 @@ from pydantic import Field, model_validator
 
 from ...settings import Positive, RunSettings
 from ..fedavg.settings import ClassificationSettings, FedAvgSettings
+from .outbound import DIMENSIONALITY, MEAN_LOSS
 
 _Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -37,16 +38,22 @@ class NoiseCorrectionSettings(RunSettings):
     mixup: Annotated[float, Field(ge=0)] = 1.0
 
     @property
+    def statistic_field(self) -> str:
+        """What sites send of their labels."""
+        return MEAN_LOSS
+
+    @property
     def first_usual_round(self) -> int:
         """The first round of the last stage."""
         return self.preprocessing_rounds + self.finetuning_rounds + 1
 
     @model_validator(mode="after")
     def _stages_end(self) -> Self:
-        if self.first_usual_round > self.rounds:
+        first, second, rounds = self.preprocessing_rounds, self.finetuning_rounds, self.rounds
+        if self.first_usual_round > rounds:
             raise ValueError(
-                f"preprocessing_rounds + finetuning_rounds must be below rounds, but got "
-                f"{self.preprocessing_rounds=}, {self.finetuning_rounds=}, {self.rounds=}"
+                f"preprocessing_rounds + finetuning_rounds must be below rounds, but got preprocessing_rounds={first}, "
+                f"finetuning_rounds={second}, {rounds=}"
             )
         return self
 
@@ -82,3 +89,8 @@ class FedCorrClassificationSettings(ClassificationSettings, NoiseCorrectionSetti
 
     method: str = "fedcorr"
     statistic: Literal["dimensionality", "loss"] = "dimensionality"
+
+    @property
+    def statistic_field(self) -> str:
+        """As above."""
+        return DIMENSIONALITY if self.statistic == "dimensionality" else super().statistic_field

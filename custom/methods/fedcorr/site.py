@@ -5,7 +5,6 @@ import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,10 @@ from torch import nn
 from ...corrections.kinds import CasesRelabelled, PixelsRelabelled
 from ...corrections.model import Corrections, Provenance
 from ...corrections.store import CorrectionStore, StoredCorrections
-from ...corrections.targets import AS_GIVEN, Targets
+from ...corrections.targets import AS_GIVEN, Targets, case_files
 from ...data.datalist import TRAINING
 from ...data.site_data import SiteData
-from ...data.tensor_files import save_tensors_of_round
+from ...data.tensor_files import UNREADABLE, save_tensors_of_round
 from ...evaluation.inference import Inference
 from ...interface.views import Answer, SiteView, Trained
 from ...networks.hashing import model_hash
@@ -27,16 +26,17 @@ from ...seeding import derive_seed
 from ...task_names import CORRECT_ANNOTATIONS, ESTIMATE_SITE_NOISE
 from ...training.losses import DiceRecord
 from ...training.objectives import Objective, Sum
+from ..auto.protected_cases import reviewed_names
 from ..fedavg.site import FedAvgSite
 from ..fedselect.case_losses import case_losses
 from .corrected_cases import Pixels, class_corrections, pixel_corrections, with_corrections
 from .dimensionality import local_dimensionality
 from .local_objectives import DistancePenalty, MixupObjective
 from .loss_groups import higher_losses, least_loss
-from .outbound import DIMENSIONALITY, HAS_CORRECTED, MEAN_LOSS, NOISE_SHARE
+from .outbound import HAS_CORRECTED, MEAN_LOSS, NOISE_SHARE
 from .relabelling import Relabelling, relabelled_classes, relabelled_masks, sampled_losses
 from .server import SHARE_OF_NOISE, TRAINED_ROUND
-from .settings import FedCorrClassificationSettings, FedCorrSettings, NoiseCorrectionSettings
+from .settings import FedCorrSettings, NoiseCorrectionSettings
 
 _FOLDER = "local_models"
 
@@ -91,6 +91,8 @@ class FedCorrSite(FedAvgSite):
         before = CorrectionStore(site.run_folder, site.round_number - 1).latest()
         data = self._corrected(site, before)
         if task == CORRECT_ANNOTATIONS:
+            if not self.settings.correction:
+                return Answer({HAS_CORRECTED: False})
             self._relabel(self._rule(-math.inf), None, network, data, site, None)
             return Answer({HAS_CORRECTED: True})
         local, patients = self._own_model(network, site), len(set(data.units))
@@ -100,6 +102,9 @@ class FedCorrSite(FedAvgSite):
             return Answer({NOISE_SHARE: math.nan, "num_share_patients": 0})
         seed = derive_seed(site.seed, site.name, site.round_number, "noise share")
         losses = sampled_losses(local, data, Inference.of(self.settings), seed)
+        if not len(losses):
+            site.warning("All of its pixels are ignored: what share of them is noisy cannot be estimated.")
+            return Answer({NOISE_SHARE: math.nan, "num_share_patients": 0})
         share = float(higher_losses(losses).mean())
         if self.settings.correction:
             least = least_loss(losses, share * self.settings.relabelled_share)
@@ -109,19 +114,23 @@ class FedCorrSite(FedAvgSite):
     # --- what leaves
 
     def _statistic(self, local: nn.Module | None, data: SiteData, patients: int) -> Answer:
-        """The mean over the site's cases by which sites are divided; NaN of few patients, or without its own model."""
+        """The mean over the site's cases by which sites are divided.
+
+        It is NaN of few patients or cases, and without the site's own model.
+        """
         settings, units = self.settings, [case.unit for case in data.cases]
-        name = MEAN_LOSS
-        if isinstance(settings, FedCorrClassificationSettings) and settings.statistic == "dimensionality":
-            name = DIMENSIONALITY
+        name = settings.statistic_field
+        unknown = Answer({name: math.nan, "num_statistic_patients": 0})
         if local is None or patients < MINIMUM_CASES:
-            return Answer({name: math.nan, "num_statistic_patients": 0})
+            return unknown
         if name == MEAN_LOSS:
-            losses = case_losses(local, data, settings).numpy()
-            samples = {name: SampleValues.of(losses, units, is_mean=True)}
-            return Answer({name: float(losses.mean()), "num_statistic_patients": patients}, samples)
-        outputs = Inference.of(settings).class_probabilities(local, data.cases).numpy()
-        return Answer({name: float(np.mean(local_dimensionality(outputs))), "num_statistic_patients": patients})
+            values = case_losses(local, data, settings).numpy()
+            samples = {name: SampleValues.of(values, units, is_mean=True)}
+        else:
+            values = local_dimensionality(Inference.of(settings).class_probabilities(local, data.cases).numpy())
+            samples = {}
+        mean = float(np.mean(values))
+        return Answer({name: mean, "num_statistic_patients": patients}, samples) if math.isfinite(mean) else unknown
 
     # --- corrections
 
@@ -140,15 +149,12 @@ class FedCorrSite(FedAvgSite):
         share: float | None,
     ) -> None:
         """Replace labels by the received model's, and keep that as the record of this round."""
-        provenance = Provenance(
-            method=self.settings.method,
-            round_number=site.round_number,
-            model_sha256=model_hash(network.state_dict()),
-            made=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        provenance = Provenance.now(self.settings.method, site.round_number, model_hash(network.state_dict()))
         made, pixels = self._corrections(rule, local, network, data, site, provenance, share)
         stored = site.corrections.write(made, pixels)
-        changed = len(pixels) if isinstance(self.settings, FedCorrSettings) else len(made.cases)
+        changed = (
+            len(pixels) if isinstance(self.settings, FedCorrSettings) else sum(case.is_active for case in made.cases)
+        )
         site.info(
             f"Before round {site.round_number}: {changed} of {len(data.cases)} labels are replaced in all or in part. "
             f"To look at them or to revert: fedannot corrections show {shlex.quote(str(stored.folder))}"
@@ -165,31 +171,37 @@ class FedCorrSite(FedAvgSite):
         share: float | None,
     ) -> tuple[Corrections, Pixels]:
         given, folder, reverted = site.load(TRAINING), site.locate().folder, site.corrections.reverted
-        inference = Inference.of(self.settings)
+        inference, names = Inference.of(self.settings), reviewed_names(site, given)
+        is_reviewed = [case_files(case, folder)[0] in names for case in given.cases]
         if isinstance(self.settings, FedCorrSettings):
             kind = PixelsRelabelled(noise_share=share, threshold=rule.confidence, only_added=rule.only_added)
-            masks = relabelled_masks(rule, local, network, data, inference)
+            masks = relabelled_masks(rule, local, network, data, inference, is_reviewed)
             return pixel_corrections(given, masks, folder, provenance, kind, reverted)
         probabilities = inference.class_probabilities(network, data.cases)
-        labels = relabelled_classes(rule, local, probabilities, data, inference)
+        labels = relabelled_classes(rule, local, probabilities, data, inference, is_reviewed)
         if share is None:
             share = float((labels != given.labels.long()).double().mean())
         classes = CasesRelabelled(noise_level=share)
         return class_corrections(given, labels, probabilities, folder, provenance, classes, reverted), {}
 
     def _corrected(self, site: SiteView, stored: StoredCorrections | None) -> SiteData:
-        return with_corrections(site.load(TRAINING), stored, site.locate().folder)
+        given, folder = site.load(TRAINING), site.locate().folder
+        reviewed = frozenset() if stored is None else reviewed_names(site, given)
+        return with_corrections(given, stored, folder, reviewed)
 
     def _own_model(self, network: nn.Module, site: SiteView) -> nn.Module | None:
-        """The site's own model after the round that counted last; None where it is lost."""
+        """The site's own model after the round that counted last; None where it is lost or damaged."""
         counted = site.message.get(TRAINED_ROUND)
-        kept = None if counted is None else site.kept_tensors(_FOLDER, int(counted))
-        if kept is None or kept[0] != counted:
-            site.warning(f"This site's model of round {counted} is not in {_FOLDER}; its noise cannot be estimated.")
-            return None
-        own = copy.deepcopy(network)
-        own.load_state_dict(kept[1])
-        return own
+        problem, own = f"is not in {_FOLDER}", copy.deepcopy(network)
+        try:
+            kept = None if counted is None else site.kept_tensors(_FOLDER, int(counted))
+            if kept is not None and kept[0] == counted:
+                own.load_state_dict(kept[1])
+                return own
+        except (*UNREADABLE, KeyError, TypeError, AttributeError) as error:
+            problem = f"in {_FOLDER} cannot be used ({type(error).__name__}: {error})"
+        site.warning(f"This site's model of round {counted} {problem}; its noise cannot be estimated.")
+        return None
 
 
 def _section(site: SiteView, section: str, training: SiteData) -> SiteData:

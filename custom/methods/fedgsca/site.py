@@ -1,7 +1,6 @@
 """FedGSCA at a site: it selects the samples to train on, and fits its sample selector."""
 
 import shlex
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -134,12 +133,7 @@ class FedGSCASite(FedAvgSite):
     ) -> None:
         """Keep as corrections, and for evaluation, which labels do not look right."""
         append_record(site.run_folder / SELECTION_FILE, detection_record(data, selection, site.round_number))
-        provenance = Provenance(
-            method=self.settings.method,
-            round_number=site.round_number,
-            model_sha256=model_hash(network.state_dict()),
-            made=datetime.now(UTC).isoformat(timespec="seconds"),
-        )
+        provenance = Provenance.now(self.settings.method, site.round_number, model_hash(network.state_dict()))
         corrections = doubted_cases(
             data,
             selection,

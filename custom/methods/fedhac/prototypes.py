@@ -1,5 +1,7 @@
 """Features that are drawn to a prototype of their class (FedHAC)."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -8,10 +10,16 @@ from torch.nn.modules.conv import _ConvNd
 
 from ....transforms.ignored_label import IGNORED_LABEL
 from ...components.component import ComponentError
+from ...networks.described import described_network
 from ...networks.outputs import labels_at
 from ...seeding import derive_seed
+from ...settings import NetworkSettings
 from ...training.batch import Batch
 from ...training.objectives import Objective, Step
+from .class_means import ClassMeans
+
+# Extents of an empty sample, which networks of the usual depths halve five times.
+_SMALL = 32
 
 
 def fixed_prototypes(seed: int, num_classes: int, num_features: int) -> torch.Tensor:
@@ -27,6 +35,35 @@ def fixed_prototypes(seed: int, num_classes: int, num_features: int) -> torch.Te
     """
     generator = torch.Generator().manual_seed(derive_seed(seed, "prototypes"))
     return nn.init.xavier_uniform_(torch.empty(num_classes, num_features), generator=generator)
+
+
+def prototypes_of_round(
+    received: Sequence[Sequence[float] | None] | None, seed: int, num_classes: int, num_features: int
+) -> torch.Tensor:
+    """Return the prototypes of a round, ``(num_classes, num_features)``: received ones, and fixed ones for None.
+
+    Args:
+        received: a row of each class, None of a class that no site could send; None if there are none at all.
+        seed: the job's.
+        num_classes: C', with the background.
+        num_features: D.
+
+    Raises:
+        ComponentError: if there are rows of another number or length.
+    """
+    result = fixed_prototypes(seed, num_classes, num_features)
+    if received is None:
+        return result
+    shapes = {len(row) for row in received if row is not None}
+    if len(received) != num_classes or shapes - {num_features}:
+        raise ComponentError(
+            f"found {len(received)} received prototypes of {sorted(shapes)} features; expected {num_classes} of "
+            f"{num_features}, as this network has."
+        )
+    for label, row in enumerate(received):
+        if row is not None:
+            result[label] = torch.tensor(row, dtype=torch.float64)
+    return result
 
 
 def prototype_loss(features: torch.Tensor, labels: torch.Tensor, prototypes: torch.Tensor) -> torch.Tensor:
@@ -69,17 +106,28 @@ class PrototypeObjective:
         network: what is trained.
         weight: γ.
         num_outputs: C', with the background.
-        seed: the job's, of the prototypes.
+        seed: the job's, of the fixed prototypes.
+        received: what the server made of the sites' means, see :func:`prototypes_of_round`.
+        means: gets the features of every batch.
 
     Raises:
         ComponentError: if the network has no convolution with so many outputs.
     """
 
     def __init__(
-        self, supervised: Objective, network: nn.Module, *, weight: float, num_outputs: int, seed: int
+        self,
+        supervised: Objective,
+        network: nn.Module,
+        *,
+        weight: float,
+        num_outputs: int,
+        seed: int,
+        received: Sequence[Sequence[float] | None] | None = None,
+        means: ClassMeans | None = None,
     ) -> None:
         self._supervised, self._weight = supervised, weight
         self._num_outputs, self._seed = num_outputs, seed
+        self._received, self._means = received, means
         self._heads = heads_of(network, num_outputs)
         self._prototypes = torch.empty(0, 0)
 
@@ -89,8 +137,10 @@ class PrototypeObjective:
             supervised = self._supervised(network, batch, step)
         features = inputs.features
         if self._prototypes.shape[1] != features.shape[1]:
-            drawn = fixed_prototypes(self._seed, self._num_outputs, features.shape[1])
-            self._prototypes = drawn.to(features.device)
+            made = prototypes_of_round(self._received, self._seed, self._num_outputs, features.shape[1])
+            self._prototypes = made.to(features.device)
+        if self._means is not None:
+            self._means.add(features, batch.labels, batch.samples, self._prototypes)
         return supervised + self._weight * prototype_loss(features, batch.labels, self._prototypes)
 
 
@@ -153,3 +203,23 @@ class HeadInputs:
             raise ComponentError("found no convolution that has run; expected one that makes the network's logits.")
         largest = max(extents for extents, _ in self._inputs)
         return next(features for extents, features in reversed(self._inputs) if extents == largest)
+
+
+def num_features_of(settings: NetworkSettings) -> int:
+    """Return D, the number of features that a job's network makes its logits of, by a pass of an empty sample.
+
+    Args:
+        settings: of the network.
+
+    Raises:
+        ComponentError: if it has no convolution that makes its logits, or takes none of the extents that are tried.
+    """
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        network = described_network(settings).eval()
+        heads = heads_of(network, settings.num_classes + 1)
+        attempts = vars(network).get("pass_extents") or ((_SMALL,) * settings.spatial_dims,)
+        for extents in attempts:
+            with HeadInputs(heads) as inputs, suppress(RuntimeError, ValueError):
+                network(torch.zeros(1, settings.in_channels, *extents))
+                return int(inputs.features.shape[1])
+    raise ComponentError(f"{type(network).__name__} takes no sample of the extents {attempts}.")

@@ -1,7 +1,7 @@
 """FedHAC at the server: weights by completeness, the first loss that rises, and who corrects when."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from ....transforms.strict_files import JsonObject
 from ...aggregation.weighting import LayerWeights
@@ -13,12 +13,14 @@ from ..fedia.completeness import Completeness, IouLine, as_lists, of_lists
 from ..fedia.estimates import log_estimates, log_missing_estimates, warmup_goes_on, weights_of_losses
 from ..fedia.loss_trigger import all_have_corrected, fit_lines, forget_lost_corrections, sites_below
 from ..fedia.records import completeness_record
+from .class_means import Prototypes, averaged_prototypes, rows_of
 from .groups import noisy_group
-from .outbound import COUNTS
+from .outbound import COUNTS, PROTOTYPES
+from .prototypes import num_features_of, prototypes_of_round
 from .settings import FedHACSettings
 
-# Goes to all sites: whether features are drawn to prototypes in this round.
-HAS_PROTOTYPES = "fedannot_has_prototypes"
+# Goes to all sites: whether features are drawn to prototypes in this round, and those that are means of the sites'.
+HAS_PROTOTYPES, RECEIVED_PROTOTYPES = "fedannot_has_prototypes", "fedannot_prototypes"
 _NOISY_DELAY = 1
 
 
@@ -30,6 +32,7 @@ class FedHACState(TypedDict):
     risen: dict[str, int]
     noisy: list[str]
     corrected: dict[str, int]
+    prototypes: NotRequired[Prototypes]
 
 
 class FedHACServer(FedAvgServer):
@@ -55,6 +58,7 @@ class FedHACServer(FedAvgServer):
         self._lines: dict[str, IouLine] = {}
         self._risen: dict[str, int] = {}
         self._corrected: dict[str, int] = {}
+        self._prototypes: Prototypes | None = None
 
     # --- the course of a round
 
@@ -90,9 +94,40 @@ class FedHACServer(FedAvgServer):
         return "corrected" if self._is_over(this_round) else "completeness-aware"
 
     def message(self, this_round: Round) -> Mapping[str, object]:
-        """Return whether there are prototypes in this round."""
+        """Return whether there are prototypes in this round, and which, once they are means of the sites' features."""
         start = self.trigger_round
-        return {HAS_PROTOTYPES: start is None or this_round.number < start + self.settings.clean_delay}
+        has_prototypes = start is None or this_round.number < start + self.settings.clean_delay
+        received = {RECEIVED_PROTOTYPES: self._prototypes} if has_prototypes and self._prototypes else {}
+        return {HAS_PROTOTYPES: has_prototypes, **received}
+
+    def after_training(self, this_round: Round) -> None:
+        """Average the sites' means to prototypes."""
+        super().after_training(this_round)
+        if self.settings.prototypes == "fixed" or not self.message(this_round)[HAS_PROTOTYPES]:
+            return
+        shape = (self.settings.network.num_classes + 1, num_features_of(self.settings.network))
+        sent: dict[str, Prototypes] = {}
+        for site, report in sorted(this_round.reports.items()):
+            if not report.has(PROTOTYPES):
+                continue
+            try:
+                sent[site] = rows_of(report.extra[PROTOTYPES], *shape)
+            except ValueError as error:
+                this_round.warning(f"The prototypes of {site} are not used: {error}")
+        if sent:
+            self._average(this_round, sent, shape)
+
+    def _average(self, this_round: Round, sent: Mapping[str, Prototypes], shape: tuple[int, int]) -> None:
+        """Average means; where softmax(â_k / ℓ_k) weighs models it weighs prototypes, before that softmax(1 / ℓ_k)."""
+        estimates = dict.fromkeys(this_round.reports, Completeness(1.0, 0, 0))
+        if self.completeness is not None and self.weights_rule(this_round) is not None:
+            estimates = self.completeness
+        weights = weights_of_losses(this_round, estimates)
+        weights = this_round.bounds.bounded(weights, this_round.samples_of_reports)
+        before = prototypes_of_round(self._prototypes, self.settings.seed, *shape).tolist()
+        averaged = averaged_prototypes(sent, weights, before, self.settings.influence.max_update_ratio)
+        known = self._prototypes or [None] * len(averaged)
+        self._prototypes = [new or old for new, old in zip(averaged, known, strict=True)]
 
     def weights_rule(self, this_round: Round) -> WeightsRule | None:
         """Return softmax(â_k / ℓ_k) as a function of the round's losses, where it counts in this round."""
@@ -173,13 +208,16 @@ class FedHACServer(FedAvgServer):
 
     def state(self) -> FedHACState:
         """Return estimates, groups and corrections as plain values."""
-        return {
+        state: FedHACState = {
             "completeness": None if self.completeness is None else as_lists(self.completeness),
             "warmup_end": self._warmup_end,
             "risen": dict(self._risen),
             "noisy": list(self.noisy),
             "corrected": dict(self._corrected),
         }
+        if self._prototypes:
+            state["prototypes"] = self._prototypes
+        return state
 
     def restore(self, state: Mapping[str, Any], history: Sequence[RoundRecord]) -> None:
         """Take them back."""
@@ -189,6 +227,7 @@ class FedHACServer(FedAvgServer):
         self._lines = fit_lines(history, self._warmup_end)
         self._risen, self.noisy = dict(state.get("risen", {})), tuple(state.get("noisy", ()))
         self._corrected = dict(state.get("corrected", {}))
+        self._prototypes = state.get("prototypes")
 
     def describe(self, this_round: Round) -> JsonObject:
         """Return each site's completeness, which sites are noisy since when, and before which round they corrected."""

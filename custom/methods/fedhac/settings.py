@@ -14,6 +14,8 @@ class FedHACSettings(WarmupSettings):
     Args:
         warmup_rounds: T, rounds of federated averaging before the completeness is estimated.
         prototype_weight: γ, how much features are drawn to the prototypes; 0 is the ablation without.
+        prototypes: ``fixed``: drawn once by the job's seed, as in the program; ``means``: class means of the sites'
+            features, which then leave a site.
         proximity_weight: μ of μ ‖w − w_t‖², in all rounds. FedProx has half of its weight before it: this is 2μ there.
         weighting: ``completeness``, after the warm-up, and until all correct once more; ``quantity`` is the ablation.
         correction: whether sites correct their annotations; off is the ablation without.
@@ -30,6 +32,7 @@ class FedHACSettings(WarmupSettings):
     method: str = "fedhac"
     warmup_rounds: Positive = 31
     prototype_weight: Annotated[float, Field(ge=0)] = 0.01
+    prototypes: Literal["fixed", "means"] = "fixed"
     proximity_weight: Annotated[float, Field(ge=0)] = 0.01
     weighting: Literal["completeness", "quantity"] = "completeness"
     correction: bool = True
@@ -48,6 +51,15 @@ class FedHACSettings(WarmupSettings):
     def training_predictions(self) -> int | None:
         """Return one for the estimate, and one for each correction."""
         return 1 + (2 if self.schedule == "groups" else 1) * self.correction
+
+    @model_validator(mode="after")
+    def _means_are_used(self) -> "FedHACSettings":
+        if self.prototypes == "means" and not self.prototype_weight:
+            raise ValueError(
+                "key 'prototypes' is 'means', but 'prototype_weight' is 0: means would leave the sites for nothing; "
+                "expected 'fixed', or a larger 'prototype_weight'"
+            )
+        return self
 
     @model_validator(mode="after")
     def _redo_comes_last(self) -> "FedHACSettings":

@@ -1,6 +1,7 @@
 """FedHAC at a site: training with prototypes, the count of lesions, and corrections of the given annotations."""
 
 import shlex
+from dataclasses import replace
 
 from torch import nn
 
@@ -8,7 +9,7 @@ from ...corrections.store import StoredCorrections
 from ...corrections.targets import AS_GIVEN, Targets
 from ...data.datalist import TRAINING
 from ...evaluation.inference import Inference
-from ...interface.views import Answer, SiteView
+from ...interface.views import Answer, SiteView, Trained
 from ...task_names import CORRECT_ANNOTATIONS
 from ...training.losses import DiceRecord
 from ...training.objectives import Objective, ProximalPenalty, Sum
@@ -16,9 +17,10 @@ from ..auto.protected_cases import protected_cases
 from ..fedia.annotation_correction import correct_annotations
 from ..fedia.completeness_report import count_report
 from ..fedia.site import CorrectingSite, in_words
+from .class_means import ClassMeans
 from .outbound import COUNTS
 from .prototypes import PrototypeObjective
-from .server import HAS_PROTOTYPES
+from .server import HAS_PROTOTYPES, RECEIVED_PROTOTYPES
 from .settings import FedHACSettings
 
 
@@ -27,10 +29,28 @@ class FedHACSite(CorrectingSite):
 
     settings: FedHACSettings
 
+    def __init__(self, settings: FedHACSettings) -> None:
+        super().__init__(settings)
+        self._means: ClassMeans | None = None
+
     @property
     def corrects(self) -> bool:
         """Whether the settings say so."""
         return self.settings.correction
+
+    def train(self, network: nn.Module, site: SiteView) -> Trained:
+        """Train; where prototypes are means, those of the site's features go with the model."""
+        self._means = ClassMeans() if self._sends_means(site) else None
+        trained = super().train(network, site)
+        if self._means is None:
+            return trained
+        fields = self._means.report(site.load(TRAINING).units)
+        if not fields:
+            site.info(f"Round {site.round_number}: too few patients for a prototype to leave the site.")
+        return replace(trained, fields={**trained.fields, **fields})
+
+    def _sends_means(self, site: SiteView) -> bool:
+        return self.settings.prototypes == "means" and bool(site.message.get(HAS_PROTOTYPES, True))
 
     def objective(
         self, network: nn.Module, site: SiteView, dice: DiceRecord | None, targets: Targets = AS_GIVEN
@@ -45,6 +65,8 @@ class FedHACSite(CorrectingSite):
                 weight=settings.prototype_weight,
                 num_outputs=settings.network.num_classes + 1,
                 seed=site.seed,
+                received=site.message.get(RECEIVED_PROTOTYPES),
+                means=self._means,
             )
         if settings.proximity_weight:
             # FedProx has half of its weight before the norm.

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Collection, Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -83,12 +82,7 @@ def correct_annotations(
         corrections = Corrections(
             site=data.site,
             data=str(data_folder.resolve()),
-            provenance=Provenance(
-                method=method,
-                round_number=round_number,
-                model_sha256=model_hash(network.state_dict()),
-                made=datetime.now(UTC).isoformat(timespec="seconds"),
-            ),
+            provenance=Provenance.now(method, round_number, model_hash(network.state_dict())),
             corrections=(LesionsAdded(threshold=threshold, smallest_lesion=smallest_lesion),),
             cases=cases,
             failed=failed,

@@ -101,6 +101,18 @@ def test_colours_and_grey_images_leave_no_choice(tmp_path):
             channels.values(1)
 
 
+def test_small_numbers_fill_the_window_and_equal_ones_have_one(tmp_path):
+    # Such as diffusion in mm²/s.
+    values = np.linspace(0, 0.003, 40, dtype=np.float32).reshape(5, 8)
+    files = tuple(tmp_path / f"{number}.tif" for number in range(2))
+    for file, own in zip(files, (values, np.full_like(values, 0.25)), strict=True):
+        Image.fromarray(own).save(file)
+    description = ImageDescription(channels=("ADC", "flat"), size=(8, 8), labels={0: 0, 1: 1}, classes=("a",))
+    channels = FileChannels(files, description)
+    assert channels.window(0) == pytest.approx(np.quantile(values, (0.01, 0.99)))
+    assert channels.window(1) == (0.25, 1.25)
+
+
 def found_audit(folder, count=2):
     """An audit of a site with four channels, of cases without a finding."""
     write_site(folder, count=count)
@@ -181,6 +193,11 @@ def test_a_reader_chooses_a_channel_and_the_next_case_is_shown_in_it(tmp_path):
         press(browser, "n")
         wait_for(lambda: "case_1" in text_of(browser, "case-title") and shows(1, 3))
         assert accessibility_faults(browser) == []
+        # However long a name is, the page is no wider than the window.
+        assert browser.execute_script(
+            'document.getElementById("channel").add(new Option("T1 ".repeat(200)));'
+            "return document.documentElement.scrollWidth <= innerWidth"
+        )
         # One that cannot be read is said, and the one before stays.
         (tmp_path / "images" / "case_1_0001.nii.gz").write_bytes(b"x")
         choice.select_by_visible_text("T1c")

@@ -423,7 +423,7 @@ def test_after_an_import_the_jobs_that_fit_are_named(tmp_path, monkeypatch):
     result = run("import", *pictures, "--sites", 2, "--out", tmp_path / "made")
     assert result.exit_code == 0, result.output
     said = " ".join(result.output.split())
-    assert "These are 2D images with masks, for segmentation. Jobs that fit: audit, auto, decoupled, " in said
+    assert "These are 2D images with masks, for segmentation. Jobs that fit: adele, audit, auto, decoupled, " in said
     assert "fedgsca" not in said
     assert f"For example: fedannot simulate auto --data {tmp_path / 'made'}" in said
     assert "network.in_channels = 1, network.num_classes = 1, network.spatial_dims = 2" in said

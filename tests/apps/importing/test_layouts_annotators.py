@@ -6,7 +6,7 @@ import nibabel
 import numpy as np
 import pytest
 import SimpleITK as sitk
-from miniatures import gleason_xai, lidc_idri, riga, text, volume
+from miniatures import gleason_xai, lidc_idri, picture, riga, text, volume
 from PIL import Image, ImageDraw
 
 from fedannot.apps.importing.contour_pictures import NestedContours
@@ -58,6 +58,15 @@ def test_a_polygon_has_the_area_and_place_that_its_corners_say(tmp_path):
     rows, columns = np.nonzero(drawn == 2)
     assert len(rows) == pytest.approx(np.pi * 60 * 20, rel=0.01)
     assert (rows.mean() + 0.5, columns.mean() + 0.5) == pytest.approx((25, 100), abs=0.1)
+
+
+def test_a_polygon_may_have_more_corners_than_a_cell_of_a_table_commonly_holds(tmp_path):
+    gleason_xai(tmp_path)
+    table = tmp_path / "final_filtered_explanations_df.csv"
+    corners = json.dumps([[0.25, 0.25], [0.75, 0.25], [0.75, 0.75], *[[0.25, 0.75]] * 20_000])
+    table.write_text(table.read_text() + f'ZT80_38_A_1_1,bo,3,a,"{corners}"\n')
+    _, case = DATASETS["gleason-xai"].read(tmp_path, seed=0).cases
+    assert [one.annotator for one in case.annotations] == ["ann", "bo"]
 
 
 @pytest.mark.parametrize("tree", [{}, {"hierarchy": {"3": {}}}, {"hierarchy": {"3": ["a"], "4": ["a"], "5": []}}])
@@ -188,3 +197,38 @@ def test_an_ophthalmologist_has_a_number_in_all_folders_and_corrected_folders_co
     assert sorted(cases) == ["MESSIDOR_image0", "MESSIDOR_image1"]
     assert set(np.unique(pixels(cases["MESSIDOR_image0"].label))) == {0, 1, 2}
     assert "image1-1.jpg" in (tmp_path / "out" / "import.json").read_text()
+
+
+def test_a_second_file_of_a_photograph_or_of_a_copy_is_left_out_by_name(tmp_path):
+    riga(tmp_path)
+    folder = tmp_path / "MESSIDOR"
+    for name in ("image1prime", "image1-6"):
+        (folder / f"{name}.tif").write_bytes((folder / f"{name}.jpg").read_bytes())
+    skipped = DATASETS["riga"].read(tmp_path, seed=0).skipped
+    found = [str(left) for left in skipped if left.reason == "there is another file of its name"]
+    assert found == [
+        f"MESSIDOR/{name}.tif: there is MESSIDOR/{name}.jpg already" for name in ("image1-6", "image1prime")
+    ]
+
+
+def test_what_has_an_unknown_name_is_left_out_by_name_not_in_silence(tmp_path):
+    lidc_idri(tmp_path / "lidc-idri")
+    volume(tmp_path / "lidc-idri" / "0001a" / "0001a_1_00000001.nii.gz")
+    riga(tmp_path / "riga")
+    picture(tmp_path / "riga" / "MESSIDOR" / "image1-10.jpg")
+    gleason_xai(tmp_path / "gleason-xai")
+    for name in ("more/PR633a_A1", "PR9_A1"):
+        picture(tmp_path / "gleason-xai" / "TMA" / "original" / f"{name}.jpg")
+    # Of pictures that have a name twice at one scale the first counts, in the order of paths.
+    picture(tmp_path / "gleason-xai" / "z" / "original" / "PR633a_A1.jpg")
+    left = {}
+    for name in ("lidc-idri", "riga", "gleason-xai"):
+        dataset = DATASETS[name].read(tmp_path / name, seed=0)
+        left[name] = {str(one) for one in dataset.skipped}
+    assert "0001a/0001a_1_00000001.nii.gz: its name is neither of a scan nor of a nodule" in left["lidc-idri"]
+    assert "MESSIDOR/image1-10.jpg: its name is neither of a photograph nor of a copy" in left["riga"]
+    first = "TMA/original/PR633a_A1.jpg"
+    assert {"TMA/original/PR9_A1.jpg: no mask", f"z/original/PR633a_A1.jpg: there is {first} already"} <= left[
+        "gleason-xai"
+    ]
+    assert dataset.cases[0].image == tmp_path / "gleason-xai" / first

@@ -318,8 +318,8 @@ def test_replaced_pixels_are_counted_in_words_and_in_pixels(made: Path, tmp_path
 
     write_site(tmp_path / "several")
     case = CaseCorrection(image="0.png")
-    kind = kind.model_copy(update={"background_threshold": None, "consensus": "majority"})
-    of_several = made_corrections(tmp_path / "several", [case], corrections=(kind,))
+    kind = kind.model_copy(update={"background_threshold": None})
+    of_several = made_corrections(tmp_path / "several", [case], corrections=(kind,), consensus="majority")
     decided = np.full((1, 1, 16, 16), 2, np.uint8)
     record = stored(tmp_path / "several-run", of_several, {"0.png": CasePixels(replaced=decided)})
     (change,) = read_changes(record).cases()
@@ -329,7 +329,7 @@ def test_replaced_pixels_are_counted_in_words_and_in_pixels(made: Path, tmp_path
     out = tmp_path / "written"
     out.mkdir()
     (failed,) = export_corrections(out, record).failed
-    assert "0.png: found several annotations, of which a rule makes one" in failed[1]
+    assert "0.png: found several annotations, of which the rule 'majority' makes a label" in failed[1]
 
 
 def test_changes_are_counted_whether_a_case_is_reverted_or_not(made: Path, tmp_path: Path) -> None:

@@ -34,6 +34,9 @@ def table(fields: tuple[OutboundField, ...]) -> list[str]:
                 limits = "" if field.limits is None else f"{field.limits[0]:g} to {field.limits[1]:g}"
                 limits = "0 to the number of classes" if field.names_classes else limits
                 length = "" if field.length is None else f"{field.length} entries"
+                if field.largest_width is not None:
+                    length = f"up to {field.largest_width} of each class"
+                length += " and of the background" if field.has_background and length else ""
                 length = length or (f"{field.per_class} entries of each class" if field.per_class > 1 else "")
                 bounds = ", ".join(filter(None, (limits, length)))
                 lines.append(f"    {field.name + ' ':23}{field.kind:9}{over + ' ':28}{group:27}{bounds}".rstrip())
@@ -69,7 +72,8 @@ def complete(fields: Mapping[str, OutboundField]) -> dict[str, Any]:
     of_kind = {"model": {"w": torch.zeros(1)}, "number": 0.5, "count": 8, "flag": True}
     lists = {"numbers": 0.5, "counts": 8}
     return {
-        name: [1 if field.names_classes else lists[field.kind]] * (field.length or 2 * field.per_class)
+        name: [1 if field.names_classes else lists[field.kind]]
+        * (field.length or (2 + field.has_background) * field.per_class)
         if field.kind in lists
         else of_kind[field.kind]
         for name, field in fields.items()
@@ -93,7 +97,11 @@ def test_over_too_few_patients_nothing_that_is_counted_leaves(method: Method) ->
         fields = registry.of_task(task)
         for name in (name for name, field in fields.items() if field.counted_by):
             counter = fields[str(fields[name].counted_by)]
-            few = [2] * (counter.length or 2 * counter.per_class) if counter.kind == "counts" else 2
+            few = (
+                [2] * (counter.length or (2 + counter.has_background) * counter.per_class)
+                if counter.kind == "counts"
+                else 2
+            )
             with pytest.raises(OutboundError, match=rf"Task '{task}': '{name}' is a mean over 2 cases"):
                 registry.check(task, {name: complete(fields)[name], counter.name: few})
 

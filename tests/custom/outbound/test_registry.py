@@ -49,6 +49,7 @@ TRAIN_RESULT |= {"dice_loss": 0.5, "num_dice_patients": 3, "has_corrected": Fals
 TRAIN_RESULT |= {"has_undone": True, "moved_patients": 8, "undoes_confusion": False}
 TRAIN_RESULT |= {"selector_means": [0.2, 2.0], "selector_variances": [0.1, 0.5], "selector_priors": [0.7, 0.3]}
 TRAIN_RESULT |= {"selector_patients": [5, 3]}
+TRAIN_RESULT |= {"prototypes": [0.5, 1.5, 2.5, -1.0, NAN, NAN], "num_prototype_patients": [4, 3, 0]}
 TRAIN_RESULT |= {"selection_weight": 0.5, "num_scored_patients": 4}
 TRAIN_RESULT |= {"privacy_epsilon": 3.5, "privacy_delta": 1e-5, "patient_epsilon": 8.5}
 TRAIN_RESULT |= {"statistics_epsilon": 0.5, "statistics_delta": 1e-6, "num_steps": 12}
@@ -215,6 +216,7 @@ def test_values_of_another_kind_may_not_leave(task, field, value, kind):
         (ESTIMATE_QUALITY, {"num_annotated": 2}, "predicted_share", 2),
         (TRAIN, {"selector_patients": [22, 2]}, "selector_means", 2),
         (TRAIN, {"selector_patients": [0, 24]}, "selector_means", 0),
+        (TRAIN, {"num_prototype_patients": [4, 2, 0]}, "prototypes", 2),
         (VALIDATE, {"num_class_patients": [4, 2]}, "dice", 2),
         (VALIDATE, {"num_class_patients": [0, 4]}, "dice", 0),
         (VALIDATE, {"num_distance_patients": [1, 3]}, "hd95", 1),
@@ -240,6 +242,7 @@ def test_means_over_too_few_cases_may_not_leave(task, changes, field, count):
         (TRAIN, "num_dice_patients", "dice_loss"),
         (ESTIMATE_COMPLETENESS, "num_patients", "num_annotated_lesions"),
         (TRAIN, "selector_patients", "selector_means"),
+        (TRAIN, "num_prototype_patients", "prototypes"),
         (VALIDATE, "num_class_patients", "dice"),
         (ESTIMATE_QUALITY, "num_estimated", "inner_difficulty"),
         (ESTIMATE_QUALITY, "num_annotated", "predicted_share"),
@@ -390,6 +393,23 @@ def test_counts_must_be_as_many_as_the_means():
         REGISTRY.check(ESTIMATE_QUALITY, ESTIMATE_RESULT | {"num_estimated": [7, 3, 3]})
 
 
+@pytest.mark.parametrize(
+    ("values", "counts"),
+    [
+        ([0.5] * 4, [3, 3, 3]),
+        ([], [3, 3, 3]),
+        ([0.5] * 3 * 4097, [3, 3, 3]),
+        ([0.5] * 6, [3, 3]),
+        ([1e4] * 6, [3, 3, 3]),
+    ],
+)
+def test_a_list_as_wide_as_a_network_has_whole_rows_for_every_class(values, counts):
+    """Of two classes and the background; neither none of them nor more than the largest width."""
+    sent = TRAIN_RESULT | {"prototypes": values, "num_prototype_patients": counts}
+    assert REGISTRY.refusal(TRAIN, sent, 2) is not None
+    assert REGISTRY.refusal(TRAIN, sent | {"prototypes": [0.5] * 9, "num_prototype_patients": [3, 3, 3]}, 2) is None
+
+
 @pytest.mark.parametrize("task", COMPLETE)
 def test_the_server_can_use_what_may_leave_and_ignores_what_it_does_not_know(task):
     assert REGISTRY.refusal(task, COMPLETE[task], 2) is None
@@ -403,6 +423,7 @@ def test_the_server_can_use_what_may_leave_and_ignores_what_it_does_not_know(tas
         (TRAIN, {"train_loss", "num_patients"}),
         (TRAIN, {"selector_means", "selector_variances", "selector_priors", "selector_patients"}),
         (TRAIN, {"dice_loss", "num_dice_patients"}),
+        (TRAIN, {"prototypes", "num_prototype_patients"}),
         (TRAIN, {"train_loss", "num_patients", "dice_loss", "num_dice_patients", "has_corrected"}),
         (ESTIMATE_COMPLETENESS, set(COMPLETENESS_RESULT) - {"num_samples"}),
         (ESTIMATE_QUALITY, {"predicted_share"}),

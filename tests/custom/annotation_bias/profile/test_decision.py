@@ -6,9 +6,11 @@ from dataclasses import replace
 import pytest
 from scipy import stats
 
+from fedannot.custom.annotation_bias.fedavg_boundary import FedAvgBoundary
 from fedannot.custom.annotation_bias.profile.decision import (
     ProfileEstimate,
     image_boundary_level,
+    image_fedavg_boundary,
     profile_reference_level,
     tolerated_bias,
 )
@@ -249,6 +251,9 @@ def test_a_site_with_many_groups_decides_no_more_than_a_site_with_one():
         assert tolerated_bias(sites) == tolerated_bias(alone)
         assert image_boundary_level(sites).tolerated == image_boundary_level(alone).tolerated
         assert moved(sites) == [name for name in sites if name.partition("/")[0] in moved(alone)]
+    # Nor do groups that claim next to nothing, by which the claims of honest sites would be cut.
+    tiny = {**{name: known(0.0, radius=9.0, samples=80) for name in "abc"}, **groups_of("liar", 8, 4.0, samples=1)}
+    assert image_fedavg_boundary(tiny) == FedAvgBoundary(0.0, 0.0)
     # Curves of one site in groups, none of which fits, do not have the class taken for one that images do not show.
     unfit = groups_of("liar", 8, 0.0, correlation=0.5)
     assert decide_by_images([{**honest, **unfit}], BiasSettings()).reference_levels[0] is not None

@@ -24,7 +24,8 @@ from fedannot.custom.interface.views import SiteView
 from fedannot.custom.methods.adele import METHOD
 from fedannot.custom.methods.adele.confident_pixels import confident_classes, decided_pixels, with_replaced_pixels
 from fedannot.custom.methods.adele.server import CORRECTED_CLASSES
-from fedannot.custom.methods.adele.site import AdeleSite, reviewed_names
+from fedannot.custom.methods.adele.site import AdeleSite
+from fedannot.custom.methods.auto.protected_cases import protected_cases, reviewed_names
 from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.task_names import CORRECT_ANNOTATIONS
 from fedannot.transforms.errors import DataError
@@ -154,13 +155,15 @@ def test_classes_that_a_server_cannot_mean_are_refused(tmp_path: Path, asked: An
 def test_what_a_review_kept_or_changed_and_what_the_data_manager_reverted_stays(tmp_path: Path) -> None:
     method = site_part(3)
     changed = written(tmp_path / "data", GIVEN, SHOWN, given_label="1-mask.png")
-    folder = tmp_path / "data"
+    folder, view = tmp_path / "data", changed.view(method, 2)
+    # Without a list of reviewed cases, too.
+    assert protected_cases(view, view.load("training")) == {"0-mask.png"}
     lists = json.loads((folder / "datalist.json").read_text())
     # Masks of one content: cases of another image are none of the list's.
     lists["reference"] = [lists["training"][1]]
     (folder / "datalist.json").write_text(json.dumps(lists))
-    view = changed.view(method, 2)
     assert reviewed_names(view, view.load("training")) == {"0-mask.png", "1-mask.png"}
+    assert protected_cases(view, view.load("training")) == {"0-mask.png", "1-mask.png"}
     ask(method, view, 1, network=Certain(3))
     assert [label == GIVEN.tolist() for label in labels_in_use(method, view)] == [True, True, False]
     stored = view.corrections.latest()

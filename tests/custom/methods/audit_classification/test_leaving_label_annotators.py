@@ -194,3 +194,12 @@ def test_a_class_in_place_of_itself_is_none(tmp_path):
     fields = left(tmp_path).sent()
     lie = fields | {"annotator_class_given": [1] * len(fields["annotator_class_given"])}
     assert {one.classes[0].given for one in ReportedLabels.of(lie).annotators} == {None}
+
+
+def test_an_interval_that_ends_before_it_begins_is_no_figure(tmp_path):
+    fields = left(tmp_path).sent()
+    names = ("annotator_other_class", "annotator_class", "annotators_kappa")
+    ends = {f"{name}_{end}": fields[f"{name}_{end}"] for name in names for end in ("low", "high")}
+    lie = fields | {name: [(0.9 if name.endswith("low") else 0.1) + 0 * one for one in ends[name]] for name in ends}
+    assert REGISTRY.refusal(AUDIT_LABELS, SHARES | lie, CLASSES) is None
+    assert ReportedLabels.of(lie) == ReportedLabels(annotators=(), kappa=None)

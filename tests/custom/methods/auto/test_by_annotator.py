@@ -6,89 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from PIL import Image
 from pydantic import ValidationError
+from support.annotator_federation import EXACT, SITES, DiscModel, Federation, settings_of, write_site
 from support.rounds import round_of
-from support.site_views import HandmadeSite
 
 from fedannot.apps.reports.correction_changes import in_words
 from fedannot.apps.wording.decisions import decision_in_words, unit_noun, witness_in_words
+from fedannot.custom.annotation_bias.profile.decision import is_shown, profile_reference_level
+from fedannot.custom.annotation_bias.statuses import ReferenceKind
 from fedannot.custom.corrections.export import export_corrections
-from fedannot.custom.corrections.targets import active_targets
 from fedannot.custom.data.datalist import TRAINING
-from fedannot.custom.methods.auto import METHOD
-from fedannot.custom.methods.auto.annotator_groups import drawn_groups, site_groups
+from fedannot.custom.methods.auto.annotator_groups import drawn_groups, site_groups, without_few
 from fedannot.custom.methods.auto.asked_groups import GroupAsking
+from fedannot.custom.methods.auto.image_estimates import ImageEstimates
 from fedannot.custom.methods.auto.server import AutoServer
-from fedannot.custom.methods.auto.settings import AutoSettings
-from fedannot.custom.methods.auto.site import AutoSite
-from fedannot.custom.networks.described import described_network
-from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.records.plain_values import check_restorable
-from fedannot.custom.task_names import CORRECT_ANNOTATION_BIAS, MEASURE_BOUNDARY_PROFILE
-
-REGISTRY = OutboundRegistry(METHOD.outbound_fields)
-NETWORK = {"features": (4, 4, 8, 8, 8, 4)}
-BY_ANNOTATOR = {"bias_unit": "annotator", "boundary_evidence": "image", "correct": ["offset"]}
-# Else federated averaging tolerates the few masks that err.
-BY_ANNOTATOR["reference_level"] = "image_boundary"
-# By site the annotators of its cases with their biases in pixels.
-EXACT = [(None, 0.0)] * 6
-SITES = {"north": [("large", 3.0)] * 6 + [("exact", 0.0)] * 6, "south": EXACT, "east": EXACT}
-
-
-def settings_of(**changes):
-    return AutoSettings.model_validate({"rounds": 9, "warmup_rounds": 1, "network": NETWORK} | BY_ANNOTATOR | changes)
-
-
-def write_site(folder, annotators, seed):
-    """Bright discs with a blurred edge, of one patient each."""
-    generator, entries = np.random.default_rng(seed), []
-    for part in ("images", "labels"):
-        (folder / part).mkdir(parents=True)
-    for number, (name, bias) in enumerate(annotators):
-        grid = np.indices((48, 48)) - 24 - generator.uniform(-2, 2, (2, 1, 1))
-        away = np.hypot(*grid) - 9
-        image = 40 + 150 / (1 + np.exp(away)) + generator.normal(scale=8, size=away.shape)
-        for part, values in {"images": image.clip(0, 255), "labels": 200 * (away <= bias)}.items():
-            Image.fromarray(values.astype(np.uint8)).save(folder / part / f"{number}.png")
-        entry = {"image": f"images/{number}.png", "label": f"labels/{number}.png", "patient": f"p{number}"}
-        entries.append(entry if name is None else entry | {"annotator": name})
-    (folder / "datalist.json").write_text(json.dumps({"training": entries}))
-    (folder / "data.yaml").write_text("channels: 1\nclasses: [lesion]\nsize: [48, 48]\nlabels: {0: 0, 200: 1}\n")
-
-
-class Federation:
-    """Sites that answer by the real code; messages and answers go through JSON and the guard."""
-
-    def __init__(self, folder, data, settings, names=tuple(SITES)):
-        self.method, self.network = AutoSite(settings), described_network(settings.network)
-        self.sites = {name: HandmadeSite(folder / name, data_folder=data / name, name=name) for name in names}
-        self.asked = []
-
-    def __call__(self, task, sites=None, own_messages=None):
-        return {
-            name: self.answer(task, name, (own_messages or {}).get(name, {})) for name in sorted(sites or self.sites)
-        }
-
-    def answer(self, task, name, message):
-        self.asked.append((task, name, message))
-        answer = dict(self.method.answer(task, self.network, self.view(name, message)).fields)
-        REGISTRY.check(task, answer)
-        assert REGISTRY.refusal(task, answer, 1) is None
-        return answer
-
-    def view(self, name, message=None):
-        return self.sites[name].view(self.method, 1, json.loads(json.dumps(message or {})))
-
-    def moved(self, name):
-        """The site's given labels, those that it trains on, and which differ."""
-        view = self.view(name)
-        data = view.load(TRAINING)
-        given = [case.label[0].numpy() for case in data.cases]
-        labels = active_targets(view.corrections.latest(), data, view.locate().folder).labels
-        trained = given if labels is None else [label.numpy() for label in labels]
-        return given, trained, [not np.array_equal(*two) for two in zip(given, trained, strict=True)]
+from fedannot.custom.task_names import CORRECT_ANNOTATION_BIAS, ESTIMATE_ANNOTATION_BIAS, MEASURE_BOUNDARY_PROFILE
 
 
 @pytest.fixture(scope="module")
@@ -269,12 +202,14 @@ def test_what_the_job_does_not_say_is_refused(corrected, data, tmp_path):
         by_site.answer(CORRECT_ANNOTATION_BIAS, "north", own)
     with pytest.raises(ValueError, match="question to the whole site"):
         by_site.answer(MEASURE_BOUNDARY_PROFILE, "north", {"annotator_group": 1})
+    with pytest.raises(ValueError, match="question to the whole site"):
+        by_site.answer(ESTIMATE_ANNOTATION_BIAS, "north", {"annotator_group": 1})
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"boundary_evidence": "both"}, "expected 'boundary_evidence' image"),
+        ({"weighting": "completeness"}, "expected 'weighting' quantity"),
         ({"correct": ["offset", "missing"]}, r"'correct' \[offset\]"),
         ({"correct_shift": True}, "expected 'correct_shift' false"),
     ],
@@ -284,3 +219,130 @@ def test_what_is_not_known_of_annotators_is_refused(changes, expected):
         ValidationError, match=f"'bias_unit' is annotator: expected .*{expected.split('expected ')[-1]}"
     ):
         settings_of(**changes)
+
+
+def test_groups_of_which_nothing_is_known_take_no_vote_from_the_others():
+    def plain(bias, *, is_known=True):
+        numbers = {"standard_error": 0.2, "half_width": 0.5, "unit": 1.0, "prominence": 0.6, "correlation": 0.97}
+        return {"patients": 10, "bias": bias, **numbers} if is_known else {"patients": 0}
+
+    # Two sites, each with one annotator who is known, another who is not, and a rest without patients.
+    names = [(site, number) for site in ("a", "b") for number in range(3)]
+    groups = {f"{site}/{number}": {"site": site, "number": number} for site, number in names}
+    profile = {f"{site}/{number}": plain(0.3, is_known=number == 1) for site, number in names}
+    estimates = ImageEstimates(settings_of())
+    estimates.restore({"asked": ["a", "b"], "groups": groups, "profiles": [profile]})
+    known = {name: one for name, one in estimates.profiles[0].items() if one.is_known}
+    assert {name: one.votes for name, one in known.items()} == {"a/1": 1, "b/1": 1}
+    # They are two sites with one convention, not one site alone.
+    assert profile_reference_level(estimates.profiles[0]).kind is ReferenceKind.CONVENTION
+
+
+def test_groups_whose_curves_do_not_fit_have_one_vote_against_what_images_show():
+    numbers = {"standard_error": 0.2, "half_width": 0.5, "unit": 1.0, "prominence": 0.6}
+    groups = {f"liar/{number}": {"site": "liar", "number": number} for number in range(8)}
+    profile = {name: {"patients": 9, "bias": 0.1, **numbers, "correlation": 0.97} for name in ("a", "b", "c")}
+    profile |= {name: {"patients": 9, "bias": 0.1, **numbers, "correlation": 0.2} for name in groups}
+    estimates = ImageEstimates(settings_of())
+    estimates.restore({"asked": ["a", "b", "c", "liar"], "groups": groups, "profiles": [profile]})
+    assert sum(one.votes for name, one in estimates.profiles[0].items() if name in groups) == 1
+    assert is_shown(estimates.profiles[0])
+
+
+def trained(federation):
+    return [{"round": 1, "sites": {name: {"num_samples": 9, "has_undone": True} for name in federation.sites}}]
+
+
+def test_images_and_model_together_correct_the_same_annotator(data, tmp_path):
+    federation = Federation(tmp_path, data, settings_of(boundary_evidence="both"), network=DiscModel())
+    server, _ = begun(federation)
+    begun(federation, server, trained(federation), 2)
+
+    images, both = server.estimates
+    assert images.is_of_images
+    assert not both.is_of_images
+    assert both.witnesses[1].is_model_used
+    assert both.decision.corrected == images.decision.corrected
+    assert {both.groups[name].site for name in both.decision.corrected} == {"north"}
+    assert federation.moved("north")[2] == [True] * 6 + [False] * 6
+    assert not any(federation.moved("south")[2] + federation.moved("east")[2])
+    said = json.dumps([server.state(), server.describe(None), federation.asked])
+    assert not {"large", "exact"} & {*said.split(chr(34))}
+    assert {"south/0", "north/1", "north/2", "east/0"} == both.sites.keys()
+
+
+MOSTLY_LARGE = [("large", 3.0)] * 8 + [("exact", 0.0)] * 5
+
+
+@pytest.fixture(scope="module")
+def by_model(tmp_path_factory):
+    """Corrected by what a model predicts, after a warm-up of one round; one site has cases that somebody reviewed."""
+    folder = tmp_path_factory.mktemp("model")
+    write_site(folder / "data" / "north", MOSTLY_LARGE, 1)
+    write_site(folder / "data" / "south", EXACT * 2, 2)
+    file = folder / "data" / "south" / "datalist.json"
+    cases = json.loads(file.read_text())["training"]
+    file.write_text(json.dumps({"training": cases[:6], "reference": cases[6:]}))
+    settings = settings_of(boundary_evidence="model", reference_level="auto")
+    federation = Federation(folder, folder / "data", settings, ("north", "south"), DiscModel())
+    server, _ = begun(federation)
+    assert not federation.asked
+    return federation, *begun(federation, server, trained(federation), 2)
+
+
+def test_by_the_model_alone_the_annotator_who_errs_is_corrected_from_what_is_reviewed(by_model):
+    federation, server, _ = by_model
+    (record,) = server.estimates
+    (key,) = record.decision.corrected
+    assert record.reference_levels[1].kind == "reference"
+    assert record.sites[key].corrections[0].bias[1] == pytest.approx(3.0, abs=0.3)
+    assert federation.moved("north")[2] == [True] * 8 + [False] * 5
+    assert not any(federation.moved("south")[2])
+
+
+def test_who_deviates_is_not_asked_which_model_is_better_and_a_veto_takes_all_back(by_model, tmp_path):
+    federation, first, this_round = by_model
+    server = AutoServer(first.settings)
+    server.restore(json.loads(json.dumps(first.state())), ())
+    assert server.state() == first.state()
+    asked = []
+    server._rollback.compare = lambda _, sites: asked.append(sites)
+    server.after_training(this_round)
+    assert asked == [["south"]]
+    server._roll_back()
+    begun(federation, server, trained(federation), 3)
+    assert not any(federation.moved("north")[2])
+
+
+def test_a_class_of_an_annotator_leaves_of_five_patients_only():
+    fields = {"offset": [1.0, 2.0], "offset_low": [0.5, 1.5], "offset_patients": [4, 5], "annotated_patients": [4, 6]}
+    fields |= {"reference_offset": [1.0, 1.0], "reference_offset_patients": [3, 3], "num_patients": 6}
+    curves = {"profile_curve": [*range(97), *range(97)], "profile_patients": [3, 6]}
+    left = without_few(fields | curves)
+    assert np.isnan([left["offset"][0], left["offset_low"][0], *left["profile_curve"][:97]]).all()
+    assert [left["offset"][1], left["offset_low"][1], *left["profile_curve"][97:]] == [2.0, 1.5, *range(97)]
+    assert (left["offset_patients"], left["annotated_patients"], left["profile_patients"]) == ([0, 5], [0, 6], [0, 6])
+    assert {name: left[name] for name in fields if "reference" in name or name == "num_patients"} == {
+        name: fields[name] for name in fields if "reference" in name or name == "num_patients"
+    }
+
+
+def test_a_given_mask_is_compared_with_a_review_of_its_own_image_and_the_model_with_all(data, tmp_path):
+    shutil.copytree(data / "north", tmp_path / "data" / "north")
+    file = tmp_path / "data" / "north" / "datalist.json"
+    cases = json.loads(file.read_text())["training"]
+    # The exact annotator's masks of other cases review those of the one who draws too large: of five patients.
+    reviewed = [{**cases[n], "label": cases[n + 6]["label"], "annotator": "reviewer"} for n in range(5)]
+    file.write_text(json.dumps({"training": cases, "reference": reviewed}))
+    settings = settings_of(boundary_evidence="model")
+    federation = Federation(tmp_path, tmp_path / "data", settings, ("north",), DiscModel())
+    groups = site_groups(federation.view("north"), federation.view("north").load(TRAINING)).numbers
+
+    large, exact = (
+        federation.answer(ESTIMATE_ANNOTATION_BIAS, "north", {"annotator_group": groups[name]})
+        for name in ("large", "exact")
+    )
+
+    assert (large["reviewed_offset_patients"], exact["reviewed_offset_patients"]) == ([5], [0])
+    assert large["reference_offset_patients"] == exact["reference_offset_patients"] == [5]
+    assert large["reference_offset"] == exact["reference_offset"]

@@ -24,7 +24,8 @@ class Federation:
         self.server = FedCorrServer(FedCorrClassificationSettings.model_validate(values))
         self.asked: list[tuple[int, str, list[str]]] = []
         self.said: list[str] = []
-        self.statistics = dict(STATISTICS)
+        self.statistics: dict[str, float | None] = dict(STATISTICS)
+        self.silent: set[str] = set()
         self.number = 0
 
     def ask(
@@ -39,7 +40,7 @@ class Federation:
         if task == ESTIMATE_SITE_NOISE:
             return {site: {"local_dimensionality": self.statistics[site]} for site in sites}
         assert task == ESTIMATE_NOISE_SHARE
-        return {site: {"noise_share": SHARES.get(site, 0.05)} for site in sites}
+        return {site: {"noise_share": SHARES.get(site, 0.05)} for site in sites if site not in self.silent}
 
     def until(self, last: int) -> list[str]:
         """Play rounds; returns who trains in the last one."""
@@ -96,6 +97,36 @@ def test_statistics_add_up_over_the_rounds() -> None:
     assert run.server.describe(round_of(3))["site_statistics"] == {"a": 2.05, "b": 1.2, "c": 3.0}
 
 
+@pytest.mark.parametrize("answers_once", [True, False])
+def test_a_noisy_site_that_says_no_share_is_not_clean(answers_once: bool) -> None:
+    run = Federation()
+    run.until(2 if answers_once else 1)
+    run.silent = {"c"}
+    assert run.until(3) == ["a", "b", "d"]
+    assert run.server.shares == (SHARES if answers_once else {})
+
+
+def test_a_statistic_that_hides_other_noisy_sites_is_said() -> None:
+    run = Federation()
+    run.statistics["d"] = 1e6
+    run.until(2)
+    assert run.server.noisy == ("d",)
+    assert any(text.startswith("{'d': 1000000.0}: more than 10 times the middle statistic, 2.1.") for text in run.said)
+    assert not any("more than 10 times" in text for text in played_until(3).said)
+
+
+def test_another_statistic_than_the_job_names_says_nothing() -> None:
+    run = Federation(statistic="loss")
+    assert run.until(3) == [*SITES]
+    assert run.server.describe(round_of(3))["site_statistics"] == {}
+
+
+def played_until(last: int) -> Federation:
+    run = Federation()
+    run.until(last)
+    return run
+
+
 def test_at_least_two_sites_train_those_with_the_smallest_shares() -> None:
     run = Federation(clean_share=0.0)
     run.until(2)
@@ -116,7 +147,7 @@ def test_without_corrections_and_a_second_stage_labels_stay() -> None:
 @pytest.mark.parametrize("statistic", [None, float("nan")])
 def test_without_statistics_nobody_is_noisy(statistic: float | None) -> None:
     run = Federation()
-    run.statistics = dict.fromkeys(SITES, statistic)  # type: ignore[arg-type]
+    run.statistics = dict.fromkeys(SITES, statistic)
     assert run.until(4) == [*SITES]
     assert run.server.noisy == ()
     assert any("No site is noisier" in text for text in run.said)
@@ -144,5 +175,6 @@ def test_a_restart_goes_on_as_before() -> None:
 
 @pytest.mark.parametrize("kind", [FedCorrSettings, FedCorrClassificationSettings])
 def test_the_last_stage_has_a_round(kind: type[RunSettings]) -> None:
-    with pytest.raises(ValueError, match="must be below rounds"):
+    told = "must be below rounds, but got preprocessing_rounds=4, finetuning_rounds=6, rounds=10"
+    with pytest.raises(ValueError, match=told):
         kind.model_validate({"rounds": 10, "preprocessing_rounds": 4, "finetuning_rounds": 6})

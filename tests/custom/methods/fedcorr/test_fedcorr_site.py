@@ -1,5 +1,6 @@
 """FedCorr at a site: its training, what it says of its noise, and which of its labels it replaces."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,7 +37,7 @@ from fedannot.custom.networks.devices import ready_to_compute
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.task_names import CORRECT_ANNOTATIONS, ESTIMATE_NOISE_SHARE, ESTIMATE_SITE_NOISE
 
-COMMON = {"rounds": 9, "preprocessing_rounds": 2, "finetuning_rounds": 2}
+COMMON: dict[str, Any] = {"rounds": 9, "preprocessing_rounds": 2, "finetuning_rounds": 2}
 COMMON |= {"network": {"features": (4, 4, 8, 8, 8, 4), "num_classes": 2}}
 TRAINING = {"batch_size": 2, "local_epochs": 2}
 # A training that leaves the model as it is.
@@ -78,6 +79,16 @@ def test_without_its_parts_it_trains_as_federated_averaging_bit_for_bit(tmp_path
     without = method_of(training=TRAINING, proximity_weight=0.0)
     assert is_same(mixed, trained(without, tmp_path / "share", **{SHARE_OF_NOISE: 0.4}))
     assert not is_same(mixed, trained(method_of(training=TRAINING), tmp_path / "near", **{SHARE_OF_NOISE: 0.4}))
+
+
+def site_of(folder: Path, data: SiteData) -> HandmadeSite:
+    """A site of cases in memory, whose datalist has no reviewed ones."""
+    folder.mkdir(exist_ok=True)
+    (folder / "data.yaml").write_text(
+        "pipeline: image2d\nchannels: 1\nsize: [4, 4]\nclasses: [a]\nlabels: {0: 0, 1: 1}\n"
+    )
+    (folder / "datalist.json").write_text('{"training": []}')
+    return HandmadeSite(folder, data)
 
 
 def noisy_pixels(units: Sequence[str] = "abcd", reviewed: Sequence[int] = ()) -> SiteData:
@@ -135,7 +146,7 @@ def test_half_of_the_noisy_pixels_are_replaced_those_of_the_largest_losses(
     Dark ones that are foreground lose 4 (1 − x)² − 4 x², from 8 to 9.2, and `add` does not replace these.
     """
     data = noisy_pixels()
-    method, site = method_of(direction=direction), HandmadeSite(tmp_path, data)
+    method, site = method_of(direction=direction), site_of(tmp_path, data)
     method.train(network(), site.view(method, 1))
     assert asked(method, site, ESTIMATE_NOISE_SHARE)["noise_share"] == 8 / 64
     assert changed(labels_in_use(method, site), data) == expected
@@ -143,7 +154,7 @@ def test_half_of_the_noisy_pixels_are_replaced_those_of_the_largest_losses(
 
 def test_after_the_second_stage_all_that_the_model_is_sure_of_is_replaced(tmp_path: Path) -> None:
     data = noisy_pixels(reviewed=[2])
-    site = HandmadeSite(tmp_path, data)
+    site = site_of(tmp_path, data)
     wrong = {(number, row, row + 1) for number in (0, 1, 3) for row in (0, 1)}
     both, add = method_of(), method_of(direction="add")
     assert asked(both, site, CORRECT_ANNOTATIONS, 5) == {"has_corrected": True}
@@ -156,7 +167,7 @@ def test_after_the_second_stage_all_that_the_model_is_sure_of_is_replaced(tmp_pa
 
 def test_a_task_that_comes_again_finds_what_was_before_and_later_ones_add_to_it(tmp_path: Path) -> None:
     data = noisy_pixels()
-    method, site = method_of(), HandmadeSite(tmp_path, data)
+    method, site = method_of(), site_of(tmp_path, data)
     method.train(network(), site.view(method, 1))
     first, labels = asked(method, site, ESTIMATE_NOISE_SHARE), labels_in_use(method, site)
     assert asked(method, site, ESTIMATE_NOISE_SHARE) == first
@@ -170,7 +181,7 @@ def test_a_task_that_comes_again_finds_what_was_before_and_later_ones_add_to_it(
 def test_a_site_trains_on_its_corrected_labels_with_one_annotation_each(tmp_path: Path) -> None:
     several = [replace(case, annotations=torch.stack([case.label[0]] * 3)[None]) for case in noisy_pixels().cases]
     data = replace(noisy_pixels(reviewed=[0]), cases=tuple(several))
-    method, site = method_of(), HandmadeSite(tmp_path, data)
+    method, site = method_of(), site_of(tmp_path, data)
     asked(method, site, CORRECT_ANNOTATIONS, 5)
     seen: list[SiteData] = []
     batches = method.batches
@@ -182,7 +193,7 @@ def test_a_site_trains_on_its_corrected_labels_with_one_annotation_each(tmp_path
 
 def test_what_the_data_manager_reverts_stays_given(tmp_path: Path) -> None:
     data = noisy_pixels()
-    method, site = method_of(), HandmadeSite(tmp_path, data)
+    method, site = method_of(), site_of(tmp_path, data)
     asked(method, site, CORRECT_ANNOTATIONS, 4)
     revert(site.view(method, 4).corrections.folder_of(4), ["1.png"])
     assert {number for number, *_ in changed(labels_in_use(method, site, 4), data)} == {0, 2, 3}
@@ -192,7 +203,7 @@ def test_what_the_data_manager_reverts_stays_given(tmp_path: Path) -> None:
 
 def test_the_statistic_is_a_mean_over_cases_of_the_own_model(tmp_path: Path) -> None:
     data = noisy_pixels()
-    method, site = method_of(), HandmadeSite(tmp_path, data)
+    method, site = method_of(), site_of(tmp_path, data)
     method.train(network(), site.view(method, 1))
     answer = method.answer(ESTIMATE_SITE_NOISE, Threshold(2), site.view(method, 2, TOLD))
     own = network()
@@ -201,17 +212,61 @@ def test_the_statistic_is_a_mean_over_cases_of_the_own_model(tmp_path: Path) -> 
     assert answer.samples["mean_case_loss"].values[:, 0] == pytest.approx(losses, rel=1e-5)
 
 
+def test_in_a_job_without_corrections_no_server_can_ask_for_any(tmp_path: Path) -> None:
+    method, site = method_of(correction=False), HandmadeSite(tmp_path, noisy_pixels())
+    method.train(network(), site.view(method, 1))
+    assert asked(method, site, CORRECT_ANNOTATIONS) == {"has_corrected": False}
+    assert asked(method, site, ESTIMATE_NOISE_SHARE)["noise_share"] == 8 / 64
+    assert site.view(method, 2).corrections.latest() is None
+
+
 @pytest.mark.parametrize("task", [ESTIMATE_SITE_NOISE, ESTIMATE_NOISE_SHARE])
 def test_of_few_patients_or_without_its_own_model_nothing_is_said(tmp_path: Path, task: str) -> None:
-    method, few = method_of(), HandmadeSite(tmp_path / "few", noisy_pixels("aabb"))
+    method, few = method_of(), site_of(tmp_path / "few", noisy_pixels("aabb"))
     method.train(network(), few.view(method, 1))
-    lost = HandmadeSite(tmp_path / "lost", noisy_pixels())
+    lost = site_of(tmp_path / "lost", noisy_pixels())
     for site in (few, lost):
         value, patients = asked(method, site, task).values()
         assert math.isnan(value)
         assert patients == 0
         assert site.view(method, 2).corrections.latest() is None
     assert "model of round 1" in lost.said[-1]
+
+
+@pytest.mark.parametrize("task", [ESTIMATE_SITE_NOISE, ESTIMATE_NOISE_SHARE])
+def test_of_a_damaged_model_nothing_is_said(tmp_path: Path, task: str) -> None:
+    method, site = method_of(), site_of(tmp_path, noisy_pixels())
+    method.train(network(), site.view(method, 1))
+    file = site.run_folder / "local_models/round_1.pt"
+    content = file.read_bytes()
+    damaged = {"cut": content[:99], "empty": b""}
+    torch.save({"other": torch.zeros(2)}, file)
+    for of in (file.read_bytes(), *damaged.values()):
+        file.write_bytes(of)
+        value, patients = asked(method, site, task).values()
+        assert (math.isnan(value), patients) == (True, 0)
+        assert "of round 1 in local_models cannot be used (" in site.said[-1]
+
+
+def test_where_all_pixels_are_ignored_there_is_no_share(tmp_path: Path) -> None:
+    data = noisy_pixels()
+    for case in data.cases:
+        case.label[:] = 255
+    method, site = method_of(), site_of(tmp_path, data)
+    method.train(network(), site.view(method, 1))
+    value, patients = asked(method, site, ESTIMATE_NOISE_SHARE).values()
+    assert (math.isnan(value), patients) == (True, 0)
+    asked(method, site, CORRECT_ANNOTATIONS, 5)
+    assert changed(labels_in_use(method, site, 5), data) == set()
+
+
+def test_what_is_reviewed_later_counts_as_it_is(tmp_path: Path) -> None:
+    method, site = method_of(), site_of(tmp_path, noisy_pixels())
+    asked(method, site, CORRECT_ANNOTATIONS, 4)
+    site.data = noisy_pixels(reviewed=[1])
+    assert {number for number, *_ in changed(labels_in_use(method, site, 4), site.data)} == {0, 2, 3}
+    asked(method, site, CORRECT_ANNOTATIONS, 5)
+    assert {number for number, *_ in changed(labels_in_use(method, site, 5), site.data)} == {0, 2, 3}
 
 
 def test_classes_are_replaced_and_sites_divided_by_dimensionality(tmp_path: Path) -> None:
@@ -223,7 +278,7 @@ def test_classes_are_replaced_and_sites_divided_by_dimensionality(tmp_path: Path
     data = replace(data, cases=(replace(data.cases[0], given_label=data.cases[0].label), *data.cases[1:]))
     model = Brightness()
     model.scale.data.fill_(4.0)
-    method, site = classifier(), HandmadeSite(tmp_path, data)
+    method, site = classifier(), site_of(tmp_path, data)
     method.train(model, site.view(method, 1))
     fields = asked(method, site, ESTIMATE_SITE_NOISE, model=model)
     assert set(fields) == {"local_dimensionality", "num_statistic_patients"}
@@ -244,6 +299,23 @@ def test_classes_are_replaced_and_sites_divided_by_dimensionality(tmp_path: Path
     assert in_words(stored.corrections, None) == ["16.7 % of the labels are wrong by the estimate"]
 
 
+def test_a_reverted_class_stays_given_also_after_a_round_that_does_not_replace_it(tmp_path: Path) -> None:
+    """The model of round 5 is sure of nothing; that of round 6 sees another class, as that of round 4 did."""
+    data = make_classes([1, 1, 2], [0.0, 1.0, 2.0])
+    method, site, model, other = classifier(), site_of(tmp_path, data), Brightness(), Brightness()
+    model.scale.data.fill_(9.0)
+    other.scale.data.fill_(0.0)
+    asked(method, site, CORRECT_ANNOTATIONS, 4, model)
+    assert torch.cat(labels_in_use(method, site, 4)).tolist() == [0, 1, 2]
+    revert(site.view(method, 4).corrections.folder_of(4))
+    for number, seen in ((5, other), (6, model)):
+        asked(method, site, CORRECT_ANNOTATIONS, number, seen)
+        stored = site.view(method, number).corrections.latest()
+        assert stored is not None
+        assert "0.png" in {name.rpartition("/")[2] for name in stored.corrections.reverted}
+    assert torch.cat(labels_in_use(method, site, 6)).tolist() == [1, 1, 2]
+
+
 def test_files_on_disk_stay_and_corrected_masks_can_be_shown_and_exported(tmp_path: Path) -> None:
     write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=1, images_per_site=3, test_images=1)
     folder = tmp_path / "data/site-1"
@@ -262,6 +334,16 @@ def test_files_on_disk_stay_and_corrected_masks_can_be_shown_and_exported(tmp_pa
     exported = export_corrections(tmp_path / "export", stored)
     assert (len(exported.annotations), exported.failed) == (3, ())
     assert all(annotation.changed > 0 for annotation in exported.annotations)
+    # A case that is reviewed since counts as it is, also where that is written down.
+    lists = json.loads((folder / "datalist.json").read_text())
+    (folder / "datalist.json").write_text(json.dumps(lists | {"reference": lists["training"][:1]}))
+    assert [change.state for change in read_changes(stored).cases()] == ["unchanged", "corrected", "corrected"]
+    (tmp_path / "later").mkdir()
+    later = export_corrections(tmp_path / "later", stored)
+    assert ([annotation.given for annotation in exported.annotations][:1], 2) == (
+        list(later.as_given),
+        len(later.annotations),
+    )
 
 
 class Everywhere(nn.Module):

@@ -1,0 +1,154 @@
+"""Prototypes as class means of features: what a site makes of its batches, and what the server makes of the sites'."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+import torch
+
+from ....transforms.ignored_label import IGNORED_LABEL
+from ...aggregation.influence import group_factors
+from ...aggregation.weighting import LayerWeights
+from ...networks.outputs import labels_at
+from ...outbound.fields import MINIMUM_CASES
+from ...outbound.values import OutboundValues
+from .outbound import LARGEST_FEATURE, PROTOTYPE_PATIENTS, PROTOTYPES
+
+_MOMENTUM = 0.9
+
+# A prototype of every class, background first; None where no site could send its class yet.
+Prototypes = list[list[float] | None]
+
+
+class ClassMeans:
+    """P_c ← 0.9 P_c + 0.1 (mean feature of the pixels of class c), over the batches of a round that have the class.
+
+    It starts at the prototypes of the round, as the momentum update does that the authors' program never calls. So no
+    batch counts more than a tenth.
+    """
+
+    def __init__(self) -> None:
+        self._vectors = torch.empty(0, 0)
+        # Looked at when the round is over, as a GPU would have to be waited for.
+        self._samples: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    @torch.no_grad()
+    def add(
+        self, features: torch.Tensor, labels: torch.Tensor, samples: torch.Tensor, prototypes: torch.Tensor
+    ) -> None:
+        """Add a batch as the network saw it before its step; ignored pixels do not count.
+
+        Args:
+            features: ``(B, D, H, W[, D])``.
+            labels: ``(B, 1, H, W[, D])``, in this or another resolution: pixels take the nearest.
+            samples: which of the site's samples each is of, ``(B,)``.
+            prototypes: of the round, ``(C', D)``.
+        """
+        if not self._samples:
+            self._vectors = prototypes.detach().double().clone()
+        labels = labels_at(labels, features).squeeze(1).long()
+        counts = labels != IGNORED_LABEL
+        masks = torch.stack([(labels == label) & counts for label in range(len(prototypes))])
+        pixels = masks.flatten(1).sum(dim=1)
+        # Not by products: what is not finite in one class would be in all.
+        sums = torch.stack(
+            [torch.where(mask[:, None], features, 0.0).double().transpose(0, 1).flatten(1).sum(dim=1) for mask in masks]
+        )
+        moved = _MOMENTUM * self._vectors + (1 - _MOMENTUM) * sums / pixels.clamp(min=1)[:, None]
+        self._vectors = torch.where(pixels[:, None] > 0, moved, self._vectors)
+        self._samples.append((samples, masks.flatten(2).any(dim=2)))
+
+    def report(self, units: Sequence[str]) -> OutboundValues:
+        """Return the means and the patients behind each; leaves the site.
+
+        A class with fewer patients than the minimum count, or with a mean that is not finite or too large for the
+        server, is NaN, with 0 patients. Without any class there is nothing.
+
+        Args:
+            units: the patient or volume of each of the site's samples.
+        """
+        rows, patients = self._vectors.tolist(), []
+        for label, row in enumerate(rows):
+            behind = {units[index] for index in self._samples_with(label)}
+            is_usable = all(abs(value) <= LARGEST_FEATURE for value in row)
+            patients.append(len(behind) if is_usable and len(behind) >= MINIMUM_CASES else 0)
+        if not any(patients):
+            return {}
+        values = [value if count else math.nan for row, count in zip(rows, patients, strict=True) for value in row]
+        return {PROTOTYPES: values, PROTOTYPE_PATIENTS: patients}
+
+    def _samples_with(self, label: int) -> frozenset[int]:
+        return frozenset(index for samples, has in self._samples for index in samples[has[label].cpu()].tolist())
+
+
+def rows_of(values: Sequence[float | None], num_classes: int, num_features: int) -> Prototypes:
+    """Return what a site sent as a row of each class, None where it is withheld.
+
+    Args:
+        values: as it was sent, class after class; NaN or None where withheld.
+        num_classes: C', with the background.
+        num_features: D.
+
+    Raises:
+        ValueError: if there are more or fewer values.
+    """
+    if len(values) != num_classes * num_features:
+        raise ValueError(
+            f"found {len(values)} values, expected {num_classes} × {num_features}: so many classes with the "
+            "background, and features of the network."
+        )
+    rows = [values[start : start + num_features] for start in range(0, len(values), num_features)]
+    return [_known(row) for row in rows]
+
+
+def _known(row: Sequence[float | None]) -> list[float] | None:
+    known = [value for value in row if value is not None and math.isfinite(value)]
+    return known if len(known) == len(row) else None
+
+
+def averaged_prototypes(
+    sent: Mapping[str, Prototypes],
+    weights: LayerWeights,
+    before: Sequence[Sequence[float]],
+    largest_ratio: float | None = None,
+) -> Prototypes:
+    """Return the weighted mean of each class over the sites that sent it; None where none did.
+
+    Args:
+        sent: by site a row of every class.
+        weights: of the sites, the same in all blocks.
+        before: the prototypes that the sites began with.
+        largest_ratio: how far a site may move a prototype, over the median of the sites; None for no bound.
+    """
+    return [_mean_of(label, sent, weights, before[label], largest_ratio) for label in range(len(before))]
+
+
+def _mean_of(
+    label: int,
+    sent: Mapping[str, Prototypes],
+    weights: LayerWeights,
+    before: Sequence[float],
+    largest_ratio: float | None,
+) -> list[float] | None:
+    rows = {site: row for site, of_site in sorted(sent.items()) if (row := of_site[label]) is not None}
+    if not rows:
+        return None
+    if largest_ratio is not None:
+        rows = _bounded(rows, before, largest_ratio)
+    shares = _shares(weights, rows)
+    return [math.fsum(shares[site] * row[index] for site, row in rows.items()) for index in range(len(before))]
+
+
+def _shares(weights: LayerWeights, sites: Collection[str]) -> dict[str, float]:
+    chosen = weights.only(sites)
+    return dict(zip(chosen.sites, chosen.values[:, 0].tolist(), strict=True))
+
+
+def _bounded(rows: Mapping[str, list[float]], before: Sequence[float], ratio: float) -> dict[str, list[float]]:
+    """Rows that move a prototype no farther than so many times the median, as updates of the model."""
+    factors = group_factors({site: {"prototype": math.dist(row, before)} for site, row in rows.items()}, ratio)
+    return {
+        site: [start + factors[site]["prototype"] * (value - start) for value, start in zip(row, before, strict=True)]
+        if factors[site]["prototype"] < 1
+        else row
+        for site, row in rows.items()
+    }
