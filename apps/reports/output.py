@@ -1,6 +1,5 @@
 """The output of a run in one folder: model, summary, metrics; and their scores as cells of tables."""
 
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,8 +10,9 @@ from ...custom.evaluation.score_records import MeanScores
 from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.fedgsca.records import NoiseLevel
 from ...custom.records.round_records import RoundRecord, SiteReport
-from ...custom.run.reading import read_metrics_file, read_summary_file
-from ...custom.run.state import METRICS_FILE, SCORED_MODEL_FILE, SUMMARY_FILE
+from ...custom.run.reading import METRICS_FILE, read_metrics_file, read_summary_file
+from ...custom.run.state import SCORED_MODEL_FILE, SUMMARY_FILE
+from ...custom.run.summary import is_unfinished, write_summary
 from ...custom.run.summary_record import FinalModel, Summary
 
 # How scores are called in tables.
@@ -93,11 +93,13 @@ def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str,
     for name, source in sources.items():
         with replaced(out / name) as temporary:
             shutil.copyfile(run_folder / source, temporary)
-    summary, text = read_summary(run_folder), (run_folder / SUMMARY_FILE).read_text(encoding="utf-8")
-    if more := added():
+    summary, more = read_summary(run_folder), added()
+    if more:
         summary = summary.model_copy(update=dict(more))
-        text = json.dumps(summary.plain(), indent=2) + "\n"
-    write_text(out / SUMMARY_FILE, text)
+    if more or is_unfinished(run_folder / SUMMARY_FILE):
+        write_summary(out / SUMMARY_FILE, summary)
+    else:
+        write_text(out / SUMMARY_FILE, (run_folder / SUMMARY_FILE).read_text(encoding="utf-8"))
     return summary
 
 
