@@ -87,12 +87,16 @@ def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str,
         DataError: if the run's summary cannot be used.
     """
     private_folder(out)
-    sources = {MODEL_FILE: PERSISTED_MODEL, METRICS_FILE: Path(METRICS_FILE)}
+    sources = {MODEL_FILE: PERSISTED_MODEL}
     if (run_folder / SCORED_MODEL_FILE).is_file():
         sources[SCORED_MODEL_FILE] = Path(SCORED_MODEL_FILE)
     for name, source in sources.items():
         with replaced(out / name) as temporary:
             shutil.copyfile(run_folder / source, temporary)
+    with replaced(out / METRICS_FILE) as temporary:
+        # Without a line that a run which was killed has not finished.
+        lines, end, _ = (run_folder / METRICS_FILE).read_bytes().rpartition(b"\n")
+        temporary.write_bytes(lines + end)
     summary, more = read_summary(run_folder), added()
     if more:
         summary = summary.model_copy(update=dict(more))
