@@ -35,6 +35,7 @@ DEFAULT_LIMITS: dict[str, float] = {
     "redo_delay": 2000,
     "estimates": 100,
     "folds": 5,
+    "neighbours": 1000,
     "rollback_rounds": 100,
     "smallest_lesion": 1_000_000,
     "scales": 2,

@@ -75,6 +75,7 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "fedrobust": SEGMENTATION,
     "fedrobust_classification": CLASSIFICATION,
     "fedfixer": CLASSIFICATION | {"warmup_rounds": 1},
+    "fedgp": CLASSIFICATION | {"warmup_rounds": 1},
     "fedavg_classification": CLASSIFICATION,
     "fedgsca": CLASSIFICATION | {"warmup_rounds": 1, "rounds": 3},
     # Of a model that has hardly learnt anything estimates are asked for all the same.

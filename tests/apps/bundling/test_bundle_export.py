@@ -59,6 +59,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "fedrobust": ("fedrobust", "segmentation", {}, PICTURES, None),
     "fedrobust, classes": ("fedrobust", "classification", {}, CELLS, None),
     "fedfixer": ("fedfixer", "classification", {"warmup_rounds": 4}, CELLS, None),
+    "fedgp": ("fedgp", "classification", {"warmup_rounds": 4}, CELLS, None),
     "fedcorr": ("fedcorr", "segmentation", {}, PICTURES, None),
     "elr": ("elr", "segmentation", {}, PICTURES, None),
     "adele": ("adele", "segmentation", {}, PICTURES, None),
