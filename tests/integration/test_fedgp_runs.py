@@ -42,9 +42,10 @@ def test_a_continued_run_has_the_same_bits(tmp_path: Path, caplog: pytest.LogCap
     assert all(torch.equal(value, whole[name]) for name, value in continued.items())
     assert "begins with it anew" not in caplog.text
     kept = [torch.load(file, weights_only=True) for file in (tmp_path / "whole").rglob(f"{CENTROID_FOLDER}/round_3.pt")]
-    assert len(kept) == 2
-    # A class that both sites may send is the mean of what both keep; features are not negative, nor is it all 0.
-    means = torch.stack([own["rows"] for own in kept]).mean(dim=0)
-    shared = [label for label in range(8) if torch.allclose(whole["fc.weight"][label], means[label], atol=1e-6)]
-    assert shared
+    first, second = (own["rows"] for own in kept)
+    # The mean of what both sites keep, where both may send it, else that of one.
+    sources = [(first + second) / 2, first, second]
+    layer = whole["fc.weight"]
+    sent = [label for label in range(8) if any(torch.allclose(layer[label], rows[label]) for rows in sources)]
+    assert sent
     assert not whole["fc.bias"].any()

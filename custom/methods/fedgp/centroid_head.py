@@ -1,6 +1,6 @@
 """Class centroids in the place of a classifier's last layer, and the loss of training with them (FedGP)."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -36,8 +36,12 @@ def find_head(network: nn.Module, settings: ClassifierSettings) -> str:
     """
     outputs: dict[str, torch.Tensor] = {}
 
-    def note(name: str) -> Any:
-        return lambda module, arguments, output: outputs.__setitem__(name, output)
+    def note(name: str) -> Callable[[nn.Module, Any, torch.Tensor], None]:
+        def hook(module: nn.Module, arguments: Any, output: torch.Tensor) -> None:
+            del module, arguments
+            outputs[name] = output
+
+        return hook
 
     handles = [
         module.register_forward_hook(note(name))

@@ -104,8 +104,8 @@ def rows_of(values: Sequence[float | None], num_classes: int, num_features: int)
     """
     if len(values) != num_classes * num_features:
         raise ValueError(
-            f"found {len(values)} values, expected {num_classes} × {num_features}: so many classes, in segmentation with "
-            "the background, and features of the network."
+            f"found {len(values)} values, expected {num_classes} × {num_features}: so many classes, in segmentation "
+            "with the background, and features of the network."
         )
     rows = [values[start : start + num_features] for start in range(0, len(values), num_features)]
     return [_known(row) for row in rows]

@@ -221,7 +221,9 @@ def test_a_doubtful_sample_is_trained_on_with_negative_learning_alone(
     weight: float, used: bool, tmp_path: Path
 ) -> None:
     chosen.clear()
-    method = Chosen(site_part(negative_weight=weight, pseudo_label_confidence=1.0, neighbours=3, core_share=0.6).settings)
+    method = Chosen(
+        site_part(negative_weight=weight, pseudo_label_confidence=1.0, neighbours=3, core_share=0.6).settings
+    )
     site = site_of(tmp_path, ONE_WRONG)
     outcome = trained(method, site, Angle(), known=(0, 1, 2))
     labels, flags = chosen[0]
