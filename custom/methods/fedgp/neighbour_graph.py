@@ -1,9 +1,10 @@
 """The graph of a site's samples, near ones of which share their labels (FedGP); nothing of it leaves the site."""
 
 import math
+from typing import Any
 
 import numpy as np
-from scipy.sparse import coo_array, dia_array
+from scipy.sparse import coo_array
 
 from ....transforms.array_types import Floats, Labels
 
@@ -53,9 +54,9 @@ class NeighbourGraph:
         """
         degrees = np.asarray(self.weights.sum(axis=1), dtype=np.float64)
         inverse = np.divide(1.0, np.sqrt(degrees), out=np.zeros_like(degrees), where=degrees > 0)
-        count = len(degrees)
-        scaling = dia_array((inverse[None], [0]), shape=(count, count))
-        smoothing = (scaling @ self.weights @ scaling).tocsr()
+        edges: Any = self.weights.tocoo()
+        scaled = edges.data * inverse[edges.row] * inverse[edges.col]
+        smoothing: Any = coo_array((scaled, (edges.row, edges.col)), shape=edges.shape).tocsr()
         result = np.asarray(scores, dtype=np.float64)
         # Every pass brings it nearer by the factor α at least.
         for _ in range(math.ceil(math.log(_TOLERANCE) / math.log(alpha))):
