@@ -70,12 +70,12 @@ def fixed(head: nn.Module) -> Iterator[None]:
     """Keep a layer out of what is trained."""
     parameters = [parameter for parameter in head.parameters() if parameter.requires_grad]
     for parameter in parameters:
-        parameter.requires_grad_(requires_grad=False)
+        parameter.requires_grad = False
     try:
         yield
     finally:
         for parameter in parameters:
-            parameter.requires_grad_(requires_grad=True)
+            parameter.requires_grad = True
 
 
 class _GivenLogits(nn.Module):
@@ -148,7 +148,8 @@ class CentroidObjective:
         total = torch.stack(losses).sum() / 2
         if not self._norm_weight:
             return total
-        return total + self._norm_weight * torch.linalg.vector_norm(features, dim=1).mean()
+        norms: torch.Tensor = torch.linalg.vector_norm(features, dim=1)
+        return total + self._norm_weight * norms.mean()
 
     def _negative(self, logits: torch.Tensor, samples: torch.Tensor, trusted: torch.Tensor) -> torch.Tensor:
         """Negative learning of the samples without a trusted label, over all samples of the batch."""

@@ -60,7 +60,7 @@ def cleaned_labels(
     """
     num_classes, rows = len(heads[0]), np.arange(len(labels))
     logarithms = [_log_softmax(features @ head.T) for head in heads]
-    losses = -np.mean([of_head[rows, labels] for of_head in logarithms], axis=0, dtype=np.float64)
+    losses = np.asarray(-np.mean([of_head[rows, labels] for of_head in logarithms], axis=0), dtype=np.float64)
     core = settled | _smallest_losses(losses, labels, core_share, num_classes)
     nearest = [_cosines(features, head).argmax(axis=1) for head in heads]
     probability = np.mean([np.exp(of_head[rows, nearest[0]]) for of_head in logarithms], axis=0)
