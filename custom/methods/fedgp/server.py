@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+import numpy as np
 import torch
 
 from ...aggregation.weighting import LayerWeights
@@ -28,8 +29,8 @@ class FedGPState(TypedDict):
 class FedGPServer(FedAvgServer):
     """Models are averaged, at equal weights by default; their last layer is the mean of the sites' centroids.
 
-    The last layer that sites return is not read: they do not train it. A class that no site may send keeps its row. The
-    layer's bias is 0.
+    With a robust rule of aggregation it is the median of each number. The last layer that sites return is not read:
+    they do not train it. A class that no site may send keeps its row. The layer's bias is 0.
     """
 
     settings: FedGPSettings
@@ -90,14 +91,10 @@ class FedGPServer(FedAvgServer):
             except ValueError as error:
                 this_round.warning(f"The centroids of {site} are not used: {error}")
         layer = before.clone()
-        assert this_round.weighed is not None
-        if sent:
-            ratio = self.settings.influence.max_update_ratio
-            averaged = averaged_prototypes(sent, this_round.weighed, before.tolist(), ratio)
-            for label, row in enumerate(averaged):
-                if row is not None:
-                    layer[label] = torch.tensor(row, dtype=torch.float64).to(layer)
-                    self._known.add(label)
+        for label, row in enumerate(self._centroids(this_round, sent, before.tolist()) if sent else ()):
+            if row is not None:
+                layer[label] = torch.tensor(row, dtype=torch.float64).to(layer)
+                self._known.add(label)
         if unknown := sorted(set(range(len(layer))) - self._known):
             this_round.warning(
                 f"No site has sent a centroid of the classes {[label + 1 for label in unknown]} so far: the global "
@@ -108,6 +105,19 @@ class FedGPServer(FedAvgServer):
         if (bias := this_round.average.get(f"{head}.bias")) is not None:
             result[f"{head}.bias"] = torch.zeros_like(bias)
         return result
+
+    def _centroids(
+        self, this_round: Round, sent: Mapping[str, Prototypes], before: Sequence[Sequence[float]]
+    ) -> Prototypes:
+        """The mean of each class over the sites that sent it, with a robust rule the median of each number."""
+        if not self.settings.aggregation.is_robust:
+            assert this_round.weighed is not None
+            ratio = self.settings.influence.max_update_ratio
+            return averaged_prototypes(sent, this_round.weighed, before, ratio)
+        rows = [
+            [row for of_site in sent.values() if (row := of_site[label]) is not None] for label in range(len(before))
+        ]
+        return [np.median(of_class, axis=0).tolist() if of_class else None for of_class in rows]
 
     def state(self) -> FedGPState:
         """Return the classes that have a centroid."""

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ...settings import Positive
 from ..fedavg.settings import ClassificationSettings, EndingWarmup
@@ -33,12 +33,3 @@ class FedGPSettings(ClassificationSettings, EndingWarmup):
     negative_weight: Annotated[float, Field(ge=0)] = 0.1
     norm_weight: Annotated[float, Field(ge=0)] = 0.05
     weighting: Literal["equal", "quantity"] = "equal"
-
-    @model_validator(mode="after")
-    def _centroids_are_means(self) -> "FedGPSettings":
-        if self.aggregation.is_robust:
-            raise ValueError(
-                f"key 'aggregation.rule' is {self.aggregation.rule!r}, but the last layer of 'fedgp' is a mean of the "
-                "sites' centroids; expected aggregation.rule = mean"
-            )
-        return self

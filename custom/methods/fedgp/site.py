@@ -160,4 +160,5 @@ def features_of(network: nn.Module, head: nn.Linear, cases: Collection[LoadedCas
         with evaluating(network), HeadInputs([head]) as inputs:
             plain.logits(network, batch.images)
         parts.append(inputs.features.double().cpu().numpy())
-    return np.nan_to_num(np.concatenate(parts), nan=0.0, posinf=0.0, neginf=0.0)
+    features: Floats = np.nan_to_num(np.concatenate(parts), nan=0.0, posinf=0.0, neginf=0.0)
+    return features

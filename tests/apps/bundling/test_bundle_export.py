@@ -62,6 +62,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "fedgp": ("fedgp", "classification", {"warmup_rounds": 4}, CELLS, None),
     "fedcorr": ("fedcorr", "segmentation", {}, PICTURES, None),
     "elr": ("elr", "segmentation", {}, PICTURES, None),
+    "feddm": ("feddm", "segmentation", {"models_to_sites": True}, PICTURES, None),
     "adele": ("adele", "segmentation", {}, PICTURES, None),
     "elr, classes": ("elr", "classification", {}, CELLS, None),
     "classes": ("fedavg", "classification", {}, CELLS, None),

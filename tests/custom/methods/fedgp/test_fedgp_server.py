@@ -84,6 +84,7 @@ def test_a_liar_moves_a_centroid_no_farther_than_its_bound() -> None:
     assert layer[0].tolist() == pytest.approx([2.0, 2.0])
 
 
-def test_what_cannot_be_a_mean_is_refused() -> None:
-    with pytest.raises(ValueError, match="last layer of 'fedgp' is a mean"):
-        server_part(aggregation={"rule": "median"}, min_sites=3)
+def test_with_a_robust_rule_they_are_medians() -> None:
+    sent = SENT | {"c": [1.0, 900.0, math.nan, math.nan]}
+    layer = combined(server_part(aggregation={"rule": "median"}, min_sites=3), sent)
+    assert layer.tolist() == [[1.0, 1.0], [2.0, 2.0]]
