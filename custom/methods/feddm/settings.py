@@ -12,8 +12,8 @@ class FedDMSettings(FedAvgSettings):
     """Settings of FedDM.
 
     Args:
-        models_to_sites: whether all sites allow that each of them receives models of two other sites; without it there
-            is no such job. A participant's limits have to say so, too.
+        models_to_sites: whether all sites allow that each of them receives models of two other sites; a job without it
+            is refused. A participant's limits have to say so, too.
         dropped_share: fraction of the foreground whose losses are too large at last; 0 keeps all pixels.
         dropping_rounds: rounds in which it rises to that.
         pixel_loss: of the pixels that are kept: ``focal`` is the paper's, ``ce`` is cross entropy.
@@ -35,15 +35,6 @@ class FedDMSettings(FedAvgSettings):
     def random_extents(self) -> tuple[int, ...]:
         """The extents of a random image, along each axis."""
         return self.training.patch or (self.random_extent,) * self.network.spatial_dims
-
-    @model_validator(mode="after")
-    def _models_may_reach_sites(self) -> "FedDMSettings":
-        if not self.models_to_sites:
-            raise ValueError(
-                "key 'models_to_sites' is false, but 'feddm' sends every site the models of two other sites; set "
-                "models_to_sites = true if all sites allow it"
-            )
-        return self
 
     @model_validator(mode="after")
     def _loss_is_read(self) -> "FedDMSettings":

@@ -15,6 +15,8 @@ from fedannot.custom.methods.feddm.pixel_selection import SelectedPixels, focal_
 from fedannot.custom.methods.feddm.projection import projected_mean, without_conflict
 from fedannot.custom.methods.feddm.server import FedDMServer
 from fedannot.custom.methods.feddm.settings import FedDMSettings
+from fedannot.custom.methods.lookup import read_job_settings
+from fedannot.custom.settings import SettingsError
 from fedannot.custom.training.batch import Batch
 from fedannot.custom.training.objectives import Step
 
@@ -150,9 +152,8 @@ def test_with_a_share_of_all_pixels_it_is_the_plain_loss() -> None:
 
 
 def test_without_a_word_from_everybody_there_is_no_such_job() -> None:
-    with pytest.raises(ValueError, match="key 'models_to_sites' is false, but 'feddm' sends every site the models of"):
-        settings(models_to_sites=False)
-    assert FedDMSettings.model_fields["models_to_sites"].default is False
+    with pytest.raises(SettingsError, match=r"^job: key 'models_to_sites' is false, but the method 'feddm'"):
+        read_job_settings({"method": "feddm", "training": {"loss": "ce"}}, "job")
     values = settings(min_sites=3, influence={"max_share": 0.5}, data_required=True).model_dump(mode="json")
     with pytest.raises(
         JobRefusedError, match=r"limits\.json here does not allow it\. Expected 'models_to_sites': true"
