@@ -109,7 +109,6 @@ class SelectedPixels:
         del step
         logits, labels = network(batch.images), batch.labels.squeeze(1).long()
         with torch.no_grad():
-            losses = [pixel_losses(logits, labels)]
-            losses += [pixel_losses(peer(batch.images), labels) for peer in self._peers]
-            chosen = selected_pixels(labels, *losses, self._share)
+            nearest, farthest = (pixel_losses(peer(batch.images), labels) for peer in self._peers)
+            chosen = selected_pixels(labels, pixel_losses(logits, labels), nearest, farthest, self._share)
         return focal_loss(logits, chosen, is_focal=self._is_focal)

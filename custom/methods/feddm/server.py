@@ -99,7 +99,8 @@ class FedDMServer(FedAvgServer):
             if projected is not None:
                 self._conflicts += 1
                 mean = projected
-                for name, part in zip(names, mean.split([before[name].numel() for name in names]), strict=True):
+                parts = torch.split(mean, [before[name].numel() for name in names])
+                for name, part in zip(names, parts, strict=True):
                     result[name] = (before[name].double() + part.view_as(before[name])).to(before[name].dtype)
             momentum = self.settings.history_momentum
             self._history[layer] = momentum * history + (1 - momentum) * mean
