@@ -36,6 +36,11 @@ class FedDMSettings(FedAvgSettings):
         """The extents of a random image, along each axis."""
         return self.training.patch or (self.random_extent,) * self.network.spatial_dims
 
+    @property
+    def needs_server(self) -> tuple[str, ...]:
+        """The method itself: peers and projections are the server's."""
+        return ("method", *super().needs_server)
+
     @model_validator(mode="after")
     def _loss_is_read(self) -> "FedDMSettings":
         if self.training.loss != "ce" or self.training.class_weights:

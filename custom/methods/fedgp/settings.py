@@ -33,3 +33,8 @@ class FedGPSettings(ClassificationSettings, EndingWarmup):
     negative_weight: Annotated[float, Field(ge=0)] = 0.1
     norm_weight: Annotated[float, Field(ge=0)] = 0.05
     weighting: Literal["equal", "quantity"] = "equal"
+
+    @property
+    def needs_server(self) -> tuple[str, ...]:
+        """The method itself: a server makes the last layer of the sites' centroids."""
+        return ("method", *super().needs_server)
