@@ -386,6 +386,18 @@ def test_sampling_a_servers_optimizer_corrections_of_drift_and_quantised_updates
             SwarmAggregator({"method": "fedavg", "training": plain, key: value})
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"task": "segmentation", "method": "feddm", "models_to_sites": True, "training": {"loss": "ce"}},
+        {"task": "classification", "method": "fedgp", "rounds": 30},
+    ],
+)
+def test_methods_whose_models_are_made_at_the_server_need_one(method):
+    with pytest.raises(SettingsError, match="key 'method' needs a server; in a swarm it cannot be set"):
+        SwarmAggregator(method)
+
+
 def test_bounds_on_influence_need_a_server():
     with pytest.raises(SettingsError, match="key 'influence' needs a server"):
         SwarmAggregator(SETTINGS | {"influence": {"max_update_ratio": 3.0}})
