@@ -147,7 +147,7 @@ def test_a_label_that_a_review_has_decided_is_trained_on_until_somebody_restores
     item = {"image": "8.png", "label": GIVEN[8]} | {key: one for key, one in reviewed.items() if key == "given_label"}
     lists = {"training": [item]} | ({"reference": [item]} if "is_reference" in reviewed else {})
     (tmp_path / "datalist.json").write_text(json.dumps(lists))
-    (tmp_path / "data.yaml").write_text("pipeline: classification\nclasses: [a, b, c]\nsize: [4, 4]\n")
+    (tmp_path / "data.yaml").write_text("pipeline: classification\nchannels: 1\nclasses: [a, b, c]\nsize: [4, 4]\n")
     for number in (3, 4):
         view = site.view(method, number, {SELECTOR: SELECTOR_LISTS})
         method.train(Reader(), view)
