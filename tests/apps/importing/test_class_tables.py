@@ -69,7 +69,7 @@ def test_rows_that_cannot_be_used_are_named(images, table):
     assert tuple(map(str, dataset.skipped)) == (
         "nowhere: no such picture",
         "two: no class",
-        "a row: no name of a picture",
+        "labels.csv, line 5: no name of a picture",
     )
 
 
