@@ -43,7 +43,7 @@ _CLAUSES: Mapping[RefusalCode, str] = {
     RefusalCode.FIELD_LENGTH: "its {field!r} has {number} entries, expected {expected}",
     RefusalCode.FIELD_OUT_OF_RANGE: "its {field!r} is {value}, expected {low} to {high}",
     RefusalCode.WEIGHT_TOO_LARGE: (
-        "it would be {weight:.2f} of a layer block, where limits.json (largest_share) of who averages allows at most "
+        "it would be {weight:z.2f} of a layer block, where limits.json (largest_share) of who averages allows at most "
         "{largest:g}: the round does not count"
     ),
 }
