@@ -280,7 +280,7 @@ def _case_cells(case: AuditedCase) -> dict[str, str]:
         "image": case.image,
         "annotation": case.label,
         "patient": case.unit,
-        "annotator": case.annotator or "",
+        "annotator": "; ".join(case.annotators),
     }
 
 
