@@ -27,8 +27,8 @@ from fedannot.custom.flare.swarm_executor import SwarmExecutor
 from fedannot.custom.flare.swarm_state import note_beginning, seconds_in_round
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.refusals import RefusalCode, RefusalReason
-from fedannot.custom.run.reading import read_metrics_file
-from fedannot.custom.run.state import METRICS_FILE, STATE_FILE, RunState
+from fedannot.custom.run.reading import METRICS_FILE, read_metrics_file
+from fedannot.custom.run.state import STATE_FILE, RunState
 from fedannot.custom.settings import SettingsError
 
 SETTINGS = {
