@@ -118,7 +118,12 @@ class FilePixels:
     @property
     def nbytes(self) -> int:
         """What it holds in memory."""
-        return self.channels.nbytes + sum(layer.nbytes for layer in self._layers.values())
+        layers = list(self._layers.values())
+        given = vars(self).get("_given")
+        # Mostly the same memory as its layer has.
+        if given is not None and not any(np.may_share_memory(given.classes, own) for own in layers):
+            layers.append(given.classes)
+        return self.channels.nbytes + sum(layer.nbytes for layer in layers)
 
     @property
     def has_masks(self) -> bool:

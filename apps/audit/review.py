@@ -21,7 +21,7 @@ from .case_files import CaseReader
 from .case_pictures import UnreadableCase
 from .contradictions import ContradictionError, contradicted
 from .file_channels import ChannelDescription
-from .file_pixels import CaseDescription, FilePixels, PlaneRequest, TileRequest
+from .file_pixels import CaseDescription, PlaneRequest, TileRequest
 from .kept_pixels import KeptPixels
 from .mask_planes import Runs
 from .mending import AnnotationContent, Mending, SuggestionContent, check_shown, stored_mask
@@ -128,10 +128,10 @@ class ReviewServer(ThreadingHTTPServer):
         case = self.cases[number]
         try:
             # In this order: of an annotation that changes in between no pixel is given.
-            pixels = self._pixels.now(number)
-            shown = self.reader.shown(case)
-            with self._pixels.reading:
-                return pixels.describe(shown, blind_first=self.blind_first)
+            with self._pixels.now(number) as pixels:
+                shown = self.reader.shown(case)
+                with self._pixels.reading:
+                    return pixels.describe(shown, blind_first=self.blind_first)
         except (DataError, OSError) as error:
             return {"problem": printable(str(error))}
 
@@ -142,9 +142,8 @@ class ReviewServer(ThreadingHTTPServer):
             LookupError: if there is no such channel.
             DataError: if the files are no longer those of this version, or cannot be read.
         """
-        described = self._pixels.of_version(number, version).channels.describe(channel)
-        self._pixels.forget()
-        return described
+        with self._pixels.of_version(number, version) as pixels:
+            return pixels.channels.describe(channel)
 
     def tile(self, number: int, version: str, request: TileRequest) -> bytes:
         """Return a part of an image; see :meth:`.file_pixels.FilePixels.tile`.
@@ -152,12 +151,12 @@ class ReviewServer(ThreadingHTTPServer):
         Raises:
             DataError: if the files are no longer those of this version, or cannot be read.
         """
-        return self._pixels.of_version(number, version).tile(request)
+        with self._pixels.of_version(number, version) as pixels:
+            return pixels.tile(request)
 
     def mask(self, number: int, version: str, request: PlaneRequest) -> bytes:
         """Return the classes of a plane; see :meth:`.file_pixels.FilePixels.runs`, errors as above."""
-        pixels = self._pixels.of_version(number, version)
-        with self._pixels.reading:
+        with self._pixels.of_version(number, version) as pixels, self._pixels.reading:
             return pixels.runs(request)
 
     def crop(self, number: int) -> str:
@@ -165,11 +164,9 @@ class ReviewServer(ThreadingHTTPServer):
         # Nobody who looks at a case waits for the small pictures of others.
         with self._cropping:
             if number not in self._crops:
-                case = self.cases[number]
                 try:
-                    version = self.reader.version_of_files(case)
-                    pixels = self._pixels.kept(number, version) or FilePixels(self.reader, case, version)
-                    self._crops[number] = pixels.crop()
+                    with self._pixels.beside(number) as pixels:
+                        self._crops[number] = pixels.crop()
                 except (DataError, OSError):
                     self._crops[number] = ""
         return self._crops[number]
