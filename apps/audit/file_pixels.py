@@ -27,7 +27,7 @@ from .suggested_files import SuggestedFiles
 
 Layer = Literal["given", "predicted", "suggested"]
 
-_LAYERS: tuple[Layer, ...] = ("given", "predicted", "suggested")
+LAYERS: tuple[Layer, ...] = ("given", "predicted", "suggested")
 _KEPT_SUGGESTIONS = 4
 TILE = 512
 MAX_SCALE = 64
@@ -212,9 +212,9 @@ class FilePixels:
             DataError: if a file cannot be read.
         """
         self._planes(request.axis, request.plane)
-        if request.layer >= len(_LAYERS):
+        if request.layer >= len(LAYERS):
             raise LookupError
-        classes = self.classes(_LAYERS[request.layer], request.finding)
+        classes = self.classes(LAYERS[request.layer], request.finding)
         return encoded_classes(plane_of(classes, request.axis, request.plane))
 
     def classes(self, layer: Layer, finding: int = 0) -> Classes:

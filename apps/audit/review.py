@@ -7,6 +7,7 @@ part of a request is ever used as a path: cases are asked for by their number.
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import ThreadingHTTPServer
 from typing import Any
 
@@ -21,7 +22,7 @@ from .case_files import CaseReader
 from .case_pictures import UnreadableCase
 from .contradictions import ContradictionError, contradicted
 from .file_channels import ChannelDescription
-from .file_pixels import CaseDescription, PlaneRequest, TileRequest
+from .file_pixels import LAYERS, CaseDescription, PlaneRequest, TileRequest
 from .kept_pixels import KeptPixels
 from .mask_planes import Runs
 from .mending import AnnotationContent, Mending, SuggestionContent, check_shown, stored_mask
@@ -50,6 +51,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     Attributes:
         access: the codes of its addresses, and the tokens that requests must know; new with every server.
+        prepared: set once the first case that a page asks for has been read ahead.
         on_exchange: learns of every code of this review that somebody gave, and whether it had been used before.
 
     Raises:
@@ -75,6 +77,8 @@ class ReviewServer(ThreadingHTTPServer):
         self.access = ReviewAccess()
         self.on_exchange: Callable[[str, bool], None] | None = None
         self.frame = review_frame()
+        self.prepared = threading.Event()
+        self._is_opened = False
         self._last_request = time.monotonic()
         self._pixels = KeptPixels(reader, self.cases)
         self._crops: dict[int, str] = {}
@@ -100,6 +104,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     def serve(self, idle_seconds: float) -> None:
         """Answer requests until nobody with the token has asked anything for so long."""
+        threading.Thread(target=self._prepare_first, daemon=True).start()
         while time.monotonic() - self._last_request < idle_seconds:
             self.handle_request()
 
@@ -114,6 +119,7 @@ class ReviewServer(ThreadingHTTPServer):
         """Return a token for a code that works once; None if it is unknown or was used before."""
         exchanged = self.access.exchange(code)
         if exchanged.token is not None:
+            self._is_opened = True
             self._last_request = time.monotonic()
         if self.on_exchange is not None and exchanged != Exchange():
             self.on_exchange(code, exchanged.is_repeated)
@@ -270,6 +276,18 @@ class ReviewServer(ThreadingHTTPServer):
         if number >= len(self.cases):
             raise DataError(f"There is no case number {number}; load the page again.")
         return self.cases[number]
+
+    def _prepare_first(self) -> None:
+        """Read what the page asks for first, until it asks itself; it is kept as what a page has asked for."""
+        try:
+            with suppress(DataError, OSError, IndexError), self._pixels.now(0) as pixels:
+                for layer in LAYERS:
+                    if self._is_opened:
+                        return
+                    with suppress(LookupError), self._pixels.reading:
+                        pixels.classes(layer)
+        finally:
+            self.prepared.set()
 
     def _seen(self, decisions: Decisions) -> Decisions:
         """The decisions that the reader knows of."""

@@ -120,12 +120,12 @@ function tileOf(axis, number, scale, row, column) {
   const columns = Math.min(side, Math.ceil((grid.width - column * side * scale) / scale));
   return tiles.get(tileKey(axis, number, scale, row, column), async () => ({
     values: await own.tile(axis, number, scale, row, column), width: columns, height: rows, key: "", canvas: null,
-  }), () => drawSoon(), viewFailed);
+  }), () => drawArrived(axis === view.axis ? [row, column, row + 1, column + 1].map((own) => own * side * scale) : null), viewFailed);
 }
 const maskKey = (layer, axis, number) => maskKeyOf(shownIndex, source.content, layer, shownFinding, axis, number);
 function maskOf(layer, axis, number) {
   const own = source, finding = shownFinding;
-  return masks.get(maskKey(layer, axis, number), () => own.mask(layer, finding, axis, number), () => drawSoon(), viewFailed);
+  return masks.get(maskKey(layer, axis, number), () => own.mask(layer, finding, axis, number), () => drawArrived(), viewFailed);
 }
 async function loadedMask(layer, axis, number) {
   return maskOf(layer, axis, number) ?? masks.promise(maskKey(layer, axis, number));
@@ -152,6 +152,15 @@ function drawSoon(box = null) {
     draw(own);
   });
 }
+// What comes of a case that is being opened is drawn as a whole once all is there, or else in steps.
+const ARRIVING = 150;
+let isOpening = false;
+let arriving = 0;
+function drawArrived(box = null) {
+  if (isOpening) arriving ||= setTimeout(() => { arriving = 0; drawSoon(); }, ARRIVING);
+  // What makes annotations draws all in the end.
+  else if (!making) drawSoon(box);
+}
 function viewFailed(error) {
   if (drawn) showProblem(error instanceof TypeError ? ENDED : error.message);
 }
@@ -160,7 +169,15 @@ function draw(box = null) {
   if (!source || byId("views").hidden) return;
   view.plane = plane = cross[view.axis];
   byId("slice-number").textContent = `${plane + 1} of ${view.grid.planes}`;
+  if (!box) {
+    making = null;
+    clearTimeout(arriving);
+    arriving = 0;
+  }
+  makingUntil = performance.now() + ANSWERING;
+  partsKept = MAX_PARTS;
   for (const pane of panes) if (isShown(pane)) paint(pane, pane.axis() === view.axis ? box : null);
+  makeSoon();
   showReadout();
 }
 function paint(pane, box) {
@@ -194,18 +211,13 @@ function paint(pane, box) {
   for (const part of partsInSight(sight, grid, at, source.content.tile * scale)) paintTile(pen, axis, number, scale, part, at);
   // A line reaches beyond its part.
   const wider = { left: sight.left - LINE * ratio, top: sight.top - LINE * ratio, right: sight.right + LINE * ratio, bottom: sight.bottom + LINE * ratio };
-  const parts = [...partsInSight(wider, grid, at, PART * scale)];
-  partsKept = Math.max(MAX_PARTS, 2 * parts.length);
-  makingUntil = parts.length > FEW_PARTS ? performance.now() + MAKING : Infinity;
   const names = [...pane.layers, ...[...overrides.keys()].filter((name) => !COLOURS[name])];
   for (const layer of names) if (isLayerShown(layer)) {
     const mask = drawnMask(layer, axis, number);
-    if (mask) paintLayer(pen, layer, mask, grid, scale, parts, at);
+    if (mask) paintLayer(pen, layer, mask, grid, scale, wider, at);
   }
   paintMarks(pane, pen, axis, grid, at);
   if (!isWhole) pen.restore();
-  if (isUnfinished) drawSoon();
-  isUnfinished = false;
 }
 const LINE = 6;
 // What of a canvas shows a box of pixels, with the lines around it and all of the cells that it touches.
@@ -552,8 +564,12 @@ async function showInViewer(index, newSource, finding) {
   }
   fitViews();
   draw();
-  const waited = panes.filter(isShown).flatMap((pane) => awaited(pane));
-  await Promise.all(waited);
+  isOpening = true;
+  try {
+    await Promise.all(panes.filter(isShown).flatMap((pane) => awaited(pane)));
+  } finally {
+    isOpening = false;
+  }
   if (source === newSource && shownFinding === finding) draw();
 }
 function awaited(pane) {
