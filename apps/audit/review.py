@@ -280,12 +280,11 @@ class ReviewServer(ThreadingHTTPServer):
     def _prepare_first(self) -> None:
         """Read what the page asks for first, until it asks itself; it is kept as what a page has asked for."""
         try:
-            with suppress(DataError, OSError, IndexError), self._pixels.now(0) as pixels:
-                for layer in LAYERS:
-                    if self._is_opened:
-                        return
-                    with suppress(LookupError), self._pixels.reading:
-                        pixels.classes(layer)
+            for layer in LAYERS if self.cases else ():
+                if self._is_opened:
+                    break
+                with suppress(DataError, OSError, LookupError), self._pixels.now(0) as pixels, self._pixels.reading:
+                    pixels.classes(layer)
         finally:
             self.prepared.set()
 

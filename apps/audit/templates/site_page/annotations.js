@@ -161,8 +161,9 @@ const isMade = ({ layer, mask, grid, scale, parts, isFilled }, until) =>
 function makeSoon() {
   const own = unmade, began = performance.now();
   unmade = [];
+  if (own.length) making = own;
+  byId("views").setAttribute("aria-busy", String(Boolean(making)));
   if (!own.length) return;
-  making = own;
   const next = () => {
     if (making !== own || !source) return;
     const until = performance.now() + MAKING;
