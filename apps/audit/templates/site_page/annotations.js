@@ -117,8 +117,7 @@ function styleOf(layer, label, isSingle) {
     casing: isPredicted ? "rgba(255,255,255,.75)" : "rgba(0,0,0,.55)" };
 }
 
-function paintLayer(pen, layer, mask, grid, wanted, sight, at) {
-  const isFilled = byId("fill").checked, { scale, parts } = partsShown(layer, mask, grid, wanted, sight, at, isFilled);
+function paintLayer(pen, { layer, mask, grid, scale, parts, isFilled }, at) {
   const placeX = (column) => at.left + column * PART * scale * at.x, placeY = (row) => at.top + row * PART * scale * at.y;
   pen.globalAlpha = Number(byId("opacity").value) / 100;
   if (isFilled) {
@@ -141,18 +140,13 @@ function paintLayer(pen, layer, mask, grid, wanted, sight, at) {
   }
   pen.globalAlpha = 1;
 }
-// The parts of an annotation in sight: if they cannot be made in time those of a coarser scale, until they are.
-function partsShown(layer, mask, grid, wanted, sight, at, isFilled) {
-  const inSight = (scale) => [...partsInSight(sight, grid, at, PART * scale)], parts = inSight(wanted);
-  const job = { layer, mask, grid, scale: wanted, parts, isFilled };
+// The parts of an annotation in sight, and whether they could be made in time; else they are made with the next frames.
+function partsShown(layer, mask, grid, scale, sight, at) {
+  const parts = [...partsInSight(sight, grid, at, PART * scale)];
+  const job = { layer, mask, grid, scale, parts, isFilled: byId("fill").checked };
   partsKept = Math.max(partsKept, 2 * parts.length);
-  if (isMade(job, parts.length > FEW_PARTS ? makingUntil : Infinity)) return job;
-  unmade.push(job);
-  const known = partsOf.get(mask), isKnown = (scale) => ({ row, column }) => known?.has(keyOfPart(isFilled, scale, row, column));
-  for (let scale = 2 * wanted; scale <= LARGEST_SCALE; scale *= 2) {
-    const coarse = inSight(scale);
-    if (coarse.every(isKnown(scale))) return { scale, parts: coarse };
-  }
+  job.isMade = isMade(job, parts.length > FEW_PARTS ? makingUntil : Infinity);
+  if (!job.isMade) unmade.push(job);
   return job;
 }
 const isMade = ({ layer, mask, grid, scale, parts, isFilled }, until) =>
@@ -171,11 +165,10 @@ function makeSoon() {
   };
   requestAnimationFrame(next);
 }
-const keyOfPart = (isFilled, scale, row, column) => `${isFilled} ${scale} ${row} ${column}`;
 // A part of an annotation as it is drawn: a small canvas, or a path for each class; null where a later frame has it.
 function partOf(layer, mask, grid, scale, row, column, isFilled, until = 0) {
   if (!partsOf.has(mask)) partsOf.set(mask, new Map());
-  const parts = partsOf.get(mask), key = keyOfPart(isFilled, scale, row, column), known = parts.get(key);
+  const parts = partsOf.get(mask), key = `${isFilled} ${scale} ${row} ${column}`, known = parts.get(key);
   if (known) return known.shown;
   if (performance.now() > until) return null;
   const all = { rows: Math.ceil(grid.height / scale), columns: Math.ceil(grid.width / scale) };
