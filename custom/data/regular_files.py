@@ -3,13 +3,13 @@
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 NO_REGULAR_FILE = "no regular file"
 
 
-def open_regular_file(file: Path | str) -> BinaryIO:
+def open_regular_file(file: Path | str) -> BufferedReader:
     """Open a file to read; a folder, pipe or device is refused at once.
 
     Raises:

@@ -374,7 +374,7 @@ def painted(browser, *, is_whole=False):
 
 
 def is_finished(browser):
-    """Whether annotations are drawn in the cells of the present zoom."""
+    """Whether annotations are drawn in the cells of the present zoom, and not as they were before."""
     return browser.execute_script("return document.getElementById('views').ariaBusy === 'false'")
 
 
@@ -416,7 +416,7 @@ def test_a_zoom_shows_all_contours_at_once_and_those_of_its_own_cells_soon(brows
         wait_for(lambda: is_finished(browser))
         assert browser.execute_script(PRESS_AND_COUNT, "") > 10000
         browser.execute_script(HURRY)
-        # From cells of two pixels to single ones: of 36 parts in sight none is made yet.
+        # From cells of two pixels to single ones, of which none is made yet: the picture before is stretched.
         at_once = browser.execute_script(PRESS_AND_COUNT, "++")
         coarse = painted(browser)
         assert not is_finished(browser)
