@@ -8,6 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Other programs may have the machine: no test fails on time.
+settings.register_profile("shared machine", suppress_health_check=[HealthCheck.too_slow], deadline=None)
+settings.load_profile("shared machine")
 
 # What is imported and collected stays to the end: to look through it for garbage takes seconds.
 gc.disable()
