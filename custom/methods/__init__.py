@@ -26,6 +26,7 @@ from . import (
     fedselect,
     fingerprint,
     iop_fl,
+    rmd,
     single_site,
 )
 
@@ -50,6 +51,7 @@ METHODS: tuple[Method, ...] = (
     *fedrobust.METHODS,
     fedfixer.METHOD,
     adele.METHOD,
+    rmd.METHOD,
     single_site.METHOD,
     fedgsca.METHOD,
     auto_classification.METHOD,

@@ -63,7 +63,7 @@ class Stepping:
     Attributes:
         steps: how many, in place of whole epochs; None for these.
         learning_rates: of every step; None leaves that of the optimizer.
-        gradient_clipping: largest norm of a step's gradient; None for any.
+        gradient_clipping: largest norm of a step's gradient, of each group of parameters; None for any.
         precision: of the forward pass, see :class:`fedannot.custom.settings.TrainingSettings`.
     """
 
@@ -249,8 +249,8 @@ def _make_step(
     scaled.backward()
     if gradient_clipping is not None:
         scaler.unscale_(optimizer)
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        nn.utils.clip_grad_norm_(parameters, gradient_clipping)
+        for group in optimizer.param_groups:
+            nn.utils.clip_grad_norm_(group["params"], gradient_clipping)
     scaler.step(optimizer)
     if adversary is not None:
         scaler.step(adversary)

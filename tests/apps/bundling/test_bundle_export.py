@@ -62,6 +62,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "fedcorr": ("fedcorr", "segmentation", {}, PICTURES, None),
     "elr": ("elr", "segmentation", {}, PICTURES, None),
     "adele": ("adele", "segmentation", {}, PICTURES, None),
+    "rmd": ("rmd", "segmentation", {}, PICTURES, None),
     "elr, classes": ("elr", "classification", {}, CELLS, None),
     "classes": ("fedavg", "classification", {}, CELLS, None),
     "fedgsca": ("fedgsca", "classification", {}, CELLS, None),
