@@ -47,8 +47,10 @@ def with_second_network(network: nn.Module, second: nn.Module) -> nn.Module:
             "found a torch.nn.Sequential as the network, which would run a second network after the first; expected a "
             "network whose class has a forward pass of its own."
         )
-    blocks = layer_blocks(network)
-    of_second = [f"{SECOND_NETWORK}.network.{block}" for block in layer_blocks(second)]
+    blocks, blocks_of_second = layer_blocks(network), layer_blocks(second)
+    of_second = [f"{SECOND_NETWORK}.network.{block}" for block in blocks_of_second]
+    # They are asked for in every step of a training.
+    vars(second)["layer_blocks"] = blocks_of_second
     network.add_module(SECOND_NETWORK, SecondNetwork(second))
     vars(network)["layer_blocks"] = (*of_second, *blocks)
     return network
