@@ -32,3 +32,8 @@ class RmdSettings(FedAvgSettings):
     certain_fraction: Annotated[float, Field(ge=0, le=1)] = 0.8
     distillation_weight: Annotated[float, Field(ge=0)] = 0.0009
     ramp_epochs: Positive = 10
+
+    @property
+    def training_predictions(self) -> int | None:
+        """Return None: a step has passes of two networks, and of changed images."""
+        return None
