@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, ref
 
 import torch
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 # where a process trains for thousands of sites.
 _MOST_BYTES_KEPT = 2**24
 _kept: "dict[tuple[type[object], str], nn.Module]" = {}
+_starts: "WeakKeyDictionary[nn.Module, ref[nn.Module]]" = WeakKeyDictionary()
 
 
 class ModelDoesNotFitError(ValueError):
@@ -63,4 +65,16 @@ def _start_network(settings: NetworkSettings | ClassifierSettings) -> "nn.Module
             return network
         _kept.clear()
         _kept[key] = network
-    return network_copy(network)
+    twin = network_copy(network)
+    _starts[twin] = ref(network)
+    return twin
+
+
+def start_network_of(network: "nn.Module") -> "nn.Module | None":
+    """Return the network of whose structure a received one is, the same for all of the same settings at a time.
+
+    Returns:
+        None for one that is kept nowhere, such as a large one or a researcher's own.
+    """
+    start = _starts.get(network)
+    return None if start is None else start()
