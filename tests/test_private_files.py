@@ -40,7 +40,6 @@ EXCEPTIONS = {
     "apps/deployment/kit.py:prepare_kit": _SHARED,
     "custom/run/schemas.py:write_schemas": _SHARED,
     "apps/audit/case_pictures.py:encoded": _MEMORY,
-    "apps/audit/file_channels.py:_read_picture": _MEMORY,
     "apps/audit/file_pixels.py:_given": _MEMORY,
     "apps/audit/mask_planes.py:to_file": _MEMORY,
     "apps/audit/mending.py:store": _MEMORY,

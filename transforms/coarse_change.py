@@ -1,5 +1,7 @@
 """Changes that were made on a coarse grid, completed in the finer mask that they belong to."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy import ndimage
 
@@ -20,19 +22,48 @@ def completed_change(given: Classes, seen: Array, changed: Array, place: Array) 
         changed: the same after the change.
         place: where the coarse mask changes.
     """
-    result = np.where(place, changed, given).astype(np.uint8)
+    result: Classes = np.where(place, changed, given).astype(np.uint8)
     remains = np.zeros(given.shape, dtype=bool)
+    boxes = ndimage.find_objects(place.astype(np.uint8))
     for label in np.setdiff1d(np.unique(given[place]), [0, IGNORED_LABEL]):
-        before, count = label_lesions(given == label)
-        is_changed = np.zeros(count + 1, dtype=bool)
-        is_changed[np.unique(before[place])] = True
-        parts, number = label_lesions((result == label) & (before > 0) & is_changed[before] & ~place)
-        is_seen = np.zeros(number + 1, dtype=bool)
-        is_seen[np.unique(parts[seen == label])] = True
-        # A part that has become one with what is suggested beside it stays.
-        is_seen[np.unique(parts[ndimage.binary_dilation(place & (result == label))])] = True
-        remains |= (parts > 0) & ~is_seen[parts]
+        objects, count = label_lesions(given == label)
+        is_changed = np.bincount(objects[place], minlength=count + 1) > 0
+        is_changed[0] = False
+        # Of a large mask what changes is a small part, and beyond these objects there is nothing to look at.
+        reached = [box for box, own in zip(ndimage.find_objects(objects), is_changed[1:], strict=True) if own]
+        box = _around([*boxes[:1], *reached])
+        remains[box] |= _remaining(
+            (result[box] == label) & is_changed[objects[box]], seen[box] == label, result[box] == label, place[box]
+        )
+        boxes.append(box)
     if remains.any():
-        nearest = ndimage.distance_transform_edt(~place, return_distances=False, return_indices=True)
-        result[remains] = result[tuple(axis[remains] for axis in nearest)]
+        box = _around(boxes)
+        nearest = ndimage.distance_transform_edt(~place[box], return_distances=False, return_indices=True)
+        near, result_there = remains[box], result[box]
+        result_there[near] = result_there[tuple(axis[near] for axis in nearest)]
     return result
+
+
+def _remaining(object_now: Array, is_seen: Array, is_label: Array, place: Array) -> Array:
+    """Which parts of changed objects, beside the change, nothing of the coarse mask touches any more.
+
+    Args:
+        object_now: where the changed objects still have their class.
+        is_seen: where the coarse mask shows the class before the change.
+        is_label: where the mask has the class after it.
+        place: where the coarse mask changes.
+    """
+    parts, number = label_lesions(object_now & ~place)
+    stays = np.zeros(number + 1, dtype=bool)
+    stays[0] = True
+    stays[parts[is_seen]] = True
+    # A part that has become one with what is suggested beside it stays.
+    stays[parts[ndimage.binary_dilation(place & is_label)]] = True
+    return ~stays[parts]
+
+
+def _around(boxes: Sequence[tuple[slice, ...]]) -> tuple[slice, ...]:
+    """The box around boxes of the same axes, of which there is at least one."""
+    return tuple(
+        slice(min(own.start for own in axis), max(own.stop for own in axis)) for axis in zip(*boxes, strict=True)
+    )

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ from ...custom.data.contained_paths import ContainedPaths, relative_name
 from ...custom.data.datalist import Case, read_datalist
 from ...custom.data.description import AnyDescription, ClassificationDescription, read_site_description
 from ...custom.data.preparation import IMAGE, LABEL, Preparation, build_preparation
+from ...custom.data.regular_files import open_regular_file
 from ...transforms.array_types import Classes, SingleFloats
 from ...transforms.errors import DataError
 from .found import FoundAudit
@@ -99,14 +101,19 @@ class CaseReader:
         """Return what changes when any file of a case is written again.
 
         Raises:
-            DataError: as :meth:`files`, or if a file is missing.
+            DataError: as :meth:`files`, or if a file is missing, or no regular file; none is opened.
         """
         files = self.files(case)
         try:
-            known = [file.stat() for file in files.files if file != files.clean_label]
+            known = {file: file.stat() for file in files.files if file != files.clean_label}
         except OSError as error:
             raise DataError(f"{error.filename}: found no such file; expected a file of the site's datalist.") from error
-        return hashlib.sha256(repr([(own.st_size, own.st_mtime_ns) for own in known]).encode()).hexdigest()[:16]
+        for file, own in known.items():
+            if not stat.S_ISREG(own.st_mode):
+                raise DataError(f"{file}: found a folder, pipe or device; expected a file of the site's datalist.")
+        return hashlib.sha256(repr([(own.st_size, own.st_mtime_ns) for own in known.values()]).encode()).hexdigest()[
+            :16
+        ]
 
     def read(self, case: AuditedCase) -> ReadCase:
         """Read a case as the network sees it.
@@ -222,7 +229,7 @@ def sha256_of(file: Path) -> str:
         DataError: if it cannot be read.
     """
     try:
-        with file.open("rb") as content:
+        with open_regular_file(file) as content:
             return hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror}); expected the given annotation.") from error

@@ -1,6 +1,7 @@
 """The channels of an image in the pixels of its files: the first is read at once, others when they are asked for."""
 
 import threading
+from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 from typing import TypedDict
@@ -60,9 +61,9 @@ class FileChannels:
         self._files, self._description = files, description
         self._is_volume = isinstance(description, SliceDescription | VolumeDescription)
         self.first = 0 if isinstance(files, Path) else files.index(reference_file(files))
-        self._reading = threading.Lock()
+        self._reading, self._keeping = threading.Lock(), threading.Lock()
         self.grid, values = self._read_first()
-        self._values = {self.first: self.grid.from_file(in_small_type(values))}
+        self._values = OrderedDict({self.first: self.grid.from_file(in_small_type(values))})
 
     @property
     def names(self) -> list[str]:
@@ -77,8 +78,17 @@ class FileChannels:
 
     @property
     def nbytes(self) -> int:
-        """What the channels that were read hold in memory."""
-        return sum(values.nbytes for values in list(self._values.values()))
+        """What the channels that are kept hold in memory."""
+        with self._keeping:
+            return sum(values.nbytes for values in self._values.values())
+
+    def forget_one(self) -> bool:
+        """Let go of the channel that was not asked for the longest; return whether there was one beside the last."""
+        with self._keeping:
+            if len(self._values) < 2:
+                return False
+            self._values.popitem(last=False)
+            return True
 
     def values(self, number: int) -> Array:
         """Return a channel in the grid, ``(X, Y, Z)``, of colours ``(X, Y, Z, 3)``; zeros of one that is missing.
@@ -89,11 +99,23 @@ class FileChannels:
         """
         if not 0 <= number < max(1, len(self.names)):
             raise LookupError
+        kept = self._kept(number)
+        if kept is not None:
+            return kept
         # One at a time, and each once: a large one takes much memory.
         with self._reading:
-            if number not in self._values:
-                self._values[number] = self.grid.from_file(in_small_type(self._read(number)))
-            return self._values[number]
+            kept = self._kept(number)
+            if kept is None:
+                kept = self.grid.from_file(in_small_type(self._read(number)))
+                with self._keeping:
+                    self._values[number] = kept
+            return kept
+
+    def _kept(self, number: int) -> Array | None:
+        with self._keeping:
+            if number in self._values:
+                self._values.move_to_end(number)
+            return self._values.get(number)
 
     def window(self, number: int) -> tuple[float, float]:
         """Return what is black and what is white at first; colours stay as they are. Errors as :meth:`values`."""
@@ -142,6 +164,8 @@ class FileChannels:
         return picture_grid(*values.shape[:2]), values
 
     def _read(self, number: int) -> Array:
+        if number == self.first:
+            return self._read_first()[1]
         channels = self._channels
         assert channels is not None
         return self._read_voxels(number, channels) if self._is_volume else self._read_picture(number, channels)
@@ -158,12 +182,12 @@ class FileChannels:
 
     def _read_picture(self, number: int, channels: ImageChannels) -> Array:
         assert not isinstance(self._files, Path)
-        file, first = self._files[number], self.grid.to_file(self._values[self.first])
+        file, (width, height, _) = self._files[number], self.grid.extents
         if file is None:
-            return np.zeros_like(first)
+            return np.zeros((height, width), np.uint8)
         values: Array = read_displayed(file, 1)
-        if values.shape != first.shape:
-            found, expected = (" × ".join(map(str, shape)) for shape in (values.shape, first.shape))
+        if values.shape != (height, width):
+            found, expected = (" × ".join(map(str, shape)) for shape in (values.shape, (height, width)))
             raise DataError(
                 f"{file}: found {channels.label(number)} of {found} pixels; expected the size of "
                 f"{reference_file(self._files).name}, {expected}. Export the channels of an image at one size."

@@ -27,7 +27,7 @@ from .suggested_files import SuggestedFiles
 
 Layer = Literal["given", "predicted", "suggested"]
 
-_LAYERS: tuple[Layer, ...] = ("given", "predicted", "suggested")
+LAYERS: tuple[Layer, ...] = ("given", "predicted", "suggested")
 _KEPT_SUGGESTIONS = 4
 TILE = 512
 MAX_SCALE = 64
@@ -118,7 +118,12 @@ class FilePixels:
     @property
     def nbytes(self) -> int:
         """What it holds in memory."""
-        return self.channels.nbytes + sum(layer.nbytes for layer in self._layers.values())
+        layers = list(self._layers.values())
+        given = vars(self).get("_given")
+        # Mostly the same memory as its layer has.
+        if given is not None and not any(np.may_share_memory(given.classes, own) for own in layers):
+            layers.append(given.classes)
+        return self.channels.nbytes + sum(layer.nbytes for layer in layers)
 
     @property
     def has_masks(self) -> bool:
@@ -207,9 +212,9 @@ class FilePixels:
             DataError: if a file cannot be read.
         """
         self._planes(request.axis, request.plane)
-        if request.layer >= len(_LAYERS):
+        if request.layer >= len(LAYERS):
             raise LookupError
-        classes = self.classes(_LAYERS[request.layer], request.finding)
+        classes = self.classes(LAYERS[request.layer], request.finding)
         return encoded_classes(plane_of(classes, request.axis, request.plane))
 
     def classes(self, layer: Layer, finding: int = 0) -> Classes:

@@ -7,6 +7,7 @@ part of a request is ever used as a path: cases are asked for by their number.
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import ThreadingHTTPServer
 from typing import Any
 
@@ -21,7 +22,7 @@ from .case_files import CaseReader
 from .case_pictures import UnreadableCase
 from .contradictions import ContradictionError, contradicted
 from .file_channels import ChannelDescription
-from .file_pixels import CaseDescription, FilePixels, PlaneRequest, TileRequest
+from .file_pixels import LAYERS, CaseDescription, PlaneRequest, TileRequest
 from .kept_pixels import KeptPixels
 from .mask_planes import Runs
 from .mending import AnnotationContent, Mending, SuggestionContent, check_shown, stored_mask
@@ -50,6 +51,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     Attributes:
         access: the codes of its addresses, and the tokens that requests must know; new with every server.
+        prepared: set once the first case that a page asks for has been read ahead.
         on_exchange: learns of every code of this review that somebody gave, and whether it had been used before.
 
     Raises:
@@ -75,6 +77,8 @@ class ReviewServer(ThreadingHTTPServer):
         self.access = ReviewAccess()
         self.on_exchange: Callable[[str, bool], None] | None = None
         self.frame = review_frame()
+        self.prepared = threading.Event()
+        self._is_opened = False
         self._last_request = time.monotonic()
         self._pixels = KeptPixels(reader, self.cases)
         self._crops: dict[int, str] = {}
@@ -100,6 +104,7 @@ class ReviewServer(ThreadingHTTPServer):
 
     def serve(self, idle_seconds: float) -> None:
         """Answer requests until nobody with the token has asked anything for so long."""
+        threading.Thread(target=self._prepare_first, daemon=True).start()
         while time.monotonic() - self._last_request < idle_seconds:
             self.handle_request()
 
@@ -114,6 +119,7 @@ class ReviewServer(ThreadingHTTPServer):
         """Return a token for a code that works once; None if it is unknown or was used before."""
         exchanged = self.access.exchange(code)
         if exchanged.token is not None:
+            self._is_opened = True
             self._last_request = time.monotonic()
         if self.on_exchange is not None and exchanged != Exchange():
             self.on_exchange(code, exchanged.is_repeated)
@@ -128,10 +134,10 @@ class ReviewServer(ThreadingHTTPServer):
         case = self.cases[number]
         try:
             # In this order: of an annotation that changes in between no pixel is given.
-            pixels = self._pixels.now(number)
-            shown = self.reader.shown(case)
-            with self._pixels.reading:
-                return pixels.describe(shown, blind_first=self.blind_first)
+            with self._pixels.now(number) as pixels:
+                shown = self.reader.shown(case)
+                with self._pixels.reading:
+                    return pixels.describe(shown, blind_first=self.blind_first)
         except (DataError, OSError) as error:
             return {"problem": printable(str(error))}
 
@@ -142,9 +148,8 @@ class ReviewServer(ThreadingHTTPServer):
             LookupError: if there is no such channel.
             DataError: if the files are no longer those of this version, or cannot be read.
         """
-        described = self._pixels.of_version(number, version).channels.describe(channel)
-        self._pixels.forget()
-        return described
+        with self._pixels.of_version(number, version) as pixels:
+            return pixels.channels.describe(channel)
 
     def tile(self, number: int, version: str, request: TileRequest) -> bytes:
         """Return a part of an image; see :meth:`.file_pixels.FilePixels.tile`.
@@ -152,12 +157,12 @@ class ReviewServer(ThreadingHTTPServer):
         Raises:
             DataError: if the files are no longer those of this version, or cannot be read.
         """
-        return self._pixels.of_version(number, version).tile(request)
+        with self._pixels.of_version(number, version) as pixels:
+            return pixels.tile(request)
 
     def mask(self, number: int, version: str, request: PlaneRequest) -> bytes:
         """Return the classes of a plane; see :meth:`.file_pixels.FilePixels.runs`, errors as above."""
-        pixels = self._pixels.of_version(number, version)
-        with self._pixels.reading:
+        with self._pixels.of_version(number, version) as pixels, self._pixels.reading:
             return pixels.runs(request)
 
     def crop(self, number: int) -> str:
@@ -165,11 +170,9 @@ class ReviewServer(ThreadingHTTPServer):
         # Nobody who looks at a case waits for the small pictures of others.
         with self._cropping:
             if number not in self._crops:
-                case = self.cases[number]
                 try:
-                    version = self.reader.version_of_files(case)
-                    pixels = self._pixels.kept(number, version) or FilePixels(self.reader, case, version)
-                    self._crops[number] = pixels.crop()
+                    with self._pixels.beside(number) as pixels:
+                        self._crops[number] = pixels.crop()
                 except (DataError, OSError):
                     self._crops[number] = ""
         return self._crops[number]
@@ -273,6 +276,17 @@ class ReviewServer(ThreadingHTTPServer):
         if number >= len(self.cases):
             raise DataError(f"There is no case number {number}; load the page again.")
         return self.cases[number]
+
+    def _prepare_first(self) -> None:
+        """Read what the page asks for first, until it asks itself; it is kept as what a page has asked for."""
+        try:
+            for layer in LAYERS if self.cases else ():
+                if self._is_opened:
+                    break
+                with suppress(DataError, OSError, LookupError), self._pixels.now(0) as pixels, self._pixels.reading:
+                    pixels.classes(layer)
+        finally:
+            self.prepared.set()
 
     def _seen(self, decisions: Decisions) -> Decisions:
         """The decisions that the reader knows of."""

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import secrets
-import stat
 import time
 import zlib
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from .prepared_pack import DAMAGED
+from .regular_files import open_regular_file
 from .store_folder import StoreFolder
 from .whole_files import new_private_file, open_private_file
 
@@ -125,10 +125,7 @@ def _content(path: str) -> FileContent:
     """Read a file. Its state is that before: whoever compares it later notices a change while it was read."""
     state = _state(path)
     try:
-        # A pipe would let a reader wait for a writer.
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
-            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise IsADirectoryError
+        with open_regular_file(path) as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         # Its name counts only as far as it decides how the file is read.
         named = ".nii.gz" if path.endswith(".nii.gz") else ".nii" if path.endswith(".nii") else ""

@@ -23,11 +23,13 @@ def new_token(server: ReviewServer) -> str:
 
 
 @contextmanager
-def serving(found: FoundAudit, idle: float = 600.0) -> Iterator[ReviewServer]:
-    """Serve the review of an audit until the block ends."""
+def serving(found: FoundAudit, idle: float = 600.0, *, is_prepared: bool = True) -> Iterator[ReviewServer]:
+    """Serve the review of an audit until the block ends; from the start, or once its first case was read ahead."""
     server = ReviewServer(CaseReader(found), None, "Dr Ada")
     thread = threading.Thread(target=server.serve, args=(idle,), daemon=True)
     thread.start()
+    if is_prepared:
+        server.prepared.wait()
     try:
         yield server
     finally:

@@ -1,6 +1,7 @@
 """The channels of an image as a review shows them: those of the network, in the pixels of the files."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from support.four_channels import (
 )
 from support.served_reviews import new_address, serving
 from test_pages_in_a_browser import open_page, press, text_of, wait_for
-from test_review import WRONG, ask, tile_path
+from test_review import WRONG, ask, mask_path, tile_path
 
 from fedannot.apps.audit.file_channels import FileChannels
 from fedannot.apps.audit.found import FoundAudit
@@ -133,9 +134,9 @@ def test_a_page_is_given_the_channels_that_there_are_and_no_other(tmp_path):
         content = json.loads(ask(server, "/case/0")[2])
         assert (content["channels"], content["channel"]) == (list(NAMES), 0)
         path = f"/channel/0?version={content['version']}&channel="
-        before = server._pixels.now(0).nbytes
+        before = held(server, 0)
         assert json.loads(ask(server, f"{path}3")[2])["channel"] == 3
-        assert server._pixels.now(0).nbytes == before + 4 * np.prod(SHAPE)
+        assert held(server, 0) == before + 4 * np.prod(SHAPE)
         tile = tile_path(content, plane=2, channel=3)
         assert len(ask(server, tile)[2]) == 4 * SHAPE[0] * SHAPE[1]
         for wrong in ("4", "99999999"):
@@ -148,6 +149,75 @@ def test_a_page_is_given_the_channels_that_there_are_and_no_other(tmp_path):
         # A channel that is written again is none of the page that was read before.
         save(tmp_path / "images" / "case_0_0003.nii.gz", channels_of(5)[3], TURNED)
         assert ask(server, f"{path}1")[0] == 409
+
+
+def held(server, number):
+    """Bytes that the server holds of a case."""
+    return server._pixels._pixels[number].nbytes
+
+
+def test_what_is_held_has_an_end_when_every_channel_is_asked_for_in_turn(tmp_path, monkeypatch):
+    from fedannot.apps.audit import kept_pixels
+
+    voxels = int(np.prod(SHAPE))
+    # One channel of four bytes a voxel and the given annotation in the order of two files, but no second channel.
+    most = (4 + 2) * voxels
+    monkeypatch.setattr(kept_pixels, "_KEPT_BYTES", most)
+    with serving(found_audit(tmp_path)) as server:
+        contents = [json.loads(ask(server, f"/case/{number}")[2]) for number in range(2)]
+        for number in (0, 1, 0):
+            assert ask(server, mask_path(contents[number], case=number, axis=2, plane=2))[0] == 200
+            for channel in (*range(4), 0, 2):
+                # The first is read again from the file, as it was.
+                body = ask(server, tile_path(contents[number], case=number, plane=2, channel=channel))[2]
+                on_grid = (
+                    channels_of(number)[channel] if channel < 3 else resampled_by_itk(channels_of(number)[3], TURNED)
+                )
+                np.testing.assert_allclose(
+                    np.frombuffer(body, "<f4").reshape(SHAPE[1], SHAPE[0]), plane_as_shown(on_grid), atol=2e-3
+                )
+                kept = server._pixels._pixels
+                assert (list(kept), sum(own.nbytes for own in kept.values())) == ([number], most)
+                assert ask(server, f"/crop/{number}")[0] == 200
+                assert sum(own.nbytes for own in kept.values()) <= most
+
+
+def plane_as_shown(voxels):
+    """The third axial plane, rows to the patient's back and columns to the left, by the affine's signs."""
+    return voxels[:, ::-1, 2].T
+
+
+@pytest.mark.parametrize("role", ["image", "channel", "label"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_regular_file_is_refused_by_name_and_not_opened(tmp_path, role, kind):
+    found = found_audit(tmp_path, 1)
+    file = tmp_path / {"label": "labels/case_0.nii.gz", "image": "images/case_0_0000.nii.gz"}.get(
+        role, "images/case_0_0002.nii.gz"
+    )
+    with serving(found) as server:
+        content = json.loads(ask(server, "/case/0")[2])
+        file.unlink()
+        if kind == "pipe":
+            os.mkfifo(file)
+        elif kind == "device":
+            # It has no end.
+            file.symlink_to("/dev/zero")
+        else:
+            file.mkdir()
+        problem = json.loads(ask(server, "/case/0")[2])["problem"]
+        assert problem == f"{file}: found a folder, pipe or device; expected a file of the site's datalist."
+        for path in (
+            tile_path(content, plane=2, channel=2),
+            mask_path(content, plane=2),
+            f"/channel/0?version={content['version']}&channel=2",
+        ):
+            status, _, body = ask(server, path)
+            assert (status, json.loads(body)["problem"]) == (409, problem)
+        assert json.loads(ask(server, "/crop/0")[2]) == {"crop": ""}
+        if role == "label":
+            # The way of an annotation that is not looked at by its version.
+            with pytest.raises(DataError, match=r"no regular file|Is a directory"):
+                server.reader.shown(server.cases[0])
 
 
 # Of pixels of 0.8 × 1.1 mm, with a margin at both sides.

@@ -373,23 +373,76 @@ def painted(browser, *, is_whole=False):
     )
 
 
-def test_a_stroke_on_a_large_image_changes_what_the_whole_image_drawn_again_shows(browser, tmp_path):
-    """Only the stroke's surroundings are drawn; of an image whose cells are squares of pixels, in parts."""
-    from selenium.webdriver.common.action_chains import ActionChains
+def is_finished(browser):
+    """Whether annotations are drawn in the cells of the present zoom, and not as they were before."""
+    return browser.execute_script("return document.getElementById('views').ariaBusy === 'false'")
 
-    result = audited_images(tmp_path / "images", 1)
+
+def large_audit(folder):
+    """An audit of one image of 1400 × 1400 pixels with 49 discs, and the mask of these."""
+    result = audited_images(folder / "images", 1)
     (case,) = result.audit.cases
     rows, columns = np.indices((1400, 1400))
     mask = np.hypot(rows % 200 - 100, columns % 200 - 100) < 60
     for name, values in ((case.image, 90 + 80 * mask), (case.label, 255 * mask)):
         Image.fromarray(values.astype(np.uint8)).save(f"{result.audit.data}/{name}")
+    return result, mask
+
+
+# Time that runs so fast that no frame makes more than a part or two.
+HURRY = """
+const now = performance.now.bind(performance), asked = { count: 0 };
+window.calm = () => { performance.now = now; };
+performance.now = () => now() + 40 * (asked.count += 1);
+"""
+# The colours of the canvas at once after keys, before there is another frame.
+PRESS_AND_COUNT = """
+document.activeElement.blur();
+for (const key of arguments[0]) document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+const canvas = document.getElementById("view-given"), pen = canvas.getContext("2d");
+const { data } = pen.getImageData(0, 0, canvas.width, canvas.height);
+let count = 0;
+for (let at = 0; at < data.length; at += 4) count += data[at] > data[at + 2] + 60;
+return count;
+"""
+
+
+def test_a_zoom_shows_all_contours_at_once_and_those_of_its_own_cells_soon(browser, tmp_path):
+    result, _ = large_audit(tmp_path)
+    with serving(result) as server:
+        open_page(browser, new_address(server))
+        browser.execute_script("document.getElementById('fill').checked = true")
+        press(browser, "0")
+        wait_for(lambda: is_finished(browser))
+        assert browser.execute_script(PRESS_AND_COUNT, "") > 10000
+        browser.execute_script(HURRY)
+        # From cells of two pixels to single ones, of which none is made yet: the picture before is stretched.
+        at_once = browser.execute_script(PRESS_AND_COUNT, "++")
+        coarse = painted(browser)
+        assert not is_finished(browser)
+        browser.execute_script("window.calm()")
+        wait_for(lambda: is_finished(browser))
+        assert painted(browser) != coarse
+        assert painted(browser) == painted(browser, is_whole=True)
+        finished = browser.execute_script(PRESS_AND_COUNT, "")
+        assert at_once == pytest.approx(finished, rel=0.05)
+        assert logged(browser) == []
+
+
+def test_a_stroke_on_a_large_image_changes_what_the_whole_image_drawn_again_shows(browser, tmp_path):
+    """Only the stroke's surroundings are drawn; of an image whose cells are squares of pixels, in parts."""
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    result, mask = large_audit(tmp_path)
+    rows, columns = np.indices(mask.shape)
     with serving(result) as server:
         open_page(browser, new_address(server))
         # Of contours a browser rounds edges by all that it draws at once.
         browser.execute_script(FILLED)
         begin(browser)
         press(browser, "0", "b", *"." * 15)
-        wait_for(lambda: painted(browser) == painted(browser, is_whole=True))
+        wait_for(lambda: is_finished(browser))
+        assert painted(browser) == painted(browser, is_whole=True)
         before = painted(browser)
         side, reach = (
             browser.execute_script(f"return Number(document.getElementById({name!r}).{value})")

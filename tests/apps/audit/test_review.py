@@ -18,6 +18,7 @@ from support.served_reviews import new_token, serving
 from typer.testing import CliRunner
 
 from fedannot.apps.audit.case_files import CaseReader
+from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.review import ReviewServer
 from fedannot.apps.audit.review_requests import MAX_REQUEST_BYTES, TOKEN_HEADER
 from fedannot.apps.commands.audit import audit_app
@@ -398,6 +399,29 @@ def test_many_who_ask_for_pixels_at_the_same_time_read_an_image_once(server, mon
     assert {status for status, _, _ in answers} == {200}
     assert len({body for _, _, body in answers}) == 2
     assert len(read) == 1
+
+
+def test_the_first_case_is_read_ahead_until_a_page_asks(audit_of, monkeypatch):
+    from fedannot.apps.audit.file_pixels import FilePixels
+
+    found, read = audit_of("images"), []
+    original = FilePixels._read_layer
+    monkeypatch.setattr(FilePixels, "_read_layer", lambda own, *given: read.append(given[0]) or original(own, *given))
+    with serving(found) as server:
+        assert read == ["given", "predicted", "suggested"]
+        content = json.loads(ask(server, "/case/0")[2])
+        for layer in range(3):
+            assert ask(server, mask_path(content, layer=layer))[0] == 200
+        assert len(read) == 3
+    # A page that is there before asks itself, and a review without a case has none.
+    read.clear()
+    for cases in (found.audit.cases, ()):
+        audit = found.audit.model_copy(update={"cases": cases})
+        with ReviewServer(CaseReader(FoundAudit(found.folder, audit)), None, "Dr Ada") as server:
+            server.exchange(server.access.new_code())
+            server._prepare_first()
+            assert server.prepared.is_set()
+    assert read == []
 
 
 def test_what_is_kept_of_cases_has_an_end(server, monkeypatch):

@@ -106,7 +106,7 @@ def test_what_cannot_be_read_says_where_it_is_and_is_tried_again(reading: Readin
         assert [content.text.split()[:3] for content in result] == [
             ["unreadable", str(absent), "FileNotFoundError"],
             ["unreadable", str(folder), "IsADirectoryError"],
-            ["unreadable", str(pipe), "IsADirectoryError"],
+            ["unreadable", str(pipe), "OSError"],
         ]
         assert not any(content.is_readable for content in result)
     assert len(reading.names()) == 6

@@ -26,6 +26,7 @@ from fedannot.custom.task_names import (
     ESTIMATE_SITE_NOISE,
     FINGERPRINT,
     KEEP_MODEL,
+    KEEP_PEER_MODEL,
     KEEP_REFERENCE_MODEL,
     KEEP_SCORES,
     MEASURE_BOUNDARY_PROFILE,
@@ -114,6 +115,7 @@ COMPLETE = {
     VALIDATE: VALIDATE_RESULT,
     VALIDATE_CLASSES: CLASSES_RESULT,
     KEEP_MODEL: {"has_model": True},
+    KEEP_PEER_MODEL: {"has_peer": True},
     **{
         task: made(task)
         for task in (

@@ -2,13 +2,16 @@
 // Annotations are drawn by parts of so many cells a side. So many of an annotation are kept, and at least twice as many
 // as are in sight: else a large screen would never have all.
 const PART = 128, MAX_PARTS = 1024;
-// Of many parts those that take longer are made with the next frames: milliseconds.
-const FEW_PARTS = 16, MAKING = 50;
+// Of many parts those that take longer are made with the next frames, so long in each; after a while what there is of
+// them is drawn: milliseconds.
+const FEW_PARTS = 16, ANSWERING = 16, MAKING = 50, PATIENCE = 400;
 // Of each annotation that is drawn, its parts by what they show.
 let partsOf = new WeakMap();
 let makingUntil = Infinity;
 let partsKept = MAX_PARTS;
-let isUnfinished = false;
+// What is in sight and not yet made, and who makes it.
+let unmade = [];
+let making = null;
 
 // The classes of a part of a plane in cells of scale × scale pixels, with a margin of one cell around it. A cell has a
 // class that covers at least half of it, or any of it where an object is too small for half of a cell. What a cell has
@@ -114,8 +117,8 @@ function styleOf(layer, label, isSingle) {
     casing: isPredicted ? "rgba(255,255,255,.75)" : "rgba(0,0,0,.55)" };
 }
 
-function paintLayer(pen, layer, mask, grid, scale, parts, at) {
-  const isFilled = byId("fill").checked, placeX = (column) => at.left + column * PART * scale * at.x, placeY = (row) => at.top + row * PART * scale * at.y;
+function paintLayer(pen, { layer, mask, grid, scale, parts, isFilled }, at) {
+  const placeX = (column) => at.left + column * PART * scale * at.x, placeY = (row) => at.top + row * PART * scale * at.y;
   pen.globalAlpha = Number(byId("opacity").value) / 100;
   if (isFilled) {
     pen.imageSmoothingEnabled = false;
@@ -137,15 +140,37 @@ function paintLayer(pen, layer, mask, grid, scale, parts, at) {
   }
   pen.globalAlpha = 1;
 }
-// A part of an annotation as it is drawn: a small canvas, or a path for each class; null where the next frame has it.
-function partOf(layer, mask, grid, scale, row, column, isFilled) {
+// The parts of an annotation in sight, and whether they could be made in time; else they are made with the next frames.
+function partsShown(layer, mask, grid, scale, sight, at) {
+  const parts = [...partsInSight(sight, grid, at, PART * scale)];
+  const job = { layer, mask, grid, scale, parts, isFilled: byId("fill").checked };
+  partsKept = Math.max(partsKept, 2 * parts.length);
+  job.isMade = isMade(job, parts.length > FEW_PARTS ? makingUntil : Infinity);
+  if (!job.isMade) unmade.push(job);
+  return job;
+}
+const isMade = ({ layer, mask, grid, scale, parts, isFilled }, until) =>
+  parts.every(({ row, column }) => partOf(layer, mask, grid, scale, row, column, isFilled, until));
+// With the next frames what is in sight is made, and nothing drawn until it is there.
+function makeSoon() {
+  const own = unmade, began = performance.now();
+  unmade = [];
+  if (own.length) making = own;
+  byId("views").setAttribute("aria-busy", String(Boolean(making)));
+  if (!own.length) return;
+  const next = () => {
+    if (making !== own || !source) return;
+    const until = performance.now() + MAKING;
+    if (own.every((job) => isMade(job, until)) || performance.now() > began + PATIENCE) draw(); else requestAnimationFrame(next);
+  };
+  requestAnimationFrame(next);
+}
+// A part of an annotation as it is drawn: a small canvas, or a path for each class; null where a later frame has it.
+function partOf(layer, mask, grid, scale, row, column, isFilled, until = 0) {
   if (!partsOf.has(mask)) partsOf.set(mask, new Map());
   const parts = partsOf.get(mask), key = `${isFilled} ${scale} ${row} ${column}`, known = parts.get(key);
   if (known) return known.shown;
-  if (performance.now() > makingUntil) {
-    isUnfinished = true;
-    return null;
-  }
+  if (performance.now() > until) return null;
   const all = { rows: Math.ceil(grid.height / scale), columns: Math.ceil(grid.width / scale) };
   const rows = Math.min(PART, all.rows - row * PART), columns = Math.min(PART, all.columns - column * PART);
   const cells = cellsOf(mask, grid, scale, row * PART, column * PART, rows, columns);

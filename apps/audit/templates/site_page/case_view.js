@@ -1,5 +1,10 @@
 // A case.
-async function select(position, finding, focus = false) {
+function select(...wanted) {
+  const shown = showCase(...wanted);
+  showing = shown.catch(() => {});
+  return shown;
+}
+async function showCase(position, finding, focus = false) {
   const before = shownCases[current.position];
   current = { position, finding: Math.max(finding, 0) };
   const index = shownCases[position];

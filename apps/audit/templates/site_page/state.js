@@ -58,10 +58,17 @@ async function contentOf(index) {
 }
 // One crop after the other: a browser asks a server for few things at a time, and the case itself goes first.
 let cropping = Promise.resolve();
+let showing = Promise.resolve();
+async function untilShown() {
+  for (let before = null; before !== showing;) {
+    before = showing;
+    await before;
+  }
+}
 async function cropOf(index) {
   if (!served) return heldOf(`crop-${index}`, "");
   if (!crops.has(index)) {
-    crops.set(index, cropping.then(async () => (await asked(`crop/${index}`)).crop));
+    crops.set(index, cropping.then(untilShown).then(async () => (await asked(`crop/${index}`)).crop));
     cropping = crops.get(index).catch(() => crops.delete(index));
   }
   return crops.get(index);

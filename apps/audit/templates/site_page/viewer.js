@@ -7,6 +7,8 @@ let cross = [0, 0, 0];
 let windowNow = [0, 255];
 let ruler = null;
 const overrides = new Map();
+// Counts what was drawn on masks.
+let revision = 0;
 const ports = [null, null, null];
 const firstLooks = new Map();
 const view = {
@@ -22,6 +24,7 @@ const view = {
     const isDrawn = classesOfPlane && overrides.get(name)?.axis === view.axis;
     if (classesOfPlane) overrides.set(name, { classesOfPlane, axis: view.axis });
     else overrides.delete(name);
+    revision += 1;
     view.redraw(isDrawn ? box : null);
   },
   // All, or a box of the plane's pixels: top, left, bottom, right.
@@ -29,6 +32,7 @@ const view = {
   // The classes of a plane have changed in a box of its pixels: what is kept of them there is made again.
   changed(mask, [top, left, bottom, right]) {
     const parts = partsOf.get(mask);
+    revision += 1;
     for (const [key, { scale, row, column }] of parts || []) {
       // What a cell shows depends on the cells around it, and on those around them.
       const side = PART * scale, margin = 3 * scale, y = row * side, x = column * side;
@@ -120,12 +124,12 @@ function tileOf(axis, number, scale, row, column) {
   const columns = Math.min(side, Math.ceil((grid.width - column * side * scale) / scale));
   return tiles.get(tileKey(axis, number, scale, row, column), async () => ({
     values: await own.tile(axis, number, scale, row, column), width: columns, height: rows, key: "", canvas: null,
-  }), () => drawSoon(), viewFailed);
+  }), () => drawArrived(axis === view.axis ? [row, column, row + 1, column + 1].map((own) => own * side * scale) : null), viewFailed);
 }
 const maskKey = (layer, axis, number) => maskKeyOf(shownIndex, source.content, layer, shownFinding, axis, number);
 function maskOf(layer, axis, number) {
   const own = source, finding = shownFinding;
-  return masks.get(maskKey(layer, axis, number), () => own.mask(layer, finding, axis, number), () => drawSoon(), viewFailed);
+  return masks.get(maskKey(layer, axis, number), () => own.mask(layer, finding, axis, number), () => drawArrived(), viewFailed);
 }
 async function loadedMask(layer, axis, number) {
   return maskOf(layer, axis, number) ?? masks.promise(maskKey(layer, axis, number));
@@ -152,6 +156,15 @@ function drawSoon(box = null) {
     draw(own);
   });
 }
+// What comes of a case that is being opened is drawn as a whole once all is there, or else in steps.
+const ARRIVING = 150;
+let isOpening = false;
+let arriving = 0;
+function drawArrived(box = null) {
+  if (isOpening) arriving ||= setTimeout(() => { arriving = 0; drawSoon(); }, ARRIVING);
+  // What makes annotations draws all in the end.
+  else if (!making) drawSoon(box);
+}
 function viewFailed(error) {
   if (drawn) showProblem(error instanceof TypeError ? ENDED : error.message);
 }
@@ -160,7 +173,15 @@ function draw(box = null) {
   if (!source || byId("views").hidden) return;
   view.plane = plane = cross[view.axis];
   byId("slice-number").textContent = `${plane + 1} of ${view.grid.planes}`;
+  if (!box) {
+    making = null;
+    clearTimeout(arriving);
+    arriving = 0;
+  }
+  makingUntil = performance.now() + ANSWERING;
+  partsKept = MAX_PARTS;
   for (const pane of panes) if (isShown(pane)) paint(pane, pane.axis() === view.axis ? box : null);
+  makeSoon();
   showReadout();
 }
 function paint(pane, box) {
@@ -187,25 +208,36 @@ function paint(pane, box) {
     pen.rect(sight.left, sight.top, sight.right - sight.left, sight.bottom - sight.top);
     pen.clip();
   }
+  // A line reaches beyond its part.
+  const wider = { left: sight.left - LINE * ratio, top: sight.top - LINE * ratio, right: sight.right + LINE * ratio, bottom: sight.bottom + LINE * ratio };
+  const names = [...pane.layers, ...[...overrides.keys()].filter((name) => !COLOURS[name])].filter(isLayerShown);
+  const masksShown = names.map((layer) => ({ layer, mask: drawnMask(layer, axis, number) })).filter(({ mask }) => mask);
+  const jobs = masksShown.map(({ layer, mask }) => partsShown(layer, mask, grid, scale, wider, at));
+  const what = [revision, shownIndex, shownFinding, source.content.version, source.content.channel, axis, number, windowNow, byId("fill").checked,
+    byId("opacity").value, byId("crosshair").checked, isBlind(), ...masksShown.map(({ layer }) => layer)].join();
+  // Of the same at another place the picture before is stretched until annotations are made.
+  const before = isWhole && !isResized && pane.drawn?.what === what && !jobs.every((job) => job.isMade) ? copyOf(canvas) : null;
   pen.fillStyle = "#000";
   pen.fillRect(0, 0, canvas.width, canvas.height);
   pen.imageSmoothingEnabled = x < 3 * ratio;
   pen.imageSmoothingQuality = "high";
   for (const part of partsInSight(sight, grid, at, source.content.tile * scale)) paintTile(pen, axis, number, scale, part, at);
-  // A line reaches beyond its part.
-  const wider = { left: sight.left - LINE * ratio, top: sight.top - LINE * ratio, right: sight.right + LINE * ratio, bottom: sight.bottom + LINE * ratio };
-  const parts = [...partsInSight(wider, grid, at, PART * scale)];
-  partsKept = Math.max(MAX_PARTS, 2 * parts.length);
-  makingUntil = parts.length > FEW_PARTS ? performance.now() + MAKING : Infinity;
-  const names = [...pane.layers, ...[...overrides.keys()].filter((name) => !COLOURS[name])];
-  for (const layer of names) if (isLayerShown(layer)) {
-    const mask = drawnMask(layer, axis, number);
-    if (mask) paintLayer(pen, layer, mask, grid, scale, parts, at);
+  if (before) stretch(pen, before, pane.drawn, at);
+  else {
+    for (const job of jobs) paintLayer(pen, job, at);
+    paintMarks(pane, pen, axis, grid, at);
   }
-  paintMarks(pane, pen, axis, grid, at);
   if (!isWhole) pen.restore();
-  if (isUnfinished) drawSoon();
-  isUnfinished = false;
+  else pane.drawn = { ...at, what };
+}
+function copyOf(canvas) {
+  const copy = element("canvas", { width: canvas.width, height: canvas.height });
+  copy.getContext("2d").drawImage(canvas, 0, 0);
+  return copy;
+}
+function stretch(pen, before, was, at) {
+  const x = at.x / was.x, y = at.y / was.y;
+  pen.drawImage(before, at.left - was.left * x, at.top - was.top * y, before.width * x, before.height * y);
 }
 const LINE = 6;
 // What of a canvas shows a box of pixels, with the lines around it and all of the cells that it touches.
@@ -552,8 +584,12 @@ async function showInViewer(index, newSource, finding) {
   }
   fitViews();
   draw();
-  const waited = panes.filter(isShown).flatMap((pane) => awaited(pane));
-  await Promise.all(waited);
+  isOpening = true;
+  try {
+    await Promise.all(panes.filter(isShown).flatMap((pane) => awaited(pane)));
+  } finally {
+    isOpening = false;
+  }
   if (source === newSource && shownFinding === finding) draw();
 }
 function awaited(pane) {
