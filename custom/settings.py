@@ -112,12 +112,14 @@ class _NetworkOrComponent(SettingsModel):
     Attributes:
         builder: the function that builds the network without ``_target_``, ``package.module:function``.
         wrapper: a function that a method puts around any network, as above; empty for none.
+        has_second: whether a method trains two networks of these settings, see :mod:`.networks.second_network`.
         refuses_components: why a method takes no other network; empty where it takes any.
         component: the class and its arguments; None for the network of the settings.
     """
 
     builder: ClassVar[str]
     wrapper: ClassVar[str] = ""
+    has_second: ClassVar[bool] = False
     refuses_components: ClassVar[str] = ""
     component: Annotated[Component | None, Field(exclude=True)] = None
 

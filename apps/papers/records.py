@@ -131,12 +131,14 @@ class PaperArm(StrictModel):
     Attributes:
         job: name of the installed job.
         changes: settings that differ from the published set, ``{"weighting": "intra"}``.
+        data_changes: of conditions of a data set, by its key, in addition.
         small_changes: of a small run, in addition.
         shares_warmup: its warm-up is federated averaging and is not trained once more.
     """
 
     job: str
     changes: dict[str, Any] = Field(default_factory=dict)
+    data_changes: dict[str, dict[str, Any]] = Field(default_factory=dict)
     small_changes: dict[str, Any] = Field(default_factory=dict)
     shares_warmup: bool = False
 
@@ -287,6 +289,8 @@ class Paper(YamlContent):
         for table in self.tables:
             for name in (*table.conditions, *(key for row in table.rows for key in row.minutes_to_best)):
                 _check_known(name, self.conditions, f"a condition of table {table.number}")
+            for key in (key for row in table.rows if row.arm is not None for key in row.arm.data_changes):
+                _check_known(key, self.data, f"a data set of table {table.number}")
         return self
 
 

@@ -175,9 +175,10 @@ def table_arm(request: TableRequest, key: str, group: RowGroup, name: str, arm: 
     """
     job = Job.open(find_job(arm.job))
     published = SettingsFile.read(job, request.named.condition(key).settings).values
-    own: SettingValues = merged(arm.changes)
+    data = request.named.condition(key).data
+    own: SettingValues = merged(arm.changes, arm.data_changes.get(data, {}))
     if request.small:
-        own = _small_settings(request, key, job, merged(published, group.changes, arm.changes), arm)
+        own = _small_settings(request, key, job, merged(published, group.changes, own), arm)
     effective = merged({} if request.small else published, group.changes, request.changes or {}, own)
     known = set(job.known_names(effective))
     settings = job.settings_with({name: value for name, value in effective.items() if name in known})

@@ -29,6 +29,7 @@ DEFAULT_LIMITS: dict[str, float] = {
     "max_extra_warmup_rounds": 100,
     "head_epochs": 100,
     "distillation_rounds": 2000,
+    "ramp_epochs": 200_000,
     "preprocessing_rounds": 2000,
     "finetuning_rounds": 2000,
     "clean_delay": 2000,

@@ -28,6 +28,7 @@ from . import (
     fedselect,
     fingerprint,
     iop_fl,
+    rmd,
     single_site,
 )
 
@@ -54,6 +55,7 @@ METHODS: tuple[Method, ...] = (
     fedgp.METHOD,
     feddm.METHOD,
     adele.METHOD,
+    rmd.METHOD,
     single_site.METHOD,
     fedgsca.METHOD,
     auto_classification.METHOD,

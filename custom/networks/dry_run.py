@@ -20,6 +20,7 @@ from .devices import with_safe_convolutions
 from .kept_memory import kept_tensors
 from .outputs import all_outputs
 from .own_network import registrations
+from .second_network import first_network
 
 _MEBIBYTE = 2**20
 # Tensors as large as the parameters: themselves, their gradients, and what Adam keeps of each.
@@ -142,7 +143,8 @@ def _kept_bytes(
     device: str,
 ) -> int:
     """Bytes that the backward pass of a batch needs, apart from the parameters."""
-    moved = with_safe_convolutions(described_network(settings).to(device))
+    # A second network of the settings takes what the first one takes.
+    moved = with_safe_convolutions(first_network(described_network(settings)).to(device))
     images = torch.zeros(batch_size, settings.in_channels, *extents, device=device)
     with torch.random.fork_rng(devices=[]):
         moved.train()

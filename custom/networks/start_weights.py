@@ -12,9 +12,9 @@ BUNDLE_WEIGHTS = Path("models") / "model.pt"
 
 # Under which other programs store a state dict in a file.
 _KEYS = ("state_dict", "model")
-# What FedCurv and SCAFFOLD remember beside the network; see fedannot.custom.methods.fedcurv.curvature and
-# fedannot.custom.methods.fedavg.control_variates.
-REMEMBERED_PARTS = ("curvature", "control_variates")
+# What training has beside the network: what FedCurv and SCAFFOLD remember, and a second network; see
+# fedannot.custom.methods.fedcurv.curvature, fedannot.custom.methods.fedavg.control_variates and .second_network.
+REMEMBERED_PARTS = ("curvature", "control_variates", "second_network")
 _REMEMBERED = tuple(f"{part}." for part in REMEMBERED_PARTS)
 
 
@@ -64,7 +64,7 @@ def read_start_weights(source: Path, start: Mapping[str, torch.Tensor]) -> dict[
         source: a MONAI Bundle's folder, or a file with a state dict. Of a bundle the weights alone are read: neither
             its configuration nor its TorchScript is.
         start: the network's own start weights, whose names, shapes and types the result has. What FedCurv and
-            SCAFFOLD remember begins as it is here where the file has none of it.
+            SCAFFOLD remember, and a second network, begin as they are here where the file has none of them.
 
     Raises:
         ModelFileError: if there are no weights, or they do not fit the network or are not finite.

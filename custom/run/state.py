@@ -102,6 +102,7 @@ _LATER_SETTINGS: JsonObject = {
     "bias_unit": "site",
     # Of FedHAC.
     "prototypes": "fixed",
+    "followed_loss": "dice",
 }
 
 # The default of earlier versions, with which the server scored every round all the same.

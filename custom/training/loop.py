@@ -64,7 +64,7 @@ class Stepping:
     Attributes:
         steps: how many, in place of whole epochs; None for these.
         learning_rates: of every step; None leaves that of the optimizer.
-        gradient_clipping: largest norm of a step's gradient; None for any.
+        gradient_clipping: largest norm of a step's gradient, of each group of parameters; None for any.
         precision: of the forward pass, see :class:`fedannot.custom.settings.TrainingSettings`.
     """
 

@@ -10,6 +10,7 @@ from torch import nn
 from ..components.building import build_component
 from ..components.component import Component
 from ..components.roles import Role
+from ..networks.second_network import first_network, has_second_network, second_network
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 
 # The methods of PyTorch's optimizers that load its compiler at their first call, whether anything is compiled or not.
@@ -34,7 +35,7 @@ RECORDED_OPTIMIZERS = ("adam", "sgd")
 def build_optimizer(
     network: nn.Module, training: TrainingSettings | ClassifierTrainingSettings, learning_rate: float
 ) -> torch.optim.Optimizer:
-    """Return a new optimizer of those parameters that are to be trained.
+    """Return a new optimizer of those parameters that are to be trained; a second network's are a group of their own.
 
     Args:
         network: what is trained.
@@ -44,7 +45,7 @@ def build_optimizer(
     Raises:
         ComponentError: if a class cannot be used.
     """
-    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    trained = _parameters(network)
     if isinstance(training.optimizer, Component):
         built: torch.optim.Optimizer = build_component(
             training.optimizer, Role.OPTIMIZER, {"params": trained, "lr": learning_rate}
@@ -59,6 +60,14 @@ def build_optimizer(
             nesterov=training.nesterov,
         )
     return _ADAM(trained, lr=learning_rate, betas=training.betas, weight_decay=training.weight_decay, fused=True)
+
+
+def _parameters(network: nn.Module) -> list[nn.Parameter] | list[dict[str, list[nn.Parameter]]]:
+    """What is trained of a network, or the groups of a first and a second one, whose gradients are clipped apart."""
+    if not has_second_network(network):
+        return [parameter for parameter in network.parameters() if parameter.requires_grad]
+    parts = first_network(network), second_network(network)
+    return [{"params": [value for value in part.parameters() if value.requires_grad]} for part in parts]
 
 
 def build_recorded_optimizer(

@@ -43,7 +43,7 @@ class SingleSteps:
         objective: what is made small.
         optimizer: of the parameters to be trained.
         scaler: of the loss.
-        gradient_clipping: largest norm of a step's gradient; None for any.
+        gradient_clipping: largest norm of a step's gradient, of each group of parameters; None for any.
         adversary: the optimizer of what makes the loss large; it steps with the same gradient, and is not clipped.
     """
 
@@ -76,8 +76,8 @@ class SingleSteps:
         scaled.backward()
         if self._clipping is not None:
             self._scaler.unscale_(self._optimizers[0])
-            parameters = [parameter for group in self._optimizers[0].param_groups for parameter in group["params"]]
-            nn.utils.clip_grad_norm_(parameters, self._clipping)
+            for group in self._optimizers[0].param_groups:
+                nn.utils.clip_grad_norm_(group["params"], self._clipping)
         for optimizer in self._optimizers:
             self._scaler.step(optimizer)
         self._scaler.update()

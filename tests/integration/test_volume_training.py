@@ -11,6 +11,8 @@ import pytest
 import torch
 from plain_records import simulate
 
+from fedannot.apps.reports.corrections import find_corrections
+from fedannot.custom.corrections.kinds import PixelsReplaced
 from fedannot.custom.data.datalist import Case, write_datalist
 from fedannot.custom.data.description import SliceDescription, VolumeDescription, write_site_description
 from fedannot.custom.data.federation import FederationDescription, write_federation
@@ -41,10 +43,12 @@ def blobs(generator: np.random.Generator, shape: tuple[int, ...]) -> tuple[np.nd
     return 100.0 * mask + generator.normal(0, 10, shape), mask.astype(np.uint8)
 
 
-def write_volumes(folder: Path, section: str, description: Any, generator: np.random.Generator) -> None:
+def write_volumes(
+    folder: Path, section: str, description: Any, generator: np.random.Generator, sizes: Any = SIZES
+) -> None:
     folder.mkdir(parents=True)
     cases = []
-    for number, size in enumerate(SIZES):
+    for number, size in enumerate(sizes):
         image, mask = blobs(generator, size)
         case = Case(folder / f"image_{number}.nii.gz", folder / f"label_{number}.nii.gz", group=f"patient-{number}")
         for file, voxels in ((case.image, image.astype(np.float32)), (case.label, mask)):
@@ -107,3 +111,29 @@ def test_feda3i_learns_two_classes_from_volumes(
         assert again["estimate"] == summary["estimate"]
         same_bits = [torch.equal(model[name], tensor) for name, tensor in read_model(tmp_path / "again").items()]
         assert all(same_bits)
+
+
+def test_adele_corrects_whole_volumes(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    """As soon as the IoU has risen, any curve through a few numbers asks for a correction, which is trained on."""
+    folder = tmp_path / "federation"
+    description, generator = VolumeDescription(classes=("organ",), labels={0: 0, 1: 1, 2: 1}), np.random.default_rng(5)
+    for part, section in (("site-1", "training"), ("test", "testing")):
+        write_volumes(folder / part, section, description, generator, sizes=[(32, 32, 16)] * 3)
+    write_federation(folder, FederationDescription(name="blobs", sites=SITES[:1]))
+    masks = {file: file.read_bytes() for file in folder.glob("site-1/label_*")}
+    settings = {"rounds": 3, "scales": [1], "consistency_weight": 0.0, "slope_change": 1e-6}
+    settings |= {"correction_threshold": 0.5, "background_threshold": 0.5, "training.batch_size": 1}
+    settings |= {"training.local_epochs": 4, "training.learning_rate": 0.02, "training.patches_per_volume": 1}
+    settings |= {"network.features": [2, 2, 4, 4, 4, 2]}
+    job = small_job("adele", **settings)
+    simulate(job, tmp_path / "out", data=folder, overrides={"network.spatial_dims": 3, "training.patch": [32, 32, 16]})
+    assert {file: file.read_bytes() for file in masks} == masks
+    (stored,) = find_corrections(tmp_path / "out")
+    replaced = stored.corrections.of(PixelsReplaced)
+    assert replaced is not None
+    assert list(replaced.rounds) == [1]
+    assert stored.corrections.replaced_file
+    lines = (tmp_path / "out" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    reports = [line["sites"]["site-1"] for line in map(json.loads, lines)]
+    corrected = replaced.rounds[1]
+    assert [report["has_corrected"] for report in reports] == [number >= corrected for number in range(1, 4)]

@@ -72,6 +72,7 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     # As soon as the IoU has risen, any curve through a few numbers asks for a correction.
     "adele": SEGMENTATION
     | {"rounds": 5, "slope_change": 1e-6, "training.learning_rate": 0.05, "training.local_epochs": 4},
+    "rmd": SEGMENTATION,
     "elr_classification": CLASSIFICATION,
     "fedrobust": SEGMENTATION,
     "fedrobust_classification": CLASSIFICATION,

@@ -54,10 +54,17 @@ def _lower_of_two_means(losses: Floats) -> float:
 def least_loss(losses: Floats, share: float) -> float:
     """Return the smallest of the ⌊share · N⌋ largest losses; infinity where they are none.
 
+    Losses of which no more than these may be so large: of equal ones that would be more, none counts.
+
     Example:
         >>> least_loss(np.array([0.1, 0.7, 0.2, 0.9]), 0.5)
         0.7
+        >>> least_loss(np.array([0.1, 0.7, 0.7, 0.9]), 0.5)
+        0.9
     """
     # Rounded, so that 0.29 of 100 are 29.
     number = math.floor(round(share * len(losses), 9))
-    return float(np.sort(losses)[len(losses) - number]) if number else math.inf
+    ordered = np.sort(losses)
+    rest, largest = ordered[: len(losses) - number], ordered[len(losses) - number :]
+    allowed = largest[largest > rest[-1]] if len(rest) else largest
+    return float(allowed[0]) if len(allowed) else math.inf

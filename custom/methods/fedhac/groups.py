@@ -7,10 +7,13 @@ import numpy as np
 
 from ...mixtures.voted_groups import voted_higher_group
 from ...records.round_records import RoundRecord, SiteReport
+from ..fedia.loss_trigger import LossOf, dice_loss
 
 
-def noisy_group(history: Sequence[RoundRecord], before: int, sites: Collection[str]) -> tuple[str, ...]:
-    """Return the sites of the group with the higher Dice losses, sorted.
+def noisy_group(
+    history: Sequence[RoundRecord], before: int, sites: Collection[str], loss_of: LossOf = dice_loss
+) -> tuple[str, ...]:
+    """Return the sites of the group with the higher losses, sorted.
 
     The program fits a mixture of two Gaussians with full covariance to a point of each site, which has more dimensions
     than there are points. It is 2-means then, and so it is here: nine starts vote. A round in which a site has no loss
@@ -21,9 +24,10 @@ def noisy_group(history: Sequence[RoundRecord], before: int, sites: Collection[s
         history: records of the finished rounds.
         before: only earlier rounds count.
         sites: all sites of the run.
+        loss_of: the loss that is followed; NaN for none.
     """
     rounds = [record.sites for record in history if record.round < before]
-    table = {site: [_loss(record, site) for record in rounds] for site in sorted(sites)}
+    table = {site: [_loss(record, site, loss_of) for record in rounds] for site in sorted(sites)}
     known = [site for site, row in table.items() if not all(map(math.isnan, row))]
     if not known:
         return ()
@@ -33,7 +37,7 @@ def noisy_group(history: Sequence[RoundRecord], before: int, sites: Collection[s
     return tuple(site for site, noisy in zip(known, is_noisy.tolist(), strict=True) if noisy)
 
 
-def _loss(reports: Mapping[str, SiteReport], site: str) -> float:
-    """The Dice loss of a site in a round; NaN where it has none."""
+def _loss(reports: Mapping[str, SiteReport], site: str, loss_of: LossOf) -> float:
+    """The loss of a site in a round; NaN where it has none."""
     report = reports.get(site)
-    return math.nan if report is None or report.dice_loss is None else report.dice_loss
+    return math.nan if report is None else loss_of(report)

@@ -14,6 +14,7 @@ from ..fedia.estimates import log_estimates, log_missing_estimates, warmup_goes_
 from ..fedia.loss_trigger import all_have_corrected, fit_lines, forget_lost_corrections, sites_below
 from ..fedia.records import completeness_record
 from .class_means import Prototypes, averaged_prototypes, rows_of
+from .followed_loss import followed, known_losses
 from .groups import noisy_group
 from .outbound import COUNTS, PROTOTYPES
 from .prototypes import num_features_of, prototypes_of_round
@@ -54,6 +55,7 @@ class FedHACServer(FedAvgServer):
         super().__init__(settings)
         self.completeness: dict[str, Completeness] | None = None
         self.noisy: tuple[str, ...] = ()
+        self._loss_of = followed(settings.followed_loss)
         self._warmup_end = 0
         self._lines: dict[str, IouLine] = {}
         self._risen: dict[str, int] = {}
@@ -122,7 +124,7 @@ class FedHACServer(FedAvgServer):
         estimates = dict.fromkeys(this_round.reports, Completeness(1.0, 0, 0))
         if self.completeness is not None and self.weights_rule(this_round) is not None:
             estimates = self.completeness
-        weights = weights_of_losses(this_round, estimates)
+        weights = self._weights_of_losses(this_round, estimates)
         weights = this_round.bounds.bounded(weights, this_round.samples_of_reports)
         before = prototypes_of_round(self._prototypes, self.settings.seed, *shape).tolist()
         averaged = averaged_prototypes(sent, weights, before, self.settings.influence.max_update_ratio)
@@ -137,9 +139,12 @@ class FedHACServer(FedAvgServer):
 
         def rule(models: WaitingModels) -> LayerWeights:
             del models
-            return weights_of_losses(this_round, completeness)
+            return self._weights_of_losses(this_round, completeness)
 
         return rule
+
+    def _weights_of_losses(self, this_round: Round, estimates: Mapping[str, Completeness]) -> LayerWeights:
+        return weights_of_losses(this_round, estimates, known_losses(self.settings.followed_loss, this_round.reports))
 
     def _is_over(self, this_round: Round) -> bool:
         """Whether numbers of samples are the weights again."""
@@ -163,7 +168,7 @@ class FedHACServer(FedAvgServer):
         if this_round.is_stopped() or warmup_goes_on(this_round, estimates, self.settings):
             return
         self.completeness, self._warmup_end = estimates, this_round.number - 1
-        self._lines = fit_lines(this_round.history, self._warmup_end)
+        self._lines = fit_lines(this_round.history, self._warmup_end, self._loss_of)
         log_estimates(this_round, estimates)
         log_missing_estimates(this_round, estimates)
 
@@ -172,11 +177,11 @@ class FedHACServer(FedAvgServer):
         last, is_of_groups = this_round.history[-1], self.settings.schedule == "groups"
         if last.round <= self._warmup_end or (is_of_groups and self._risen):
             return
-        risen = sites_below(self._lines, last, self._risen, self.settings.correction_margin)
+        risen = sites_below(self._lines, last, self._risen, self.settings.correction_margin, self._loss_of)
         self._risen |= dict.fromkeys(sorted(risen), last.round)
         if not risen or not is_of_groups:
             return
-        self.noisy = noisy_group(this_round.history, last.round, this_round.num_samples)
+        self.noisy = noisy_group(this_round.history, last.round, this_round.num_samples, self._loss_of)
         this_round.info(
             f"The loss of {sorted(risen)} rose in round {last.round}. Noisy sites: {list(self.noisy)}; they correct "
             f"before round {last.round + _NOISY_DELAY}, the others before round "
@@ -224,7 +229,7 @@ class FedHACServer(FedAvgServer):
         if state.get("completeness") is not None:
             self.completeness = of_lists(state["completeness"])
         self._warmup_end = state.get("warmup_end", 0)
-        self._lines = fit_lines(history, self._warmup_end)
+        self._lines = fit_lines(history, self._warmup_end, self._loss_of)
         self._risen, self.noisy = dict(state.get("risen", {})), tuple(state.get("noisy", ()))
         self._corrected = dict(state.get("corrected", {}))
         self._prototypes = state.get("prototypes")

@@ -19,6 +19,8 @@ class FedHACSettings(WarmupSettings):
         proximity_weight: μ of μ ‖w − w_t‖², in all rounds. FedProx has half of its weight before it: this is 2μ there.
         weighting: ``completeness``, after the warm-up, and until all correct once more; ``quantity`` is the ablation.
         correction: whether sites correct their annotations; off is the ablation without.
+        followed_loss: what weights, trigger and groups follow from: ``dice``, the Dice loss alone; ``training``, all
+            that is made small, with the two terms, as in the program.
         schedule: ``groups``: the first loss that rises has all sites correct twice, the noisy ones first; ``own``: each
             site corrects once, after its own loss has risen, as in FedIA.
         correction_margin: λ, by how much an IoU falls below its line.
@@ -36,6 +38,7 @@ class FedHACSettings(WarmupSettings):
     proximity_weight: Annotated[float, Field(ge=0)] = 0.01
     weighting: Literal["completeness", "quantity"] = "completeness"
     correction: bool = True
+    followed_loss: Literal["dice", "training"] = "dice"
     schedule: Literal["groups", "own"] = "groups"
     correction_margin: float = 0.03
     correction_threshold: Annotated[float, Field(ge=0.5, lt=1)] = 0.8
@@ -58,6 +61,15 @@ class FedHACSettings(WarmupSettings):
             raise ValueError(
                 "key 'prototypes' is 'means', but 'prototype_weight' is 0: means would leave the sites for nothing; "
                 "expected 'fixed', or a larger 'prototype_weight'"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _followed_loss_has_an_iou(self) -> "FedHACSettings":
+        if self.followed_loss == "training" and self.training.loss not in ("dice", "batch_dice"):
+            raise ValueError(
+                f"key 'followed_loss' is 'training', but 'training.loss' is {str(self.training.loss)!r}, of which no "
+                "IoU follows; expected 'dice' or 'batch_dice', or 'followed_loss' = 'dice'"
             )
         return self
 

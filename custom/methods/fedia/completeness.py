@@ -154,7 +154,12 @@ def iou_of_dice_loss(dice_loss: float) -> float:
     """
     if not (math.isnan(dice_loss) or 0 <= dice_loss <= 1):
         raise ValueError(f"Expected a Dice loss from 0 to 1, but got {dice_loss}.")
-    return (1 - dice_loss) / (1 + dice_loss)
+    return iou_of_loss(dice_loss)
+
+
+def iou_of_loss(loss: float) -> float:
+    """Return (1 − ℓ) / (1 + ℓ) of a loss from 0 up, which is no IoU above 1; NaN gives NaN."""
+    return (1 - loss) / (1 + loss)
 
 
 def completeness_weights(completeness: Mapping[str, float], dice_loss: Mapping[str, float]) -> dict[str, float]:

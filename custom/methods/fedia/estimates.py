@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from ...aggregation.weighting import LayerWeights, completed_weights, quantity_weights
 from ...interface.views import Round
+from ...records.round_records import SiteReport
 from ..fedavg.settings import WarmupSettings
 from .completeness import Completeness, completeness_weights
 
@@ -30,21 +31,30 @@ def warmup_goes_on(this_round: Round, estimates: Mapping[str, Completeness], set
     return True
 
 
-def weights_of_losses(this_round: Round, completeness: Mapping[str, Completeness]) -> LayerWeights:
-    """Return the weights softmax(â_k / ℓ_k) of a round (Eq. 4) by the Dice losses of its reports.
+def known_dice_losses(reports: Mapping[str, SiteReport]) -> dict[str, float]:
+    """Return the Dice losses of the sites that sent one."""
+    # None stands for NaN: nothing is annotated, and the loss without an annotation is 1.
+    return {
+        site: 1.0 if report.dice_loss is None else report.dice_loss
+        for site, report in reports.items()
+        if report.has_dice_loss
+    }
+
+
+def weights_of_losses(
+    this_round: Round, completeness: Mapping[str, Completeness], known_losses: Mapping[str, float] | None = None
+) -> LayerWeights:
+    """Return the weights softmax(â_k / ℓ_k) of a round (Eq. 4) by the losses of its reports.
 
     A site without an estimate or a loss keeps its quantity weight, and the others divide the rest.
 
     Args:
         this_round: the round, with the reports.
         completeness: of the sites that have an estimate.
+        known_losses: ℓ of the sites that have one; None for their Dice losses.
     """
-    losses = {
-        # None stands for NaN: nothing is annotated, and the loss without an annotation is 1.
-        site: 1.0 if report.dice_loss is None else report.dice_loss
-        for site, report in this_round.reports.items()
-        if report.has_dice_loss and site in completeness
-    }
+    known = known_dice_losses(this_round.reports) if known_losses is None else known_losses
+    losses = {site: loss for site, loss in known.items() if site in completeness}
     quantity = quantity_weights(this_round.samples_of_reports)
     weights = completeness_weights({site: completeness[site].value for site in losses}, losses) if losses else {}
     return LayerWeights.same_in_all_blocks(completed_weights(weights, quantity), this_round.blocks)

@@ -64,6 +64,7 @@ METHODS: dict[str, tuple[str, str, dict[str, Any], AnyDescription, str | None]] 
     "elr": ("elr", "segmentation", {}, PICTURES, None),
     "feddm": ("feddm", "segmentation", {"models_to_sites": True}, PICTURES, None),
     "adele": ("adele", "segmentation", {}, PICTURES, None),
+    "rmd": ("rmd", "segmentation", {}, PICTURES, None),
     "elr, classes": ("elr", "classification", {}, CELLS, None),
     "classes": ("fedavg", "classification", {}, CELLS, None),
     "fedgsca": ("fedgsca", "classification", {}, CELLS, None),

@@ -157,6 +157,7 @@ def test_data_that_the_settings_name_are_found(tmp_path: Path) -> None:
     ("method", "part", "changes"),
     [
         ("fedcurv", "curvature.", {}),
+        ("rmd", "second_network.", {}),
         (
             "fedavg",
             "control_variates.",

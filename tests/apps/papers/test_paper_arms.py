@@ -21,7 +21,7 @@ OWN = {
 
 
 @pytest.mark.parametrize(
-    "name", ["decoupled-table1", "feda3i-table2", "fedgsca-table11", "fedia-table1", "fedia-table3"]
+    "name", ["decoupled-table1", "feda3i-table2", "fedgsca-table10", "fedgsca-table11", "fedia-table1", "fedia-table3"]
 )
 def test_rows_train_alike_and_share_their_warm_up(name: str) -> None:
     named = known_tables()[name]

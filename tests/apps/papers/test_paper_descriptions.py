@@ -136,6 +136,18 @@ def test_rows_share_the_published_warm_up() -> None:
     assert arms["FedAvg"].overrides == {"keep_rounds": [10, 20, 30, 40]}
 
 
+def test_rows_of_other_methods_have_the_papers_values_by_data_set() -> None:
+    ms, lung = (arms_of("fedia-table1", key, small=False) for key in ("ms-m0", "lung-m0"))
+    assert ms["ADELE"].overrides == {
+        "method": "adele", "slope_change": 0.8, "correction_threshold": 0.8, "direction": "add"
+    }  # fmt: skip
+    assert lung["ADELE"].overrides == ms["ADELE"].overrides | {"slope_change": 0.9}
+    assert lung["FedCorr"].overrides == ms["FedCorr"].overrides
+    assert arms_of("fedia-table1", "lung-m0", small=True)["ADELE"].overrides["slope_change"] == 0.9
+    # A small run has fewer rounds than the published stages.
+    assert arms_of("fedgsca-table4", "kvasir-S40", small=True)["FedCorr"].overrides["finetuning_rounds"] == 1
+
+
 def test_small_rows_keep_what_the_published_set_says_of_the_method() -> None:
     arms = arms_of("fedia-table2", "ms-m3", small=True)
     assert arms["FedIA"].overrides["weighting"] == "completeness"
@@ -191,6 +203,7 @@ def test_a_file_of_tables_is_read() -> None:
         ({"figures": ["1.0 ± 0.1", 2.0], "metrics": ["f1", "recall"]}, "a standard deviation of every figure"),
         ({"line": None}, "expected figures and their line together"),
         ({"arm": {"job": "fedavgg"}}, "found the job 'fedavgg'"),
+        ({"arm": {"job": "fedavg", "data_changes": {"skins": {}}}}, "found 'skins' as a data set of table 2"),
         ({"arm": None}, "expected first a row that shares no warm-up"),
         ({"arm": {"job": "fedavg", "shares_warmup": True}}, "expected first a row that shares no warm-up"),
         ({"conditions": ["skin"]}, "found 'skin' as a condition of table 2"),

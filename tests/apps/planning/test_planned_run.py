@@ -66,6 +66,7 @@ def known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         ("fedia", {"seed": 3}, None),
         ("fedavg", {"recipe": "demo"}, "recipe = demo is given"),
         ("fedavg", {"method": "fedcurv"}, "the method 'fedcurv' has no plan"),
+        ("rmd", {}, "the method 'rmd' has no plan"),
         ("audit", {}, "the method 'audit' has no plan"),
         ("fingerprint", {}, "the method 'fingerprint' has no plan"),
         ("decoupled_server", {}, "the method 'decoupled' has no plan"),

@@ -70,6 +70,12 @@ def test_groups_are_those_of_a_common_mixture() -> None:
 def test_the_smallest_of_the_largest_losses() -> None:
     losses = np.arange(10.0)
     assert [least_loss(losses, share) for share in (1.0, 0.3, 0.29, 0.05)] == [0.0, 7.0, 8.0, math.inf]
+    # Equal losses never make more than the share.
+    tied = np.array([1.0, 1.0, 2.0, 2.0, 2.0, 3.0])
+    for share in np.linspace(0, 1, 25):
+        least = least_loss(tied, share)
+        assert np.count_nonzero(tied >= least) <= 6 * share + 1e-9
+        assert np.count_nonzero(tied >= least) == max(count for count in (0, 1, 4, 6) if count <= 6 * share + 1e-9)
 
 
 @pytest.mark.parametrize(("only_added", "expected"), [(False, [1, 0, 0, 2, 1, 255]), (True, [1, 1, 0, 2, 1, 255])])

@@ -10,7 +10,7 @@ from support.rounds import NoModels, round_of
 from fedannot.custom.methods.fedhac.groups import noisy_group
 from fedannot.custom.methods.fedhac.server import HAS_PROTOTYPES, FedHACServer
 from fedannot.custom.methods.fedhac.settings import FedHACSettings
-from fedannot.custom.methods.fedia.completeness import completeness_weights
+from fedannot.custom.methods.fedia.completeness import completeness_weights, iou_of_loss
 from fedannot.custom.methods.fedia.server import FedIAServer
 from fedannot.custom.methods.fedia.settings import FedIASettings
 from fedannot.custom.task_names import CORRECT_ANNOTATIONS, ESTIMATE_COMPLETENESS
@@ -122,6 +122,43 @@ def test_the_margin_is_below_the_line() -> None:
         made.before_round(round_of(31, history=history[:30], ask=Run().ask, num_samples={"a": 9}))
         made.before_round(round_of(32, history=history, ask=lambda *_: {}, num_samples={"a": 9}))
         assert (made.trigger_round == 31) is triggers
+
+
+@pytest.mark.parametrize(("followed", "triggers"), [("dice", False), ("training", True)])
+def test_terms_of_the_training_loss_trigger_where_it_is_followed(followed: str, *, triggers: bool) -> None:
+    """0.05 of other terms move the IoU of a Dice loss of 0.5 from 0.3333 to 0.2903, by more than λ = 0.03."""
+    assert [round(iou_of_loss(loss), 4) for loss in (0.5, 0.55)] == [0.3333, 0.2903]
+    settings = {"warmup_rounds": 30, "rounds": 100, "followed_loss": followed}
+    made = FedHACServer(FedHACSettings.model_validate(settings | {"training": {"loss": "dice"}}))
+    site = {"dice_loss": 0.5, "train_loss": 0.5, "has_corrected": False}
+    history = [{"round": number, "sites": {"a": site, "b": site}} for number in range(1, 31)]
+    history.append({"round": 31, "sites": {"a": site | {"train_loss": 0.55}, "b": site}})
+    samples = {"a": 9, "b": 9}
+    made.before_round(round_of(31, history=history[:30], ask=Run().ask, num_samples=samples))
+    made.before_round(round_of(32, history=history, ask=lambda *_: {}, num_samples=samples))
+    assert (made.trigger_round == 31) is triggers
+
+
+def test_weights_follow_from_the_training_loss_where_it_is_followed() -> None:
+    """The program's vector; a loss that is below 0, or none, is no loss."""
+    run = Run(followed_loss="training", training={"loss": "dice"}).until(31)
+
+    def weights(**changes: float | None) -> list[float]:
+        losses = {"a": 0.2, "b": 0.25, "c": 0.4, "d": 0.5} | changes
+        reports = {site: {"dice_loss": 0.1, "train_loss": loss} for site, loss in losses.items()}
+        rule = run.server.weights_rule(round_of(31, reports=reports))
+        assert rule is not None
+        result = rule(NoModels())
+        return [result.of(site)["last"] for site in losses]
+
+    assert weights() == pytest.approx([0.149371, 0.669433, 0.090598, 0.090598], abs=1e-6)
+    for lost in (weights(b=-3.0), weights(b=None)):
+        assert (lost[1], sum(lost)) == (0.25, pytest.approx(1))
+
+
+def test_only_a_loss_with_an_iou_is_followed() -> None:
+    with pytest.raises(ValueError, match=r"'followed_loss' is 'training', but 'training\.loss' is 'ce'"):
+        FedHACSettings.model_validate({"followed_loss": "training", "training": {"loss": "ce"}})
 
 
 def test_an_absent_site_corrects_when_it_is_back_and_one_that_joins_late_counts_as_clean() -> None:

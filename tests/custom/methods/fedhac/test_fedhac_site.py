@@ -80,6 +80,21 @@ def test_each_term_changes_the_training_and_the_server_ends_the_prototypes(tmp_p
     assert is_same(near, trained(method_of(), tmp_path / "off", **{HAS_PROTOTYPES: False}))
 
 
+def test_the_training_loss_is_the_dice_loss_of_all_samples_with_the_terms(tmp_path: Path) -> None:
+    """It is what `followed_loss = training` follows: a sample without annotation has a Dice loss of 1 in it."""
+    training = COMMON["training"] | {"dice_loss_over": "all"}
+    outcomes = []
+    for name, weights in (("plain", PLAIN), ("whole", {"proximity_weight": 0.0, "prototype_weight": 0.01})):
+        method = method_of(training=training, **weights)
+        outcomes.append(
+            method.train(network_of(method), HandmadeSite(tmp_path / name, DATA).view(method, 2, {})).outcome
+        )
+    plain, whole = outcomes
+    assert plain.mean_loss == pytest.approx(plain.dice_loss, abs=1e-6)
+    assert whole.dice_loss is not None
+    assert whole.mean_loss > whole.dice_loss + 1e-3
+
+
 def gradient(method: FedHACSite, network: nn.Module, objective: Any) -> list[torch.Tensor]:
     batch = Batch(
         torch.cat([case.image for case in DATA.cases]),
