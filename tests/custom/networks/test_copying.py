@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fedannot.custom.networks.building import build_network
-from fedannot.custom.networks.copying import network_copy
+from fedannot.custom.networks.copying import NetworkTemplate
 
 
 class Referring(nn.Module):
@@ -85,6 +85,10 @@ class Watching(nn.Module):
 
     def forward(self, image):
         return self.layer(image) + self.mean
+
+
+def network_copy(network):
+    return NetworkTemplate(network).copy()
 
 
 @pytest.fixture
