@@ -42,7 +42,10 @@ def seeded_rng(seed: int) -> Iterator[TaskRng]:
     rng = TaskRng()
     with alone_with_global_rng():
         outer = torch.get_rng_state(), _gpu_states(gpus)
-        torch.manual_seed(seed)
+        # Not torch.manual_seed, which looks at every line that led here for a GPU that may be used later.
+        torch.default_generator.manual_seed(seed)
+        if gpus:
+            torch.cuda.manual_seed(seed)
         before = _gpu_states(gpus)
     try:
         yield rng
