@@ -75,11 +75,12 @@ def test_other_convolutions_stay_what_they_are(kept):
 TRAINED = """
 import torch
 from fedannot.custom.networks.building import build_classifier
-from fedannot.custom.networks.copying import network_copy
+from fedannot.custom.networks.copying import NetworkTemplate
 from fedannot.custom.networks.devices import ready_to_compute
 
 torch.manual_seed(0)
-network = network_copy(ready_to_compute(build_classifier(1, 3, 10, (8, 16, 32, 64), "small")))
+built = ready_to_compute(build_classifier(1, 3, 10, (8, 16, 32, 64), "small"))
+network = NetworkTemplate(built).copy()
 for _ in range(2):
     network(torch.rand(4, 1, 128, 128)).sum().backward()
     others = [torch.randn(37 * number + 1) for number in range(50)]
