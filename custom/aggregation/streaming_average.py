@@ -120,7 +120,7 @@ class StreamingAverage:
         }
         self._small = {name: numel for name in self.limits if (numel := global_model[name].numel()) <= _SMALL}
         self._row = torch.zeros(sum(self._small.values()), dtype=torch.int64)
-        parts = dict(zip(self._small, self._row.split(list(self._small.values())), strict=True))
+        parts = dict(zip(self._small, torch.split(self._row, list(self._small.values())), strict=True))
         self._sums = {
             name: parts[name].view(global_model[name].shape)
             if name in parts

@@ -122,7 +122,7 @@ class _Part:
     """
 
     attributes: dict[str, Any]
-    new: tuple[tuple[str, Callable[[Any], Any]], ...]
+    new: tuple[tuple[str, Callable[..., Any]], ...]
     tensors: tuple[tuple[str, tuple[tuple[str, int | None], ...]], ...]
     parts: tuple[tuple[str, int | None], ...]
 
@@ -147,8 +147,8 @@ class _Part:
         for name, kind in self.new:
             value = attributes[name]
             attributes[name] = kind(value) if value else kind()
-        for kind, places in self.tensors:
-            attributes[kind] = {name: None if place is None else tensors[place] for name, place in places}
+        for group, places in self.tensors:
+            attributes[group] = {name: None if place is None else tensors[place] for name, place in places}
         attributes[_OF_PARTS] = {name: None if number is None else twins[number] for name, number in self.parts}
 
 

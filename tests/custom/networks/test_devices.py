@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from fedannot.custom.networks.building import build_network
-from fedannot.custom.networks.devices import SubsampledConv2d, preferred_device, ready_to_compute
+from fedannot.custom.networks.devices import SubsampledConv2d, params_in_main_memory, preferred_device, ready_to_compute
 
 FEATURES = (4, 4, 8, 8, 8, 4)
 
@@ -91,3 +91,15 @@ print("trained")
 def test_a_narrow_classifier_trains_on_large_images():
     done = subprocess.run([sys.executable, "-c", TRAINED], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 3, 3), (2, 1, 3, 2), (4, 6, 3, 2, 5), (4, 6, 1, 1)])
+def test_kernels_are_sent_in_the_order_of_their_axes(shape):
+    build = nn.Conv2d if len(shape) == 4 else nn.Conv3d
+    network = ready_to_compute(build(shape[1], shape[0], shape[2:])).to("cpu")
+    expected = torch.arange(float(network.weight.numel())).view(shape)
+    with torch.no_grad():
+        network.weight.copy_(expected)
+    sent = params_in_main_memory(network)["weight"]
+    assert sent.numpy().tobytes() == expected.numpy().tobytes()
+    assert sent.stride() == expected.stride()
