@@ -36,8 +36,22 @@ def briefly_seeded_rng(seed: int) -> Iterator[None]:
         yield
 
 
+def current_gpus() -> list[int]:
+    """Return the GPU in use, for what takes a list of them; empty without one."""
+    return [torch.cuda.current_device()] if torch.cuda.is_available() else []
+
+
 def global_rng_was_used() -> bool:
-    """Return whether numbers of the CPU were taken since they were seeded, by whichever thread."""
+    """Return whether numbers of the CPU or the GPU were taken since they were seeded, by whichever thread."""
     with _LOCK:
-        fresh = torch.Generator().manual_seed(torch.initial_seed())
-        return not torch.equal(fresh.get_state(), torch.get_rng_state())
+        if not _is_fresh(torch.Generator(), torch.initial_seed(), torch.get_rng_state()):
+            return True
+        return not all(
+            _is_fresh(torch.Generator(f"cuda:{gpu}"), torch.cuda.initial_seed(), torch.cuda.get_rng_state(gpu))
+            for gpu in current_gpus()
+        )
+
+
+def _is_fresh(generator: torch.Generator, seed: int, state: torch.Tensor) -> bool:
+    """Whether a state is that of a generator which was seeded and gave no number."""
+    return torch.equal(generator.manual_seed(seed).get_state(), state)

@@ -29,7 +29,8 @@ def available_cores(cgroup: Path = CGROUP) -> int:
 def suitable_sites_at_once(settings: RunSettings, num_sites: int, *, step_mb: float | None = None) -> int:
     """Return how many sites of a run in one process may work at a time.
 
-    As many as there are cores for their threads and memory for their steps. On a GPU sites take turns.
+    As many as there are cores for their threads and memory for their steps. On a GPU sites take turns, unless asked
+    otherwise.
 
     Args:
         settings: the run's.
@@ -42,6 +43,21 @@ def suitable_sites_at_once(settings: RunSettings, num_sites: int, *, step_mb: fl
     free = free_memory_mb()
     by_memory = by_cores if step_mb is None or free is None else int(_MEMORY_OF_STEPS * free / max(step_mb, 1.0))
     return max(1, min(num_sites, by_cores, by_memory))
+
+
+def fitting_on_gpu(sites_at_once: int) -> int:
+    """Return how many sites may work at a time on the GPU, where one has done so alone before.
+
+    Each may take as much of its memory as that one did at most, all together half of it.
+
+    Args:
+        sites_at_once: how many there would be without a GPU, or if there is memory.
+    """
+    if not torch.cuda.is_available():
+        return sites_at_once
+    _, total = torch.cuda.mem_get_info()
+    of_one = max(1, torch.cuda.max_memory_reserved())
+    return max(1, min(sites_at_once, int(_MEMORY_OF_STEPS * total / of_one)))
 
 
 def estimated_step_mb(settings: RunSettings, site: Path) -> float | None:

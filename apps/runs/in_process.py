@@ -39,7 +39,8 @@ from ...custom.data.whole_files import make_private, private_folder, write_text
 from ...custom.flare.at_hand import own_name
 from ...custom.flare.messages import GLOBAL_RNG_USED
 from ...custom.flare.public_errors import SIMULATED_JOB
-from ...custom.global_rng import global_rng_was_used
+from ...custom.global_rng import current_gpus, global_rng_was_used
+from .cores import fitting_on_gpu
 from .interruption import check_interruption
 from .job import Job, parse_hocon
 
@@ -259,6 +260,8 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
         self._sites = {site.name: site for site in sites}
         self._abort_signal = abort_signal
         self._sites_at_once = sites_at_once
+        # Of those, as many as memory is enough for, known when one has worked.
+        self._fitting: int | None = None
         # By a task's own name, whether sites may do it at the same time.
         self._may_overlap: dict[str, bool] = {}
         # In the order in which sites are asked; a request of which each has its own message is a task for each.
@@ -312,7 +315,10 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
         """Let sites from a position on do the task, some at a time."""
         # So many answers wait at most for those of sites before them.
         begun: _Begun = deque()
-        with _process_as_before(), ThreadPoolExecutor(self._sites_at_once, "site") as pool:
+        if self._fitting is None:
+            self._fitting = fitting_on_gpu(self._sites_at_once)
+        at_once = self._fitting
+        with _process_as_before(), ThreadPoolExecutor(at_once, "site", initializer=_use_own_stream) as pool:
             try:
                 for at in range(position, len(turns)):
                     if self._abort_signal.triggered:
@@ -320,7 +326,7 @@ class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]
                     client_task, (task, fl_ctx) = self._begin(turns, at), (turns[at].task, turns[at].fl_ctx)
                     do_task = self._sites[turns[at].site].do_task
                     begun.append((turns[at], client_task, pool.submit(do_task, task, fl_ctx, _own_copy(task.data))))
-                    if len(begun) >= 2 * self._sites_at_once:
+                    if len(begun) >= 2 * at_once:
                         self._receive_first(begun)
                 while begun:
                     self._receive_first(begun)
@@ -406,10 +412,16 @@ def _run_workflow(
     controller.stop_controller(context)
 
 
+def _use_own_stream() -> None:
+    """Let what a thread launches on a GPU run beside what others launch."""
+    if torch.cuda.is_available():
+        torch.cuda.set_stream(torch.cuda.Stream())  # type: ignore[no-untyped-call]
+
+
 @contextmanager
 def _process_as_before() -> Iterator[None]:
     """Give back what threads that set it and set it back at the same time may leave changed in the process."""
-    with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+    with warnings.catch_warnings(), torch.random.fork_rng(devices=current_gpus()):
         # None is taken of these yet, whatever the process has taken.
         torch.manual_seed(0)
         yield

@@ -34,6 +34,15 @@ _TENSORS = (torch.Tensor, nn.Parameter)
 _OF_TENSORS, _OF_PARTS = ("_parameters", "_buffers"), "_modules"
 
 
+def network_copy(network: nn.Module) -> nn.Module:
+    """Return a copy of a network that shares nothing with it, as :func:`copy.deepcopy` does.
+
+    Args:
+        network: any network.
+    """
+    return NetworkTemplate(network).copy()
+
+
 class NetworkTemplate:
     """Makes copies of a network that share nothing with it or each other, as :func:`copy.deepcopy` does.
 
@@ -45,11 +54,12 @@ class NetworkTemplate:
         network: any network; it must not change as long as copies are made.
 
     Attributes:
+        network: the network.
         is_plain: whether copies are made without the general copy.
     """
 
     def __init__(self, network: nn.Module) -> None:
-        self._network = network
+        self.network = network
         self._modules = list(network.modules())
         entries = [(module, attribute) for module in self._modules for attribute in vars(module).items()]
         tensors = [
@@ -76,7 +86,7 @@ class NetworkTemplate:
     def copy(self) -> nn.Module:
         """Return a copy with the same weights."""
         if not self.is_plain:
-            return copy.deepcopy(self._network)
+            return copy.deepcopy(self.network)
         return self._with(self._tensors)
 
     def with_weights(self, params: Mapping[str, torch.Tensor]) -> nn.Module | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, ref
 
 import torch
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 # where a process trains for thousands of sites.
 _MOST_BYTES_KEPT = 2**24
 _kept: dict[tuple[type[object], str], NetworkTemplate] = {}
+_starts: "WeakKeyDictionary[nn.Module, ref[nn.Module]]" = WeakKeyDictionary()
 
 
 class ModelDoesNotFitError(ValueError):
@@ -38,9 +40,10 @@ def received_network(settings: NetworkSettings | ClassifierSettings, params: Map
     template = _template(settings)
     if isinstance(template, NetworkTemplate):
         copied = template.with_weights(received)
+        network = template.copy() if copied is None else copied
+        _starts[network] = ref(template.network)
         if copied is not None:
             return copied
-        network = template.copy()
     else:
         network = template
     try:
@@ -72,3 +75,13 @@ def _template(settings: NetworkSettings | ClassifierSettings) -> "NetworkTemplat
         _kept.clear()
         _kept[key] = template
     return template
+
+
+def start_network_of(network: "nn.Module") -> "nn.Module | None":
+    """Return the network of whose structure a received one is, the same for all of the same settings at a time.
+
+    Returns:
+        None for one that is kept nowhere, such as a large one or a researcher's own.
+    """
+    start = _starts.get(network)
+    return None if start is None else start()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..global_rng import alone_with_global_rng, global_rng_was_used
+from ..global_rng import alone_with_global_rng, current_gpus, global_rng_was_used
 
 
 @dataclass
@@ -38,25 +38,19 @@ def seeded_rng(seed: int) -> Iterator[TaskRng]:
         >>> rng.was_used
         True
     """
-    gpus = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    gpus = current_gpus()
     rng = TaskRng()
     with alone_with_global_rng():
-        outer = torch.get_rng_state(), _gpu_states(gpus)
+        outer = torch.get_rng_state(), [torch.cuda.get_rng_state(gpu) for gpu in gpus]
         # Not torch.manual_seed, which looks at every line that led here for a GPU that may be used later.
         torch.default_generator.manual_seed(seed)
         if gpus:
             torch.cuda.manual_seed(seed)
-        before = _gpu_states(gpus)
     try:
         yield rng
     finally:
         with alone_with_global_rng():
-            on_gpu = any(not torch.equal(old, new) for old, new in zip(before, _gpu_states(gpus), strict=True))
-            rng.was_used = on_gpu or global_rng_was_used()
+            rng.was_used = global_rng_was_used()
             torch.set_rng_state(outer[0])
             for gpu, state in zip(gpus, outer[1], strict=True):
                 torch.cuda.set_rng_state(state, gpu)
-
-
-def _gpu_states(gpus: list[int]) -> list[torch.Tensor]:
-    return [torch.cuda.get_rng_state(gpu) for gpu in gpus]

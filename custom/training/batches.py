@@ -171,9 +171,10 @@ class SampleBatches:
 
     def _drawn(self, generator: torch.Generator) -> Iterator[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
         """Images and labels as they were given, on the training device, and the samples that they are of."""
-        for chosen in self._split(torch.randperm(self.samples_per_epoch, generator=generator)):
-            samples = self._used[chosen]
-            selection = samples.to(self._images.device)
+        order = self._used[torch.randperm(self.samples_per_epoch, generator=generator)]
+        # A GPU is waited for when numbers are sent to it: once an epoch.
+        pairs = zip(self._split(order), self._split(order.to(self._images.device)), strict=True)
+        for samples, selection in pairs:
             yield _sent(self._images[selection], self._device), _sent(self._labels[selection], self._device), samples
 
     def _split(self, order: torch.Tensor) -> Sequence[torch.Tensor]:

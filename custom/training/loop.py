@@ -4,7 +4,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import nn
@@ -12,11 +11,13 @@ from torch import nn
 from ..networks.precision import computed_precision, computing
 from ..settings import ClassifierTrainingSettings, Precision, TrainingSettings
 from .batch import Batch, Batches
+from .captured_steps import captured_steps
 from .kept_optimizer import KeptOptimizer
 from .losses import DiceRecord
 from .objectives import Objective, Step
 from .optimizers import build_optimizer
 from .schedules import LearningRate
+from .steps import SingleSteps, Steps, loss_scaler
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,10 @@ def train(
         rate = stepping.learning_rates[0]
     else:
         rate = learning_rate.at(0, 1) if isinstance(learning_rate, LearningRate) else learning_rate
+    if kept_optimizer is None and adversary is None:
+        with captured_steps(network, objective, training, rate) as steps:
+            if steps is not None:
+                return _run(steps, batches, training.local_epochs, seed, should_stop, stepping)
     optimizer = build_optimizer(network, training, rate)
     scaler = loss_scaler(network, training.precision)
     if kept_optimizer is not None:
@@ -186,32 +191,40 @@ def run_epochs(
         TrainingStopped: if `should_stop` said so.
         ValueError: if there is no batch.
     """
-    device = next(network.parameters()).device
     scaler = scaler or loss_scaler(network, stepping.precision)
+    steps = SingleSteps(network, objective, optimizer, scaler, stepping.gradient_clipping, adversary)
+    return _run(steps, batches, epochs, seed, should_stop, stepping)
+
+
+def _run(
+    made: Steps,
+    batches: Batches,
+    epochs: int,
+    seed: int,
+    should_stop: Callable[[], bool] | None,
+    stepping: Stepping,
+) -> TrainingOutcome:
+    """Make the steps of :func:`run_epochs`."""
     generator = torch.Generator().manual_seed(seed)
-    total_loss = torch.zeros((), device=device)
     steps = num_samples = 0
     samples: set[int] = set()
     if stepping.steps is not None:
         epochs = math.ceil(stepping.steps / batches.steps_per_epoch)
+    network = made.network
     network.train()
-    with computing(network, computed_precision(stepping.precision, device)):
+    with computing(network, computed_precision(stepping.precision, next(network.parameters()).device)):
         for epoch, batch in itertools.islice(_batches(batches, epochs, generator), stepping.steps):
             if should_stop is not None and should_stop():
                 raise TrainingStopped
             if stepping.learning_rates is not None:
-                _set_learning_rate(optimizer, stepping.learning_rates[steps])
-            for each in (optimizer,) if adversary is None else (optimizer, adversary):
-                each.zero_grad(set_to_none=True)
-            loss = objective(network, batch, Step(steps, epoch, epochs))
-            _make_step(loss, optimizer, scaler, stepping.gradient_clipping, adversary)
-            total_loss += loss.detach().float() * len(batch.images)
+                made.set_learning_rate(stepping.learning_rates[steps])
+            made.step(batch, Step(steps, epoch, epochs))
             num_samples += len(batch.images)
             samples.update(batch.samples.tolist())
             steps += 1
     if not num_samples or steps != (stepping.steps or steps):
         raise ValueError(f"Expected batches for {stepping.steps or 'some'} steps, but got {steps} in {epochs} epochs.")
-    mean_loss = float(total_loss) / num_samples
+    mean_loss = float(made.total_loss) / num_samples
     return TrainingOutcome(mean_loss, steps, samples=frozenset(samples), samples_per_epoch=batches.samples_per_epoch)
 
 
@@ -220,38 +233,3 @@ def _batches(batches: Batches, epochs: int, generator: torch.Generator) -> Itera
     for epoch in range(epochs):
         for batch in batches.epoch(generator):
             yield epoch, batch
-
-
-def _set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
-    for group in optimizer.param_groups:
-        group["lr"] = learning_rate
-
-
-def loss_scaler(network: nn.Module, precision: Precision) -> torch.amp.GradScaler:
-    """Return what scales losses so that small gradients are not lost in float16; it does nothing elsewhere.
-
-    Args:
-        network: what is trained, on one device.
-        precision: as of the settings.
-    """
-    device = next(network.parameters()).device
-    return torch.amp.GradScaler(device.type, enabled=computed_precision(precision, device) == "fp16")
-
-
-def _make_step(
-    loss: torch.Tensor,
-    optimizer: torch.optim.Optimizer,
-    scaler: torch.amp.GradScaler,
-    gradient_clipping: float | None,
-    adversary: torch.optim.Optimizer | None,
-) -> None:
-    scaled: Any = scaler.scale(loss)
-    scaled.backward()
-    if gradient_clipping is not None:
-        scaler.unscale_(optimizer)
-        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        nn.utils.clip_grad_norm_(parameters, gradient_clipping)
-    scaler.step(optimizer)
-    if adversary is not None:
-        scaler.step(adversary)
-    scaler.update()

@@ -5,7 +5,7 @@ in which all are ignored has loss and gradient 0. Where none is, loss and gradie
 bit. Where all that is not ignored is of classes of weight 0, the cross entropy and its gradient are 0.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import torch
 from torch import nn
@@ -82,6 +82,7 @@ class _OfWeightedClasses(nn.Module):
 
     def __init__(self, weights: Sequence[float] | None = None) -> None:
         super().__init__()
+        self.class_weights = None if weights is None else tuple(weights)
         self._weights = None if weights is None else torch.tensor(weights, dtype=torch.float32)
         self._has_zero = weights is not None and 0 in weights
 
@@ -91,7 +92,10 @@ class _OfWeightedClasses(nn.Module):
         Over pixels of weight 0 alone the mean has a gradient of NaN, which no choice of another value takes away.
         """
         counts = labels != IGNORED_LABEL
-        weights = None if self._weights is None else self._weights.to(logits)
+        if self._weights is not None:
+            # Sent to a GPU once: it is waited for at each time.
+            self._weights = self._weights.to(logits)
+        weights = self._weights
         if weights is None or not self._has_zero:
             return weights, counts.any()
         has_any = (counts & (weights[labels.long().masked_fill(~counts, 0)] > 0)).any()
@@ -186,6 +190,19 @@ _WITH_WEIGHTS: dict[str, Callable[[Sequence[float]], nn.Module]] = {
     "ce_dice": CrossEntropyAndDice,
     "ce_batch_dice": CrossEntropyAndBatchDice,
 }
+
+
+# Losses that keep nothing and wait for no GPU: logits and labels say all.
+_OF_LOGITS_AND_LABELS = (*(kind for name, kind in _LOSSES.items() if name != "nr_dice"), ClassCrossEntropy)
+
+
+def loss_form(loss: object) -> Hashable | None:
+    """Return what two losses have in common that compute the same of logits and labels, on a GPU without waiting.
+
+    Returns:
+        None for a loss of which this is not known, such as one of a component.
+    """
+    return (type(loss), getattr(loss, "class_weights", None)) if type(loss) in _OF_LOGITS_AND_LABELS else None
 
 
 class DiceRecord:

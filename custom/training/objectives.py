@@ -4,7 +4,7 @@ A method with an objective of its own writes a function of this form. What it re
 :attr:`fedannot.custom.training.batch.Batch.samples`; further networks, such as teachers, are the function's own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +17,7 @@ from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .batch import Batch
 from .component_loss import ComponentLoss
 from .corrected_loss import annotated_log_probabilities
-from .losses import DiceRecord, build_loss
+from .losses import DiceRecord, build_loss, loss_form
 from .marginal_classes import MarginalClasses
 from .soft_losses import SoftLoss
 
@@ -94,6 +94,12 @@ class SupervisedObjective:
         ]
         return torch.stack(losses).sum()
 
+    @property
+    def form(self) -> Hashable | None:
+        """As of :func:`objective_form`; None where samples count differently or something is recorded of them."""
+        parts = (self._dice, self._completeness, self._marginal, self._soft)
+        return loss_form(self._loss) if all(part is None for part in parts) else None
+
     def _loss_of(
         self, logits: torch.Tensor, labels: torch.Tensor, batch: Batch, *, is_main: bool = True
     ) -> torch.Tensor:
@@ -123,13 +129,13 @@ class ProximalPenalty:
     """
 
     def __init__(self, weight: float, reference: nn.Module) -> None:
-        self._weight = weight
-        self._reference = [parameter.detach().clone() for parameter in reference.parameters()]
+        self.weight = weight
+        self.reference = [parameter.detach().clone() for parameter in reference.parameters()]
 
     def __call__(self, network: nn.Module, batch: Batch, step: Step) -> torch.Tensor:
         """Return the penalty."""
         del batch, step
-        return self._weight * proximal_term(network, self._reference)
+        return self.weight * proximal_term(network, self.reference)
 
 
 class Sum:
@@ -141,15 +147,44 @@ class Sum:
     """
 
     def __init__(self, first: Objective, *others: Objective) -> None:
-        self._first = first
-        self._others = others
+        self.objectives = (first, *others)
 
     def __call__(self, network: nn.Module, batch: Batch, step: Step) -> torch.Tensor:
         """Return the sum."""
-        total = self._first(network, batch, step)
-        for other in self._others:
+        first, *others = self.objectives
+        total = first(network, batch, step)
+        for other in others:
             total = total + other(network, batch, step)
         return total
+
+
+def objective_form(objective: Objective) -> Hashable | None:
+    """Return what two objectives have in common that compute the same, but for what they compare with.
+
+    They compute the same of a network, images and labels and of the :func:`fixed_tensors`. They keep nothing, draw
+    nothing, and wait for no GPU.
+
+    Returns:
+        None for an objective of which this is not known, such as a method's own.
+    """
+    # A subclass may compute something else.
+    if type(objective) is SupervisedObjective:
+        return objective.form
+    if type(objective) is ProximalPenalty:
+        return ProximalPenalty, objective.weight
+    if type(objective) is Sum:
+        forms = tuple(objective_form(part) for part in objective.objectives)
+        return None if None in forms else (Sum, *forms)
+    return None
+
+
+def fixed_tensors(objective: Objective) -> list[torch.Tensor]:
+    """Return what an objective of a known form compares with, such as the received weights."""
+    if isinstance(objective, ProximalPenalty):
+        return objective.reference
+    if isinstance(objective, Sum):
+        return [tensor for part in objective.objectives for tensor in fixed_tensors(part)]
+    return []
 
 
 def training_objective(

@@ -27,6 +27,9 @@ def _bare_methods(kind: type[torch.optim.Optimizer]) -> dict[str, Callable[..., 
 _ADAM: type[torch.optim.Adam] = type("Adam", (torch.optim.Adam,), _bare_methods(torch.optim.Adam))
 _SGD: type[torch.optim.SGD] = type("SGD", (torch.optim.SGD,), _bare_methods(torch.optim.SGD))
 
+# Those whose step can be recorded on a GPU.
+RECORDED_OPTIMIZERS = ("adam", "sgd")
+
 
 def build_optimizer(
     network: nn.Module, training: TrainingSettings | ClassifierTrainingSettings, learning_rate: float
@@ -56,3 +59,44 @@ def build_optimizer(
             nesterov=training.nesterov,
         )
     return _ADAM(trained, lr=learning_rate, betas=training.betas, weight_decay=training.weight_decay, fused=True)
+
+
+def build_recorded_optimizer(
+    network: nn.Module, training: TrainingSettings | ClassifierTrainingSettings
+) -> torch.optim.Optimizer:
+    """Return the optimizer of :func:`build_optimizer` in the form whose step computes on a GPU alone.
+
+    Its learning rate is a tensor; :func:`set_learning_rate` sets it.
+
+    Args:
+        network: what is trained, on a GPU.
+        training: which optimizer and its options.
+
+    Raises:
+        ValueError: if it is none of :data:`RECORDED_OPTIMIZERS`.
+    """
+    if training.optimizer not in RECORDED_OPTIMIZERS:
+        raise ValueError(f"Expected an optimizer among {', '.join(RECORDED_OPTIMIZERS)}, but got {training.optimizer}.")
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    rate = torch.zeros((), device=trained[0].device)
+    if training.optimizer == "adam":
+        return _ADAM(
+            trained, lr=rate, betas=training.betas, weight_decay=training.weight_decay, fused=True, capturable=True
+        )
+    return _SGD(
+        trained,
+        lr=rate,
+        momentum=training.momentum,
+        weight_decay=training.weight_decay,
+        nesterov=training.nesterov,
+        fused=True,
+    )
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:
+    """Set the learning rate of the next step."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], torch.Tensor):
+            group["lr"].fill_(learning_rate)
+        else:
+            group["lr"] = learning_rate

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedannot.apps.runs import cores
-from fedannot.apps.runs.cores import available_cores, suitable_sites_at_once
+from fedannot.apps.runs.cores import available_cores, fitting_on_gpu, suitable_sites_at_once
 from fedannot.apps.runs.job import Job
 
 SETTINGS = Job.open("fedavg").settings()
@@ -50,3 +50,12 @@ def test_sites_share_cores_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert suitable_sites_at_once(SETTINGS, 20, step_mb=9000.0) == 1
     monkeypatch.setattr(cores.torch.cuda, "is_available", lambda: True)
     assert suitable_sites_at_once(SETTINGS, 20) == 1
+
+
+def test_as_many_sites_as_half_of_a_gpu_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fitting_on_gpu(3) == 3
+    monkeypatch.setattr(cores.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(cores.torch.cuda, "mem_get_info", lambda: (10, 1000))
+    for taken, expected in ((0, 4), (124, 4), (126, 3), (251, 1), (900, 1)):
+        monkeypatch.setattr(cores.torch.cuda, "max_memory_reserved", lambda taken=taken: taken)
+        assert fitting_on_gpu(4) == expected

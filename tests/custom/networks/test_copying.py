@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from fedannot.custom.networks.building import build_classifier, build_network
-from fedannot.custom.networks.copying import NetworkTemplate
+from fedannot.custom.networks.copying import NetworkTemplate, network_copy
 from fedannot.custom.networks.devices import ready_to_compute
 
 
@@ -86,10 +86,6 @@ class Watching(nn.Module):
 
     def forward(self, image):
         return self.layer(image) + self.mean
-
-
-def network_copy(network):
-    return NetworkTemplate(network).copy()
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from fedannot.custom.settings import TrainingSettings
 from fedannot.custom.training.batch import Batch
 from fedannot.custom.training.batches import ClassBatches, PatchBatches, SampleBatches
 from fedannot.custom.training.kept_optimizer import OPTIMIZER_FOLDER
-from fedannot.custom.training.loop import loss_scaler, train
+from fedannot.custom.training.loop import train
 from fedannot.custom.training.schedules import LearningRate
+from fedannot.custom.training.steps import loss_scaler
 
 CPU = torch.device("cpu")
 IMAGES = torch.randn(7, 1, 4, 4, generator=torch.Generator().manual_seed(0))
