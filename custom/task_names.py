@@ -25,6 +25,9 @@ ESTIMATE_NOISE_SHARE = "estimate_noise_share"
 # FedSelect.
 MEASURE_SCORER_GRADIENT = "measure_scorer_gradient"
 
+# FedDM.
+KEEP_PEER_MODEL = "keep_peer_model"
+
 # The own method, for segmentation and for classification.
 MEASURE_BOUNDARY_PROFILE = "measure_boundary_profile"
 MEASURE_PROFILE_ERROR = "measure_profile_error"

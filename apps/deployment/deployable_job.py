@@ -87,8 +87,9 @@ def deployable_job(
     overrides = job.current_names(overrides or {})
     settings_file = None if settings is None else SettingsFile.read(job, settings, overrides)
     given = merged({} if settings_file is None else settings_file.values, overrides)
-    if replace(asked, settings=merged(asked.settings, given)).takes_bounds:
-        changes |= deployed_bounds(len(sites) or None)
+    configured = replace(asked, settings=merged(asked.settings, given))
+    if configured.takes_bounds:
+        changes |= deployed_bounds(len(sites) or None, takes_rule=configured.takes_rule)
     changes["min_sites"] = fewest_sites(len(sites) or None)
     if description is not None:
         of_data = network_settings(read_description_file(description))
@@ -120,15 +121,17 @@ def deployable_job(
     return made
 
 
-def deployed_bounds(num_sites: int | None) -> dict[str, int | float | str]:
+def deployed_bounds(num_sites: int | None, *, takes_rule: bool = True) -> dict[str, int | float | str]:
     """Return what bounds a single site in a job with a server for so many hospitals, as settings by dotted keys.
 
     Args:
         num_sites: how many sites the job names; None where it names none.
+        takes_rule: whether a rule can make its model.
     """
+    rule = deployed_aggregation(num_sites) if takes_rule else {}
     return {
-        **{f"influence.{key}": value for key, value in deployed_influence(num_sites).items()},
-        **{f"aggregation.{key}": value for key, value in deployed_aggregation(num_sites).items()},
+        **{f"influence.{key}": value for key, value in deployed_influence(num_sites, takes_rule=takes_rule).items()},
+        **{f"aggregation.{key}": value for key, value in rule.items()},
     }
 
 

@@ -34,6 +34,8 @@ def check_minimum(kit: Kit) -> Iterator[Point]:
     lower = [f"{key} {given[key]}, by default {typical[key]}" for key in typical if given[key] < typical[key]]
     if limits.largest_share > Limits().largest_share:
         lower.append(f"largest_share {limits.largest_share:g}, by default {Limits().largest_share:g}")
+    if limits.models_to_sites:
+        lower.append("models_to_sites true, by default false: models of this site may reach other sites")
     if lower:
         remedy = "Is that meant, as between two hospitals? Else mend limits.json in site.yaml or server.yaml."
         yield Point("minimum", State.WARNING, f"a result may be of few: {'; '.join(lower)}", remedy)

@@ -1,6 +1,5 @@
 """The output of a run in one folder: model, summary, metrics; and their scores as cells of tables."""
 
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,8 +10,9 @@ from ...custom.evaluation.score_records import MeanScores
 from ...custom.evaluation.scoring import Scoring
 from ...custom.methods.fedgsca.records import NoiseLevel
 from ...custom.records.round_records import RoundRecord, SiteReport
-from ...custom.run.reading import read_metrics_file, read_summary_file
-from ...custom.run.state import METRICS_FILE, SCORED_MODEL_FILE, SUMMARY_FILE
+from ...custom.run.reading import METRICS_FILE, read_metrics_file, read_summary_file
+from ...custom.run.state import SCORED_MODEL_FILE, SUMMARY_FILE
+from ...custom.run.summary import is_unfinished, write_summary
 from ...custom.run.summary_record import FinalModel, Summary
 
 # How scores are called in tables.
@@ -87,17 +87,23 @@ def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str,
         DataError: if the run's summary cannot be used.
     """
     private_folder(out)
-    sources = {MODEL_FILE: PERSISTED_MODEL, METRICS_FILE: Path(METRICS_FILE)}
+    sources = {MODEL_FILE: PERSISTED_MODEL}
     if (run_folder / SCORED_MODEL_FILE).is_file():
         sources[SCORED_MODEL_FILE] = Path(SCORED_MODEL_FILE)
     for name, source in sources.items():
         with replaced(out / name) as temporary:
             shutil.copyfile(run_folder / source, temporary)
-    summary, text = read_summary(run_folder), (run_folder / SUMMARY_FILE).read_text(encoding="utf-8")
-    if more := added():
+    with replaced(out / METRICS_FILE) as temporary:
+        # Without a line that a run which was killed has not finished.
+        lines, end, _ = (run_folder / METRICS_FILE).read_bytes().rpartition(b"\n")
+        temporary.write_bytes(lines + end)
+    summary, more = read_summary(run_folder), added()
+    if more:
         summary = summary.model_copy(update=dict(more))
-        text = json.dumps(summary.plain(), indent=2) + "\n"
-    write_text(out / SUMMARY_FILE, text)
+    if more or is_unfinished(run_folder / SUMMARY_FILE):
+        write_summary(out / SUMMARY_FILE, summary)
+    else:
+        write_text(out / SUMMARY_FILE, (run_folder / SUMMARY_FILE).read_text(encoding="utf-8"))
     return summary
 
 

@@ -21,8 +21,8 @@ from ...custom.data.whole_files import private_folder, write_text
 from ...custom.evaluation.local_scores import LocalScores
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.records.round_records import RoundRecord
-from ...custom.run.reading import read_metrics_file
-from ...custom.run.state import METRICS_FILE, SUMMARY_FILE, RunState
+from ...custom.run.reading import METRICS_FILE, read_metrics_file
+from ...custom.run.state import SUMMARY_FILE, RunState
 from ...custom.run.summary import summarize
 from ...custom.run.summary_record import OwnCases, Summary
 from ...transforms.natural_order import natural_order

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ...custom.data.whole_files import make_private, private_folder, replaced
 from ...custom.methods.lookup import method_of
+from ...custom.run.reading import METRICS_FILE
 from ...custom.run.state import (
-    METRICS_FILE,
     SCORED_MODEL_FILE,
     STATE_FILE,
     SUMMARY_FILE,

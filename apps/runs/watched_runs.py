@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from ...custom.run.state import METRICS_FILE, SUMMARY_FILE
+from ...custom.run.reading import METRICS_FILE
+from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.time_left import duration
 from ..reports.output import percent, read_summary, scoring_of
 from .arm_run import is_run_elsewhere

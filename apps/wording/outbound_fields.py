@@ -201,6 +201,11 @@ REASONS = {
         "(C + 1) · D numbers, with `prototypes = means` alone (FedHAC)"
     ),
     "num_prototype_patients": "patients or volumes behind the mean of each class; 0 where it is withheld",
+    "class_centroids": (
+        "mean of the features of each class's images, of which the server makes the last layer; C · D numbers (FedGP)"
+    ),
+    "num_centroid_patients": "patients behind the mean of each class; 0 where it is withheld",
+    "has_peer": "whether it has the model of another site, which helps to choose its pixels (FedDM)",
     "inner_difficulty": "FedA³I's q_in (Eq. 3)",
     "outer_difficulty": "FedA³I's q_out (Eq. 4)",
     "num_estimated": "patients or volumes behind the difficulties",

@@ -124,7 +124,7 @@ class InfluenceBounds:
         }
 
 
-def deployed_influence(num_sites: int | None) -> dict[str, float]:
+def deployed_influence(num_sites: int | None, *, takes_rule: bool = True) -> dict[str, float]:
     """Return the bounds of a job for hospitals with a server, as settings of ``influence``.
 
     A site with the share s whose update points the other way, at ρ times the length of the others', takes back ρ s of
@@ -139,9 +139,10 @@ def deployed_influence(num_sites: int | None) -> dict[str, float]:
 
     Args:
         num_sites: number of sites K that the job names; None where it names none.
+        takes_rule: whether a rule can make the job's model; where none can, updates have a bound whatever K is.
     """
     bounds = {"max_quality_ratio": _DEPLOYED_QUALITY_RATIO}
-    if not deployed_aggregation(num_sites):
+    if not (takes_rule and deployed_aggregation(num_sites)):
         bounds["max_update_ratio"] = _DEPLOYED_UPDATE_RATIO
     if num_sites is not None and num_sites < _FEWEST_SITES:
         return bounds

@@ -27,6 +27,8 @@ _LONGEST_REASON = 600
 # samples, which bounds would change; SCAFFOLD and FedNova take updates as they are.
 _SWARM_AGGREGATOR = "fedannot.custom.flare.swarm_aggregator.SwarmAggregator"
 _WITHOUT_BOUNDS = ("fedcurv",)
+# It projects updates in the place of a rule.
+_WITHOUT_RULE = ("feddm",)
 
 
 class JobRefusedError(ValueError):
@@ -117,6 +119,11 @@ class JobConfiguration:
         corrects_drift = self.settings.get("drift_correction", "none") != "none"
         is_bounded = self.settings.get("method") not in _WITHOUT_BOUNDS and not corrects_drift
         return _SWARM_AGGREGATOR not in self.classes and is_bounded
+
+    @property
+    def takes_rule(self) -> bool:
+        """Whether a rule other than the mean can make the job's model."""
+        return self.takes_bounds and self.settings.get("method") not in _WITHOUT_RULE
 
     @cached_property
     def classes(self) -> tuple[str, ...]:

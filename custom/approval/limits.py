@@ -12,7 +12,7 @@ from ..components.component import TARGET
 from ..components.roles import is_below
 from ..data.json_record import JsonRecord, read_record
 from ..data.path_names import JOB_ID, PLAIN_NAME
-from ..methods.lookup import UnusableMethodError, read_job_settings
+from ..methods.lookup import UnusableMethodError, method_of, read_job_settings
 from ..outbound.fields import MINIMUM_CASES
 from ..settings import RunSettings, SettingsError
 from .configuration import JobRefusedError
@@ -35,6 +35,10 @@ DEFAULT_LIMITS: dict[str, float] = {
     "redo_delay": 2000,
     "estimates": 100,
     "folds": 5,
+    "neighbours": 1000,
+    "dropping_rounds": 2000,
+    "random_images": 1000,
+    "random_extent": 512,
     "rollback_rounds": 100,
     "smallest_lesion": 1_000_000,
     "scales": 2,
@@ -148,6 +152,7 @@ class Limits(JsonRecord):
         largest: largest values by the settings' dotted keys; what is not named has :data:`DEFAULT_LIMITS`.
         smallest: of how few sites, patients and samples a result may be.
         largest_share: largest weight of one site in a layer block of a model.
+        models_to_sites: whether a job may give a site models of single other sites (FedDM).
         components: the packages and classes that a job may name by ``_target_``; None for all that the installation
             allows (:func:`fedannot.custom.components.roles.allowed_packages`).
     """
@@ -155,6 +160,7 @@ class Limits(JsonRecord):
     largest: dict[str, float] = Field(default_factory=dict)
     smallest: Minimum = Minimum()
     largest_share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    models_to_sites: bool = False
     components: tuple[str, ...] | None = None
 
     def of(self, key: str) -> float:
@@ -192,6 +198,11 @@ def check_settings(values: Mapping[str, Any], limits: Limits) -> RunSettings:
         ) from error
     except (SettingsError, RecursionError) as error:
         raise JobRefusedError(str(error)) from error
+    if method_of(settings).models_to_sites and not limits.models_to_sites:
+        raise JobRefusedError(
+            f"The method {settings.method!r} gives every site the models of other sites; {LIMITS_FILE} here does not "
+            "allow it. Expected 'models_to_sites': true, at the server and at every site."
+        )
     check_texts(settings)
     check_components(settings, limits)
     for key, value in _leaves(settings.model_dump()):

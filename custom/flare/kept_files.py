@@ -1,6 +1,7 @@
 """Where models and states lie that a job's settings name: as paths in a simulator, as plain names in a kit."""
 
 import json
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -9,7 +10,8 @@ from nvflare.apis.job_def import ALL_SITES, SERVER_SITE_NAME
 
 from ..data.participant_folder import job_folder_of, participant_folder, participant_folder_beside
 from ..data.path_names import is_job_id, is_plain_name
-from ..data.whole_files import private_file
+from ..data.whole_files import private_file, private_folder
+from ..run.reading import METRICS_FILE
 from ..run.state import STATE_FILE, ResumeError
 
 # In a kit: models that the operator offers to jobs, each under its name.
@@ -17,6 +19,8 @@ MODELS_FOLDER = "models"
 # Where NVFlare's job store has jobs (site_configs/server.yaml), and in a job's folder the archive of its workspace.
 JOB_STORE = Path("storage") / "jobs"
 STORED_WORKSPACE = "workspace"
+# In the folder of a run: the state of the one that it continues, with its records, as the job store has them.
+RESUMED_FOLDER = "resumed"
 
 
 def model_file(named: str, fl_ctx: FLContext) -> Path:
@@ -36,7 +40,8 @@ def state_file(named: str, fl_ctx: FLContext) -> Path:
     """Return the state of the run that the settings continue.
 
     In a kit it is named by its job, which the same account has submitted. It lies in the job's folder or, when the job
-    has ended, in the job store, whence it is copied into the folder of this run. Elsewhere it is a path.
+    has ended, in the job store, whence it is copied into the folder of this run with its records. Elsewhere it is a
+    path.
 
     Args:
         named: the setting's value.
@@ -55,19 +60,22 @@ def state_file(named: str, fl_ctx: FLContext) -> Path:
     if (kept := root / named / STATE_FILE).is_file():
         return kept
     if (archive := stored / STORED_WORKSPACE).is_file():
-        copy = Path(workspace.get_run_dir(fl_ctx.get_job_id())) / f"resumed_{STATE_FILE}"
+        copies = private_folder(Path(workspace.get_run_dir(fl_ctx.get_job_id())) / RESUMED_FOLDER)
         try:
-            with (
-                zipfile.ZipFile(archive) as files,
-                files.open(STATE_FILE) as source,
-                private_file(copy).open("wb") as target,
-            ):
-                while block := source.read(1 << 20):
-                    target.write(block)
+            with zipfile.ZipFile(archive) as files:
+                _copy(files, STATE_FILE, copies)
+                # That of an earlier version needs none.
+                if METRICS_FILE in files.namelist():
+                    _copy(files, METRICS_FILE, copies)
         except (OSError, KeyError, zipfile.BadZipFile) as error:
             raise ResumeError(f"The job store has no state of job {named} ({type(error).__name__}).") from error
-        return copy
+        return copies / STATE_FILE
     raise ResumeError(f"Expected the state of job {named} in its folder or in the job store, but found none.")
+
+
+def _copy(files: zipfile.ZipFile, name: str, folder: Path) -> None:
+    with files.open(name) as source, private_file(folder / name).open("wb") as target:
+        shutil.copyfileobj(source, target)
 
 
 def own_folder(fl_ctx: FLContext) -> Path:

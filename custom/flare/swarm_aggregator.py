@@ -22,9 +22,9 @@ from ..outbound.registry import OutboundRegistry
 from ..records.record_lines import append_record
 from ..refusals import RefusalCode, RefusalReason
 from ..run.averaged_round import AveragedRound
+from ..run.reading import METRICS_FILE
 from ..run.round_record import warn_of_dominance
 from ..run.round_training import share_refusal, site_report
-from ..run.state import METRICS_FILE
 from ..settings import SettingsError
 from ..task_names import TRAIN
 from .kept_files import config_folder, own_folder

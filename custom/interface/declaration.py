@@ -37,6 +37,8 @@ class Method:
             background would count as one.
         consensus: the kinds of rules for several annotations of a case that it can train with. By default none: a
             method that corrects or lists the site's own files has no file for what a rule makes.
+        models_to_sites: whether sites receive models of single other sites. Its jobs have to allow it by a setting of
+            this name, and each participant by :attr:`fedannot.custom.approval.limits.Limits.models_to_sites`.
 
     Raises:
         ValueError: if two fields of a task have one name, or a field could carry what the guard cannot check: a model
@@ -57,6 +59,7 @@ class Method:
     outbound_fields: tuple[OutboundField, ...] = ()
     supports: frozenset[AnnotationGap] = frozenset()
     consensus: frozenset[ConsensusKind] = frozenset()
+    models_to_sites: bool = False
 
     def __post_init__(self) -> None:
         if not (isinstance(self.settings, type) and issubclass(self.settings, RunSettings)):

@@ -87,6 +87,11 @@ def read_job_settings(
     method = find_method(task, name, source)
     settings = read_settings(method.settings, values, source, of_finished_run=of_finished_run)
     _check_consensus(settings, method, source)
+    if method.models_to_sites and not getattr(settings, "models_to_sites", False):
+        raise SettingsError(
+            f"{source}: key 'models_to_sites' is false, but the method {name!r} gives every site the models of other "
+            "sites; set models_to_sites = true if all sites allow it."
+        )
     return settings
 
 

@@ -1,20 +1,20 @@
 """The course of rounds that every method shares, whatever carries the messages between server and sites."""
 
 import gc
-import shutil
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 
+from ...transforms.errors import DataError
 from ..aggregation.influence import InfluenceBounds
 from ..aggregation.reported_counts import ReportedCounts, claim_limit
 from ..data.participant_folder import WAITING_FOLDER
 from ..data.tensor_files import write_tensors
-from ..data.whole_files import replaced
 from ..evaluation.score_records import RoundScores
 from ..evaluation.scoring import Scoring
 from ..interface.method import ServerMethod
@@ -22,8 +22,8 @@ from ..interface.views import Round
 from ..networks.layout import NetworkLayout
 from ..outbound.fields import MINIMUM_CASES
 from ..outbound.registry import OutboundRegistry
-from ..records.plain_values import check_restorable
-from ..records.record_lines import append_record, write_records
+from ..records.plain_values import check_restorable, finite
+from ..records.record_lines import RecordLog, lines_up_to
 from ..records.round_records import ROUND_RECORDS, VERSION, Bounded, RoundRecord
 from ..refusals import RefusalReason
 from ..settings import RunSettings
@@ -33,13 +33,13 @@ from ..training.schedules import first_rate
 from .answers import Answers
 from .continuing import earlier_state, named_with_its_file, start_params
 from .final_model import ModelChoice
+from .reading import METRICS_FILE
 from .round_record import note_weights, progress_sentence, round_scalars
 from .round_training import Averaged, RoundTraining, TrainingRun, checked_model, share_refusal
 from .run_progress import ProgressTracker, give_noted
 from .scored_rounds import scored_records
 from .server_test import ServerTest
 from .state import (
-    METRICS_FILE,
     SCORED_MODEL_FILE,
     STATE_FILE,
     SUMMARY_FILE,
@@ -48,7 +48,7 @@ from .state import (
     TooFewResultsError,
     kept_state_file,
 )
-from .summary import scores_of, summarize, write_summary
+from .summary import complete_summary_file, scores_of, summarize, write_unfinished_summary
 from .transport import CONTINUED_JOB, CONTINUED_ROUND, Link, Messages, Params, Request, RunContext
 
 # Whose samples tasks are about; a site's claims of the one kind say nothing of the other.
@@ -115,6 +115,16 @@ class RoundLoop:
         """
         check_training(self.settings)
         self._prepare(beginning)
+        summary = beginning.run_folder / SUMMARY_FILE
+        try:
+            self._run_rounds(beginning)
+        except BaseException:
+            with suppress(DataError, OSError):
+                complete_summary_file(summary)
+            raise
+        complete_summary_file(summary)
+
+    def _run_rounds(self, beginning: RunContext) -> None:
         if self.state.is_over(self.settings):
             # A run that was killed after its last round: no round comes whose end would write its result.
             self._write_result()
@@ -188,9 +198,16 @@ class RoundLoop:
         validated = any(record.validation_score is not None for record in self.state.history)
         if self.settings.needs_validation and not validated:
             self._check_validation()
-        write_records(beginning.run_folder / METRICS_FILE, self.state.history)
+        self._begin_log(beginning)
         if beginning.absent:
             self._link.warning(f"Not there when the job started, and not in it: {', '.join(beginning.absent)}.")
+
+    def _begin_log(self, beginning: RunContext) -> None:
+        """Begin the metrics file with the records of the run that is continued; lines that a state counts on stay."""
+        self._log, lines = RecordLog(beginning.run_folder / METRICS_FILE), b""
+        if beginning.state is not None and self.state.logged is not None:
+            lines = lines_up_to(beginning.state.with_name(METRICS_FILE), self.state.logged)
+        self._log.begin(lines, self.state.history[lines.count(b"\n") :])
 
     def _check_validation(self) -> None:
         """Let the sites score the start model, so that a run whose model they cannot choose does not begin.
@@ -357,11 +374,11 @@ class RoundLoop:
             self.state.method_state["scored"] = scored
         check_restorable(self.state.method_state, f"the state of the method {self.settings.method!r}")
         self.state.history.append(record)
-        self.state.save(folder / STATE_FILE)
+        self.state.save(folder / STATE_FILE, self._log)
         if this_round.number in self.settings.keep_rounds:
-            with replaced(folder / kept_state_file(this_round.number)) as kept:
-                shutil.copyfile(folder / STATE_FILE, kept)
-        append_record(folder / METRICS_FILE, record)
+            # Other runs go on with it, elsewhere.
+            self.state.save(folder / kept_state_file(this_round.number))
+        self._log.append(record)
         self._write_result()
         self.progress.finish_round(self.state.history)
         self._show(record)
@@ -392,7 +409,10 @@ class RoundLoop:
             common["bounded"] = {site: Bounded.model_validate(what) for site, what in sorted(touched.items())}
         added = self._method.record(this_round)
         common["seconds"] = round(time.monotonic() - started, 3)
-        return ROUND_RECORDS[self.settings.task].of(common, added)
+        record = ROUND_RECORDS[self.settings.task].of(common, added)
+        plain = record.plain()
+        # As the file has it, from which a restart takes it.
+        return record if (kept := finite(plain)) == plain else type(record).model_validate(kept)
 
     def _write_result(self) -> None:
         """Write the result and the summary as they are after the last finished round."""
@@ -406,9 +426,10 @@ class RoundLoop:
             server_threads=torch.get_num_threads(),
             final_model=final,
             final_scores=scores,
+            with_rounds=False,
         )
         self._write_scored_model()
-        write_summary(self._beginning.run_folder / SUMMARY_FILE, summary)
+        write_unfinished_summary(self._beginning.run_folder / SUMMARY_FILE, summary, self._log.position)
 
     @property
     def _choices(self) -> list[ModelChoice]:

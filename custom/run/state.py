@@ -14,19 +14,20 @@ from ..data.tensor_files import write_tensors
 from ..former_names import with_current_keys
 from ..networks.devices import preferred_device
 from ..networks.precision import ComputedPrecision
+from ..records.record_lines import LogPosition, RecordLog
 from ..records.round_records import RoundRecord
 from ..refusals import RefusalReason
 from ..settings import RunSettings, SettingValues
-from .reading import round_records
+from .reading import METRICS_FILE, logged_records, round_records
 
 STATE_FILE = "fedannot_state.pt"
 # The model of the round that is reported, where the sites' validation chooses it and the result is another model.
 SCORED_MODEL_FILE = "scored_model.pt"
-METRICS_FILE = "metrics.jsonl"
 SUMMARY_FILE = "summary.json"
 
-# Form of the state file; another one cannot be continued.
-STATE_VERSION = 2
+# Forms of the state file, with all records in it, or with those that the metrics file beside it lacks; another one
+# cannot be continued.
+STATE_VERSION, STATE_VERSION_BESIDE_METRICS = 2, 3
 
 # Settings that may differ between a run and the one that continues it.
 _WITHOUT_EFFECT_ON_BITS = {
@@ -189,7 +190,8 @@ class RunState:
         round_number: the last finished round, 0 before the first.
         params: the global model after that round.
         method_state: what loop and method remember beside the model (numbers of samples, estimates, groups).
-        history: one record per round, as in the metrics file; the state file holds them as plain values.
+        history: one record per round, as in the metrics file.
+        logged: up to where the metrics file beside the state has those records; None if the state has all of them.
     """
 
     method: str
@@ -198,31 +200,47 @@ class RunState:
     params: dict[str, torch.Tensor]
     method_state: LoopState = field(default_factory=LoopState)
     history: list[RoundRecord] = field(default_factory=list)
+    logged: LogPosition | None = None
 
-    def save(self, path: Path) -> None:
-        """Write the state in one step: after a crash the file holds this state or the one before."""
+    def save(self, path: Path, log: RecordLog | None = None) -> None:
+        """Write the state in one step: after a crash the file holds this state or the one before.
+
+        Args:
+            path: the file.
+            log: the metrics file beside it, whose records the state need not hold; None for a state that is read
+                without one.
+        """
         # Not asdict, which would copy the model.
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        write_tensors(
-            path, {"version": STATE_VERSION} | values | {"history": [record.plain() for record in self.history]}
-        )
+        values["history"] = [record.plain() for record in self.history[log.count if log else 0 :]]
+        if log is None:
+            del values["logged"]
+            write_tensors(path, {"version": STATE_VERSION} | values)
+        else:
+            write_tensors(
+                path, {"version": STATE_VERSION_BESIDE_METRICS} | values | {"logged": log.position.model_dump()}
+            )
 
     @classmethod
     def load(cls, path: Path) -> "RunState":
-        """Read a state.
+        """Read a state, with the records that the metrics file beside it has.
 
         Raises:
-            ResumeError: if the file is absent or is not a run's state.
+            ResumeError: if the file is absent or is not a run's state, or the metrics file is not that run's.
         """
         try:
             values = torch.load(path, map_location="cpu", weights_only=True)
-            if (version := values.pop("version", None)) != STATE_VERSION and "method_state" in values:
+            version, known = values.pop("version", None), (STATE_VERSION, STATE_VERSION_BESIDE_METRICS)
+            if version not in known and "method_state" in values:
                 raise ResumeError(
                     f"{path} is the state of a run of another version of fedannot (form {version}, expected "
-                    f"{STATE_VERSION}); only the version that began the run can continue it."
+                    f"{STATE_VERSION_BESIDE_METRICS}); only the version that began the run can continue it."
                 )
             state = cls(**values)
             state.history = round_records(state.history, str(path))
+            if state.logged is not None:
+                state.logged = LogPosition.model_validate(state.logged)
+                state.history = [*logged_records(path.with_name(METRICS_FILE), state.logged), *state.history]
             return state
         except ResumeError:
             raise

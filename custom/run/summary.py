@@ -1,4 +1,4 @@
-"""The summary of a run, rewritten after every round."""
+"""The summary of a run: what does not grow is rewritten after every round, all of it when the run ends."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,24 +6,63 @@ from pathlib import Path
 from typing import Any
 
 from ...transforms.natural_order import natural_order
+from ...transforms.strict_files import JsonObject, read_json
 from ..data.whole_files import write_text
 from ..evaluation.score_records import ClassificationRoundScores, RoundScores, SegmentationRoundScores
 from ..records.plain_values import finite
+from ..records.record_lines import LogPosition
 from ..records.round_records import Record, RoundRecord, SiteReport
 from ..settings import ScoredRoundsKind
 from .convergence import ScoreTrend, score_trend
+from .reading import read_summary_file
+from .round_summaries import round_summaries
 from .scored_rounds import scored_records
 from .state import RunState
-from .summary_record import ROUND_SUMMARIES, SUMMARIES, SUMMARY_VERSION, FinalModel, ScoredRounds, Summary
+from .summary_record import SUMMARIES, SUMMARY_VERSION, UNFINISHED, FinalModel, ScoredRounds, Summary
 from .versions import installed_versions, source_commit
-
-# What a summary's rounds have where a run has it.
-_OPTIONAL = ("stability", "unscored_classes")
 
 
 def write_summary(path: Path, summary: Summary) -> None:
     """Write the summary file in one step."""
-    write_text(path, json.dumps(finite(summary.plain()), indent=2, allow_nan=False) + "\n")
+    _write(path, summary.plain())
+
+
+def write_unfinished_summary(path: Path, summary: Summary, logged: LogPosition) -> None:
+    """Write the summary of a run that goes on, without what grows with its rounds, which the metrics file has.
+
+    :func:`fedannot.custom.run.reading.read_summary_file` puts both together.
+
+    Args:
+        path: the file; the metrics file lies beside it.
+        summary: see :func:`summarize`; its rounds are left out.
+        logged: up to where the metrics file has the rounds.
+    """
+    growing = round_summaries((), summary.task)
+    values = {name: value for name, value in summary.plain().items() if name not in growing}
+    _write(path, values | {UNFINISHED: logged.model_dump()})
+
+
+def complete_summary_file(path: Path) -> None:
+    """Write a summary whole that lacks its rounds; one that has them, or is not there, stays as it is.
+
+    Raises:
+        DataError: if it, or the metrics file beside it, cannot be used.
+    """
+    if path.is_file() and is_unfinished(path):
+        write_summary(path, read_summary_file(path))
+
+
+def is_unfinished(path: Path) -> bool:
+    """Return whether a summary is of a run that goes on, or was killed, and lacks its rounds.
+
+    Raises:
+        DataError: if the file is no JSON.
+    """
+    return UNFINISHED in read_json(path, "a run's summary")
+
+
+def _write(path: Path, values: JsonObject) -> None:
+    write_text(path, json.dumps(finite(values), indent=2, allow_nan=False) + "\n")
 
 
 def summarize(
@@ -34,6 +73,7 @@ def summarize(
     server_threads: int | None = None,
     final_model: FinalModel | None = None,
     final_scores: RoundScores | None = None,
+    with_rounds: bool = True,
 ) -> Summary:
     """Return method, seed, sites, the rounds' scores, their mean over the rounds that count, refusals and settings.
 
@@ -44,6 +84,7 @@ def summarize(
         server_threads: that the server computes with.
         final_model: which model is the result.
         final_scores: its scores, where it is another model than the last one.
+        with_rounds: whether it has what grows with the rounds, see :func:`write_unfinished_summary`.
 
     Raises:
         ValueError: if the method adds what the summary has, or what is no plain value.
@@ -64,7 +105,6 @@ def summarize(
             "rounds_finished": state.round_number,
             "sites": {site: sites[site].plain() for site in sorted(sites, key=natural_order)},
             "preparations": finite(dict(sorted(state.method_state.get("preparations", {}).items()))) or None,
-            "rounds": _rounds(history, task),
             "last_rounds": {name: mean_score(scored, name) for name in _fields(task, "last_rounds")},
             "last_round": {name: history[-1].named(name) if history else None for name in _fields(task, "last_round")},
             **_said(
@@ -73,19 +113,7 @@ def summarize(
                 scored_rounds=_named_rounds(scored, kind),
                 score_trend=_trend(history),
             ),
-            "refusals": [
-                {"round": record.round, "site": site, "reason": reason}
-                for record in history
-                for site, reason in record.refused.items()
-            ],
-            "bounded": [
-                {"round": record.round, "site": site} | what.plain()
-                for record in history
-                for site, what in (record.bounded or {}).items()
-            ],
-            "dominant": [
-                {"round": record.round} | record.dominant.plain() for record in history if record.dominant is not None
-            ],
+            **round_summaries(history if with_rounds else (), task),
             "seconds": sum(record.seconds for record in history),
             "settings": state.settings,
             "absent": list(absent),
@@ -105,14 +133,6 @@ def _said(**records: Record | RoundScores | None) -> dict[str, object]:
 
 def _trend(history: Sequence[RoundRecord]) -> ScoreTrend | None:
     return score_trend([record.main_score for record in history])
-
-
-def _rounds(history: Sequence[RoundRecord], task: str) -> list[dict[str, object]]:
-    names = set(ROUND_SUMMARIES[task].model_fields)
-    for name in _OPTIONAL:
-        if all(record.named(name) is None for record in history):
-            names.discard(name)
-    return [{name: record.named(name) for name in names} for record in history]
 
 
 def _fields(task: str, name: str) -> list[str]:

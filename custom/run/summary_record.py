@@ -24,6 +24,10 @@ from .versions import SourceCommit
 # Of the summary; version 1 held sentences where this one holds codes and numbers, and is read as well.
 SUMMARY_VERSION = 2
 
+# In the file of a run that goes on, in place of the fields that grow with its rounds: up to where the metrics file
+# beside it has them.
+UNFINISHED = "unfinished"
+
 # Rounds that count where the settings do not say which ones do.
 LAST_ROUNDS = 5
 

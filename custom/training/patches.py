@@ -7,6 +7,7 @@ from torch.nn.functional import pad
 
 from ...transforms.ignored_label import IGNORED_LABEL
 from .batch import BEYOND_BORDER, pixel_places
+from .label_runs import LabelRuns, label_runs
 
 
 def cut_patch(volume: torch.Tensor, centre: Sequence[int], extents: Sequence[int]) -> torch.Tensor:
@@ -65,6 +66,8 @@ class PatchCentres:
     def __init__(self, annotations: Sequence[torch.Tensor]) -> None:
         self._annotations = annotations
         self._positions: dict[int, list[torch.Tensor]] = {}
+        # None of a volume without any.
+        self._backgrounds: dict[int, LabelRuns | None] = {}
 
     def draw(self, volume: int, generator: torch.Generator) -> tuple[int, ...]:
         """Return a voxel of the volume with this index, with equal chance on an object or on the background."""
@@ -76,7 +79,7 @@ class PatchCentres:
             positions = classes[_draw(len(classes), generator)]
             position = int(positions[_draw(len(positions), generator)])
         if position is None:
-            position = _draw_beside_ignored(annotation, generator)
+            position = self._draw_beside_ignored(volume, generator)
         return self._voxel(volume, position)
 
     def draw_on_object(self, volume: int, generator: torch.Generator) -> tuple[int, ...] | None:
@@ -102,13 +105,19 @@ class PatchCentres:
     def _positions_of_classes(self, volume: int, generator: torch.Generator) -> list[torch.Tensor]:
         """Some voxels, as flat positions, of each class that a volume has; looked for once per round."""
         if volume not in self._positions:
-            flat = self._annotations[volume].flatten()
-            largest = int(flat.max())
-            if largest == IGNORED_LABEL:
-                largest = int(flat.masked_fill(flat == IGNORED_LABEL, 0).max())
-            result = [(flat == label).nonzero().flatten() for label in range(1, largest + 1)]
-            self._positions[volume] = [_some(positions, generator) for positions in result if len(positions)]
+            runs = label_runs(self._annotations[volume])
+            classes = [of_class for label, of_class in runs.items() if label > 0 and label != IGNORED_LABEL]
+            self._positions[volume] = [_some(of_class, generator) for of_class in classes]
         return self._positions[volume]
+
+    def _draw_beside_ignored(self, volume: int, generator: torch.Generator) -> int:
+        """Draw the flat position of a background voxel of a volume mostly ignored; of any if it is wholly."""
+        annotation = self._annotations[volume]
+        if volume not in self._backgrounds:
+            self._backgrounds[volume] = label_runs(annotation).get(0)
+        if (background := self._backgrounds[volume]) is None:
+            return _draw(annotation.numel(), generator)
+        return int(background.positions(torch.tensor([_draw(len(background), generator)])))
 
 
 def _draw(number: int, generator: torch.Generator) -> int:
@@ -122,14 +131,7 @@ def _draw_background(annotation: torch.Tensor, generator: torch.Generator) -> in
     return int(outside[0]) if len(outside) else None
 
 
-def _draw_beside_ignored(annotation: torch.Tensor, generator: torch.Generator) -> int:
-    """Draw the flat position of a background voxel of a volume that is mostly ignored; of any if it is wholly."""
-    background = (annotation.flatten() == 0).nonzero().flatten()
-    chosen = _draw(len(background) or annotation.numel(), generator)
-    return int(background[chosen]) if len(background) else chosen
-
-
-def _some(positions: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    if len(positions) <= _KEPT_POSITIONS:
-        return positions
-    return positions[torch.randint(len(positions), (_KEPT_POSITIONS,), generator=generator)]
+def _some(runs: LabelRuns, generator: torch.Generator) -> torch.Tensor:
+    if len(runs) <= _KEPT_POSITIONS:
+        return runs.positions(torch.arange(len(runs)))
+    return runs.positions(torch.randint(len(runs), (_KEPT_POSITIONS,), generator=generator))

@@ -87,7 +87,7 @@ def test_classes_under_a_job_with_masks_are_one_sentence_whatever_their_number(t
     text = (
         f"Site site-1: {tmp_path} holds images with one class each, but a job of 'fedavg' is for segmentation and "
         "needs images or volumes with masks; a job with task = classification fits, its method one of fedavg, fednoro, "
-        "fedselect, fedcorr, elr, fedrobust, fedfixer, fedgsca, auto_classification, audit_classification."
+        "fedselect, fedcorr, elr, fedrobust, fedfixer, fedgp, fedgsca, auto_classification, audit_classification."
     )
     with pytest.raises(DataMismatchError, match=f"^{re.escape(text)}$"):
         check(tmp_path, description, {"network": {"num_classes": 2}})

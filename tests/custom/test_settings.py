@@ -326,7 +326,7 @@ def test_whole_volumes_need_a_patch_and_pictures_take_none():
 def test_unknown_method_is_named_with_the_known_ones(values):
     allowed = (
         "allowed for segmentation: adele, audit, auto, decoupled, ditto, elr, feda3i, fedavg, fedbn, fedcorr, fedcurv, "
-        "fedhac, fedia, fedmix, fednoro, fedrep, fedrobust, fedselect, fingerprint, iop_fl, single_site."
+        "feddm, fedhac, fedia, fedmix, fednoro, fedrep, fedrobust, fedselect, fingerprint, iop_fl, single_site."
     )
     assert error_text(values) == f"{FILE}: key 'method' is {values.get('method')!r}; {allowed}"
 

@@ -21,11 +21,11 @@ def _die(*_: Any, **__: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _save_and_die_after(last: int) -> Callable[[RunState, Path], None]:
+def _save_and_die_after(last: int) -> Callable[..., None]:
     save = RunState.save
 
-    def saved(state: RunState, path: Path) -> None:
-        save(state, path)
+    def saved(state: RunState, *arguments: Any) -> None:
+        save(state, *arguments)
         if state.round_number == last:
             _die()
 

@@ -18,8 +18,7 @@ import fedannot
 from fedannot.apps.reports.output import find_run_folder
 from fedannot.apps.runs.job import Job
 from fedannot.custom.data.phantoms.choice import write_embedded_federation
-from fedannot.custom.run.reading import read_metrics_file
-from fedannot.custom.run.state import METRICS_FILE
+from fedannot.custom.run.reading import METRICS_FILE, read_metrics_file
 
 SIMULATOR_LOG = Path(__file__).parents[2] / "site_configs" / "simulator_log.json"
 

@@ -68,6 +68,7 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "fedcorr_classification": CLASSIFICATION
     | {"preprocessing_rounds": 1, "finetuning_rounds": 1, "rounds": 3, "clean_share": 1.0},
     "elr": SEGMENTATION,
+    "feddm": SEGMENTATION | {"random_images": 4, "training.batch_size": 4},
     # As soon as the IoU has risen, any curve through a few numbers asks for a correction.
     "adele": SEGMENTATION
     | {"rounds": 5, "slope_change": 1e-6, "training.learning_rate": 0.05, "training.local_epochs": 4},
@@ -75,6 +76,7 @@ JOB_SETTINGS: dict[str, dict[str, Any]] = {
     "fedrobust": SEGMENTATION,
     "fedrobust_classification": CLASSIFICATION,
     "fedfixer": CLASSIFICATION | {"warmup_rounds": 1},
+    "fedgp": CLASSIFICATION | {"warmup_rounds": 1},
     "fedavg_classification": CLASSIFICATION,
     "fedgsca": CLASSIFICATION | {"warmup_rounds": 1, "rounds": 3},
     # Of a model that has hardly learnt anything estimates are asked for all the same.
@@ -208,8 +210,11 @@ def ran(request: pytest.FixtureRequest, hospitals: Hospitals, data_of: Callable[
     folder = hospitals.jobs / f"every-{name}"
     like = hospitals.kits / "site-1" / "local" / "data.yaml"
     deployable_job(JOBS / name, folder, sites=SITES, description=like, overrides=JOB_SETTINGS[name])
-    job_id = hospitals.submit(folder)
-    assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
+    # Models of other sites reach no site unless all say so.
+    allowed = ("localhost", *SITES) if name == "feddm" else ()
+    with hospitals.with_limits({"models_to_sites": True}, *allowed):
+        job_id = hospitals.submit(folder)
+        assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
     messages = []
     for file in sorted(captured.iterdir()):
         with file.open(encoding="utf-8") as stream:

@@ -15,8 +15,9 @@ from fedannot.custom.interface.views import Round, WaitingModels, WeightsRule
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.outbound.fields import OutboundField
 from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.run.reading import METRICS_FILE
 from fedannot.custom.run.round_loop import RoundLoop
-from fedannot.custom.run.state import METRICS_FILE, SUMMARY_FILE
+from fedannot.custom.run.state import SUMMARY_FILE
 from fedannot.custom.run.transport import RunContext
 
 from .memory_link import MemoryLink

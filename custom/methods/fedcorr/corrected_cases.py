@@ -80,8 +80,9 @@ def class_corrections(
     provenance: Provenance,
     rule: CasesRelabelled,
     reverted: Collection[str],
+    left_out: Collection[int] = (),
 ) -> Corrections:
-    """Return what a site keeps of its corrected classes: the cases that get another one.
+    """Return what a site keeps of its corrected classes: the cases that get another one, or none.
 
     Args:
         given: the site's cases without corrections.
@@ -91,15 +92,16 @@ def class_corrections(
         provenance: where the corrections come from.
         rule: which classes were replaced.
         reverted: names of the cases whose given class counts.
+        left_out: indices of the cases whose class does not count.
     """
     cases: list[CaseCorrection] = []
     names, predicted = given.classes, probabilities.argmax(dim=1).tolist()
     for index, (case, label) in enumerate(zip(given.cases, labels.tolist(), strict=True)):
-        if label != int(case.label):
+        if index in left_out or label != int(case.label):
             image = case.image_name(data_folder)
             new = NewClass(
                 given=names[int(case.label)],
-                becomes=names[label],
+                becomes="" if index in left_out else names[label],
                 predicted=names[predicted[index]],
                 confidence=float(probabilities[index, predicted[index]]),
             )

@@ -66,18 +66,29 @@ class ClassMeans:
         Args:
             units: the patient or volume of each of the site's samples.
         """
-        rows, patients = self._vectors.tolist(), []
-        for label, row in enumerate(rows):
-            behind = {units[index] for index in self._samples_with(label)}
-            is_usable = all(abs(value) <= LARGEST_FEATURE for value in row)
-            patients.append(len(behind) if is_usable and len(behind) >= MINIMUM_CASES else 0)
-        if not any(patients):
-            return {}
-        values = [value if count else math.nan for row, count in zip(rows, patients, strict=True) for value in row]
-        return {PROTOTYPES: values, PROTOTYPE_PATIENTS: patients}
+        values, patients = reported_means(self._vectors, self._samples, units)
+        return {PROTOTYPES: values, PROTOTYPE_PATIENTS: patients} if any(patients) else {}
 
-    def _samples_with(self, label: int) -> frozenset[int]:
-        return frozenset(index for samples, has in self._samples for index in samples[has[label].cpu()].tolist())
+
+def reported_means(
+    vectors: torch.Tensor, samples: Sequence[tuple[torch.Tensor, torch.Tensor]], units: Sequence[str]
+) -> tuple[list[float], list[int]]:
+    """Return what may leave of class means, class after class, and the patients behind each.
+
+    A class with fewer patients than the minimum count, or with a mean that is not finite or too large for the server,
+    is NaN, with 0 patients.
+
+    Args:
+        vectors: the means, ``(C, D)``.
+        samples: of every batch the site's samples ``(B,)``, and which of them have which class, ``(C, B)``.
+        units: the patient or volume of each of the site's samples.
+    """
+    rows, patients = vectors.tolist(), []
+    for label, row in enumerate(rows):
+        behind = {units[index] for of_batch, has in samples for index in of_batch[has[label].cpu()].tolist()}
+        is_usable = all(abs(value) <= LARGEST_FEATURE for value in row)
+        patients.append(len(behind) if is_usable and len(behind) >= MINIMUM_CASES else 0)
+    return [value if count else math.nan for row, count in zip(rows, patients, strict=True) for value in row], patients
 
 
 def rows_of(values: Sequence[float | None], num_classes: int, num_features: int) -> Prototypes:
@@ -85,7 +96,7 @@ def rows_of(values: Sequence[float | None], num_classes: int, num_features: int)
 
     Args:
         values: as it was sent, class after class; NaN or None where withheld.
-        num_classes: C', with the background.
+        num_classes: C', in segmentation with the background.
         num_features: D.
 
     Raises:
@@ -93,8 +104,8 @@ def rows_of(values: Sequence[float | None], num_classes: int, num_features: int)
     """
     if len(values) != num_classes * num_features:
         raise ValueError(
-            f"found {len(values)} values, expected {num_classes} × {num_features}: so many classes with the "
-            "background, and features of the network."
+            f"found {len(values)} values, expected {num_classes} × {num_features}: so many classes, in segmentation "
+            "with the background, and features of the network."
         )
     rows = [values[start : start + num_features] for start in range(0, len(values), num_features)]
     return [_known(row) for row in rows]

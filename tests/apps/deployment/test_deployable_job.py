@@ -55,8 +55,10 @@ def test_a_job_for_five_sites_or_more_is_without_the_extremes(name: str, tmp_pat
     """At the server, and where a method can take it."""
     sites = [f"site-{number}" for number in range(5)]
     result = deployable_job(JOBS / name, tmp_path / "out", sites=sites).settings
-    rule = "mean" if name in ("decoupled", "fedcurv") else "trimmed_mean"
+    rule = "mean" if name in ("decoupled", "fedcurv", "feddm") else "trimmed_mean"
     assert (result.aggregation.rule, result.aggregation.trim, result.min_sites) == (rule, 1, 3)
+    # Without a rule updates have a bound.
+    assert name != "feddm" or result.influence.max_update_ratio == 1.0
     method_of(result).server_part(result)
 
 
@@ -87,7 +89,8 @@ def test_a_deployed_job_asks_for_what_the_job_does_whatever_its_settings(name: s
     made = deployable_job(JOBS / name, tmp_path / "out", sites=SITES, overrides={"rounds": 78, "seed": 5})
     assert read_configuration(tmp_path / "out") == (name, made.configuration)
     assert made.configuration.digest == read_configuration(JOBS / name)[1].digest
-    assert check_settings(made.configuration.settings, Limits()) == made.settings
+    limits = Limits(models_to_sites=name == "feddm")
+    assert check_settings(made.configuration.settings, limits) == made.settings
 
 
 @pytest.mark.parametrize(
@@ -118,7 +121,9 @@ NAMED_SETTINGS = sorted((path.parents[1].name, path.stem) for path in JOBS.glob(
 @pytest.mark.parametrize("sites", [(), SITES, tuple("abcdefgh")], ids=len)
 def test_kits_with_the_limits_of_fedannot_take_every_job(name: str, sites: tuple[str, ...], tmp_path: Path) -> None:
     made = deployable_job(JOBS / name, tmp_path / "out", sites=sites)
-    assert made.refused_by_default == ""
+    # That models reach other sites has to be allowed by name.
+    assert ("limits.json here does not allow it" in made.refused_by_default) == (name == "feddm")
+    assert name == "feddm" or made.refused_by_default == ""
     assert made.settings.min_sites == max(3, len(sites) // 2 + 1)
 
 

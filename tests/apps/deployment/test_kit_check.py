@@ -254,6 +254,7 @@ def test_an_administrator_of_a_sites_own_organisation_may_operate_it(make_kit: M
         (lambda limits: limits["smallest"].update(min_sites=2), "min_sites 2, by default 3"),
         (lambda limits: limits["smallest"].update(patients=1, samples_per_step=9), "patients 1, by default 3"),
         (lambda limits: limits.update(largest_share=1), "largest_share 1, by default 0.5"),
+        (lambda limits: limits.update(models_to_sites=True), "models_to_sites true, by default false"),
     ],
 )
 def test_a_minimum_below_the_default_is_said(make_kit: MakeKit, change: Callable[[Any], None], said: str) -> None:

@@ -19,6 +19,8 @@ from fedannot.apps.reports.output import (
 from fedannot.apps.reports.site_columns import weight_beside_noise
 from fedannot.apps.reports.summary_text import print_difference, print_summary
 from fedannot.apps.terminal import Terminal
+from fedannot.custom.records.record_lines import RecordLog
+from fedannot.custom.run.summary import write_unfinished_summary
 
 REPORT = {"num_samples": 12, "num_excluded": 0, "embedded_data": True, "train_loss": 0.1234}
 
@@ -107,6 +109,20 @@ def test_output_is_collected_and_the_run_stays_as_it_is(tmp_path):
         "metrics.jsonl": b'{"round": 1}\n',
     }
     assert {file: file.read_bytes() for file in before} == before
+
+
+def test_the_output_of_a_killed_run_has_its_whole_rounds(tmp_path):
+    """Its summary lacks them, and its last record is torn."""
+    run, records = make_run(tmp_path / "run"), [plain_records.record(1, dice=0.5), plain_records.record(2, dice=0.75)]
+    log = RecordLog(run / "metrics.jsonl")
+    log.begin(records=records)
+    lines = (run / "metrics.jsonl").read_bytes()
+    write_unfinished_summary(run / "summary.json", summary_of(rounds_finished=2), log.position)
+    (run / "metrics.jsonl").write_bytes(lines + b'{"version": 1, "rou')
+    summary = collect_output(run, tmp_path / "out")
+    assert [(record.round, record.dice) for record in summary.rounds] == [(1, 0.5), (2, 0.75)]
+    assert read_summary(tmp_path / "out") == summary
+    assert (tmp_path / "out" / "metrics.jsonl").read_bytes() == lines
 
 
 def test_folder_without_a_summary_is_named(tmp_path):

@@ -12,7 +12,7 @@ from fedannot.apps.reports.swarm_output import collect_from_sites, print_from_si
 from fedannot.apps.terminal import Terminal
 from fedannot.custom.data.personal_files import LOCAL_MODEL_FILE, PERSONAL_FOLDER
 from fedannot.custom.records.record_lines import write_records
-from fedannot.custom.run.state import METRICS_FILE
+from fedannot.custom.run.reading import METRICS_FILE
 
 SITES = {"site-1": report(num_samples=90, num_threads=4), "site-2": report(num_samples=10, num_threads=2)}
 

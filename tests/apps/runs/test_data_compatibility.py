@@ -193,6 +193,7 @@ def test_jobs_of_a_task():
         "fedavg_classification",
         "fedcorr_classification",
         "fedfixer",
+        "fedgp",
         "fedgsca",
         "fednoro_classification",
         "fedrobust_classification",

@@ -10,6 +10,7 @@ import pytest
 from nvflare.apis.workspace import Workspace
 
 from fedannot.custom.flare.kept_files import earlier_run_folders, model_file, state_file
+from fedannot.custom.run.reading import METRICS_FILE
 from fedannot.custom.run.state import STATE_FILE, ResumeError
 
 NOW, BEFORE = "11111111-2222-3333-4444-555555555555", "66666666-7777-8888-9999-000000000000"
@@ -50,8 +51,19 @@ def test_a_run_is_continued_by_the_id_of_its_job(at_server: Any) -> None:
 def test_the_state_of_a_job_that_has_ended_is_in_the_job_store(at_server: Any) -> None:
     ended(at_server.root, "lead")
     result = state_file(BEFORE, at_server)
-    assert result.parent == at_server.root / NOW
+    assert result.parent == at_server.root / NOW / "resumed"
     assert result.read_bytes() == b"stored state"
+    assert [file.name for file in result.parent.iterdir()] == [STATE_FILE]
+
+
+def test_the_records_of_a_job_that_has_ended_come_with_its_state(at_server: Any) -> None:
+    ended(at_server.root, "lead")
+    with zipfile.ZipFile(at_server.root / "storage" / "jobs" / BEFORE / "workspace", "a") as archive:
+        archive.writestr(METRICS_FILE, b"records")
+    records = state_file(BEFORE, at_server).with_name(METRICS_FILE)
+    assert (records.read_bytes(), records.stat().st_mode & 0o777) == (b"records", 0o600)
+    # Those of this run lie elsewhere.
+    assert not (at_server.root / NOW / METRICS_FILE).exists()
 
 
 def test_another_accounts_run_is_not_continued(at_server: Any) -> None:

@@ -27,8 +27,8 @@ from fedannot.custom.flare.swarm_executor import SwarmExecutor
 from fedannot.custom.flare.swarm_state import note_beginning, seconds_in_round
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.refusals import RefusalCode, RefusalReason
-from fedannot.custom.run.reading import read_metrics_file
-from fedannot.custom.run.state import METRICS_FILE, STATE_FILE, RunState
+from fedannot.custom.run.reading import METRICS_FILE, read_metrics_file
+from fedannot.custom.run.state import STATE_FILE, RunState
 from fedannot.custom.settings import SettingsError
 
 SETTINGS = {
@@ -384,6 +384,18 @@ def test_sampling_a_servers_optimizer_corrections_of_drift_and_quantised_updates
     ):
         with pytest.raises(SettingsError, match=rf"key '{key}[.a-z]*' needs a server; in a swarm it cannot be set"):
             SwarmAggregator({"method": "fedavg", "training": plain, key: value})
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        {"task": "segmentation", "method": "feddm", "models_to_sites": True, "training": {"loss": "ce"}},
+        {"task": "classification", "method": "fedgp", "rounds": 30},
+    ],
+)
+def test_methods_whose_models_are_made_at_the_server_need_one(method):
+    with pytest.raises(SettingsError, match="key 'method' needs a server; in a swarm it cannot be set"):
+        SwarmAggregator(method)
 
 
 def test_bounds_on_influence_need_a_server():

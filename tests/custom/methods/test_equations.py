@@ -14,8 +14,9 @@ FOLDER = Path(methods.__file__).parent
 # The last equation of each paper; where there is none they are reported by what they define.
 LAST_EQUATIONS = {
     "adele": 0, "audit": 0, "audit_classification": 0, "auto": 0, "auto_classification": 0, "decoupled": 8, "ditto": 0,
-    "elr": 0, "feda3i": 7, "fedavg": 0, "fedcorr": 0, "fedcurv": 0, "fedfixer": 0, "fedgsca": 18, "fedhac": 0,
-    "fedia": 7, "fedmix": 0, "fednoro": 0, "fedrep": 0, "fedrobust": 0, "fedselect": 0, "iop_fl": 0
+    "elr": 0, "feda3i": 7, "fedavg": 0, "fedcorr": 0, "fedcurv": 0, "feddm": 0, "fedfixer": 0, "fedgp": 0,
+    "fedgsca": 18, "fedhac": 0, "fedia": 7, "fedmix": 0, "fednoro": 0, "fedrep": 0, "fedrobust": 0, "fedselect": 0,
+    "iop_fl": 0
 }  # fmt: skip
 # What has no formula: what methods share, and no federation at all.
 WITHOUT = {"personal", "single_site", "fingerprint", "fedbn"}

@@ -73,7 +73,8 @@ def test_an_unknown_method_is_named_with_the_file_and_those_of_its_task() -> Non
         find_method("classification", "feda3i", "jobs/mine/settings.conf")
     assert str(caught.value) == (
         "jobs/mine/settings.conf: key 'method' is 'feda3i'; allowed for classification: audit_classification, "
-        "auto_classification, elr, fedavg, fedcorr, fedfixer, fedgsca, fednoro, fedrobust, fedselect."
+        "auto_classification, elr, fedavg, fedcorr, fedfixer, fedgp, fedgsca, fednoro, fedrobust, "
+        "fedselect."
     )
 
 

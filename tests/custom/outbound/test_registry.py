@@ -50,6 +50,7 @@ TRAIN_RESULT |= {"has_undone": True, "moved_patients": 8, "undoes_confusion": Fa
 TRAIN_RESULT |= {"selector_means": [0.2, 2.0], "selector_variances": [0.1, 0.5], "selector_priors": [0.7, 0.3]}
 TRAIN_RESULT |= {"selector_patients": [5, 3]}
 TRAIN_RESULT |= {"prototypes": [0.5, 1.5, 2.5, -1.0, NAN, NAN], "num_prototype_patients": [4, 3, 0]}
+TRAIN_RESULT |= {"class_centroids": [0.5, 1.5, NAN, NAN], "num_centroid_patients": [4, 0]}
 TRAIN_RESULT |= {"selection_weight": 0.5, "num_scored_patients": 4}
 TRAIN_RESULT |= {"privacy_epsilon": 3.5, "privacy_delta": 1e-5, "patient_epsilon": 8.5}
 TRAIN_RESULT |= {"statistics_epsilon": 0.5, "statistics_delta": 1e-6, "num_steps": 12}
@@ -217,6 +218,7 @@ def test_values_of_another_kind_may_not_leave(task, field, value, kind):
         (TRAIN, {"selector_patients": [22, 2]}, "selector_means", 2),
         (TRAIN, {"selector_patients": [0, 24]}, "selector_means", 0),
         (TRAIN, {"num_prototype_patients": [4, 2, 0]}, "prototypes", 2),
+        (TRAIN, {"num_centroid_patients": [2, 0]}, "class_centroids", 2),
         (VALIDATE, {"num_class_patients": [4, 2]}, "dice", 2),
         (VALIDATE, {"num_class_patients": [0, 4]}, "dice", 0),
         (VALIDATE, {"num_distance_patients": [1, 3]}, "hd95", 1),
@@ -243,6 +245,7 @@ def test_means_over_too_few_cases_may_not_leave(task, changes, field, count):
         (ESTIMATE_COMPLETENESS, "num_patients", "num_annotated_lesions"),
         (TRAIN, "selector_patients", "selector_means"),
         (TRAIN, "num_prototype_patients", "prototypes"),
+        (TRAIN, "num_centroid_patients", "class_centroids"),
         (VALIDATE, "num_class_patients", "dice"),
         (ESTIMATE_QUALITY, "num_estimated", "inner_difficulty"),
         (ESTIMATE_QUALITY, "num_annotated", "predicted_share"),
@@ -424,6 +427,7 @@ def test_the_server_can_use_what_may_leave_and_ignores_what_it_does_not_know(tas
         (TRAIN, {"selector_means", "selector_variances", "selector_priors", "selector_patients"}),
         (TRAIN, {"dice_loss", "num_dice_patients"}),
         (TRAIN, {"prototypes", "num_prototype_patients"}),
+        (TRAIN, {"class_centroids", "num_centroid_patients"}),
         (TRAIN, {"train_loss", "num_patients", "dice_loss", "num_dice_patients", "has_corrected"}),
         (ESTIMATE_COMPLETENESS, set(COMPLETENESS_RESULT) - {"num_samples"}),
         (ESTIMATE_QUALITY, {"predicted_share"}),

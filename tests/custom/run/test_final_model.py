@@ -82,9 +82,9 @@ def test_the_model_of_the_best_round_is_kept_where_a_run_goes_on(tmp_path: Path)
     kept = torch.load(tmp_path / "later" / "run" / SCORED_MODEL_FILE, weights_only=True)
     assert float(kept["model"]["stem.weight"]) == 2.0
     # In the state of an earlier version there is none: nobody takes the best of the later rounds for it.
-    values = torch.load(state, weights_only=True)
-    del values["method_state"]["scored"]
-    torch.save(values, tmp_path / "old.pt")
+    earlier = RunState.load(state)
+    del earlier.method_state["scored"]
+    earlier.save(tmp_path / "old.pt")
     old = best_run(tmp_path / "old", scores, **options).begin(state=tmp_path / "old.pt")
     assert old.summary["scored_rounds"]["rounds"] == [2]
     assert not (tmp_path / "old" / "run" / SCORED_MODEL_FILE).exists()

@@ -1,7 +1,6 @@
 """The course of rounds, with sites that are functions: no messages, no framework."""
 
 import math
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -102,9 +101,8 @@ def test_how_sites_prepare_images_is_kept_once_with_the_run_and_outlives_a_resta
     assert run.summary["preparations"] == {"b": in_json}
     assert all("preparation" not in report for record in run.records for report in record["sites"].values())
     assert all("preparation" not in report for report in run.summary["sites"].values())
-    state = shutil.copy(tmp_path / "run" / STATE_FILE, tmp_path / "state.pt")
     again = Run(tmp_path / "again", link_of(StepSite("a", fields={"preparation": said})), rounds=2)
-    again.begin(state=Path(state))
+    again.begin(state=tmp_path / "run" / STATE_FILE)
     assert again.summary["preparations"] == {"a": in_json, "b": in_json}
 
 

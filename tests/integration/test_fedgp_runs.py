@@ -1,0 +1,51 @@
+"""A whole run of FedGP: one that is continued has the same bits, and the last layer of its model is a mean of rows."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import JOBS
+from plain_records import simulate
+
+from fedannot.apps.runs.job import Job
+from fedannot.custom.data.phantoms.cells import Cells
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.methods.fedgp.site import CENTROID_FOLDER
+from fedannot.custom.run.state import kept_state_file
+
+SMALL = {
+    "rounds": 3,
+    "warmup_rounds": 1,
+    "keep_rounds": [2],
+    "network.widths": [4, 4, 4, 4],
+    "training.learning_rate": 0.05,
+    "training.learning_rate_steps": [],
+    "training.batch_size": 4,
+    "training.local_epochs": 1,
+}
+
+
+def run(out: Path, **changes: Any) -> dict[str, torch.Tensor]:
+    folder = Job.open(JOBS / "fedgp").copy_with(SMALL | changes, out.with_name(f"{out.name}-job")).folder
+    simulate(folder, out, data=out.parent / "data")
+    model: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
+    return model
+
+
+def test_a_continued_run_has_the_same_bits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_phantom_federation(tmp_path / "data", Cells(), num_sites=2, images_per_site=16, test_images=2)
+    whole = run(tmp_path / "whole")
+    caplog.clear()
+    state = tmp_path / "whole/run/server/simulate_job" / kept_state_file(2)
+    continued = run(tmp_path / "continued", resume_from=str(state))
+    assert all(torch.equal(value, whole[name]) for name, value in continued.items())
+    assert "begins with it anew" not in caplog.text
+    kept = [torch.load(file, weights_only=True) for file in (tmp_path / "whole").rglob(f"{CENTROID_FOLDER}/round_3.pt")]
+    first, second = (own["rows"] for own in kept)
+    # The mean of what both sites keep, where both may send it, else that of one.
+    sources = [(first + second) / 2, first, second]
+    layer = whole["fc.weight"]
+    sent = [label for label in range(8) if any(torch.allclose(layer[label], rows[label]) for rows in sources)]
+    assert sent
+    assert not whole["fc.bias"].any()
