@@ -50,6 +50,7 @@ class RefusalCode(StrEnum):
         FIELD_TYPE: a ``field`` is of another ``type`` than ``expected``.
         FIELD_LENGTH: a ``field`` has another ``number`` of entries than ``expected``.
         FIELD_OUT_OF_RANGE: a ``field`` has a ``value`` that is not from ``low`` to ``high``.
+        TOO_FEW_BEHIND: a ``field`` has an entry of a ``count`` of patients, fewer than the ``least``.
         WEIGHT_TOO_LARGE: its ``weight`` in a layer block would be above the ``largest`` that who averages allows.
     """
 
@@ -87,6 +88,7 @@ class RefusalCode(StrEnum):
     FIELD_TYPE = "field_type"
     FIELD_LENGTH = "field_length"
     FIELD_OUT_OF_RANGE = "field_out_of_range"
+    TOO_FEW_BEHIND = "too_few_behind"
     WEIGHT_TOO_LARGE = "weight_too_large"
 
 

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 
 from fedannot.apps.audit import dicom_seg
 from fedannot.apps.importing.layouts import spreadsheet
-from fedannot.apps.runs import tracking
+from fedannot.apps.runs import ray_cluster, tracking
 
 ROOT = Path(__file__).parents[1]
 TEXTS = {".md", ".py", ".ipynb", ".sh", ".yaml", ".yml", ".toml", ".txt", ".conf", ".cff", ".json", ".html", ".j2", ""}
@@ -115,7 +115,7 @@ def test_other_commands_are_not(text: str) -> None:
 def test_errors_name_the_packages_of_the_extras() -> None:
     """An error says what to install without fedannot's name, and so has to follow pyproject.toml."""
     extras = PROJECT["optional-dependencies"]
-    for module, extra in ((dicom_seg, "dicom"), (spreadsheet, "xlsx")):
+    for module, extra in ((dicom_seg, "dicom"), (spreadsheet, "xlsx"), (ray_cluster, "ray")):
         (needed,) = extras[extra]
         assert f"pip install '{needed}'" in Path(str(module.__file__)).read_text(encoding="utf-8")
     assert {kind: [needed] for kind, needed in tracking._PACKAGES.items()} == {

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...custom.audit.case_list import question
 from ...custom.audit.decisions import Decisions, read_decisions
-from ...custom.audit.findings import AuditedCase, Finding
+from ...custom.audit.findings import QUESTIONS, AuditedCase, Finding
 from ...custom.data.description import SegmentationDescription
 from ...custom.data.masks import Mask, plain_name, read_classes
 from ...custom.data.whole_files import new_folder, private_file, private_folder, write_text
@@ -56,7 +56,7 @@ class Exported:
     """How much was written, and which annotations could not be.
 
     Attributes:
-        findings: rows of the table.
+        findings: what looks wrong; rows of the table that only ask for a reference are none.
         cases: whose images and given masks were written.
         suggestions: suggested masks among them.
         failed: annotations of other cases, and why.
@@ -112,7 +112,7 @@ def export_audit(reader: CaseReader, out: Path, options: ExportOptions = ExportO
             write_text(folder / README_FILE, _README)
             written, failed = _write_cases(folder, reader, description, options)
             write_exported_files(folder, reader.audit.site, reader.audit.made)
-    findings = sum(len(case.findings) for case in reader.audit.cases)
+    findings = sum(finding.kind not in QUESTIONS for case in reader.audit.cases for finding in case.findings)
     return Exported(findings, written.cases, written.suggestions, tuple(failed))
 
 
@@ -280,7 +280,7 @@ def _case_cells(case: AuditedCase) -> dict[str, str]:
         "image": case.image,
         "annotation": case.label,
         "patient": case.unit,
-        "annotator": case.annotator or "",
+        "annotator": "; ".join(case.annotators),
     }
 
 

@@ -74,7 +74,7 @@ class CaseSummary(TypedDict):
     image: str
     label: str
     unit: str | None
-    annotator: str | None
+    annotators: list[str]
     disagreement: float
     uncertainty: float
     score: float
@@ -286,7 +286,7 @@ def _case_summary(
         "label": printable(case.label),
         # Without groups an image stands for a patient.
         "unit": None if case.unit.endswith(case.image) else printable(case.unit),
-        "annotator": None if case.annotator is None else printable(case.annotator),
+        "annotators": [printable(name) for name in case.annotators],
         "disagreement": case.disagreement,
         "uncertainty": case.uncertainty,
         "score": case.score,

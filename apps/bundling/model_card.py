@@ -130,7 +130,7 @@ def _words(text: str) -> str:
 def _weight(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value[0]:.3f} to {value[-1]:.3f}" if isinstance(value, list) else f"{value:.3f}"
+    return f"{value[0]:z.3f} to {value[-1]:z.3f}" if isinstance(value, list) else f"{value:z.3f}"
 
 
 def _scores(metadata: Mapping[str, Any], source: BundleSource) -> str:
@@ -138,7 +138,7 @@ def _scores(metadata: Mapping[str, Any], source: BundleSource) -> str:
     if not measured:
         return "None were measured in the run."
     where = measured.pop("evaluated_on")
-    listed = ", ".join(f"{name} {value:.3f}" for name, value in measured.items())
+    listed = ", ".join(f"{name} {value:z.3f}" for name, value in measured.items())
     meaning = ""
     if "dice" in measured or "left_empty" in measured:
         meaning = (

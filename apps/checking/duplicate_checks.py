@@ -53,7 +53,8 @@ def _duplicate(site: SiteFacts, cases: Sequence[CaseFacts]) -> Iterator[Finding]
             files,
             f"found the same image with different labels: {shown}. Several people annotated it, or a label is wrong.",
             "Ask who annotated it. Choose one annotator for all images, or the right label, and take the others out of "
-            "the datalist; at import --include or --label-include chooses.",
+            "the datalist; at import --include or --label-include chooses. Or import them again with --annotators, "
+            "which keeps all; a rule (training.consensus) then makes the label.",
         )
     if len({case.section for case in cases}) > 1:
         yield Finding(

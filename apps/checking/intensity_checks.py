@@ -79,7 +79,7 @@ def check_outliers(site: SiteFacts) -> Iterator[Finding]:
                 texts = {"mean": "mean intensity", "deviation": "standard deviation of the intensities"}
                 result = " and ".join(
                     f"a {texts[name]} of {getattr(image, name):.4g}, typical is {typical[name]:.4g} "
-                    f"(robust z-score {scores[name][index]:+.1f})"
+                    f"(robust z-score {scores[name][index]:+z.1f})"
                     for name in unusual
                 )
                 yield Finding(

@@ -9,6 +9,7 @@ import typer
 
 from ..plain_lines import say
 from ..runs.interruption import KEPT, given_command
+from .engine_options import AddressOption, CpusOption, EngineOption, GpusOption
 from .errors import reported_errors
 
 bench_app = typer.Typer(
@@ -78,11 +79,17 @@ def _add_benchmark(name: str, what: str, *, example: str) -> None:
         jobs: Annotated[
             Path | None, typer.Option(help="A folder that holds the jobs; default: those that are installed.")
         ] = None,
+        engine: EngineOption = "processes",
+        cpus_per_run: CpusOption = None,
+        gpus_per_run: GpusOption = None,
+        ray_address: AddressOption = None,
         out: Annotated[Path, typer.Option(help="Output folder.")] = default_out,
     ) -> None:
         with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
             from ..runs.progress import Progress
+            from ..runs.ray_engine import chosen_engine
 
+            placed = chosen_engine(engine, cpus_per_run, gpus_per_run, ray_address)
             folder = benchmarks_folder()
             # The rows' imports take seconds.
             Progress().tell("Reading the rows.")
@@ -90,7 +97,8 @@ def _add_benchmark(name: str, what: str, *, example: str) -> None:
             if list_:
                 tables.list_rows(name, rows)
                 return
-            table = tables.make_table(name, rows, jobs=jobs, seeds=range(first_seed, first_seed + seeds), out=out)
+            wanted = range(first_seed, first_seed + seeds)
+            table = tables.make_table(name, rows, jobs=jobs, seeds=wanted, out=out, engine=placed)
             say(f"Table: {table.with_suffix('.md')}, {table}")
 
 
@@ -159,7 +167,13 @@ def league(
         str | None,
         typer.Option(metavar="I/N", help="Make the I-th of N shares of the runs; others make the rest in this folder."),
     ] = None,
-    processes: Annotated[int | None, typer.Option(min=1, help="Runs at a time; default: one per core.")] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Runs at a time; default: one per core, or what Ray has room for.")
+    ] = None,
+    engine: EngineOption = "processes",
+    cpus_per_run: CpusOption = None,
+    gpus_per_run: GpusOption = None,
+    ray_address: AddressOption = None,
     data: Annotated[Path | None, typer.Option(help="The folder of the packs of real images.")] = None,
     jobs: Annotated[
         Path | None, typer.Option(help="A folder that holds the jobs; default: those that are installed.")
@@ -172,10 +186,12 @@ def league(
     """
     with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
         from ..runs.progress import Progress
+        from ..runs.ray_engine import chosen_engine
         from ..runs.run_share import RunShare
 
         if sum((list_, plan, choose, table is not None)) > 1:
             raise BenchmarkError("Expected one of --list, --plan, --choose and --table, but got several.")
+        placed = chosen_engine(engine, cpus_per_run, gpus_per_run, ray_address)
         share, folder = None if only is None else RunShare.parse(only), benchmarks_folder()
         with Progress() as progress:
             progress.tell("Reading the rows.")
@@ -189,7 +205,7 @@ def league(
                     chosen = asked.use_packs(chosen, data, chosen=rows is not None)
                 wanted = range(first_seed, first_seed + seeds)
                 request = asked.LeagueRequest(
-                    chosen, asked.chosen_methods(methods), wanted, out, jobs, share, processes
+                    chosen, asked.chosen_methods(methods), wanted, out, jobs, share, processes, placed
                 )
                 lines = made.done(request, progress, known.TUNING_ROWS, plan=plan, choose=choose, table=table)
         for line in lines:

@@ -16,6 +16,7 @@ from .bundle import bundle_app
 from .corrections import corrections_app
 from .data import data_app
 from .deploy import deploy_app
+from .engine_options import AddressOption, CpusOption, EngineOption, GpusOption
 from .errors import reported_errors
 from .job_names import complete_jobs
 from .jobs import jobs_app
@@ -115,7 +116,8 @@ def show(
 @app.command(
     epilog="Example: fedannot compare fedavg fedaaai --data runs/lesions --seeds 3 --out runs/compared\n\n"
     "Example: fedannot compare fedavg fedaaai short=fedaaai --set rounds=12 --set short:warmup_rounds=2\n\n"
-    "Example: fedannot compare fedavg fedia --like fedia --shared-rounds 12"
+    "Example: fedannot compare fedavg fedia --like fedia --shared-rounds 12\n\n"
+    "Example: fedannot compare fedavg auto --engine ray --cpus-per-run 2 --gpus-per-run 0.5 --out /shared/compared"
 )
 def compare(
     context: typer.Context,
@@ -172,7 +174,13 @@ def compare(
     leave_site_out: Annotated[
         bool, typer.Option("--leave-site-out", help="Leave out each site once and test on its cases; with --data.")
     ] = False,
-    processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per core.")] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="Runs at a time; default: one per core, or what Ray has room for.")
+    ] = None,
+    engine: EngineOption = "processes",
+    cpus_per_run: CpusOption = None,
+    gpus_per_run: GpusOption = None,
+    ray_address: AddressOption = None,
     only: Annotated[
         str | None,
         typer.Option(metavar="I/N", help="Make the I-th of N shares of the runs; others make the rest in this folder."),
@@ -208,6 +216,10 @@ def compare(
                     allow_different=allow_different or [],
                     network=network,
                     processes=processes,
+                    engine=engine,
+                    cpus_per_run=cpus_per_run,
+                    gpus_per_run=gpus_per_run,
+                    ray_address=ray_address,
                     track=track,
                     only=only,
                     on_progress=progress,

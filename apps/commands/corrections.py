@@ -140,8 +140,8 @@ def _let_count(
     if lesions:
         _let_lesions_count(found, names or [], lesions, reverted=reverted)
         return
-    from ...custom.corrections.store import cases_named, restore
-    from ...custom.corrections.store import revert as revert_cases
+    from ...custom.corrections.case_states import cases_named, restore
+    from ...custom.corrections.case_states import revert as revert_cases
 
     corrections = (revert_cases if reverted else restore)(found.folder, names)
     known = cases_named(corrections, None, found.folder)

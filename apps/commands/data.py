@@ -55,7 +55,7 @@ def cvat(
 
 @data_app.command(
     epilog="Example: fedannot data hdf5 MMIS --images t1,t1c,t2 --labels label_a1,label_a2,label_a3,label_a4 "
-    "--spacing voxel_spacing --out nifti"
+    "--spacing voxel_spacing --axes zyx --out nifti"
 )
 def hdf5(
     source: Annotated[Path, typer.Argument(help="A folder of HDF5 files, each of one case.")],
@@ -65,17 +65,24 @@ def hdf5(
     spacing: Annotated[
         str, typer.Option(metavar="NAME|Z,Y,X", help="Three lengths in mm in the order of the axes, or where they are.")
     ],
-    axes: Annotated[str, typer.Option(metavar="zyx|xyz|…", help="The axes of the volumes in a file.")] = "zyx",
+    axes: Annotated[
+        str | None,
+        typer.Option(metavar="zyx|xyz|…", help="The axes of the volumes; needed if a file has no labels of them."),
+    ] = None,
+    spacing_axes: Annotated[
+        str | None, typer.Option(metavar="zyx|xyz|…", help="The axes of the three lengths; default: as the volumes.")
+    ] = None,
 ) -> None:
     """Write volumes of HDF5 files as NIfTI, to import them: a file for each channel, a folder for each annotator."""
     with reported_errors():
         from ..importing.hdf5_volumes import IMAGES, LABELS, Hdf5Names, convert_hdf5
 
-        if sorted(axes) != sorted("xyz"):
-            raise typer.BadParameter("expected x, y and z in some order", param_hint="'--axes'")
+        for option, order in (("--axes", axes), ("--spacing-axes", spacing_axes)):
+            if order is not None and sorted(order) != sorted("xyz"):
+                raise typer.BadParameter("expected x, y and z in some order", param_hint=f"'{option}'")
         channels, annotators = (tuple(name.strip() for name in names.split(",")) for names in (images, labels))
         given = spacing if spacing[:1].isalpha() or spacing[:1] in "/_" else _three_lengths(spacing)
-        converted = convert_hdf5(source, Hdf5Names(channels, annotators, given, axes), out)
+        converted = convert_hdf5(source, Hdf5Names(channels, annotators, given, axes, spacing_axes), out)
         say(f"{converted.count} cases in {out}")
         for text in converted.left_out[:20]:
             say(f"Left out: {text}")

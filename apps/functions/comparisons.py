@@ -14,6 +14,7 @@ from ..runs.arms import Arm, parse_arms
 from ..runs.compare import compare as compare_arms
 from ..runs.job import JobError
 from ..runs.progress import OnProgress, Progress, progress_of
+from ..runs.ray_engine import PROCESSES, chosen_engine
 from ..runs.run_share import RunShare
 
 
@@ -67,6 +68,10 @@ def compare(
     allow_different: Sequence[str] = (),
     network: str | None = None,
     processes: int | None = None,
+    engine: str = PROCESSES,
+    cpus_per_run: int | None = None,
+    gpus_per_run: float | None = None,
+    ray_address: str | None = None,
     track: str | None = None,
     only: str | None = None,
     on_progress: OnProgress | Progress | None = None,
@@ -90,7 +95,12 @@ def compare(
         allow_different: settings or blocks of them, such as ``training.learning_rate``, that may differ.
         network: place of your own function that builds the network of all arms, ``package.module:function``; each run
             imports it in a process of its own.
-        processes: runs at a time; by default one per core.
+        processes: runs at a time; by default one per core, or as many as Ray has room for.
+        engine: ``"processes"`` of this machine, or ``"ray"``, which places the runs. A connection of this process
+            to Ray is used where there is one.
+        cpus_per_run: cores of a run under Ray; by default as many as it has threads.
+        gpus_per_run: GPUs of a run under Ray, or a fraction of one; by default one where there are any.
+        ray_address: ``HOST:PORT`` of a cluster's head, or ``"local"``; by default ``RAY_ADDRESS`` or local.
         track: ``mlflow=URI`` or ``wandb=PROJECT``: every run's numbers, settings and pictures go there as well.
         only: ``"I/N"``, to make the I-th of N shares of the runs; others make the rest into the same folder.
         on_progress: is given every step.
@@ -120,6 +130,7 @@ def compare(
         allow_different=allow_different,
         network=network,
         processes=processes,
+        engine=chosen_engine(engine, cpus_per_run, gpus_per_run, ray_address),
         track=track,
         only=None if only is None else RunShare.parse(only),
         progress=progress_of(on_progress),

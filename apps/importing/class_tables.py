@@ -57,35 +57,36 @@ def read_class_table(
     rows = read_table(file, columns.names)
     listing = list_files(images)
     named = set(names or ())
-    has_class = [row[columns.label] in named or not is_missing(row[columns.label]) for row in rows]
+    has_class = [row[columns.label] in named or not is_missing(row[columns.label]) for _, row in rows]
     spellings = ClassSpellings.among(
-        [row[columns.label] for row, has in zip(rows, has_class, strict=True) if has], names
+        [row[columns.label] for (_, row), has in zip(rows, has_class, strict=True) if has], names
     )
     classes, index_of = _classes(spellings, names, file, columns.label)
     pictures = _Pictures(listing)
     cases: dict[Path, SourceCase] = {}
     skipped: list[LeftOut] = []
     named_pictures: set[Path] = set()
-    for row, has in zip(rows, has_class, strict=True):
+    for (place, row), has in zip(rows, has_class, strict=True):
         name, label = row[columns.image], row[columns.label]
         picture = pictures.named(name, file)
         if isinstance(picture, Path):
             named_pictures.add(picture)
         if isinstance(picture, str) or not has:
             reason = picture if isinstance(picture, str) else f"no class ({label})" if label else "no class"
-            skipped.append(LeftOut(name or "a row", reason))
+            skipped.append(LeftOut(name or f"{file.name}, {place}", reason))
             continue
         group, source = (_known(row, column) for column in (columns.group, columns.source))
         case = SourceCase(picture, index_of[label], group=group, source=source, section=listing.section(picture))
         known = cases.get(picture, case)
         if columns.annotator is not None:
-            case = _with_annotation(known, row[columns.annotator], index_of[label], f"{file}: {name} has rows")
+            case = _with_annotation(known, row[columns.annotator], index_of[label], f"{file}: {place}: {name} has rows")
             cases[picture] = case
             continue
         cases[picture] = known
         if known.label != case.label:
             raise DataError(
-                f"{file}: gives {name} the classes {classes[_index(known)]!r} and {label!r}; expected one class."
+                f"{file}: {place}: gives {name} the classes {classes[_index(known)]!r} and {label!r}; expected one "
+                "class."
             )
     if not cases:
         raise DataError(

@@ -22,6 +22,8 @@ IMAGES, LABELS = "images", "labels"
 # Of one volume, whatever it is compressed to.
 _MOST_BYTES = 2**31
 _KINDS = "biuf"
+# A slice thicker than other voxels are long lies along the axis with the fewest voxels; thinner ones say nothing.
+_THICK = 1.5
 
 
 @dataclass(frozen=True)
@@ -31,14 +33,17 @@ class Hdf5Names:
     Attributes:
         images: volumes of intensities, one for each channel.
         labels: masks, one for each annotator, whose name it is.
-        spacing: three numbers in the order of the axes in the file: the name of a data set, or these numbers.
-        axes: the axes of the arrays in the file, such as ``zyx``: the last one runs fastest.
+        spacing: three lengths of a voxel: the name of a data set, or these numbers.
+        axes: the axes of the arrays in the file, such as ``zyx``: the last one runs fastest; None if the arrays' own
+            labels of their dimensions say it.
+        spacing_axes: the axes of the three lengths in their order; None for that of the arrays.
     """
 
     images: tuple[str, ...]
     labels: tuple[str, ...]
     spacing: str | tuple[float, float, float]
-    axes: str = "zyx"
+    axes: str | None = None
+    spacing_axes: str | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,8 @@ def _files(source: Path) -> list[Path]:
 
 def _read(content: Any, file: Path, names: Hdf5Names) -> tuple[dict[str, Array], Floats]:
     """The volumes by their names with axes x, y, z, and their spacing, likewise."""
-    order = [names.axes.index(axis) for axis in "xyz"]
+    axes = _axes(content, file, names)
+    order = [axes.index(axis) for axis in "xyz"]
     spacing = np.asarray(
         _array(content, file, names.spacing, (1,)) if isinstance(names.spacing, str) else names.spacing, dtype=float
     )
@@ -132,7 +138,54 @@ def _read(content: Any, file: Path, names: Hdf5Names) -> tuple[dict[str, Array],
     for name in names.labels:
         if name in volumes and not _are_classes(volumes[name]):
             raise DataError(f"{file}: found other values in {printable(name)!r}; expected classes from 0 to 32767.")
-    return volumes, spacing[order]
+    return volumes, _in_order(spacing, first, axes, names, file)
+
+
+def _axes(content: Any, file: Path, names: Hdf5Names) -> str:
+    """The axes of all arrays of a file, as it is said, or as it says itself by labels of dimensions or their scales."""
+    of_file = {}
+    for name in (*names.images, *names.labels):
+        if name in names.images or name.strip("/").partition("/")[0] in content:
+            label = _labels(_dataset(content, file, name, (3,)))
+            if sorted(label) == sorted("xyz"):
+                of_file[name] = label
+    known = {*of_file.values(), *filter(None, [names.axes])}
+    if len(known) == 1:
+        return known.pop()
+    shape = _dataset(content, file, names.images[0], (3,)).shape
+    shown_axes = ", ".join(f"{axes} in {printable(name)!r}" for name, axes in of_file.items()) or "no labels of axes"
+    raise DataError(
+        f"{file}: found {shown_axes}, of {shape} voxels{f', and --axes {names.axes}' if names.axes else ''}; expected "
+        "one order of the axes: say it with --axes, such as zyx where the last axis is x."
+    )
+
+
+def _labels(data: Any) -> str:
+    """The labels of an array's dimensions, or the names of their scales, one after the other."""
+    try:
+        return "".join(str(dim.label or next(iter(dim.keys()), "")) for dim in data.dims).lower()
+    # Damaged references and texts say nothing.
+    except (OSError, RuntimeError, KeyError, ValueError):
+        return ""
+
+
+def _in_order(spacing: Floats, shape: tuple[int, ...], axes: str, names: Hdf5Names, file: Path) -> Floats:
+    """The lengths along x, y and z of volumes with these axes.
+
+    Raises:
+        DataError: if nobody has said their order, and the thickest voxels lie along an axis that has more than others.
+    """
+    order = names.spacing_axes or axes
+    result = spacing[[order.index(axis) for axis in "xyz"]]
+    thick, others = int(np.argmax(result)), sorted(result)[:-1]
+    if names.spacing_axes is None and result[thick] > _THICK * others[-1] and shape[thick] > min(shape):
+        in_file = tuple(shape["xyz".index(axis)] for axis in axes)
+        raise DataError(
+            f"{file}: found the spacing {shown(spacing.tolist())} and {in_file} voxels along {', '.join(axes)}: the "
+            f"thickest voxels would lie along {'xyz'[thick]}, where there are more than along another axis; expected "
+            f"the order of the three lengths: say it with --spacing-axes, such as {axes} or {axes[::-1]}."
+        )
+    return result
 
 
 def _are_classes(values: Array) -> bool:
@@ -140,7 +193,16 @@ def _are_classes(values: Array) -> bool:
 
 
 def _array(content: Any, file: Path, name: str, ndims: Sequence[int]) -> Array:
-    """A data set of the file itself."""
+    """The values of a data set of the file itself."""
+    data = _dataset(content, file, name, ndims)
+    try:
+        return np.asarray(data[()])
+    except (OSError, RuntimeError, MemoryError) as error:
+        raise DataError(f"{file}: {printable(name)!r} cannot be read ({error}).") from error
+
+
+def _dataset(content: Any, file: Path, name: str, ndims: Sequence[int]) -> Any:
+    """A data set of the file itself, unread."""
     h5py = _h5py()
     place, parts = content, name.strip("/").split("/")
     for number, part in enumerate(parts, start=1):
@@ -162,10 +224,7 @@ def _array(content: Any, file: Path, name: str, ndims: Sequence[int]) -> Array:
             f"{file}: found {printable(name)!r} of {data.dtype} and {data.shape}; expected numbers along {ndims[0]} "
             f"axes, at most {_MOST_BYTES} bytes."
         )
-    try:
-        return np.asarray(data[()])
-    except (OSError, RuntimeError, MemoryError) as error:
-        raise DataError(f"{file}: {printable(name)!r} cannot be read ({error}).") from error
+    return data
 
 
 def _write(folder: Path, file: Path, read: tuple[dict[str, Array], Floats], names: Hdf5Names) -> None:

@@ -109,7 +109,8 @@ def several_masks(checked: Sequence[CheckedCase]) -> str | None:
     files = sum(len(case.source.label) for case in united if isinstance(case.source.label, tuple))
     return (
         f"Several masks: {files} files of {len(united)} images became one mask each, {united[0].name} for one. "
-        "They are taken for objects of one image; if they are several readers' masks, choose one with --label-include."
+        "They are taken for objects of one image; if they are several readers' masks, keep all with --annotators, or "
+        "choose one with --label-include."
     )
 
 

@@ -53,7 +53,8 @@ def check_one_reader(files: Sequence[Path], masks: Sequence[Labels]) -> None:
         return
     raise SeveralReadersError(
         f"Import: found {len(files)} masks of one image, {shown}; {why}, so they are taken for several readers' masks. "
-        f"Choose one reader, for example {_choice(files)}; or, if they are parts of one annotation, --unite-masks."
+        f"Keep all with --annotators {_kept(files)}, or choose one reader, for example {_choice(files)}; or, if they "
+        "are parts of one annotation, --unite-masks."
     )
 
 
@@ -68,6 +69,11 @@ def _overlap(first: Booleans, second: Booleans) -> float:
     """The fraction of the smaller mask that the other covers, 0 where one is empty."""
     smaller = min(int(first.sum()), int(second.sum()))
     return int((first & second).sum()) / smaller if smaller else 0.0
+
+
+def _kept(files: Sequence[Path]) -> str:
+    """How annotators are told apart whose masks these are: by folders where these alone differ, else by names."""
+    return "by-folder" if len({folded(file.name) for file in files}) < len(files) else "by-suffix"
 
 
 def _choice(files: Sequence[Path]) -> str:

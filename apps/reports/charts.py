@@ -75,7 +75,7 @@ def draw_weights(weights: WeightsRecord, file: Path) -> Path:
     axes.set_yticks(range(values.shape[0]), [drawable(site) for site in sites])
     for (row, column), value in np.ndenumerate(values):
         colour = "white" if value < 0.6 * values.max() else "black"
-        axes.text(column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=7)
+        axes.text(column, row, f"{value:z.2f}", ha="center", va="center", color=colour, fontsize=7)
     axes.set(xlabel="layer block, in forward order", title="Fraction of each site in the new model")
     figure.colorbar(image)
     return save_figure(figure, file)
@@ -102,7 +102,7 @@ def draw_groups(estimate: EstimateRecord, file: Path) -> Path:
         axes.scatter([outside], [row], facecolor="white", edgecolor=colour, linewidth=2, s=45, marker="s", zorder=2)
     axes.set_yticks(range(len(order)), [drawable(site) for site in order])
     p_value = estimate.p_value
-    test = "" if p_value is None else f" (two groups: p = {p_value:.3f})"
+    test = "" if p_value is None else f" (two groups: p = {p_value:z.3f})"
     axes.set(xlabel="mean cross entropy of the model", title=f"Where contours are hard for the model{test}")
     axes.margins(x=0.08, y=0.6 / max(len(order), 1))
     axes.grid(axis="x", color="#dddddd")

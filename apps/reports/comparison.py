@@ -69,10 +69,10 @@ def differences_in_words(comparison: Comparison) -> list[str]:
     label = scoring_of(comparison.runs[0]).label
     lines = []
     for pair in comparison.paired:
-        spread = "" if pair.standard_deviation is None else f" ± {100 * pair.standard_deviation:.1f}"
-        test = "" if pair.p_value is None else f", paired t-test p = {pair.p_value:.3f}"
-        each = ", ".join(f"{100 * difference:+.1f}" for difference in pair.differences)
-        difference = f"{100 * pair.mean:+.1f}{spread} {label} points"
+        spread = "" if pair.standard_deviation is None else f" ± {100 * pair.standard_deviation:z.1f}"
+        test = "" if pair.p_value is None else f", paired t-test p = {pair.p_value:z.3f}"
+        each = ", ".join(f"{100 * difference:+z.1f}" for difference in pair.differences)
+        difference = f"{100 * pair.mean:+z.1f}{spread} {label} points"
         lines.append(f"{pair.arm} - {pair.reference}: {difference} (seeds: {each}){test}")
     return lines
 
@@ -96,7 +96,7 @@ def _case_difference(test: CaseTest) -> str:
     factor = metric_factor(test.metric)
     points = "" if test.metric == "hd95" else " points"
     return (
-        f"{test.arm} - {test.reference}, case by case: {factor * test.mean:+.1f} {METRIC_NAMES[test.metric]}{points}, "
+        f"{test.arm} - {test.reference}, case by case: {factor * test.mean:+z.1f} {METRIC_NAMES[test.metric]}{points}, "
         f"95 % interval {interval_in_words(test.metric, test.low, test.high)} ({test.num_cases} pairs of cases, "
         f"{test.num_patients} patients); Wilcoxon p = {p_value_in_words(test.p_wilcoxon)}, "
         f"Holm over arms {p_value_in_words(test.p_wilcoxon_holm)}"
@@ -108,7 +108,7 @@ def case_test_columns(comparison: Comparison) -> dict[str, list[str]]:
     tests = comparison.case_tests or ()
     return {
         "arm": [test.arm for test in tests],
-        "difference": [f"{metric_factor(test.metric) * test.mean:+.1f}" for test in tests],
+        "difference": [f"{metric_factor(test.metric) * test.mean:+z.1f}" for test in tests],
         "95 % interval, cases": [interval_in_words(test.metric, test.low, test.high) for test in tests],
         "Wilcoxon p": [p_value_in_words(test.p_wilcoxon) for test in tests],
         "Holm": [p_value_in_words(test.p_wilcoxon_holm) for test in tests],
@@ -159,7 +159,7 @@ def _print_dominance(run: ComparedRun, console: Terminal) -> None:
         sites, worst = min(few)
         console.print_named(
             run.arm,
-            f", seed {run.seed}: in {len(few)} rounds one site nearly decided alone; {sites:.2f} effective sites of "
+            f", seed {run.seed}: in {len(few)} rounds one site nearly decided alone; {sites:z.2f} effective sites of "
             f"{run.num_sites} in round {worst}",
             style="yellow",
         )

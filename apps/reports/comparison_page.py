@@ -74,7 +74,7 @@ def answer(comparison: Comparison) -> str:
     if not comparison.paired:
         return f"{label} of {comparison.reference} over {plural(len(comparison.seeds), 'seed')}"
     best = max(comparison.paired, key=lambda pair: pair.mean)
-    points, interval = f"{100 * best.mean:+.1f} {label} points", interval_of(best)
+    points, interval = f"{100 * best.mean:+z.1f} {label} points", interval_of(best)
     if interval is None:
         return f"{best.arm} against {best.reference}: {points} in one seed, which says nothing of the spread"
     evidence = f"95 % interval {_points(interval)}, {plural(len(comparison.seeds), 'seed')}"
@@ -146,16 +146,16 @@ def arm_rows(comparison: Comparison, request: Mapping[str, Any]) -> list[ArmRow]
     rows = []
     for arm in comparison.arms:
         values = [score for run in comparison.of_arm(arm) if (score := run.main_score) is not None]
-        spread = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
+        spread = f" ± {100 * statistics.stdev(values):z.1f}" if len(values) > 1 else ""
         pair = pairs.get(arm)
         interval = None if pair is None else interval_of(pair)
         rows.append(
             ArmRow(
                 arm,
                 f"{percent(statistics.fmean(values))}{spread}" if values else "–",
-                "" if pair is None else f"{100 * pair.mean:+.1f}",
+                "" if pair is None else f"{100 * pair.mean:+z.1f}",
                 "" if interval is None else _points(interval),
-                "" if pair is None or pair.p_value is None else f"{pair.p_value:.3f}",
+                "" if pair is None or pair.p_value is None else f"{pair.p_value:z.3f}",
                 ", ".join(f"{key} = {value}" for key, value in asked.get(arm, {}).get("overrides", {}).items()),
             )
         )
@@ -205,4 +205,4 @@ def _reports(out: Path, comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _points(interval: tuple[float, float]) -> str:
-    return f"{100 * interval[0]:+.1f} to {100 * interval[1]:+.1f}"
+    return f"{100 * interval[0]:+z.1f} to {100 * interval[1]:+z.1f}"

@@ -195,7 +195,7 @@ def _phrases(
             return [f"{what} with a probability of the predicted class above {threshold:g} may become that class"]
         case CasesRelabelled(noise_level=level, transition=transition):
             loss = [] if transition is None else ["the loss is corrected for the other wrong labels"]
-            return [f"{100 * level:.1f} % of the labels are wrong by the estimate", *loss]
+            return [f"{100 * level:z.1f} % of the labels are wrong by the estimate", *loss]
         case PixelsReplaced():
             return _replaced_in_words(correction, description)
         case LesionsAdded(smallest_lesion=None, threshold=threshold):
@@ -219,7 +219,7 @@ def _moves_in_words(
     else:
         names, unit = [repr(name) for name in named_moves(corrections, description)], f" {unit_of(description)}"
     return [
-        f"contours of class {name} moved by {distance:+.1f}{unit}"
+        f"contours of class {name} moved by {distance:+z.1f}{unit}"
         for name, distance in zip(names, shift.moves.values(), strict=True)
     ]
 

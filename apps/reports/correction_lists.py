@@ -5,9 +5,10 @@ from typing import Literal
 
 from rich.table import Table
 
+from ...custom.corrections.case_states import cases_named
 from ...custom.corrections.kinds import CasesRelabelled
 from ...custom.corrections.model import CORRECTIONS_FILE, CorrectionState
-from ...custom.corrections.store import StoredCorrections, cases_named
+from ...custom.corrections.store import StoredCorrections
 from ...custom.data.description import SegmentationDescription
 from ...transforms.errors import DataError
 from ..terminal import Terminal

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
+from ...custom.corrections.case_states import cases_named
 from ...custom.corrections.in_files import segmentation_description
 from ...custom.corrections.kinds import BoundaryShift, CasesRelabelled, MaskShift, ObjectsRelabelled, PixelsRelabelled
 from ...custom.corrections.model import CORRECTIONS_FILE, CaseCorrection
-from ...custom.corrections.store import StoredCorrections, cases_named
+from ...custom.corrections.store import StoredCorrections
 from ...custom.data.description import SegmentationDescription
 from ...custom.data.masks import Mask, annotated_axis, plain_name, read_classes, turned_to
 from ...custom.data.site_data import LoadedCase

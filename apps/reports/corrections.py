@@ -7,6 +7,7 @@ from pathlib import Path
 from ...custom.corrections.earlier_forms import CASES_FOLDER, DOUBTS_FILE, OBJECTS_FILE, OBJECTS_FOLDER, read_doubts
 from ...custom.corrections.kinds import CasesRelabelled
 from ...custom.corrections.model import CORRECTIONS_FILE, CORRECTIONS_FOLDER, Corrections
+from ...custom.corrections.reviews_since import reviewed_labels, with_reviews
 from ...custom.corrections.store import StoredCorrections, read_corrections, round_of
 from ...custom.data.participant_folder import with_private_folder
 from ...custom.run.state import SUMMARY_FILE
@@ -87,7 +88,8 @@ def _records_in(folder: Path) -> list[StoredCorrections]:
     result = []
     for records in runs.values():
         latest, *earlier = sorted(records, key=lambda one: one.corrections.round_number, reverse=True)
-        result.append(replace(latest, earlier=tuple(item.corrections for item in earlier)))
+        counting = with_reviews(latest.corrections, reviewed_labels(Path(latest.corrections.data)))
+        result.append(replace(latest, corrections=counting, earlier=tuple(item.corrections for item in earlier)))
     return result
 
 

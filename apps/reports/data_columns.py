@@ -16,13 +16,13 @@ def federation_columns(sites: Sequence[SiteOverview]) -> dict[str, list[str]]:
             "site": row.site,
             "cases": str(row.cases),
             "excluded": str(row.excluded),
-            "μ": "-" if row.mean is None else f"{row.mean:+.1f}",
-            "σ": "-" if row.spread is None else f"{row.spread:.1f}",
+            "μ": "-" if row.mean is None else f"{row.mean:+z.1f}",
+            "σ": "-" if row.spread is None else f"{row.spread:z.1f}",
             "protocol": row.protocol or "-",
             "discs, px": row.discs or "-",
-            "complete, %": "-" if row.completeness is None else f"{100 * row.completeness:.0f}",
-            "wrong, %": "-" if row.wrong is None else f"{100 * row.wrong:.1f}",
-            "Dice to clean, %": "-" if row.dice is None else f"{100 * row.dice:.1f}",
+            "complete, %": "-" if row.completeness is None else f"{100 * row.completeness:z.0f}",
+            "wrong, %": "-" if row.wrong is None else f"{100 * row.wrong:z.1f}",
+            "Dice to clean, %": "-" if row.dice is None else f"{100 * row.dice:z.1f}",
         }
         for row in sites
     ]

@@ -51,5 +51,5 @@ def _entry(level: NoiseLevelRecord | None) -> str:
         return "-"
     if level.estimate is None or level.status is Status.UNKNOWN:
         return "?"
-    text = f"{100 * level.estimate:.0f}"
+    text = f"{100 * level.estimate:z.0f}"
     return text if level.is_confirmed else f"({text})"

@@ -193,7 +193,7 @@ def score_text(name: str, value: float | None) -> str:
 
 def percent(value: float | None) -> str:
     """Write a share as percent with one decimal, or a dash."""
-    return "-" if value is None else f"{100 * value:.1f}"
+    return "-" if value is None else f"{100 * value:z.1f}"
 
 
 def number(value: float | None, decimals: int = 1) -> str:

@@ -177,12 +177,12 @@ def _unit(metric: Metric, rows: Sequence[ResultRow]) -> str:
 def mean_in_words(cell: TableCell) -> str:
     """Return a mean with its interval as it is shown: ``78.1 (75.0 to 80.9)``."""
     factor = metric_factor(cell.metric)
-    return f"{factor * cell.mean:.1f} ({factor * cell.low:.1f} to {factor * cell.high:.1f})"
+    return f"{factor * cell.mean:z.1f} ({factor * cell.low:z.1f} to {factor * cell.high:z.1f})"
 
 
 def difference_in_words(test: CaseTest) -> str:
     """Return a difference with its interval as it is shown: ``+2.1 (+0.3 to +4.0)``."""
-    return f"{metric_factor(test.metric) * test.mean:+.1f} ({interval_in_words(test.metric, test.low, test.high)})"
+    return f"{metric_factor(test.metric) * test.mean:+z.1f} ({interval_in_words(test.metric, test.low, test.high)})"
 
 
 def write_table(table: ResultsTable, file: Path) -> Path:

@@ -57,7 +57,7 @@ def site_columns(summary: Summary) -> dict[str, list[str]]:
             "precision": _precision(report) if has_own_precision else "-",
             "loss": number(report.train_loss, 3),
             _WEIGHT_OF_SITE: site_weights(summary, site),
-            "noisy, %": "-" if level is None else f"{100 * level:.0f}",
+            "noisy, %": "-" if level is None else f"{100 * level:z.0f}",
             **_quality_entries(summary.added(QualityFindings), site),
             **_completeness_entries(summary.added(CompletenessFindings), site),
             **bias_entries(summary.added(BiasFindings), site),
@@ -132,9 +132,9 @@ def weight_beside_noise(summary: Summary) -> str | None:
     group = predicted[site][2]
     members = [weight for _, weight, of_group in predicted.values() if of_group == group]
     return (
-        f"Large weight despite large noise: {site}, with noise {strength:.2f}, has {predicted[site][1]:.2f} of the "
+        f"Large weight despite large noise: {site}, with noise {strength:z.2f}, has {predicted[site][1]:z.2f} of the "
         f"last block's weight. Sites that annotate {group} ({len(members)} of {len(predicted)}) have "
-        f"{sum(members):.2f} of it in total, however noisy the others are; within the group a noisier "
+        f"{sum(members):z.2f} of it in total, however noisy the others are; within the group a noisier "
         "site weighs less."
     )
 
@@ -163,7 +163,7 @@ def _completeness_entries(found: CompletenessFindings | None, site: str) -> dict
 def _completeness(site: CompletenessRecord | None) -> str:
     if site is None:
         return "-"
-    return f"{100 * site.estimate:.0f}" if site.is_estimable else "not estimable"
+    return f"{100 * site.estimate:z.0f}" if site.is_estimable else "not estimable"
 
 
 def _correction(site: CompletenessRecord | None) -> str:

@@ -46,14 +46,14 @@ def print_difference(summary: Summary, other: Summary, console: Terminal) -> Non
     one, reference = summary.main_score, other.main_score
     if one is not None and reference is not None:
         gain = 100 * (one - reference)
-        points = f"{gain:+.1f} {scoring_of(summary).label} points"
+        points = f"{gain:+z.1f} {scoring_of(summary).label} points"
         console.print(f"{summary.method} - {other.method}: {points}{without(summary)}")
 
 
 def headline(summary: Summary) -> str:
     """Return a run in a sentence: method, seed, rounds, time, scores."""
     return (
-        f"{summary.method}, seed {summary.seed}, {summary.rounds_finished} rounds, {summary.seconds:.0f} s: "
+        f"{summary.method}, seed {summary.seed}, {summary.rounds_finished} rounds, {summary.seconds:z.0f} s: "
         f"{_score_text(summary)} ({scored_in_words(summary, summary.final_model)}{without(summary)})"
     )
 
@@ -138,7 +138,7 @@ def print_effective_sites(summary: Summary, console: Terminal) -> None:
         most_of = max(summary.dominant, key=lambda entry: entry.weight)
         console.print(
             f"In {len(summary.dominant)} of {summary.rounds_finished} rounds one site nearly decided alone: in round "
-            f"{most_of.round} {most_of.site} had {most_of.weight:.2f} of the weight.",
+            f"{most_of.round} {most_of.site} had {most_of.weight:z.2f} of the weight.",
             style="yellow",
         )
 

@@ -45,7 +45,7 @@ def print_suspects(record: Corrections, limit: int, console: Terminal) -> None:
     noise_level = 0.0 if relabelled is None else relabelled.noise_level
     console.print_named(
         record.site,
-        f": {len(record.cases)} labels ({100 * noise_level:.1f} %) do not look right to the model of round "
+        f": {len(record.cases)} labels ({100 * noise_level:z.1f} %) do not look right to the model of round "
         f"{record.round_number} ({record.provenance.method}); {len(listed)} look like another class",
     )
     console.print(f"  images: {record.data}", soft_wrap=True)
@@ -55,7 +55,7 @@ def print_suspects(record: Corrections, limit: int, console: Terminal) -> None:
     for case in listed[:limit]:
         doubted = case.new_class
         assert doubted is not None
-        confidence = "-" if doubted.confidence is None else f"{100 * doubted.confidence:.0f}"
+        confidence = "-" if doubted.confidence is None else f"{100 * doubted.confidence:z.0f}"
         table.add_row(case.image, doubted.given, doubted.predicted, confidence, trained_as(CaseChange(case)))
     console.print(table)
     if len(listed) > limit:
@@ -83,7 +83,7 @@ def draw_suspects(record: Corrections, suspects: Sequence[CaseCorrection], file:
         low, high = np.percentile(image, (1, 99))
         doubted = suspect.new_class
         assert doubted is not None
-        confidence = "" if doubted.confidence is None else f" ({doubted.confidence:.2f})"
+        confidence = "" if doubted.confidence is None else f" ({doubted.confidence:z.2f})"
         axes.imshow(np.clip((image - low) / max(high - low, 1e-6), 0, 1))
         axes.set_title(
             f"{drawable(Path(suspect.image).name)}\ngiven: {drawable(doubted.given)}\n"

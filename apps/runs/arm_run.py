@@ -11,8 +11,9 @@ from ...custom.run.state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from ..reports.comparison_page import run_folder
 from .arms import PlannedArm
 from .in_process import JOB_ID
+from .locked_run import with_resume, worker_lock
 from .resuming import RUN_FOLDER, can_be_resumed
-from .run_process import Commands, RunStoppedError, RunTimeoutError
+from .run_placer import PlacementError, RunPlacer, RunStoppedError, RunTimeoutError
 
 _RUN_TIMEOUT_SECONDS = 24 * 3600
 # Another process holds a lock for an instant when it looks whether a run is over.
@@ -26,7 +27,7 @@ def federation_of(data: str | None, seed: int) -> Path | None:
 
 def is_run_elsewhere(folder: Path) -> bool:
     """Return whether another process works on the run of an output folder now, on any machine that shares the disk."""
-    return is_taken(_lock(folder))
+    return is_taken(_lock(folder)) or is_taken(worker_lock(folder))
 
 
 def _lock(folder: Path) -> Path:
@@ -39,7 +40,7 @@ def state_folder(run: Path) -> Path:
 
 
 def run_arm(
-    commands: Commands,
+    commands: RunPlacer,
     arm: PlannedArm,
     seed: int,
     *,
@@ -55,7 +56,7 @@ def run_arm(
     another process works on.
 
     Args:
-        commands: starts processes.
+        commands: makes the runs.
         arm: what is run.
         seed: of the run.
         reference: name of the arm that others branch from.
@@ -70,7 +71,8 @@ def run_arm(
     private_folder(folder.parent)
     lock = _lock(folder)
     with lock_attempt(lock, _LOCK_SECONDS) as answer:
-        if answer is LockAnswer.TAKEN:
+        # A run on another machine may outlive the process that asked for it.
+        if answer is LockAnswer.TAKEN or is_taken(worker_lock(folder)):
             return None
         try:
             if (folder / SUMMARY_FILE).is_file():
@@ -102,11 +104,11 @@ def _branch(arm: PlannedArm, seed: int, folder: Path, of_reference: Path) -> str
     return None
 
 
-def _run(commands: Commands, command: list[str], name: str, folder: Path) -> str | None:
+def _run(commands: RunPlacer, command: list[str], name: str, folder: Path) -> str | None:
     log = folder.parent / f"{folder.name}.log"
     try:
         failed = commands.run(command, log, timeout=_RUN_TIMEOUT_SECONDS) != 0
-    except (RunTimeoutError, RunStoppedError) as error:
+    except (RunTimeoutError, RunStoppedError, PlacementError) as error:
         return f"{name}: {error}"
     if failed:
         last = (log.read_text(encoding="utf-8").strip().splitlines() or ["no output"])[-1]
@@ -122,11 +124,9 @@ def _command(
     command = ["simulate", str(arm.job.folder), "--no-plan", "--seed", str(seed), "--out", str(folder)]
     for option, value in asked.items():
         command += [option, str(value)]
-    if folder.is_dir() and any(folder.iterdir()):
-        command.append("--resume")
     # A network of a researcher's own code is named by its option.
     for key, value in arm.overrides.items():
         if key in without:
             continue
         command += ["--set", f"{key}={json.dumps(value)}"]
-    return command
+    return with_resume(command, folder)

@@ -1,8 +1,7 @@
 """Methods side by side: the same data, the same start weights, paired over seeds."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from ...custom.data.whole_files import write_text
 from ...custom.methods.personal.settings import PersonalSettings
 from ...custom.run.threads import number_of_threads
-from ..commands.simulation import SIMULATION
 from ..reports.charts import draw_comparison
 from ..reports.compared_results import with_case_results
 from ..reports.compared_runs import COMPARISON_FILE, COMPARISON_PICTURE, ComparedRun, Comparison, PairedArm
@@ -21,12 +19,13 @@ from ..reports.output import read_summary, scoring_of
 from .arm_run import federation_of, is_run_elsewhere, run_arm
 from .arms import Arm
 from .checked_arms import check_arms
-from .cores import available_cores
 from .in_process import RunError
 from .interruption import check_interruption
 from .output_request import folder_locked, keep_request
 from .progress import Progress
-from .run_process import Commands
+from .ray_cluster import usable_address
+from .ray_engine import RayEngine
+from .run_places import run_places
 from .run_share import RunShare
 from .tracking import Tracking
 from .watched_runs import RunsProgress, WatchedRun
@@ -66,6 +65,7 @@ def compare(
     allow_different: Collection[str] = (),
     network: str | None = None,
     processes: int | None = None,
+    engine: RayEngine | None = None,
     track: str | None = None,
     only: RunShare | None = None,
     progress: Progress | None = None,
@@ -86,14 +86,15 @@ def compare(
             :data:`fedannot.apps.runs.fairness.HELD` lists them.
         allow_different: settings or blocks of that list that may differ between arms, beside an arm's own ones.
         network: place of the function that builds the network of all arms, ``package.module:function``.
-        processes: runs at a time, by default one per core and thread of a run.
+        processes: runs at a time, by default one per core and thread of a run; with Ray as many as it has room for.
+        engine: what is asked of Ray, which then places the runs; None for processes of this machine.
         track: where every run is tracked, see :class:`fedannot.apps.runs.tracking.Tracking`.
         only: the runs that are run here; None for all. All shares write into the same folder.
         progress: tells how far the runs are; by default on the standard error.
 
     Raises:
         JobError: if the arms cannot be compared (see :func:`fedannot.apps.runs.arms.plan`), their phantoms are of
-            different kinds, or the folder holds another comparison.
+            different kinds, the folder holds another comparison, or Ray cannot be used.
         UnfairComparisonError: if arms differ in more than their methods, and nothing declares it.
         SettingsError: if a setting of any arm, or the set of settings, cannot be used.
         DataError: if there are no data for a seed, or they do not fit an arm, or are not those that the set is for.
@@ -103,6 +104,8 @@ def compare(
     if track is not None:
         # Wrong before the first run, not in each of them.
         Tracking.parse(track).check()
+    if engine is not None:
+        usable_address(engine.address)
     checked = check_arms(
         arms,
         data=data,
@@ -126,8 +129,6 @@ def compare(
     request |= {"allow_different": sorted(allow_different), "arms": {arm.name: _asked_arm(arm) for arm in arms}}
     keep_request(out, REQUEST_FILE, request, contents="comparison", growing={"arms": "arm"}, free={"allow_different"})
     threads = max(number_of_threads(found.threads) for found in of_arms.values())
-    cores = available_cores() // threads
-    processes = processes or max(1, cores)
     runs = {
         (arm.name, seed): WatchedRun(
             f"{arm.name}, seed {seed}", run_folder(out, arm.name, seed), of_arms[arm.name].rounds
@@ -138,16 +139,18 @@ def compare(
     progress = progress or Progress()
     here = (only or RunShare()).of_runs(planned, seeds)
     progress_of_runs = RunsProgress([runs[arm.name, seed] for arm, seed in here], progress)
-    progress_of_runs.begin(processes)
-    # Cores that runs leave are their sites'.
-    at_once = max(1, cores // min(processes, max(1, len(here))))
-    common = {"--settings": settings, "--track": track, "--network": network, "--sites-at-once": str(at_once)}
-    run = partial(run_arm, reference=names[0], data=data, common=common, without=own_network, out=out)
-    with _running(processes) as commands:
+    # Ray takes seconds to start.
+    engine = engine if any(not runs[arm.name, seed].is_finished for arm, seed in here) else None
+    check_interruption()
+    with run_places(engine, out, processes=processes, threads=threads, num_runs=len(here)) as places:
+        progress_of_runs.begin(places.at_a_time)
+        common = {"--settings": settings, "--track": track, "--network": network}
+        common["--sites-at-once"] = str(places.sites_at_once)
+        run = partial(run_arm, reference=names[0], data=data, common=common, without=own_network, out=out)
         # Arms that branch wait for the run that they branch from.
         for branching in (False, True):
             begun = {
-                commands.submit(partial(run, commands, arm, seed)): runs[arm.name, seed]
+                places.placer.submit(partial(run, places.placer, arm, seed)): runs[arm.name, seed]
                 for arm, seed in here
                 if bool(arm.shared_rounds) is branching
             }
@@ -173,17 +176,6 @@ def _check_all_there(runs: Sequence[WatchedRun], out: Path) -> None:
     running = [run.name for run in runs if is_run_elsewhere(run.folder)]
     if missing := [run.name for run in runs if run.name in running or not run.is_finished]:
         raise RunsMissingError(missing, running, out)
-
-
-@contextmanager
-def _running(processes: int) -> Iterator[Commands]:
-    """The runs, so many at a time, which do not outlive the block."""
-    check_interruption()
-    commands = Commands(SIMULATION, processes)
-    try:
-        yield commands
-    finally:
-        commands.stop()
 
 
 def _asked_arm(arm: Arm) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import cache
 from multiprocessing import forkserver, resource_tracker
@@ -16,69 +15,35 @@ from multiprocessing.connection import wait
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from queue import SimpleQueue
 from types import ModuleType
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from ...custom.data.whole_files import private_file
 from .program import Program
+from .run_placer import RunPlacer, RunStoppedError, RunTimeoutError
 
 # How long a command may take to end when it is asked to, in seconds.
 _END_TIMEOUT = 5.0
 # What a run takes from the rights of new files: all of others'.
 _PRIVATE = 0o077
 
-Result = TypeVar("Result")
 
-
-class RunTimeoutError(RuntimeError):
-    """A run took longer than it may."""
-
-
-class RunStoppedError(RuntimeError):
-    """A run was not begun, since all were asked to end."""
-
-
-class Commands:
-    """Runs a program in processes of their own, so many at a time, and ends them together.
+class Commands(RunPlacer):
+    """Runs a program in processes of this machine, so many at a time, and ends them together.
 
     Args:
         program: what is run.
-        at_a_time: threads that wait for commands. Nobody waits for the threads: one that is starting a process
-            cannot be known to stop.
+        at_a_time: runs at a time.
+        environment: the environment of the runs; None for that of this process at the moment.
     """
 
-    def __init__(self, program: Program, at_a_time: int = 1) -> None:
+    def __init__(self, program: Program, at_a_time: int = 1, *, environment: Mapping[str, str] | None = None) -> None:
+        super().__init__(at_a_time)
         self._program = program
+        self._environment = environment
         self._lock = threading.Lock()
         self._starting = threading.Lock()
         self._running: set[_Process] = set()
-        self._stopped = False
-        self._waiting: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._at_a_time = at_a_time
-        self._threads: list[threading.Thread] = []
-
-    def submit(self, work: Callable[[], Result]) -> Future[Result]:
-        """Let a thread do some work, which may :meth:`run` commands, when one is free."""
-        result: Future[Result] = Future()
-
-        def do() -> None:
-            if not result.set_running_or_notify_cancel():
-                return
-            try:
-                result.set_result(work())
-            except BaseException as error:
-                result.set_exception(error)
-
-        self._waiting.put(do)
-        if len(self._threads) < self._at_a_time:
-            self._threads.append(threading.Thread(target=self._work, daemon=True))
-            self._threads[-1].start()
-        return result
-
-    def _work(self) -> None:
-        while not self._stopped:
-            self._waiting.get()()
 
     def run(self, arguments: Sequence[str], log: Path, *, timeout: float) -> int:
         """Run a command and return its exit code; of one that was killed the signal's number with a minus.
@@ -115,7 +80,9 @@ class Commands:
         with self._starting:
             if self._stopped:
                 raise refused
-            process = _begin(self._program, arguments, log)
+            process = _begin(
+                self._program, arguments, log, os.environ if self._environment is None else self._environment
+            )
         with self._lock:
             if not self._stopped:
                 self._running.add(process)
@@ -128,8 +95,7 @@ class Commands:
         with self._lock:
             self._stopped = True
             running = list(self._running)
-        for _ in self._threads:
-            self._waiting.put(lambda: None)
+        self._end_threads()
         end = time.monotonic() + _END_TIMEOUT
         try:
             for process in running:
@@ -155,8 +121,15 @@ class _Process(Protocol):
 
 
 class _Forked:
-    def __init__(self, context: ForkServerContext, program: Program, arguments: Sequence[str], log: Path) -> None:
-        what_it_gets = (program.entry, list(arguments), str(log), dict(os.environ), str(Path.cwd()))
+    def __init__(
+        self,
+        context: ForkServerContext,
+        program: Program,
+        arguments: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str],
+    ) -> None:
+        what_it_gets = (program.entry, list(arguments), str(log), dict(environment), str(Path.cwd()))
         self._process = context.Process(target=_run_forked, args=what_it_gets, daemon=True)
         with _without_callers_script():
             self._process.start()
@@ -174,10 +147,12 @@ class _Forked:
 
 
 class _New:
-    def __init__(self, program: Program, arguments: Sequence[str], log: Path) -> None:
+    def __init__(self, program: Program, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
         command = [sys.executable, "-m", program.module, *arguments]
         with private_file(log).open("w", encoding="utf-8") as stream:
-            self._process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, umask=_PRIVATE)
+            self._process = subprocess.Popen(
+                command, stdout=stream, stderr=subprocess.STDOUT, umask=_PRIVATE, env=dict(environment)
+            )
 
     def wait(self, timeout: float) -> int | None:
         try:
@@ -193,9 +168,11 @@ class _New:
         self._process.wait()
 
 
-def _begin(program: Program, arguments: Sequence[str], log: Path) -> _Process:
+def _begin(program: Program, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> _Process:
     context = _fork_server(program.preloaded)
-    return _New(program, arguments, log) if context is None else _Forked(context, program, arguments, log)
+    if context is None:
+        return _New(program, arguments, log, environment)
+    return _Forked(context, program, arguments, log, environment)
 
 
 @cache

@@ -8,7 +8,7 @@ from ...custom.audit.reader_agreement import Agreement, agreements
 from ..audit.case_files import can_be_accepted
 from ..checking.finding import plural
 from .findings import finding_in_words
-from .phrases import listed, percent
+from .phrases import listed, percent, percent_range
 
 _CHOICES = {"accept": "accepts the suggestion", "keep": "keeps the annotation"}
 
@@ -46,8 +46,8 @@ def differing_findings(audit: SiteAudit, decisions: Decisions) -> list[str]:
 
 def _sentence(one: Agreement) -> str:
     low, high = one.interval
-    share = f"{percent(one.agreeing / one.findings)}, 90 % interval {100 * low:.0f} to {percent(high)}"
-    kappa = "Cohen’s kappa cannot be computed" if one.kappa is None else f"Cohen’s kappa {one.kappa:.2f}"
+    share = f"{percent(one.agreeing / one.findings)}, 90 % interval {percent_range(low, high)}"
+    kappa = "Cohen’s kappa cannot be computed" if one.kappa is None else f"Cohen’s kappa {one.kappa:z.2f}"
     kappa = kappa.replace("-", "−")
     seen = "one of them blind" if one.is_blind else "neither of them blind, so that it may be too high"
     count = f"{one.agreeing} of {plural(one.findings, 'finding')}"

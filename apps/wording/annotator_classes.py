@@ -10,7 +10,7 @@ from ...custom.methods.audit.records import ReportedFigure
 from ...custom.methods.audit_classification.records import ReportedLabelAnnotator, ReportedLabels
 from ...transforms.natural_order import natural_order
 from ..checking.finding import plural
-from .phrases import percent
+from .phrases import percent, percent_range
 
 NOTHING = "–"
 
@@ -169,5 +169,5 @@ def fraction_in_words(figure: Figure, *, in_percent: bool = False) -> str:
     if figure.value is None or figure.low is None or figure.high is None:
         return NOTHING
     if in_percent:
-        return f"{percent(figure.value)} ({100 * figure.low:.0f} to {percent(figure.high)})"
-    return f"{figure.value:.2f} ({figure.low:.2f} to {figure.high:.2f})"
+        return f"{percent(figure.value)} ({percent_range(figure.low, figure.high)})"
+    return f"{figure.value:z.2f} ({figure.low:z.2f} to {figure.high:z.2f})"

@@ -216,7 +216,7 @@ def _figure(record: ParameterRecord, unit: Unit | None) -> str:
 def _length(figure: Figure, unit: Unit | None, *, is_signed: bool = False) -> str:
     if figure.value is None or figure.low is None or figure.high is None:
         return NOTHING
-    value, low, high = (signed(one) if is_signed else f"{one:.1f}" for one in (figure.value, figure.low, figure.high))
+    value, low, high = (signed(one) if is_signed else f"{one:z.1f}" for one in (figure.value, figure.low, figure.high))
     return f"{value} {unit} ({low} to {high})"
 
 
@@ -228,7 +228,7 @@ def _deviation(
     class_name = names.get(key.label, "")
     patients = plural(record.patients, "patient")
     if key.kind is ParameterKind.OFFSET:
-        size = f"{abs(effect):.1f} {unit} {'larger' if effect > 0 else 'smaller'}"
+        size = f"{abs(effect):z.1f} {unit} {'larger' if effect > 0 else 'smaller'}"
         others = "the majority’s in the same cases" if is_of_consensus else _MEDIAN
         if record.has(EvidenceCode.PAIRS):
             others = "the median annotator’s, by the differences of pairs in the same cases"

@@ -19,14 +19,14 @@ def interval_in_words(metric: str, low: float | None, high: float | None) -> str
     if low is None or high is None:
         return "-"
     factor = metric_factor(metric)
-    return f"{factor * low:+.1f} to {factor * high:+.1f}"
+    return f"{factor * low:+z.1f} to {factor * high:+z.1f}"
 
 
 def p_value_in_words(p_value: float | None) -> str:
     """Return a p-value with three decimals, a dash where there is no test."""
     if p_value is None:
         return "-"
-    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
+    return "< 0.001" if p_value < 0.001 else f"{p_value:z.3f}"
 
 
 def evaluated_in_words(evaluated_on: str) -> str:

@@ -15,7 +15,7 @@ def not_converged_in_words(trend: ScoreTrend | None, label: str) -> str | None:
         return None
     level = 100 * THRESHOLDS.interval_level
     return (
-        f"Not converged: {100 * trend.slope:+.1f} {label} points a round over rounds {trend.first_round} to "
-        f"{trend.last_round} ({level:.0f} % interval from {100 * trend.lower:+.1f}). "
+        f"Not converged: {100 * trend.slope:+z.1f} {label} points a round over rounds {trend.first_round} to "
+        f"{trend.last_round} ({level:z.0f} % interval from {100 * trend.lower:+z.1f}). "
         "Train for more rounds: --set rounds=..."
     )

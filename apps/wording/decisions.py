@@ -61,12 +61,12 @@ def witness_in_words(witness: WitnessRecord, noun: str = "sites") -> str:
     if not witness.is_shown:
         return f"{shown}, which are too few to count."
     if witness.is_model_used:
-        return f"{shown}; the model differs by {witness.spread or 0.0:.1f} px, and counts by its precision."
+        return f"{shown}; the model differs by {witness.spread or 0.0:z.1f} px, and counts by its precision."
     if witness.spread is None:
         return f"{shown}, and count alone."
     if witness.spread <= THRESHOLDS.max_model_spread:
         return f"{shown}; the model says otherwise at single sites, and does not count."
-    return f"{shown}; the model differs by {witness.spread:.1f} px, and does not count."
+    return f"{shown}; the model differs by {witness.spread:z.1f} px, and does not count."
 
 
 def _would(record: BiasRecord) -> str:
@@ -94,7 +94,7 @@ def _would(record: BiasRecord) -> str:
 def _tolerated(record: BiasRecord) -> str:
     """Why a confirmed boundary bias stays."""
     where = "; ".join(
-        f"class {label}: {low:+.2f} to {high:+.2f}" for label, (low, high) in record.decision.tolerated.items()
+        f"class {label}: {low:+z.2f} to {high:+z.2f}" for label, (low, high) in record.decision.tolerated.items()
     )
     return (
         f"Confirmed at {', '.join(record.decision.confirmed)} and tolerated: federated averaging has its "
@@ -117,7 +117,7 @@ def rollback_in_words(rollback: RollbackRecord) -> str:
     )
     if len(rounds) < (rollback.wanted_rounds or 0):
         return f"{evidence} Not decided: {len(rounds)} of {rollback.wanted_rounds} rounds are compared."
-    away = f"{100 * abs(mean.low):.1f}"
+    away = f"{100 * abs(mean.low):z.1f}"
     if rollback.has_vetoed:
         return (
             f"{evidence} Decision: everything is rolled back, and the rest is federated averaging. A difference "
@@ -133,4 +133,4 @@ def _rollback_of(rollback: RollbackRecord) -> str:
 
 
 def _points(dice: float) -> str:
-    return f"{100 * dice:+.1f}"
+    return f"{100 * dice:+z.1f}"

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from ...custom.annotation_bias.estimate_record import ParameterRecord, ReferenceLevelRecord
 from ...custom.annotation_bias.statuses import Evidence, EvidenceCode, ReferenceKind, Status
 from ...transforms.natural_order import natural_order
-from .phrases import begun, filled, one_in, percent
+from .phrases import begun, filled, one_in, percent, percent_range
 
 _OTHER_IMAGES = "it counts as out of domain, where the model may err; review some cases"
 _IMAGES = "Cannot tell whether its images are like those of others"
-_MEDIAN = "The reference level is the median of {sites:.0f} {sites_word}, with which {agreeing:.0f} agree: "
+_MEDIAN = "The reference level is the median of {sites:z.0f} {sites_word}, with which {agreeing:z.0f} agree: "
 _AS_CONVENTION = "So near it counts as a convention, and nothing is corrected."
 _WHO_DECIDES = "Ten reviewed cases decide, or the setting reference_level = image_boundary."
 _ALIKE = "whether all err alike cannot be known without reviewed cases."
@@ -21,13 +21,13 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
     EvidenceCode.NO_REFERENCE_LEVEL: "no site has an estimate that could be the reference level",
     EvidenceCode.REFERENCE_UNSURE: "it is not known where the reference level is",
     EvidenceCode.INJECTED_ERRORS_UNTRIED: "injected errors could not be tried",
-    EvidenceCode.AUROC_LOW: "an injected error is distinguished from none with an AUROC of {auroc:.2f} only",
-    EvidenceCode.SLOPE_OFF: "the estimate shows {slope:.2f} times the injected error",
+    EvidenceCode.AUROC_LOW: "an injected error is distinguished from none with an AUROC of {auroc:z.2f} only",
+    EvidenceCode.SLOPE_OFF: "the estimate shows {slope:z.2f} times the injected error",
     EvidenceCode.IMAGES_DIFFER: (
-        "Its images differ from those of {unlike:.0f} of {others:.0f} other sites, most in {feature} "
-        f"(AUROC {{auroc:.2f}}): {_OTHER_IMAGES}"
+        "Its images differ from those of {unlike:z.0f} of {others:z.0f} other sites, most in {feature} "
+        f"(AUROC {{auroc:z.2f}}): {_OTHER_IMAGES}"
     ),
-    EvidenceCode.IMAGES_ALIKE: "Its images are like those of {alike:.0f} of {others:.0f} other sites",
+    EvidenceCode.IMAGES_ALIKE: "Its images are like those of {alike:z.0f} of {others:z.0f} other sites",
     EvidenceCode.IMAGES_UNKNOWN: (
         f"{_IMAGES}: it says nothing of them (too few patients, or pixels that are no numbers); {_OTHER_IMAGES}"
     ),
@@ -39,17 +39,17 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
     EvidenceCode.MISLABELLED: "most of the site's objects have the label of another class",
     EvidenceCode.NO_SUPPORT: "similar samples of the site do not agree with the model, which may not know its images",
     EvidenceCode.EARLIER_AGREES: (
-        "What was confirmed before stays ({effect:+.2f}): this estimate does not contradict it."
+        "What was confirmed before stays ({effect:+z.2f}): this estimate does not contradict it."
     ),
     EvidenceCode.REVIEWED_AGREE: (
-        "Without the reviewed cases it is confirmed, and stays ({effect:+.2f}): they do not contradict it."
+        "Without the reviewed cases it is confirmed, and stays ({effect:+z.2f}): they do not contradict it."
     ),
     EvidenceCode.FOLLOWS_OTHERS: (
         "It follows other sites, which are confirmed: the bias is more than √2 standard errors, so correcting it is "
         "expected to make its error smaller."
     ),
     EvidenceCode.REVIEWED: (
-        "The reference level is that of the reviewed annotations of {patients:.0f} patients{where}."
+        "The reference level is that of the reviewed annotations of {patients:z.0f} patients{where}."
     ),
     EvidenceCode.REVIEWED_ABSENT: "The reference level is to be that of reviewed annotations, but there are none.",
     EvidenceCode.REVIEWED_DIFFER: (
@@ -64,19 +64,19 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
         "two directions."
     ),
     EvidenceCode.MOVED_TO_EDGES: "It is moved to {distance:g} {unit} from the image boundary.",
-    EvidenceCode.EDGES_NEAR: "The image boundary is {difference:+.2f} {unit} from it.",
-    EvidenceCode.EDGES_FAR: "But the image boundary is {difference:+.2f} {unit} from it.",
+    EvidenceCode.EDGES_NEAR: "The image boundary is {difference:+z.2f} {unit} from it.",
+    EvidenceCode.EDGES_FAR: "But the image boundary is {difference:+z.2f} {unit} from it.",
     EvidenceCode.MEDIAN: f"{_MEDIAN}they count as right; {_ALIKE}",
     EvidenceCode.MEDIAN_UNSURE: f"{_MEDIAN}too few to count as right; {_ALIKE}",
     EvidenceCode.GROUPS_OF_EARLIER: "They are the groups of the estimate before.",
     EvidenceCode.MEAN_OF_ESTIMATES: (
-        "It is from the means of two estimates: by the last one alone it would be {difference:+.2f} {unit} from where "
+        "It is from the means of two estimates: by the last one alone it would be {difference:+z.2f} {unit} from where "
         "it was before."
     ),
     EvidenceCode.OBJECTS_LEFT_OUT: "{class}{under}: at least about {amount} may have been missed{rest}.",
     EvidenceCode.BOUNDARY_NOT_SHOWN: "its images do not show the boundary clearly enough",
     EvidenceCode.CONVENTION: (
-        "{sites:.0f} sites annotate alike, {distance:+.2f} {unit} from the image boundary: a convention, or an "
+        "{sites:z.0f} sites annotate alike, {distance:+z.2f} {unit} from the image boundary: a convention, or an "
         "error of all?"
     ),
     EvidenceCode.RIGHT_LABELS_ZERO: (
@@ -87,7 +87,7 @@ _CLAUSES: Mapping[EvidenceCode, str] = {
         "Right labels have the noise level of {site}, the least of all sites: what is wrong at all sites alike cannot "
         "be known."
     ),
-    EvidenceCode.FEW_PATIENTS: "there are too few patients ({patients:.0f}; {needed:.0f} are needed)",
+    EvidenceCode.FEW_PATIENTS: "there are too few patients ({patients:z.0f}; {needed:z.0f} are needed)",
     EvidenceCode.TWO_ANNOTATORS: (
         "fewer than three annotators can be compared, so that nobody knows which of them deviates"
     ),
@@ -147,14 +147,14 @@ def reason_in_words(record: ParameterRecord) -> str:
     if why is None:
         sentence = f"{begin}."
     elif kept and why.code is EvidenceCode.THRESHOLDS:
-        alone = f"corrected p = {record.p_value or 0.0:.3f}, {evidence_in_words(why)}"
+        alone = f"corrected p = {record.p_value or 0.0:z.3f}, {evidence_in_words(why)}"
         sentence = f"Not confirmed by this estimate alone: {alone}."
     elif why.code is EvidenceCode.THRESHOLDS:
-        shown = f"{record.effect or 0.0:+.2f} from the reference level, corrected p = {record.p_value or 0.0:.3f}"
+        shown = f"{record.effect or 0.0:+z.2f} from the reference level, corrected p = {record.p_value or 0.0:z.3f}"
         sentence = f"{begin}: {shown}, {filled(threshold, why.numbers)}."
     else:
         is_shown = record.effect is not None and why.code not in _WITHOUT_EFFECT
-        effect = f" ({record.effect:+.2f})" if is_shown else ""
+        effect = f" ({record.effect:+z.2f})" if is_shown else ""
         # What stands against it, though an earlier estimate stays.
         sentence = f"{_STATUSES[Status.UNKNOWN][0]}: {evidence_in_words(why)}{effect}."
     return " ".join([sentence, *kept])
@@ -182,11 +182,11 @@ def _extra(evidence: Evidence) -> dict[str, str]:
 
 def _left_out(numbers: Mapping[str, float], names: Mapping[str, str]) -> dict[str, str]:
     limit, larger = numbers.get("limit"), numbers.get("larger")
-    low, high = (100 * numbers.get(end, 0.0) for end in ("low", "high"))
-    size = "" if limit is None else f"{limit:.0f}" if limit >= 100 else f"{limit:.2g}"
+    low, high = (numbers.get(end, 0.0) for end in ("low", "high"))
+    size = "" if limit is None else f"{limit:z.0f}" if limit >= 100 else f"{limit:.2g}"
     return {
         "class": begun(names.get("class", "?")),
         "under": f" under {size} {names.get('unit', '')}" if size else "",
-        "amount": f"{one_in(numbers.get('share', 0.0))} ({low:.0f} to {high:.0f} %)",
+        "amount": f"{one_in(numbers.get('share', 0.0))} ({percent_range(low, high)})",
         "rest": "" if larger is None else f", of larger ones {percent(larger)}",
     }

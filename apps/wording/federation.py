@@ -73,8 +73,8 @@ def lead_in_words(lead: FederationLead) -> str:
     if lead.largest_difference:
         unit = "" if lead.unit is None else f" {lead.unit}"
         return (
-            f"Contours differ by up to {lead.largest_difference:.1f}{unit} between sites; only a review can tell which "
-            "are right."
+            f"Contours differ by up to {lead.largest_difference:z.1f}{unit} between sites; only a review can tell "
+            "which are right."
         )
     if lead.is_any_unknown:
         return "No site is confirmed to annotate differently; not all could be tested."
@@ -115,8 +115,8 @@ def share_in_words(found: KindShare | None) -> str:
     """Return the fraction of patients with a finding of a kind, and how well such errors are found there."""
     if found is None or found.flagged is None:
         return "–"
-    auroc = "not known" if found.auroc is None else f"{found.auroc:.2f}"
-    return f"{100 * found.flagged:.0f} % ({auroc})"
+    auroc = "not known" if found.auroc is None else f"{found.auroc:z.2f}"
+    return f"{100 * found.flagged:z.0f} % ({auroc})"
 
 
 def length_in_words(value: float | None, unit: str) -> str:

@@ -48,7 +48,7 @@ def finding_in_words(finding: Finding) -> str:
     if finding.kind == "boundary":
         amount = finding.amount or 0.0
         return (
-            f"The contour of {given} lies {abs(amount):.1f} {finding.amount_unit or 'px'} farther "
+            f"The contour of {given} lies {abs(amount):z.1f} {finding.amount_unit or 'px'} farther "
             f"{'outside' if amount > 0 else 'inside'} than this site's contours typically do."
         )
     if finding.kind == "misaligned":
@@ -67,7 +67,7 @@ def finding_in_words(finding: Finding) -> str:
             "annotation."
         ),
         "equal_images": (
-            f"Case {figures.get('other_case', 0):.0f} of the list has the same image and another annotation."
+            f"Case {figures.get('other_case', 0):z.0f} of the list has the same image and another annotation."
         ),
         "missing": (
             f"Here {given} may have been missed: the model sees it with a probability of {probability}, and nothing "

@@ -7,7 +7,7 @@ _REASONS = {
     NoGroups.TOO_FEW_SITES: "{sites} sites reported an estimate, at least {fewest} are needed.",
     NoGroups.EQUAL: "All sites report the same learning difficulty.",
     NoGroups.NOT_CONVERGED: "The Gaussian mixture did not converge.",
-    NoGroups.ONE_IS_ENOUGH: "One Gaussian explains the sites as well as two (p = {p_value:.3f}).",
+    NoGroups.ONE_IS_ENOUGH: "One Gaussian explains the sites as well as two (p = {p_value:z.3f}).",
     NoGroups.ONE_COMPONENT: "One component of the mixture explains every site best.",
     NoGroups.TEXT: "",
 }

@@ -65,7 +65,7 @@ def reference_in_words(level: ImageReference | None, num_sites: int, unit: str) 
             f"{zero}. Federated averaging has its boundary from {signed(low)} to {signed(high)} {unit} off, which is "
             "tolerated: nothing is corrected."
         )
-    distance = f"{abs(level.value):.1f} {unit} {'outside' if level.value > 0 else 'inside'} the image boundary"
+    distance = f"{abs(level.value):z.1f} {unit} {'outside' if level.value > 0 else 'inside'} the image boundary"
     if level.is_confident:
         return f"the sites annotate alike, {distance}: a common convention, nothing is corrected."
     return f"all sites annotate {distance}: convention or error? Ten reviewed cases decide."

@@ -3,7 +3,7 @@
 from ...custom.annotation_bias.parameters import ParameterKind
 from ...custom.annotation_bias.statuses import EvidenceCode, Status, Unit
 from ...custom.audit.findings import Conclusion
-from .phrases import one_in, percent, signed
+from .phrases import one_in, percent, percent_range, signed
 
 STATUS_WORDS = {
     Status.CONFIRMED: "Confirmed",
@@ -63,8 +63,8 @@ def _unlike_others(class_name: str, from_reference: _FromReference, unit: Unit |
     least, most = sorted((abs(low), abs(high)))
     where = "outside" if effect > 0 else "inside"
     return (
-        f"Contours of {class_name} lie {abs(effect):.1f} {unit} farther {where} than in the middle of all sites "
-        f"({least:.1f} to {most:.1f} {unit}); which of them are right cannot be known."
+        f"Contours of {class_name} lie {abs(effect):z.1f} {unit} farther {where} than in the middle of all sites "
+        f"({least:z.1f} to {most:z.1f} {unit}); which of them are right cannot be known."
     )
 
 
@@ -73,7 +73,7 @@ def _boundary_sentence(one: Conclusion, from_reference: _FromReference) -> str:
     unit, what, size = one.unit, f"Contours of {one.class_name}", "large" if effect > 0 else "small"
     if one.is_confirmed:
         least, most = sorted((abs(low), abs(high)))
-        return f"{what} are {abs(effect):.1f} {unit} too {size} ({least:.1f} to {most:.1f} {unit}), confirmed."
+        return f"{what} are {abs(effect):z.1f} {unit} too {size} ({least:z.1f} to {most:z.1f} {unit}), confirmed."
     shown = f"{signed(effect)} {unit} ({signed(low)} to {signed(high)} {unit})"
     if one.status is Status.SMALL:
         return f"{what} are about right: {shown} is too little to act on."
@@ -108,7 +108,7 @@ def _labels_sentence(one: Conclusion) -> str:
     if one.status is Status.UNKNOWN or share is None:
         return "It is unknown how many labels are wrong."
     low, high = (share if end is None else max(end, 0.0) for end in (one.low, one.high))
-    ends = f"{100 * low:.0f} to {100 * high:.0f} %"
+    ends = percent_range(low, high)
     if one.is_confirmed:
         return f"About {_amount_of_labels(share)} wrong ({ends}), confirmed."
     shown = f"{percent(share)} look wrong ({ends})"
@@ -137,4 +137,4 @@ def _amount_of_labels(share: float) -> str:
 def _share(from_reference: _FromReference) -> tuple[float, float, str]:
     """A share, the lower end of its interval, and the interval in words."""
     share, low, high = (min(max(value, 0.0), 1.0) for value in from_reference)
-    return share, low, f"{100 * low:.0f} to {100 * high:.0f} %"
+    return share, low, percent_range(low, high)

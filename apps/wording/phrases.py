@@ -38,7 +38,7 @@ def listed(words: Sequence[str], last: str = "and") -> str:
 
 def signed(length: float) -> str:
     """Return a length with its sign, a true minus, which is not taken for a hyphen; no sign where it rounds to zero."""
-    return "0.0" if abs(length) < _ROUNDS_TO_ZERO else f"{length:+.1f}".replace("-", "−")
+    return "0.0" if abs(length) < _ROUNDS_TO_ZERO else f"{length:+z.1f}".replace("-", "−")
 
 
 def along_axes(vector: Sequence[float], unit: str) -> str:
@@ -52,8 +52,21 @@ def along_axes(vector: Sequence[float], unit: str) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in whole percent."""
-    return f"{100 * share:.0f} %"
+    """Return a share in whole percent; no sign where it rounds to zero.
+
+    >>> percent(-0.004)
+    '0 %'
+    """
+    return f"{100 * share:z.0f} %"
+
+
+def percent_range(low: float, high: float) -> str:
+    """Return an interval of a share in whole percent, as above.
+
+    >>> percent_range(-0.004, 1)
+    '0 to 100 %'
+    """
+    return f"{percent(low).removesuffix(' %')} to {percent(high)}"
 
 
 def one_in(share: float) -> str:
@@ -69,7 +82,7 @@ def number_in_words(count: int) -> str:
 
 def size_in_words(size: float, unit: str | None) -> str:
     """Return a size with its unit, in three digits at most."""
-    number = f"{size:.0f}" if size >= 100 else f"{size:.3g}"
+    number = f"{size:z.0f}" if size >= 100 else f"{size:.3g}"
     return f"{number} {unit}" if unit else number
 
 

@@ -42,8 +42,9 @@ _CLAUSES: Mapping[RefusalCode, str] = {
     RefusalCode.FIELD_TYPE: "its {field!r} is {type}, expected {expected}",
     RefusalCode.FIELD_LENGTH: "its {field!r} has {number} entries, expected {expected}",
     RefusalCode.FIELD_OUT_OF_RANGE: "its {field!r} is {value}, expected {low} to {high}",
+    RefusalCode.TOO_FEW_BEHIND: "its {field!r} has an entry of {count} patients, expected at least {least} or none",
     RefusalCode.WEIGHT_TOO_LARGE: (
-        "it would be {weight:.2f} of a layer block, where limits.json (largest_share) of who averages allows at most "
+        "it would be {weight:z.2f} of a layer block, where limits.json (largest_share) of who averages allows at most "
         "{largest:g}: the round does not count"
     ),
 }

@@ -311,7 +311,7 @@ def _auroc_in_words(kind: KindResult) -> str:
     """The AUROC of injected errors with its interval and count; each patient is compared with and without one."""
     auroc = kind.auroc or 0.0
     low, high = auroc_interval(auroc, kind.patients, kind.patients)
-    return f"AUROC {auroc:.2f}, 90 % interval {low:.2f} to {high:.2f}, {plural(kind.patients, 'patient')}"
+    return f"AUROC {auroc:z.2f}, 90 % interval {low:z.2f} to {high:z.2f}, {plural(kind.patients, 'patient')}"
 
 
 def kinds_in_words(audit: SiteAudit) -> list[tuple[KindResult, str]]:
@@ -329,9 +329,9 @@ def finding_facts(finding: Finding) -> list[tuple[str, str]]:
     if finding.kind in QUESTIONS:
         return []
     if finding.probability is not None:
-        facts.append(("Needs a change", f"{100 * finding.probability:.0f} %"))
+        facts.append(("Needs a change", f"{100 * finding.probability:z.0f} %"))
     else:
-        facts.append(("Suspicion", f"{finding.score:.2f}"))
+        facts.append(("Suspicion", f"{finding.score:z.2f}"))
     if finding.amount is not None:
         unit = f" {finding.amount_unit}" if finding.amount_unit else ""
         facts.append(("Amount", f"{signed(finding.amount)}{unit}"))
@@ -360,7 +360,7 @@ def _value(value: float, one: Conclusion) -> str:
 
 def _number_of(value: float, one: Conclusion) -> str:
     # Chance may put the end of an interval below a fraction of nothing.
-    return f"{100 * max(value, 0.0):.0f}" if one.unit is None else signed(value)
+    return f"{100 * max(value, 0.0):z.0f}" if one.unit is None else signed(value)
 
 
 def is_unfit(audit: SiteAudit) -> bool:

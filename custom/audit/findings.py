@@ -107,6 +107,7 @@ class AuditedCase(JsonRecord):
         label: the given annotation, as above; of a classification the name of the given class.
         unit: the patient or volume.
         annotator: who annotated it, where the datalist says so.
+        several_annotators: who did, where the label was made of several annotations; else empty.
         disagreement: from 0 to 1, of the whole case.
         uncertainty: from 0 to 1, as above.
         arrays: the file with its arrays, relative to the folder of the audit; empty where there is none.
@@ -117,10 +118,16 @@ class AuditedCase(JsonRecord):
     label: str
     unit: str
     annotator: str | None = None
+    several_annotators: tuple[str, ...] = ()
     disagreement: Share = 0.0
     uncertainty: Share = 0.0
     arrays: str = ""
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def annotators(self) -> tuple[str, ...]:
+        """Who made the label, or the annotations that it was made of, as far as the datalist says so."""
+        return self.several_annotators if self.annotator is None else (self.annotator,)
 
     @property
     def has_problem(self) -> bool:

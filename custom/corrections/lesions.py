@@ -12,8 +12,10 @@ from ...transforms.connected_lesions import label_lesions
 from ...transforms.errors import DataError
 from ..data.description import SegmentationDescription, read_site_description
 from ..data.masks import plain_name, read_classes, write_changed
+from .case_states import cases_named
 from .model import CORRECTIONS_FILE, AddedLesion, CaseCorrection, Corrections, CorrectionState, NewMask
-from .store import cases_named, read_corrections, write_corrections
+from .reviews_since import reviewed_labels
+from .store import read_corrections, write_corrections
 
 # Characters of a file's name that say which lesions are reverted; a hash says it where they are many.
 _LONGEST_CHOICE = 32
@@ -78,6 +80,8 @@ def set_lesions(folder: Path, name: str, numbers: Collection[int], *, reverted: 
     changes: dict[str, object] = {"mask": mask.model_copy(update={"lesions": lesions, "partial_file": partial})}
     if case.is_active or not reverted:
         changes["state"] = _state(is_out=everything)
+    if not reverted:
+        changes["overrides_review"] = case.name in reviewed_labels(Path(corrections.data))
     changed = case.model_copy(update=changes)
     cases = tuple(changed if item is case else item for item in corrections.cases)
     write_corrections(folder, corrections.model_copy(update={"cases": cases}))

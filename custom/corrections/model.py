@@ -168,6 +168,7 @@ class CaseCorrection(JsonRecord):
         review: what reviewers decided; None where none did.
         annotator_group: where corrections are by annotator, the number of the group whose correction is the case's;
             None for no group, and no correction.
+        overrides_review: whether somebody has restored it after a review had decided the given label.
     """
 
     image: str
@@ -179,6 +180,7 @@ class CaseCorrection(JsonRecord):
     new_class: NewClass | None = None
     review: CaseReview | None = None
     annotator_group: int | None = None
+    overrides_review: bool = False
 
     @property
     def name(self) -> str:

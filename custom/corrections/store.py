@@ -1,4 +1,4 @@
-"""The store of a site's corrections: it writes, finds, reads, adopts, reverts and restores them.
+"""The store of a site's corrections: it writes, finds, reads and adopts them.
 
 In a site's run folder each record lies in ``corrections/round_N``, with its files. Given annotations never change.
 Records of earlier versions are read where those versions wrote them.
@@ -6,8 +6,8 @@ Records of earlier versions are read where those versions wrote them.
 
 import re
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +17,15 @@ from ...transforms.printable import printable_logger
 from ..data.json_record import read_record, write_record
 from ..data.whole_files import new_folder, private_folder
 from .earlier_forms import earlier_folders, has_earlier_form, is_earlier_form, read_earlier
-from .kinds import Correction, PixelsReplaced
+from .kinds import PixelsReplaced
 from .model import (
     CORRECTIONS_FILE,
     CORRECTIONS_FOLDER,
     CaseCorrection,
     Corrections,
-    CorrectionState,
 )
 from .pixels import CasePixels, read_ignored, read_relabelled, read_replaced, write_pixels
+from .reviews_since import with_reviews
 
 _LOGGER = printable_logger(__name__)
 _LABELS_FOLDER = "labels"
@@ -79,21 +79,31 @@ class CorrectionStore:
     Args:
         run_folder: the site's run folder.
         last_round: the last round that counts: a round that is repeated after a restart knows of no later one.
+        reviewed: returns the names of the cases whose given label a review has decided by now; None for none.
     """
 
-    def __init__(self, run_folder: Path, last_round: int) -> None:
-        self._run_folder, self._last_round = run_folder, last_round
+    def __init__(
+        self, run_folder: Path, last_round: int, reviewed: Callable[[], Collection[str]] | None = None
+    ) -> None:
+        self._run_folder, self._last_round, self._reviewed = run_folder, last_round, reviewed
 
     def folder_of(self, round_number: int) -> Path:
         """Return where the record of a round is written."""
         return self._run_folder / CORRECTIONS_FOLDER / f"round_{round_number}"
 
     def latest(self) -> StoredCorrections | None:
-        """Return the latest record that counts, None without one.
+        """Return the latest record that counts, None without one; a review that came later reverts what it decided.
 
         Raises:
-            DataError: if it cannot be read.
+            DataError: if it cannot be read, or the site's datalist cannot.
         """
+        stored = self._recorded()
+        if stored is None or self._reviewed is None or not any(case.is_active for case in stored.corrections.cases):
+            return stored
+        return replace(stored, corrections=with_reviews(stored.corrections, self._reviewed()))
+
+    def _recorded(self) -> StoredCorrections | None:
+        """The latest record that counts, as it was written."""
         for number, folder in record_folders(self._run_folder):
             if number <= self._last_round:
                 return StoredCorrections(folder, read_corrections(folder))
@@ -126,7 +136,14 @@ class CorrectionStore:
             "relabelled_file": write_pixels(target, "relabelled", relabelled),
             "replaced_file": write_pixels(target, "replaced", replaced),
         }
-        cases = (*corrections.cases, *self._reverted_besides(corrections))
+        stored = self._recorded()
+        earlier = () if stored is None else stored.corrections.cases
+        restored = {case.name for case in earlier if case.is_active and case.overrides_review}
+        own = (
+            case.model_copy(update={"overrides_review": case.is_active and case.name in restored})
+            for case in corrections.cases
+        )
+        cases = (*own, *_reverted_besides(corrections, earlier))
         written = corrections.model_copy(update=names | {"cases": cases})
         # The record names the files: with it they are replaced all at once.
         write_corrections(target, written)
@@ -134,12 +151,6 @@ class CorrectionStore:
             if file.name not in names.values():
                 file.unlink()
         return StoredCorrections(target, written)
-
-    def _reverted_besides(self, corrections: Corrections) -> list[CaseCorrection]:
-        """The reverted classes of earlier that a new record does not have."""
-        stored, known = self.latest(), {case.name for case in corrections.cases}
-        earlier = () if stored is None else stored.corrections.cases
-        return [case for case in earlier if case.is_reverted and case.new_class is not None and case.name not in known]
 
     def files_in_use(self, data_folder: Path) -> dict[Path, Path]:
         """Return the files that count in place of given annotations, by the given file.
@@ -199,6 +210,12 @@ class CorrectionStore:
         return True
 
 
+def _reverted_besides(corrections: Corrections, earlier: Sequence[CaseCorrection]) -> list[CaseCorrection]:
+    """The reverted classes of earlier that a new record does not have."""
+    known = {case.name for case in corrections.cases}
+    return [case for case in earlier if case.is_reverted and case.new_class is not None and case.name not in known]
+
+
 def record_folders(run_folder: Path) -> list[tuple[int, Path]]:
     """Return the folders of all records of a run with their rounds, the latest first.
 
@@ -256,93 +273,6 @@ def mask_target(folder: Path, position: int, name: str) -> Path:
     target = folder / _LABELS_FOLDER / f"{position + 1:04d}_{name}"
     private_folder(target.parent)
     return target
-
-
-def revert(folder: Path, names: Sequence[str] | None = None) -> Corrections:
-    """Let given annotations count from the site's next training on; files of the corrections stay for the record.
-
-    Args:
-        folder: the folder of the record.
-        names: cases by the path or the file name of their annotation (image without one); None for all.
-
-    Returns:
-        The corrections as they are now.
-
-    Raises:
-        DataError: if the record cannot be read, or a name is not that of exactly one case.
-    """
-    return _with_state(folder, names, CorrectionState.REVERTED)
-
-
-def restore(folder: Path, names: Sequence[str] | None = None) -> Corrections:
-    """Let corrections count that were reverted or proposed; their provenance stays as it is.
-
-    Args:
-        folder: the folder of the record.
-        names: as for :func:`revert`.
-
-    Returns:
-        The corrections as they are now.
-
-    Raises:
-        DataError: as :func:`revert`, or if a corrected file is absent; then none is restored.
-    """
-    return _with_state(folder, names, CorrectionState.ACTIVE)
-
-
-def cases_named(corrections: Corrections, names: Sequence[str] | None, source: Path) -> frozenset[str]:
-    """Return the names of the corrected cases that some names stand for.
-
-    Args:
-        corrections: they.
-        names: such names, or file names; None for all.
-        source: the record, for an error.
-
-    Raises:
-        DataError: if a name is not that of exactly one corrected case.
-    """
-    known = [case.name for case in corrections.cases if _can_change(case, corrections.every)]
-    if names is None:
-        return frozenset(known)
-    meant = set()
-    for name in names:
-        result = [name] if name in known else sorted({path for path in known if name == Path(path).name})
-        if len(result) != 1:
-            count = "no corrected case" if not result else f"{len(result)} corrected cases"
-            raise DataError(f"{source}: found {count} {name!r}; expected one of: {', '.join(known) or 'none'}.")
-        meant.add(result[0])
-    return frozenset(meant)
-
-
-def _can_change(case: CaseCorrection, corrections: Collection[Correction]) -> bool:
-    """Whether a case has something to revert or restore; a shift of contours is of all cases."""
-    return case.mask is not None or not any(not correction.acts_on_labels for correction in corrections)
-
-
-def _with_state(folder: Path, names: Sequence[str] | None, state: CorrectionState) -> Corrections:
-    """Set the state of all named cases in one step."""
-    corrections = read_corrections(folder)
-    chosen = cases_named(corrections, names, folder / CORRECTIONS_FILE)
-    changed = corrections.with_states(chosen, state)
-    if state is CorrectionState.ACTIVE:
-        cases = tuple(_with_lesions(case) if case.name in chosen else case for case in changed.cases)
-        changed = changed.model_copy(update={"cases": cases})
-        files = [case.mask.counting_file for case in changed.used_masks if case.mask is not None]
-        if gone := [file for file in files if not (folder / file).is_file()]:
-            raise DataError(
-                f"{folder}: found no {', '.join(gone)}; expected the corrected annotations that are to count. Restore "
-                "the others one by one."
-            )
-    write_corrections(folder, changed)
-    return changed
-
-
-def _with_lesions(case: CaseCorrection) -> CaseCorrection:
-    """Return a restored case; if all of its lesions were reverted, with all of them, else as somebody decided."""
-    if case.mask is None or not all(lesion.is_reverted for lesion in case.mask.lesions):
-        return case
-    lesions = tuple(item.model_copy(update={"state": CorrectionState.ACTIVE}) for item in case.mask.lesions)
-    return case.model_copy(update={"mask": case.mask.model_copy(update={"lesions": lesions})})
 
 
 def _files_of(corrections: Corrections) -> list[str]:

@@ -10,6 +10,7 @@ from torch import nn
 
 from ..aggregation.influence import InfluenceBounds
 from ..aggregation.weighting import LayerWeights
+from ..corrections.reviews_since import reviewed_labels
 from ..corrections.store import CorrectionStore
 from ..data.datalist import VALIDATION
 from ..data.location import DataLocation
@@ -188,7 +189,7 @@ class SiteView:
     @property
     def corrections(self) -> CorrectionStore:
         """The site's corrections as far as they count in this task's round."""
-        return CorrectionStore(self.run_folder, self.round_number)
+        return CorrectionStore(self.run_folder, self.round_number, lambda: reviewed_labels(self.locate().folder))
 
     def validation_data(self) -> SiteData | None:
         """Return the site's validation cases, None if it has none.

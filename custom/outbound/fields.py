@@ -42,6 +42,8 @@ class OutboundField:
             refuses the answer.
         names_classes: whether entries of a list of counts are numbers of classes, from 1, and 0 for none.
         has_background: whether the background is the first class of a list of all classes.
+        least: of counts of patients with a minimum of their own: an entry is 0, or at least so many. What they count is
+            withheld below it; without it below :data:`MINIMUM_CASES`.
         largest_width: of a list with equally many entries of each class, whose number the network decides and the
             method checks, the largest such number; None for `per_class` of them.
 
@@ -67,6 +69,7 @@ class OutboundField:
     at_most: tuple[str, ...] = ()
     names_classes: bool = False
     has_background: bool = False
+    least: int = 0
     largest_width: int | None = None
 
 

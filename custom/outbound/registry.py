@@ -78,8 +78,12 @@ class OutboundRegistry:
                 )
             if field.kind in ("number", "numbers") and not _is_bounded(value, field):
                 raise OutboundError(f"Task {task!r}: field {name!r} must be finite, but is {value}.")
+            if small := _too_small(field, value):
+                raise OutboundError(
+                    f"Task {task!r}: {name!r} is of {small[0]} patients; at least {field.least} are needed, or none."
+                )
             if field.counted_by is not None:
-                _check_minimum(task, field, value, result.get(field.counted_by), allowed[field.counted_by].per_class)
+                _check_minimum(task, field, value, result.get(field.counted_by), allowed[field.counted_by])
 
     def without_counted(self, task: str, result: Mapping[str, Any], kept: Collection[str] = ()) -> dict[str, Any]:
         """Return a site's result without what is computed over patients, so that the server can still use the rest.
@@ -157,7 +161,26 @@ class OutboundRegistry:
             if limits is not None and not _within(value, *limits):
                 values = {"value": str(value), "low": str(limits[0]), "high": str(limits[1])}
                 return RefusalReason.of(RefusalCode.FIELD_OUT_OF_RANGE, field=field.name, **values)
-        return next((reason for field in fields if (reason := _contradiction(field, report)) is not None), None)
+        reasons = (self._contradiction(task, field, report) for field in fields)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def _contradiction(self, task: str, field: OutboundField, report: Mapping[str, Any]) -> RefusalReason | None:
+        """Why a field cannot be true, or may not leave, beside those that bound or count it; all are of their kinds."""
+        if field.name not in report:
+            return None
+        value = report[field.name]
+        few, least = _too_small(field, value), field.least
+        # Counts of another group of fields may be withheld; what they say else is checked.
+        if field.counted_by is not None and field.counted_by in report:
+            counted_by, counts = self._of_task[task][field.counted_by], report[field.counted_by]
+            try:
+                few, least = _of_too_few(field, value, counts, counted_by), _least(counted_by)
+            except OutboundError:
+                lengths = {"number": len(_entries(value)), "expected": len(_entries(counts))}
+                return RefusalReason.of(RefusalCode.FIELD_LENGTH, field=field.name, **lengths)
+        if few:
+            return RefusalReason.of(RefusalCode.TOO_FEW_BEHIND, field=field.name, count=few[0], least=least)
+        return _beyond_bounds(field, report)
 
 
 def _expected_length(field: OutboundField, value: Any, num_classes: int) -> int:
@@ -171,11 +194,19 @@ def _expected_length(field: OutboundField, value: Any, num_classes: int) -> int:
     return classes * min(max(width, 1), field.largest_width)
 
 
-def _contradiction(field: OutboundField, report: Mapping[str, Any]) -> RefusalReason | None:
+def _least(counted_by: OutboundField) -> int:
+    """How many patients must stand behind what a field counts."""
+    return max(counted_by.least, MINIMUM_CASES)
+
+
+def _too_small(field: OutboundField, value: Any) -> list[int]:
+    """The counts that are smaller than the field's own minimum and not 0."""
+    return [count for count in _entries(value) if 0 < count < field.least] if field.least else []
+
+
+def _beyond_bounds(field: OutboundField, report: Mapping[str, Any]) -> RefusalReason | None:
     """Why a field cannot be true beside those that bound it; all of them are of their kinds and lengths."""
     for bound in field.at_most:
-        if field.name not in report:
-            continue
         pairs = zip(*(_entries(report[name]) for name in (field.name, bound)), strict=True)
         for value, largest in pairs:
             if value > largest:
@@ -216,19 +247,31 @@ def _is_bounded(value: Any, field: OutboundField) -> bool:
     return may_be_infinite or not any(map(math.isinf, value if isinstance(value, list) else [value]))
 
 
-def _check_minimum(task: str, field: OutboundField, value: Any, counts: Any, counts_per_class: int) -> None:
+def _check_minimum(task: str, field: OutboundField, value: Any, counts: Any, counted_by: OutboundField) -> None:
+    if few := _of_too_few(field, value, counts, counted_by):
+        raise OutboundError(
+            f"Task {task!r}: {field.name!r} is a mean over {few[0]} cases; at least {_least(counted_by)} are needed."
+        )
+
+
+def _of_too_few(field: OutboundField, value: Any, counts: Any, counted_by: OutboundField) -> list[Any]:
+    """The counts of entries that are not withheld and may not leave, whatever they are.
+
+    Raises:
+        OutboundError: if there are not as many counts as entries need.
+    """
     values = value if isinstance(value, list) else [value]
     # A count stands for all entries of its class, or has one of its own for each.
-    repeats = max(field.per_class // counts_per_class, 1)
+    repeats = max(field.per_class // counted_by.per_class, 1)
     if field.largest_width is not None:
         repeats = max(len(values) // max(len(counts), 1), 1) if isinstance(counts, list) else 1
     of_classes = counts if isinstance(counts, list) else [counts] * (len(values) // repeats)
     per_entry = [count for count in of_classes for _ in range(repeats)]
     if len(per_entry) != len(values):
-        raise OutboundError(f"Task {task!r}: {field.name!r} has {len(values)} entries, its counts {len(per_entry)}.")
-    for entry, count in zip(values, per_entry, strict=True):
-        is_withheld = math.isnan(entry) or (field.kind == "counts" and entry == 0)
-        if not is_withheld and (not _is_of_kind(count, "count") or count < MINIMUM_CASES):
-            raise OutboundError(
-                f"Task {task!r}: {field.name!r} is a mean over {count} cases; at least {MINIMUM_CASES} are needed."
-            )
+        raise OutboundError(f"Field {field.name!r} has {len(values)} entries, its counts {len(per_entry)}.")
+    return [
+        count
+        for entry, count in zip(values, per_entry, strict=True)
+        if not (math.isnan(entry) or (field.kind == "counts" and entry == 0))
+        if not _is_of_kind(count, "count") or count < _least(counted_by)
+    ]

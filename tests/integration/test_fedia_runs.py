@@ -18,7 +18,7 @@ from fedannot.apps.reports.annotation_findings import correction_scores
 from fedannot.apps.reports.corrections import find_corrections
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.job import Job
-from fedannot.custom.corrections.store import revert
+from fedannot.custom.corrections.case_states import revert
 from fedannot.custom.data.phantoms.lesion_volumes import LesionVolumes
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.site_data import SiteData

@@ -113,17 +113,17 @@ def _polygons(table: Path, classes: dict[str, int]) -> tuple[dict[str, dict[str,
     """Picture → annotator → polygons in the table's order; and the rows that cannot be used."""
     drawn: defaultdict[str, defaultdict[str, list[_Polygon]]] = defaultdict(lambda: defaultdict(list))
     skipped = []
-    for number, row in enumerate(read_table(table, (_IMAGE, _ANNOTATOR, _EXPLANATION, _CORNERS)), 2):
+    for place, row in read_table(table, (_IMAGE, _ANNOTATOR, _EXPLANATION, _CORNERS)):
         name, corners = row[_IMAGE], _corners(row[_CORNERS])
         if row[_EXPLANATION] not in classes:
             reason = "its explanation has no pattern"
         elif corners is None:
             reason = "a row without a polygon of at least three corners in the picture"
         else:
-            annotator = annotator_name(row[_ANNOTATOR], f"{table}: row {number}")
+            annotator = annotator_name(row[_ANNOTATOR], f"{table}: {place}")
             drawn[name][annotator].append((classes[row[_EXPLANATION]], corners))
             continue
-        skipped.append(LeftOut(name, reason, f"{table.name}, row {number} ({name}): {reason}"))
+        skipped.append(LeftOut(name, reason, f"{table.name}, {place} ({name}): {reason}"))
     return {name: dict(of_image) for name, of_image in drawn.items()}, skipped
 
 

@@ -99,7 +99,7 @@ def _class_of(keyword: str) -> int:
 def _photographs(listing: Listing) -> Iterator[tuple[Path, str, str, str]]:
     """Table, patient, file name and keywords of every photograph that a table names."""
     for table in _annotation_tables(listing):
-        for row in read_table(table, _COLUMNS):
+        for _, row in read_table(table, _COLUMNS):
             for name, keywords in _EYES:
                 yield table, row["ID"], row[name], row[keywords]
 

@@ -22,8 +22,8 @@ LAST_COLUMN = 2**8
 _AS_CSV = "open it in a spreadsheet program and save it as CSV beside it"
 
 
-def sheet_rows(file: Path) -> Iterator[list[str]]:
-    """Give the texts of the first sheet, row by row but for empty rows; formulas count with their stored result.
+def sheet_rows(file: Path) -> Iterator[tuple[int, list[str]]]:
+    """Give number and texts of the first sheet's rows but for empty ones; formulas count with their stored result.
 
     Args:
         file: ``.xlsx``.
@@ -49,17 +49,18 @@ def sheet_rows(file: Path) -> Iterator[list[str]]:
         raise DataError(f"{file}: cannot be read as .xlsx ({error}); {_AS_CSV}.") from error
 
 
-def _texts(sheet: Any) -> Iterator[list[str]]:
+def _texts(sheet: Any) -> Iterator[tuple[int, list[str]]]:
     characters = 0
     # The bounds are given, since those that the sheet names may be wrong.
-    for row in sheet.iter_rows(max_row=LAST_ROW, max_col=LAST_COLUMN, values_only=True):
+    rows = sheet.iter_rows(max_row=LAST_ROW, max_col=LAST_COLUMN, values_only=True)
+    for number, row in enumerate(rows, 1):
         if row.count(None) == len(row):
             continue
         texts = ["" if value is None else str(value) for value in row]
         characters += sum(map(len, texts))
         if characters > MOST_CHARACTERS:
             raise ValueError(f"its cells have more than {MOST_CHARACTERS} characters")
-        yield texts
+        yield number, texts
 
 
 def _checked_content(file: Path) -> IO[bytes]:

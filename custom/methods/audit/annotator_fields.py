@@ -1,5 +1,6 @@
 """What leaves a site of its annotators, who have numbers that mean nothing elsewhere: never a name."""
 
+from ...annotation_bias.thresholds import THRESHOLDS
 from ...outbound.fields import OutboundField
 from ...task_names import AUDIT_CASES
 
@@ -49,6 +50,7 @@ def annotator_fields(
         length=length,
         per_class=per_class,
         follows_model=True,
+        least=THRESHOLDS.min_patients_of_annotator,
     )
     return [*numbers, counts]
 

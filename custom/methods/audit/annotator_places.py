@@ -100,5 +100,10 @@ def released_estimates(
     return {
         name: groups[name].estimate
         for name, is_released in zip(names, leaves, strict=True)
-        if is_released and groups[name].estimate.is_known
+        if is_released and may_leave(groups[name].estimate)
     }
+
+
+def may_leave(estimate: Estimate) -> bool:
+    """Return whether an estimate is known, of enough patients: those behind it may be fewer than those of its group."""
+    return estimate.is_known and estimate.patients >= THRESHOLDS.min_patients_of_annotator

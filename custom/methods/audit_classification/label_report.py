@@ -116,6 +116,7 @@ def _audited(
         label=given,
         unit=case.unit,
         annotator=None if case.files is None else case.files.annotator,
+        several_annotators=() if case.files is None else tuple(one.annotator for one in case.files.annotations),
         disagreement=disagreement,
         uncertainty=uncertainty,
         findings=tuple(findings),

@@ -16,7 +16,15 @@ from ...outbound.values import OutboundValues
 from ...records.plain_values import finite
 from ...seeding import derive_seed
 from ..audit.annotator_fields import PLACES
-from ..audit.annotator_places import CHANCE, AnnotatorsLeft, answer_of_run, drawn_places, placed, released_estimates
+from ..audit.annotator_places import (
+    CHANCE,
+    AnnotatorsLeft,
+    answer_of_run,
+    drawn_places,
+    may_leave,
+    placed,
+    released_estimates,
+)
 from .annotator_fields import ANNOTATOR_CLASS, ANNOTATOR_CLASS_GIVEN, ANNOTATOR_OTHER_CLASS, ANNOTATORS_KAPPA
 from .label_annotators import audit_label_annotators, common_labels
 from .settings import AuditClassificationSettings
@@ -101,7 +109,8 @@ def _released_kappa(
     rest = everybody.difference(*reported).union(*withheld)
     if len(everybody) < _MINIMUM or 0 < len(rest) < _MINIMUM:
         return Estimate.unknown()
-    return label_kappa(cases, num_classes, seed=seed)
+    kappa = label_kappa(cases, num_classes, seed=seed)
+    return kappa if may_leave(kappa) else Estimate.unknown()
 
 
 def _group(one: OtherClass) -> GroupEstimate:

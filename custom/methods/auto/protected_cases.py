@@ -23,7 +23,8 @@ def protected_cases(site: SiteView, data: SiteData) -> frozenset[str]:
         data: its training cases with their given labels.
     """
     stored = site.corrections.latest()
-    restored = set() if stored is None else {case.name for case in stored.corrections.cases if case.is_active}
+    cases = () if stored is None else stored.corrections.cases
+    restored = {case.name for case in cases if case.is_active and case.overrides_review}
     return site.corrections.reverted | (_settled(site, data) - restored)
 
 

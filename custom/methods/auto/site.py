@@ -268,9 +268,9 @@ def _in_words(corrections: Corrections) -> str:
     words = []
     for correction in corrections.every:
         if isinstance(correction, MaskShift):
-            words.append(f"all masks moved by {', '.join(f'{move:+.2f}' for move in correction.moves)} along the axes")
+            words.append(f"all masks moved by {', '.join(f'{move:+z.2f}' for move in correction.moves)} along the axes")
         if isinstance(correction, BoundaryShift):
-            words += [f"contours of class {label} moved by {move:+.2f}" for label, move in correction.moves.items()]
+            words += [f"contours of class {label} moved by {move:+z.2f}" for label, move in correction.moves.items()]
         if isinstance(correction, MissedObjectsIgnored):
             words.append(f"{sum(case.ignored_objects for case in corrections.cases)} unannotated objects ignored")
         if isinstance(correction, ObjectsRelabelled):

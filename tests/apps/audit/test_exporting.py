@@ -45,6 +45,17 @@ def test_a_row_for_every_finding_with_its_decision(audit_of):
     assert rows[1]["decision"] == ""
 
 
+def test_a_case_that_is_asked_for_as_a_reference_is_exported_and_is_no_finding(audit_of):
+    result = audit_of("slices")
+    asked, *others = result.audit.cases
+    reference = asked.findings[0].model_copy(update={"kind": REFERENCE, "place": None, "has_suggestion": False})
+    cases = (asked.model_copy(update={"findings": (reference,)}), *others)
+    result = replace(result, audit=result.audit.model_copy(update={"cases": cases}))
+    exported = export_audit(CaseReader(result), result.folder / "out")
+    assert len(rows_of(result.folder / "out")) == exported.findings + 1 == 1 + sum(len(one.findings) for one in others)
+    assert exported.cases == len([case for case in cases if case.findings])
+
+
 def test_a_decision_on_a_case_without_a_finding_has_a_row(audit_of):
     result = audit_of("slices")
     cases = tuple(case.model_copy(update={"findings": ()}) for case in result.audit.cases)

@@ -430,3 +430,52 @@ def test_a_stroke_on_a_large_image_changes_what_the_whole_image_drawn_again_show
         far = np.minimum(far, np.hypot(rows - nearest[0], columns - nearest[1]))
     assert stored[far < reach - 4].all()
     np.testing.assert_array_equal(stored[far > reach + 4], mask[far > reach + 4])
+
+
+def touch(browser, kind, *points):
+    places = [{"x": x, "y": y, "id": number} for number, (x, y) in enumerate(points)]
+    browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": f"touch{kind}", "touchPoints": places})
+
+
+def pinch(browser, x, y):
+    """Two fingers that go apart, the second of which comes down a little later."""
+    touch(browser, "Start", (x, y))
+    touch(browser, "Start", (x, y), (x + 40, y))
+    for step in range(1, 6):
+        touch(browser, "Move", (x - 8 * step, y), (x + 40 + 8 * step, y))
+    touch(browser, "End")
+
+
+def test_one_finger_draws_and_takes_objects_and_two_fingers_zoom_and_change_nothing(browser, tmp_path):
+    with serving(audited_images(tmp_path / "images", 1)) as server:
+        open_page(browser, new_address(server))
+        browser.execute_script(FILLED)
+        begin(browser)
+        place = "const box = document.getElementById('view-given').getBoundingClientRect();"
+        place += "return [box.x, box.y, box.width / 64, box.height / 64]"
+        left, top, *size = browser.execute_script(place)
+        # A pixel of an object of the suggestion is where its choice changes what is shown.
+        before = shown_mask(browser, (64, 64))
+        press(browser, "q")
+        wait_for(lambda: browser.execute_script("return document.querySelector('#mend-object-list input')"))
+        choose = "document.querySelector('#mend-object-list input').click()"
+        browser.execute_script(choose)
+        row, column = np.argwhere(shown_mask(browser, (64, 64)) != before)[0] + 0.5
+        browser.execute_script(choose + "; document.getElementById('mend-undo').click();" * 2)
+        assert is_disabled(browser, "mend-undo")
+        x, y = left + column * size[0], top + row * size[1]
+        image = "return document.getElementById('view-given').toDataURL()"
+        for tool in ("b", "o", "q"):
+            press(browser, "0", tool)
+            shown = browser.execute_script(image)
+            pinch(browser, x, y)
+            wait_for(lambda: browser.execute_script(image) != shown)  # noqa: B023
+            assert is_disabled(browser, "mend-undo"), tool
+        for tool in ("r", "q"):
+            press(browser, "0", tool)
+            touch(browser, "Start", (x, y))
+            touch(browser, "End")
+            wait_for(lambda: not is_disabled(browser, "mend-undo"))
+            assert shown_mask(browser, (64, 64))[int(row), int(column)] != before[int(row), int(column)]
+            browser.execute_script("document.getElementById('mend-undo').click()")
+        assert logged(browser) == []

@@ -318,11 +318,15 @@ def test_two_thousand_cases_do_not_stall(large_audit, tmp_path, monkeypatch):
 
 @pytest.fixture
 def half_suspected(audit_copy):
-    """Six cases, of which the last three have no finding; two of each patient, by two annotators in turn."""
+    """Six cases, of which the last three have no finding; two of each patient, by two annotators in turn.
+
+    The label of the last was made of the annotations of both.
+    """
     cases = tuple(
         case.model_copy(
             update={"unit": f"patient {number // 2}", "annotator": f"reader-{number % 2}"}
             | ({"findings": ()} if number > 2 else {})
+            | ({"annotator": None, "several_annotators": ("reader-0", "reader-1")} if number == 5 else {})
         )
         for number, case in enumerate(audit_copy.audit.cases[:6])
     )
@@ -365,6 +369,8 @@ def test_a_case_without_a_finding_is_seen_and_cases_are_found(half_suspected, tm
         assert names_in_list(browser) == [names[2], names[3]]
         Select(browser.find_element("id", "filter-annotator")).select_by_value("reader-0")
         assert names_in_list(browser) == [names[2]]
+        Select(browser.find_element("id", "filter-patient")).select_by_value("")
+        assert names_in_list(browser) == [names[0], names[2], names[4], names[5]]
         browser.find_element("id", "all-cases").click()
         Select(browser.find_element("id", "order")).select_by_value("uncertainty")
         by_uncertainty = sorted(found.audit.cases, key=lambda case: -case.uncertainty)

@@ -57,7 +57,8 @@ def telling(request, audit_of):
                 "image": renamed[case.image],
                 "label": renamed.get(case.label, case.label),
                 "unit": f"{TELLTALE} {number}",
-                "annotator": f"Dr {TELLTALE}",
+                "annotator": None if number else f"Dr {TELLTALE}",
+                "several_annotators": (f"Dr {TELLTALE}",),
                 "findings": tuple(
                     item.model_copy(update={"text": f"Same as {TELLTALE}.png."}) for item in case.findings
                 ),

@@ -60,7 +60,9 @@ def hostile(found):
             finding.model_copy(update={"text": ATTACK, "classes": (ATTACK,), "kind": ATTACK})
             for finding in case.findings
         )
-        cases.append(case.model_copy(update={"findings": findings, "annotator": ATTACK, "unit": ATTACK}))
+        texts = {"annotator": None, "several_annotators": (ATTACK,), "unit": ATTACK}
+        cases.append(case.model_copy(update={"findings": findings} | texts))
+
     cases[0] = cases[0].model_copy(update={"image": ATTACK, "label": ATTACK})
     kinds = tuple(kind.model_copy(update={"kind": ATTACK}) for kind in found.audit.kinds)
     changes = {

@@ -382,6 +382,7 @@ def test_the_same_image_with_two_masks_is_reported_as_a_conflict(tmp_path):
     report = check(tmp_path)
     assert summary(report) == [("warning", "conflicting-labels", ("images/case_1.png", "images/copy.png"))]
     assert "images/copy.png: labels/copy.png" in report.findings[0].found
+    assert "import them again with --annotators" in report.findings[0].remedy
 
 
 def test_constant_images_are_not_duplicates_of_each_other(tmp_path):

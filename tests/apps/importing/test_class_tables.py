@@ -69,7 +69,7 @@ def test_rows_that_cannot_be_used_are_named(images, table):
     assert tuple(map(str, dataset.skipped)) == (
         "nowhere: no such picture",
         "two: no class",
-        "a row: no name of a picture",
+        "labels.csv, line 5: no name of a picture",
     )
 
 
@@ -78,7 +78,7 @@ def test_rows_that_cannot_be_used_are_named(images, table):
     [
         (("image,diagnosis", "one,x"), r"labels\.csv: found the columns image, diagnosis; expected also dx"),
         (("image,dx", "one,x", "two,x"), "column 'dx' has 1 classes; expected at least two"),
-        (("image,dx", "one,x", "one.jpg,y"), "gives one.jpg the classes 'x' and 'y'; expected one class"),
+        (("image,dx", "one,x", "one.jpg,y"), "line 3: gives one.jpg the classes 'x' and 'y'; expected one class"),
         (("image,dx", "nowhere,x", "neither,y"), "found no picture of its column 'image' in .*First row: nowhere: no"),
     ],
 )

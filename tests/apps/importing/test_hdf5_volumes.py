@@ -1,6 +1,7 @@
 """Volumes of HDF5 files as NIfTI, and their import with every annotator."""
 
 import re
+from dataclasses import replace
 
 import nibabel
 import numpy as np
@@ -15,7 +16,7 @@ from fedannot.transforms.errors import DataError
 
 h5py = pytest.importorskip("h5py")
 
-NAMES = Hdf5Names(("t1", "t2"), ("label_a1", "label_a2"), "voxel_spacing")
+NAMES = Hdf5Names(("t1", "t2"), ("label_a1", "label_a2"), "voxel_spacing", "zyx")
 # By the axes of the file: z, y, x.
 SPACING = (3.0, 0.5, 0.75)
 
@@ -58,18 +59,77 @@ def test_voxels_lie_where_another_program_reads_them(tmp_path):
 
 def test_other_axes_and_a_spacing_that_is_given(tmp_path):
     values = write(tmp_path / "in" / "a.hdf5", voxel_spacing=None)
-    names = Hdf5Names(("t1",), ("label_a1",), (0.5, 0.75, 3.0), axes="yxz")
+    names = Hdf5Names(("t1",), ("label_a1",), (0.5, 0.75, 3.0), axes="yxz", spacing_axes="yxz")
     convert_hdf5(tmp_path / "in", names, tmp_path / "out")
     image = nibabel.load(tmp_path / "out" / "images" / "a.nii.gz")
     np.testing.assert_allclose(image.get_fdata(), values["t1"].transpose(1, 0, 2), rtol=1e-6)
     assert image.header.get_zooms() == pytest.approx((0.75, 0.5, 3.0))
 
 
+def test_the_order_of_axes_is_never_guessed(tmp_path):
+    write(tmp_path / "a.h5")
+    unsaid = replace(NAMES, axes=None)
+    with pytest.raises(
+        DataError, match=r"found no labels of axes, of \(4, 6, 5\) voxels; expected .* --axes, such as zyx"
+    ):
+        convert_hdf5(tmp_path / "a.h5", unsaid, tmp_path / "out")
+    options = ["--images", "t1", "--labels", "label_a1", "--spacing", "voxel_spacing", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(data_app, ["hdf5", str(tmp_path / "a.h5"), *options])
+    assert done.exit_code != 0
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("by", ["labels", "scales"])
+def test_what_a_file_says_of_its_axes_counts(tmp_path, by):
+    values = write(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5", "r+") as content:
+        for place, axis in enumerate("xyz"):
+            if by == "labels":
+                content["t1"].dims[place].label = axis
+                continue
+            content[f"scale/{axis}"] = np.arange(values["t1"].shape[place])
+            content[f"scale/{axis}"].make_scale(axis)
+            content["t1"].dims[place].attach_scale(content[f"scale/{axis}"])
+    convert_hdf5(tmp_path / "a.h5", replace(NAMES, axes=None), tmp_path / "out")
+    image = nibabel.load(tmp_path / "out" / "images" / "a_0000.nii.gz")
+    np.testing.assert_allclose(image.get_fdata(), values["t1"], rtol=1e-6)
+    assert image.header.get_zooms() == pytest.approx(SPACING)
+    # Who says otherwise is told so, and so is who has arrays of two orders.
+    with pytest.raises(
+        DataError, match=r"found xyz in 't1', of \(4, 6, 5\) voxels, and --axes zyx; expected one order"
+    ):
+        convert_hdf5(tmp_path / "a.h5", NAMES, tmp_path / "second")
+    with h5py.File(tmp_path / "a.h5", "r+") as content:
+        for place, axis in enumerate("zyx"):
+            content["label_a1"].dims[place].label = axis
+    with pytest.raises(DataError, match="found xyz in 't1', zyx in 'label_a1', of"):
+        convert_hdf5(tmp_path / "a.h5", replace(NAMES, axes=None), tmp_path / "second")
+
+
+def test_a_spacing_in_another_order_than_the_axes_is_no_wrong_spacing_without_a_word(tmp_path):
+    """Four slices of 3 mm, whose spacing the file has with x first."""
+    write(tmp_path / "a.h5", voxel_spacing=np.array(SPACING[::-1]))
+    with pytest.raises(
+        DataError,
+        match=r"found the spacing \[0\.75, 0\.5, 3\.0\] and \(4, 6, 5\) voxels along z, y, x: the thickest voxels "
+        r"would lie along x, .* --spacing-axes, such as zyx or xyz\.",
+    ):
+        convert_hdf5(tmp_path / "a.h5", NAMES, tmp_path / "out")
+    convert_hdf5(tmp_path / "a.h5", replace(NAMES, spacing_axes="xyz"), tmp_path / "out")
+    image = sitk.ReadImage(str(tmp_path / "out" / "images" / "a_0000.nii.gz"))
+    assert image.GetSpacing() == pytest.approx(SPACING[::-1])
+    assert image.GetSize() == (5, 6, 4)
+    # Thick voxels along a long axis are taken from who says so.
+    convert_hdf5(tmp_path / "a.h5", replace(NAMES, spacing_axes="zyx"), tmp_path / "said")
+    said = sitk.ReadImage(str(tmp_path / "said" / "images" / "a_0000.nii.gz"))
+    assert said.GetSpacing() == pytest.approx(SPACING)
+
+
 def test_the_printed_command_imports_all_channels_and_annotators(tmp_path):
     for number in range(6):
         write(tmp_path / "in" / f"case_{number}.h5", **({"label_a2": None} if number == 5 else {}))
     runner = CliRunner()
-    options = ["--images", "t1,t2", "--labels", "label_a1,label_a2", "--spacing", "voxel_spacing"]
+    options = ["--images", "t1,t2", "--labels", "label_a1,label_a2", "--spacing", "voxel_spacing", "--axes", "zyx"]
     done = runner.invoke(data_app, ["hdf5", str(tmp_path / "in"), *options, "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
     line = next(one for one in " ".join(done.output.split()).split("fedannot data ") if one.startswith("import"))
@@ -126,7 +186,7 @@ def test_what_lies_in_other_files_is_never_read(tmp_path):
         content.create_dataset("external", (4, 6, 5), "f8", external=outside)
         content["label_a1"] = np.zeros((4, 6, 5), np.uint8)
     for name in ("group/t1", "virtual", "external"):
-        names = Hdf5Names((name,), ("label_a1",), (1.0, 1.0, 1.0))
+        names = Hdf5Names((name,), ("label_a1",), (1.0, 1.0, 1.0), "zyx")
         with pytest.raises(DataError, match=r"found a link as 'group'|outside of the file"):
             convert_hdf5(tmp_path / "in.h5", names, tmp_path / "out")
         assert not (tmp_path / "out").exists()
@@ -137,7 +197,7 @@ def test_a_small_file_of_a_huge_volume_is_refused_unread(tmp_path):
         content.create_dataset("t1", (2**12, 2**10, 2**10), "u1", chunks=(64, 64, 64), compression="gzip")
         content["label_a1"] = np.zeros((4, 6, 5), np.uint8)
     with pytest.raises(DataError, match="expected numbers along 3 axes, at most 2147483648 bytes"):
-        convert_hdf5(tmp_path / "bomb.h5", Hdf5Names(("t1",), ("label_a1",), (1.0, 1.0, 1.0)), tmp_path / "out")
+        convert_hdf5(tmp_path / "bomb.h5", Hdf5Names(("t1",), ("label_a1",), (1.0, 1.0, 1.0), "zyx"), tmp_path / "out")
 
 
 def test_no_hdf5_is_an_error(tmp_path):

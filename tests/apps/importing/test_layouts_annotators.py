@@ -37,7 +37,7 @@ def test_polygons_of_each_pathologist_become_a_mask_in_which_the_higher_pattern_
         ("original", "zt80", 1),
     ]
     assert [str(left).partition(":")[0] for left in dataset.skipped] == [
-        "final_filtered_explanations_df.csv, row 6 (PR633a_A2)",
+        "final_filtered_explanations_df.csv, line 6 (PR633a_A2)",
         "lost",
     ]
     cases = imported(dataset, tmp_path / "out")
@@ -91,10 +91,12 @@ def test_a_tree_of_patterns_that_cannot_be_used_is_named(tmp_path, tree):
 def test_corners_that_are_none_are_left_out_with_their_row(tmp_path, corners):
     gleason_xai(tmp_path)
     table = tmp_path / "final_filtered_explanations_df.csv"
-    table.write_text(table.read_text() + f'ZT80_38_A_1_1,bo,3,a,"{corners}"\n')
+    # An editor's line, though cells before it have several.
+    more = f'ZT80_38_A_1_1,ann,3,"a\n(a second line)",[]\nZT80_38_A_1_1,bo,3,a,"{corners}"\n'
+    table.write_text(table.read_text() + more)
     dataset = DATASETS["gleason-xai"].read(tmp_path, seed=0)
     assert [one.annotator for one in dataset.cases[1].annotations] == ["ann"]
-    assert any("row 8 (ZT80_38_A_1_1)" in str(left) for left in dataset.skipped)
+    assert any("line 10 (ZT80_38_A_1_1)" in str(left) for left in dataset.skipped)
 
 
 def test_all_nodules_of_a_session_become_one_mask(tmp_path):

@@ -111,7 +111,7 @@ def test_a_table_may_have_a_row_by_each_annotator(tmp_path):
     dataset = read_class_table(table, tmp_path / "images", columns)
     assert {key: dict(value) for key, value in named(dataset).items()} == {"a": {"Ann": 0, "Bo": 1}, "b": {"Ann": 1}}
     table.write_text("image,class,reader\na,x,Ann\na,y,Ann\nb,y,Ann\n")
-    with pytest.raises(DataError, match=r"table\.csv: a has rows and two annotations by 'Ann'"):
+    with pytest.raises(DataError, match=r"table\.csv: line 3: a has rows and two annotations by 'Ann'"):
         read_class_table(table, tmp_path / "images", columns)
 
 

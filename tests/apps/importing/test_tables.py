@@ -21,6 +21,10 @@ READ = [
 HEADER = '<row r="1"><c r="A1" t="inlineStr"><is><t>ID</t></is></c></row>'
 
 
+def cells_of(file, columns):
+    return [row.cells for row in read_table(file, columns)]
+
+
 @pytest.fixture
 def openpyxl():
     return pytest.importorskip("openpyxl", reason="the extra fedannot[xlsx] is not installed")
@@ -36,7 +40,7 @@ def test_csv_is_read_without_openpyxl(tmp_path):
     program = (
         "import sys; sys.modules['openpyxl'] = None; from pathlib import Path; "
         "from fedannot.apps.importing.layouts.tables import read_table; "
-        f"print(read_table(Path({str(tmp_path / 'table.csv')!r}), ['ID', 'Name', 'Finding']) == {READ!r})"
+        f"print([row.cells for row in read_table(Path({str(tmp_path / 'table.csv')!r}), {ROWS[0]})] == {READ!r})"
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert finished.stdout.strip() == "True", finished.stderr
@@ -55,7 +59,7 @@ def test_a_workbook_without_openpyxl_is_an_error_that_tells_both_ways_out(file, 
 
 def test_first_sheet_of_a_workbook_is_read(openpyxl, file):
     sheet(file, ROWS)
-    assert read_table(file, ["ID", "Name", "Finding"]) == READ
+    assert cells_of(file, ["ID", "Name", "Finding"]) == READ
 
 
 def test_a_workbook_of_another_program_is_read(openpyxl, file):
@@ -65,24 +69,25 @@ def test_a_workbook_of_another_program_is_read(openpyxl, file):
         book.active.append(row)
     book.create_sheet("another").append(["ID"])
     book.save(file)
-    assert read_table(file, ["ID", "Share"]) == [{"ID": "a", "Share": "0.25"}, {"ID": "b", "Share": ""}]
+    assert cells_of(file, ["ID", "Share"]) == [{"ID": "a", "Share": "0.25"}, {"ID": "b", "Share": ""}]
+    assert [row.place for row in read_table(file, ["ID"])] == ["row 3", "row 4"]
 
 
 def test_texts_that_stand_in_the_cells_are_read(openpyxl, file):
     cells = ("".join(f'<c t="inlineStr"><is><t>{text}</t></is></c>' for text in row) for row in (("ID",), ("one",)))
     workbook(file, "<row/>".join(f"<row>{row}</row>" for row in cells))
-    assert read_table(file, ["ID"]) == [{"ID": "one"}]
+    assert cells_of(file, ["ID"]) == [{"ID": "one"}]
 
 
 def test_what_a_formula_gave_counts(openpyxl, file):
     workbook(file, f'{HEADER}<row r="2"><c r="A2"><f>40+2</f><v>42</v></c></row>')
-    assert read_table(file, ["ID"]) == [{"ID": "42"}]
+    assert cells_of(file, ["ID"]) == [{"ID": "42"}]
 
 
 def test_a_sheet_that_says_it_is_smaller_is_read_whole(openpyxl, file):
     rows = '<row r="1"><c r="C1" t="s"><v>0</v></c></row><row r="5"><c r="C5"><v>7</v></c></row>'
     workbook(file, rows, strings="<si><t>ID</t></si>", before='<dimension ref="A1"/>')
-    assert read_table(file, ["ID"]) == [{"ID": "7"}]
+    assert cells_of(file, ["ID"]) == [{"ID": "7"}]
 
 
 @pytest.mark.parametrize("write", [sheet, comma_separated], ids=["xlsx", "csv"])
@@ -102,7 +107,7 @@ def test_more_rows_than_any_table_has_are_an_error(write, tmp_path, request, mon
     file = tmp_path / ("table.xlsx" if write is sheet else "table.csv")
     write(file, ROWS)
     monkeypatch.setattr(tables, "_MOST_ROWS", 2)
-    assert read_table(file, ["ID"]) == [{"ID": "1"}, {"ID": "2"}]
+    assert cells_of(file, ["ID"]) == [{"ID": "1"}, {"ID": "2"}]
     monkeypatch.setattr(tables, "_MOST_ROWS", 1)
     with pytest.raises(DataError, match="expected at most 1 rows of annotations, but found more"):
         read_table(file, ["ID"])
@@ -206,14 +211,14 @@ def test_a_part_that_hides_its_size_is_cut_off_there(openpyxl, file):
 def test_rows_without_end_end_at_excels_last_row(openpyxl, file):
     """A row that says it is the 10 ^ 15th, before which all others are missing."""
     workbook(file, f'{HEADER}<row r="2"><c r="A2"><v>1</v></c></row><row r="1000000000000000"><c><v>2</v></c></row>')
-    assert read_table(file, ["ID"]) == [{"ID": "1"}]
+    assert cells_of(file, ["ID"]) == [{"ID": "1"}]
 
 
 def test_many_empty_rows_are_left_out(openpyxl, file):
     """As sheets have them that were formatted to the last row; read with little memory."""
     workbook(file, HEADER + "<row/>" * 10**5 + f'<row r="{2**20}"><c><v>1</v></c></row>')
     began = time.monotonic()
-    assert read_table(file, ["ID"]) == [{"ID": "1"}]
+    assert cells_of(file, ["ID"]) == [{"ID": "1"}]
     assert time.monotonic() - began < 120
 
 
@@ -236,7 +241,7 @@ def test_columns_far_to_the_right_cost_nothing(openpyxl, file):
 @pytest.mark.parametrize("text", ["a;b\r\n1,5;x\r\n", "a\tb\n1,5\tx\n", "sep=|\na|b\n1,5|x\n", 'a,b\n"1,5",x\n'])
 def test_tables_of_spreadsheet_programs_are_read_whatever_parts_their_cells(tmp_path, text):
     (tmp_path / "table.csv").write_bytes(text.encode("utf-8-sig"))
-    assert read_table(tmp_path / "table.csv", ["a", "b"]) == [{"a": "1,5", "b": "x"}]
+    assert cells_of(tmp_path / "table.csv", ["a", "b"]) == [{"a": "1,5", "b": "x"}]
 
 
 def test_a_column_that_is_there_twice_and_a_quotation_that_does_not_end_are_refused(tmp_path):
@@ -244,7 +249,25 @@ def test_a_column_that_is_there_twice_and_a_quotation_that_does_not_end_are_refu
     file.write_text("ID;ID;Name\n1;2;a\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"a\.csv: found several columns ID; expected one of each name"):
         read_table(file, ["ID", "Name"])
-    assert read_table(file, ["Name"]) == [{"Name": "a"}]
+    assert cells_of(file, ["Name"]) == [{"Name": "a"}]
     file.write_text('ID;Name\n1;"a\n2;b\n', encoding="utf-8")
-    with pytest.raises(DataError, match=r"a\.csv: cannot be read as CSV .*; look for a quotation mark"):
+    with pytest.raises(
+        DataError, match=r"a\.csv: the row that begins in line 2 cannot be read as CSV .*; look for a quotation mark"
+    ):
         read_table(file, ["ID", "Name"])
+
+
+@pytest.mark.parametrize("begin", ["", "sep=,\r\n"], ids=["plain", "with its mark"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_row_is_named_by_the_line_in_which_a_person_finds_it(tmp_path, begin, end):
+    """Beside cells with several lines, empty lines and rows without text."""
+    if end == "\r" and begin:
+        begin = "sep=,\n"
+    file = tmp_path / "a.csv"
+    lines = ['"I', 'D",Name', '1,"a', "", 'b"', "", ",", "2,c", '"3', '",d', "4,e"]
+    file.write_bytes((begin + end.join([*lines, ""])).encode("utf-8-sig"))
+    rows = read_table(file, ["Name"])
+    assert [row.cells["Name"] for row in rows] == ["a\n\nb", "c", "d", "e"]
+    content = file.read_text(encoding="utf-8").splitlines()
+    starts = [content[int(row.place.removeprefix("line ")) - 1] for row in rows]
+    assert starts == ['1,"a', "2,c", '"3', "4,e"]

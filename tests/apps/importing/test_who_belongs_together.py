@@ -261,6 +261,7 @@ def test_names_in_a_proposed_option_cannot_end_the_command(tmp_path):
         save(tmp_path / "labels" / f"{name}.png", square=(slice(2, 8), slice(2, 8)))
     with pytest.raises(DataError, match="taken for several readers' masks") as caught:
         imported(tmp_path, tmp_path / "out", label_include=["*"])
+    assert "Keep all with --annotators by-suffix, or choose one" in str(caught.value)
     option = str(caught.value).partition("for example ")[2].partition("; or, if")[0]
     assert len(shlex.split(option)) == 2
 
@@ -268,7 +269,10 @@ def test_names_in_a_proposed_option_cannot_end_the_command(tmp_path):
 def test_masks_of_one_name_in_two_folders_are_never_united(tmp_path):
     images, labels = save_pairs(tmp_path, "a", "b")
     save(labels / "old" / "a.png", square=(slice(9, 12), slice(20, 25)))
-    with pytest.raises(DataError, match=f"folders have masks of one name.* --labels {labels},? ?"):
+    with pytest.raises(
+        DataError,
+        match=f"folders have masks of one name.*Keep all with --annotators by-folder, .* --labels {labels},? ?",
+    ):
         imported(tmp_path, tmp_path / "out")
     assert len(read_folders(images, labels / "old").cases) == 1
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
+from fedannot.apps.runs.ray_engine import RayEngine
 from fedannot.apps.terminal import Terminal
 
 from .rows import Row, chosen_rows, run_row
@@ -34,7 +35,9 @@ def list_rows(benchmark: str, names: str | None) -> None:
         console.print_named(name, f"  {row.what}: {', '.join(arm.name for arm in row.arms)}")
 
 
-def make_table(benchmark: str, names: str | None, *, jobs: Path | None, seeds: range, out: Path) -> Path:
+def make_table(
+    benchmark: str, names: str | None, *, jobs: Path | None, seeds: range, out: Path, engine: RayEngine | None = None
+) -> Path:
     """Run rows of a benchmark, write the table after each of them, and return its file.
 
     Args:
@@ -43,6 +46,7 @@ def make_table(benchmark: str, names: str | None, *, jobs: Path | None, seeds: r
         jobs: a folder of jobs; None for those that are installed.
         seeds: of each row.
         out: output folder.
+        engine: what is asked of Ray; None for processes of this machine.
 
     Raises:
         BenchmarkError: if there is no such row.
@@ -50,5 +54,5 @@ def make_table(benchmark: str, names: str | None, *, jobs: Path | None, seeds: r
     """
     console, table = Terminal(), out / "table.json"
     for name, row in chosen_rows(rows_of(benchmark), names).items():
-        write_table([run_row(name, row, jobs=jobs, seeds=seeds, out=out, console=console)], table)
+        write_table([run_row(name, row, jobs=jobs, seeds=seeds, out=out, console=console, engine=engine)], table)
     return table

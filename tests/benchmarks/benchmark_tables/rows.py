@@ -11,6 +11,7 @@ from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.compare import compare
 from fedannot.apps.runs.installed import jobs_folder
 from fedannot.apps.runs.progress import Progress
+from fedannot.apps.runs.ray_engine import RayEngine
 from fedannot.apps.terminal import Terminal
 from fedannot.custom.data.whole_files import private_folder
 
@@ -51,7 +52,14 @@ def chosen_rows(rows: Mapping[str, Row], names: str | None) -> dict[str, Row]:
 
 
 def run_row(
-    name: str, row: Row, *, jobs: Path | None, seeds: Sequence[int], out: Path, console: Terminal
+    name: str,
+    row: Row,
+    *,
+    jobs: Path | None,
+    seeds: Sequence[int],
+    out: Path,
+    console: Terminal,
+    engine: RayEngine | None = None,
 ) -> RowFigures:
     """Make a row's data where they are absent, run what has not been run, and return the row's figures.
 
@@ -62,6 +70,7 @@ def run_row(
         seeds: a seed decides data, noise, start weights and order of samples.
         out: output folder of the benchmark.
         console: where the runs are shown.
+        engine: what is asked of Ray; None for processes of this machine.
 
     Raises:
         JobError, RunError: as :func:`fedannot.apps.runs.compare.compare`.
@@ -82,6 +91,7 @@ def run_row(
             data=str(folder / "data" / "seed{seed}"),
             seeds=seeds,
             overrides=row.settings,
+            engine=engine,
             progress=progress,
         )
     console.print_named(name, f": {row.what}")

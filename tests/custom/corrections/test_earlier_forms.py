@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
+from fedannot.custom.corrections.case_states import restore, revert
 from fedannot.custom.corrections.kinds import (
     BoundaryShift,
     CasesRelabelled,
@@ -19,7 +20,7 @@ from fedannot.custom.corrections.kinds import (
     ObjectsRelabelled,
 )
 from fedannot.custom.corrections.model import CorrectionState
-from fedannot.custom.corrections.store import CorrectionStore, StoredCorrections, read_corrections, restore, revert
+from fedannot.custom.corrections.store import CorrectionStore, StoredCorrections, read_corrections
 from fedannot.transforms.errors import DataError
 
 COMMON = {"site": "site-1", "data": "/data/site-1", "method": "auto", "round_number": 5}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from support.corrected_runs import corrections_of, made_corrections, stored, write_corrected_run
 
+from fedannot.custom.corrections.case_states import revert
 from fedannot.custom.corrections.export import (
     PROVENANCE_FILE,
     ExportedAnnotation,
@@ -21,7 +22,7 @@ from fedannot.custom.corrections.in_files import IgnoredObject
 from fedannot.custom.corrections.kinds import CasesRelabelled, LesionsAdded, MaskShift, PixelsReplaced
 from fedannot.custom.corrections.model import CaseCorrection, Corrections, CorrectionState, NewClass, NewMask
 from fedannot.custom.corrections.pixels import CasePixels, OtherClasses
-from fedannot.custom.corrections.store import StoredCorrections, read_corrections, revert
+from fedannot.custom.corrections.store import StoredCorrections, read_corrections
 from fedannot.custom.corrections.targets import corrected_labels
 from fedannot.custom.data.datalist import TRAINING, Case, write_datalist
 from fedannot.custom.data.description import (

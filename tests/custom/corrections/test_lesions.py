@@ -7,18 +7,12 @@ import pytest
 from PIL import Image
 from support.corrected_runs import made_corrections
 
+from fedannot.custom.corrections.case_states import restore, revert
 from fedannot.custom.corrections.export import export_corrections
 from fedannot.custom.corrections.kinds import LesionsAdded
 from fedannot.custom.corrections.lesions import added_lesions, set_lesions
 from fedannot.custom.corrections.model import CaseCorrection, CorrectionState, NewMask
-from fedannot.custom.corrections.store import (
-    CorrectionStore,
-    StoredCorrections,
-    read_corrections,
-    restore,
-    revert,
-    write_corrections,
-)
+from fedannot.custom.corrections.store import CorrectionStore, StoredCorrections, read_corrections, write_corrections
 from fedannot.custom.data.description import ImageDescription, write_site_description
 from fedannot.transforms.errors import DataError
 

@@ -16,6 +16,7 @@ import pytest
 from support.corrected_runs import made_corrections
 
 from fedannot.custom.corrections import store as module
+from fedannot.custom.corrections.case_states import restore, revert
 from fedannot.custom.corrections.kinds import BoundaryShift, PixelsReplaced
 from fedannot.custom.corrections.model import (
     CORRECTIONS_FILE,
@@ -25,14 +26,7 @@ from fedannot.custom.corrections.model import (
     CorrectionState,
 )
 from fedannot.custom.corrections.pixels import CasePixels, OtherClasses
-from fedannot.custom.corrections.store import (
-    CorrectionStore,
-    StoredCorrections,
-    read_corrections,
-    record_folders,
-    restore,
-    revert,
-)
+from fedannot.custom.corrections.store import CorrectionStore, StoredCorrections, read_corrections, record_folders
 from fedannot.transforms.errors import DataError
 
 LABELS = ("labels/a.png", "labels/b.png")

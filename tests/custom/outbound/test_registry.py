@@ -235,6 +235,9 @@ def test_means_over_too_few_cases_may_not_leave(task, changes, field, count):
     assert str(caught.value) == (
         f"Task {task!r}: {field!r} is a mean over {count} cases; at least {MINIMUM_CASES} are needed."
     )
+    # Nor does a server take it from a site whose guard is another one.
+    refused = in_words(REGISTRY.refusal(task, COMPLETE[task] | changes, 2))
+    assert f" has an entry of {count} patients, expected at least {MINIMUM_CASES} or none" in refused
 
 
 @pytest.mark.parametrize(

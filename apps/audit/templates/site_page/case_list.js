@@ -97,7 +97,7 @@ function fillFilters() {
   const bounds = { small: `under ${shown(lower || 0)}`, medium: `${shown(lower || 0)} to ${shown(upper || 0)}`, large: `over ${shown(upper || 0)}` };
   offer("size", sizes.length ? Object.keys(bounds) : [], (name) => bounds[name]);
   offer("patient", state.cases.map((one) => one.unit).filter(Boolean).sort(inOrder));
-  offer("annotator", state.cases.map((one) => one.annotator).filter(Boolean).sort(inOrder));
+  offer("annotator", state.cases.flatMap((one) => one.annotators).sort(inOrder));
   const form = byId("filters");
   form.addEventListener("change", (event) => { if (event.target !== byId("search")) filterCases(); });
   form.addEventListener("submit", (event) => event.preventDefault());
@@ -123,11 +123,11 @@ function passes(finding, index = shownCases[current.position]) {
 // All that a reader may look for: names, patient, annotator, kinds, classes, and what was said.
 function textOf(one) {
   const said = one.findings.flatMap((finding) => [finding.title, ...finding.classes, decisions.get(finding.id)?.reason]);
-  return [one.image, one.label, one.unit, one.annotator, ...said].filter(Boolean).join("\n").toLowerCase();
+  return [one.image, one.label, one.unit, ...one.annotators, ...said].filter(Boolean).join("\n").toLowerCase();
 }
 function caseFits(index, words) {
   const one = state.cases[index], patient = chosen("patient"), annotator = chosen("annotator");
-  if ((patient && one.unit !== patient) || (annotator && one.annotator !== annotator)) return false;
+  if ((patient && one.unit !== patient) || (annotator && !one.annotators.includes(annotator))) return false;
   if (!one.findings.some((finding) => passes(finding, index))) return false;
   if (!words.length) return true;
   const text = textOf(one);

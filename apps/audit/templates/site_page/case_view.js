@@ -14,7 +14,7 @@ async function select(position, finding, focus = false) {
   if (focus) button.focus({ preventScroll: true });
   const one = caseNow();
   byId("case-title").textContent = baseName(one.image);
-  const facts = [!state.shared && one.image, one.unit && `patient ${one.unit}`, one.annotator && `annotated by ${one.annotator}`,
+  const facts = [!state.shared && one.image, one.unit && `patient ${one.unit}`, one.annotators.length && `annotated by ${one.annotators.join(", ")}`,
     `disagreement ${one.disagreement.toFixed(2)}`, `uncertainty ${one.uncertainty.toFixed(2)}`];
   byId("case-meta").textContent = facts.filter(Boolean).join(" · ");
   showFindings();
@@ -65,7 +65,7 @@ function showFindings() {
   byId("findings").replaceChildren(...one.findings.map((finding, index) => {
     const facts = element("span", { class: "facts" }, ...finding.facts.map(([name, value]) =>
       element("span", { text: `${name} ${value}` })));
-    if (one.annotator) facts.append(element("span", { text: `Annotator ${one.annotator}` }));
+    if (one.annotators.length) facts.append(element("span", { text: `Annotator ${one.annotators.join(", ")}` }));
     const decision = decisions.get(finding.id);
     const head = element("span", { class: "head" }, element("strong", { text: finding.title }));
     if (decision) head.append(element("span", { class: `decision ${decision.choice}`,

@@ -220,11 +220,13 @@ function fillLoop(edit, corners, label) {
   }
   view.changed(plane, box);
 }
+let pressed = null;
 function pointerStarts(row, column) {
   if (!canDraw()) { showDrawing(); return; }
   keepPreview();
   const tool = toolNow();
-  if (tool === "suggestion") { toggleObjectAt(row, column); return; }
+  // An object is taken when the pointer goes up: a second finger zooms instead.
+  if (tool === "suggestion") { pressed = [row, column]; return; }
   if (stroke) cancelStroke();
   stroke = { tool, edit: beginEdit(view.plane), last: [row, column] };
   if (tool === "lasso") lasso = [[row, column]];
@@ -245,6 +247,9 @@ function pointerMoves(row, column, event) {
   showHand();
 }
 function pointerEnds(row, column, event) {
+  const at = pressed;
+  pressed = null;
+  if (at && event.type === "pointerup" && toolNow() === "suggestion" && draft) toggleObjectAt(...at);
   if (!stroke) return;
   const { tool, edit } = stroke;
   if (event.type !== "pointerup") cancelStroke();

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedannot.apps.commands.bench import BenchmarkError
+from fedannot.apps.runs.ray_engine import RayEngine
 from fedannot.apps.runs.run_share import RunShare
 from fedannot.custom.methods import METHODS
 
@@ -23,7 +24,8 @@ class LeagueRequest:
         out: output folder.
         jobs: a folder of jobs; None for those that are installed.
         only: the share of each row's runs that is made here.
-        processes: runs at a time; None for one per core.
+        processes: runs at a time; None for one per core, or what Ray has room for.
+        engine: what is asked of Ray; None for processes of this machine.
     """
 
     rows: Mapping[str, LeagueRow]
@@ -33,6 +35,7 @@ class LeagueRequest:
     jobs: Path | None = None
     only: RunShare | None = None
     processes: int | None = None
+    engine: RayEngine | None = None
 
 
 def chosen_methods(names: str | None) -> list[str] | None:

@@ -78,6 +78,7 @@ def compare_row(
             overrides=common,
             like=REFERENCE,
             processes=request.processes,
+            engine=request.engine,
             only=request.only,
             progress=progress,
         )

@@ -15,8 +15,8 @@ from support.site_views import HandmadeSite
 from torch import nn
 
 from fedannot.custom.consensus_rule import CHOICES, ConsensusKind
+from fedannot.custom.corrections.case_states import restore, revert
 from fedannot.custom.corrections.kinds import PixelsReplaced
-from fedannot.custom.corrections.store import restore, revert
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_site
 from fedannot.custom.data.site_data import SiteData, load_site_data

@@ -5,19 +5,20 @@ import math
 import random
 
 import pytest
+from plain_records import in_words
 
 from fedannot.custom.annotation_bias.annotators.from_predictions import GroupEstimate
 from fedannot.custom.annotation_bias.annotators.records import AnnotatorsAudit
 from fedannot.custom.annotation_bias.estimate import Estimate
 from fedannot.custom.annotation_bias.parameters import CONFUSED_OBJECTS, ParameterKey, ParameterKind
 from fedannot.custom.audit.kind_names import SEGMENTATION_KINDS
-from fedannot.custom.methods.audit.annotator_fields import PLACES
+from fedannot.custom.methods.audit.annotator_fields import ANNOTATOR_FIELDS, PLACES
 from fedannot.custom.methods.audit.annotator_places import LEFT_FILE
 from fedannot.custom.methods.audit.annotators import MeasuredAnnotators
 from fedannot.custom.methods.audit.leaving_annotators import annotators_left
 from fedannot.custom.methods.audit.outbound import OUTBOUND_FIELDS
 from fedannot.custom.methods.audit.records import AuditRecord
-from fedannot.custom.outbound.registry import OutboundRegistry
+from fedannot.custom.outbound.registry import OutboundError, OutboundRegistry
 from fedannot.custom.task_names import AUDIT_CASES
 from fedannot.transforms.errors import DataError
 
@@ -86,6 +87,17 @@ def test_nothing_leaves_where_nobody_has_enough_patients(tmp_path):
     assert annotators_left(tmp_path, measured(few), 1).sent() == {}
 
 
+def test_a_figure_of_fewer_patients_than_its_group_has_is_withheld_and_the_rest_leaves(tmp_path):
+    """Of six patients four have the objects that a figure is of: the site's own guard would refuse the whole answer."""
+    offsets = measured(THREE)
+    of_few = Estimate(4, 0.5, 0.4, 0.6, 1.0, 0.9)
+    offsets.predictions["Ann"][MISSING] = GroupEstimate(of_few, frozenset(people("Ann", 6)))
+    left = annotators_left(tmp_path, offsets, 1)
+    REGISTRY.check(AUDIT_CASES, left.sent())
+    known = {name: left.sent()["annotator_missed_patients"][number - 1] for name, number in left.numbers.items()}
+    assert known == {"Ann": 0, "Ben": 6, "Cem": 6}
+
+
 def test_another_question_with_another_model_gets_the_same_answer(tmp_path):
     """Two models that count seven and eight patients of Ann would give the eighth by subtraction."""
     first = annotators_left(tmp_path, measured(THREE), 1)
@@ -106,6 +118,29 @@ def test_more_annotators_than_places_leave_as_many_as_there_are_places(tmp_path)
     left = annotators_left(tmp_path, measured(many), 1)
     assert sorted(left.numbers.values()) == list(range(1, PLACES + 1))
     REGISTRY.check(AUDIT_CASES, left.sent())
+
+
+@pytest.mark.parametrize("name", [field.name for field in ANNOTATOR_FIELDS if field.kind == "counts"])
+@pytest.mark.parametrize("count", [0, 1, 4, 5])
+def test_no_figure_of_fewer_than_five_patients_leaves_and_no_server_takes_one(tmp_path, name, count):
+    """A site that states its true count is refused, by its own guard and the server; and one that hides it is."""
+    fields = annotators_left(tmp_path, measured(THREE), 1).sent()
+    shares = {"num_patients": 18} | {key: [0.9] * len(SEGMENTATION_KINDS) for key in ("flagged_shares", "kind_aurocs")}
+    figure = name.removesuffix("_patients")
+    told = {figure: [0.5] * PLACES, f"{figure}_low": [0.4] * PLACES, f"{figure}_high": [0.6] * PLACES}
+    lie = shares | fields | told | {name: [count] * PLACES}
+    withheld = lie | {key: [math.nan] * PLACES for key in told}
+    if count == 5:
+        assert REGISTRY.refusal(AUDIT_CASES, lie, 1) is None
+        REGISTRY.check(AUDIT_CASES, lie)
+        return
+    for sent in (lie, withheld) if count else (lie,):
+        reason = in_words(REGISTRY.refusal(AUDIT_CASES, sent, 1))
+        assert f"has an entry of {count} patients, expected at least 5 or none" in reason
+        with pytest.raises(OutboundError, match=f"of {count} patients|over {count} cases; at least 5 are needed"):
+            REGISTRY.check(AUDIT_CASES, sent)
+    if not count:
+        assert REGISTRY.refusal(AUDIT_CASES, withheld, 1) is None
 
 
 def test_the_server_reads_what_has_left(tmp_path):

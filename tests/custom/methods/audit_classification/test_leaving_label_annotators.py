@@ -149,7 +149,7 @@ def test_nothing_leaves_unless_the_job_asks_for_it(tmp_path, is_asked):
 def test_what_a_site_may_not_send_does_not_leave(tmp_path):
     fields = left(tmp_path).sent()
     fields["annotator_class_patients"] = [2] * len(fields["annotator_class_patients"])
-    with pytest.raises(OutboundError, match=r"'annotator_class(_given)?' is a mean over 2 cases"):
+    with pytest.raises(OutboundError, match=r"'annotator_class' is a mean over 2 cases; at least 5 are"):
         REGISTRY.check(AUDIT_LABELS, fields)
 
 
@@ -164,6 +164,10 @@ ATTACKS = [
     ("annotator_class_given", 1.0, "expected a list of counts"),
     ("annotator_class_patients", True, "expected a list of counts"),
     ("annotator_class", "Ann", "expected a list of numbers"),
+    # A figure of somebody, or of too few: the count that stands beside it says so.
+    ("annotator_class_patients", 1, "an entry of 1 patients, expected at least 5 or none"),
+    ("annotator_other_class_patients", 4, "an entry of 4 patients, expected at least 5 or none"),
+    ("annotators_kappa_patients", 1, "an entry of 1 patients, expected at least 5 or none"),
 ]
 
 
@@ -176,7 +180,7 @@ def test_a_lying_site_is_refused_by_name_and_field_and_no_other_is(tmp_path, nam
     assert not answers.receive(Reply("liar", 3, lie))
     ((site, reason),) = refused
     assert site == "liar"
-    assert repr(name) in reason
+    assert repr(name.removesuffix("_patients")) in reason or repr(name) in reason
     assert said in reason
     # Nor can it answer once more, or for another site.
     assert not answers.receive(Reply("honest", 3, fields))

@@ -14,8 +14,9 @@ from support.site_views import HandmadeSite
 from torch import nn
 
 from fedannot.custom.annotation_bias.noisy_fields import MATCHED, OFFSET_DIFFERENCE, OFFSET_MEAN
+from fedannot.custom.corrections.case_states import revert
 from fedannot.custom.corrections.model import CORRECTIONS_FOLDER
-from fedannot.custom.corrections.store import CorrectionStore, revert
+from fedannot.custom.corrections.store import CorrectionStore
 from fedannot.custom.corrections.targets import active_targets
 from fedannot.custom.data.datalist import Case, write_datalist
 from fedannot.custom.data.description import ImageDescription, write_site_description

@@ -14,8 +14,8 @@ from support.shifted_discs import CASES, SHIFT, write_shifted_site
 from support.site_views import HandmadeSite
 from test_images_first import ImageSites, begun
 
+from fedannot.custom.corrections.case_states import revert
 from fedannot.custom.corrections.kinds import BoundaryShift, MaskShift, MissedObjectsIgnored
-from fedannot.custom.corrections.store import revert
 from fedannot.custom.corrections.targets import active_targets
 from fedannot.custom.data.datalist import TRAINING
 from fedannot.custom.evaluation.inference import Inference

@@ -9,7 +9,8 @@ import torch
 from support.labelled_pictures import Brightness, make_data
 from support.site_views import HandmadeSite
 
-from fedannot.custom.corrections.store import CorrectionStore, StoredCorrections, revert
+from fedannot.custom.corrections.case_states import revert
+from fedannot.custom.corrections.store import CorrectionStore, StoredCorrections
 from fedannot.custom.corrections.targets import active_targets
 from fedannot.custom.data.datalist import Case
 from fedannot.custom.evaluation.inference import Inference

@@ -18,8 +18,8 @@ from support.site_views import HandmadeSite
 from torch import nn
 
 from fedannot.apps.reports.correction_changes import in_words, read_changes
+from fedannot.custom.corrections.case_states import revert
 from fedannot.custom.corrections.export import export_corrections
-from fedannot.custom.corrections.store import revert
 from fedannot.custom.data.description import ImageDescription
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation

@@ -11,8 +11,8 @@ from support.labelled_pictures import make_data
 from support.site_views import HandmadeSite
 from torch import nn
 
+from fedannot.custom.corrections.case_states import restore, revert
 from fedannot.custom.corrections.model import CORRECTIONS_FOLDER
-from fedannot.custom.corrections.store import restore, revert
 from fedannot.custom.data.datalist import Case
 from fedannot.custom.methods.fedgsca import OUTBOUND_FIELDS
 from fedannot.custom.methods.fedgsca.records import SELECTION_FILE
@@ -143,6 +143,11 @@ def test_a_label_that_a_review_has_decided_is_trained_on_until_somebody_restores
     files = Case(image=tmp_path / "8.png", label=GIVEN[8], **reviewed)
     cases = tuple(replace(case, files=files) if case.name == "8.png" else case for case in DATA.cases)
     site = HandmadeSite(tmp_path, replace(DATA, cases=cases))
+    # As the site's folder says it, too: who restores asks it what is reviewed.
+    item = {"image": "8.png", "label": GIVEN[8]} | {key: one for key, one in reviewed.items() if key == "given_label"}
+    lists = {"training": [item]} | ({"reference": [item]} if "is_reference" in reviewed else {})
+    (tmp_path / "datalist.json").write_text(json.dumps(lists))
+    (tmp_path / "data.yaml").write_text("pipeline: classification\nchannels: 1\nclasses: [a, b, c]\nsize: [4, 4]\n")
     for number in (3, 4):
         view = site.view(method, number, {SELECTOR: SELECTOR_LISTS})
         method.train(Reader(), view)

@@ -11,7 +11,8 @@ from support.site_views import HandmadeSite
 from support.volumes import make_volume
 from torch import nn
 
-from fedannot.custom.corrections.store import CorrectionStore, revert
+from fedannot.custom.corrections.case_states import revert
+from fedannot.custom.corrections.store import CorrectionStore
 from fedannot.custom.data.description import VolumeDescription
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation

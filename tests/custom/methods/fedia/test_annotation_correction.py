@@ -11,9 +11,10 @@ import torch
 from PIL import Image
 from torch import nn
 
+from fedannot.custom.corrections.case_states import restore, revert
 from fedannot.custom.corrections.kinds import LesionsAdded
 from fedannot.custom.corrections.model import CORRECTIONS_FILE, CORRECTIONS_FOLDER
-from fedannot.custom.corrections.store import CorrectionStore, read_corrections, restore, revert
+from fedannot.custom.corrections.store import CorrectionStore, read_corrections
 from fedannot.custom.data.datalist import TRAINING, Case, write_datalist
 from fedannot.custom.data.description import ImageDescription, SliceDescription, write_site_description
 from fedannot.custom.data.site_data import load_site_data

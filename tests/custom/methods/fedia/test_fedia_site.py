@@ -1,6 +1,7 @@
 """FedIA at a site: corrections are made once, trained on, reported, and taken over by a run that goes on."""
 
 import itertools
+import json
 from pathlib import Path
 
 import nibabel
@@ -11,12 +12,14 @@ from support.kept_masks import with_first_case_kept
 from support.site_views import HandmadeSite
 from torch import nn
 
+from fedannot.custom.corrections.case_states import restore
 from fedannot.custom.corrections.kinds import LesionsAdded
-from fedannot.custom.corrections.store import CorrectionStore, restore
+from fedannot.custom.corrections.store import CorrectionStore
 from fedannot.custom.data.datalist import Case, write_datalist
 from fedannot.custom.data.description import SliceDescription, write_site_description
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.methods.auto.protected_cases import protected_cases
 from fedannot.custom.methods.fedia.settings import FedIASettings
 from fedannot.custom.methods.fedia.site import FedIASite
 from fedannot.custom.networks.described import described_network
@@ -179,3 +182,24 @@ def test_a_mask_that_a_review_has_kept_is_not_corrected(tmp_path: Path, data_fol
     assert len(view.corrections.files_in_use(folder)) == 2
     assert torch.equal(view.load("training").cases[0].label, given)
     assert len(view.corrections.reverted) == 1
+
+
+def test_a_corrected_mask_that_a_review_keeps_counts_as_given_when_the_run_goes_on(
+    tmp_path: Path, data_folder: Path
+) -> None:
+    """The same run folder: neither training nor the next correction takes it for one that somebody has restored."""
+    folder = with_first_case_kept(data_folder, tmp_path)
+    kept = (folder / "datalist.json").read_text()
+    lists = json.loads(kept)
+    (folder / "datalist.json").write_text(json.dumps({key: lists[key] for key in lists if key != "reference"}))
+    method, site = method_of(), HandmadeSite(tmp_path, data_folder=folder)
+    given = site.view(method, 5).load("training").cases[0].label
+    method.answer(CORRECT_ANNOTATIONS, Everything(), site.view(method, 5))
+    corrected = site.view(method, 6)
+    assert not torch.equal(corrected.load("training").cases[0].label, given)
+    (folder / "datalist.json").write_text(kept)
+    resumed = site.view(method, 6)
+    data = resumed.load("training")
+    assert torch.equal(data.cases[0].label, given)
+    assert len(resumed.corrections.files_in_use(folder)) == 2
+    assert protected_cases(resumed, data) == resumed.corrections.reverted == {data.cases[0].label_name(folder)}
