@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...custom.run.freed_memory import keep_freed_memory
 from ..plain_lines import GENERATED, say
 from ..runs.interruption import KEPT, given_command, ignore_signals
 from .audit import audit_app
@@ -297,6 +298,7 @@ def main() -> None:
     Raises:
         SystemExit: with the command's exit code.
     """
+    keep_freed_memory()
     try:
         app()
     finally:

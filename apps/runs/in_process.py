@@ -27,7 +27,7 @@ from nvflare.apis.fl_context import FLContext, FLContextManager
 from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import ReservedHeaderKey, Shareable, make_reply
 from nvflare.apis.signal import Signal
-from nvflare.apis.utils.task_utils import apply_filters
+from nvflare.apis.utils.task_utils import get_filters
 from nvflare.apis.wf_comm_spec import WFCommSpec
 from nvflare.apis.workspace import Workspace
 from nvflare.app_common.app_constant import AppConstants
@@ -205,7 +205,7 @@ class SiteParticipant(Participant):
         if executor is None:
             return make_reply(ReturnCode.TASK_UNKNOWN)
         try:
-            data = apply_filters(_DATA_FILTERS, data, context, self.config.task_data_filters, task.name, FilterKey.IN)
+            data = self._filtered(_DATA_FILTERS, data, context, task.name, FilterKey.IN)
         except Exception:
             logger.exception("%s: the filters of task %r failed", self.name, task.name)
             return make_reply(ReturnCode.TASK_DATA_FILTER_ERROR)
@@ -219,11 +219,17 @@ class SiteParticipant(Participant):
             return make_reply(ReturnCode.EXECUTION_RESULT_ERROR)
         reply.set_cookie_jar(task.data.get_cookie_jar())
         try:
-            table = self.config.task_result_filters
-            return apply_filters(_RESULT_FILTERS, reply, context, table, task.name, FilterKey.OUT)
+            return self._filtered(_RESULT_FILTERS, reply, context, task.name, FilterKey.OUT)
         except Exception:
             logger.exception("%s: the result of task %r was held back", self.name, task.name)
             return make_reply(ReturnCode.TASK_RESULT_FILTER_ERROR)
+
+    def _filtered(self, table: str, data: Shareable, context: FLContext, task_name: str, direction: str) -> Shareable:
+        """What the filters of a direction let go. No message of a process has tensors that are still to be fetched."""
+        context.set_prop(FLContextKey.FILTER_DIRECTION, direction, private=True, sticky=False)
+        for item in get_filters(table, context, getattr(self.config, table), task_name, direction):
+            data = item.process(data, context)
+        return data
 
 
 class InProcessCommunicator(WFCommSpec):  # type: ignore[misc]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from ...transforms.array_types import AnyFloats, Labels
+from ...transforms.array_types import AnyFloats, Floats, Labels
 from ..refusals import RefusalCode, RefusalReason
 from .sent_entries import names_refusal, shape_refusal
 
@@ -15,6 +15,8 @@ _ACCUMULATOR_BITS = 62
 _HEADROOM_BITS = 12
 # Products are made in pieces that stay in the processor's cache: half the time of whole entries.
 PIECE = 2**16
+# Entries up to this number of values are added in one row: of most networks nine in ten are of some tens of values.
+_SMALL = 2**12
 # What the global model is called among the sites; none of them can have no name.
 _GLOBAL_MODEL = ""
 # Rounding of sums of weights, as a fraction of their bound.
@@ -116,10 +118,14 @@ class StreamingAverage:
         self._exponent = {
             name: _ACCUMULATOR_BITS - weight_bits - math.ceil(math.log2(limit)) for name, limit in self.limits.items()
         }
+        self._small = {name: numel for name in self.limits if (numel := global_model[name].numel()) <= _SMALL}
+        self._row = torch.zeros(sum(self._small.values()), dtype=torch.int64)
+        parts = dict(zip(self._small, torch.split(self._row, list(self._small.values())), strict=True))
         self._sums = {
-            name: torch.zeros(tensor.shape, dtype=torch.int64)
-            for name, tensor in global_model.items()
-            if tensor.is_floating_point()
+            name: parts[name].view(global_model[name].shape)
+            if name in parts
+            else torch.zeros(global_model[name].shape, dtype=torch.int64)
+            for name in self.limits
         }
         self._counters = {name: tensor for name, tensor in global_model.items() if not tensor.is_floating_point()}
         self._largest_site: tuple[int, str] | None = None
@@ -221,10 +227,16 @@ class StreamingAverage:
         self._weights[source] = dict(weights)
         for block in self._totals:
             self._totals[block] += weights[block]
+        scales = {
+            name: math.ldexp(weights[self._block_of[name]], exponent) for name, exponent in self._exponent.items()
+        }
+        if any(scales[name] for name in self._small):
+            row = torch.cat([params[name].detach().reshape(-1).cpu() for name in self._small])
+            of_row = np.repeat([scales[name] for name in self._small], list(self._small.values()))
+            _add_product(self._row.numpy(), as_array(row), of_row)
         for name, accumulator in self._sums.items():
-            scale = math.ldexp(weights[self._block_of[name]], self._exponent[name])
-            if scale:
-                _add_product(accumulator.numpy(), as_array(params[name]), scale)
+            if name not in self._small and scales[name]:
+                _add_product(accumulator.numpy(), as_array(params[name]), scales[name])
 
     def result(self) -> dict[str, torch.Tensor]:
         """Return the average of the added models as a state dict with the global model's types; once, then it is gone.
@@ -276,15 +288,16 @@ def as_array(tensor: torch.Tensor) -> AnyFloats:
     return (tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()).numpy()
 
 
-def _add_product(accumulator: Labels, values: AnyFloats, scale: float) -> None:
-    """Add `values` times `scale`, rounded to integers, in place."""
+def _add_product(accumulator: Labels, values: AnyFloats, scale: float | Floats) -> None:
+    """Add `values` times `scale`, one for all or one for each, rounded to integers, in place."""
     accumulator = accumulator.reshape(-1)
     product = np.empty(min(PIECE, len(values)), dtype=np.float64)
     integers = np.empty_like(product, dtype=np.int64)
     for start in range(0, len(values), PIECE):
         piece = values[start : start + PIECE]
+        factor = scale if isinstance(scale, float) else scale[start : start + PIECE]
         rounded, whole = product[: len(piece)], integers[: len(piece)]
-        np.multiply(piece, scale, out=rounded, dtype=np.float64)
+        np.multiply(piece, factor, out=rounded, dtype=np.float64)
         np.rint(rounded, out=rounded)
         np.copyto(whole, rounded, casting="unsafe")
         accumulator[start : start + PIECE] += whole

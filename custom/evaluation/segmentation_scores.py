@@ -8,8 +8,10 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 import torch
+from scipy import ndimage
 from torch import nn
 
+from ...transforms.array_types import Booleans
 from ...transforms.ignored_label import IGNORED_LABEL
 from ..data.site_data import LoadedCase
 from .inference import Inference
@@ -211,7 +213,9 @@ def _units_of(counts: torch.Tensor, units: Sequence[str]) -> tuple[int, ...]:
 def surface_distances(
     found: torch.Tensor, true: torch.Tensor, spacing: Sequence[float] | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the distances of the boundary pixels of two masks to the other's boundary, from MONAI.
+    """Return the distances of the boundary pixels of two masks to the other's boundary, as MONAI does.
+
+    In pixels they are computed here, in a fraction of the time: MONAI looks for a package for GPUs in every case.
 
     Args:
         found: a mask ``(H, W[, D])`` that is not empty.
@@ -221,6 +225,8 @@ def surface_distances(
     Returns:
         The distances from `found` to `true`, ``(n,)``, and back, ``(m,)``.
     """
+    if spacing is None:
+        return _pixel_distances(found.bool().cpu().numpy(), true.bool().cpu().numpy())
     from monai.metrics.utils import get_edge_surface_distance  # noqa: PLC0415
 
     with warnings.catch_warnings():
@@ -229,6 +235,15 @@ def surface_distances(
         _, distances, _ = get_edge_surface_distance(found, true, spacing=spacing, symmetric=True)
     there, back = distances
     return there, back
+
+
+def _pixel_distances(found: Booleans, true: Booleans) -> tuple[torch.Tensor, torch.Tensor]:
+    """The distances of :func:`surface_distances` in pixels; a mask has an edge where the image ends."""
+    corners = np.argwhere(found | true)
+    box = tuple(map(slice, corners.min(axis=0), corners.max(axis=0) + 1))
+    edges = [mask[box] & ~ndimage.binary_erosion(mask[box]) for mask in (found, true)]
+    to_found, to_true = (torch.from_numpy(ndimage.distance_transform_edt(~edge)).float() for edge in edges)
+    return to_true[torch.from_numpy(edges[0])], to_found[torch.from_numpy(edges[1])]
 
 
 def hausdorff_95(distances: tuple[torch.Tensor, torch.Tensor]) -> float:

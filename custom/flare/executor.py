@@ -31,6 +31,7 @@ from ..methods.lookup import method_of, read_job_settings
 from ..networks.described import described_network
 from ..networks.received import ModelDoesNotFitError, received_network
 from ..refusals import RefusalCode, error_fields
+from ..run.freed_memory import keep_freed_memory
 from ..run.own_floor import own_floor
 from ..run.sent_updates import update_of_round
 from ..run.site_tasks import Note, TaskResult, UnknownTaskError, do_task
@@ -88,6 +89,7 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             if is_site_process() and is_submitted(fl_ctx):
                 keep_console_private(own_folder(fl_ctx))
             if is_site_process() and not self.settings.task_process:
+                keep_freed_memory()
                 import_monai_without_extras()
         if event_type == EventType.END_RUN and self._process is not None:
             self._process.end()

@@ -29,6 +29,7 @@ from nvflare.app_common.app_constant import AppConstants
 
 from ..data.participant_folder import participant_folder
 from ..outbound.private_statistics import PatientVectors, SampleValues
+from ..run.freed_memory import keep_freed_memory
 from ..run.site_tasks import Note
 from .messages import ERROR_HEADER, REFUSAL_HEADER, SAMPLE_VALUES
 from .private_log import keep_console_private
@@ -189,6 +190,7 @@ def describe_exit(exit_code: int | None) -> str:
 def _serve(connection: Connection, executor: type[Any], settings: dict[str, Any], place: SiteContext) -> None:
     """The child: do tasks until the parent closes the connection or dies."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    keep_freed_memory()
     keep_console_private(participant_folder(Path(place.workspace), place.job_id))
     logger = logging.getLogger()
     logger.setLevel(logging.INFO)

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary, ref
 import torch
 
 from ..settings import ClassifierSettings, NetworkSettings
-from .copying import network_copy
+from .copying import NetworkTemplate
 from .described import described_network
 from .devices import ready_to_compute
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-# Of networks up to this size the last one is kept: to copy it takes a tenth of the time of building it, which counts
+# Of networks up to this size the last one is kept: to copy it takes a fiftieth of the time of building it, which counts
 # where a process trains for thousands of sites.
 _MOST_BYTES_KEPT = 2**24
-_kept: "dict[tuple[type[object], str], nn.Module]" = {}
+_kept: dict[tuple[type[object], str], NetworkTemplate] = {}
 _starts: "WeakKeyDictionary[nn.Module, ref[nn.Module]]" = WeakKeyDictionary()
 
 
@@ -36,8 +36,16 @@ def received_network(settings: NetworkSettings | ClassifierSettings, params: Map
     Raises:
         ModelDoesNotFitError: if it is of another network.
     """
-    network = _start_network(settings)
     received = {name: torch.as_tensor(value) for name, value in params.items()}
+    template = _template(settings)
+    if isinstance(template, NetworkTemplate):
+        copied = template.with_weights(received)
+        network = template.copy() if copied is None else copied
+        _starts[network] = ref(template.network)
+        if copied is not None:
+            return copied
+    else:
+        network = template
     try:
         network.load_state_dict(received)
     except RuntimeError as error:
@@ -52,22 +60,21 @@ def received_network(settings: NetworkSettings | ClassifierSettings, params: Map
     return network
 
 
-def _start_network(settings: NetworkSettings | ClassifierSettings) -> "nn.Module":
-    """The network with its start weights, nobody else's."""
+def _template(settings: NetworkSettings | ClassifierSettings) -> "NetworkTemplate | nn.Module":
+    """What copies of the network are made from, or a new network with its start weights where none is kept."""
     if settings.component is not None:
         # What a researcher's own function builds may be another network by now.
         return ready_to_compute(described_network(settings))
     key = type(settings), settings.model_dump_json()
-    network = _kept.get(key)
-    if network is None:
+    template = _kept.get(key)
+    if template is None:
         network = ready_to_compute(described_network(settings))
         if sum(tensor.nbytes for tensor in network.state_dict().values()) > _MOST_BYTES_KEPT:
             return network
+        template = NetworkTemplate(network)
         _kept.clear()
-        _kept[key] = network
-    twin = network_copy(network)
-    _starts[twin] = ref(network)
-    return twin
+        _kept[key] = template
+    return template
 
 
 def start_network_of(network: "nn.Module") -> "nn.Module | None":

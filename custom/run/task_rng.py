@@ -42,7 +42,10 @@ def seeded_rng(seed: int) -> Iterator[TaskRng]:
     rng = TaskRng()
     with alone_with_global_rng():
         outer = torch.get_rng_state(), [torch.cuda.get_rng_state(gpu) for gpu in gpus]
-        torch.manual_seed(seed)
+        # Not torch.manual_seed, which looks at every line that led here for a GPU that may be used later.
+        torch.default_generator.manual_seed(seed)
+        if gpus:
+            torch.cuda.manual_seed(seed)
     try:
         yield rng
     finally:

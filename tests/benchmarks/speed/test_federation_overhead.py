@@ -1,5 +1,6 @@
 """What a federated round costs beside the sites' training in it, and the steps of a round of FedA³I by themselves."""
 
+import itertools
 import statistics
 import time
 from pathlib import Path
@@ -19,6 +20,7 @@ from fedannot.custom.methods.feda3i.learning_difficulty import site_difficulty
 from fedannot.custom.methods.fedavg import site as fedavg_site
 from fedannot.custom.networks.building import build_network
 from fedannot.custom.networks.devices import ready_to_compute
+from fedannot.custom.run.run_progress import ProgressTracker
 from fedannot.custom.settings import TrainingSettings
 from fedannot.custom.training.batches import SampleBatches
 from fedannot.custom.training.loop import train
@@ -48,24 +50,30 @@ def federation(folder: Path, num_sites: int, images: int, side: int) -> Path:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_overhead_of_a_round(speed_table, tmp_path, monkeypatch, size):
-    """Of the same run, sites in turn: the rounds' seconds without scores, and those of the sites' training in them."""
+    """Of the same run, sites in turn: the rounds' processor seconds without scores, and the sites' training in them."""
     num_sites, images, side, training = SIZES[size]
     data = federation(tmp_path / "data", num_sites, images, side)
     (data / "test").rename(tmp_path / "not-scored")
-    spent = []
+    spent, begun = [], []
+    begin_round = ProgressTracker.begin_round
 
     def timed(*args, **kwargs):
-        started = time.perf_counter()
+        started = time.process_time()
         outcome = train(*args, **kwargs)
-        spent.append(time.perf_counter() - started)
+        spent.append(time.process_time() - started)
         return outcome
 
+    def noted(*args, **kwargs):
+        begun.append(time.process_time())
+        return begin_round(*args, **kwargs)
+
     monkeypatch.setattr(fedavg_site, "train", timed)
+    monkeypatch.setattr(ProgressTracker, "begin_round", noted)
     overrides = {"rounds": ROUNDS, "validate_every": 1000, "network.features": list(FEATURES)}
     overrides |= {f"training.{key}": value for key, value in training.items()}
-    summary = simulate(JOBS / "fedavg", tmp_path / "run", data=data, overrides=overrides, sites_at_once=1)
+    simulate(JOBS / "fedavg", tmp_path / "run", data=data, overrides=overrides, sites_at_once=1)
     # The first round decodes the images, the last one asks sites for their scores.
-    rounds = [record.seconds for record in summary.rounds[1:-1]]
+    rounds = [end - start for start, end in itertools.pairwise(begun)][1:]
     trained = [sum(spent[start : start + num_sites]) for start in range(num_sites, len(spent) - num_sites, num_sites)]
     shares = [whole / part for whole, part in zip(rounds, trained, strict=True)]
     each = statistics.median(rounds)

@@ -399,3 +399,21 @@ def test_largest_values_that_are_accepted_do_not_overflow():
     for number in range(4):
         average.add(f"site-{number}", state, {"stem": 2.0**22}, 1)
     assert average.result()["stem.weight"].tolist() == [4096.0, -4096.0]
+
+
+@pytest.mark.parametrize("largest", [0, 8])
+def test_entries_that_are_added_in_one_row_have_the_bits_of_those_added_alone(monkeypatch, largest):
+    reference, states, weights, counts = random_federation(5, num_sites=3)
+    for state in states.values():
+        state["stem.bias"] = state["stem.bias"].to(torch.bfloat16)
+        state["head.weight"] = state["head.weight"].to(torch.float64)
+    weights["site-2"]["head"] = 0.0
+    expected = streamed(reference, states, weights, counts)
+    monkeypatch.setattr("fedannot.custom.aggregation.streaming_average._SMALL", largest)
+    assert same_bits(streamed(reference, states, weights, counts), expected)
+    exact = numpy_average(
+        {site: {"head.weight": state["head.weight"].to(torch.float32)} for site, state in states.items()},
+        weights,
+        "head.weight",
+    )
+    np.testing.assert_allclose(expected["head.weight"].numpy(), exact, rtol=1e-6)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from monai.metrics.utils import get_edge_surface_distance
 from torch import nn
 
 from fedannot.custom.data.site_data import LoadedCase
@@ -17,6 +18,7 @@ from fedannot.custom.evaluation.segmentation_scores import (
     pool_site_scores,
     score_case,
     score_labels,
+    surface_distances,
 )
 from fedannot.transforms.ignored_label import IGNORED_LABEL
 
@@ -518,3 +520,15 @@ def test_scores_with_ignored_pixels_are_those_with_background_in_their_place(see
     assert score_labels(predicted, truth.masked_fill(ignored, IGNORED_LABEL), 2) == score_labels(
         predicted.masked_fill(ignored, 0), truth.masked_fill(ignored, 0), 2
     )
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("shape", [(17, 12), (9, 8, 7)])
+@pytest.mark.parametrize("fraction", [0.02, 0.6, 1.0])
+def test_distances_in_pixels_have_the_bits_of_monais(shape, fraction):
+    generator = torch.Generator().manual_seed(0)
+    found, true = (torch.rand(shape, generator=generator) <= fraction for _ in range(2))
+    _, expected, _ = get_edge_surface_distance(found, true, symmetric=True)
+    for distances, of_monai in zip(surface_distances(found.long(), true, None), expected, strict=True):
+        assert distances.dtype == of_monai.dtype
+        assert torch.equal(distances, of_monai)

@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from fedannot.custom.networks.building import build_network
-from fedannot.custom.networks.copying import network_copy
+from fedannot.custom.networks.building import build_classifier, build_network
+from fedannot.custom.networks.copying import NetworkTemplate, network_copy
+from fedannot.custom.networks.devices import ready_to_compute
 
 
 class Referring(nn.Module):
@@ -189,3 +190,119 @@ def test_a_hook_that_is_a_method_is_that_of_the_copy():
     assert (network.calls, twin.calls) == (0, 1)
     assert twin.same_mean is twin.mean
     assert twin.mean is not network.mean
+
+
+def with_hook(network):
+    network[0].register_forward_hook(lambda layer, inputs, output: output)
+
+
+def with_gradient(network):
+    network[0].weight.grad = torch.ones_like(network[0].weight)
+
+
+def with_tied_weights(network):
+    network[2].weight = network[0].weight
+
+
+def with_common_memory(network):
+    network[2].weight = nn.Parameter(network[0].weight.detach())
+
+
+def with_hook_of_a_tensor(network):
+    network[0].weight.register_hook(lambda gradient: gradient)
+
+
+def with_named_tensor(network):
+    network[0].weight.role = "first"
+
+
+def with_function(network):
+    network[0].scale = torch.relu
+
+
+def with_own_loading(network):
+    network[0].register_load_state_dict_post_hook(lambda module, keys: None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        with_hook,
+        with_gradient,
+        with_tied_weights,
+        with_common_memory,
+        with_hook_of_a_tensor,
+        with_named_tensor,
+        with_function,
+        with_own_loading,
+    ],
+)
+def test_a_network_with_more_than_values_is_left_to_the_general_copy(change):
+    network = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
+    assert NetworkTemplate(network).is_plain
+    change(network)
+    template = NetworkTemplate(network)
+    assert not template.is_plain
+    assert template.with_weights(network.state_dict()) is None
+
+
+def test_modules_with_slots_or_their_own_loading_are_left_to_the_general_copy():
+    class Slotted(nn.Linear):
+        __slots__ = ("kept",)
+
+    class Loading(nn.Linear):
+        def _load_from_state_dict(self, *args, **kwargs):
+            super()._load_from_state_dict(*args, **kwargs)
+
+    assert not any(NetworkTemplate(nn.Sequential(kind(2, 2))).is_plain for kind in (Slotted, Loading))
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        ready_to_compute(build_network(features=(4, 4, 4, 4, 4, 4), upsample="nontrainable")),
+        ready_to_compute(build_classifier(1, 3, 10, (4, 4, 4, 4), "small")),
+    ],
+    ids=["BasicUNet", "ResNet"],
+)
+def test_other_weights_are_those_that_pytorch_loads(network):
+    template = NetworkTemplate(network)
+    assert template.is_plain
+    generator = torch.Generator().manual_seed(3)
+    params = {
+        name: torch.rand(value.shape, generator=generator) if value.is_floating_point() else value + 7
+        for name, value in network.state_dict().items()
+    }
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    first, second, expected = template.with_weights(params), template.with_weights(params), copy.deepcopy(network)
+    expected.load_state_dict(params)
+    images = torch.rand(2, 1, 32, 32, generator=generator)
+    for twin in (first, second):
+        assert list(twin.state_dict()) == list(expected.state_dict())
+        for value, other in zip(twin.state_dict().values(), expected.state_dict().values(), strict=True):
+            assert torch.equal(value, other)
+            assert (value.stride(), value.dtype) == (other.stride(), other.dtype)
+        # Trained in place, neither changes the other, the template or what was received.
+        twin.train()(images).sum().backward()
+        torch.optim.SGD(twin.parameters(), 1.0).step()
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    assert all(torch.equal(value, params[name]) for name, value in template.with_weights(params).state_dict().items())
+    for one, other in zip(first.state_dict().values(), second.state_dict().values(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda params: params.pop("0.bias"),
+        lambda params: params.update(more=torch.zeros(1)),
+        lambda params: params.update({"0.bias": torch.zeros(1, 2)}),
+        lambda params: params.update({"0.bias": torch.zeros(2, dtype=torch.float64)}),
+        lambda params: params.update({"0.bias": torch.zeros(2).to_sparse()}),
+    ],
+)
+def test_weights_that_differ_in_form_are_left_to_pytorch(change):
+    network = nn.Sequential(nn.Linear(2, 2))
+    params = dict(network.state_dict())
+    change(params)
+    assert NetworkTemplate(network).with_weights(params) is None

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from fedannot.custom.networks.building import build_network
-from fedannot.custom.networks.devices import SubsampledConv2d, preferred_device, ready_to_compute
+from fedannot.custom.networks.devices import SubsampledConv2d, params_in_main_memory, preferred_device, ready_to_compute
 
 FEATURES = (4, 4, 8, 8, 8, 4)
 
@@ -75,11 +75,12 @@ def test_other_convolutions_stay_what_they_are(kept):
 TRAINED = """
 import torch
 from fedannot.custom.networks.building import build_classifier
-from fedannot.custom.networks.copying import network_copy
+from fedannot.custom.networks.copying import NetworkTemplate
 from fedannot.custom.networks.devices import ready_to_compute
 
 torch.manual_seed(0)
-network = network_copy(ready_to_compute(build_classifier(1, 3, 10, (8, 16, 32, 64), "small")))
+built = ready_to_compute(build_classifier(1, 3, 10, (8, 16, 32, 64), "small"))
+network = NetworkTemplate(built).copy()
 for _ in range(2):
     network(torch.rand(4, 1, 128, 128)).sum().backward()
     others = [torch.randn(37 * number + 1) for number in range(50)]
@@ -90,3 +91,15 @@ print("trained")
 def test_a_narrow_classifier_trains_on_large_images():
     done = subprocess.run([sys.executable, "-c", TRAINED], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 3, 3), (2, 1, 3, 2), (4, 6, 3, 2, 5), (4, 6, 1, 1)])
+def test_kernels_are_sent_in_the_order_of_their_axes(shape):
+    build = nn.Conv2d if len(shape) == 4 else nn.Conv3d
+    network = ready_to_compute(build(shape[1], shape[0], shape[2:])).to("cpu")
+    expected = torch.arange(float(network.weight.numel())).view(shape)
+    with torch.no_grad():
+        network.weight.copy_(expected)
+    sent = params_in_main_memory(network)["weight"]
+    assert sent.numpy().tobytes() == expected.numpy().tobytes()
+    assert sent.stride() == expected.stride()
