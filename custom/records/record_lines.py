@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 
 from pydantic import Field
@@ -44,12 +45,18 @@ class RecordLog:
         self._file = file
         self._size = 0
         self._hash = hashlib.sha256()
+        self._written: tuple[int, ...] | None = None
         self.count = 0
 
     @property
     def position(self) -> LogPosition:
         """The end of the file."""
         return LogPosition(size=self._size, sha256=self._hash.hexdigest())
+
+    @property
+    def is_as_written(self) -> bool:
+        """Whether nobody else has written, replaced or removed the file since this object wrote it."""
+        return self._written is not None and self._written == _identity(self._file)
 
     def begin(self, lines: bytes = b"", records: Sequence[Record] = ()) -> None:
         """Write the file in one step.
@@ -63,9 +70,13 @@ class RecordLog:
             temporary.write_bytes(content)
         self._size, self._hash = len(content), hashlib.sha256(content)
         self.count = content.count(b"\n")
+        self._written = _identity(self._file)
 
     def append(self, record: Record) -> None:
-        """Append one record, in place of what a failed attempt has left; it is on the disk afterwards."""
+        """Append one record, in place of what a failed attempt has left; it is on the disk afterwards.
+
+        The file must be :attr:`is_as_written` but for such an attempt.
+        """
         line = _line(record).encode()
         with private_file(self._file).open("r+b") as stream:
             stream.seek(self._size)
@@ -76,6 +87,16 @@ class RecordLog:
         self._size += len(line)
         self._hash.update(line)
         self.count += 1
+        self._written = _identity(self._file)
+
+
+def _identity(file: Path) -> tuple[int, ...] | None:
+    """What changes when a file is written, or another one takes its place; None if it is not there."""
+    try:
+        status = file.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def lines_up_to(file: Path, position: LogPosition) -> bytes:
@@ -85,8 +106,10 @@ def lines_up_to(file: Path, position: LogPosition) -> bytes:
         DataError: if it is not there, or the lines are others.
     """
     try:
-        with file.open("rb") as stream:
-            result = stream.read(position.size)
+        # No memory is taken for what is not there, and nobody waits for a pipe, which has no size.
+        size = min(position.size, file.stat().st_size)
+        with file.open("rb") if size else BytesIO() as stream:
+            result = stream.read(size)
     except OSError as error:
         raise DataError(
             f"{file}: cannot be read ({error.strerror}); expected the records of the rounds beside the state and the "

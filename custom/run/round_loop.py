@@ -122,6 +122,7 @@ class RoundLoop:
             with suppress(DataError, OSError):
                 complete_summary_file(summary)
             raise
+        self._restore_log()
         complete_summary_file(summary)
 
     def _run_rounds(self, beginning: RunContext) -> None:
@@ -208,6 +209,12 @@ class RoundLoop:
         if beginning.state is not None and self.state.logged is not None:
             lines = lines_up_to(beginning.state.with_name(METRICS_FILE), self.state.logged)
         self._log.begin(lines, self.state.history[lines.count(b"\n") :])
+
+    def _restore_log(self) -> None:
+        """Write the metrics file again if anything else has changed it: the state is to count on its lines."""
+        if not self._log.is_as_written:
+            self._link.warning(f"{METRICS_FILE} of this run was changed or removed; it is written again.")
+            self._log.begin(records=self.state.history)
 
     def _check_validation(self) -> None:
         """Let the sites score the start model, so that a run whose model they cannot choose does not begin.
@@ -373,6 +380,7 @@ class RoundLoop:
         if self._scored is not None and (scored := self._scored.state()):
             self.state.method_state["scored"] = scored
         check_restorable(self.state.method_state, f"the state of the method {self.settings.method!r}")
+        self._restore_log()
         self.state.history.append(record)
         self.state.save(folder / STATE_FILE, self._log)
         if this_round.number in self.settings.keep_rounds:

@@ -1,6 +1,8 @@
 """What grows with the rounds is appended, and no finished round is lost where a run is killed meanwhile."""
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,49 @@ def test_a_run_goes_on_in_the_folder_of_its_state(tmp_path: Path) -> None:
     assert len(RunState.load(folder / STATE_FILE).history) == 2
 
 
+def _lead_elsewhere(file: Path) -> None:
+    elsewhere = file.with_name("elsewhere")
+    elsewhere.write_bytes(file.read_bytes())
+    file.unlink()
+    file.symlink_to(elsewhere)
+
+
+CHANGES: dict[str, Callable[[Path], Any]] = {
+    "removed": lambda file: file.unlink(),
+    "shortened": lambda file: os.truncate(file, 40),
+    "lengthened": lambda file: file.write_bytes(file.read_bytes() + b"{}\n"),
+    "of other content": lambda file: file.write_bytes(b"0" * file.stat().st_size),
+    "a link": _lead_elsewhere,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("number", [2, 3])
+def test_records_that_are_changed_while_a_run_goes_on_are_written_again(
+    tmp_path: Path, change: Callable[[Path], Any], number: int
+) -> None:
+    """After the first round, or after the last one."""
+    whole = Run(tmp_path / "whole", sites(), rounds=3).begin()
+    run = Run(tmp_path / "changed", sites(), rounds=3)
+    folder = tmp_path / "changed" / "run"
+    write, written = run.link.write_model, 0
+
+    def write_model(params: Any) -> None:
+        nonlocal written
+        write(params)
+        written += 1
+        if written == number:
+            change(folder / METRICS_FILE)
+
+    run.link.write_model = write_model  # type: ignore[method-assign]
+    run.begin()
+    assert without_times(run) == without_times(whole)
+    assert not (folder / METRICS_FILE).is_symlink()
+    assert len(RunState.load(folder / STATE_FILE).history) == len(run.summary["rounds"]) == 3
+    if (folder / "elsewhere").exists():
+        assert (folder / "elsewhere").read_bytes().count(b"\n") == number
+
+
 def test_a_state_without_the_records_of_its_run_is_refused(tmp_path: Path) -> None:
     Run(tmp_path / "first", sites(), rounds=3).begin()
     file = tmp_path / "first" / "run" / METRICS_FILE
@@ -124,6 +169,10 @@ def test_a_summary_of_a_run_that_goes_on_takes_its_rounds_from_the_metrics(tmp_p
     complete_summary_file(file)
     assert file.read_text(encoding="utf-8") == text
     complete_summary_file(tmp_path / "run" / "absent.json")
+    for size in (2**62, 2**70):
+        file.write_text(json.dumps(values | {"unfinished": {"size": size, "sha256": ""}}), encoding="utf-8")
+        with pytest.raises(DataError, match=rf"{METRICS_FILE}: found \d+ bytes of other records; expected the {size}"):
+            read_summary_file(file)
     for wrong in (7, {"size": -1, "sha256": ""}, {"size": 1}):
         file.write_text(json.dumps(values | {"unfinished": wrong}), encoding="utf-8")
         with pytest.raises(DataError, match=rf"{file}: key 'unfinished' is .* expected size and sha256"):
