@@ -199,15 +199,15 @@ def _is_plain_attribute(name: str, value: object) -> bool:
         return type(value) is dict
     kind = type(value)
     if kind in (dict, OrderedDict):
-        return all(_is_unchanging(item) for pair in value.items() for item in pair)  # type: ignore[attr-defined]
+        return all(is_unchanging(item) for pair in value.items() for item in pair)  # type: ignore[attr-defined]
     if kind in (set, list):
-        return all(map(_is_unchanging, value))  # type: ignore[call-overload]
-    return _is_unchanging(value)
+        return all(map(is_unchanging, value))  # type: ignore[call-overload]
+    return is_unchanging(value)
 
 
-def _is_unchanging(value: object) -> bool:
-    """Whether a copy may have the very same value."""
-    return type(value) in _UNCHANGING or (type(value) is tuple and all(map(_is_unchanging, value)))
+def is_unchanging(value: object) -> bool:
+    """Return whether a value is plain and cannot change, so that a copy may have the very same."""
+    return type(value) in _UNCHANGING or (type(value) is tuple and all(map(is_unchanging, value)))
 
 
 def _are_apart(numbers: Iterable[int]) -> bool:

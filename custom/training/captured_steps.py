@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from ..networks.copying import network_copy
+from ..networks.copying import is_unchanging, network_copy
 from ..networks.precision import computed_precision
 from ..networks.received import start_network_of
 from ..settings import ClassifierTrainingSettings, TrainingSettings
@@ -25,7 +25,9 @@ from .optimizers import RECORDED_OPTIMIZERS, build_recorded_optimizer, set_learn
 
 # PyTorch asks for a few steps before a recording: memory is taken and kernels are chosen in the first ones.
 _STEPS_BEFORE = 3
-# The last of them are timed. A GPU that computes for longer than it is given work does not wait for it.
+# A recording keeps the memory of its step. Sites end epochs with batches of many sizes; further ones are not recorded.
+_MOST_RECORDINGS = 8
+# The last of the steps before are timed. A GPU that computes for longer than it is given work does not wait for it.
 _LAUNCHING = 0.6
 
 Replay = Callable[[], None]
@@ -100,17 +102,23 @@ class CapturedSteps:
         """Make a step; see :class:`fedannot.custom.training.steps.Steps`."""
         shapes = (batch.images.shape, batch.images.dtype, batch.labels.shape, batch.labels.dtype)
         known = self._by_shapes.setdefault(shapes, _OfShapes())
-        if known.replay is None and known.steps >= _STEPS_BEFORE and min(known.shares) >= _LAUNCHING:
+        if known.replay is None and self._is_worth_recording(known):
             known.replay = self._recorded(batch, step)
         if known.replay is None:
             self._make_timed(known, batch, step)
             return
         known.replay(batch)
 
+    def _is_worth_recording(self, known: _OfShapes) -> bool:
+        if known.steps < _STEPS_BEFORE or min(known.shares) < _LAUNCHING:
+            return False
+        return sum(of_shapes.replay is not None for of_shapes in self._by_shapes.values()) < _MOST_RECORDINGS
+
     @torch.no_grad()
     def end(self, network: nn.Module) -> None:
-        """Give the trained weights to a network."""
+        """Give the trained weights to a network, and wait until it has them: another thread may begin at once."""
         _copy(_state(network), self._state)
+        synchronise(self._state[0].device)
 
     def _make(self, batch: Batch, step: Step) -> None:
         """One step, of which all that is computed is on the GPU."""
@@ -118,7 +126,8 @@ class CapturedSteps:
         loss = self._objective(self.network, batch, step)
         loss.backward()  # type: ignore[no-untyped-call]
         if self._clipping is not None:
-            nn.utils.clip_grad_norm_([*self.network.parameters()], self._clipping)
+            for group in self._optimizer.param_groups:
+                nn.utils.clip_grad_norm_(group["params"], self._clipping)
         self._optimizer.step()
         self.total_loss += loss.detach().float() * len(batch.images)
 
@@ -226,7 +235,11 @@ def is_recording_device(device: torch.device) -> bool:
 
 
 def _structure(network: nn.Module) -> Hashable:
-    """What a step does beside the values in a network: its modules, what is called at them, and what is trained."""
+    """What a step does beside the values in a network: its modules, what is called at them, and what is trained.
+
+    What a module is told by plain attributes counts, such as a rate of dropout, and that it has others. All are put
+    into training mode.
+    """
     return tuple(
         (
             type(module),
@@ -235,6 +248,11 @@ def _structure(network: nn.Module) -> Hashable:
             len(module._backward_pre_hooks),
             len(module._backward_hooks),
             tuple(parameter.requires_grad for parameter in module.parameters(recurse=False)),
+            tuple(
+                (name, value if is_unchanging(value) else type(value))
+                for name, value in vars(module).items()
+                if not name.startswith("_") and name != "training"
+            ),
         )
         for module in network.modules()
     )

@@ -94,8 +94,9 @@ class _OfWeightedClasses(nn.Module):
         counts = labels != IGNORED_LABEL
         if self._weights is not None:
             # Sent to a GPU once: it is waited for at each time.
-            self._weights = self._weights.to(logits)
-        weights = self._weights
+            self._weights = self._weights.to(logits.device)
+        # They keep their precision, whatever that of a batch's logits is.
+        weights = None if self._weights is None else self._weights.to(logits.dtype)
         if weights is None or not self._has_zero:
             return weights, counts.any()
         has_any = (counts & (weights[labels.long().masked_fill(~counts, 0)] > 0)).any()

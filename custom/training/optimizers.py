@@ -86,8 +86,8 @@ def build_recorded_optimizer(
     """
     if training.optimizer not in RECORDED_OPTIMIZERS:
         raise ValueError(f"Expected an optimizer among {', '.join(RECORDED_OPTIMIZERS)}, but got {training.optimizer}.")
-    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    rate = torch.zeros((), device=trained[0].device)
+    trained = _parameters(network)
+    rate = torch.zeros((), device=next(network.parameters()).device)
     if training.optimizer == "adam":
         return _ADAM(
             trained, lr=rate, betas=training.betas, weight_decay=training.weight_decay, fused=True, capturable=True

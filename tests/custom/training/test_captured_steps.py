@@ -3,14 +3,18 @@
 import pytest
 import torch
 
+from fedannot.custom.networks.copying import network_copy
 from fedannot.custom.networks.described import described_network
 from fedannot.custom.networks.received import received_network
+from fedannot.custom.networks.second_network import with_second_network
 from fedannot.custom.settings import NetworkSettings, TrainingSettings
 from fedannot.custom.training import captured_steps
 from fedannot.custom.training.batches import SampleBatches
 from fedannot.custom.training.loop import TrainingStopped, train
 from fedannot.custom.training.losses import DiceRecord, build_loss
-from fedannot.custom.training.objectives import SupervisedObjective, training_objective
+from fedannot.custom.training.objectives import ProximalPenalty, Step, Sum, SupervisedObjective, training_objective
+from fedannot.custom.training.optimizers import build_optimizer
+from fedannot.custom.training.steps import SingleSteps, loss_scaler
 
 NETWORK = NetworkSettings(features=(4, 4, 8, 8, 8, 4), upsample="nontrainable")
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -105,6 +109,17 @@ def hooked(network):
     network.conv_0.register_forward_hook(lambda module, arguments, output: 2 * output)
 
 
+def told_otherwise(network):
+    for module in network.modules():
+        if hasattr(module, "eps"):
+            module.eps = 1.0
+
+
+def with_own_pass(network):
+    of_class = network.forward
+    network.forward = lambda images: 2 * of_class(images)
+
+
 OTHERS = {
     "another objective": {"objective": lambda training: Halved(build_loss(training))},
     "a record of samples": {
@@ -114,6 +129,8 @@ OTHERS = {
     },
     "a layer that is not trained": {"alter": frozen},
     "a layer that does something else": {"alter": hooked},
+    "layers with another setting": {"alter": told_otherwise},
+    "a network with a pass of its own": {"alter": with_own_pass},
     "float16": {"training": {"precision": "fp16"}},
     "an optimizer of one's own": {"training": {"optimizer": {"_target_": "AdamW"}}},
 }
@@ -135,6 +152,49 @@ def test_steps_that_fill_the_device_are_not_recorded(recordings, monkeypatch):
     monkeypatch.setattr(captured_steps, "_LAUNCHING", 1.1)
     trained(0, TrainingSettings(batch_size=4, local_epochs=3))
     assert recordings == []
+
+
+def test_recordings_are_few_enough_for_the_memory(recordings, monkeypatch):
+    training = TrainingSettings(batch_size=4, local_epochs=3)
+    expected = [trained(0, training) for _ in range(2)]
+    assert recordings == [4, 2]
+    monkeypatch.setattr(captured_steps, "_kept", captured_steps._Kept())
+    monkeypatch.setattr(captured_steps, "_MOST_RECORDINGS", 1)
+    for ours in expected:
+        assert_same(trained(0, training), ours)
+    assert recordings == [4, 2, 4]
+
+
+def test_another_thread_begins_when_a_network_has_its_weights(recordings, monkeypatch):
+    """Threads launch beside each other on a GPU: what one has launched may not be done when another begins."""
+    events = []
+    copy, give_back = captured_steps._copy, captured_steps._Kept.give_back
+    monkeypatch.setattr(captured_steps, "_copy", lambda *tensors: (events.append("copy"), copy(*tensors)))
+    monkeypatch.setattr(captured_steps, "synchronise", lambda device: events.append("wait"))
+    monkeypatch.setattr(captured_steps._Kept, "give_back", lambda *of: (events.append("give back"), give_back(*of)))
+    trained(0, TrainingSettings(batch_size=4, local_epochs=1))
+    assert events[-3:] == ["copy", "wait", "give back"]
+
+
+def test_gradients_of_two_networks_are_clipped_apart(recordings):
+    training = TrainingSettings(batch_size=4, gradient_clipping=0.1)
+    _, images, labels = weights(0)
+    batch = next(SampleBatches(images, labels, 4, torch.device("cpu")).epoch(torch.Generator().manual_seed(0)))
+    both = with_second_network(described_network(NETWORK, seed=0), described_network(NETWORK, seed=1))
+    objective = Sum(SupervisedObjective(build_loss(training)), ProximalPenalty(5.0, both))
+    with torch.no_grad():
+        for parameter in both.parameters():
+            parameter.add_(0.1)
+    recorded, single = network_copy(both), network_copy(both)
+    steps = captured_steps.CapturedSteps(recorded, objective, training)
+    steps.begin(recorded, objective)
+    steps.set_learning_rate(2**-7)
+    steps.step(batch, Step(0, 0, 1))
+    steps.end(recorded)
+    optimizer = build_optimizer(single, training, 2**-7)
+    SingleSteps(single, objective, optimizer, loss_scaler(single, "fp32"), 0.1).step(batch, Step(0, 0, 1))
+    for name, value in single.state_dict().items():
+        assert torch.equal(recorded.state_dict()[name], value), name
 
 
 def test_what_was_stopped_in_the_middle_is_not_used_again(recordings):

@@ -329,3 +329,12 @@ def test_a_record_leaves_out_samples_of_which_all_is_ignored(annotated_only):
     p, g = parts(logits, labels)
     assert record.samples == {0, 2, 3}
     assert record.mean == pytest.approx(np.mean([dice(p[i, 0], g[i, 0]) for i in (0, 2, 3)]), rel=1e-5)
+
+
+def test_weights_of_classes_keep_their_precision_after_logits_of_less() -> None:
+    settings = TrainingSettings(loss="ce", class_weights=(1.0, 1.001))
+    logits, labels = torch.tensor([[[[0.5, -1.0]], [[0.25, 2.0]]]]), torch.tensor([[[[0, 1]]]])
+    expected = build_loss(settings)(logits, labels)
+    loss = build_loss(settings)
+    loss(logits.bfloat16(), labels)
+    assert torch.equal(loss(logits, labels), expected)
