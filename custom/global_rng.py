@@ -18,9 +18,10 @@ def alone_with_global_rng() -> Iterator[None]:
 
 @contextmanager
 def briefly_seeded_rng(seed: int) -> Iterator[None]:
-    """Seed the CPU's global random numbers for a block that no other thread disturbs, and set them back after it.
+    """Seed the global random numbers for a block that no other thread disturbs, and set them back after it.
 
     What builds a network takes no generator. Its start weights are the same, whatever other threads build meanwhile.
+    What a GPU draws afterwards does not depend on whether a network was built, or its copy was at hand.
 
     Args:
         seed: of the block.
@@ -31,7 +32,9 @@ def briefly_seeded_rng(seed: int) -> Iterator[None]:
         >>> with briefly_seeded_rng(1):
         ...     assert torch.equal(first, torch.rand(2))
     """
-    with _LOCK, torch.random.fork_rng(devices=[]):
+    # A GPU that nobody has used has given no number, and takes seconds to begin.
+    gpus = current_gpus() if torch.cuda.is_initialized() else []
+    with _LOCK, torch.random.fork_rng(devices=gpus):
         torch.manual_seed(seed)
         yield
 

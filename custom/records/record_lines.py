@@ -4,12 +4,12 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 
 from pydantic import Field
 
 from ...transforms.errors import DataError
+from ..data.regular_files import open_regular_file
 from ..data.whole_files import private_file, replaced, write_text
 from ..strict_model import StrictModel
 from .plain_values import finite
@@ -106,10 +106,9 @@ def lines_up_to(file: Path, position: LogPosition) -> bytes:
         DataError: if it is not there, or the lines are others.
     """
     try:
-        # No memory is taken for what is not there, and nobody waits for a pipe, which has no size.
-        size = min(position.size, file.stat().st_size)
-        with file.open("rb") if size else BytesIO() as stream:
-            result = stream.read(size)
+        with open_regular_file(file) as stream:
+            # No memory is taken for what is not there.
+            result = stream.read(min(position.size, os.fstat(stream.fileno()).st_size))
     except OSError as error:
         raise DataError(
             f"{file}: cannot be read ({error.strerror}); expected the records of the rounds beside the state and the "

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.strict_files import JsonObject, parse_json, read_json
+from ..data.regular_files import open_regular_file
 from ..records.record_lines import LogPosition, lines_up_to
 from ..records.round_records import ROUND_RECORDS, VERSION, Record, RoundRecord
 from .round_summaries import round_summaries
@@ -39,7 +40,8 @@ def read_metrics_file(file: Path) -> list[RoundRecord]:
         DataError: if the file is absent, a line is no record of a round, or is of a later version.
     """
     try:
-        text = file.read_text(encoding="utf-8")
+        with open_regular_file(file) as stream:
+            text = stream.read().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file}: cannot be read ({error}); expected the records of a run's rounds.") from error
     return _records_of_lines(_whole_lines(text), file)

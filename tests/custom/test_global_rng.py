@@ -3,8 +3,10 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 import torch
 
+from fedannot.custom import global_rng
 from fedannot.custom.global_rng import briefly_seeded_rng, global_rng_was_used
 
 
@@ -35,3 +37,18 @@ def test_taken_numbers_are_known_and_a_block_leaves_them_as_they_were() -> None:
             torch.rand(1)
             assert global_rng_was_used()
         assert not global_rng_was_used()
+
+
+@pytest.mark.parametrize(("is_used", "expected"), [(True, [3]), (False, [])])
+def test_a_block_leaves_the_numbers_of_a_gpu_as_they_were(
+    monkeypatch: pytest.MonkeyPatch, is_used: bool, expected: list[int]
+) -> None:
+    """A network that is built within a task must not decide what dropout draws after it; PyTorch seeds both."""
+    kept: list[list[int]] = []
+    fork = torch.random.fork_rng
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: (kept.append(devices), fork(devices=[]))[1])
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: is_used)
+    monkeypatch.setattr(global_rng, "current_gpus", lambda: [3])
+    with briefly_seeded_rng(1):
+        pass
+    assert kept == [expected]

@@ -150,6 +150,11 @@ def test_a_state_without_the_records_of_its_run_is_refused(tmp_path: Path) -> No
     file.unlink()
     with pytest.raises(ResumeError, match=rf"{file}: cannot be read \(No such file"):
         RunState.load(file.with_name(STATE_FILE))
+    os.mkfifo(file)
+    with pytest.raises(ResumeError, match=rf"{file}: cannot be read \(no regular file"):
+        RunState.load(file.with_name(STATE_FILE))
+    with pytest.raises(DataError, match=rf"{file}: cannot be read .*no regular file"):
+        read_metrics_file(file)
 
 
 def test_a_summary_of_a_run_that_goes_on_takes_its_rounds_from_the_metrics(tmp_path: Path) -> None:
