@@ -3,6 +3,7 @@
 import json
 import shutil
 import zipfile
+import zlib
 from pathlib import Path
 
 from nvflare.apis.fl_context import FLContext
@@ -67,7 +68,7 @@ def state_file(named: str, fl_ctx: FLContext) -> Path:
                 # That of an earlier version needs none.
                 if METRICS_FILE in files.namelist():
                     _copy(files, METRICS_FILE, copies)
-        except (OSError, KeyError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
             raise ResumeError(f"The job store has no state of job {named} ({type(error).__name__}).") from error
         return copies / STATE_FILE
     raise ResumeError(f"Expected the state of job {named} in its folder or in the job store, but found none.")

@@ -5,6 +5,7 @@ step is recorded as a graph, with all its memory, and is launched as one from th
 memory. Therefore a network of its own is trained: received weights are copied into it, and trained ones out of it.
 """
 
+import copy
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -56,7 +57,7 @@ class CapturedSteps:
 
     Args:
         network: whose structure is trained, on a GPU; it is copied.
-        objective: what is made small, of a known :func:`fedannot.custom.training.objectives.objective_form`.
+        objective: what is made small, of a known :func:`fedannot.custom.training.objectives.objective_form`; copied.
         training: the optimizer's settings.
 
     Raises:
@@ -67,7 +68,8 @@ class CapturedSteps:
         self, network: nn.Module, objective: Objective, training: TrainingSettings | ClassifierTrainingSettings
     ) -> None:
         self.network = network_copy(network)
-        self._objective = objective
+        # Others may still train with theirs when what it compares with is written over.
+        self._objective = copy.deepcopy(objective)
         self._clipping = training.gradient_clipping
         self._optimizer = build_recorded_optimizer(self.network, training)
         self._learning_rate: float | None = None
@@ -84,8 +86,7 @@ class CapturedSteps:
             objective: that computes the same.
         """
         _copy(self._state, _state(network))
-        if objective is not self._objective:
-            _copy(fixed_tensors(self._objective), fixed_tensors(objective))
+        _copy(fixed_tensors(self._objective), fixed_tensors(objective))
         values = [value for of_one in self._optimizer.state.values() for value in of_one.values()]
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
         if tensors:

@@ -66,6 +66,19 @@ def test_the_records_of_a_job_that_has_ended_come_with_its_state(at_server: Any)
     assert not (at_server.root / NOW / METRICS_FILE).exists()
 
 
+def test_a_damaged_job_store_is_refused(at_server: Any) -> None:
+    folder = at_server.root / "storage" / "jobs" / BEFORE
+    ended(at_server.root, "lead")
+    with zipfile.ZipFile(folder / "workspace", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(STATE_FILE, bytes(range(256)) * 99)
+    content = bytearray((folder / "workspace").read_bytes())
+    at = 30 + len(STATE_FILE)
+    content[at : at + 8] = b"\xff" * 8
+    (folder / "workspace").write_bytes(content)
+    with pytest.raises(ResumeError, match=rf"has no state of job {BEFORE} \(error\)"):
+        state_file(BEFORE, at_server)
+
+
 def test_another_accounts_run_is_not_continued(at_server: Any) -> None:
     """Its result would be downloaded by somebody else."""
     running(at_server.root, "other")

@@ -176,6 +176,17 @@ def test_another_thread_begins_when_a_network_has_its_weights(recordings, monkey
     assert events[-3:] == ["copy", "wait", "give back"]
 
 
+def test_what_an_objective_compares_with_stays_its_own(recordings):
+    """Another site's round writes over what the recording reads."""
+    training = TrainingSettings(batch_size=4, local_epochs=1, proximal_weight=0.5)
+    made = []
+    network = received_network(NETWORK, weights(2)[0])
+    trained(0, training, objective=lambda asked: made.append(training_objective(asked, network)) or made[0])
+    before = [value.clone() for value in made[0].objectives[1].reference]
+    trained(1, training)
+    assert all(map(torch.equal, made[0].objectives[1].reference, before))
+
+
 def test_gradients_of_two_networks_are_clipped_apart(recordings):
     training = TrainingSettings(batch_size=4, gradient_clipping=0.1)
     _, images, labels = weights(0)
