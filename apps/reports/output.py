@@ -86,6 +86,8 @@ def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str,
     Raises:
         DataError: if the run's summary cannot be used.
     """
+    # What cannot be used leaves nothing half collected.
+    summary = read_summary(run_folder)
     private_folder(out)
     sources = {MODEL_FILE: PERSISTED_MODEL}
     if (run_folder / SCORED_MODEL_FILE).is_file():
@@ -97,8 +99,7 @@ def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str,
         # Without a line that a run which was killed has not finished.
         lines, end, _ = (run_folder / METRICS_FILE).read_bytes().rpartition(b"\n")
         temporary.write_bytes(lines + end)
-    summary, more = read_summary(run_folder), added()
-    if more:
+    if more := added():
         summary = summary.model_copy(update=dict(more))
     if more or is_unfinished(run_folder / SUMMARY_FILE):
         write_summary(out / SUMMARY_FILE, summary)

@@ -21,6 +21,7 @@ from fedannot.apps.reports.summary_text import print_difference, print_summary
 from fedannot.apps.terminal import Terminal
 from fedannot.custom.records.record_lines import RecordLog
 from fedannot.custom.run.summary import write_unfinished_summary
+from fedannot.transforms.errors import DataError
 
 REPORT = {"num_samples": 12, "num_excluded": 0, "embedded_data": True, "train_loss": 0.1234}
 
@@ -123,6 +124,11 @@ def test_the_output_of_a_killed_run_has_its_whole_rounds(tmp_path):
     assert [(record.round, record.dice) for record in summary.rounds] == [(1, 0.5), (2, 0.75)]
     assert read_summary(tmp_path / "out") == summary
     assert (tmp_path / "out" / "metrics.jsonl").read_bytes() == lines
+    # Of other records than the summary counts on nothing is collected.
+    (run / "metrics.jsonl").write_bytes(lines[:100])
+    with pytest.raises(DataError, match="found 100 bytes of other records"):
+        collect_output(run, tmp_path / "damaged")
+    assert not (tmp_path / "damaged").exists()
 
 
 def test_folder_without_a_summary_is_named(tmp_path):
