@@ -33,7 +33,7 @@ def briefly_seeded_rng(seed: int) -> Iterator[None]:
         ...     assert torch.equal(first, torch.rand(2))
     """
     # A GPU that nobody has used has given no number, and takes seconds to begin.
-    gpus = current_gpus() if torch.cuda.is_initialized() else []
+    gpus = current_gpus() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
     with _LOCK, torch.random.fork_rng(devices=gpus):
         torch.manual_seed(seed)
         yield
