@@ -15,6 +15,7 @@ import torch
 from ...custom.components.merging import merged
 from ...custom.data.datalist import VALIDATION
 from ...custom.data.federation import read_federation
+from ...custom.data.file_locks import LockAnswer, lock_attempt
 from ...custom.data.location import DATA_VARIABLE
 from ...custom.data.phantoms.choice import write_embedded_federation
 from ...custom.data.site_data import count_cases
@@ -36,13 +37,14 @@ from ..reports.results_file import RESULTS_FILE, RunName, is_written
 from .cores import estimated_step_mb, suitable_sites_at_once
 from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import Step, run_in_process
-from .job import Job, check_runs_in_process, flat_settings
+from .job import Job, JobError, check_runs_in_process, flat_settings
 from .planned_settings import PlannedSettings
 from .progress import Progress
 from .resuming import (
     RESUMED_FOLDER,
     RUN_FOLDER,
     EarlierRun,
+    can_be_resumed,
     check_continues,
     check_is_run,
     check_new,
@@ -59,6 +61,7 @@ from .setting_origins import named_origins
 from .settings_files import SettingsFile
 from .tracking import Tracking, tracked_run
 
+_LOCK, _LOCK_SECONDS = ".run.lock", 0.2
 _MEMORY_OF_STEP = "A step of training takes about {:.0f} MB, estimated by a pass without values."
 
 
@@ -117,53 +120,53 @@ def simulate(
         changes |= {"training.precision": computed_precision("auto", preferred_device())}
         run_settings = job.settings_with(changes)
     _check_surroundings(track)
-    earlier = _earlier_run(out, resume)
-    # Nobody knows what an earlier process took.
-    computed = None if resume else _cpu_seconds()
-    if resume:
-        check_continues(run_settings, out, earlier)
-    if planned is not None:
-        planned.write()
-    is_generated = data is None
-    if data is None:
-        progress.state("Making the embedded federation.")
-        data = _embedded_federation(run_settings, out / DATA_FOLDER)
-    sites = read_federation(data).sites
-    rounds_left = earlier is None or not earlier.state.is_over(run_settings)
-    if (
-        earlier is not None
-        and not rounds_left
-        and (summary := _finished(out, earlier, run_settings, data, progress)) is not None
-    ):
-        return summary
-    if resume and (before := data_of_run(out)) not in ("", str(data.resolve())):
-        progress.tell(f"warning: the run began with the data in {before}, and goes on with those in {data}.")
-    tracked_before = None if earlier is None else tracked_run(server_folder(earlier.workspaces))
-    if (state := _make_ready(out, earlier, rounds_left=rounds_left)) is not None:
-        changes["resume_from"] = str(state)
-    # Its state holds a model, which is read once more.
-    del earlier
-    run_job = copy_job(job, changes | {"data": str(data.resolve())}, out)
-    if track is not None:
-        track.add_to(run_job, out.name, flat_settings(run_settings.model_dump(mode="json")), tracked_before)
-    with run_log(out, progress):
-        estimate = estimated_step_mb(run_settings, data / sites[0])
+    with _earlier_run(out, resume) as earlier:
+        # Nobody knows what an earlier process took.
+        computed = None if resume else _cpu_seconds()
+        if resume:
+            check_continues(run_settings, out, earlier)
         if planned is not None:
-            progress.tell(planned.sentence(run_settings))
-        images = ", on generated images" if is_generated else ""
-        progress.tell(f"{job.name}: {len(sites)} sites, {run_settings.rounds} rounds{images}.")
-        _tell_what_to_expect(estimate, without_validation(run_settings, data, sites), progress)
-        if sites_at_once is None:
-            sites_at_once = suitable_sites_at_once(run_settings, len(sites), step_mb=estimate)
-        run_folder = _run_rounds(run_job, sites, data, out, progress, sites_at_once)
-        name = RunName(out.resolve().name, job.name, run_settings.seed)
-        model, which = scored_model(run_folder, run_folder / PERSISTED_MODEL, read_summary(run_folder))
-        score_cases(
-            FinishedRun(name, out / RUN_FOLDER, model, which, run_settings, data, sites), run_folder, out, progress
-        )
-    summary = collect_output(run_folder, out, lambda: _surroundings(started, computed, data, estimate, planned))
-    shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
-    return summary
+            planned.write()
+        is_generated = data is None
+        if data is None:
+            progress.state("Making the embedded federation.")
+            data = _embedded_federation(run_settings, out / DATA_FOLDER)
+        sites = read_federation(data).sites
+        rounds_left = earlier is None or not earlier.state.is_over(run_settings)
+        if (
+            earlier is not None
+            and not rounds_left
+            and (summary := _finished(out, earlier, run_settings, data, progress)) is not None
+        ):
+            return summary
+        if resume and (before := data_of_run(out)) not in ("", str(data.resolve())):
+            progress.tell(f"warning: the run began with the data in {before}, and goes on with those in {data}.")
+        tracked_before = None if earlier is None else tracked_run(server_folder(earlier.workspaces))
+        if (state := _make_ready(out, earlier, rounds_left=rounds_left)) is not None:
+            changes["resume_from"] = str(state)
+        # Its state holds a model, which is read once more.
+        del earlier
+        run_job = copy_job(job, changes | {"data": str(data.resolve())}, out)
+        if track is not None:
+            track.add_to(run_job, out.name, flat_settings(run_settings.model_dump(mode="json")), tracked_before)
+        with run_log(out, progress):
+            estimate = estimated_step_mb(run_settings, data / sites[0])
+            if planned is not None:
+                progress.tell(planned.sentence(run_settings))
+            images = ", on generated images" if is_generated else ""
+            progress.tell(f"{job.name}: {len(sites)} sites, {run_settings.rounds} rounds{images}.")
+            _tell_what_to_expect(estimate, without_validation(run_settings, data, sites), progress)
+            if sites_at_once is None:
+                sites_at_once = suitable_sites_at_once(run_settings, len(sites), step_mb=estimate)
+            run_folder = _run_rounds(run_job, sites, data, out, progress, sites_at_once)
+            name = RunName(out.resolve().name, job.name, run_settings.seed)
+            model, which = scored_model(run_folder, run_folder / PERSISTED_MODEL, read_summary(run_folder))
+            score_cases(
+                FinishedRun(name, out / RUN_FOLDER, model, which, run_settings, data, sites), run_folder, out, progress
+            )
+        summary = collect_output(run_folder, out, lambda: _surroundings(started, computed, data, estimate, planned))
+        shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
+        return summary
 
 
 def _tell_what_to_expect(estimate: float | None, warning: str | None, progress: Progress) -> None:
@@ -230,15 +233,26 @@ class _Turns:
         self._progress.state(str(step), self._furthest, step.total)
 
 
-def _earlier_run(out: Path, resume: bool) -> EarlierRun | None:
-    """The run to continue, None if no round of it was finished; a new run's output folder is made."""
+@contextmanager
+def _earlier_run(out: Path, resume: bool) -> Iterator[EarlierRun | None]:
+    """The run to continue, None if no round of it was finished; a new run's output folder is made.
+
+    No other process makes a run there in the block: it would move what this one writes.
+    """
     if not resume:
         check_new(out)
         private_folder(out)
-        return None
-    earlier = EarlierRun.find(out)
-    check_is_run(out, earlier)
-    return earlier
+    elif not can_be_resumed(out):
+        check_is_run(out, None)
+    lock = out / _LOCK
+    with lock_attempt(lock, _LOCK_SECONDS) as answer:
+        if answer is LockAnswer.TAKEN:
+            raise JobError(f"{out}: another process makes the run in this folder; expected it to have ended.")
+        try:
+            # Nothing here keeps it, and its model, until the run is over.
+            yield EarlierRun.find(out) if resume else None
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def changes_of_run(

@@ -16,6 +16,7 @@ from dying_runs import POINTS, killed
 from plain_records import simulate
 
 from fedannot.apps.runs.job import Job, JobError
+from fedannot.custom.data.file_locks import locked
 from fedannot.custom.run.state import ResumeError
 
 KILL_TIMEOUT_SECONDS = 120
@@ -95,7 +96,9 @@ def test_no_data_are_made_for_another_job(small_job: Callable[..., Path], tmp_pa
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    """All files but the lock, which a killed process leaves behind."""
+    files = (file for file in folder.rglob("*") if file.is_file() and file.name != ".run.lock")
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
 def test_more_rounds_may_be_added(small_job: Callable[..., Path], tmp_path: Path) -> None:
@@ -137,6 +140,15 @@ def test_a_used_output_folder_is_not_overwritten(small_job: Callable[..., Path],
 def test_nothing_to_resume(small_job: Callable[..., Path], tmp_path: Path) -> None:
     with pytest.raises(JobError, match=r"a run to continue"):
         simulate(small_job("fedavg"), tmp_path / "out", resume=True)
+
+
+def test_a_run_that_another_process_makes_is_left_alone(small_job: Callable[..., Path], tmp_path: Path) -> None:
+    """It would go on in a folder that was moved, or write into that of this one."""
+    job, out = small_job("fedavg"), tmp_path / "out"
+    (out / "run").mkdir(parents=True)
+    with locked(out / ".run.lock"), pytest.raises(JobError, match=rf"{out}: another process makes the run"):
+        simulate(job, out, resume=True)
+    assert [entry.name for entry in out.rglob("*") if entry.name != ".run.lock"] == ["run"]
 
 
 @pytest.fixture(scope="module")
