@@ -124,6 +124,14 @@ def test_without_cleaning_it_is_federated_averaging_with_a_centroid_head(
     assert result.fields["num_centroid_patients"] == [4, 3, 0]
 
 
+def test_a_long_centroid_does_not_take_the_samples_of_others() -> None:
+    """Positive features as means have them: products with the longest mean are the largest of nearly all."""
+    directions = torch.eye(4) + 0.5
+    centroids = directions * torch.tensor([1.0, 2.0, 3.0, 9.0])[:, None]
+    assert (directions @ centroids.T).argmax(dim=1).tolist() == [3, 3, 3, 3]
+    assert (directions @ as_head(centroids).T).argmax(dim=1).tolist() == [0, 1, 2, 3]
+
+
 def test_negative_learning_by_hand() -> None:
     """p = (0.665241, 0.244728, 0.090031); the gradient of −ln(1 − p_2) by the logits is p_2 (e_2 − p) / (1 − p_2)."""
     logits = torch.tensor([[2.0, 1.0, 0.0]] * 3, requires_grad=True)
