@@ -48,6 +48,8 @@ def test_a_continued_run_has_the_same_bits(tmp_path: Path, caplog: pytest.LogCap
     # The mean of what both sites keep as rows, where both may send it, else that of one.
     sources = [(first + second) / 2, first, second]
     layer = whole["fc.weight"]
-    sent = [label for label in range(8) if any(torch.allclose(layer[label], rows[label], atol=1e-5) for rows in sources)]
+    sent = [
+        label for label in range(8) if any(torch.allclose(layer[label], rows[label], atol=1e-5) for rows in sources)
+    ]
     assert sent
     assert not whole["fc.bias"].any()
