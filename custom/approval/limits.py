@@ -161,7 +161,7 @@ class Limits(JsonRecord):
     largest: dict[str, float] = Field(default_factory=dict)
     smallest: Minimum = Minimum()
     largest_share: Annotated[float, Field(gt=0, le=1)] = 0.5
-    models_to_sites: bool = False
+    models_to_sites: Annotated[bool, Field(strict=True)] = False
     components: tuple[str, ...] | None = None
 
     def of(self, key: str) -> float:

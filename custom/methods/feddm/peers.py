@@ -42,18 +42,23 @@ def image_distances(maps: torch.Tensor) -> torch.Tensor:
     )
 
 
-def chosen_peers(distances: torch.Tensor) -> list[tuple[int, int]]:
+def chosen_peers(distances: torch.Tensor) -> list[tuple[int, int] | None]:
     """Return of every site the other one that is nearest in most images, and the one that is farthest in most.
 
-    Of equal distances, or equal numbers of images, the first site counts.
+    Of equal distances, or equal numbers of images, the first site counts. A model whose maps are not finite, by which
+    every distance to it is NaN, is nobody's peer and gets none; so does a site without another one.
 
     Args:
         distances: of all images, ``(B, K, K)``; K is at least 2.
     """
-    count = distances.shape[1]
-    result = []
-    for site in range(count):
-        others = [other for other in range(count) if other != site]
+    # To itself a site has a distance of 0, or of NaN.
+    usable = torch.nonzero(distances.diagonal(dim1=1, dim2=2).isfinite().all(dim=0)).flatten().tolist()
+    result: list[tuple[int, int] | None] = []
+    for site in range(distances.shape[1]):
+        others = [other for other in usable if other != site]
+        if site not in usable or not others:
+            result.append(None)
+            continue
         of_others = distances[:, site, others]
         votes = [torch.bincount(places, minlength=len(others)) for places in (of_others.argmin(1), of_others.argmax(1))]
         nearest, farthest = (others[int(vote.argmax())] for vote in votes)
@@ -64,7 +69,7 @@ def chosen_peers(distances: torch.Tensor) -> list[tuple[int, int]]:
 def peers_by_models(
     models: Mapping[str, Mapping[str, torch.Tensor]], settings: FedDMSettings
 ) -> dict[str, tuple[str, str]]:
-    """Return the nearest and the farthest other site of each.
+    """Return the nearest and the farthest other site of each that has peers, see :func:`chosen_peers`.
 
     Args:
         models: state dicts by site, of two sites at least.
@@ -82,4 +87,5 @@ def peers_by_models(
                 maps.append(network(images).softmax(dim=1))
         distances.append(image_distances(torch.stack(maps)))
     chosen = chosen_peers(torch.cat(distances))
-    return {site: (sites[near], sites[far]) for site, (near, far) in zip(sites, chosen, strict=True)}
+    pairs = {site: pair for site, pair in zip(sites, chosen, strict=True) if pair is not None}
+    return {site: (sites[near], sites[far]) for site, (near, far) in pairs.items()}

@@ -48,7 +48,8 @@ def selected_pixels(
 
     A pixel is small for a model if its loss is among the share of a sample's foreground with the least losses. Small
     for either the own or the nearest model, but not for both: it becomes background. Else small for both the own and
-    the farthest: it stays. All others are ignored. Where the share is of five pixels or fewer, all of the sample stay.
+    the farthest: it stays. All others are ignored. Where the share is of five pixels or fewer, all of the sample stay;
+    so they do where a model's losses are not finite, as those of a peer that a site has made to harm others.
 
     Args:
         labels: ``(B, H, W[, D])``, 0 for background.
@@ -61,10 +62,11 @@ def selected_pixels(
     for index, label in enumerate(labels):
         foreground = (label != 0) & (label != IGNORED_LABEL)
         number = int(round(share * int(foreground.sum()), 9))
-        if number <= _FEW_PIXELS:
+        of_models = (own[index], nearest[index], farthest[index])
+        if number <= _FEW_PIXELS or not all(bool(losses[foreground].isfinite().all()) for losses in of_models):
             continue
         is_small = []
-        for losses in (own[index], nearest[index], farthest[index]):
+        for losses in of_models:
             is_small.append(losses <= losses[foreground].kthvalue(number).values)
         of_own, of_nearest, of_farthest = is_small
         becomes_background = foreground & (of_own ^ of_nearest)

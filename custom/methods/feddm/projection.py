@@ -8,8 +8,8 @@ import torch
 def without_conflict(first: torch.Tensor, second: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, bool]:
     """Return two updates, each without its part against the other, and whether there was any.
 
-    Both are projected off the other as it was given. The authors' program takes the first as it is projected already,
-    by which nothing of the second is ever taken away.
+    Both are projected off the other as it was given. In the last pair the authors' program subtracts from the second
+    ⟨a, b⟩ / ‖a'‖² a' with the first as it is projected already, a'.
 
     Args:
         first: a, ``(N,)``.

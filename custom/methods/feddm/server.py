@@ -67,6 +67,11 @@ class FedDMServer(FedAvgServer):
         self._peers = {}
         if this_round.number < self.settings.rounds and len(models) > 1:
             self._peers = peers_by_models(models, self.settings)
+            if without := sorted(set(models) - set(self._peers)):
+                this_round.warning(
+                    f"{without} get no peers: their models, or all others, say something that is not finite of random "
+                    "images. Such a model is nobody's peer."
+                )
             self._send_peers(this_round, models)
         return self._projected(this_round, models)
 

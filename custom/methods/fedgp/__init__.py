@@ -1,11 +1,12 @@
-"""FedGP without the graph network: class centroids are the last layer, and labels are cleaned by them.
+"""FedGP without the graph network: class centroids are the last layer, and tell whose labels count.
 
 Chen, Li, Xing, Yuan, *Medical Federated Learning with Joint Graph Purification for Noisy Label Learning*, Medical Image
-Analysis 2023, in our reading of a description of the authors' program. There a graph network makes the server's
-centroids of the sites'; here they are their mean.
+Analysis 2023, in our reading of the authors' program. There a graph network makes the server's centroids of the sites';
+here they are the mean of what that network begins with, the sites' centroids after layer normalisation.
 
 Equations, by what they define:
     p_c ← (p_c + mean f) / 2            centroids.OwnCentroids.add
+    (p_c − mean) / deviation            centroids.as_head
     (L(F Pᵀ) + L(F Sᵀ)) / 2 + γ mean ‖f‖    centroid_head.CentroidObjective
     −1/|U| Σ_{c ∈ U} ln(1 − p_c)        centroid_head.negative_losses
     F = (1 − α) (I − α S)⁻¹ Y           neighbour_graph.NeighbourGraph.propagated

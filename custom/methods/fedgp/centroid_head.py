@@ -93,8 +93,9 @@ class _GivenLogits(nn.Module):
 class CentroidObjective:
     """(L(F Pᵀ) + L(F Sᵀ)) / 2 + γ mean ‖f‖, with the site's centroids P, the server's S, and the settings' loss L.
 
-    P follows the batch before it counts. Where the server has no centroid of a class S has the site's; where neither
-    has, both have the received layer's. A sample without a trusted label has negative learning in the place of L.
+    Both are normalised as rows of a last layer, see :func:`.centroids.as_head`. P follows the batch before it counts.
+    Where the server has no centroid of a class S has the site's; where neither has, both have the received layer's. A
+    sample without a trusted label has negative learning in the place of L.
 
     Args:
         supervised: L, which runs a network.

@@ -4,14 +4,28 @@ from collections.abc import Sequence
 
 import torch
 from torch import nn
+from torch.nn.functional import layer_norm
 
 from ...outbound.values import OutboundValues
 from ..fedhac.class_means import reported_means
 from .outbound import CENTROID_PATIENTS, CENTROIDS
 
 
+def as_head(centroids: torch.Tensor) -> torch.Tensor:
+    """Return centroids as rows of a last layer: each with mean 0 and variance 1 over its features, ``(C, D)``.
+
+    It is the layer normalisation that the authors' graph network begins with. Without it products with the longest
+    centroid are the largest of all samples, as features are positive, and most classes are never predicted.
+
+    Example:
+        >>> as_head(torch.tensor([[1.0, 3.0], [10.0, 30.0], [5.0, 5.0]])).round(decimals=3).tolist()
+        [[-1.0, 1.0], [-1.0, 1.0], [0.0, 0.0]]
+    """
+    return layer_norm(centroids, centroids.shape[1:])
+
+
 class OwnCentroids(nn.Module):
-    """p_c, the last layer of the site, and the mean feature of each class over a round.
+    """p_c, of which the last layer of the site is made, and the mean feature of each class over a round.
 
     In training p_c goes half of the way to the mean of the class in every batch that has it. So a batch counts half,
     and p_c itself stays at the site. When the round is over it becomes the mean over the whole round, which may leave.
@@ -60,8 +74,8 @@ class OwnCentroids(nn.Module):
         self._samples.append((samples, has))
 
     def or_else(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return p, and given rows of the classes without one, ``(C, D)``."""
-        return torch.where(self.known[:, None], self.rows, rows)
+        """Return p as rows of a last layer, and given rows of the classes without one, ``(C, D)``."""
+        return torch.where(self.known[:, None], as_head(self.rows), rows)
 
     def finish_round(self) -> None:
         """Let p be the means over the round, of classes that it had."""

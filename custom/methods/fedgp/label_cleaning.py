@@ -1,4 +1,4 @@
-"""Whose labels count at a site, which get another one, and which classes doubtful samples are not of (FedGP)."""
+"""Whose labels count at a site, and which classes doubtful samples are hardly of (FedGP)."""
 
 import math
 from dataclasses import dataclass
@@ -17,13 +17,11 @@ class Cleaning:
     """A site's samples as a round's training takes them; nothing of it leaves the site.
 
     Attributes:
-        labels: given ones, and others in the place of some, ``(N,)``.
         trusted: whose label counts, ``(N,)``.
         unlikely: classes that a doubtful sample is hardly of, ``(N, C)``; all False of others.
-        losses: mean cross entropy of both heads for the given labels, ``(N,)``.
+        losses: cross entropy of the server's head for the labels, ``(N,)``.
     """
 
-    labels: Labels
     trusted: Booleans
     unlikely: Booleans
     losses: Floats
@@ -40,13 +38,13 @@ def cleaned_labels(
     alpha: float,
     num_neighbours: int,
 ) -> Cleaning:
-    """Divide a site's samples.
+    """Divide a site's samples; no label is replaced.
 
     1. The core: the given share of each class with the smallest losses, and settled labels.
-    2. Others get the class that is nearest by both heads (cosine), if its mean probability is above the confidence.
-    3. Of the rest the given label counts where label propagation from 1 and 2 leads to it.
-    4. What is left is doubtful. Unlikely are all classes but the two that most neighbours among 1 and 2 have; where
-       these are equal, those with the larger propagated score.
+    2. Another label counts if both heads say it (cosine), and the server's with a probability above the confidence.
+    3. The rest is doubtful. Label propagation, from the labels that count and of others from what both heads say, gives
+       each a class that stays open.
+    4. Unlikely are all classes but this one and the one that its neighbours have with the largest mean probability.
 
     Args:
         features: of the received model, ``(N, D)``.
@@ -59,26 +57,22 @@ def cleaned_labels(
         num_neighbours: of the graph.
     """
     num_classes, rows = len(heads[0]), np.arange(len(labels))
-    logarithms = [_log_softmax(features @ head.T) for head in heads]
-    losses = np.asarray(-np.mean([of_head[rows, labels] for of_head in logarithms], axis=0), dtype=np.float64)
-    core = settled | _smallest_losses(losses, labels, core_share, num_classes)
+    logarithms = _log_softmax(features @ heads[0].T)
+    probabilities, losses = np.exp(logarithms), -logarithms[rows, labels]
     nearest = [_cosines(features, head).argmax(axis=1) for head in heads]
-    probability = np.mean([np.exp(of_head[rows, nearest[0]]) for of_head in logarithms], axis=0)
-    agrees = ~core & (nearest[0] == nearest[1]) & (probability > confidence)
-    cleaned = np.where(agrees, nearest[0], labels)
-    known = core | agrees
+    agrees = (nearest[0] == labels) & (nearest[1] == labels) & (probabilities[rows, labels] > confidence)
+    trusted = settled | _smallest_losses(losses, labels, core_share, num_classes) | agrees
     unlikely = np.zeros((len(labels), num_classes), dtype=bool)
-    if known.all():
-        return Cleaning(cleaned, known, unlikely, losses)
-    graph = NeighbourGraph(features, num_neighbours)
-    scores = graph.propagated(np.eye(num_classes)[cleaned] * known[:, None], alpha)
-    keeps = ~known & (scores.argmax(axis=1) == labels) & (scores.max(axis=1) > 0)
-    doubtful = ~known & ~keeps
-    nearby = graph.labels_nearby(cleaned, known.astype(np.float64), num_classes)
-    for index in np.flatnonzero(doubtful).tolist():
-        order = np.lexsort((scores[index], nearby[index]))
-        unlikely[index, order[: max(num_classes - _OPEN_CLASSES, 0)]] = True
-    return Cleaning(cleaned, known | keeps, unlikely, losses)
+    if not trusted.all():
+        graph, classes = NeighbourGraph(features, num_neighbours), np.eye(num_classes)
+        said = np.where(trusted[:, None], classes[labels], (classes[nearest[0]] + classes[nearest[1]]) / 2)
+        is_open = classes[graph.propagated(said, alpha).argmax(axis=1)]
+        # The open class has a score above all probabilities.
+        scores = graph.mean_nearby(probabilities) + 2 * is_open
+        order = np.argsort(scores, axis=1, kind="stable")[:, : max(num_classes - _OPEN_CLASSES, 0)]
+        np.put_along_axis(unlikely, order, values=True, axis=1)
+        unlikely[trusted] = False
+    return Cleaning(trusted, unlikely, losses)
 
 
 def _smallest_losses(losses: Floats, labels: Labels, share: float, num_classes: int) -> Booleans:

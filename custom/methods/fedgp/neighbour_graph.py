@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array
 
-from ....transforms.array_types import Floats, Labels
+from ....transforms.array_types import Floats
 
 # Rows of the table of all similarities that are in memory at once.
 _ROWS = 1024
@@ -63,13 +63,10 @@ class NeighbourGraph:
             result = alpha * (smoothing @ result) + (1 - alpha) * scores
         return np.asarray(result, dtype=np.float64)
 
-    def labels_nearby(self, labels: Labels, counts: Floats, num_classes: int) -> Floats:
-        """Return how many of each sample's nearest others have each class, ``(N, C)``.
+    def mean_nearby(self, values: Floats) -> Floats:
+        """Return the mean of each sample's nearest others, ``(N, C)``; 0 where there is no other.
 
         Args:
-            labels: of the samples, ``(N,)``.
-            counts: what each sample counts, ``(N,)``, 0 where its label does not.
-            num_classes: C.
+            values: of the samples, ``(N, C)``.
         """
-        each = np.eye(num_classes)[labels] * counts[:, None]
-        return np.asarray(each[self.nearest].sum(axis=1), dtype=np.float64)
+        return np.asarray(values[self.nearest].sum(axis=1) / max(self.nearest.shape[1], 1), dtype=np.float64)

@@ -13,6 +13,7 @@ from ...records.round_records import RoundRecord
 from ..fedavg.server import FedAvgServer
 from ..fedhac.class_means import Prototypes, averaged_prototypes, rows_of
 from .centroid_head import find_head
+from .centroids import as_head
 from .outbound import CENTROIDS
 from .settings import FedGPSettings
 
@@ -29,8 +30,9 @@ class FedGPState(TypedDict):
 class FedGPServer(FedAvgServer):
     """Models are averaged, at equal weights by default; their last layer is the mean of the sites' centroids.
 
-    With a robust rule of aggregation it is the median of each number. The last layer that sites return is not read:
-    they do not train it. A class that no site may send keeps its row. The layer's bias is 0.
+    Each site's are normalised before that, so that none counts more by long features. With a robust rule of aggregation
+    it is the median of each number. The last layer that sites return is not read: they do not train it. A class that no
+    site may send keeps its row. The layer's bias is 0.
     """
 
     settings: FedGPSettings
@@ -87,7 +89,7 @@ class FedGPServer(FedAvgServer):
             if not report.has(CENTROIDS):
                 continue
             try:
-                sent[site] = rows_of(report.extra[CENTROIDS], *before.shape)
+                sent[site] = [_as_row(row) for row in rows_of(report.extra[CENTROIDS], *before.shape)]
             except ValueError as error:
                 this_round.warning(f"The centroids of {site} are not used: {error}")
         layer = before.clone()
@@ -132,3 +134,8 @@ class FedGPServer(FedAvgServer):
         """Return the classes that have a centroid, from 0."""
         del this_round
         return self.state()
+
+
+def _as_row(centroid: list[float] | None) -> list[float] | None:
+    """A site's centroid as a row of the last layer."""
+    return None if centroid is None else as_head(torch.tensor([centroid], dtype=torch.float64))[0].tolist()

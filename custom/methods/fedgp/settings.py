@@ -15,7 +15,7 @@ class FedGPSettings(ClassificationSettings, EndingWarmup):
         warmup_rounds: rounds in which all labels count as they are given, fewer than all.
         core_share: fraction of each class's samples whose labels count because their losses are smallest; 1 is without
             any cleaning.
-        pseudo_label_confidence: probability above which a class counts on which both heads agree.
+        pseudo_label_confidence: probability above which a label counts that both heads say, too.
         propagation: α, how much a sample takes of its neighbours' labels in label propagation.
         neighbours: how many neighbours a sample has in the graph of features.
         negative_weight: how much the loss counts that makes unlikely classes of doubtful samples improbable; 0 leaves

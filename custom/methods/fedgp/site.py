@@ -1,4 +1,4 @@
-"""FedGP without the graph network at a site: labels are cleaned, and class centroids take the last layer's place."""
+"""FedGP without the graph network at a site: doubtful labels are left out, and centroids are the last layer."""
 
 import shlex
 from collections.abc import Collection
@@ -20,7 +20,7 @@ from ...networks.hashing import model_hash
 from ...outbound.fields import MINIMUM_CASES
 from ..auto.protected_cases import reviewed_names
 from ..fedavg.site import FedAvgSite
-from ..fedcorr.corrected_cases import class_corrections, with_corrections
+from ..fedcorr.corrected_cases import class_corrections
 from ..fedfixer.sample_scores import kept_samples
 from ..fedhac.prototypes import HeadInputs
 from ..personal.kept_module import keep_module, restore_module
@@ -34,7 +34,7 @@ CENTROID_FOLDER = "class_centroids"
 
 
 class FedGPSite(FedAvgSite):
-    """Trains with class centroids as the last layer, after the warm-up on cleaned labels; given files never change.
+    """Trains with class centroids as the last layer, after the warm-up without doubtful labels; files never change.
 
     Its own centroids are kept in the run's folder from round to round, and so are its corrections. The network's own
     last layer stays as it was received, so that nothing of the centroids is in a model that leaves.
@@ -60,7 +60,7 @@ class FedGPSite(FedAvgSite):
         if site.round_number > settings.warmup_rounds:
             cleaning = self._cleaned(network, head, own, known, data, site)
             used = self._used(cleaning, data, site)
-            data = self._corrected(cleaning, network, data, site)
+            self._record(cleaning, network, data, site)
             used = None if bool(used.all()) else used
         objective = CentroidObjective(
             self.objective(network, site, None),
@@ -122,28 +122,25 @@ class FedGPSite(FedAvgSite):
         cleaning.trusted[used.numpy() & ~says] = True
         return used
 
-    def _corrected(self, cleaning: Cleaning, network: nn.Module, data: SiteData, site: SiteView) -> SiteData:
-        """The data with the cleaned labels, which are kept as the record of this round."""
+    def _record(self, cleaning: Cleaning, network: nn.Module, data: SiteData, site: SiteView) -> None:
+        """Keep which labels do not count in this round, as a record that can be looked at and reverted."""
         folder, left_out = site.locate().folder, ~cleaning.trusted
-        is_doubted = left_out | (cleaning.labels != data.labels.numpy())
         probabilities = Inference.of(self.settings).class_probabilities(network, data.cases)
         made = class_corrections(
             data,
-            torch.from_numpy(cleaning.labels),
+            data.labels,
             probabilities,
             folder,
             Provenance.now(self.settings.method, site.round_number, model_hash(network.state_dict())),
-            CasesRelabelled(noise_level=float(is_doubted.mean())),
+            CasesRelabelled(noise_level=float(left_out.mean())),
             site.corrections.reverted,
             left_out=frozenset(np.flatnonzero(left_out).tolist()),
         )
         stored = site.corrections.write(made)
         site.info(
-            f"Round {site.round_number}: of {len(data.cases)} labels {int(is_doubted.sum() - left_out.sum())} are "
-            f"replaced, and {int(left_out.sum())} do not count. To look at them or to revert: fedannot corrections "
-            f"show {shlex.quote(str(stored.folder))}"
+            f"Round {site.round_number}: of {len(data.cases)} labels {int(left_out.sum())} do not count. To look at "
+            f"them or to revert: fedannot corrections show {shlex.quote(str(stored.folder))}"
         )
-        return with_corrections(data, stored, folder, reviewed_names(site, data))
 
 
 def features_of(network: nn.Module, head: nn.Linear, cases: Collection[LoadedCase], inference: Inference) -> Floats:

@@ -87,6 +87,29 @@ def test_peers_are_the_nearest_and_farthest_in_most_images() -> None:
     assert chosen_peers(distances[:, :2, :2]) == [(1, 1), (0, 0)]
 
 
+def test_a_model_that_says_nothing_finite_is_nobodys_peer() -> None:
+    """Its distances are NaN, which are the smallest and the largest of all to a search."""
+    maps = torch.rand(4, 7, 2, 3, generator=torch.Generator().manual_seed(0))
+    honest = [0, 2, 3]
+    expected = chosen_peers(image_distances(maps[honest]))
+    maps[1, 4] = math.nan
+    chosen_by_site = chosen_peers(image_distances(maps))
+    assert chosen_by_site[1] is None
+    for pair, wanted in zip([chosen_by_site[site] for site in honest], expected, strict=True):
+        assert wanted is not None
+        assert pair == tuple(honest[place] for place in wanted)
+    assert chosen_peers(image_distances(maps[:2])) == [None, None]
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_peer_of_huge_weights_takes_no_annotation_away(place: int) -> None:
+    """Without a guard all that is small for the own model became background, or was ignored."""
+    labels = torch.tensor([[1] * 10 + [0, 255]])
+    losses = [torch.arange(12.0)[None] for _ in range(3)]
+    losses[place] = torch.full((1, 12), math.nan)
+    assert torch.equal(selected_pixels(labels, losses[0], losses[1], losses[2], 0.6), labels)
+
+
 def test_random_images_are_the_same_whatever_fits_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = torch.cat(list(random_images(settings(), 3)))
     monkeypatch.setattr("fedannot.custom.methods.feddm.peers._MOST_NUMBERS", 2 * 3 * 2 * 32 * 32)
@@ -160,6 +183,10 @@ def test_without_a_word_from_everybody_there_is_no_such_job() -> None:
     ):
         check_settings(values, Limits())
     assert check_settings(values, Limits(models_to_sites=True)).method == "feddm"
+    # A word for it is no consent.
+    for value in ("true", "yes", 1):
+        with pytest.raises(ValueError, match="models_to_sites"):
+            Limits.model_validate({"models_to_sites": value})
     # Of a job of another method nobody asks that.
     other = {key: values[key] for key in ("rounds", "network", "training", "min_sites", "data_required")}
     assert check_settings(other | {"method": "fedavg", "task": "segmentation"}, Limits()).method == "fedavg"

@@ -15,12 +15,12 @@ from torch.nn import functional
 
 from fedannot.custom.components.component import ComponentError
 from fedannot.custom.consensus_rule import ConsensusRule
-from fedannot.custom.corrections.store import revert
+from fedannot.custom.corrections.case_states import revert
 from fedannot.custom.data.site_data import SiteData
 from fedannot.custom.interface.views import Trained
 from fedannot.custom.methods.fedgp import METHOD
 from fedannot.custom.methods.fedgp.centroid_head import CentroidObjective, find_head, negative_losses
-from fedannot.custom.methods.fedgp.centroids import OwnCentroids
+from fedannot.custom.methods.fedgp.centroids import OwnCentroids, as_head
 from fedannot.custom.methods.fedgp.server import KNOWN_CLASSES
 from fedannot.custom.methods.fedgp.site import CENTROID_FOLDER, FedGPSite
 from fedannot.custom.networks.described import described_network
@@ -99,7 +99,9 @@ def test_without_cleaning_it_is_federated_averaging_with_a_centroid_head(
                 rows = features[batch.labels == label].detach()
                 own[label] = rows.mean(dim=0) if label not in own else (own[label] + rows.mean(dim=0)) / 2
                 seen.setdefault(label, []).extend(rows)
-            mine = torch.stack([own.get(label, received[label]) for label in range(3)])
+            mine = torch.stack(
+                [as_head(own[label][None])[0] if label in own else received[label] for label in range(3)]
+            )
             servers = torch.stack([received[0], received[1], mine[2]])
             losses = [functional.cross_entropy(features @ head.T, batch.labels.long()) for head in (mine, servers)]
             loss = sum(losses) / 2 + 0.05 * features.norm(dim=1).mean()
@@ -120,6 +122,14 @@ def test_without_cleaning_it_is_federated_averaging_with_a_centroid_head(
         assert sent[4 * label : 4 * label + 4] == pytest.approx(torch.stack(seen[label]).mean(dim=0).tolist(), abs=1e-6)
     assert all(map(math.isnan, sent[8:]))
     assert result.fields["num_centroid_patients"] == [4, 3, 0]
+
+
+def test_a_long_centroid_does_not_take_the_samples_of_others() -> None:
+    """Positive features as means have them: products with the longest mean are the largest of nearly all."""
+    directions = torch.eye(4) + 0.5
+    centroids = directions * torch.tensor([1.0, 2.0, 3.0, 9.0])[:, None]
+    assert (directions @ centroids.T).argmax(dim=1).tolist() == [3, 3, 3, 3]
+    assert (directions @ as_head(centroids).T).argmax(dim=1).tolist() == [0, 1, 2, 3]
 
 
 def test_negative_learning_by_hand() -> None:
@@ -145,7 +155,8 @@ def test_the_loss_of_a_batch_with_a_doubtful_sample_by_hand() -> None:
     images, samples = torch.tensor([[2.0, 1.0, 0.0], [0.0, 1.0, 2.0]]), torch.tensor([0, 1])
     batch = Batch(images, torch.tensor([0, 0]), samples)
     own = OwnCentroids(3, 3)
-    own.rows, own.known = torch.eye(3), torch.tensor([False, True, True])
+    rows = [(1.0, 0.0, -1.0), (0.5, -1.0, 0.5), (-1.0, 0.0, 1.0)]
+    own.rows, own.known = torch.tensor(rows), torch.tensor([False, True, True])
     objective = CentroidObjective(
         SupervisedObjective(ClassCrossEntropy()),
         head,
@@ -157,32 +168,33 @@ def test_the_loss_of_a_batch_with_a_doubtful_sample_by_hand() -> None:
         negative_weight=0.1,
     )
     loss = objective(head, batch, FIRST)
-    logits = torch.tensor([5.0, 1.0, 0.0]).double(), torch.tensor([2.0, 1.0, 0.0]).double()
-    # The own centroid of class 0 is the first sample, (2, 1, 0); the second has the products (1, 1, 2) with its own.
-    labelled = [math.log(sum(math.exp(value - row[0]) for value in row.tolist())) for row in logits]
-    doubtful = [math.exp(first) / (math.exp(first) + math.e + math.exp(2)) for first in (1.0, 0.0)]
-    expected = sum(labelled) / 2 / 2 - 0.1 * sum(math.log(1 - p) for p in doubtful) / 2 / 2
-    assert loss.item() == pytest.approx(expected, abs=1e-6)
+    # The own centroid of class 0 is the first sample, (2, 1, 0). Normalised they are r (1, 0, −1), (1, −2, 1) / √2 and
+    # r (−1, 0, 1) with r = √1.5. So the first sample has the products (2r, 0, −2r), the second (−2r, 0, 2r).
+    r = math.sqrt(1.5)
+    labelled = [
+        math.log(sum(map(math.exp, products))) - products[0] for products in ((2 * r, 0.0, -2 * r), (2.0, 1.0, 0.0))
+    ]
+    shares = [math.exp(row[0]) / sum(map(math.exp, row)) for row in ((-2 * r, 0.0, 2 * r), (0.0, 1.0, 2.0))]
+    expected = sum(labelled) / 2 / 2 - 0.1 * sum(math.log(1 - share) for share in shares) / 2 / 2
+    assert loss.item() == pytest.approx(expected, abs=1e-4)
     assert own.known.all()
 
 
-# Two dimensions of features, by which classes can be told: the fourth sample looks like class 1.
+# Features by which classes can be told: the fourth sample looks like class 1.
 ONE_WRONG = make_data(LABELS, [*BRIGHTNESS[:3], 1.0, *BRIGHTNESS[4:]])
 
 
-class Angle(nn.Module):
-    """Features whose direction is the brightness."""
+class Bumps(nn.Module):
+    """A feature for each of the brightnesses 0, 1 and 2."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.scale, self.head = nn.Parameter(torch.tensor([3.0])), nn.Linear(2, 3)
-        angles = torch.tensor([0.0, 0.7, 1.4])
-        self.head.weight.data = torch.stack([angles.cos(), angles.sin()], dim=1)
-        self.head.bias.data.zero_()
+        self.scale, self.head = nn.Parameter(torch.tensor([1.0])), nn.Linear(3, 3)
+        self.head.weight.data, self.head.bias.data = as_head(torch.eye(3)), torch.zeros(3)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        angle = 0.7 * images.mean(dim=(1, 2, 3))
-        logits: torch.Tensor = self.head(self.scale * torch.stack([angle.cos(), angle.sin()], dim=1))
+        distances = images.mean(dim=(1, 2, 3))[:, None] - torch.arange(3.0)
+        logits: torch.Tensor = self.head(self.scale * (-2 * distances.square()).exp())
         return logits
 
 
@@ -197,43 +209,28 @@ class Chosen(FedGPSite):
 chosen: list[Any] = []
 
 
-def test_a_wrong_label_is_replaced_and_kept_as_a_correction_that_can_be_reverted(tmp_path: Path) -> None:
-    chosen.clear()
-    method, site = Chosen(site_part().settings), site_of(tmp_path, ONE_WRONG)
-    outcome = trained(method, site, Angle(), known=(0, 1, 2))
-    assert chosen == [([0, 0, 0, 1, 1, 1, 1, 2], None)]
-    assert outcome.fields["num_centroid_patients"] == [3, 4, 0]
-    stored = site.view(method, 3).corrections.latest()
-    assert stored is not None
-    (case,) = stored.corrections.cases
-    assert case.new_class is not None
-    assert (case.image, case.new_class.given, case.new_class.becomes) == ("3.png", "a", "b")
-    assert stored.corrections.provenance.method == "fedgp"
-    assert "of 8 labels 1 are replaced, and 0 do not count" in site.said[-1]
-    revert(stored.folder, ["3.png"])
-    for number in (3, 4):
-        trained(method, site, Angle(), number, known=(0, 1, 2))
-        assert chosen[-1] == (LABELS, None)
-
-
 @pytest.mark.parametrize(("weight", "used"), [(0.0, False), (0.1, True)])
-def test_a_doubtful_sample_is_trained_on_with_negative_learning_alone(
-    weight: float, used: bool, tmp_path: Path
-) -> None:
+def test_a_wrong_label_does_not_count_which_can_be_reverted(weight: float, used: bool, tmp_path: Path) -> None:
+    """With a weight it is trained on by negative learning alone."""
     chosen.clear()
-    method = Chosen(
-        site_part(negative_weight=weight, pseudo_label_confidence=1.0, neighbours=3, core_share=0.6).settings
-    )
+    method = Chosen(site_part(negative_weight=weight, neighbours=3, core_share=0.6).settings)
     site = site_of(tmp_path, ONE_WRONG)
-    outcome = trained(method, site, Angle(), known=(0, 1, 2))
-    labels, flags = chosen[0]
-    assert labels == LABELS
-    assert flags == (None if used else [index != 3 for index in range(8)])
+    outcome = trained(method, site, Bumps(), known=(0, 1, 2))
+    assert chosen == [(LABELS, None if used else [index != 3 for index in range(8)])]
     assert outcome.fields["num_centroid_patients"] == [3, 3, 0]
     assert len(outcome.trained_on or ()) == 7 + used
     stored = site.view(method, 3).corrections.latest()
     assert stored is not None
-    assert [case.new_class.becomes for case in stored.corrections.cases if case.new_class] == [""]
+    (case,) = stored.corrections.cases
+    assert case.new_class is not None
+    assert (case.image, case.new_class.given, case.new_class.becomes) == ("3.png", "a", "")
+    assert (case.new_class.predicted, stored.corrections.provenance.method) == ("b", "fedgp")
+    assert "of 8 labels 1 do not count" in site.said[-1]
+    revert(stored.folder, ["3.png"])
+    for number in (3, 4):
+        outcome = trained(method, site, Bumps(), number, known=(0, 1, 2))
+        assert chosen[-1] == (LABELS, None)
+        assert outcome.fields["num_centroid_patients"] == [4, 3, 0]
 
 
 def test_a_round_goes_on_from_the_last_one_with_the_same_bits(tmp_path: Path) -> None:
@@ -268,12 +265,12 @@ def test_several_annotators(rule: str, tmp_path: Path) -> None:
     several = replace(ONE_WRONG, cases=cases, consensus=ConsensusRule.parse(rule))
     models = []
     for name, data in (("several", several), ("one", ONE_WRONG)):
-        method, network = site_part(training=TRAINING | {"consensus": rule} if data is several else TRAINING), Angle()
+        method, network = site_part(training=TRAINING | {"consensus": rule} if data is several else TRAINING), Bumps()
         trained(method, site_of(tmp_path / name, data), network, known=(0, 1, 2))
         models.append(network)
     # Annotators who agree are as one; who is drawn changes the order of samples.
     assert models[0].scale.item() == pytest.approx(models[1].scale.item(), abs=1e-5 if rule == "soft" else 0.01)
-    assert abs(models[0].scale.item() - 3.0) > 0.04
+    assert abs(models[0].scale.item() - 1.0) > 0.04
 
 
 class Squashed(Small):
