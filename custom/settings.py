@@ -324,9 +324,11 @@ class TrainingSettings(_ScheduledTraining):
         proximal_weight: μ of FedProx, which keeps what is trained near the received model; 0 for none.
         augmentation: what is done to samples at random: a list of kinds; ``nnunet`` for all that nnU-Net does; or a
             list of dictionary transforms of MONAI, ``[{_target_ = RandFlipd, keys = [image, label], prob = 0.5}]``. See
-            :class:`fedannot.custom.training.augmentation.AugmentedBatches`,
+            :class:`fedannot.custom.training.augmentation_at_once.AugmentedAtOnce`,
             :class:`fedannot.custom.training.augmentation_nnunet.NnunetBatches` and
             :class:`fedannot.custom.training.augmentation_components.TransformedBatches`.
+        augmentation_unit: what a list of kinds is done to at once: ``batch``, on the training device; or ``sample``, by
+            MONAI's transforms, as all versions before did. What is drawn differs, not how it is distributed.
         foreground_share: part of the patches of each batch that are centred on objects, the others lie anywhere in
             their volume; null centres each with equal chance on an object or on the background.
         mirror_axes: axes of a sample along which ``nnunet`` mirrors it, and along which predictions mirror it where
@@ -342,6 +344,7 @@ class TrainingSettings(_ScheduledTraining):
     dice_loss_over: Literal["annotated", "all"] = "annotated"
     proximal_weight: Annotated[float, Field(ge=0)] = 0.0
     augmentation: tuple[AugmentationKind, ...] | tuple[Component, ...] | Literal["nnunet"] = ()
+    augmentation_unit: Literal["batch", "sample"] = "batch"
     foreground_share: Annotated[float, Field(ge=0, le=1)] | None = None
     mirror_axes: tuple[Annotated[int, Field(ge=0)], ...] | None = None
 

@@ -100,7 +100,11 @@ HELD = (
     ),
     Topic("updates", ("update_precision",), "Rounded updates lead elsewhere with any method."),
     Topic("annotations", ("training.consensus",), "Another consensus of several annotators is other data."),
-    Topic("augmentation", ("training.augmentation", "training.mirror_axes"), "It is more data."),
+    Topic(
+        "augmentation",
+        ("training.augmentation", "training.augmentation_unit", "training.mirror_axes"),
+        "It is more data.",
+    ),
     Topic("data", (_DATA,), "Runs of a seed are paired on the same images; with a federation's folder it is not read."),
     Topic(
         "scoring",

@@ -350,11 +350,20 @@ def _differences(key: str, now: Any, before: Any) -> list[str]:
     return [f"{key}={now!r} instead of {before!r}"]
 
 
+def _former_unit(settings: Mapping[str, Any]) -> JsonObject:
+    """What augmentation was done to at once; without a list of kinds the setting says nothing."""
+    kinds = (settings.get("training") or {}).get("augmentation")
+    has_kinds = isinstance(kinds, list | tuple) and any(isinstance(kind, str) for kind in kinds)
+    return {"augmentation_unit": "sample" if has_kinds else "batch"}
+
+
 def _with_later_settings(settings: Mapping[str, Any]) -> JsonObject:
     """Add what had no setting when a state was made, also in a block that had others; leave out what has none now."""
     later = dict(_LATER_SETTINGS)
     if settings.get("task") == "classification":
         later["training"] = _TRAINING_OF_CLASSIFIERS | _TRAINING_OF_ALL
+    else:
+        later["training"] = {**_TRAINING_OF_SEGMENTATION, **_TRAINING_OF_ALL, **_former_unit(settings)}
     complete = later | {key: value for key, value in settings.items() if _GONE_SETTINGS.get(key) != value}
     if "final_model" not in settings and complete["validate_every"] == _FORMER_VALIDATE_EVERY:
         complete["validate_every"] = None

@@ -15,14 +15,14 @@ from .batch import BEYOND_BORDER, Batch, Batches
 # Keys of a sample for transforms.
 IMAGE, LABEL = "image", "label"
 _BOTH = (IMAGE, LABEL)
-_PROBABILITY = 0.5
-_MAX_ANGLE = math.pi / 12
-_MAX_NOISE = 0.1
+PROBABILITY = 0.5
+MAX_ANGLE = math.pi / 12
+MAX_NOISE = 0.1
 
 # Of the longer side of a slice: how far the nodes of a deformation are apart, and by how much one moves (standard
 # deviation), at least and at most; 32 and 1 to 4 pixels of 256.
-_NODE_DISTANCE = 1 / 8
-_MOVES = (1 / 256, 4 / 256)
+NODE_DISTANCE = 1 / 8
+MOVES = (1 / 256, 4 / 256)
 
 
 class AugmentedBatches:
@@ -95,11 +95,11 @@ def _steps(kinds: Sequence[AugmentationKind], extents: Sequence[int]) -> Any:
 
     steps: list[Any] = []
     if "flip" in kinds:
-        steps += [RandFlipd(_BOTH, prob=_PROBABILITY, spatial_axis=axis) for axis in range(len(extents))]
-    angle = _MAX_ANGLE if "rotation" in kinds else 0.0
+        steps += [RandFlipd(_BOTH, prob=PROBABILITY, spatial_axis=axis) for axis in range(len(extents))]
+    angle = MAX_ANGLE if "rotation" in kinds else 0.0
     resampling = {
         "keys": _BOTH,
-        "prob": _PROBABILITY,
+        "prob": PROBABILITY,
         "mode": ("bilinear", "nearest"),
         "padding_mode": ("border", "zeros"),
         "rotate_range": (angle,) if len(extents) == 2 else (0.0, 0.0, angle),
@@ -109,7 +109,7 @@ def _steps(kinds: Sequence[AugmentationKind], extents: Sequence[int]) -> Any:
     elif "rotation" in kinds:
         steps.append(RandAffined(**resampling))
     if "noise" in kinds:
-        steps.append(RandGaussianNoised([IMAGE], prob=_PROBABILITY, std=_MAX_NOISE))
+        steps.append(RandGaussianNoised([IMAGE], prob=PROBABILITY, std=MAX_NOISE))
     return Compose(steps)
 
 
@@ -117,8 +117,8 @@ def _elastic(extents: Sequence[int], resampling: Mapping[str, Any]) -> Any:
     from monai.transforms import Rand2DElasticd, Rand3DElasticd  # noqa: PLC0415
 
     side = max(extents[:2])
-    distance = _NODE_DISTANCE * side
-    low, high = (move * side for move in _MOVES)
+    distance = NODE_DISTANCE * side
+    low, high = (move * side for move in MOVES)
     if len(extents) == 2:
         return Rand2DElasticd(spacing=(distance, distance), magnitude_range=(low, high), **resampling)
     # In three dimensions MONAI smooths uniform noise from -1 to 1 of every voxel with a Gaussian, which leaves this of

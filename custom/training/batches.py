@@ -10,6 +10,7 @@ from ..consensus_rule import ConsensusKind
 from ..data.site_data import LoadedCase, SiteData
 from ..settings import ClassifierTrainingSettings, TrainingSettings
 from .augmentation import AugmentedBatches, turned_and_mirrored
+from .augmentation_at_once import AugmentedAtOnce
 from .augmentation_components import TransformedBatches
 from .augmentation_nnunet import NnunetBatches
 from .batch import Batch, Batches, pixel_places
@@ -122,7 +123,10 @@ def _augmented(batches: Batches, training: TrainingSettings) -> Batches:
         return NnunetBatches(batches, training.mirror_axes)
     if training.transforms:
         return TransformedBatches(batches, training.transforms)
-    return AugmentedBatches(batches, training.augmentation_kinds) if training.augmentation else batches
+    if not training.augmentation:
+        return batches
+    changed = AugmentedBatches if training.augmentation_unit == "sample" else AugmentedAtOnce
+    return changed(batches, training.augmentation_kinds)
 
 
 class SampleBatches:

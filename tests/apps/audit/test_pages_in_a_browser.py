@@ -128,9 +128,11 @@ def test_a_review_of_twenty_cases_by_keys_and_what_outlives_a_killed_server(audi
 
 def press_and_wait(browser, found, key):
     """Decide about the shown finding, and return its id; the next one is to be seen afterwards."""
-    before = len(read_decisions(found.folder, found.site).decisions)
+    before, progress = len(read_decisions(found.folder, found.site).decisions), text_of(browser, "progress")
     press(browser, key)
     wait_for(lambda: len(read_decisions(found.folder, found.site).decisions) == before + 1)
+    # Until the page has the answer, too, it takes no other key.
+    wait_for(lambda: text_of(browser, "progress") != progress)
     wait_for(lambda: is_drawn(browser) and "stored" in text_of(browser, "status"))
     wait_for(lambda: browser.execute_script("return !document.getElementById('accept').disabled"))
     time.sleep(0.1)

@@ -8,12 +8,14 @@ from measuring import time_in_turns
 
 from fedannot.custom.networks.devices import preferred_device
 from fedannot.custom.training.augmentation import AugmentedBatches
+from fedannot.custom.training.augmentation_at_once import AugmentedAtOnce
 from fedannot.custom.training.augmentation_nnunet import NnunetBatches
 from fedannot.custom.training.batch import Batches
 from fedannot.custom.training.batches import SampleBatches
 
 pytestmark = pytest.mark.benchmark
 
+KINDS = ("rotation", "flip", "elastic", "noise")
 # Extents, samples, samples per batch.
 SIZES = [((64, 64), 64, 8), ((128, 128), 32, 8), ((256, 256), 16, 8), ((64, 64, 64), 8, 2)]
 
@@ -26,7 +28,8 @@ def test_augmentation_of_batches_and_of_single_samples(
     plain = SampleBatches(images, (images[:, 0] > 1).to(torch.uint8), batch_size, preferred_device())
     sources: dict[str, Batches] = {
         "nnunet": NnunetBatches(plain),
-        "rotation, flip, elastic, noise": AugmentedBatches(plain, ("rotation", "flip", "elastic", "noise")),
+        "rotation, flip, elastic, noise": AugmentedBatches(plain, KINDS),
+        "the same at once": AugmentedAtOnce(plain, KINDS),
         "none": plain,
     }
     # As many draws as a median needs: what is drawn decides the time of an epoch.

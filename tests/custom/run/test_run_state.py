@@ -261,6 +261,22 @@ def test_a_state_of_the_version_before_recipes_goes_on(job):
 
 
 @pytest.mark.parametrize(
+    ("augmentation", "goes_on"), [([], True), ("nnunet", True), (["flip"], False), ([{"_target_": "RandFlipd"}], True)]
+)
+def test_a_state_of_samples_that_were_changed_one_by_one_goes_on_so(augmentation, goes_on):
+    if isinstance(augmentation, list) and augmentation and isinstance(augmentation[0], dict):
+        augmentation[0] |= {"keys": ["image", "label"], "prob": 0.5}
+    now = FedAvgSettings.model_validate({"training": {"augmentation": augmentation}}).model_dump(mode="json")
+    training = {name: value for name, value in now["training"].items() if name != "augmentation_unit"}
+    state = RunState("fedavg", now | {"training": training}, 1, {})
+    if not goes_on:
+        with pytest.raises(ResumeError, match=r"augmentation_unit='batch' instead of 'sample'\.$"):
+            state.check_continues("fedavg", now)
+        now["training"]["augmentation_unit"] = "sample"
+    state.check_continues("fedavg", now)
+
+
+@pytest.mark.parametrize(
     ("schedule", "goes_on"),
     [
         ("constant", True),
