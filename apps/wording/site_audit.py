@@ -265,12 +265,10 @@ def pixels_sentence(audit: SiteAudit, size: Sequence[int]) -> str:
 
 def _why_unknown(audit: SiteAudit, unknown: Sequence[Conclusion]) -> str:
     """Why something cannot be told, up to the sentence that says so, of which it ends with the first letter."""
-    level = audit.reference_levels.get(unknown[0].class_name)
-    sites = [one.numbers["sites"] for one in ([] if level is None else level.reasons) if "sites" in one.numbers]
-    if audit.num_patients < FEW_PATIENTS:
+    if (num_sites := _without_reference(audit, unknown)) is not None:
+        why = "nobody knows which of two sites is right" if num_sites > 1 else "one site alone has no reference level"
+    elif audit.num_patients < FEW_PATIENTS:
         why = f"{plural(audit.num_patients, 'patient')} {'is' if audit.num_patients == 1 else 'are'} too few"
-    elif unknown[0].has(EvidenceCode.REFERENCE_UNSURE) and sites and min(sites) <= _TWO_SITES:
-        why = "nobody knows which of two sites is right" if min(sites) > 1 else "one site alone has no reference level"
     elif unknown[0].evidence and unknown[0].evidence[0].code is not EvidenceCode.TEXT:
         why = evidence_in_words(unknown[0].evidence[0], unknown[0].unit)
     else:
@@ -278,10 +276,23 @@ def _why_unknown(audit: SiteAudit, unknown: Sequence[Conclusion]) -> str:
     return f"{begun(why.rstrip('.'))}: t"
 
 
+def _without_reference(audit: SiteAudit, unknown: Sequence[Conclusion]) -> int | None:
+    """How many sites there are, where that is too few for a reference level, whatever the number of patients."""
+    for one in unknown:
+        level = audit.reference_levels.get(one.class_name)
+        sites = [reason.numbers["sites"] for reason in (level.reasons if level else ()) if "sites" in reason.numbers]
+        if one.has(EvidenceCode.IMAGES_ALONE):
+            return 1
+        if one.has(EvidenceCode.REFERENCE_UNSURE) and sites and min(sites) <= _TWO_SITES:
+            return int(min(sites))
+    return None
+
+
 def _what_helps(audit: SiteAudit, unknown: Sequence[Conclusion]) -> str:
     """What would make it known."""
     if audit.num_patients < FEW_PATIENTS:
-        return "More patients would help, and a review of all cases."
+        more = "More patients" if _without_reference(audit, unknown) is None else "More sites"
+        return f"{more} would help, and a review of all cases."
     if any(one.has(code) for one in unknown for code in _MORE_TRAINING_HELPS):
         return "More rounds, or more annotated patients, would help."
     if any(one.parameter.kind is ParameterKind.OFFSET for one in unknown):

@@ -63,6 +63,9 @@ def test_the_headline_says_the_worst_of_the_site_then_how_many_cases(verdicts, e
         (EvidenceCode.REFERENCE_UNSURE, 6, 34, "It is not known where the reference level is: this", "reviewed"),
         (EvidenceCode.NO_REFERENCE_LEVEL, 2, 34, "No site has an estimate that could be the reference", "reviewed"),
         (EvidenceCode.REFERENCE_UNSURE, 6, 7, "7 patients are too few: this audit cannot tell", "More patients"),
+        # More patients would not tell which of two sites is right.
+        (EvidenceCode.REFERENCE_UNSURE, 2, 7, "Nobody knows which of two sites is right: this", "More sites"),
+        (EvidenceCode.IMAGES_ALONE, 6, 7, "One site alone has no reference level: this", "More sites"),
         (EvidenceCode.NO_ESTIMATE, 6, 34, "There is no estimate: this audit cannot tell", "More rounds"),
     ],
 )
