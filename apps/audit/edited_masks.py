@@ -69,15 +69,18 @@ def find_edited(folder: Path, reader: CaseReader, *, dicom: Path | None = None) 
         dicom: folder of DICOM series, each a folder with its volume's name; DICOM segmentations need it.
 
     Raises:
-        DataError: if there is no such folder, it has no mask, or a file is not that of exactly one annotation.
+        DataError: if there is no such folder, it has no mask, a file is not that of exactly one annotation, or a link
+            leads elsewhere.
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder; expected that of the edited masks.")
     names = _GivenNames(reader)
     result: dict[str, FoundMask] = {}
     exported, unchanged = UnchangedFiles(), 0
-    for file in sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")):
-        if file.name.lower().endswith(_OTHERS):
+    for file in sorted(path for path in folder.rglob("*") if not path.name.startswith(".")):
+        if file.is_symlink() and not (exported.has_link(file) and not names.is_path_of_one(file)):
+            raise DataError(f"{file}: found a link; expected the mask itself. Copy it there in place of the link.")
+        if file.is_symlink() or not file.is_file() or file.name.lower().endswith(_OTHERS):
             continue
         if exported.has(file):
             unchanged += 1
@@ -107,6 +110,12 @@ class _GivenNames:
             names = {case.label, Path(case.label).name, name_of_copy(reader, reader.data / case.label)}
             for key in names | {f"{_without_suffix(name)}.*" for name in names}:
                 self._by.setdefault(key, []).append(case)
+        self._paths = {name_of_copy(reader, reader.data / case.label) for case in self._cases}
+
+    def is_path_of_one(self, file: Path) -> bool:
+        """Return whether a path ends with that of a given annotation in the site's data."""
+        parts = file.parts
+        return any("/".join(parts[start:]) in self._paths for start in range(1, len(parts)))
 
     def case_of(self, file: Path, name: str) -> AuditedCase:
         """Return the case of a file.

@@ -56,8 +56,6 @@ class UnchangedFiles:
     def has(self, file: Path) -> bool:
         """Return whether a file lies where an export has put it, with the same content, or is the export's own record.
 
-        A link among the given files leads to an image of the site, and is as it was exported.
-
         Raises:
             DataError: if the record of the export cannot be read.
         """
@@ -65,9 +63,19 @@ class UnchangedFiles:
             if (record := self._record(folder)) is None:
                 continue
             name = file.absolute().relative_to(folder).as_posix()
-            if name == EXPORT_FILE or (file.is_symlink() and name.startswith(f"{GIVEN_FOLDER}/")):
-                return True
-            return name in record.sha256 and record.sha256[name] == sha256_of(file)
+            return name == EXPORT_FILE or (name in record.sha256 and record.sha256[name] == sha256_of(file))
+        return False
+
+    def has_link(self, file: Path) -> bool:
+        """Return whether a link lies among the given files of an export, in the place of no file that was copied.
+
+        Raises:
+            DataError: if the record of the export cannot be read.
+        """
+        for folder in _folders_around(file):
+            if (record := self._record(folder)) is not None:
+                name = file.absolute().relative_to(folder).as_posix()
+                return name.startswith(f"{GIVEN_FOLDER}/") and name not in record.sha256
         return False
 
     def _record(self, folder: Path) -> ExportedFiles | None:

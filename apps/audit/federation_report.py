@@ -35,7 +35,7 @@ from ..wording.federation import (
     would_in_words,
 )
 from ..wording.findings import kind_title
-from ..wording.parameters import STATUS_WORDS, is_apart
+from ..wording.parameters import NOT_CONFIRMED, STATUS_WORDS, is_apart, is_open
 from ..wording.site_audit import style_of
 
 
@@ -50,6 +50,7 @@ class SiteParameter:
         high: upper end.
         unit: ``px``, ``mm`` or ``%``.
         status: what is known.
+        is_open: whether nothing is significant and nothing that matters is excluded.
         would: what `auto` would do.
         reason: evidence, threshold and decision.
         patients: behind the estimate.
@@ -61,6 +62,7 @@ class SiteParameter:
     high: float | None
     unit: str
     status: Status
+    is_open: bool
     would: str
     reason: str
     patients: int
@@ -68,7 +70,7 @@ class SiteParameter:
     @property
     def words(self) -> str:
         """The status for readers."""
-        return STATUS_WORDS[self.status]
+        return NOT_CONFIRMED if self.is_open else STATUS_WORDS[self.status]
 
     @property
     def style(self) -> str:
@@ -328,6 +330,7 @@ def _row(site: str, key: ParameterKey, record: SiteBiasRecord, unit: Unit) -> Si
         high=high,
         unit=unit if is_length else "%",
         status=parameter.status,
+        is_open=is_open(parameter),
         would=would_in_words(key, record, unit),
         reason=reason_in_words(parameter),
         patients=parameter.patients,

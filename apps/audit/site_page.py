@@ -10,6 +10,7 @@ from markupsafe import Markup
 from ...custom.audit.case_list import listed_cases
 from ...custom.audit.decisions import Decision, Decisions, read_decisions
 from ...custom.audit.findings import NOTHING_FOUND, REFERENCE, AuditedCase, Finding, KindResult, SiteAudit
+from ...custom.data.description import ImageDescription
 from ...custom.data.whole_files import private_folder, replaced
 from ...transforms.printable import printable
 from ..checking.checking import check_site
@@ -32,6 +33,7 @@ from ..wording.site_audit import (
     finding_facts,
     kinds_in_words,
     looked_for_sentence,
+    pixels_sentence,
     shown_conclusions,
     single_in_words,
     systematic_in_words,
@@ -112,6 +114,7 @@ class PageValues(TypedDict):
     single: str
     looked_for: str
     detection: str
+    pixels: str
     agreement: list[str]
     kinds: list[tuple[KindResult, str, str]]
     predicted_by: str
@@ -140,7 +143,9 @@ def write_site_page(found: FoundAudit, file: Path, *, check_files: bool = True) 
     reader = CaseReader(found)
     template = page_environment().get_template("site_page.html")
     decisions = read_decisions(reader.folder, reader.audit.site)
-    values = page_values(reader.audit, decisions, checked_files(reader) if check_files else None)
+    values = page_values(
+        reader.audit, decisions, checked_files(reader) if check_files else None, size=_size_seen(reader)
+    )
     private_folder(file.parent)
     with replaced(file) as temporary, temporary.open("wb") as stream:
         template.stream(**values, contents=_contents(reader)).dump(stream, encoding="utf-8")
@@ -160,7 +165,7 @@ def served_page(reader: CaseReader, files: SiteReport | None, reviewer: str, *, 
         DataError: if the decisions cannot be read.
     """
     decisions = read_decisions(reader.folder, reader.audit.site)
-    values = page_values(reader.audit, decisions, files, reviewer=reviewer, is_blind=is_blind)
+    values = page_values(reader.audit, decisions, files, reviewer=reviewer, is_blind=is_blind, size=_size_seen(reader))
     return page_environment().get_template("site_page.html").render(**values, contents=())
 
 
@@ -175,6 +180,11 @@ def review_frame() -> str:
         .get_template("review_frame.html")
         .render(style=Markup(style), script=Markup(frame), policy=content_policy(style, frame, page, is_served=True))
     )
+
+
+def _size_seen(reader: CaseReader) -> tuple[int, ...]:
+    """The size of images as the model sees them; empty where it is not that of all."""
+    return reader.description.size if isinstance(reader.description, ImageDescription) else ()
 
 
 def checked_files(reader: CaseReader) -> SiteReport:
@@ -204,6 +214,7 @@ def page_values(
     is_blind: bool = False,
     is_shared: bool = False,
     has_images: bool = True,
+    size: tuple[int, ...] = (),
 ) -> PageValues:
     """Return what the page's template needs, but for the contents of the cases.
 
@@ -215,6 +226,7 @@ def page_values(
         is_blind: whether the reviewer sees the own decisions alone.
         is_shared: whether the page is a copy for others, in which nothing can be decided.
         has_images: whether the page shows images.
+        size: of images as the model sees them; empty where it is not to be said.
     """
     style, script = page_source("site_page.css"), site_program()
     systematic, helps = systematic_in_words(audit)
@@ -230,6 +242,7 @@ def page_values(
         "conclusions": shown_conclusions(audit, is_shared=is_shared),
         "steps": next_steps(audit, files),
         "detection": detection_sentence(audit),
+        "pixels": pixels_sentence(audit, size),
         "agreement": [] if is_shared or is_blind else agreement_in_words(audit, decisions),
         "kinds": [(kind, kind_title(kind.kind), words) for kind, words in kinds_in_words(audit)],
         "predicted_by": reference_model_in_words(audit.predicted_by),

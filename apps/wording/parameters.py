@@ -1,5 +1,8 @@
 """What is concluded of one parameter of a site, in words that a clinician understands."""
 
+import math
+
+from ...custom.annotation_bias.estimate_record import ParameterRecord
 from ...custom.annotation_bias.parameters import ParameterKind
 from ...custom.annotation_bias.statuses import EvidenceCode, Status, Unit
 from ...custom.audit.findings import Conclusion
@@ -11,6 +14,7 @@ STATUS_WORDS = {
     Status.SMALL: "Too small to act on",
     Status.NOT_SIGNIFICANT: "About right",
 }
+NOT_CONFIRMED = "Not confirmed"
 # Those first of which something follows.
 STATUS_ORDER = tuple(STATUS_WORDS)
 _APART = 0.5
@@ -31,6 +35,24 @@ def is_apart(from_reference: _FromReference) -> bool:
 def is_unlike_others(one: Conclusion) -> bool:
     """Return whether a site is unlike the others, though nobody knows who is right."""
     return one.has(EvidenceCode.REFERENCE_UNSURE) and one.from_reference is not None and is_apart(one.from_reference)
+
+
+def is_open(one: ParameterRecord) -> bool:
+    """Return whether nothing is significant, and the interval has room for a bias that something would follow from."""
+    if one.status is not Status.NOT_SIGNIFICANT or one.from_reference is None:
+        return False
+    _, low, high = one.from_reference
+    return max(-low, high) >= _smallest_effect(one, math.inf)
+
+
+def is_suspected(one: Conclusion) -> bool:
+    """Return whether that is so, and the interval is on one side of no bias."""
+    return is_open(one) and one.from_reference is not None and (one.from_reference[1] > 0 or one.from_reference[2] < 0)
+
+
+def status_in_words(one: Conclusion) -> str:
+    """Return the status; "about right" is said where the interval excludes a bias that something follows from."""
+    return NOT_CONFIRMED if is_open(one) else STATUS_WORDS[one.status]
 
 
 def conclusion_in_words(one: Conclusion) -> str:
@@ -79,6 +101,8 @@ def _boundary_sentence(one: Conclusion, from_reference: _FromReference) -> str:
         return f"{what} are about right: {shown} is too little to act on."
     if low > 0 or high < 0:
         return f"{what} may be too {size}, {shown}; not confirmed."
+    if is_open(one):
+        return f"No bias of contours of {one.class_name} is confirmed or excluded: {shown}."
     return f"{what} are about right: {shown}."
 
 
@@ -89,6 +113,8 @@ def _missing_sentence(one: Conclusion, from_reference: _FromReference) -> str:
         return f"About {one_in(share)} of {name} is missing ({ends}), confirmed."
     if low > 0 and one.status is Status.NOT_SIGNIFICANT:
         return f"Some of {name} may be missing, {percent(share)} ({ends}); not confirmed."
+    if is_open(one):
+        return f"Missing {name} is neither confirmed nor excluded: {percent(share)} ({ends})."
     return f"{name.capitalize()} is about as complete as at the most complete site."
 
 
@@ -100,6 +126,8 @@ def _confused_sentence(one: Conclusion, from_reference: _FromReference) -> str:
         return f"{_ANOTHER_CLASS}: about {one_in(share)} ({ends}). The model may be what errs; training leaves them."
     if low > 0 and one.status is Status.NOT_SIGNIFICANT:
         return f"Some objects may have the wrong class, {percent(share)} ({ends}); not confirmed."
+    if is_open(one):
+        return f"Wrong classes of objects are neither confirmed nor excluded: {percent(share)} ({ends})."
     return "Classes of objects are about as right as at the site where they agree best."
 
 
@@ -114,15 +142,17 @@ def _labels_sentence(one: Conclusion) -> str:
     shown = f"{percent(share)} look wrong ({ends})"
     if one.status is Status.SMALL:
         return f"Labels are about right: {shown}, which is too little to act on."
-    if low > 0 and share >= _minimum_effect(one):
+    if low > 0 and share >= _smallest_effect(one, _MINIMUM_OF_LABELS):
         return f"Some labels may be wrong, {percent(share)} ({ends}); not confirmed."
+    if is_open(one):
+        return f"Wrong labels are neither confirmed nor excluded: {shown}."
     return f"Labels are about right: {shown}."
 
 
-def _minimum_effect(one: Conclusion) -> float:
-    """From which fraction of wrong labels on something would follow."""
+def _smallest_effect(one: ParameterRecord, otherwise: float) -> float:
+    """From which effect on something would follow; of an audit that does not name it, another value."""
     thresholds = (item.numbers for item in one.evidence if item.code is EvidenceCode.THRESHOLDS)
-    return next(thresholds, {}).get("minimum_effect", _MINIMUM_OF_LABELS)
+    return next(thresholds, {}).get("minimum_effect", otherwise)
 
 
 def _amount_of_labels(share: float) -> str:

@@ -14,7 +14,14 @@ from ..checking.finding import plural
 from .annotators import Verdict, verdict
 from .evidence import evidence_in_words, reason_in_words, reference_level_in_words
 from .findings import kind_title
-from .parameters import STATUS_ORDER, STATUS_WORDS, conclusion_in_words, is_unlike_others
+from .parameters import (
+    STATUS_ORDER,
+    conclusion_in_words,
+    is_open,
+    is_suspected,
+    is_unlike_others,
+    status_in_words,
+)
 from .phrases import begun, continued, listed, number_in_words, signed, size_in_words
 
 # Fewer patients say little.
@@ -88,7 +95,7 @@ def shown_conclusions(audit: SiteAudit, *, is_shared: bool = False) -> list[Show
     reported = [
         ShownConclusion(
             style_of(item.status),
-            STATUS_WORDS[item.status],
+            status_in_words(item),
             _what_of(item) if is_shared else conclusion_in_words(item),
             _figures(item, audit),
             "" if is_shared else reason_in_words(item),
@@ -130,6 +137,8 @@ class Leading(StrEnum):
         CLASSES_LEFT: objects look like another class, less than is acted on.
         UNKNOWN: something could not be tested.
         ANNOTATORS: the site as a whole annotates like the others, and single annotators of it deviate.
+        SUSPECTED: a bias is likely and not confirmed.
+        OPEN: nothing is confirmed, and intervals have room for a bias.
         ALIKE: the site annotates like the others.
     """
 
@@ -140,6 +149,8 @@ class Leading(StrEnum):
     CLASSES_LEFT = "classes_left"
     UNKNOWN = "unknown"
     ANNOTATORS = "annotators"
+    SUSPECTED = "suspected"
+    OPEN = "open"
     ALIKE = "alike"
 
 
@@ -163,7 +174,12 @@ def leading(audit: SiteAudit) -> tuple[Leading, tuple[Conclusion, ...]]:
         return Leading.CLASSES_LEFT, left
     if unknown:
         return Leading.UNKNOWN, unknown
-    return (Leading.ANNOTATORS if _num_deviating(audit) else Leading.ALIKE), ()
+    if _num_deviating(audit):
+        return Leading.ANNOTATORS, ()
+    if suspected := tuple(conclusion for conclusion in conclusions if is_suspected(conclusion)):
+        return Leading.SUSPECTED, suspected
+    wide = tuple(conclusion for conclusion in conclusions if is_open(conclusion))
+    return (Leading.OPEN if wide else Leading.ALIKE), wide
 
 
 def _num_deviating(audit: SiteAudit) -> int:
@@ -202,7 +218,7 @@ def _known_in_words(audit: SiteAudit, kind: Leading, of: Sequence[Conclusion]) -
         return f"{first} {number_in_words(more)} more below." if more else first
     if kind is Leading.UNFIT:
         return "The model of this audit found too few of the annotated objects to be a reference."
-    if kind in (Leading.UNLIKE_OTHERS, Leading.CLASSES_LEFT):
+    if kind in (Leading.UNLIKE_OTHERS, Leading.CLASSES_LEFT, Leading.SUSPECTED):
         return conclusion_in_words(of[0])
     if kind is Leading.ANNOTATORS:
         count = _num_deviating(audit)
@@ -211,6 +227,9 @@ def _known_in_words(audit: SiteAudit, kind: Leading, of: Sequence[Conclusion]) -
             "others. No bias of the site as a whole is confirmed in "
             f"{plural(len(audit.conclusions), 'tested parameter')}."
         )
+    if kind is Leading.OPEN:
+        tested = plural(len(audit.conclusions), "tested parameter")
+        return f"No bias is confirmed in {tested}, and none is excluded in {len(of)} of them."
     return (
         "This site annotates like the others, as far as this audit can tell: no bias is confirmed in "
         f"{plural(len(audit.conclusions), 'tested parameter')}."
@@ -232,14 +251,24 @@ def looked_for_sentence(audit: SiteAudit) -> str:
     return f"Looked for in {plural(audit.num_cases, 'case')}: {listed(titles)}. Other errors are not looked for."
 
 
+def pixels_sentence(audit: SiteAudit, size: Sequence[int]) -> str:
+    """Return of which images the pixels of amounts and sizes are; empty where lengths are in millimetres.
+
+    Args:
+        audit: of the site.
+        size: of the images as the model sees them.
+    """
+    if audit.unit != "px" or not size:
+        return ""
+    return f"Amounts and sizes in px: of images as the model sees them, {' × '.join(map(str, size))} pixels."
+
+
 def _why_unknown(audit: SiteAudit, unknown: Sequence[Conclusion]) -> str:
     """Why something cannot be told, up to the sentence that says so, of which it ends with the first letter."""
-    level = audit.reference_levels.get(unknown[0].class_name)
-    sites = [one.numbers["sites"] for one in ([] if level is None else level.reasons) if "sites" in one.numbers]
-    if audit.num_patients < FEW_PATIENTS:
+    if (num_sites := _without_reference(audit, unknown)) is not None:
+        why = "nobody knows which of two sites is right" if num_sites > 1 else "one site alone has no reference level"
+    elif audit.num_patients < FEW_PATIENTS:
         why = f"{plural(audit.num_patients, 'patient')} {'is' if audit.num_patients == 1 else 'are'} too few"
-    elif unknown[0].has(EvidenceCode.REFERENCE_UNSURE) and sites and min(sites) <= _TWO_SITES:
-        why = "nobody knows which of two sites is right" if min(sites) > 1 else "one site alone has no reference level"
     elif unknown[0].evidence and unknown[0].evidence[0].code is not EvidenceCode.TEXT:
         why = evidence_in_words(unknown[0].evidence[0], unknown[0].unit)
     else:
@@ -247,10 +276,23 @@ def _why_unknown(audit: SiteAudit, unknown: Sequence[Conclusion]) -> str:
     return f"{begun(why.rstrip('.'))}: t"
 
 
+def _without_reference(audit: SiteAudit, unknown: Sequence[Conclusion]) -> int | None:
+    """How many sites there are, where that is too few for a reference level, whatever the number of patients."""
+    for one in unknown:
+        level = audit.reference_levels.get(one.class_name)
+        sites = [reason.numbers["sites"] for reason in (level.reasons if level else ()) if "sites" in reason.numbers]
+        if one.has(EvidenceCode.IMAGES_ALONE):
+            return 1
+        if one.has(EvidenceCode.REFERENCE_UNSURE) and sites and min(sites) <= _TWO_SITES:
+            return int(min(sites))
+    return None
+
+
 def _what_helps(audit: SiteAudit, unknown: Sequence[Conclusion]) -> str:
     """What would make it known."""
     if audit.num_patients < FEW_PATIENTS:
-        return "More patients would help, and a review of all cases."
+        more = "More patients" if _without_reference(audit, unknown) is None else "More sites"
+        return f"{more} would help, and a review of all cases."
     if any(one.has(code) for one in unknown for code in _MORE_TRAINING_HELPS):
         return "More rounds, or more annotated patients, would help."
     if any(one.parameter.kind is ParameterKind.OFFSET for one in unknown):

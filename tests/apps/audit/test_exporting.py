@@ -1,4 +1,5 @@
 import csv
+import re
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -7,9 +8,11 @@ import nibabel
 import numpy as np
 import pytest
 import SimpleITK
+from PIL import Image
 
 from fedannot.apps.audit.applying import apply_decisions
 from fedannot.apps.audit.case_files import CaseReader
+from fedannot.apps.audit.edited_masks import find_edited
 from fedannot.apps.audit.exporting import ExportOptions, export_audit, itksnap_labels
 from fedannot.apps.audit.found import FoundAudit
 from fedannot.apps.audit.stored_decisions import new_decision, store_decision
@@ -178,6 +181,26 @@ def test_an_export_without_a_change_is_no_review(audit_of, tmp_path):
     export_audit(CaseReader(result), tmp_path / "out")
     with pytest.raises(DataError, match=r"found 1\d files as they were exported; expected edited masks"):
         apply_decisions(CaseReader(result), Decisions(site=result.site), tmp_path / "new", edited=tmp_path / "out")
+
+
+@pytest.mark.parametrize("place", ["given/{mask}", "suggested/{mask}", "{name}", "more"])
+def test_a_link_that_comes_back_is_refused_by_name(audit_of, tmp_path, place):
+    result = audit_of("images")
+    reader, out = CaseReader(result), tmp_path / "out"
+    export_audit(reader, out, ExportOptions(links=True))
+    first, last = result.audit.cases[0], result.audit.cases[-1]
+    changed = out / "given" / last.label
+    Image.fromarray(255 - np.asarray(Image.open(changed))).save(changed)
+    (tmp_path / "elsewhere").mkdir()
+    changed.rename(tmp_path / "elsewhere" / changed.name)
+    changed.write_bytes((tmp_path / "elsewhere" / changed.name).read_bytes())
+    link = out / place.format(mask=first.label, name=Path(first.label).name)
+    link.unlink(missing_ok=True)
+    link.symlink_to(tmp_path / "elsewhere" if place == "more" else tmp_path / "elsewhere" / changed.name)
+    with pytest.raises(DataError, match=f"{re.escape(str(link))}: found a link"):
+        find_edited(out, reader)
+    link.unlink()
+    assert set(find_edited(out, reader)) == {last.label}
 
 
 @pytest.mark.parametrize("options", [ExportOptions(links=True), ExportOptions(all_cases=True)], ids=["links", "all"])

@@ -101,11 +101,19 @@ def move_contours(browser):
     wait_for(lambda: not is_disabled(browser, "mend-store"))
 
 
+UNDO = "document.getElementById('mend-undo').click();"
+
+
 def draw_with_brush_and_undo(browser):
+    move_contours(browser)
+    browser.execute_script(UNDO)
+    assert is_disabled(browser, "mend-store")
+    assert not is_disabled(browser, "mend-redo")
     press(browser, "bb+")
     drag(browser, (190, -190), (-380, 0), (0, 380))
     drag(browser, (190, -190), (0, 380))
-    browser.execute_script("document.getElementById('mend-undo').click()")
+    # An offset that is only shown is a step of its own: the first stroke stays.
+    browser.execute_script(MOVE + UNDO * 2, 2.5)
     assert not is_disabled(browser, "mend-redo")
 
 

@@ -119,6 +119,13 @@ def test_the_policy_allows_the_page_itself_and_nothing_else(made_audits, tmp_pat
     assert rules == {"base-uri": "'none'", "form-action": "'none'"}
 
 
+def test_a_page_says_of_which_pixels_its_lengths_are(made_audits):
+    pages = {kind: served_page(CaseReader(made_audits[kind]), None, "Dr Ada") for kind in ("images", "volumes")}
+    size = CaseReader(made_audits["images"]).description.size
+    assert f"in px: of images as the model sees them, {size[0]} × {size[1]} pixels." in pages["images"]
+    assert "as the model sees them" not in pages["volumes"]
+
+
 def test_a_served_page_may_ask_its_own_server(made_audits):
     page = Page(served_page(CaseReader(made_audits["images"]), None, "Dr Ada"))
     assert "connect-src 'self'" in page.policy

@@ -63,6 +63,9 @@ def test_the_headline_says_the_worst_of_the_site_then_how_many_cases(verdicts, e
         (EvidenceCode.REFERENCE_UNSURE, 6, 34, "It is not known where the reference level is: this", "reviewed"),
         (EvidenceCode.NO_REFERENCE_LEVEL, 2, 34, "No site has an estimate that could be the reference", "reviewed"),
         (EvidenceCode.REFERENCE_UNSURE, 6, 7, "7 patients are too few: this audit cannot tell", "More patients"),
+        # More patients would not tell which of two sites is right.
+        (EvidenceCode.REFERENCE_UNSURE, 2, 7, "Nobody knows which of two sites is right: this", "More sites"),
+        (EvidenceCode.IMAGES_ALONE, 6, 7, "One site alone has no reference level: this", "More sites"),
         (EvidenceCode.NO_ESTIMATE, 6, 34, "There is no estimate: this audit cannot tell", "More rounds"),
     ],
 )
@@ -231,6 +234,32 @@ def test_where_the_model_is_unfit_nothing_is_reported():
 def test_a_copy_for_others_says_what_figures_are_of():
     (shown,) = shown_conclusions(audit(conclusion("confirmed", EvidenceCode.THRESHOLDS)), is_shared=True)
     assert (shown.sentence, shown.reason) == ("Contours of lesion", "")
+
+
+THRESHOLDS = {"evidence": (Evidence(EvidenceCode.THRESHOLDS, {"level": 0.05, "minimum_effect": 0.5}),)}
+
+
+@pytest.mark.parametrize(
+    ("ends", "kind", "word", "begin"),
+    [
+        # Relative to the reference level: less than the smallest effect that anything follows from, or more.
+        ((1.5, 2.2), Leading.ALIKE, "About right", "This site annotates like the others, as far as"),
+        (
+            (-1.0, 4.0),
+            Leading.OPEN,
+            "Not confirmed",
+            "No bias is confirmed in 1 tested parameter, and none is",
+        ),
+        ((1.9, 4.0), Leading.SUSPECTED, "Not confirmed", "Contours of lesion may be too large, +0.3 px"),
+    ],
+)
+def test_what_the_interval_does_not_exclude_is_not_said_to_be_right(ends, kind, word, begin):
+    low, high = ends
+    made = audit(conclusion("not_significant", low=low, high=high, **THRESHOLDS))
+    (shown,) = shown_conclusions(made)
+    assert (leading(made)[0], shown.words) == (kind, word)
+    assert headline(made).startswith(begin)
+    assert ("are about right" in shown.sentence) == (kind is Leading.ALIKE)
 
 
 def test_a_site_with_a_deviating_annotator_is_not_said_to_annotate_like_the_others():

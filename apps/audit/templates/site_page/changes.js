@@ -100,6 +100,13 @@ function move(from, to, which) {
   if (!step.parts.some(({ number }) => number === view.plane)) showPlane(step.parts[0].number);
   showDrawing(boxOfParts(step.parts));
 }
-const undoDrawing = () => move(draft.past, draft.future, "before");
-const redoDrawing = () => move(draft.future, draft.past, "after");
+// An offset that is only shown is the last step: it alone is undone, and nothing is redone before it.
+function undoDrawing() {
+  if (!draft || stroke) return;
+  if (previewing || (preview && !keepPreview())) { dropPreview(); showDrawing(); return; }
+  move(draft.past, draft.future, "before");
+}
+function redoDrawing() {
+  if (!preview && !previewing) move(draft.future, draft.past, "after");
+}
 const isUnstored = (one) => one.past.length > 0;

@@ -148,8 +148,8 @@ function showDrawing(box = null) {
   byId("mend-note").textContent = !isOn ? (draft && isUnstored(draft) ? "This drawing is not stored yet." : "")
     : canDraw() ? "" : "Drawing is possible only on the planes that the annotator drew on; choose them as planes.";
   if (draft) {
-    byId("mend-undo").disabled = !draft.past.length;
-    byId("mend-redo").disabled = !draft.future.length;
+    byId("mend-undo").disabled = !draft.past.length && !preview;
+    byId("mend-redo").disabled = !draft.future.length || Boolean(preview);
     byId("mend-store").disabled = byId("mend-discard").disabled = !isUnstored(draft) && !preview;
     if (isOn) showObjects();
   }
@@ -386,10 +386,10 @@ function dropPreview() {
   showSizes();
 }
 function keepPreview() {
-  if (!preview) return;
+  if (!preview) return false;
   const planes = [...preview], tool = Number(byId("mend-offset").value) ? "offset" : "shift";
   dropPreview();
-  change(tool, planes);
+  return change(tool, planes);
 }
 function previewSoon() {
   showSizes();
