@@ -20,11 +20,16 @@ def value_of(settings: RunSettings, key: str) -> Any:
     return value
 
 
+def consent(method: Any) -> dict[str, bool]:
+    """What a job has to say of itself, beside its method."""
+    return {"models_to_sites": True} if method.models_to_sites else {}
+
+
 @pytest.mark.parametrize("method", SEGMENTING, ids=lambda method: method.name)
 @pytest.mark.parametrize("dimensions", [2, 3])
 def test_every_method_takes_the_recipe(method: Any, dimensions: int) -> None:
     values = {"task": "segmentation", "method": method.name, "recipe": "research"} | (IN_3D if dimensions == 3 else {})
-    settings = read_job_settings(values)
+    settings = read_job_settings(values | consent(method))
     expected = recipe_values("research", spatial_dims=dimensions, own=method.settings.without_recipe)
     assert {key: value_of(settings, key) for key in expected} == expected
     assert len(expected) >= 12
@@ -72,8 +77,8 @@ def test_another_optimizer_has_no_numbers_of_the_recipes(optimizer: Any) -> None
 @pytest.mark.parametrize("recipe", [{}, {"recipe": "demo"}])
 def test_without_it_every_value_is_the_methods(recipe: dict[str, str]) -> None:
     for method in all_methods():
-        settings = read_job_settings({"task": method.task, "method": method.name, **recipe})
-        assert settings == method.settings(task=method.task, method=method.name)
+        settings = read_job_settings({"task": method.task, "method": method.name, **consent(method), **recipe})
+        assert settings == method.settings(task=method.task, method=method.name, **consent(method))
 
 
 def test_a_finished_run_is_read_as_it_was() -> None:

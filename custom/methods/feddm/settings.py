@@ -1,6 +1,6 @@
 """Settings of FedDM."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -21,6 +21,9 @@ class FedDMSettings(FedAvgSettings):
         random_extent: their extent in pixels along each axis; volumes have that of the patch.
         history_momentum: how much of the earlier direction of a layer stays, along which updates are paired.
     """
+
+    # The loss of the first round; the others have that of the chosen pixels.
+    without_recipe: ClassVar[frozenset[str]] = frozenset({"training.loss"})
 
     method: str = "feddm"
     models_to_sites: bool = False
