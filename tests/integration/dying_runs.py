@@ -49,7 +49,7 @@ POINTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "after the first round": (RunState, "save", _save_and_die_after(1)),
     "after the last round, before its model is written": (RunState, "save", _save_and_die_after(2)),
     "before collecting": (simulate, "collect_output", _die),
-    "while collecting": (output, "write_text", _die),
+    "while collecting": (output, "write_summary", _die),
     "after collecting": (simulate, "collect_output", _collect_and_die),
 }
 
