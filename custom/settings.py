@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from ..transforms.errors import describe_validation_error
-from .aggregation.settings import AggregationSettings, InfluenceSettings, UpdatePrecision
+from .aggregation.settings import AggregationSettings, InfluenceSettings, ModelPrecision, UpdatePrecision
 from .components.component import (
     TARGET,
     Component,
@@ -471,8 +471,10 @@ class RunSettings(SettingsModel):
         aggregation: the rule by which models become one.
         update_precision: how sites send what they trained: ``fp32``, the model as it is; ``bf16`` or ``int8``, the
             change of its kernels and matrices in half or a quarter of the bytes. What rounding leaves is added to the
-            site's next update; see :mod:`fedannot.custom.aggregation.quantised_updates`. Models go to sites as they
-            are.
+            site's next update; see :mod:`fedannot.custom.aggregation.quantised_updates`.
+        model_precision: how the server sends the global model: ``fp32``, as it is; ``bf16``, with kernels and matrices
+            rounded, in half of the bytes. What rounding leaves is added to the next round's model; see
+            :mod:`fedannot.custom.aggregation.rounded_models`.
         max_failed_rounds: rounds without enough usable results, one after the other, that end the run.
         validate_every: rounds from one score of the model to the next, by the server on its test set or by the sites on
             their validation cases; the last round is scored as well. None: the server scores every round, the sites
@@ -516,6 +518,7 @@ class RunSettings(SettingsModel):
     grace_period: Annotated[float, Field(ge=0)] | None = None
     task_process: bool = False
     update_precision: UpdatePrecision = "fp32"
+    model_precision: ModelPrecision = "fp32"
     max_failed_rounds: Positive = 3
     influence: InfluenceSettings = InfluenceSettings()
     aggregation: AggregationSettings = AggregationSettings()
@@ -626,7 +629,8 @@ class RunSettings(SettingsModel):
     @property
     def needs_server(self) -> tuple[str, ...]:
         """The keys of what the settings ask of a server, and no swarm can do; beside bounds, rules and validation."""
-        return () if self.update_precision == "fp32" else ("update_precision",)
+        precisions = {"update_precision": self.update_precision, "model_precision": self.model_precision}
+        return tuple(key for key, precision in precisions.items() if precision != "fp32")
 
 
 SettingsType = TypeVar("SettingsType", bound=RunSettings)

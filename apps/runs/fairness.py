@@ -98,7 +98,11 @@ HELD = (
         ("training.batch_size", "training.patch", "training.patches_per_volume", "training.foreground_share"),
         "They decide what a step sees, and how many steps an epoch has.",
     ),
-    Topic("updates", ("update_precision",), "Rounded updates lead elsewhere with any method."),
+    Topic(
+        "messages",
+        ("update_precision", "model_precision"),
+        "Rounded updates and models lead elsewhere with any method.",
+    ),
     Topic("annotations", ("training.consensus",), "Another consensus of several annotators is other data."),
     Topic(
         "augmentation",

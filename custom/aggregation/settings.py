@@ -10,6 +10,8 @@ Positive = Annotated[int, Field(ge=1)]
 
 # Of the numbers in which a site's update leaves it.
 UpdatePrecision = Literal["fp32", "bf16", "int8"]
+# Of those in which the global model goes to the sites.
+ModelPrecision = Literal["fp32", "bf16"]
 
 
 class InfluenceSettings(SettingsModel):

@@ -22,6 +22,7 @@ from nvflare.widgets.info_collector import InfoCollector
 
 from ...transforms.errors import DataError
 from ...transforms.natural_order import natural_order
+from ..aggregation.rounded_models import message_of_model
 from ..approval.own_limits import own_limits
 from ..data.location import names_data
 from ..data.participant_folder import WAITING_FOLDER
@@ -203,7 +204,9 @@ class FederatedController(ModelController):  # type: ignore[misc]
             return is_usable
 
         self._refuse = refuse_and_note
-        params = copy.deepcopy(dict(request.params)) if self._is_copy else request.params
+        params = request.params if self.settings.model_precision == "fp32" else message_of_model(request.params)
+        if self._is_copy:
+            params = copy.deepcopy(dict(params))
         for receivers, message in request.messages(targets):
             self.broadcast_model(
                 FLModel(

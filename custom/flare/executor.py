@@ -1,5 +1,6 @@
 """The executor of all jobs: messages, errors, the received network, the site's data; the method does the rest."""
 
+import copy
 import gc
 from collections.abc import Mapping
 from functools import cached_property
@@ -29,7 +30,7 @@ from ..interface.update_floor import TooFewSamplesError
 from ..interface.views import SiteView
 from ..methods.lookup import method_of, read_job_settings
 from ..networks.described import described_network
-from ..networks.received import ModelDoesNotFitError, received_network
+from ..networks.received import ModelDoesNotFitError, received_model, received_network
 from ..refusals import RefusalCode, error_fields
 from ..run.freed_memory import keep_freed_memory
 from ..run.own_floor import own_floor
@@ -97,18 +98,37 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
 
     def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
         """Do one task, in a process of its own where the settings say so; see the class for what it answers."""
-        received = from_shareable(shareable)
-        fl_ctx.set_prop(RECEIVED_MODEL, received.data, private=True, sticky=False)
-        note_task(own_name(task_name, received), self.settings, fl_ctx)
+        note_task(own_name(task_name, from_shareable(shareable)), self.settings, fl_ctx)
         note_samples({}, fl_ctx)
         note_fields(None, fl_ctx)
-        note_update(self._quantise_for(shareable, received, fl_ctx), fl_ctx)
-        if self.settings.task_process:
-            reply = self._answer_of_process(task_name, shareable, fl_ctx, abort_signal)
+        try:
+            task = self._with_model(shareable)
+        except ModelDoesNotFitError as error:
+            fl_ctx.set_prop(RECEIVED_MODEL, None, private=True, sticky=False)
+            note_update(None, fl_ctx)
+            self.log_error(fl_ctx, str(error), fire_event=False)
+            reply = self._refusal(RefusalCode.MODEL_DOES_NOT_FIT, error, fl_ctx)
         else:
-            reply = self.answer(task_name, shareable, fl_ctx, abort_signal)
+            received = from_shareable(task)
+            fl_ctx.set_prop(RECEIVED_MODEL, received.data, private=True, sticky=False)
+            note_update(self._quantise_for(task, received, fl_ctx), fl_ctx)
+            do = self._answer_of_process if self.settings.task_process else self.answer
+            reply = do(task_name, task, fl_ctx, abort_signal)
         reply.set_header(AppConstants.CURRENT_ROUND, shareable.get_header(AppConstants.CURRENT_ROUND))
         return reply
+
+    def _with_model(self, task: Shareable) -> Shareable:
+        """The task with the model that the server has, where it came in fewer bits; whoever else has the task keeps it.
+
+        Raises:
+            ModelDoesNotFitError: if what came is no such model.
+        """
+        if self.settings.model_precision == "fp32":
+            return task
+        dxo = from_shareable(task)
+        dxo.data = received_model(dxo.data, self._entries)
+        with_model = copy.copy(task)
+        return dxo.update_shareable(with_model)
 
     def answer(
         self,
@@ -224,6 +244,12 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
             return update_of_round(params, reference, self.settings, self._trained, site)
 
         return quantise
+
+    @cached_property
+    def _entries(self) -> dict[str, torch.Tensor]:
+        """What a model of the job's network has, without memory for values."""
+        described = described_network(self.settings.network).state_dict()
+        return {name: torch.empty_like(value, device="meta") for name, value in described.items()}
 
     @cached_property
     def _trained(self) -> frozenset[str]:

@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 
+from ..aggregation.rounded_models import model_of_message, model_refusal
 from ..settings import ClassifierSettings, NetworkSettings
 from .copying import NetworkTemplate
 from .described import described_network
@@ -24,6 +25,23 @@ _starts: "WeakKeyDictionary[nn.Module, ref[nn.Module]]" = WeakKeyDictionary()
 
 class ModelDoesNotFitError(ValueError):
     """The received model is not of the network that the job's settings describe."""
+
+
+def received_model(message: Mapping[str, Any], expected: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the model of a message in fewer bits, bit for bit the server's.
+
+    Args:
+        message: what came.
+        expected: a state dict of the job's network, whose values do not count.
+
+    Raises:
+        ModelDoesNotFitError: if an entry is missing or unknown, or of another shape or type.
+    """
+    if not isinstance(message, Mapping):
+        raise ModelDoesNotFitError(f"The received model is {type(message).__name__}, expected a state dict.")
+    if (reason := model_refusal(message, expected)) is not None:
+        raise ModelDoesNotFitError(f"The received model does not fit the network settings: {reason}.")
+    return model_of_message(message)
 
 
 def received_network(settings: NetworkSettings | ClassifierSettings, params: Mapping[str, Any]) -> "nn.Module":

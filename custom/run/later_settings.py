@@ -53,6 +53,7 @@ _LATER_SETTINGS: JsonObject = {
     "fraction": 1.0,
     "waiting_memory_mb": None,
     "update_precision": "fp32",
+    "model_precision": "fp32",
     # Of audits.
     "report_annotators": False,
     # Of `auto`.

@@ -33,6 +33,7 @@ from ..training.schedules import first_rate
 from .answers import Answers
 from .continuing import earlier_state, named_with_its_file, start_params
 from .final_model import ModelChoice
+from .model_rounding import ModelRounding
 from .reading import METRICS_FILE
 from .round_record import note_weights, progress_sentence, round_scalars
 from .round_training import Averaged, RoundTraining, TrainingRun, checked_model, share_refusal
@@ -141,7 +142,7 @@ class RoundLoop:
             if self._link.is_stopped():
                 return
             if self._method.restarts(self._round):
-                self.state.params = start_params(self._beginning, self._link.info)
+                self.state.params = self._rounding.first(start_params(self._beginning, self._link.info))
                 for choice in self._choices:
                     choice.restart()
                 self._round = self._round_of(round_number)
@@ -186,6 +187,8 @@ class RoundLoop:
         params = start_params(beginning, self._link.info) if beginning.state is None else dict(beginning.params)
         self.state = RunState(self.settings.method, self.settings.model_dump(mode="json"), 0, params)
         self._layout = NetworkLayout.of(beginning.network, params, self.settings.blocks)
+        self._rounding = ModelRounding(self.settings, self._layout)
+        self.state.params = self._rounding.first(params)
         self._server_test = ServerTest(
             beginning.network, self.settings, beginning.private_folder, beginning.config_folder
         )
@@ -251,6 +254,7 @@ class RoundLoop:
         self._claims = {
             kind: ReportedCounts(self._link.warning, kept["first_claims"].get(kind)) for kind in self._claims
         }
+        self._rounding.restore(kept.get("residual", {}), earlier.params)
         self._choice.restore(kept.get("final", {}), earlier.round_number)
         if self._scored is not None:
             self._scored.restore(kept.get("scored", {}), earlier.round_number)
@@ -341,7 +345,7 @@ class RoundLoop:
             training.give_up()
             return False
         this_round.second_average, this_round.weighed = averaged.second_average, averaged.weights
-        self.state.params = self._combined(averaged)
+        self.state.params = self._rounding.next(self._combined(averaged))
         training.give_up()
         self._method.after_training(this_round)
         return True
@@ -375,6 +379,8 @@ class RoundLoop:
             "job": self._beginning.job_id,
             "method": self._method.state(),
         }
+        if residual := self._rounding.state():
+            self.state.method_state["residual"] = residual
         if final := self._choice.state():
             self.state.method_state["final"] = final
         if self._scored is not None and (scored := self._scored.state()):

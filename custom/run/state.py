@@ -106,6 +106,7 @@ class LoopState(TypedDict, total=False):
         final: what the choice of the final model remembers; absent where that is the last one.
         scored: the same of the model of the round that is reported; absent where nothing chooses it.
         method: what the method remembers, see :meth:`fedannot.custom.interface.method.ServerMethod.state`.
+        residual: by entry what was rounded off the global model; absent where it is sent as it is.
     """
 
     num_samples: dict[str, int]
@@ -115,6 +116,7 @@ class LoopState(TypedDict, total=False):
     final: dict[str, Any]
     scored: dict[str, Any]
     method: Mapping[str, object]
+    residual: dict[str, torch.Tensor]
 
 
 @dataclass
