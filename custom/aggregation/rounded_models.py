@@ -1,7 +1,7 @@
 """The global model in fewer bits on its way to the sites: the server rounds it, and what is sent then has no error.
 
-Let x_t be the server's model, θ_t = Q(x_t) what the sites receive, and F(θ_t) the round's model that the method makes of
-what they trained from θ_t, such as Σ w_k θ_k. Then
+Let x_t be the server's model, θ_t = Q(x_t) what the sites receive, and F(θ_t) the round's model that the method makes
+of what they trained from θ_t, such as Σ w_k θ_k. Then
 
     x_{t+1} = F(θ_t) + e_t,   θ_{t+1} = Q(x_{t+1}),   e_{t+1} = x_{t+1} − θ_{t+1},
 

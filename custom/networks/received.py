@@ -37,8 +37,6 @@ def received_model(message: Mapping[str, Any], expected: Mapping[str, torch.Tens
     Raises:
         ModelDoesNotFitError: if an entry is missing or unknown, or of another shape or type.
     """
-    if not isinstance(message, Mapping):
-        raise ModelDoesNotFitError(f"The received model is {type(message).__name__}, expected a state dict.")
     if (reason := model_refusal(message, expected)) is not None:
         raise ModelDoesNotFitError(f"The received model does not fit the network settings: {reason}.")
     return model_of_message(message)

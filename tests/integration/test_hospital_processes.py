@@ -94,7 +94,7 @@ def test_scaffold_with_two_of_three_sites_and_fedadam_has_the_bits_of_one_proces
 ) -> None:
     """The control variate goes out with the model; what the server's optimizer remembers stays with the server."""
     changes = {"rounds": 3, "fraction": 0.67, "drift_correction": "scaffold", "server_optimizer.name": "fedadam"}
-    changes |= {"training.optimizer": "sgd", "training.momentum": 0.0}
+    changes |= {"training.optimizer": "sgd", "training.momentum": 0.0, "model_precision": "bf16"}
     job_id = hospitals.submit(hospitals.job("fedavg", **changes))
     assert hospitals.wait(job_id, END_TIMEOUT) == "FINISHED:COMPLETED"
     summary, model = hospitals.result(job_id)

@@ -53,5 +53,5 @@ def test_a_resumed_run_has_the_bits_of_a_whole_one_and_needs_its_residuals(
     assert any(value.any() for value in residual.values())
     del residual[min(residual)]
     torch.save(state, file)
-    with pytest.raises(RunError, match=r"Found none as what was rounded off 'down_1[^']*', expected float32 of shape"):
+    with pytest.raises(RunError, match=r"Found none as what was rounded off 'conv_0[^']*', expected float32 of shape"):
         simulate(job, tmp_path / "tampered", data=data, resume=True)

@@ -129,17 +129,16 @@ def test_the_console_has_rounds_and_warnings_and_the_log_files_have_all(simulate
 
 @pytest.fixture(scope="module")
 def quantised(small_job_in: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Simulated:
-    """As above, with our configuration of the log; the second round's updates have residuals of the first one's."""
+    """As above, with our configuration of the log; the second round's messages have residuals of the first one's."""
     folder = tmp_path_factory.mktemp("quantised")
-    job = job_for(
-        small_job_in(folder, "fedavg", rounds=2, embedded__sites=2, update_precision="int8"), "site-1", "site-2"
-    )
+    settings = {"embedded__sites": 2, "update_precision": "int8", "model_precision": "bf16"}
+    job = job_for(small_job_in(folder, "fedavg", rounds=2, **settings), "site-1", "site-2")
     start_simulator(job, folder / "workspace", threads=2, options=["-l", str(SIMULATOR_LOG)])
     return Simulated(job, folder / "workspace", find_run_folder(folder / "workspace"))
 
 
 @pytest.mark.simulator
-def test_updates_in_fewer_bits_give_the_same_model_in_process(quantised: Simulated, tmp_path: Path) -> None:
+def test_messages_in_fewer_bits_give_the_same_model_in_process(quantised: Simulated, tmp_path: Path) -> None:
     collected = collect_output(quantised.run_folder, tmp_path / "simulated")
     in_process = simulate(quantised.job, tmp_path / "in-process")
     assert not collected["refusals"]

@@ -381,6 +381,7 @@ def test_sampling_a_servers_optimizer_corrections_of_drift_and_quantised_updates
         ("drift_correction", "scaffold"),
         ("server_optimizer", {"name": "fedadam"}),
         ("update_precision", "int8"),
+        ("model_precision", "bf16"),
     ):
         with pytest.raises(SettingsError, match=rf"key '{key}[.a-z]*' needs a server; in a swarm it cannot be set"):
             SwarmAggregator({"method": "fedavg", "training": plain, key: value})
