@@ -22,13 +22,13 @@ from nvflare.widgets.info_collector import InfoCollector
 
 from ...transforms.errors import DataError
 from ...transforms.natural_order import natural_order
-from ..aggregation.rounded_models import message_of_model
 from ..approval.own_limits import own_limits
 from ..data.location import names_data
 from ..data.participant_folder import WAITING_FOLDER
 from ..methods.lookup import method_of, read_job_settings
 from ..outbound.registry import OutboundRegistry
 from ..refusals import RefusalCode, RefusalReason
+from ..run.model_rounding import message_params
 from ..run.round_loop import RoundLoop
 from ..run.run_progress import Phase, RunProgress
 from ..run.state import ResumeError, RunFailedError
@@ -204,7 +204,7 @@ class FederatedController(ModelController):  # type: ignore[misc]
             return is_usable
 
         self._refuse = refuse_and_note
-        params = request.params if self.settings.model_precision == "fp32" else message_of_model(request.params)
+        params = message_params(request.params, self.settings)
         if self._is_copy:
             params = copy.deepcopy(dict(params))
         for receivers, message in request.messages(targets):

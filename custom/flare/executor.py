@@ -30,7 +30,7 @@ from ..interface.update_floor import TooFewSamplesError
 from ..interface.views import SiteView
 from ..methods.lookup import method_of, read_job_settings
 from ..networks.described import described_network
-from ..networks.received import ModelDoesNotFitError, received_model, received_network
+from ..networks.received import ModelDoesNotFitError, entries_of, received_model, received_network
 from ..refusals import RefusalCode, error_fields
 from ..run.freed_memory import keep_freed_memory
 from ..run.own_floor import own_floor
@@ -247,9 +247,8 @@ class FederatedExecutor(Executor):  # type: ignore[misc]
 
     @cached_property
     def _entries(self) -> dict[str, torch.Tensor]:
-        """What a model of the job's network has, without memory for values."""
-        described = described_network(self.settings.network).state_dict()
-        return {name: torch.empty_like(value, device="meta") for name, value in described.items()}
+        """What a model of the job's network has."""
+        return entries_of(self.settings.network)
 
     @cached_property
     def _trained(self) -> frozenset[str]:

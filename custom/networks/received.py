@@ -27,12 +27,22 @@ class ModelDoesNotFitError(ValueError):
     """The received model is not of the network that the job's settings describe."""
 
 
+def entries_of(settings: NetworkSettings | ClassifierSettings) -> dict[str, torch.Tensor]:
+    """Return a state dict of a job's network without memory for values.
+
+    Args:
+        settings: the job's network.
+    """
+    described = described_network(settings).state_dict()
+    return {name: torch.empty_like(value, device="meta") for name, value in described.items()}
+
+
 def received_model(message: Mapping[str, Any], expected: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return the model of a message in fewer bits, bit for bit the server's.
 
     Args:
         message: what came.
-        expected: a state dict of the job's network, whose values do not count.
+        expected: a state dict of the job's network, whose values do not count; see :func:`entries_of`.
 
     Raises:
         ModelDoesNotFitError: if an entry is missing or unknown, or of another shape or type.

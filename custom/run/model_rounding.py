@@ -4,11 +4,21 @@ from collections.abc import Mapping
 
 import torch
 
-from ..aggregation.rounded_models import is_kernel, rounded_model
+from ..aggregation.rounded_models import is_kernel, message_of_model, rounded_model
 from ..networks.layout import STATISTICS, NetworkLayout
 from ..settings import RunSettings
 from .state import ResumeError
 from .transport import Params
+
+
+def message_params(params: Params, settings: RunSettings) -> Params:
+    """Return a model as a job sends it to the sites, the global one or another.
+
+    Args:
+        params: the state dict, of which nothing is lost.
+        settings: the job's settings.
+    """
+    return params if settings.model_precision == "fp32" else message_of_model(params)
 
 
 class ModelRounding:
