@@ -33,13 +33,13 @@ def make_batch():
 def test_the_supervised_objective_is_the_loss_of_the_logits():
     batch, network = make_batch(), nn.Conv2d(1, 2, 1)
     expected = nn.functional.cross_entropy(network(batch.images), batch.labels[:, 0].long())
-    assert torch.equal(training_objective(TrainingSettings(), network)(network, batch, STEP), expected)
+    assert torch.equal(training_objective(TrainingSettings())(network, batch, STEP), expected)
 
 
 def test_that_of_a_classifier_is_the_cross_entropy():
     batch, network = Batch(torch.randn(2, 1, 3, 3), torch.tensor([0, 1]), torch.arange(2)), nn.Flatten()
     expected = nn.functional.cross_entropy(network(batch.images), batch.labels)
-    assert torch.equal(training_objective(ClassifierTrainingSettings(), network)(network, batch, STEP), expected)
+    assert torch.equal(training_objective(ClassifierTrainingSettings())(network, batch, STEP), expected)
 
 
 def test_the_dice_loss_is_recorded_with_the_samples_it_is_of():
@@ -89,7 +89,7 @@ def distance_from_start(weight=0.0, penalty=None):
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(4, 1, 16, 16, generator=generator)
     batches = SampleBatches(images, (images[:, 0] > 0).to(torch.uint8), 2, CPU)
-    objective = training_objective(settings, network)
+    objective = training_objective(settings)
     if penalty is not None:
         objective = Sum(objective, penalty(network))
     train(network, batches, objective, settings, learning_rate=0.01, seed=0)
