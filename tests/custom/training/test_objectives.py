@@ -17,6 +17,7 @@ from fedannot.custom.training.objectives import (
     SupervisedObjective,
     proximal_term,
     training_objective,
+    with_penalty,
 )
 
 STEP = Step(0, 0, 1)
@@ -98,6 +99,12 @@ def distance_from_start(weight=0.0, penalty=None):
 
 def test_fedprox_keeps_training_near_the_received_model():
     assert distance_from_start(10.0) < 0.7 * distance_from_start()
+
+
+def test_without_a_weight_there_is_no_penalty():
+    """Federated averaging keeps all its bits: the objective is the same one."""
+    objective, network = training_objective(ClassifierTrainingSettings()), nn.Linear(2, 1)
+    assert with_penalty(objective, ClassifierTrainingSettings(proximal_weight=0), network) is objective
 
 
 def test_a_penalty_is_added_to_the_loss():
