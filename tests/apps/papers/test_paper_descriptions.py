@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from support.paper_tables import without_arm
 
 from fedannot.apps.papers.data import phantom_of

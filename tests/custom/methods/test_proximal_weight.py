@@ -82,9 +82,7 @@ def way(method: Method, weight: float, steps: int, number: int, folder: Path) ->
         for number in rounds_of(method)
     ],
 )
-def test_the_second_step_of_every_method_is_shorter_by_the_penalty(
-    method: Method, number: int, tmp_path: Path
-) -> None:
+def test_the_second_step_of_every_method_is_shorter_by_the_penalty(method: Method, number: int, tmp_path: Path) -> None:
     """The first step is the same, to w₁; the gradient of the second one has μ (w₁ − w₀) more, whatever the loss is."""
     first, plain, near = (
         way(method, weight, steps, number, tmp_path / f"{weight}-{steps}")
