@@ -171,7 +171,7 @@ def league(
         typer.Option(metavar="I/N", help="Make the I-th of N shares of the runs; others make the rest in this folder."),
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Runs at a time; default: one per core, or what Ray has room for.")
+        int | None, typer.Option(min=1, help="Runs at a time; default: one per GPU or core, or what Ray has room for.")
     ] = None,
     engine: EngineOption = "processes",
     cpus_per_run: CpusOption = None,
