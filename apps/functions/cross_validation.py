@@ -95,7 +95,7 @@ def cross_validate(
         raise JobError("Shares of the runs (only) are for one comparison; expected none with a cross-validation.")
     target, numbers = Path(out), list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     asked = {"data": data, "folds": folds, "leave_site_out": leave_site_out, "seed": split_seed}
-    keep_request(target, SPLITS_FILE, asked, contents="cross-validation")
+    keep_request(target, SPLITS_FILE, asked, contents="cross-validation", paths={"data"})
     progress = progress_of(on_progress)
     names: list[str] = []
     for seed in numbers if "{seed}" in data else [0]:
@@ -109,7 +109,9 @@ def cross_validate(
     for number, name in enumerate(names, 1):
         progress.tell(f"Split {number} of {len(names)}: {name}.")
         of_split = str(target / _DATA / _data_folder(data, "{seed}") / name)
-        splits[name] = compare(arms, target / name, data=of_split, seeds=numbers, on_progress=progress, **options)
+        splits[name] = compare(
+            arms, target / name, data=of_split, seeds=numbers, root=target, on_progress=progress, **options
+        )
     models = {
         f"{name}/{run}": model
         for name in names

@@ -135,6 +135,16 @@ def test_the_league_of_finished_runs_is_the_same_and_changes_nothing(made: Made,
         assert (tmp_path / "pages" / name).read_bytes() == (made.out / name).read_bytes()
 
 
+def test_a_league_that_was_moved_goes_on_where_it_is(made: Made, tmp_path: Path) -> None:
+    """It is moved here while the first one is still there, whose data are others then."""
+    moved = tmp_path / "moved"
+    shutil.copytree(made.out / "clean", moved / "clean")
+    before = times_of(moved / "clean" / "runs" / "runs")
+    make_league(request_of(moved, rows={"clean": tiny(None)}), Reported(None))
+    assert times_of(moved / "clean" / "runs" / "runs") == before
+    assert len(read_league(moved / "league.json").rows) == 1
+
+
 def test_runs_of_an_earlier_version_lack_what_it_did_not_measure(made: Made, tmp_path: Path) -> None:
     shutil.copytree(made.out / "clean", tmp_path / "clean")
     for file in tmp_path.glob("clean/runs/runs/*/summary.json"):

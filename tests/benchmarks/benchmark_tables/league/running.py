@@ -80,6 +80,7 @@ def compare_row(
             processes=request.processes,
             engine=request.engine,
             only=request.only,
+            root=folder,
             progress=progress,
         )
 
