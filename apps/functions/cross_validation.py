@@ -15,7 +15,6 @@ from ..reports.results_file import (
     read_results,
     read_round_lines,
     write_results,
-    write_round_lines,
 )
 from ..runs.arms import Arm
 from ..runs.job import JobError
@@ -117,13 +116,13 @@ def cross_validate(
         for name in names
         for run, model in read_description(target / name / RESULTS_FILE).models.items()
     }
-    write_results(target / RESULTS_FILE, [row for name in names for row in _tested(target / name, name)], models)
+    rows = [row for name in names for row in _tested(target / name, name)]
     lines = [
         line | {"run": f"{name}/{line['run']}"}
         for name in names
         for line in read_round_lines(target / name / ROUNDS_FILE)
     ]
-    write_round_lines(target / ROUNDS_FILE, lines)
+    write_results(target / RESULTS_FILE, rows, models, lines)
     return CrossValidated(target, splits, export_results(target, target))
 
 
