@@ -109,7 +109,9 @@ class RunPlan:
         """The plan in words, a sentence each; the last says what is not counted."""
         after = "each" if self.scored_rounds == self.rounds else f"{self.scored_rounds} of them"
         scoring = f", and {self.test_samples} test samples scored after {after}" if self.test_samples else ""
-        passes = "" if self.step_factor == 1 else f"; {self.method} takes {self.step_factor:.2g} times that, by its passes"
+        passes = (
+            "" if self.step_factor == 1 else f"; {self.method} takes {self.step_factor:.2g} times that, by its passes"
+        )
         generated = ("The images are generated: no data were given.",) if self.uses_generated_images else ()
         return (
             *generated,

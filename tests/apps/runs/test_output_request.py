@@ -75,6 +75,6 @@ def test_data_outside_stay_where_they_are(tmp_path: Path, monkeypatch: pytest.Mo
     assert keep_data(tmp_path / "one" / "out", "data") == "data"
     assert keep_data(tmp_path / "one" / "out", tmp_path / "one" / "data") == str(tmp_path / "one" / "data")
     (tmp_path / "one" / "out").rename(tmp_path / "out")
-    with pytest.raises(ValueError, match="data was .*one/data and is .*/data"):
+    with pytest.raises(ValueError, match=r"data was .*one/data and is .*/data"):
         keep_data(tmp_path / "out", tmp_path / "data")
     assert keep_data(tmp_path / "out", tmp_path / "one" / "data") == str(tmp_path / "one" / "data")
