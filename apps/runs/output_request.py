@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,10 +103,15 @@ def _keep(
             raise JobError(
                 f"{out} holds another {contents}: {'; '.join(differing)}. Choose another output folder, or what it was."
             )
-    elif any(entry.name != _LOCK for entry in out.iterdir()):
+    elif any(not _is_left_by_us(entry.name, file_name) for entry in out.iterdir()):
         raise JobError(f"Expected an empty folder or an earlier {contents}, but {out} holds other files.")
     grown = {key: earlier.get(key, {}) | asked[key] for key in nouns}
     write_text(file, json.dumps({**asked, **grown}, indent=2) + "\n")
+
+
+def _is_left_by_us(name: str, file_name: str) -> bool:
+    """Whether a file is the lock, or of a process that was killed while it wrote the request."""
+    return name == _LOCK or re.fullmatch(rf"\.\d+\.{re.escape(file_name)}", name) is not None
 
 
 def _kept_path(path: str | None, out: Path, root: Path) -> str | None:

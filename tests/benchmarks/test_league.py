@@ -24,6 +24,7 @@ from benchmark_tables.league.making import done, make_league, planned_lines, wri
 from benchmark_tables.league.page import answer, heat_map, league_page, loss_by_noise, rivals_ahead
 from benchmark_tables.league.request import LeagueRequest, chosen_methods, use_packs
 from benchmark_tables.league.rows import ROWS, TUNING_ROWS, LeagueRow
+from benchmark_tables.league.running import make_data
 from benchmark_tables.league.runs import agreement, global_results
 from benchmark_tables.league.settings import (
     MOST_TRIED,
@@ -153,6 +154,25 @@ def test_a_league_that_was_moved_goes_on_where_it_is(made: Made, tmp_path: Path)
     make_league(request_of(moved, rows={"clean": tiny(None)}), Reported(None))
     assert times_of(moved / "clean" / "runs" / "runs") == before
     assert len(read_league(moved / "league.json").rows) == 1
+
+
+def test_data_whose_maker_was_killed_are_made_again(tmp_path: Path) -> None:
+    """Some rows write a federation first, and change its images then."""
+    killed = [True, False]
+
+    def make(folder: Path, seed: int) -> None:
+        folder.mkdir()
+        (folder / "image.png").write_text("clean")
+        if killed.pop(0):
+            raise KeyboardInterrupt
+        (folder / "image.png").write_text(f"noisy {seed}")
+
+    with pytest.raises(KeyboardInterrupt):
+        make_data(tmp_path / "row", make, [3], Reported(None))
+    assert make_data(tmp_path / "row", make, [3], Reported(None)) == str(tmp_path / "row" / "data" / "seed{seed}")
+    assert [path.name for path in (tmp_path / "row" / "data").iterdir()] == ["seed3"]
+    assert (tmp_path / "row" / "data" / "seed3" / "image.png").read_text() == "noisy 3"
+    make_data(tmp_path / "row", make, [3], Reported(None))
 
 
 def test_runs_of_an_earlier_version_lack_what_it_did_not_measure(made: Made, tmp_path: Path) -> None:

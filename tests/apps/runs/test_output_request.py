@@ -47,6 +47,17 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
         keep(tmp_path)
 
 
+def test_whoever_is_killed_while_writing_the_request_is_followed_by_others(tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    (tmp_path / ".123.request.json").write_text("{")
+    assert keep(tmp_path) == ASKED
+    (tmp_path / "request.json").unlink()
+    (tmp_path / ".lock").touch()
+    (tmp_path / "123.request.json").touch()
+    with pytest.raises(ValueError, match="holds other files"):
+        keep(tmp_path)
+
+
 def keep_data(out: Path, data: Path | str, root: Path | None = None) -> str:
     asked = {"data": str(data)}
     keep_request(out, "request.json", asked, contents="comparison", paths={"data"}, root=root)
