@@ -118,7 +118,7 @@ def compare_processor_times(
 def _time(seconds: float | None) -> str:
     if seconds is None:
         return ""
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
 
 
 def _processor() -> str:
