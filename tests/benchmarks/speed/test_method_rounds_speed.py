@@ -26,6 +26,8 @@ pytestmark = pytest.mark.benchmark
 
 JOBS = Path(__file__).parents[3] / "jobs"
 ROUNDS, WARMUP = 8, 2
+# Of the methods that have them.
+PHASES = {"warmup_rounds": WARMUP, "preprocessing_rounds": 1, "finetuning_rounds": 1}
 REFERENCES = {"segmentation": "fedavg", "classification": "fedavg_classification"}
 # No rounds of their own: audits, a swarm, and a fingerprint of images.
 WITHOUT = {"audit", "audit_classification", "decoupled", "fingerprint"}
@@ -74,7 +76,8 @@ def rounds_of(
 
     def seconds(task: str, name: str) -> list[float]:
         overrides = ALIKE[task] | {"rounds": ROUNDS, "validate_every": 1000}
-        overrides |= {"warmup_rounds": WARMUP} if hasattr(Job.open(JOBS / name).settings(), "warmup_rounds") else {}
+        settings = Job.open(JOBS / name).settings()
+        overrides |= {key: value for key, value in PHASES.items() if hasattr(settings, key)}
         begun.clear()
         simulate(JOBS / name, tmp_path_factory.mktemp(name), data=data[task], overrides=overrides, sites_at_once=1)
         # The first rounds decode images and warm up, the last one asks sites for their scores.
