@@ -175,7 +175,7 @@ def compare(
         bool, typer.Option("--leave-site-out", help="Leave out each site once and test on its cases; with --data.")
     ] = False,
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Runs at a time; default: one per core, or what Ray has room for.")
+        int | None, typer.Option(min=1, help="Runs at a time; default: one per GPU or core, or what Ray has room for.")
     ] = None,
     engine: EngineOption = "processes",
     cpus_per_run: CpusOption = None,
