@@ -33,15 +33,14 @@ from .results_file import (
     CALIBRATION_FILE,
     GLOBAL_MODEL,
     RESULTS_FILE,
-    ROUNDS_FILE,
     Calibration,
     ResultRow,
     RunName,
     classification_row,
+    round_lines,
     segmentation_row,
     write_calibration,
     write_results,
-    write_rounds,
 )
 
 
@@ -95,9 +94,9 @@ def write_case_results(run: FinishedRun, out: Path, metrics: Path) -> None:
         of_data, bins = _rows(run, model, data, common)
         rows += of_data
         calibration.append(Calibration(data.site, model_name, bins))
-    write_rounds(out / ROUNDS_FILE, run.name, read_metrics(metrics), classes)
     write_calibration(out / CALIBRATION_FILE, calibration, run.settings.task)
-    write_results(out / RESULTS_FILE, rows, {run.name.run: run.which})
+    rounds = round_lines(run.name, read_metrics(metrics), classes)
+    write_results(out / RESULTS_FILE, rows, {run.name.run: run.which}, rounds)
 
 
 def _scored(run: FinishedRun) -> Iterator[tuple[str, nn.Module, SiteData, str]]:

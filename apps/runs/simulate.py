@@ -23,7 +23,7 @@ from ...custom.data.store_location import participant_store
 from ...custom.data.whole_files import make_private, private_folder
 from ...custom.methods.lookup import method_of
 from ...custom.methods.personal.settings import PersonalSettings
-from ...custom.networks.devices import preferred_device
+from ...custom.networks.devices import preferred_device, processor_name
 from ...custom.networks.precision import computed_precision
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
@@ -182,6 +182,7 @@ def _surroundings(
     """What the summary says of data, time and memory."""
     return {
         "data": str(data.resolve()),
+        "processor": processor_name(),
         "wall_seconds": round(time.monotonic() - started, 2),
         **({} if computed is None else {"cpu_seconds": round(_cpu_seconds() - computed, 2)}),
         "peak_memory_mb": round(_peak_memory_mb(), 1),
