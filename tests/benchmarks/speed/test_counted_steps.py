@@ -51,7 +51,7 @@ def own(dice: type[DiceRecord] | None = None, **settings: Any) -> Callable[[], o
     trained = network()
     batches = SampleBatches(*data(), BATCH_SIZE, DEVICE)
     record = None if dice is None else dice(annotated_only=True, device=DEVICE)
-    objective = training_objective(training, trained, record)
+    objective = training_objective(training, dice=record)
     return lambda: train(trained, batches, objective, training, learning_rate=1e-3, seed=0)
 
 

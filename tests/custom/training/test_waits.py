@@ -9,7 +9,7 @@ from fedannot.custom.networks.building import build_network
 from fedannot.custom.settings import TrainingSettings
 from fedannot.custom.training.batch import Batch
 from fedannot.custom.training.losses import DiceRecord
-from fedannot.custom.training.objectives import Step, training_objective
+from fedannot.custom.training.objectives import Step, training_objective, with_penalty
 from fedannot.custom.training.optimizers import build_optimizer
 from fedannot.custom.training.steps import SingleSteps
 
@@ -18,7 +18,7 @@ def counts_of_a_step(training: TrainingSettings, *, with_dice: bool = False) -> 
     network = build_network(features=(2, 2, 2, 2, 2, 2), upsample="nontrainable").to(DEVICE)
     dice = DiceRecord(annotated_only=training.dice_loss_over == "annotated", device=DEVICE) if with_dice else None
     scaler = torch.amp.GradScaler("cpu", enabled=False)
-    objective = training_objective(training, network, dice)
+    objective = with_penalty(training_objective(training, dice=dice), training, network)
     batch = Batch(
         torch.empty(4, 1, 16, 16, device=DEVICE),
         torch.empty(4, 1, 16, 16, dtype=torch.uint8, device=DEVICE),
