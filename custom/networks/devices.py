@@ -86,18 +86,4 @@ def _writes_beyond(convolution: nn.Conv2d) -> bool:
 
 def params_in_main_memory(network: nn.Module) -> dict[str, torch.Tensor]:
     """Return a network's state dict in main memory, as it is sent and stored."""
-    return {name: _in_order(tensor.detach().cpu()) for name, tensor in network.state_dict().items()}
-
-
-def _in_order(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor with its values in the order of its axes, the same object where they lie so.
-
-    Kernels whose channels come last are joined pixel by pixel, in half the time that PyTorch's copy takes.
-    """
-    if tensor.is_contiguous():
-        return tensor
-    layout = _CHANNELS_LAST.get(tensor.ndim)
-    if layout is None or not tensor.is_contiguous(memory_format=layout):
-        return tensor.contiguous()
-    by_pixel = tensor.movedim(1, -1).flatten(1, -2)
-    return torch.stack(by_pixel.unbind(1), dim=-1).view(tensor.shape)
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()}

@@ -1,7 +1,8 @@
 """One round of the deployed default at the server: prints seconds and MiB of each model, and a digest of the result.
 
 ``python deployed_average.py SITES WIDTH [MEMORY_MB]``: how many sites, the width of the network's first level, and what
-models that wait may take in memory; none is the default. Models are made before the time is taken.
+models that wait may take in memory; none is the default. ``unbounded`` in its place takes the mean without the deployed
+bounds of influence, to which every model is added as it comes. Models are made before the time is taken.
 """
 
 import hashlib
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from support.rounds import round_of
@@ -37,7 +39,7 @@ def refused(site: str, reason: object) -> None:
     raise AssertionError(f"{site} is refused: {reason}")
 
 
-def main(num_sites: int, width: int, *memory_mb: int) -> None:
+def main(num_sites: int, width: int, waiting: str | None = None) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     network = build_network(features=[width * times for times in (1, 2, 4, 8, 16, 1)], upsample="nontrainable")
@@ -48,18 +50,18 @@ def main(num_sites: int, width: int, *memory_mb: int) -> None:
          for name, value in reference.items()}
         for _ in range(min(num_sites, 10 if width < 50 else 2))
     ]  # fmt: skip
-    values = {"influence": deployed_influence(num_sites), "aggregation": deployed_aggregation(num_sites)}
-    settings = FedAvgSettings.model_validate(
-        values | {"min_sites": 3, **({"waiting_memory_mb": memory_mb[0]} if memory_mb else {})}
-    )
+    values: dict[str, Any] = {"min_sites": 3}
+    if waiting != "unbounded":
+        values |= {"influence": deployed_influence(num_sites), "aggregation": deployed_aggregation(num_sites)}
+        values |= {} if waiting is None else {"waiting_memory_mb": int(waiting)}
+    settings = FedAvgSettings.model_validate(values)
     this_round = round_of(1)
     this_round.params, this_round.bounds = reference, InfluenceBounds(settings.influence, lambda _: None)
     Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     before = memory("VmRSS")
     with tempfile.TemporaryDirectory() as folder:
-        waiting = Path(folder, "waiting")
         claims, layout = ReportedCounts(lambda _: None), NetworkLayout.of(network, reference, ())
-        run = TrainingRun(settings, layout, OutboundRegistry(()), claims, waiting, refused)
+        run = TrainingRun(settings, layout, OutboundRegistry(()), claims, Path(folder, "waiting"), refused)
         started, processor = time.perf_counter(), time.process_time()
         training = RoundTraining(run, FedAvgServer(settings), this_round, num_sites)
         for number in range(num_sites):
@@ -84,4 +86,4 @@ def main(num_sites: int, width: int, *memory_mb: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

@@ -12,6 +12,7 @@ import torch
 
 RESULTS = Path("runs/bench/speed")
 REPEATS = 7
+TURNS = 5
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,37 @@ def time_in_turns(actions: Mapping[str, Callable[[], object]], repeats: int = RE
     return {name: statistics.median(values) for name, values in times.items()}
 
 
+def compare_processor_times(
+    table: SpeedTable, what: str, actions: Mapping[str, Callable[[], object]], *, turns: int = TURNS, number: int = 1
+) -> None:
+    """Let actions take turns, and add a line with the median CPU seconds of each; the first is the reference.
+
+    Args:
+        table: gets the lines.
+        what: what is done.
+        actions: what is timed, by name; each is made once before.
+        turns: how often each is timed.
+        number: of what an action does; seconds are of one.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in actions}
+    for turn in range(1 + turns):
+        for name, action in actions.items():
+            began = time.process_time()
+            action()
+            if turn:
+                seconds[name].append((time.process_time() - began) / number)
+    reference = next(iter(actions))
+    for name, values in seconds.items():
+        ratios = [value / other for value, other in zip(values, seconds[reference], strict=True)]
+        each, other = statistics.median(values), statistics.median(seconds[reference])
+        note = f"{_time(min(values))} to {_time(max(values))}; ratio {min(ratios):.3f} to {max(ratios):.3f}"
+        table.add(Measurement(f"{what}: {name}", each, reference, other, statistics.median(ratios), note=note))
+
+
 def _time(seconds: float | None) -> str:
     if seconds is None:
         return ""
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
 
 
 def _processor() -> str:

@@ -1,10 +1,10 @@
-"""Augmentation of whole batches compared with that of single samples, and with none."""
+"""Augmentation of whole batches compared with that of single samples, and with none, in CPU seconds of one thread."""
 
 from collections.abc import Sequence
 
 import pytest
 import torch
-from measuring import time_in_turns
+from measuring import compare_processor_times
 
 from fedannot.custom.networks.devices import preferred_device
 from fedannot.custom.training.augmentation import AugmentedBatches
@@ -26,10 +26,11 @@ def test_augmentation_of_batches_and_of_single_samples(
 ) -> None:
     images = torch.randn(number, 1, *extents, generator=torch.Generator().manual_seed(0))
     plain = SampleBatches(images, (images[:, 0] > 1).to(torch.uint8), batch_size, preferred_device())
+    # The first is the reference.
     sources: dict[str, Batches] = {
-        "nnunet": NnunetBatches(plain),
         "rotation, flip, elastic, noise": AugmentedBatches(plain, KINDS),
         "the same at once": AugmentedAtOnce(plain, KINDS),
+        "nnunet": NnunetBatches(plain),
         "none": plain,
     }
     # As many draws as a median needs: what is drawn decides the time of an epoch.
@@ -39,10 +40,14 @@ def test_augmentation_of_batches_and_of_single_samples(
         for batch in batches.epoch(generator):
             batch.images.sum().item()
 
-    times = time_in_turns({name: lambda given=given: epoch(given) for name, given in sources.items()}, repeats=9)
-    speed_table.compare(
-        {name: seconds / number for name, seconds in times.items()},
-        reference="rotation, flip, elastic, noise",
-        what=f"augmentation of a sample {' × '.join(map(str, extents))}",
-        goals={},
-    )
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        compare_processor_times(
+            speed_table,
+            f"augmentation of a sample {' × '.join(map(str, extents))}",
+            {name: lambda given=given: epoch(given) for name, given in sources.items()},
+            number=number,
+        )
+    finally:
+        torch.set_num_threads(before)

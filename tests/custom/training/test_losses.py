@@ -113,6 +113,19 @@ def test_record_over_annotated_samples_is_a_mean_over_samples_and_classes_that_a
     assert record.samples == {40, 42, 43}
 
 
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0])
+def test_record_over_annotated_samples_has_the_bits_of_a_selection(scale):
+    logits = scale * torch.randn(64, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    labels = torch.randint(0, 3, (64, 1, 8, 8), generator=torch.Generator().manual_seed(1))
+    labels[::3][labels[::3] == 2] = 0
+    record = DiceRecord(annotated_only=True, device=torch.device("cpu"))
+    record.add(logits, labels, torch.arange(64))
+    counts = torch.stack([(labels == label).flatten(1).any(dim=1) for label in (1, 2)], dim=1)
+    assert not counts.all()
+    selected = sample_dice_losses(logits, labels)[counts]
+    assert record.mean == float(selected.flip(0).sum(dtype=torch.float64)) / len(selected)
+
+
 def test_record_over_all_samples_counts_those_without_annotation_as_one():
     logits, labels = batch(num=4, classes=1)
     labels[:2] = 0
