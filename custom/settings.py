@@ -328,7 +328,8 @@ class TrainingSettings(_ScheduledTraining):
             :class:`fedannot.custom.training.augmentation_nnunet.NnunetBatches` and
             :class:`fedannot.custom.training.augmentation_components.TransformedBatches`.
         augmentation_unit: what a list of kinds is done to at once: ``batch``, on the training device; or ``sample``, by
-            MONAI's transforms, as all versions before did. What is drawn differs, not how it is distributed.
+            MONAI's transforms, as all versions before did. Images are drawn from the same distribution; deformations of
+            volumes and patches are smoothed from nodes in place of voxels.
         foreground_share: part of the patches of each batch that are centred on objects, the others lie anywhere in
             their volume; null centres each with equal chance on an object or on the background.
         mirror_axes: axes of a sample along which ``nnunet`` mirrors it, and along which predictions mirror it where
