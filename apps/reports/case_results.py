@@ -27,22 +27,19 @@ from ...custom.networks.devices import ready_to_compute
 from ...custom.run.summary_record import FinalModel
 from ...custom.settings import RunSettings
 from ...transforms.natural_order import natural_order
+from .calibration_file import CALIBRATION_FILE, Calibration, write_calibration
 from .local_models import local_model
 from .output import read_metrics
 from .results_file import (
-    CALIBRATION_FILE,
     GLOBAL_MODEL,
     RESULTS_FILE,
-    ROUNDS_FILE,
-    Calibration,
     ResultRow,
     RunName,
     classification_row,
     segmentation_row,
-    write_calibration,
     write_results,
-    write_rounds,
 )
+from .rounds_file import ROUNDS_FILE, write_rounds
 
 
 @dataclass(frozen=True)

@@ -9,26 +9,23 @@ from ...custom.data.whole_files import write_text
 from ...custom.methods.lookup import read_job_settings
 from ...custom.run.summary_record import FinalModel
 from ...transforms.errors import DataError
+from .calibration_file import CALIBRATION_FILE, read_calibration
 from .case_results import FinishedRun, write_case_results
 from .case_statistics import Metric, case_tests
 from .compared_runs import Comparison
 from .comparison_page import run_folder
 from .output import DATA_FOLDER, MODEL_FILE, read_summary, scored_model
 from .results_file import (
-    CALIBRATION_FILE,
     RESULTS_FILE,
-    ROUNDS_FILE,
     ResultRow,
     RunName,
     is_written,
-    read_calibration,
     read_description,
     read_results,
-    read_round_lines,
     renamed,
     write_results,
-    write_round_lines,
 )
+from .rounds_file import ROUNDS_FILE, read_round_lines, write_round_lines
 
 
 def with_case_results(out: Path, comparison: Comparison, warn: Callable[[str], None]) -> Comparison:

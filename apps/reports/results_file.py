@@ -1,12 +1,10 @@
-"""`results.csv`: what a run's model scores in every case; and `results_rounds.csv`: what each round scored.
+"""`results.csv`: what a run's model scores in every case.
 
 A case has the number of its place in the site's list, a patient a number by first appearance: no name is in the files.
 `results.json` says how many lines `results.csv` has, so that one that was cut off is noticed, and of which model each
 run's lines are.
 """
 
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -17,25 +15,19 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from ...custom.data.whole_files import write_text
-from ...custom.evaluation.calibration import NUM_BINS, CalibrationBins
 from ...custom.evaluation.case_results import CaseResult, Detection
-from ...custom.evaluation.score_records import ClassificationDetails, SegmentationDetails
-from ...custom.records.plain_values import finite
-from ...custom.records.round_records import Record, RoundRecord
+from ...custom.records.round_records import Record
 from ...custom.run.summary_record import FinalModel
 from ...transforms.errors import DataError, describe_validation_error
-from ...transforms.printable import printable, spreadsheet_safe
+from ...transforms.printable import printable
 from ...transforms.strict_files import read_json
+from .csv_tables import table_lines, write_table
 
 RESULTS_FILE = "results.csv"
 RESULTS_DESCRIPTION = "results.json"
-ROUNDS_FILE = "results_rounds.csv"
-CALIBRATION_FILE = "calibration.json"
 
 # The model that all sites share; another one has the name of its site.
 GLOBAL_MODEL = "global"
-# Of a table of rounds: the mean over classes.
-MEAN = "mean"
 
 
 @dataclass(frozen=True)
@@ -154,11 +146,11 @@ def classification_row(common: Mapping[str, Any], true: str, predicted: str, con
 
 
 class ResultsDescription(Record):
-    """What `results.json` says of the table beside it.
+    """What `results.json` says of the table next to it.
 
     Attributes:
         version: of the record's form.
-        lines: how many the table has, beside its heading.
+        lines: how many the table has, without its heading.
         nsd_tolerances: of the normalised surface Dice, in millimetres or pixels; empty of a classification.
         models: by run, which of its models was scored.
     """
@@ -170,7 +162,7 @@ class ResultsDescription(Record):
 
 
 def write_results(file: Path, rows: Sequence[ResultRow], models: Mapping[str, FinalModel]) -> None:
-    """Write lines with their heading, and beside them how many there are.
+    """Write lines with their heading, and in another file how many there are.
 
     Args:
         file: the table; its description has the same name with the ending ``.json``.
@@ -181,7 +173,7 @@ def write_results(file: Path, rows: Sequence[ResultRow], models: Mapping[str, Fi
     description = ResultsDescription(lines=len(rows), nsd_tolerances=tuple(tolerances), models=dict(models))
     # Whoever is killed between the files leaves a table without description, which counts as none.
     _description_file(file).unlink(missing_ok=True)
-    _write(file, list(COLUMNS), [[getattr(row, one.name) for one in COLUMNS.values()] for row in rows])
+    write_table(file, list(COLUMNS), [[getattr(row, one.name) for one in COLUMNS.values()] for row in rows])
     write_text(_description_file(file), json.dumps(description.model_dump(mode="json"), indent=2) + "\n")
 
 
@@ -193,7 +185,7 @@ def read_results(file: Path) -> list[ResultRow]:
     """
     if not file.is_file():
         raise DataError(f"{file}: found no such file; expected the results per case of a run or a comparison.")
-    lines = _lines(file, [name for name in COLUMNS if name not in _LATER])
+    lines = table_lines(file, [name for name in COLUMNS if name not in _LATER])
     rows = [_row(line, f"{file}: line {number}") for number, line in enumerate(lines, 2)]
     expected = read_description(file).lines
     if len(rows) != expected:
@@ -229,25 +221,6 @@ def is_written(file: Path) -> bool:
 
 def _description_file(file: Path) -> Path:
     return file.with_suffix(".json")
-
-
-def _lines(file: Path, names: Sequence[str]) -> list[dict[str, str]]:
-    """The lines of a table, by column; all of them whole."""
-    try:
-        with file.open(encoding="utf-8", newline="") as stream:
-            reader = csv.DictReader(stream, strict=True)
-            missing = [name for name in names if name not in (reader.fieldnames or [])]
-            lines = list(reader)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{file}: found what is no table ({error}); expected CSV in UTF-8.") from error
-    if missing:
-        raise DataError(f"{file}: found no column {missing[0]!r}; expected {', '.join(names)}.")
-    for number, line in enumerate(lines, 2):
-        if None in line or None in line.values():
-            raise DataError(
-                f"{file}: line {number} has not as many cells as the heading; expected the file as it was written."
-            )
-    return lines
 
 
 def _row(line: Mapping[str, str], place: str) -> ResultRow:
@@ -292,123 +265,3 @@ class RunName:
     run: str
     arm: str
     seed: int
-
-
-_SCORES = ("dice", "left_empty", "hd95", "f1", "recall", "precision")
-ROUND_COLUMNS = ("run", "arm", "seed", "round", "evaluated_on", "class", *_SCORES, "hd95_unit")
-
-
-def write_rounds(file: Path, name: RunName, records: Sequence[RoundRecord], classes: Sequence[str]) -> None:
-    """Write what each round of a run scored: the mean over classes, and each class.
-
-    Args:
-        file: the file.
-        name: of the run.
-        records: of its rounds.
-        classes: names of the classes that are scored; empty where they are not known.
-    """
-    _write(file, ROUND_COLUMNS, [line for record in records for line in _round_lines(name, record, classes)])
-
-
-def read_round_lines(file: Path) -> list[dict[str, str]]:
-    """Return the lines of a table of rounds, by column; none where there is no file.
-
-    Raises:
-        DataError: if it is no such table.
-    """
-    if not file.is_file():
-        return []
-    return _lines(file, ROUND_COLUMNS)
-
-
-def write_round_lines(file: Path, lines: Sequence[Mapping[str, str]]) -> None:
-    """Write what :func:`read_round_lines` returns."""
-    _write(file, ROUND_COLUMNS, [[line[name] for name in ROUND_COLUMNS] for line in lines])
-
-
-def _round_lines(name: RunName, record: RoundRecord, classes: Sequence[str]) -> list[list[Any]]:
-    if not isinstance(record, SegmentationDetails | ClassificationDetails) or record.main_score is None:
-        return []
-    start = [name.run, name.arm, name.seed, record.round, getattr(record, "evaluated_on", None)]
-    unit = getattr(record, "hd95_unit", None)
-    lines = [[*start, MEAN, *(getattr(record, score, None) for score in _SCORES), unit]]
-    per_class = {score: getattr(record, f"{score}_per_class", None) for score in _SCORES}
-    count = max(len(values) for values in per_class.values() if values is not None) if any(per_class.values()) else 0
-    names = list(map(printable, classes)) if len(classes) == count else [str(number + 1) for number in range(count)]
-    for index, class_name in enumerate(names):
-        lines.append([*start, class_name, *(None if of is None else of[index] for of in per_class.values()), None])
-    return lines
-
-
-def _write(file: Path, heading: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(heading)
-    writer.writerows([[_cell(value) for value in line] for line in lines])
-    write_text(file, text.getvalue())
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.8g}" if math.isfinite(value) else ""
-    if isinstance(value, str):
-        return spreadsheet_safe(value)
-    return "" if value is None else str(value)
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """How well a model's confidence fits, on one site's cases.
-
-    Attributes:
-        site: whose cases they are.
-        model: whose model it is, see :class:`ResultRow`.
-        of_cases: the bins of each case.
-    """
-
-    site: str
-    model: str
-    of_cases: tuple[CalibrationBins, ...]
-
-    def plain(self) -> dict[str, Any]:
-        """Return errors and bins as JSON holds them; the mean over cases is of pixels alone."""
-        together = sum(self.of_cases, CalibrationBins.empty())
-        errors = [bins.ece for bins in self.of_cases if bins.count.any()]
-        return {
-            "site": self.site,
-            "model": self.model,
-            "cases": len(self.of_cases),
-            "ece_pooled": together.ece,
-            "ece_mean_of_cases": sum(errors) / len(errors) if errors and together.count.sum() > len(errors) else None,
-            "count": [int(value) for value in together.count],
-            "confidence": [a / n if n else None for a, n in zip(together.confidence, together.count, strict=True)],
-            "accuracy": [a / n if n else None for a, n in zip(together.correct, together.count, strict=True)],
-        }
-
-
-def write_calibration(
-    file: Path, found: Sequence[Calibration], task: Literal["segmentation", "classification"]
-) -> None:
-    """Write the calibration of a run's final model, with what it is of."""
-    content = {
-        "version": 1,
-        "bins": NUM_BINS,
-        "predictions": "pixels" if task == "segmentation" else "cases",
-        "calibration": [finite(one.plain()) for one in found],
-    }
-    write_text(file, json.dumps(content, indent=2) + "\n")
-
-
-def read_calibration(file: Path) -> list[dict[str, Any]]:
-    """Return what :func:`write_calibration` wrote of each site; nothing where there is no file.
-
-    Raises:
-        DataError: if it is no such file.
-    """
-    if not file.is_file():
-        return []
-    content = read_json(file, "the calibration of a run")
-    if not isinstance(content, dict) or not isinstance(content.get("calibration"), list):
-        raise DataError(f"{file}: found no list 'calibration'; expected the calibration of a run.")
-    found: list[dict[str, Any]] = content["calibration"]
-    return found

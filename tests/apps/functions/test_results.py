@@ -21,9 +21,9 @@ from fedannot.apps.reports.results_file import (
     classification_row,
     read_description,
     read_results,
-    read_round_lines,
     write_results,
 )
+from fedannot.apps.reports.rounds_file import read_round_lines
 from fedannot.apps.runs.progress import progress_of
 from fedannot.apps.runs.simulate import score_cases
 from fedannot.custom.data.tensor_files import write_tensors
