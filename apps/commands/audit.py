@@ -75,7 +75,7 @@ def audit(
         with Progress() as progress:
             progress.tell(f"Audit: a short federation, then every case.{'' if data or resume else f' {GENERATED}'}")
             from ..functions.audits import audit as run
-            from ..runs.job import parse_override
+            from ..runs.overrides import parse_override
             from ..wording.site_audit import headline
 
             made = run(

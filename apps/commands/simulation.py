@@ -101,7 +101,7 @@ def simulate(
         with Progress() as progress:
             progress.tell(f"Reading {job}.{'' if data or resume else f' {GENERATED}'}")
             from ..functions.runs import simulate as run
-            from ..runs.job import parse_override
+            from ..runs.overrides import parse_override
             from ..runs.resuming import has_begun
 
             changes = dict(parse_override(text) for text in set_ or [])
