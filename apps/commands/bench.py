@@ -140,7 +140,10 @@ _add_benchmark(
 def league(
     context: typer.Context,
     rows: Annotated[
-        str | None, typer.Option(help="Names of rows, separated by commas; default: all whose data are there.")
+        str | None,
+        typer.Option(
+            help="Names of rows, separated by commas; default: all whose data are there. With --choose: of its rows."
+        ),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="Show the rows, and run nothing.")] = False,
     plan: Annotated[
@@ -188,7 +191,7 @@ def league(
             progress.tell("Reading the rows.")
             known, made = _tables(folder, "league.rows"), _tables(folder, "league.making")
             asked = _tables(folder, "league.request")
-            chosen = _tables(folder, "rows").chosen_rows(known.ROWS, rows)
+            chosen = _tables(folder, "rows").chosen_rows(known.TUNING_ROWS if choose else known.ROWS, rows)
             if list_:
                 lines = [f"{name}  {row.what}" for name, row in chosen.items()]
             else:
@@ -198,6 +201,6 @@ def league(
                 request = asked.LeagueRequest(
                     chosen, asked.chosen_methods(methods), wanted, out, jobs, share, processes, placed
                 )
-                lines = made.done(request, progress, known.TUNING_ROWS, plan=plan, choose=choose, table=table)
+                lines = made.done(request, progress, plan=plan, choose=choose, table=table)
         for line in lines:
             say(line)

@@ -128,7 +128,7 @@ def test_rows_are_finished_by_whoever_makes_the_last_run(made: Made) -> None:
 
 def test_the_league_of_finished_runs_is_the_same_and_changes_nothing(made: Made, tmp_path: Path) -> None:
     before = times_of(made.out)
-    (text,) = done(request_of(made.out), Reported(None), {}, table=tmp_path / "pages")
+    (text,) = done(request_of(made.out), Reported(None), table=tmp_path / "pages")
     assert text.startswith(f"League: {tmp_path / 'pages' / 'league.md'}")
     assert times_of(made.out) == before
     for name in ("league.json", "league.md", "league_figures.md"):
@@ -274,8 +274,8 @@ def test_settings_are_tried_on_seeds_from_100_and_the_best_are_recorded(
         return plain_records.comparison([one | {"seed": seed} for one in runs_of for seed in given["seeds"]])
 
     monkeypatch.setattr(running, "compare", compare)
-    rows = {"one": tiny(None)}
-    record = choose_settings(request_of(tmp_path, methods=["elr", "fedgsca"]), rows, Reported(None))
+    request = request_of(tmp_path, rows={"one": tiny(None)}, methods=["elr", "fedgsca"])
+    record = choose_settings(request, Reported(None))
     seeds, given = asked["one"]
     assert list(seeds) == [100, 101]
     assert given == {"fedavg": {}} | {f"elr.{number}": one for number, one in enumerate(tried_settings("elr"))}

@@ -32,7 +32,7 @@ _FOLDER = "settings"
 Scores = Mapping[tuple[str, int], float]
 
 
-def choose_settings(request: LeagueRequest, rows: Mapping[str, LeagueRow], progress: Progress) -> Path | None:
+def choose_settings(request: LeagueRequest, progress: Progress) -> Path | None:
     """Try the settings of every method that has several, and record the best of each in the output folder.
 
     Returns:
@@ -43,8 +43,8 @@ def choose_settings(request: LeagueRequest, rows: Mapping[str, LeagueRow], progr
         DataError: if the file of settings cannot be used.
     """
     scores: dict[str, Scores] = {}
-    tasks = {name: row.task for name, row in rows.items()}
-    for name, row in rows.items():
+    tasks = {name: row.task for name, row in request.rows.items()}
+    for name, row in request.rows.items():
         progress.tell(f"{name}: {row.what}")
         folder = request.out / _FOLDER / name
         data = make_data(folder, row.make, SEEDS, progress)

@@ -31,7 +31,6 @@ PAGE_FILE, FIGURES_FILE = "league.md", "league_figures.md"
 def done(
     request: LeagueRequest,
     progress: Progress,
-    tuning_rows: Mapping[str, LeagueRow],
     *,
     plan: bool = False,
     choose: bool = False,
@@ -40,9 +39,8 @@ def done(
     """Do what the command is asked for, and return what it says at the end.
 
     Args:
-        request: rows, methods, seeds and folders.
+        request: rows, methods, seeds and folders; the rows of :data:`.TUNING_ROWS` to choose settings.
         progress: is told.
-        tuning_rows: on which settings are chosen.
         plan: say what would run, and run nothing.
         choose: choose settings, and make no row.
         table: write the league of the finished runs there, and run nothing.
@@ -53,7 +51,7 @@ def done(
     if plan:
         return planned_lines(request, progress)
     if choose:
-        record = choose_settings(request, tuning_rows, progress)
+        record = choose_settings(request, progress)
         return ["Nothing is chosen yet." if record is None else f"Chosen settings: {record}"]
     page = make_league(request, progress) if table is None else write_finished(request, table, progress)
     return [f"League: {page}, {page.with_suffix('.json')}"] if page.is_file() else ["No row is finished yet."]

@@ -58,7 +58,7 @@ def _answer(league: League) -> list[str]:
 
 _COMMANDS = """```sh
 fedannot bench league --plan                               # methods, what is not defined, hours
-fedannot bench league --choose --methods NAME              # tries settings on seeds 100 and 101, and other rows
+fedannot bench league --choose --methods NAME              # tries settings on seeds 100 and 101, and rows of its own
 fedannot bench league --methods NAME                       # runs what is missing; finished runs are kept
 fedannot bench league --rows annotators --data PACKS --only 1/4
 fedannot bench league --table docs/benchmarks              # these pages from the finished runs, without a run
