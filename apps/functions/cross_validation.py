@@ -7,8 +7,16 @@ from typing import Any
 
 from ...custom.data.federation import TEST_FOLDER
 from ...custom.data.splits import write_folds, write_left_out_sites
-from ..reports.results_file import RESULTS_FILE, ResultRow, read_description, read_results, write_results
-from ..reports.rounds_file import ROUNDS_FILE, read_round_lines, write_round_lines
+from ..reports.result_rows import ResultRow
+from ..reports.results_file import (
+    RESULTS_FILE,
+    ROUNDS_FILE,
+    read_description,
+    read_results,
+    read_round_lines,
+    write_results,
+    write_round_lines,
+)
 from ..runs.arms import Arm
 from ..runs.job import JobError
 from ..runs.output_request import keep_request

@@ -12,10 +12,17 @@ from ..reports.calibration_file import CALIBRATION_FILE
 from ..reports.compared_results import results_of_run
 from ..reports.compared_runs import COMPARISON_FILE
 from ..reports.html import html_paragraphs, html_table
+from ..reports.result_rows import ResultRow
 from ..reports.results_figures import draw_cases, draw_curves
-from ..reports.results_file import RESULTS_DESCRIPTION, RESULTS_FILE, ResultRow, read_description, read_results
+from ..reports.results_file import (
+    RESULTS_DESCRIPTION,
+    RESULTS_FILE,
+    ROUNDS_FILE,
+    read_description,
+    read_results,
+    read_round_lines,
+)
 from ..reports.results_tables import ResultsTable, results_head, results_table, write_latex, write_table, write_tests
-from ..reports.rounds_file import ROUNDS_FILE, read_round_lines
 
 TABLE_NAME, TESTS_FILE, CASES_FIGURE, CURVES_FIGURE = "table", "tests.csv", "cases", "curves"
 

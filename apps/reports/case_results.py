@@ -30,16 +30,8 @@ from ...transforms.natural_order import natural_order
 from .calibration_file import CALIBRATION_FILE, Calibration, write_calibration
 from .local_models import local_model
 from .output import read_metrics
-from .results_file import (
-    GLOBAL_MODEL,
-    RESULTS_FILE,
-    ResultRow,
-    RunName,
-    classification_row,
-    segmentation_row,
-    write_results,
-)
-from .rounds_file import ROUNDS_FILE, write_rounds
+from .result_rows import GLOBAL_MODEL, ResultRow, RunName, classification_row, segmentation_row
+from .results_file import RESULTS_FILE, ROUNDS_FILE, write_results, write_rounds
 
 
 @dataclass(frozen=True)

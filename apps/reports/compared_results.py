@@ -15,17 +15,17 @@ from .case_statistics import Metric, case_tests
 from .compared_runs import Comparison
 from .comparison_page import run_folder
 from .output import DATA_FOLDER, MODEL_FILE, read_summary, scored_model
+from .result_rows import ResultRow, RunName, renamed
 from .results_file import (
     RESULTS_FILE,
-    ResultRow,
-    RunName,
+    ROUNDS_FILE,
     is_written,
     read_description,
     read_results,
-    renamed,
+    read_round_lines,
     write_results,
+    write_round_lines,
 )
-from .rounds_file import ROUNDS_FILE, read_round_lines, write_round_lines
 
 
 def with_case_results(out: Path, comparison: Comparison, warn: Callable[[str], None]) -> Comparison:

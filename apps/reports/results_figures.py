@@ -15,8 +15,8 @@ from ...transforms.printable import drawable
 from ..wording.case_tests import METRIC_NAMES, metric_factor
 from .case_statistics import CaseTest, Metric, case_scores
 from .colours import curve_style
-from .results_file import ResultRow
-from .rounds_file import MEAN
+from .result_rows import ResultRow
+from .results_file import MEAN
 
 # Inches: two columns of a journal's page.
 _WIDTH, _HEIGHT = 7.0, 2.6

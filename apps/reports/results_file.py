@@ -1,156 +1,47 @@
-"""`results.csv`: what a run's model scores in every case.
+"""`results.csv`: what a run's model scores in every case; and `results_rounds.csv`: what each round scored.
 
 A case has the number of its place in the site's list, a patient a number by first appearance: no name is in the files.
 `results.json` says how many lines `results.csv` has, so that one that was cut off is noticed, and of which model each
 run's lines are.
 """
 
+import csv
+import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from ...custom.data.whole_files import write_text
-from ...custom.evaluation.case_results import CaseResult, Detection
-from ...custom.records.round_records import Record
+from ...custom.evaluation.score_records import ClassificationDetails, SegmentationDetails
+from ...custom.records.round_records import Record, RoundRecord
 from ...custom.run.summary_record import FinalModel
 from ...transforms.errors import DataError, describe_validation_error
-from ...transforms.printable import printable
+from ...transforms.printable import printable, spreadsheet_safe
 from ...transforms.strict_files import read_json
-from .csv_tables import table_lines, write_table
+from .result_rows import ResultRow, RunName
 
 RESULTS_FILE = "results.csv"
 RESULTS_DESCRIPTION = "results.json"
+ROUNDS_FILE = "results_rounds.csv"
 
-# The model that all sites share; another one has the name of its site.
-GLOBAL_MODEL = "global"
-
-
-@dataclass(frozen=True)
-class ResultRow:
-    """A line of `results.csv`: a class in a case, scored with one model; NaN or nothing where it is not defined.
-
-    Attributes:
-        run: the run's name.
-        arm: what was compared, or the job.
-        seed: of the run.
-        site: whose case it is; `test` for the server's test set.
-        case: `case-N`, the N-th of its list.
-        class_name: the class; in a classification the case's own.
-        dice: see :class:`.CaseResult`, and below.
-        hd95_mm: in millimetres; NaN where these are not known.
-        nsd: at `nsd_tolerance`.
-        volume_difference_ml: predicted less annotated, in millilitres.
-        lesion_f1: F1 of lesions.
-        detected: one of :class:`.Detection`; in a classification whether the predicted class is the case's.
-        unit: `mm`, or `px` for pictures; empty in a classification.
-        hd95_px: in pixels, where there are no millimetres.
-        volume_difference_px: as above, pixels.
-        nsd_tolerance: in `unit`.
-        patient: `patient-N`; cases of one patient are not independent.
-        list_name: of the site's datalist.
-        model: `global`, or the site whose own model it is.
-        predicted: the class that a classifier says.
-        confidence: its probability.
-        foreground_f1: F1 of the objects of all classes together.
-        confused_fraction: of the annotated pixels, those that are predicted as another class.
-    """
-
-    run: str
-    arm: str
-    seed: int
-    site: str
-    case: str
-    class_name: str
-    dice: float
-    hd95_mm: float
-    nsd: float
-    volume_difference_ml: float
-    lesion_f1: float
-    detected: str
-    unit: str
-    hd95_px: float
-    volume_difference_px: float
-    nsd_tolerance: float
-    patient: str
-    list_name: str
-    model: str
-    predicted: str = ""
-    confidence: float = math.nan
-    foreground_f1: float = math.nan
-    confused_fraction: float = math.nan
-
-    @property
-    def hd95(self) -> float:
-        """In `unit`."""
-        return self.hd95_px if self.unit == "px" else self.hd95_mm
-
-    @property
-    def volume_difference(self) -> float:
-        """In millilitres or pixels."""
-        return self.volume_difference_px if self.unit == "px" else self.volume_difference_ml
-
+# Of a table of rounds: the mean over classes.
+MEAN = "mean"
 
 # Heading → attribute, in the order of the file.
 COLUMNS = {{"class_name": "class", "list_name": "list"}.get(one.name, one.name): one for one in fields(ResultRow)}
 
 
-def segmentation_row(common: Mapping[str, Any], result: CaseResult, class_name: str, unit: str) -> ResultRow:
-    """Return the line of a class in a case.
-
-    Args:
-        common: run, arm, seed, site, case, patient, list, model and tolerance, by attribute.
-        result: what was measured.
-        class_name: the class.
-        unit: of its distances, `mm` or `px`.
-    """
-    in_mm = unit == "mm"
-    return ResultRow(
-        **common,
-        class_name=printable(class_name),
-        dice=result.dice,
-        hd95_mm=result.hd95 if in_mm else math.nan,
-        nsd=result.nsd,
-        volume_difference_ml=result.volume_difference if in_mm else math.nan,
-        lesion_f1=result.lesion_f1,
-        detected=result.detection.value,
-        unit=unit,
-        hd95_px=math.nan if in_mm else result.hd95,
-        volume_difference_px=math.nan if in_mm else result.volume_difference,
-        foreground_f1=result.foreground_f1,
-        confused_fraction=result.confused_fraction,
-    )
-
-
-_OF_SEGMENTATION = (
-    *("dice", "hd95_mm", "nsd", "volume_difference_ml", "lesion_f1", "hd95_px", "volume_difference_px"),
-    "nsd_tolerance",
-)
-
-
-def classification_row(common: Mapping[str, Any], true: str, predicted: str, confidence: float) -> ResultRow:
-    """Return the line of a case with a class; arguments as above."""
-    nothing: dict[str, Any] = dict.fromkeys(_OF_SEGMENTATION, math.nan)
-    return ResultRow(
-        **(dict(common) | nothing),
-        class_name=printable(true),
-        detected=(Detection.DETECTED if true == predicted else Detection.MISSED).value,
-        unit="",
-        predicted=printable(predicted),
-        confidence=confidence,
-    )
-
-
 class ResultsDescription(Record):
-    """What `results.json` says of the table next to it.
+    """What `results.json` says of the table beside it.
 
     Attributes:
         version: of the record's form.
-        lines: how many the table has, without its heading.
+        lines: how many the table has, beside its heading.
         nsd_tolerances: of the normalised surface Dice, in millimetres or pixels; empty of a classification.
         models: by run, which of its models was scored.
     """
@@ -162,7 +53,7 @@ class ResultsDescription(Record):
 
 
 def write_results(file: Path, rows: Sequence[ResultRow], models: Mapping[str, FinalModel]) -> None:
-    """Write lines with their heading, and in another file how many there are.
+    """Write lines with their heading, and beside them how many there are.
 
     Args:
         file: the table; its description has the same name with the ending ``.json``.
@@ -173,7 +64,7 @@ def write_results(file: Path, rows: Sequence[ResultRow], models: Mapping[str, Fi
     description = ResultsDescription(lines=len(rows), nsd_tolerances=tuple(tolerances), models=dict(models))
     # Whoever is killed between the files leaves a table without description, which counts as none.
     _description_file(file).unlink(missing_ok=True)
-    write_table(file, list(COLUMNS), [[getattr(row, one.name) for one in COLUMNS.values()] for row in rows])
+    _write(file, list(COLUMNS), [[getattr(row, one.name) for one in COLUMNS.values()] for row in rows])
     write_text(_description_file(file), json.dumps(description.model_dump(mode="json"), indent=2) + "\n")
 
 
@@ -185,7 +76,7 @@ def read_results(file: Path) -> list[ResultRow]:
     """
     if not file.is_file():
         raise DataError(f"{file}: found no such file; expected the results per case of a run or a comparison.")
-    lines = table_lines(file, [name for name in COLUMNS if name not in _LATER])
+    lines = _lines(file, [name for name in COLUMNS if name not in _LATER])
     rows = [_row(line, f"{file}: line {number}") for number, line in enumerate(lines, 2)]
     expected = read_description(file).lines
     if len(rows) != expected:
@@ -223,6 +114,25 @@ def _description_file(file: Path) -> Path:
     return file.with_suffix(".json")
 
 
+def _lines(file: Path, names: Sequence[str]) -> list[dict[str, str]]:
+    """The lines of a table, by column; all of them whole."""
+    try:
+        with file.open(encoding="utf-8", newline="") as stream:
+            reader = csv.DictReader(stream, strict=True)
+            missing = [name for name in names if name not in (reader.fieldnames or [])]
+            lines = list(reader)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{file}: found what is no table ({error}); expected CSV in UTF-8.") from error
+    if missing:
+        raise DataError(f"{file}: found no column {missing[0]!r}; expected {', '.join(names)}.")
+    for number, line in enumerate(lines, 2):
+        if None in line or None in line.values():
+            raise DataError(
+                f"{file}: line {number} has not as many cells as the heading; expected the file as it was written."
+            )
+    return lines
+
+
 def _row(line: Mapping[str, str], place: str) -> ResultRow:
     values: dict[str, Any] = {}
     for name, one in COLUMNS.items():
@@ -253,15 +163,63 @@ def _number(text: str, name: str) -> float:
     return value
 
 
-def renamed(rows: Sequence[ResultRow], *, run: str, arm: str) -> list[ResultRow]:
-    """Return lines as those of another run and arm."""
-    return [replace(row, run=run, arm=arm) for row in rows]
+_SCORES = ("dice", "left_empty", "hd95", "f1", "recall", "precision")
+ROUND_COLUMNS = ("run", "arm", "seed", "round", "evaluated_on", "class", *_SCORES, "hd95_unit")
 
 
-@dataclass(frozen=True)
-class RunName:
-    """What a run's lines begin with."""
+def write_rounds(file: Path, name: RunName, records: Sequence[RoundRecord], classes: Sequence[str]) -> None:
+    """Write what each round of a run scored: the mean over classes, and each class.
 
-    run: str
-    arm: str
-    seed: int
+    Args:
+        file: the file.
+        name: of the run.
+        records: of its rounds.
+        classes: names of the classes that are scored; empty where they are not known.
+    """
+    _write(file, ROUND_COLUMNS, [line for record in records for line in _round_lines(name, record, classes)])
+
+
+def read_round_lines(file: Path) -> list[dict[str, str]]:
+    """Return the lines of a table of rounds, by column; none where there is no file.
+
+    Raises:
+        DataError: if it is no such table.
+    """
+    if not file.is_file():
+        return []
+    return _lines(file, ROUND_COLUMNS)
+
+
+def write_round_lines(file: Path, lines: Sequence[Mapping[str, str]]) -> None:
+    """Write what :func:`read_round_lines` returns."""
+    _write(file, ROUND_COLUMNS, [[line[name] for name in ROUND_COLUMNS] for line in lines])
+
+
+def _round_lines(name: RunName, record: RoundRecord, classes: Sequence[str]) -> list[list[Any]]:
+    if not isinstance(record, SegmentationDetails | ClassificationDetails) or record.main_score is None:
+        return []
+    start = [name.run, name.arm, name.seed, record.round, getattr(record, "evaluated_on", None)]
+    unit = getattr(record, "hd95_unit", None)
+    lines = [[*start, MEAN, *(getattr(record, score, None) for score in _SCORES), unit]]
+    per_class = {score: getattr(record, f"{score}_per_class", None) for score in _SCORES}
+    count = max(len(values) for values in per_class.values() if values is not None) if any(per_class.values()) else 0
+    names = list(map(printable, classes)) if len(classes) == count else [str(number + 1) for number in range(count)]
+    for index, class_name in enumerate(names):
+        lines.append([*start, class_name, *(None if of is None else of[index] for of in per_class.values()), None])
+    return lines
+
+
+def _write(file: Path, heading: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(heading)
+    writer.writerows([[_cell(value) for value in line] for line in lines])
+    write_text(file, text.getvalue())
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.8g}" if math.isfinite(value) else ""
+    if isinstance(value, str):
+        return spreadsheet_safe(value)
+    return "" if value is None else str(value)

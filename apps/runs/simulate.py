@@ -33,7 +33,8 @@ from ...transforms.errors import DataError
 from ..reports.case_results import FinishedRun, write_case_results
 from ..reports.compared_results import results_of_run
 from ..reports.output import DATA_FOLDER, PERSISTED_MODEL, collect_output, read_summary, scored_model
-from ..reports.results_file import RESULTS_FILE, RunName, is_written
+from ..reports.result_rows import RunName
+from ..reports.results_file import RESULTS_FILE, is_written
 from .cores import estimated_step_mb, suitable_sites_at_once
 from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import Step, run_in_process

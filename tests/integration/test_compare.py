@@ -16,8 +16,7 @@ from support.unstarted_runs import collect_commands
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
-from fedannot.apps.reports.results_file import read_results
-from fedannot.apps.reports.rounds_file import read_round_lines
+from fedannot.apps.reports.results_file import read_results, read_round_lines
 from fedannot.apps.runs.arms import Arm, PlannedArm
 from fedannot.apps.runs.in_process import RunError
 from fedannot.apps.runs.job import Job, JobError

@@ -13,8 +13,7 @@ from fedannot.apps import cross_validate, read_compared
 from fedannot.apps.commands.cli import app
 from fedannot.apps.functions import cross_validation, results, runs
 from fedannot.apps.reports.output import read_summary
-from fedannot.apps.reports.results_file import read_description, read_results, write_results
-from fedannot.apps.reports.rounds_file import write_round_lines
+from fedannot.apps.reports.results_file import read_description, read_results, write_results, write_round_lines
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.job import JobError
 from fedannot.apps.runs.run_process import Commands

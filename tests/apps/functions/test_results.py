@@ -13,17 +13,16 @@ from conftest import TINY
 
 from fedannot.apps import ProgressStep, Run, export_results, simulate
 from fedannot.apps.reports.case_results import FinishedRun
+from fedannot.apps.reports.result_rows import RunName, classification_row
 from fedannot.apps.reports.results_file import (
     COLUMNS,
     RESULTS_DESCRIPTION,
     RESULTS_FILE,
-    RunName,
-    classification_row,
     read_description,
     read_results,
+    read_round_lines,
     write_results,
 )
-from fedannot.apps.reports.rounds_file import read_round_lines
 from fedannot.apps.runs.progress import progress_of
 from fedannot.apps.runs.simulate import score_cases
 from fedannot.custom.data.tensor_files import write_tensors

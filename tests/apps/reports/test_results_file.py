@@ -2,13 +2,18 @@
 
 import math
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from support.case_rows import row
 
-from fedannot.apps.reports import csv_tables, results_file
-from fedannot.apps.reports.results_file import is_written, read_description, read_results, write_results
+from fedannot.apps.reports import results_file
+from fedannot.apps.reports.results_file import (
+    is_written,
+    read_description,
+    read_results,
+    read_round_lines,
+    write_results,
+)
 from fedannot.custom.run.summary_record import FinalModel
 from fedannot.transforms.errors import DataError
 
@@ -66,9 +71,8 @@ def test_a_file_that_was_cut_off_at_the_end_of_a_line_is_refused(tmp_path: Path)
         read_results(file)
 
 
-@pytest.mark.parametrize("writer", [csv_tables, results_file], ids=["table", "description"])
 def test_whoever_is_killed_while_writing_leaves_no_table_with_another_description(
-    writer: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "results.csv"
     write_results(file, [LINE, LINE], {})
@@ -76,10 +80,18 @@ def test_whoever_is_killed_while_writing_leaves_no_table_with_another_descriptio
     def stop(target: Path, _: str) -> None:
         raise KeyboardInterrupt(target.name)
 
-    monkeypatch.setattr(writer, "write_text", stop)
+    monkeypatch.setattr(results_file, "write_text", stop)
     with pytest.raises(KeyboardInterrupt, match="results"):
         write_results(file, [LINE], {})
     assert not is_written(file)
+
+
+def test_a_damaged_table_of_rounds_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "results_rounds.csv"
+    assert read_round_lines(file) == []
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match="no table"):
+        read_round_lines(file)
 
 
 def test_names_are_neither_formulas_nor_obeyed_by_a_terminal(tmp_path: Path) -> None:
