@@ -626,7 +626,7 @@ class RunSettings(SettingsModel):
 
     @property
     def needs_server(self) -> tuple[str, ...]:
-        """The keys of what the settings ask of a server, and no swarm can do; beside bounds, rules and validation."""
+        """The keys of what the settings ask of a server, and no swarm can do; besides bounds, rules and validation."""
         return () if self.update_precision == "fp32" else ("update_precision",)
 
 
@@ -661,7 +661,7 @@ def of_recipe(kind: type[RunSettings], values: Mapping[str, Any]) -> SettingValu
 
     Args:
         kind: the method's settings.
-        values: settings as a file has them, not yet checked; beside blocks there may be dotted keys.
+        values: settings as a file has them, not yet checked; besides blocks there may be dotted keys.
     """
     if not issubclass(_type_of(kind, "training"), TrainingSettings):
         return {}

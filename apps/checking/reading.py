@@ -282,7 +282,7 @@ def _labels(case: Case) -> Iterator[tuple[str, Path | int]]:
 
 
 def _other_versions(case: Case) -> Iterator[tuple[str, Path | int]]:
-    """The annotations of a case beside that in use, by their keys; one that a review has kept is the same file."""
+    """The annotations of a case besides that in use, by their keys; one that a review has kept is the same file."""
     if case.clean_label is not None:
         yield "clean_label", case.clean_label
     if case.given_label is not None and case.given_label != case.label:

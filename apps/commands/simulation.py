@@ -54,7 +54,7 @@ NetworkOption = Annotated[
 def import_from_here() -> None:
     """Let this process import what lies in the folder that the command is given in, such as a network of one's own.
 
-    Python looks beside the command's file.
+    Python looks next to the command's file.
     """
     if "" not in sys.path:
         sys.path.insert(0, "")

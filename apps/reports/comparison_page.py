@@ -27,7 +27,7 @@ from .output import percent, read_summary, scoring_of
 from .run_page import REPORT_FILE
 
 _LEVEL = 0.95
-# Beside the comparison: what was asked for.
+# Next to the comparison: what was asked for.
 REQUEST_FILE = "request.json"
 _CAPTION = (
     "Left: every seed thin, their mean thick. Right: the runs of a seed are joined; they have the same data and start "

@@ -1,4 +1,4 @@
-"""Figures from results per case at the size of a publication, as PDF and SVG; their data are the files beside them."""
+"""Figures from results per case at the size of a publication, as PDF and SVG; their data are the files next to them."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

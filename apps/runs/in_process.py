@@ -413,7 +413,7 @@ def _run_workflow(
 
 
 def _use_own_stream() -> None:
-    """Let what a thread launches on a GPU run beside what others launch."""
+    """Let what a thread launches on a GPU run at the same time as what others launch."""
     if torch.cuda.is_available():
         torch.cuda.set_stream(torch.cuda.Stream())  # type: ignore[no-untyped-call]
 

@@ -217,8 +217,8 @@ class Job:
             SettingsError: if an override is not a setting of the job's method, or its value not allowed.
         """
         self.settings_with(overrides)
-        beside = (SETTINGS_FOLDER, JOB_PROGRAM)
-        shutil.copytree(self.folder, folder, ignore=lambda inside, _: beside if Path(inside) == self.folder else ())
+        left_out = (SETTINGS_FOLDER, JOB_PROGRAM)
+        shutil.copytree(self.folder, folder, ignore=lambda inside, _: left_out if Path(inside) == self.folder else ())
         copied = Job(folder)
         if overrides:
             with copied.settings_file.open("a", encoding="utf-8") as file:

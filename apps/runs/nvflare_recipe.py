@@ -34,7 +34,7 @@ class JobSource:
     Attributes:
         job: the job.
         data: a federation's folder; None where sites have data of their own or make the embedded federation.
-        settings: a set of settings, by its name beside the job or as a file; None for the job's own.
+        settings: a set of settings, by its name next to the job or as a file; None for the job's own.
         changes: single settings to change after that.
     """
 

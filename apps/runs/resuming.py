@@ -167,7 +167,7 @@ def prepare_next_rounds(out: Path, earlier: EarlierRun) -> Path:
 def prepare_collection(out: Path, earlier: EarlierRun) -> Path:
     """Put the workspaces of a run whose rounds are all done back in their place; return the state to collect from.
 
-    What the sites have stored beside the rounds lies there, and would be lost with an earlier run's workspaces.
+    What the sites have stored besides the rounds lies there, and would be lost with an earlier run's workspaces.
     """
     if earlier.workspaces.name == RESUMED_FOLDER:
         shutil.rmtree(out / RUN_FOLDER, ignore_errors=True)

@@ -89,7 +89,7 @@ def simulate(
         job_folder: the job's folder, or the name of an installed job.
         out: output folder; must be empty or absent unless the run is resumed.
         data: a federation's folder; its sites replace those that the job names.
-        settings: a set of settings to use in place of the job's own, by its name beside the job or as a file.
+        settings: a set of settings to use in place of the job's own, by its name next to the job or as a file.
         overrides: single settings to change after that, ``{"training.batch_size": 8}``.
         planned: what a plan chose, in place of a set of settings; a run that is continued has its own.
         resume: go on after the last finished round of an earlier run in ``out``, from the beginning if there is none.
@@ -267,7 +267,7 @@ def changes_of_run(
 
     Args:
         job: the job.
-        settings: a set of settings to use in place of the job's own, by its name beside the job or as a file.
+        settings: a set of settings to use in place of the job's own, by its name next to the job or as a file.
         data: a federation's folder; None for the embedded federation.
         overrides: single settings to change after that.
         planned: what a plan chose, in place of a set of settings.

@@ -1,0 +1,37 @@
+"""Whole runs of jobs of the project, on the federation `data` next to their output folders; their models count."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from plain_records import simulate
+
+from fedannot.apps.runs.job import Job
+from fedannot.custom.run.state import kept_state_file
+
+JOBS = Path(__file__).parents[2] / "jobs"
+Model = dict[str, torch.Tensor]
+
+
+def run_job(job: str, settings: Mapping[str, Any], out: Path) -> Model:
+    """Run a job with settings, copied next to its output folder, and return its final model."""
+    folder = Job.open(JOBS / job).copy_with(settings, job_folder(out)).folder
+    simulate(folder, out, data=out.parent / "data")
+    model: Model = torch.load(out / "model.pt", weights_only=True)["model"]
+    return model
+
+
+def job_folder(out: Path) -> Path:
+    """Return the job of a run."""
+    return out.with_name(f"{out.name}-job")
+
+
+def kept_state(out: Path, round_number: int) -> str:
+    """Return the state that a run has kept of a round, for `resume_from`."""
+    return str(out / "run" / "server" / "simulate_job" / kept_state_file(round_number))
+
+
+def same_model(one: Model, other: Model) -> bool:
+    """Return whether models have the same entries with the same bits."""
+    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
