@@ -8,7 +8,7 @@ import pytest
 import torch
 from conftest import JOBS
 from plain_records import collect_output, simulate
-from support.whole_runs import kept_state, same_model
+from support.whole_runs import kept_state, model_of, same_model
 from test_simulator import job_for, run_simulator
 
 from fedannot.apps.runs.job import Job
@@ -27,11 +27,6 @@ STAGES = {"preprocessing_rounds": 2, "finetuning_rounds": 1, "keep_rounds": [2]}
 
 def job_of(name: str, folder: Path, **changes: Any) -> Path:
     return Job.open(JOBS / name).copy_with(COMMON | changes, folder).folder
-
-
-def model_of(run: Path) -> dict[str, torch.Tensor]:
-    model: dict[str, torch.Tensor] = torch.load(run / "model.pt", weights_only=True)["model"]
-    return model
 
 
 def run(job: Path, out: Path) -> dict[str, torch.Tensor]:

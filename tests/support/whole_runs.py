@@ -18,6 +18,11 @@ def run_job(job: str, settings: Mapping[str, Any], out: Path) -> Model:
     """Run a job with settings, copied next to its output folder, and return its final model."""
     folder = Job.open(JOBS / job).copy_with(settings, job_folder(out)).folder
     simulate(folder, out, data=out.parent / "data")
+    return model_of(out)
+
+
+def model_of(out: Path) -> Model:
+    """Return the final model of a run."""
     model: Model = torch.load(out / "model.pt", weights_only=True)["model"]
     return model
 
@@ -35,3 +40,10 @@ def kept_state(out: Path, round_number: int) -> str:
 def same_model(one: Model, other: Model) -> bool:
     """Return whether models have the same entries with the same bits."""
     return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def assert_same_model(one: Path, other: Path) -> None:
+    """Check that runs have the same final model."""
+    first, second = model_of(one), model_of(other)
+    assert first.keys() == second.keys()
+    assert [name for name, value in first.items() if not torch.equal(value, second[name])] == []
