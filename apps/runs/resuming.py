@@ -20,8 +20,8 @@ from ...custom.settings import NSD_TOLERANCE, RunSettings, SettingValues
 from ..reports.calibration_file import CALIBRATION_FILE
 from ..reports.output import DATA_FOLDER, MODEL_FILE, read_summary
 from ..reports.results_file import RESULTS_DESCRIPTION, RESULTS_FILE, ROUNDS_FILE
-from .in_process import JOB_ID
 from .job import Job, JobError
+from .participants import JOB_ID
 from .planned_settings import PLAN_FILE
 from .run_log import LOG_FILE
 

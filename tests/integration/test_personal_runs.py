@@ -21,8 +21,9 @@ from fedannot.apps.reports.comparison import describe_run
 from fedannot.apps.reports.local_models import local_model
 from fedannot.apps.reports.output import read_summary
 from fedannot.apps.reports.pictures import draw_run
-from fedannot.apps.runs.in_process import SiteParticipant, run_in_process
+from fedannot.apps.runs.in_process import run_in_process
 from fedannot.apps.runs.job import Job, JobError
+from fedannot.apps.runs.participants import SiteParticipant
 from fedannot.custom.data.json_record import read_record
 from fedannot.custom.data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE
 from fedannot.custom.data.phantoms.chambers import Chambers

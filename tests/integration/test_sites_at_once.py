@@ -9,7 +9,8 @@ import pytest
 import torch
 from nvflare.apis.shareable import Shareable
 
-from fedannot.apps.runs.in_process import RunError, SiteParticipant
+from fedannot.apps.runs.in_process import RunError
+from fedannot.apps.runs.participants import SiteParticipant
 from fedannot.apps.runs.progress import Reported
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.run.state import STATE_FILE
