@@ -76,7 +76,7 @@ def audit(
             progress.tell(f"Audit: a short federation, then every case.{'' if data or resume else f' {GENERATED}'}")
             from ..functions.audits import audit as run
             from ..runs.overrides import parse_override
-            from ..wording.site_audit import headline
+            from ..wording.headline import headline
 
             made = run(
                 data,
