@@ -15,7 +15,7 @@ Only = Annotated[
     typer.Option(metavar="I/N", help="Make the I-th of N shares of the runs; others make the rest in this folder."),
 ]
 Processes = Annotated[
-    int | None, typer.Option(min=1, help="Runs at a time; default: one per core, or what Ray has room for.")
+    int | None, typer.Option(min=1, help="Runs at a time; default: one per GPU or core, or what Ray has room for.")
 ]
 Engine = Annotated[
     str,

@@ -45,7 +45,7 @@ def paper(
         typer.Option(metavar="NAME,…", help="Run these rows and conditions alone; the reference is run in any case."),
     ] = None,
     set_: SettingOption = None,
-    processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per core.")] = None,
+    processes: Annotated[int | None, typer.Option(help="Runs at a time; default: one per GPU or core.")] = None,
 ) -> None:
     """Make a published table again: import, noise, every method with every seed, with the paper's own figures.
 

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Protocol
 
 from ...custom.data.whole_files import private_file
+from .gpus import SharedGpus
 from .program import Program
 from .run_placer import RunPlacer, RunStoppedError, RunTimeoutError
 
@@ -35,12 +36,21 @@ class Commands(RunPlacer):
         program: what is run.
         at_a_time: runs at a time.
         environment: the environment of the runs; None for that of this process at the moment.
+        gpus: names of the GPUs that they share; each run sees one of several.
     """
 
-    def __init__(self, program: Program, at_a_time: int = 1, *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        at_a_time: int = 1,
+        *,
+        environment: Mapping[str, str] | None = None,
+        gpus: Sequence[str] = (),
+    ) -> None:
         super().__init__(at_a_time)
         self._program = program
         self._environment = environment
+        self._gpus = SharedGpus(gpus)
         self._lock = threading.Lock()
         self._starting = threading.Lock()
         self._running: set[_Process] = set()
@@ -60,19 +70,20 @@ class Commands(RunPlacer):
             RunTimeoutError: if it was.
             RunStoppedError: if :meth:`stop` came before.
         """
-        process = self._begin(arguments, log)
-        try:
-            if (code := process.wait(timeout)) is None:
-                process.kill()
-                raise RunTimeoutError(
-                    f"{self._program.name} {' '.join(arguments)}: took longer than {timeout:g} s and was stopped."
-                )
-            return code
-        finally:
-            with self._lock:
-                self._running.discard(process)
+        with self._gpus.one() as sees:
+            process = self._begin(arguments, log, sees)
+            try:
+                if (code := process.wait(timeout)) is None:
+                    process.kill()
+                    raise RunTimeoutError(
+                        f"{self._program.name} {' '.join(arguments)}: took longer than {timeout:g} s and was stopped."
+                    )
+                return code
+            finally:
+                with self._lock:
+                    self._running.discard(process)
 
-    def _begin(self, arguments: Sequence[str], log: Path) -> "_Process":
+    def _begin(self, arguments: Sequence[str], log: Path, sees: Mapping[str, str]) -> "_Process":
         refused = RunStoppedError(
             f"{self._program.name} {' '.join(arguments)}: not begun, since all runs were asked to end."
         )
@@ -80,9 +91,8 @@ class Commands(RunPlacer):
         with self._starting:
             if self._stopped:
                 raise refused
-            process = _begin(
-                self._program, arguments, log, os.environ if self._environment is None else self._environment
-            )
+            environment = os.environ if self._environment is None else self._environment
+            process = _begin(self._program, arguments, log, {**environment, **sees})
         with self._lock:
             if not self._stopped:
                 self._running.add(process)
