@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.whole_runs import Model, kept_state, run_job, same_model
+from support.whole_runs import Model, continues_with_the_same_bits, kept_state, run_job, same_model
 
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
@@ -38,10 +38,7 @@ def test_a_continued_run_has_the_same_bits_and_peers_are_of_other_sites(
         images_per_site=3,
         test_images=1,
     )
-    whole = run(tmp_path / "whole")
-    caplog.clear()
-    state = kept_state(tmp_path / "whole", 2)
-    assert same_model(run(tmp_path / "continued", resume_from=state), whole)
+    whole = continues_with_the_same_bits(run, tmp_path, 2, caplog)
     assert "there are no peers" not in caplog.text
     files = sorted((tmp_path / "whole").rglob(f"{PEER_FOLDER}/*/round_2.pt"))
     # After the last round nobody gets any.
@@ -54,6 +51,6 @@ def test_a_continued_run_has_the_same_bits_and_peers_are_of_other_sites(
     # Without them all pixels count, and the log says so.
     for file in files:
         shutil.rmtree(file.parent, ignore_errors=True)
-    other = run(tmp_path / "lost", resume_from=state)
+    other = run(tmp_path / "lost", resume_from=kept_state(tmp_path / "whole", 2))
     assert not same_model(other, whole)
     assert "Round 3: there are no peers, and all pixels count." in caplog.text

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.whole_runs import Model, job_folder, kept_state, run_job, same_model
+from support.whole_runs import Model, continues_with_the_same_bits, job_folder, run_job, same_model
 from test_simulator import job_for, run_simulator
 
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
@@ -37,10 +37,7 @@ def data(tmp_path: Path) -> Path:
 
 def test_a_continued_run_has_the_same_bits(data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     del data
-    whole = run(tmp_path / "whole")
-    caplog.clear()
-    state = kept_state(tmp_path / "whole", 1)
-    assert same_model(run(tmp_path / "continued", resume_from=state), whole)
+    continues_with_the_same_bits(run, tmp_path, 1, caplog)
     assert "begins with it anew" not in caplog.text
 
 

@@ -1,15 +1,24 @@
 """Whole runs of jobs of the project, on the federation `data` next to their output folders; their models count."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from plain_records import simulate
 
 from fedannot.apps.runs.job import Job
 from fedannot.custom.run.state import kept_state_file
 
+# A classifier so small that a round takes a fraction of a second.
+SMALL_CLASSIFIER = {
+    "network.widths": [4, 4, 4, 4],
+    "training.learning_rate": 0.05,
+    "training.learning_rate_steps": [],
+    "training.batch_size": 4,
+    "training.local_epochs": 1,
+}
 JOBS = Path(__file__).parents[2] / "jobs"
 Model = dict[str, torch.Tensor]
 
@@ -47,3 +56,17 @@ def assert_same_model(one: Path, other: Path) -> None:
     first, second = model_of(one), model_of(other)
     assert first.keys() == second.keys()
     assert [name for name, value in first.items() if not torch.equal(value, second[name])] == []
+
+
+def continues_with_the_same_bits(
+    run: Callable[..., Model], folder: Path, round_number: int, caplog: pytest.LogCaptureFixture
+) -> Model:
+    """Return the model of a whole run in a folder, and check that one which continues from its round ends with it.
+
+    The log has what the continued run says.
+    """
+    whole = run(folder / "whole")
+    caplog.clear()
+    continued = run(folder / "continued", resume_from=kept_state(folder / "whole", round_number))
+    assert same_model(continued, whole)
+    return whole
