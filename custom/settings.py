@@ -254,6 +254,8 @@ class _ScheduledTraining(SettingsModel):
             place of a new optimizer every round. The state lies in the site's run folder and leaves it never.
         class_weights: of the cross entropy, a number for each class, in segmentation for the background first; empty
             where all count the same. The mean is over the weights.
+        proximal_weight: μ of FedProx, which adds μ/2 ‖w − w_t‖² to keep what is trained near the received model w_t; 0
+            for none.
         consensus: what is trained on where a case has several annotations: ``majority``, the class of most annotators;
             ``staple``, what SimpleITK's STAPLE finds behind them; ``random-per-epoch``, in every epoch the annotation
             of one of them; ``soft``, the fractions of annotators, by cross entropy and Dice losses; ``one:NAME``, those
@@ -277,6 +279,7 @@ class _ScheduledTraining(SettingsModel):
     precision: Precision = "fp32"
     keep_optimizer: bool = False
     class_weights: tuple[Annotated[float, Field(ge=0)], ...] = ()
+    proximal_weight: Annotated[float, Field(ge=0)] = 0.0
     consensus: str | None = None
 
     @field_validator("consensus")
@@ -321,7 +324,6 @@ class TrainingSettings(_ScheduledTraining):
         loss: ``ce``, cross entropy; ``dice``, Dice loss of each sample; ``batch_dice``, of the batch as one;
             ``ce_dice`` and ``ce_batch_dice``, the sum of ``ce`` and either; ``nr_dice``, noise-robust Dice loss; or a
             class of ``monai.losses`` or ``torch.nn`` such as ``DiceFocalLoss``.
-        proximal_weight: μ of FedProx, which keeps what is trained near the received model; 0 for none.
         augmentation: what is done to samples at random: a list of kinds; ``nnunet`` for all that nnU-Net does; or a
             list of dictionary transforms of MONAI, ``[{_target_ = RandFlipd, keys = [image, label], prob = 0.5}]``. See
             :class:`fedannot.custom.training.augmentation_at_once.AugmentedAtOnce`,
@@ -343,7 +345,6 @@ class TrainingSettings(_ScheduledTraining):
     patch: tuple[int, ...] | None = None
     patches_per_volume: Positive = 2
     dice_loss_over: Literal["annotated", "all"] = "annotated"
-    proximal_weight: Annotated[float, Field(ge=0)] = 0.0
     augmentation: tuple[AugmentationKind, ...] | tuple[Component, ...] | Literal["nnunet"] = ()
     augmentation_unit: Literal["batch", "sample"] = "batch"
     foreground_share: Annotated[float, Field(ge=0, le=1)] | None = None

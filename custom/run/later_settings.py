@@ -5,7 +5,7 @@ from typing import Any
 
 from ...transforms.strict_files import JsonObject
 
-_TRAINING_OF_CLASSIFIERS: JsonObject = {"optimizer": "sgd", "loss": "ce"}
+_TRAINING_OF_CLASSIFIERS: JsonObject = {"optimizer": "sgd", "loss": "ce", "proximal_weight": 0.0}
 _TRAINING_OF_SEGMENTATION: JsonObject = {
     "optimizer": "adam",
     "momentum": 0.9,

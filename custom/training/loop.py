@@ -14,7 +14,7 @@ from .batch import Batch, Batches
 from .captured_steps import captured_steps
 from .kept_optimizer import KeptOptimizer
 from .losses import DiceRecord
-from .objectives import Objective, Step
+from .objectives import Objective, Step, with_penalty
 from .optimizers import build_optimizer
 from .schedules import LearningRate
 from .steps import SingleSteps, Steps, loss_scaler
@@ -114,8 +114,8 @@ def train(
         batches: images and labels on the network's device; see
             :func:`fedannot.custom.training.batches.training_batches`.
         objective: what is made small; :func:`fedannot.custom.training.objectives.training_objective` gives that of the
-            settings.
-        training: optimizer, number of epochs or steps, and how these are made.
+            settings. FedProx's penalty is added where the settings give it a weight.
+        training: optimizer, number of epochs or steps, how these are made, and the weight of FedProx's penalty.
         learning_rate: of this round, one number or that of every step.
         seed: seed of everything that `batches` draws.
         should_stop: asked before each batch; when it says yes the round is given up.
@@ -126,6 +126,7 @@ def train(
     Raises:
         TrainingStopped: if `should_stop` said so.
     """
+    objective = with_penalty(objective, training, network)
     stepping = Stepping.of(training, learning_rate, batches)
     if stepping.learning_rates is not None:
         rate = stepping.learning_rates[0]

@@ -189,16 +189,15 @@ def fixed_tensors(objective: Objective) -> list[torch.Tensor]:
 
 def training_objective(
     training: TrainingSettings | ClassifierTrainingSettings,
-    network: nn.Module,
+    *,
     dice: DiceRecord | None = None,
     completeness: torch.Tensor | None = None,
     marginal: MarginalClasses | None = None,
 ) -> Objective:
-    """Return the objective that a job's settings name: their loss, and FedProx's penalty where it has a weight.
+    """Return the loss that a job's settings name; :func:`fedannot.custom.training.loop.train` adds FedProx's penalty.
 
     Args:
         training: the settings.
-        network: with the received parameters, to which the penalty keeps what is trained.
         dice: gets the Dice loss of every batch; segmentation only.
         completeness: of the annotations, see :class:`SupervisedObjective`; segmentation only.
         marginal: as above.
@@ -206,7 +205,7 @@ def training_objective(
     loss = build_loss(training, None if marginal is None else marginal.annotated)
     rule = training.consensus_rule
     soft = SoftLoss.of(training) if rule is not None and rule.kind is ConsensusKind.SOFT else None
-    return with_penalty(SupervisedObjective(loss, dice, completeness, marginal, soft), training, network)
+    return SupervisedObjective(loss, dice, completeness, marginal, soft)
 
 
 def with_penalty(
@@ -214,12 +213,14 @@ def with_penalty(
 ) -> Objective:
     """Return an objective with FedProx's penalty, where the settings give it a weight.
 
+    The penalty is the outermost part: what a method makes of its loss changes neither μ nor the parameters it is of.
+
     Args:
         objective: without it.
         training: the settings.
         network: with the received parameters, to which the penalty keeps what is trained.
     """
-    if isinstance(training, TrainingSettings) and training.proximal_weight:
+    if training.proximal_weight:
         return Sum(objective, ProximalPenalty(training.proximal_weight, network))
     return objective
 

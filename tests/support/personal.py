@@ -65,6 +65,6 @@ def averaged_alone(settings: PersonalSettings, network: nn.Module, seed: int) ->
     """What training as in federated averaging makes of a network with this seed."""
     training = settings.training
     batches = training_batches(DATA, training, torch.device("cpu"))
-    objective = training_objective(training, network)
+    objective = training_objective(training)
     train(network, batches, objective, training, learning_rate=training.learning_rate, seed=seed)
     return values(network)

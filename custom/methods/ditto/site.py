@@ -33,8 +33,8 @@ class DittoSite(PersonalSite):
         near_received = ProximalPenalty(self.settings.personal_proximal_weight, shared)
         own = Sum(SupervisedObjective(build_loss(self.settings.training)), near_received)
         seed = derive_seed(site.training_seed, "personal")
-        self.train_part(personal, own, batches, site, seed=seed, part="personal")
-        objective = training_objective(self.settings.training, shared)
+        self.train_part(personal, own, batches, site, seed=seed, part="personal", is_proximal=False)
+        objective = training_objective(self.settings.training)
         return self.train_part(shared, objective, batches, site, seed=site.training_seed)
 
     def local_model(self, shared: nn.Module, personal: nn.Module) -> nn.Module:

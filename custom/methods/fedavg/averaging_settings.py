@@ -101,12 +101,20 @@ class AveragingSettings(RunSettings):
     @model_validator(mode="after")
     def _fednova_knows_what_steps_add_up_to(self) -> Self:
         training = self.training
-        if self.drift_correction != "fednova" or training.optimizer != "sgd" or not training.momentum:
+        if self.drift_correction != "fednova" or training.optimizer != "sgd":
+            return self
+        if not training.momentum:
+            if (product := training.learning_rate * training.proximal_weight) >= 2:
+                raise ValueError(
+                    "keys 'training.learning_rate' and 'training.proximal_weight' have the product "
+                    f"{product:g} with 'drift_correction' 'fednova'; expected less than 2: from there on, every step "
+                    "leads further away from the received model"
+                )
             return self
         reasons = {
             "training.nesterov": training.nesterov,
             "training.keep_optimizer": training.keep_optimizer,
-            "training.proximal_weight": getattr(training, "proximal_weight", 0.0),
+            "training.proximal_weight": training.proximal_weight,
         }
         if wrong := [key for key, value in reasons.items() if value]:
             raise ValueError(

@@ -43,8 +43,7 @@ def accumulated_steps(training: TrainingSettings | ClassifierTrainingSettings, r
         return float(steps)
     if momentum := training.momentum:
         return (steps - momentum * (1 - momentum**steps) / (1 - momentum)) / (1 - momentum)
-    weight = training.proximal_weight if isinstance(training, TrainingSettings) else 0.0
-    shrinking = rate.at(0, steps) * weight
+    shrinking = rate.at(0, steps) * training.proximal_weight
     return (1 - (1 - shrinking) ** steps) / shrinking if shrinking else float(steps)
 
 

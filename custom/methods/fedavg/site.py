@@ -16,7 +16,7 @@ from ...training.kept_optimizer import OPTIMIZER_FOLDER, KeptOptimizer
 from ...training.loop import TrainingOutcome, train
 from ...training.losses import DiceRecord, build_loss
 from ...training.marginal_classes import MarginalClasses
-from ...training.objectives import Objective, SupervisedObjective, training_objective, with_penalty
+from ...training.objectives import Objective, SupervisedObjective, training_objective
 from ...training.schedules import LearningRate
 
 
@@ -68,6 +68,7 @@ class FedAvgSite(SiteMethod):
         seed: int,
         part: str = "shared",
         epochs: int | None = None,
+        is_proximal: bool = True,
         adversary: torch.optim.Optimizer | None = None,
     ) -> TrainingOutcome:
         """Train a network in place as the settings say, with the round's learning rate; all training comes here.
@@ -80,11 +81,15 @@ class FedAvgSite(SiteMethod):
             seed: seed of everything random.
             part: names what is trained, where a round trains several: each has an optimizer of its own.
             epochs: in place of the settings' epochs or steps.
+            is_proximal: whether FedProx's penalty of the settings counts; False for a model of the site's own, of which
+                a method says itself what it is kept near.
             adversary: steps against the network's optimizer, see :func:`fedannot.custom.training.loop.run_epochs`.
         """
         training = self.settings.training
         if epochs is not None:
             training = training.model_copy(update={"local_epochs": epochs, "local_steps": None})
+        if not is_proximal:
+            training = training.model_copy(update={"proximal_weight": 0.0})
         return train(
             network,
             batches,
@@ -129,7 +134,7 @@ class FedAvgSite(SiteMethod):
     def objective(
         self, network: nn.Module, site: SiteView, dice: DiceRecord | None, targets: Targets = AS_GIVEN
     ) -> Objective:
-        """Return what is made small: a function of network, batch and step.
+        """Return what is made small: a function of network, batch and step, without FedProx's penalty.
 
         Args:
             network: the network with the received weights.
@@ -141,10 +146,12 @@ class FedAvgSite(SiteMethod):
             training = self.settings.training
             is_plain = training.loss == "ce" and not training.class_weights
             corrected = ForwardCorrected(targets.transition, None if is_plain else build_loss(training))
-            supervised = SupervisedObjective(corrected.to(next(network.parameters()).device))
-            return with_penalty(supervised, training, network)
+            return SupervisedObjective(corrected.to(next(network.parameters()).device))
         return training_objective(
-            self.settings.training, network, dice, targets.completeness, self._marginal_classes(site)
+            self.settings.training,
+            dice=dice,
+            completeness=targets.completeness,
+            marginal=self._marginal_classes(site),
         )
 
     def _marginal_classes(self, site: SiteView) -> MarginalClasses | None:

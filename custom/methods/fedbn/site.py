@@ -31,7 +31,7 @@ class FedBnSite(PersonalSite):
         layers = nn.ModuleList(normalisations(shared))
         received = {name: tensor.clone() for name, tensor in layers.state_dict().items()}
         layers.load_state_dict(personal.state_dict())
-        objective = training_objective(self.settings.training, shared)
+        objective = training_objective(self.settings.training)
         outcome = self.train_part(shared, objective, batches, site, seed=site.training_seed)
         personal.load_state_dict(layers.state_dict())
         layers.load_state_dict(received)

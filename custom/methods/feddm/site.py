@@ -9,7 +9,7 @@ from ...data.tensor_files import UNREADABLE, save_tensors_of_round
 from ...interface.views import Answer, SiteView
 from ...networks.devices import params_in_main_memory
 from ...training.losses import DiceRecord
-from ...training.objectives import Objective, with_penalty
+from ...training.objectives import Objective
 from ..fedavg.site import FedAvgSite
 from .pixel_selection import SelectedPixels, kept_share
 from .server import PEER_ROLE, ROLES
@@ -49,8 +49,7 @@ class FedDMSite(FedAvgSite):
             return super().objective(network, site, dice, targets)
         settings = self.settings
         share = kept_share(settings.dropped_share, site.round_number - 1, settings.dropping_rounds)
-        selected = SelectedPixels(nearest, farthest, share=share, is_focal=settings.pixel_loss == "focal")
-        return with_penalty(selected, settings.training, network)
+        return SelectedPixels(nearest, farthest, share=share, is_focal=settings.pixel_loss == "focal")
 
     def _peer(self, role: str, network: nn.Module, site: SiteView) -> nn.Module | None:
         """A peer after the latest round before this one; None where there is none, or it cannot be used."""

@@ -50,6 +50,7 @@ class FedFixerSite(FedAvgSite):
             site,
             seed=derive_seed(site.training_seed, "personal"),
             part="personal",
+            is_proximal=False,
         )
         for_global = self._chosen(own, data, targets, site)
         trained = self.train_on(self.batches(data, network, for_global), network, site, for_global)

@@ -44,7 +44,7 @@ class FedRepSite(PersonalSite):
         def train_alone(part: str, epochs: int | None = None) -> TrainingOutcome:
             for parameter in together.parameters():
                 parameter.requires_grad_((id(parameter) in head) == (part == "head"))
-            objective = training_objective(self.settings.training, together)
+            objective = training_objective(self.settings.training)
             seed = derive_seed(site.training_seed, part)
             return self.train_part(together, objective, batches, site, seed=seed, part=part, epochs=epochs)
 

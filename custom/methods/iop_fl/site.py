@@ -57,7 +57,7 @@ class IopFlSite(PersonalSite):
     def train_both(self, shared: nn.Module, personal: nn.Module, batches: Batches, site: SiteView) -> TrainingOutcome:
         """Train the shared network, and add it to the site's average."""
         assert isinstance(personal, OwnAverage)
-        objective = training_objective(self.settings.training, shared)
+        objective = training_objective(self.settings.training)
         outcome = self.train_part(shared, objective, batches, site, seed=site.training_seed)
         personal.add(shared, self.settings.personal_momentum)
         return outcome

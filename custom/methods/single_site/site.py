@@ -22,7 +22,7 @@ class LoneSite(PersonalSite):
     def train_both(self, shared: nn.Module, personal: nn.Module, batches: Batches, site: SiteView) -> TrainingOutcome:
         """Train the personal network; the shared one goes back as it was received."""
         del shared
-        objective = training_objective(self.settings.training, personal)
+        objective = training_objective(self.settings.training)
         return self.train_part(personal, objective, batches, site, seed=site.training_seed)
 
     def local_model(self, shared: nn.Module, personal: nn.Module) -> nn.Module:

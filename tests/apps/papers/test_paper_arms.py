@@ -16,6 +16,7 @@ from fedannot.custom.components.merging import merged
 OWN = {
     "decoupled-table1": {"training.proximal_weight"},
     "feda3i-table2": {"training.proximal_weight", "training.loss"},
+    "fedgsca-table10": {"training.proximal_weight"},
     "fedia-table1": {"training.loss"},
 }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.paper_tables import without_arm
 
 from fedannot.apps.papers.data import phantom_of
 from fedannot.apps.papers.reading import NamedTable, PaperError, find_table, known_tables, restricted
@@ -168,13 +169,21 @@ def test_some_rows_and_conditions_are_run_with_their_reference() -> None:
 @pytest.mark.parametrize(
     ("table", "only", "said"),
     [
-        ("feda3i-table2", "FedA3", "did you mean 'FedA3I'"),
-        ("fedgsca-table7", "FedProx", "FedProx is not implemented here"),
+        (find_table("feda3i-table2"), "FedA3", "did you mean 'FedA3I'"),
+        (without_arm("fedgsca-table7", "FedProx"), "FedProx", "FedProx is not implemented here"),
     ],
 )
-def test_what_cannot_be_run_is_refused_by_name(table: str, only: str, said: str) -> None:
+def test_what_cannot_be_run_is_refused_by_name(table: NamedTable, only: str, said: str) -> None:
     with pytest.raises(PaperError, match=re.escape(said)):
-        restricted(find_table(table), [only])
+        restricted(table, [only])
+
+
+def test_fedprox_is_federated_averaging_with_a_weight() -> None:
+    """In every table that has it; the others have no row without an arm."""
+    rows = [row for named in known_tables().values() for row in named.table.rows]
+    assert all(row.arm is not None for row in rows)
+    arms = [row.arm for row in rows if row.name == "FedProx"]
+    assert [arm and arm.changes for arm in arms] == [{"training.proximal_weight": 0.01}] * 9
 
 
 def paper(**changes: Any) -> dict[str, Any]:

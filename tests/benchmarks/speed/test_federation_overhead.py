@@ -101,7 +101,7 @@ def test_steps_of_feda3i(speed_table, tmp_path):
         device = next(network.parameters()).device
         batches = SampleBatches(site.images, site.labels, training["batch_size"], device)
         settings = TrainingSettings(learning_rate=2e-3, **training)
-        objective = training_objective(settings, network)
+        objective = training_objective(settings)
         times = time_in_turns(
             {
                 "training": lambda: train(network, batches, objective, settings, learning_rate=2e-3, seed=0),

@@ -58,7 +58,7 @@ def own_site(params: dict[str, torch.Tensor], images: torch.Tensor, labels: torc
     training = TRAINING.model_copy(update={"precision": precision})
     network = received_network(NETWORK, params)
     batches = SampleBatches(images, labels, training.batch_size, torch.device("cuda"))
-    train(network, batches, training_objective(training, network), training, learning_rate=2e-3, seed=0)
+    train(network, batches, training_objective(training), training, learning_rate=2e-3, seed=0)
     params_in_main_memory(network)
 
 
@@ -191,7 +191,7 @@ def test_volumes_beside_a_plain_loop(speed_table, precision):
     def own() -> None:
         network = received_network(settings, start)
         batches = PatchBatches(cases, training.patch, 1, 2, device)
-        train(network, batches, training_objective(training, network), training, learning_rate=2e-3, seed=0)
+        train(network, batches, training_objective(training), training, learning_rate=2e-3, seed=0)
         torch.cuda.synchronize()
 
     times: dict[str, list[float]] = {"a plain loop": [], "local training": []}

@@ -52,7 +52,7 @@ def training(shape: tuple[int, ...], batch_size: int, network: nn.Module, precis
     images = torch.randn(shape[0], 1, *shape[1:], generator=generator)
     batches = SampleBatches(images, (images[:, 0] > 0.5).to(torch.uint8), batch_size, torch.device("cpu"))
     settings = TrainingSettings(learning_rate=2e-3, batch_size=batch_size, local_epochs=1, precision=precision)
-    objective = training_objective(settings, network)
+    objective = training_objective(settings)
     return lambda: train(network, batches, objective, settings, learning_rate=2e-3, seed=0)
 
 

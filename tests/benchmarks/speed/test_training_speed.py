@@ -81,7 +81,7 @@ def test_local_training_beside_a_plain_loop(speed_table, size):
     batches = SampleBatches(images, labels, batch_size, device)
 
     def federated() -> None:
-        objective = training_objective(settings, ours)
+        objective = training_objective(settings)
         train(ours, batches, objective, settings, learning_rate=settings.learning_rate, seed=0)
         synchronise()
 

@@ -41,7 +41,7 @@ def trained(seed, training, *, rate=2**-7, alter=None, objective=None, should_st
         alter(network)
     device = next(network.parameters()).device
     batches = SampleBatches(images, labels, training.batch_size, device)
-    made = training_objective(training, network) if objective is None else objective(training)
+    made = training_objective(training) if objective is None else objective(training)
     outcome = train(network, batches, made, training, learning_rate=rate, seed=seed, should_stop=should_stop)
     return {name: value.cpu() for name, value in network.state_dict().items()}, outcome
 
@@ -178,13 +178,13 @@ def test_another_thread_begins_when_a_network_has_its_weights(recordings, monkey
 
 def test_what_an_objective_compares_with_stays_its_own(recordings):
     """Another site's round writes over what the recording reads."""
-    training = TrainingSettings(batch_size=4, local_epochs=1, proximal_weight=0.5)
-    made = []
-    network = received_network(NETWORK, weights(2)[0])
-    trained(0, training, objective=lambda asked: made.append(training_objective(asked, network)) or made[0])
-    before = [value.clone() for value in made[0].objectives[1].reference]
-    trained(1, training)
-    assert all(map(torch.equal, made[0].objectives[1].reference, before))
+    training = TrainingSettings(batch_size=4, local_epochs=1)
+    first, second = (ProximalPenalty(0.5, received_network(NETWORK, weights(seed)[0])) for seed in (2, 1))
+    before = [value.clone() for value in first.reference]
+    for seed, penalty in enumerate((first, second)):
+        trained(seed, training, objective=lambda asked, added=penalty: Sum(training_objective(asked), added))
+    assert recordings == [4]
+    assert all(map(torch.equal, first.reference, before))
 
 
 def test_gradients_of_two_networks_are_clipped_apart(recordings):

@@ -40,7 +40,7 @@ def test_a_loss_an_optimizer_and_a_schedule_by_settings_are_a_plain_loop():
     train(
         network,
         SampleBatches(images, labels, 2, CPU),
-        training_objective(training, network),
+        training_objective(training),
         training,
         learning_rate=LearningRate(training, 1, rounds=1),
         seed=3,

@@ -48,7 +48,7 @@ def train(network, images, labels, settings):
 
 
 def train_from(source, network, settings):
-    objective = training_objective(settings, network)
+    objective = training_objective(settings)
     return train_on(network, source, objective, settings, learning_rate=settings.learning_rate, seed=0)
 
 

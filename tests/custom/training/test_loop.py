@@ -33,7 +33,7 @@ def make_network(seed=0, num_classes=1):
 
 
 def train_on(network, batches, settings, seed, should_stop=None, dice=None):
-    objective = training_objective(settings, network, dice)
+    objective = training_objective(settings, dice=dice)
     rate = settings.learning_rate
     outcome = train(network, batches, objective, settings, learning_rate=rate, seed=seed, should_stop=should_stop)
     return outcome.with_dice(dice)

@@ -104,11 +104,11 @@ def test_where_all_classes_are_annotated_it_is_the_ordinary_loss(name):
     everything = range(1, CLASSES + 1)
     batch, ordinary, marginal = a_batch(everything), Logits(), Logits()
     settings = TrainingSettings(loss=name)
-    first = training_objective(settings, ordinary)(ordinary, batch, STEP)
+    first = training_objective(settings)(ordinary, batch, STEP)
     # A site that annotates all has no marginal classes; with them the numbers are the same.
     of_all = MarginalClasses(everything, CLASSES)
     assert torch.equal(of_all.logits(ordinary.values), torch.cat([ordinary.values], dim=1))
-    second = training_objective(settings, marginal, marginal=of_all)(marginal, batch, STEP)
+    second = training_objective(settings, marginal=of_all)(marginal, batch, STEP)
     assert torch.equal(first, second)
     first.backward()
     second.backward()

@@ -17,6 +17,7 @@ from fedannot.custom.training.objectives import (
     SupervisedObjective,
     proximal_term,
     training_objective,
+    with_penalty,
 )
 
 STEP = Step(0, 0, 1)
@@ -33,13 +34,13 @@ def make_batch():
 def test_the_supervised_objective_is_the_loss_of_the_logits():
     batch, network = make_batch(), nn.Conv2d(1, 2, 1)
     expected = nn.functional.cross_entropy(network(batch.images), batch.labels[:, 0].long())
-    assert torch.equal(training_objective(TrainingSettings(), network)(network, batch, STEP), expected)
+    assert torch.equal(training_objective(TrainingSettings())(network, batch, STEP), expected)
 
 
 def test_that_of_a_classifier_is_the_cross_entropy():
     batch, network = Batch(torch.randn(2, 1, 3, 3), torch.tensor([0, 1]), torch.arange(2)), nn.Flatten()
     expected = nn.functional.cross_entropy(network(batch.images), batch.labels)
-    assert torch.equal(training_objective(ClassifierTrainingSettings(), network)(network, batch, STEP), expected)
+    assert torch.equal(training_objective(ClassifierTrainingSettings())(network, batch, STEP), expected)
 
 
 def test_the_dice_loss_is_recorded_with_the_samples_it_is_of():
@@ -89,7 +90,7 @@ def distance_from_start(weight=0.0, penalty=None):
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(4, 1, 16, 16, generator=generator)
     batches = SampleBatches(images, (images[:, 0] > 0).to(torch.uint8), 2, CPU)
-    objective = training_objective(settings, network)
+    objective = training_objective(settings)
     if penalty is not None:
         objective = Sum(objective, penalty(network))
     train(network, batches, objective, settings, learning_rate=0.01, seed=0)
@@ -98,6 +99,12 @@ def distance_from_start(weight=0.0, penalty=None):
 
 def test_fedprox_keeps_training_near_the_received_model():
     assert distance_from_start(10.0) < 0.7 * distance_from_start()
+
+
+def test_without_a_weight_there_is_no_penalty():
+    """Federated averaging keeps all its bits: the objective is the same one."""
+    objective, network = training_objective(ClassifierTrainingSettings()), nn.Linear(2, 1)
+    assert with_penalty(objective, ClassifierTrainingSettings(proximal_weight=0), network) is objective
 
 
 def test_a_penalty_is_added_to_the_loss():

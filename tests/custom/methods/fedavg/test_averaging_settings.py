@@ -14,7 +14,7 @@ from fedannot.custom.methods.fedavg.local_progress import accumulated_steps, sum
 from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.custom.networks.building import assign_blocks, layer_blocks
 from fedannot.custom.networks.described import described_network
-from fedannot.custom.settings import SettingsError, TrainingSettings
+from fedannot.custom.settings import ClassifierTrainingSettings, SettingsError, TrainingSettings
 from fedannot.custom.training.schedules import LearningRate
 
 SGD = {"optimizer": "sgd", "momentum": 0.0}
@@ -51,6 +51,10 @@ def test_what_only_a_server_can_do_is_named() -> None:
             {"drift_correction": "fednova", "training": {"optimizer": "sgd", "keep_optimizer": True}},
             "key 'training.keep_optimizer' cannot be set",
         ),
+        (
+            {"drift_correction": "fednova", "training": SGD | {"proximal_weight": 10.0, "learning_rate": 0.2}},
+            "'training.proximal_weight' have the product 2 with 'drift_correction' 'fednova'; expected less than 2",
+        ),
         ({"fraction": 0.0}, "fraction"),
         ({"server_optimizer": {"name": "adam"}}, "'none', 'fedavgm', 'fedadam' or 'fedyogi'"),
     ],
@@ -59,6 +63,12 @@ def test_what_does_not_fit_is_refused(values: dict[str, Any], text: str) -> None
     with pytest.raises(ValidationError) as caught:
         SegmentationAveragingSettings.model_validate(values)
     assert text in str(caught.value)
+
+
+def test_a_classifier_with_a_momentum_has_no_formula_with_fedprox_either() -> None:
+    values = {"drift_correction": "fednova", "training": {"proximal_weight": 0.1}}
+    with pytest.raises(ValidationError, match=r"key 'training.proximal_weight' cannot be set"):
+        ClassificationAveragingSettings.model_validate(values)
 
 
 def test_other_methods_do_not_have_them() -> None:
@@ -96,6 +106,7 @@ def test_a_classifier_carries_one_too() -> None:
 # --- what local steps add up to
 
 
+@pytest.mark.parametrize("kind", [TrainingSettings, ClassifierTrainingSettings])
 @pytest.mark.parametrize(
     ("training", "steps", "expected"),
     [
@@ -105,8 +116,8 @@ def test_a_classifier_carries_one_too() -> None:
         ({"optimizer": "adam", "momentum": 0.9}, 3, 3.0),
     ],
 )
-def test_steps_add_up_as_in_fednova(training: dict[str, Any], steps: int, expected: float) -> None:
-    settings = TrainingSettings.model_validate(training)
+def test_steps_add_up_as_in_fednova(training: dict[str, Any], steps: int, expected: float, kind: Any) -> None:
+    settings = kind.model_validate(training)
     assert accumulated_steps(settings, LearningRate(settings, 1, 4), steps) == pytest.approx(expected)
 
 

@@ -12,10 +12,9 @@ from fedannot.custom.corrections.targets import AS_GIVEN, Targets
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.networks.described import described_network
-from fedannot.custom.training.batch import Batch
 from fedannot.custom.training.batches import training_batches
 from fedannot.custom.training.loop import TrainingOutcome, TrainingStopped, train
-from fedannot.custom.training.objectives import Step, training_objective
+from fedannot.custom.training.objectives import training_objective
 
 DATA = make_data([(1,)] * 6)
 COMMON = {"network": {"features": (4, 4, 8, 8, 8, 4)}, "rounds": 4}
@@ -45,7 +44,7 @@ def test_the_settings_objective_is_trained_with_the_rounds_rate_and_seed(
     expected = train(
         plain,
         training_batches(DATA, training, torch.device("cpu")),
-        training_objective(training, plain),
+        training_objective(training),
         training,
         learning_rate=rate,
         seed=seed,
@@ -56,19 +55,15 @@ def test_the_settings_objective_is_trained_with_the_rounds_rate_and_seed(
 
 def test_labels_that_are_corrected_forward_have_the_proximal_penalty_too(tmp_path: Path) -> None:
     """With the identity the corrected loss is the cross entropy."""
-    losses = []
-    for targets in (Targets(transition=torch.eye(2)), AS_GIVEN):
-        settings = FedAvgSettings.model_validate(COMMON | {"training": TRAINING | {"proximal_weight": 0.1}})
+    losses = {}
+    for weight, targets in ((5.0, Targets(transition=torch.eye(2))), (5.0, AS_GIVEN), (0.0, AS_GIVEN)):
+        settings = FedAvgSettings.model_validate(COMMON | {"training": TRAINING | {"proximal_weight": weight}})
         method, network = FedAvgSite(settings), described_network(settings.network)
-        objective = method.objective(network, HandmadeSite(tmp_path, DATA).view(method), None, targets)
-        with torch.no_grad():
-            for parameter in network.parameters():
-                parameter.add_(1.0)
-        batch = Batch(torch.zeros(2, 1, 16, 16), torch.zeros(2, 1, 16, 16), torch.arange(2))
-        losses.append(float(objective(network, batch, Step(0, 0, 1)).detach()))
-    num_parameters = sum(parameter.numel() for parameter in network.parameters())
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-    assert losses[0] > 0.1 * 0.5 * num_parameters * 0.999
+        site = HandmadeSite(tmp_path, DATA).view(method)
+        result = method.train_on(method.batches(DATA, network), network, site, targets)
+        losses[weight, targets.transition is None] = result.outcome.mean_loss
+    assert losses[5.0, False] == pytest.approx(losses[5.0, True], rel=1e-5)
+    assert losses[5.0, True] > losses[0.0, True] * 1.001
 
 
 @pytest.mark.parametrize(("loss", "reports"), [("ce", False), ("dice", True)])
