@@ -1,15 +1,14 @@
 """The course of rounds, with sites that are functions: no messages, no framework."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from plain_records import in_words
-from support.loop_runs import BLOCKS, MEASURE, SCORES, Bright, Run
+from support.loop_runs import MEASURE, SCORES, Bright, Run
 from support.memory_link import MemoryLink, StepSite, link_of, names_of
 
 from fedannot.custom.aggregation.weighting import LayerWeights
@@ -29,11 +28,6 @@ from fedannot.custom.run.state import (
 from fedannot.custom.run.transport import Reply, Request
 
 pytestmark = pytest.mark.usefixtures("without_named_data")
-
-
-def weights_of(**rows: Sequence[float]) -> LayerWeights:
-    sites = tuple(sorted(rows))
-    return LayerWeights(sites, BLOCKS, np.array([rows[site] for site in sites], dtype=np.float64))
 
 
 # --- rounds, and what they leave
