@@ -626,6 +626,19 @@ class RunSettings(SettingsModel):
         return None
 
     @property
+    def step_factor(self) -> float:
+        """How many times as long a step of training takes as a forward and a backward pass of one network.
+
+        It is the mean over the run, by numbers of passes and pixels; a forward pass alone is a third.
+        """
+        return 1.0
+
+    @property
+    def kept_factor(self) -> float:
+        """How many times as much a step keeps for its backward pass as one forward pass of one network does."""
+        return 1.0
+
+    @property
     def needs_server(self) -> tuple[str, ...]:
         """The keys of what the settings ask of a server, and no swarm can do; besides bounds, rules and validation."""
         return () if self.update_precision == "fp32" else ("update_precision",)

@@ -24,6 +24,7 @@ SIMULATE_EXAMPLE = (
 
 # Eleven years; beyond it a time is a mistake.
 MOST_HOURS = 100_000
+_GOES_ON_PLANNED = "The run was begun with a plan and goes on with it: --no-plan is for new runs, in another --out."
 
 SettingOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the job; may repeat.")
@@ -102,11 +103,13 @@ def simulate(
             progress.tell(f"Reading {job}.{'' if data or resume else f' {GENERATED}'}")
             from ..functions.runs import simulate as run
             from ..runs.overrides import parse_override
-            from ..runs.resuming import has_begun
+            from ..runs.resuming import has_begun, is_planned
 
             changes = dict(parse_override(text) for text in set_ or [])
             if not no_plan and hours is None and data is not None and not (resume and has_begun(out)):
                 hours = _hours_by_default(job, data, settings, changes, progress)
+            if no_plan and resume and is_planned(out):
+                progress.tell(_GOES_ON_PLANNED)
             if network is not None:
                 import_from_here()
             made = run(

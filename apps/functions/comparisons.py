@@ -74,6 +74,7 @@ def compare(
     ray_address: str | None = None,
     track: str | None = None,
     only: str | None = None,
+    root: str | Path | None = None,
     on_progress: OnProgress | Progress | None = None,
 ) -> ComparedMethods:
     """Run several methods on the same data from the same start weights, and compare them seed by seed.
@@ -103,6 +104,7 @@ def compare(
         ray_address: ``HOST:PORT`` of a cluster's head, or ``"local"``; by default ``RAY_ADDRESS`` or local.
         track: ``mlflow=URI`` or ``wandb=PROJECT``: every run's numbers, settings and pictures go there as well.
         only: ``"I/N"``, to make the I-th of N shares of the runs; others make the rest into the same folder.
+        root: a folder with `out` and `data`, if both are to be moved with it; by default `out`.
         on_progress: is given every step.
 
     Raises:
@@ -133,6 +135,7 @@ def compare(
         engine=chosen_engine(engine, cpus_per_run, gpus_per_run, ray_address),
         track=track,
         only=None if only is None else RunShare.parse(only),
+        root=None if root is None else Path(root),
         progress=progress_of(on_progress),
     )
     return ComparedMethods(Path(out), comparison)

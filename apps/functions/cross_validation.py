@@ -15,7 +15,6 @@ from ..reports.results_file import (
     read_results,
     read_round_lines,
     write_results,
-    write_round_lines,
 )
 from ..runs.arms import Arm
 from ..runs.job import JobError
@@ -95,7 +94,7 @@ def cross_validate(
         raise JobError("Shares of the runs (only) are for one comparison; expected none with a cross-validation.")
     target, numbers = Path(out), list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     asked = {"data": data, "folds": folds, "leave_site_out": leave_site_out, "seed": split_seed}
-    keep_request(target, SPLITS_FILE, asked, contents="cross-validation")
+    keep_request(target, SPLITS_FILE, asked, contents="cross-validation", paths={"data"})
     progress = progress_of(on_progress)
     names: list[str] = []
     for seed in numbers if "{seed}" in data else [0]:
@@ -109,19 +108,21 @@ def cross_validate(
     for number, name in enumerate(names, 1):
         progress.tell(f"Split {number} of {len(names)}: {name}.")
         of_split = str(target / _DATA / _data_folder(data, "{seed}") / name)
-        splits[name] = compare(arms, target / name, data=of_split, seeds=numbers, on_progress=progress, **options)
+        splits[name] = compare(
+            arms, target / name, data=of_split, seeds=numbers, root=target, on_progress=progress, **options
+        )
     models = {
         f"{name}/{run}": model
         for name in names
         for run, model in read_description(target / name / RESULTS_FILE).models.items()
     }
-    write_results(target / RESULTS_FILE, [row for name in names for row in _tested(target / name, name)], models)
+    rows = [row for name in names for row in _tested(target / name, name)]
     lines = [
         line | {"run": f"{name}/{line['run']}"}
         for name in names
         for line in read_round_lines(target / name / ROUNDS_FILE)
     ]
-    write_round_lines(target / ROUNDS_FILE, lines)
+    write_results(target / RESULTS_FILE, rows, models, lines)
     return CrossValidated(target, splits, export_results(target, target))
 
 

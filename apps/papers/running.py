@@ -140,6 +140,7 @@ def _run_block(
         settings=None if request.small else named.condition(key).settings,
         overrides=changes if request.small else merged(group.changes, changes),
         processes=request.processes,
+        root=request.out,
         progress=progress,
     )
     return [run_row(named, key, group, row, comparison, runs) for row in rows]

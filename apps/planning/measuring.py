@@ -31,10 +31,10 @@ class MeasuredStep:
     """What one step of training takes on this machine.
 
     Attributes:
-        seconds: median of the measured steps.
+        seconds: median of the measured steps, each a forward and a backward pass of one network.
         prediction_seconds: of one sample, without its gradient; of all its mirrored images where they are predicted.
         model_mb: of the weights, as they are sent.
-        training_mb: of weights, gradients, optimizer and what a step keeps until its gradient is known.
+        training_mb: of weights, gradients, optimizer and what a step of the method keeps until its gradient is known.
         device: ``cpu`` or ``cuda``.
     """
 
@@ -92,7 +92,7 @@ def measure_step(settings: RunSettings, extents: Sequence[int], *, steps: int = 
         seconds=sorted(seconds)[len(seconds) // 2],
         prediction_seconds=min(predictions) / len(batch.images) * Inference.of(settings).num_passes(len(extents)),
         model_mb=weights / _MB,
-        training_mb=(weights * _copies(training.optimizer) + kept.nbytes) / _MB,
+        training_mb=(weights * _copies(training.optimizer) + settings.kept_factor * kept.nbytes) / _MB,
         device=batch.images.device.type,
     )
 

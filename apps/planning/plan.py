@@ -24,7 +24,7 @@ from ..runs.settings_files import SettingsFile
 from .measuring import MeasuredStep, measure_step
 from .samples import count_samples, sample_extents
 
-_NOT_COUNTED = "what a method asks sites for in addition to training, and the first reading of images"
+_NOT_COUNTED = "what a method does beside its steps, such as predictions of all cases, and the first reading of images"
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class RunPlan:
         step: the measured step.
         process_mb: that this process takes by itself.
         uses_generated_images: whether no data were given.
+        step_factor: how many times as long the method's step takes as the measured one, by its passes.
     """
 
     job: str
@@ -67,6 +68,7 @@ class RunPlan:
     step: MeasuredStep
     process_mb: float
     uses_generated_images: bool
+    step_factor: float = 1.0
 
     @property
     def steps(self) -> int:
@@ -76,13 +78,17 @@ class RunPlan:
     @property
     def seconds(self) -> float:
         """Of the run in one process, where sites take turns."""
-        return self.steps * self.step.seconds + self._scoring_seconds
+        return self.steps * self._step_seconds + self._scoring_seconds
 
     @property
     def seconds_side_by_side(self) -> float:
         """Of the run where every site has a machine like this one; without the time that models travel."""
         slowest = max(site.steps for site in self.sites)
-        return self.rounds * slowest * self.step.seconds + self._scoring_seconds
+        return self.rounds * slowest * self._step_seconds + self._scoring_seconds
+
+    @property
+    def _step_seconds(self) -> float:
+        return self.step_factor * self.step.seconds
 
     @property
     def _scoring_seconds(self) -> float:
@@ -103,13 +109,16 @@ class RunPlan:
         """The plan in words, a sentence each; the last says what is not counted."""
         after = "each" if self.scored_rounds == self.rounds else f"{self.scored_rounds} of them"
         scoring = f", and {self.test_samples} test samples scored after {after}" if self.test_samples else ""
+        passes = (
+            "" if self.step_factor == 1 else f"; {self.method} takes {self.step_factor:.2g} times that, by its passes"
+        )
         generated = ("The images are generated: no data were given.",) if self.uses_generated_images else ()
         return (
             *generated,
             f"{self.job} ({self.method}): {self.rounds} rounds at {len(self.sites)} sites{scoring}.",
             f"Time: about {duration(self.seconds)} in one process; about {duration(self.seconds_side_by_side)} where "
             "every site has such a machine, without the models' transfer.",
-            f"Measured here, on {self.step.device}: {self.step.seconds:.3g} s for a step of training.",
+            f"Measured here, on {self.step.device}: {self.step.seconds:.3g} s for a step of training{passes}.",
             f"Memory of a site that trains: about {self.memory_mb:.0f} MB, images aside.",
             f"Traffic: at most {self.traffic_mb:.0f} MB, {self.step.model_mb:.1f} MB for each model.",
             f"Not counted: {_NOT_COUNTED}.",
@@ -174,6 +183,7 @@ def plan(
         step=measure_step(chosen, extents, steps=steps),
         process_mb=process_mb,
         uses_generated_images=data is None,
+        step_factor=chosen.step_factor,
     )
 
 

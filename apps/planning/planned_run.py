@@ -163,6 +163,7 @@ def _planned(
     parts = measure_parts(run_settings, data / site, site=site, sites_at_once=sites_at_once)
     used = time.monotonic() - began + _CLOSING + cases.all * parts.case_reading
     seconds = max(hours * 3600 * (1 - _UNFORESEEN) - used, 1.0)
+    parts = replace(parts, step=parts.step * run_settings.step_factor)
     cost = _cost(run_settings, parts, cases, sites_at_once)
     passes = Inference.of(run_settings).num_passes(run_settings.network.spatial_dims)
     mirrored = replace(cost, parts=replace(parts, case=parts.case * passes))

@@ -31,7 +31,7 @@ from .calibration_file import CALIBRATION_FILE, Calibration, write_calibration
 from .local_models import local_model
 from .output import read_metrics
 from .result_rows import GLOBAL_MODEL, ResultRow, RunName, classification_row, segmentation_row
-from .results_file import RESULTS_FILE, ROUNDS_FILE, write_results, write_rounds
+from .results_file import RESULTS_FILE, round_lines, write_results
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ def write_case_results(run: FinishedRun, out: Path, metrics: Path) -> None:
         of_data, bins = _rows(run, model, data, common)
         rows += of_data
         calibration.append(Calibration(data.site, model_name, bins))
-    write_rounds(out / ROUNDS_FILE, run.name, read_metrics(metrics), classes)
     write_calibration(out / CALIBRATION_FILE, calibration, run.settings.task)
-    write_results(out / RESULTS_FILE, rows, {run.name.run: run.which})
+    rounds = round_lines(run.name, read_metrics(metrics), classes)
+    write_results(out / RESULTS_FILE, rows, {run.name.run: run.which}, rounds)
 
 
 def _scored(run: FinishedRun) -> Iterator[tuple[str, nn.Module, SiteData, str]]:

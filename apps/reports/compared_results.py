@@ -9,6 +9,8 @@ from ...custom.data.whole_files import write_text
 from ...custom.methods.lookup import read_job_settings
 from ...custom.run.summary_record import FinalModel
 from ...transforms.errors import DataError
+from ..runs.job import Job
+from ..runs.resuming import JOB_FOLDER
 from .calibration_file import CALIBRATION_FILE, read_calibration
 from .case_results import FinishedRun, write_case_results
 from .case_statistics import Metric, case_tests
@@ -24,7 +26,6 @@ from .results_file import (
     read_results,
     read_round_lines,
     write_results,
-    write_round_lines,
 )
 
 
@@ -59,8 +60,7 @@ def with_case_results(out: Path, comparison: Comparison, warn: Callable[[str], N
         rounds += [line | {"run": folder.name, "arm": run.arm} for line in read_round_lines(folder / ROUNDS_FILE)]
         named = {"run": folder.name, "arm": run.arm, "seed": run.seed}
         calibration += [named | one for one in read_calibration(folder / CALIBRATION_FILE)]
-    write_results(out / RESULTS_FILE, rows, models)
-    write_round_lines(out / ROUNDS_FILE, rounds)
+    write_results(out / RESULTS_FILE, rows, models, rounds)
     write_text(out / CALIBRATION_FILE, json.dumps({"version": 1, "calibration": calibration}, indent=2) + "\n")
     metric: Metric = "accuracy" if comparison.runs[0].task == "classification" else "dice"
     tests = case_tests(rows, comparison.reference, metric)
@@ -96,7 +96,9 @@ def results_of_run(folder: Path, federation: Path | None = None) -> list[ResultR
         if not known.is_dir():
             raise DataError(f"{folder} has no {RESULTS_FILE}, and {known} is no folder; expected the run's data there.")
         settings = read_job_settings(summary.settings, of_finished_run=True)
-        name = RunName(folder.resolve().name, summary.method, summary.seed)
+        job = folder / JOB_FOLDER
+        arm = Job(job).name if job.is_dir() else summary.method
+        name = RunName(folder.resolve().name, arm, summary.seed)
         sites, is_site = list(summary.sites), (known / DESCRIPTION_FILE).is_file()
         if is_site:
             # At a site, which has its own data alone.

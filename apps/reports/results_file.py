@@ -1,8 +1,8 @@
 """`results.csv`: what a run's model scores in every case; and `results_rounds.csv`: what each round scored.
 
 A case has the number of its place in the site's list, a patient a number by first appearance: no name is in the files.
-`results.json` says how many lines `results.csv` has, so that one that was cut off is noticed, and of which model each
-run's lines are.
+`results.json` says how many lines both have, so that one that was cut off is noticed, and of which model each run's
+lines are.
 """
 
 import csv
@@ -37,33 +37,41 @@ COLUMNS = {{"class_name": "class", "list_name": "list"}.get(one.name, one.name):
 
 
 class ResultsDescription(Record):
-    """What `results.json` says of the table beside it.
+    """What `results.json` says of the table next to it.
 
     Attributes:
         version: of the record's form.
-        lines: how many the table has, beside its heading.
+        lines: how many the table has, without its heading.
+        round_lines: the same of the table of rounds next to it; None in descriptions of earlier versions.
         nsd_tolerances: of the normalised surface Dice, in millimetres or pixels; empty of a classification.
         models: by run, which of its models was scored.
     """
 
     version: Literal[1] = 1
     lines: int
+    round_lines: int | None = None
     nsd_tolerances: tuple[float, ...]
     models: dict[str, FinalModel]
 
 
-def write_results(file: Path, rows: Sequence[ResultRow], models: Mapping[str, FinalModel]) -> None:
-    """Write lines with their heading, and beside them how many there are.
+def write_results(
+    file: Path, rows: Sequence[ResultRow], models: Mapping[str, FinalModel], rounds: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Write the lines of cases and of rounds with their headings, and in another file how many there are.
 
     Args:
-        file: the table; its description has the same name with the ending ``.json``.
-        rows: the lines.
+        file: the table of cases; its description has the same name with the ending ``.json``.
+        rows: its lines.
         models: by run, which of its models they are of.
+        rounds: lines of the table of rounds next to it, see :func:`round_lines` and :func:`read_round_lines`.
     """
     tolerances = sorted({row.nsd_tolerance for row in rows if math.isfinite(row.nsd_tolerance)})
-    description = ResultsDescription(lines=len(rows), nsd_tolerances=tuple(tolerances), models=dict(models))
-    # Whoever is killed between the files leaves a table without description, which counts as none.
+    description = ResultsDescription(
+        lines=len(rows), round_lines=len(rounds), nsd_tolerances=tuple(tolerances), models=dict(models)
+    )
+    # Whoever is killed between the files leaves tables without description, which count as none.
     _description_file(file).unlink(missing_ok=True)
+    _write(file.with_name(ROUNDS_FILE), ROUND_COLUMNS, [[line[name] for name in ROUND_COLUMNS] for line in rounds])
     _write(file, list(COLUMNS), [[getattr(row, one.name) for one in COLUMNS.values()] for row in rows])
     write_text(_description_file(file), json.dumps(description.model_dump(mode="json"), indent=2) + "\n")
 
@@ -78,13 +86,17 @@ def read_results(file: Path) -> list[ResultRow]:
         raise DataError(f"{file}: found no such file; expected the results per case of a run or a comparison.")
     lines = _lines(file, [name for name in COLUMNS if name not in _LATER])
     rows = [_row(line, f"{file}: line {number}") for number, line in enumerate(lines, 2)]
-    expected = read_description(file).lines
-    if len(rows) != expected:
-        raise DataError(
-            f"{file}: found {len(rows)} lines, expected {expected} as in {_description_file(file).name}; the file was "
-            "cut off or changed. Remove both, and give the command that made them again."
-        )
+    _check_count(file, len(rows), read_description(file).lines)
     return rows
+
+
+def _check_count(file: Path, count: int, expected: int | None) -> None:
+    if expected is not None and count != expected:
+        raise DataError(
+            f"{file}: found {count} lines, expected {expected} as in {RESULTS_DESCRIPTION}; the file was cut off or "
+            f"changed. Remove {RESULTS_FILE}, {ROUNDS_FILE} and {RESULTS_DESCRIPTION}, and give the command that made "
+            "them again."
+        )
 
 
 def read_description(file: Path) -> ResultsDescription:
@@ -167,32 +179,33 @@ _SCORES = ("dice", "left_empty", "hd95", "f1", "recall", "precision")
 ROUND_COLUMNS = ("run", "arm", "seed", "round", "evaluated_on", "class", *_SCORES, "hd95_unit")
 
 
-def write_rounds(file: Path, name: RunName, records: Sequence[RoundRecord], classes: Sequence[str]) -> None:
-    """Write what each round of a run scored: the mean over classes, and each class.
+def round_lines(name: RunName, records: Sequence[RoundRecord], classes: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the lines, by column, of what each round of a run scored: the mean over classes, and each class.
 
     Args:
-        file: the file.
         name: of the run.
         records: of its rounds.
         classes: names of the classes that are scored; empty where they are not known.
     """
-    _write(file, ROUND_COLUMNS, [line for record in records for line in _round_lines(name, record, classes)])
+    lines = [line for record in records for line in _round_lines(name, record, classes)]
+    return [dict(zip(ROUND_COLUMNS, line, strict=True)) for line in lines]
 
 
 def read_round_lines(file: Path) -> list[dict[str, str]]:
     """Return the lines of a table of rounds, by column; none where there is no file.
 
     Raises:
-        DataError: if it is no such table.
+        DataError: if it is no such table, or has not as many lines as the description next to it says.
     """
+    description = file.with_name(RESULTS_DESCRIPTION)
+    expected = read_description(description).round_lines if description.is_file() else None
     if not file.is_file():
+        if expected:
+            raise DataError(f"{file}: found no such file; expected {expected} lines as in {description.name}.")
         return []
-    return _lines(file, ROUND_COLUMNS)
-
-
-def write_round_lines(file: Path, lines: Sequence[Mapping[str, str]]) -> None:
-    """Write what :func:`read_round_lines` returns."""
-    _write(file, ROUND_COLUMNS, [[line[name] for name in ROUND_COLUMNS] for line in lines])
+    lines = _lines(file, ROUND_COLUMNS)
+    _check_count(file, len(lines), expected)
+    return lines
 
 
 def _round_lines(name: RunName, record: RoundRecord, classes: Sequence[str]) -> list[list[Any]]:

@@ -68,6 +68,7 @@ def compare(
     engine: RayEngine | None = None,
     track: str | None = None,
     only: RunShare | None = None,
+    root: Path | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Run every arm with every seed, each in a process of its own, and write ``comparison.json`` and a plot.
@@ -90,6 +91,7 @@ def compare(
         engine: what is asked of Ray, which then places the runs; None for processes of this machine.
         track: where every run is tracked, see :class:`fedannot.apps.runs.tracking.Tracking`.
         only: the runs that are run here; None for all. All shares write into the same folder.
+        root: a folder with the output folder and the data, which may be moved as a whole; None for the output folder.
         progress: tells how far the runs are; by default on the standard error.
 
     Raises:
@@ -125,7 +127,16 @@ def compare(
     }
     # What may differ changes no run, and may be more when arms are added.
     request |= {"allow_different": sorted(allow_different), "arms": {arm.name: _asked_arm(arm) for arm in arms}}
-    keep_request(out, REQUEST_FILE, request, contents="comparison", growing={"arms": "arm"}, free={"allow_different"})
+    keep_request(
+        out,
+        REQUEST_FILE,
+        request,
+        contents="comparison",
+        growing={"arms": "arm"},
+        free={"allow_different"},
+        paths={"data"},
+        root=root,
+    )
     progress = progress or Progress()
     runs = {(arm.name, seed): _watched_run(checked, arm, seed, out) for seed in seeds for arm in checked.arms}
     here = [(arm, seed, runs[arm.name, seed]) for arm, seed in (only or RunShare()).of_runs(checked.arms, seeds)]

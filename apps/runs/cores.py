@@ -61,7 +61,7 @@ def fitting_on_gpu(sites_at_once: int) -> int:
 
 
 def estimated_step_mb(settings: RunSettings, site: Path) -> float | None:
-    """Return MiB of a step of training with a network in MONAI's form; None for that of the settings: it is not run.
+    """Return MiB of a method's step with a network in MONAI's form; None for that of the settings: it is not run.
 
     Args:
         settings: the run's.
@@ -76,7 +76,8 @@ def estimated_step_mb(settings: RunSettings, site: Path) -> float | None:
     from ...custom.networks.dry_run import dry_run  # noqa: PLC0415
 
     description = read_site_description(site)
-    return dry_run(settings, None if description.spatial_dims == 3 else description.size).memory_mb
+    one_pass = dry_run(settings, None if description.spatial_dims == 3 else description.size)
+    return round(one_pass.memory_mb + (settings.kept_factor - 1) * one_pass.activations_mb, 1)
 
 
 def _quota(cgroup: Path) -> float | None:

@@ -78,7 +78,12 @@ def can_be_resumed(out: Path) -> bool:
 
 def has_begun(out: Path) -> bool:
     """Return whether an output folder holds a run's job or its plan, so that the run's settings are known."""
-    return (out / JOB_FOLDER).is_dir() or (out / PLAN_FILE).is_file()
+    return (out / JOB_FOLDER).is_dir() or is_planned(out)
+
+
+def is_planned(out: Path) -> bool:
+    """Return whether an output folder holds a run's plan, which the run goes on with."""
+    return (out / PLAN_FILE).is_file()
 
 
 def check_new(out: Path) -> None:

@@ -14,6 +14,7 @@ from ...custom.data.location import DATA_VARIABLE
 from ...custom.data.phantoms.choice import write_embedded_federation
 from ...custom.data.store_location import participant_store
 from ...custom.data.whole_files import make_private, private_folder
+from ...custom.networks.devices import processor_name
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
 from ...custom.settings import RunSettings
@@ -198,6 +199,7 @@ def _surroundings(
     """What the summary says of data, time and memory."""
     return {
         "data": str(data.resolve()),
+        "processor": processor_name(),
         "wall_seconds": round(time.monotonic() - started, 2),
         **({} if computed is None else {"cpu_seconds": round(cpu_seconds() - computed, 2)}),
         "peak_memory_mb": round(peak_memory_mb(), 1),

@@ -1,5 +1,8 @@
 """Where and in which layout a network computes."""
 
+import platform
+from pathlib import Path
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -9,11 +12,25 @@ _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 # The vector of float32 in oneDNN's kernels for AVX-512.
 _FEWEST_SAFE_CHANNELS = 16
 _MOST_SAFE_PIXELS = 256
+# Where Linux names the processor.
+_CPU_FILE = Path("/proc/cpuinfo")
 
 
 def preferred_device() -> torch.device:
     """Return the GPU where there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def processor_name() -> str:
+    """Return the name of what computes here: the GPU where there is one, else the processor, else its architecture."""
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    try:
+        lines = _CPU_FILE.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next((name for name in names if name), "") or platform.processor() or platform.machine()
 
 
 def ready_to_compute(network: nn.Module) -> nn.Module:

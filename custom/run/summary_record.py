@@ -131,7 +131,8 @@ class Summary(OpenRecord):
         server_threads: that the server computed with.
         versions: of the packages that decide the run's bits, by name, where the summary was written.
         source: the commit that fedannot ran from there; None where it did not run from a repository.
-        data: folder of the data, of a run in one process.
+        processor: name of the GPU or processor that computed a run in one process, at its end.
+        data: folder of the data, as above.
         wall_seconds: from the job folder to the output folder, as above.
         cpu_seconds: that this took of all cores together; None of a run that was resumed, or of an earlier version.
         peak_memory_mb: as above.
@@ -163,6 +164,7 @@ class Summary(OpenRecord):
     server_threads: int | None = None
     versions: dict[str, str] | None = None
     source: SourceCommit | None = None
+    processor: str | None = None
     data: str | None = None
     wall_seconds: float | None = None
     cpu_seconds: float | None = None

@@ -8,7 +8,7 @@ memory. Therefore a network of its own is trained: received weights are copied i
 import copy
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
@@ -30,6 +30,8 @@ _STEPS_BEFORE = 3
 _MOST_RECORDINGS = 8
 # The last of the steps before are timed. A GPU that computes for longer than it is given work does not wait for it.
 _LAUNCHING = 0.6
+# A module's own dictionaries of what is in the state dict, and of its parts.
+_OF_STATE = ("_parameters", "_buffers", "_modules")
 
 Replay = Callable[[], None]
 
@@ -202,7 +204,7 @@ def captured_steps(
 
     Yields:
         None where steps cannot be recorded: on a CPU, in float16, of an optimizer, objective or network of one's own,
-        or of a network that was changed since it was received.
+        of a network that was changed since it was received, or of one with tensors beside those of its state dict.
     """
     start, form = start_network_of(network), objective_form(objective)
     if start is None or form is None or not _is_recordable(network, start, training):
@@ -227,6 +229,7 @@ def _is_recordable(
         and training.optimizer in RECORDED_OPTIMIZERS
         and computed_precision(training.precision, device) != "fp16"
         and _structure(network) == _structure(start)
+        and _is_its_state(network)
     )
 
 
@@ -257,6 +260,26 @@ def _structure(network: nn.Module) -> Hashable:
         )
         for module in network.modules()
     )
+
+
+def _is_its_state(network: nn.Module) -> bool:
+    """Whether the state dict has every tensor of a network: others would stay those of the site before."""
+    own = [*network.named_parameters(remove_duplicate=False), *network.named_buffers(remove_duplicate=False)]
+    in_state = set(map(id, network.state_dict(keep_vars=True).values()))
+    return in_state == {id(tensor) for _, tensor in own} and not any(
+        _has_tensors(value)
+        for module in network.modules()
+        for name, value in vars(module).items()
+        if name not in _OF_STATE
+    )
+
+
+def _has_tensors(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_has_tensors, value.values()))
+    if isinstance(value, list | tuple | set):
+        return any(map(_has_tensors, value))
+    return isinstance(value, torch.Tensor)
 
 
 def _state(network: nn.Module) -> list[torch.Tensor]:

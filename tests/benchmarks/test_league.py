@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,11 +12,19 @@ import plain_records
 import pytest
 from benchmark_tables.league import arms, choosing, running
 from benchmark_tables.league.choosing import best_settings, choose_settings
-from benchmark_tables.league.figures import CaseDifference, League, LeagueFigures, MethodFigures, read_league
+from benchmark_tables.league.figures import (
+    CaseDifference,
+    League,
+    LeagueFigures,
+    Machine,
+    MethodFigures,
+    read_league,
+)
 from benchmark_tables.league.making import done, make_league, planned_lines, write_finished
 from benchmark_tables.league.page import answer, heat_map, league_page, loss_by_noise, rivals_ahead
 from benchmark_tables.league.request import LeagueRequest, chosen_methods, use_packs
 from benchmark_tables.league.rows import ROWS, TUNING_ROWS, LeagueRow
+from benchmark_tables.league.running import make_data
 from benchmark_tables.league.runs import agreement, global_results
 from benchmark_tables.league.settings import (
     MOST_TRIED,
@@ -41,6 +50,7 @@ from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.yaml_file import read_values
 from fedannot.custom.methods import METHODS
+from fedannot.custom.networks.devices import processor_name
 from fedannot.transforms.errors import DataError
 
 DOCS = Path(__file__).parents[2] / "docs" / "benchmarks"
@@ -121,6 +131,7 @@ def test_rows_are_finished_by_whoever_makes_the_last_run(made: Made) -> None:
         assert elr.model_mb == reference.model_mb > 0
         assert elr.seconds_per_round > 0
         assert elr.cpu_seconds_per_round > 0
+        assert elr.machines == reference.machines == (Machine(processor=processor_name(), torch=version("torch")),)
         assert (elr.settings, reference.settings) == ({}, {})
     assert "| `noisy` | " in (made.out / "league.md").read_text(encoding="utf-8")
     assert "## `noisy`" in (made.out / "league_figures.md").read_text(encoding="utf-8")
@@ -135,11 +146,40 @@ def test_the_league_of_finished_runs_is_the_same_and_changes_nothing(made: Made,
         assert (tmp_path / "pages" / name).read_bytes() == (made.out / name).read_bytes()
 
 
+def test_a_league_that_was_moved_goes_on_where_it_is(made: Made, tmp_path: Path) -> None:
+    """It is moved here while the first one is still there, whose data are others then."""
+    moved = tmp_path / "moved"
+    shutil.copytree(made.out / "clean", moved / "clean")
+    before = times_of(moved / "clean" / "runs" / "runs")
+    make_league(request_of(moved, rows={"clean": tiny(None)}), Reported(None))
+    assert times_of(moved / "clean" / "runs" / "runs") == before
+    assert len(read_league(moved / "league.json").rows) == 1
+
+
+def test_data_whose_maker_was_killed_are_made_again(tmp_path: Path) -> None:
+    """Some rows write a federation first, and change its images then."""
+    killed = [True, False]
+
+    def make(folder: Path, seed: int) -> None:
+        folder.mkdir()
+        (folder / "image.png").write_text("clean")
+        if killed.pop(0):
+            raise KeyboardInterrupt
+        (folder / "image.png").write_text(f"noisy {seed}")
+
+    with pytest.raises(KeyboardInterrupt):
+        make_data(tmp_path / "row", make, [3], Reported(None))
+    assert make_data(tmp_path / "row", make, [3], Reported(None)) == str(tmp_path / "row" / "data" / "seed{seed}")
+    assert [path.name for path in (tmp_path / "row" / "data").iterdir()] == ["seed3"]
+    assert (tmp_path / "row" / "data" / "seed3" / "image.png").read_text() == "noisy 3"
+    make_data(tmp_path / "row", make, [3], Reported(None))
+
+
 def test_runs_of_an_earlier_version_lack_what_it_did_not_measure(made: Made, tmp_path: Path) -> None:
     shutil.copytree(made.out / "clean", tmp_path / "clean")
     for file in tmp_path.glob("clean/runs/runs/*/summary.json"):
         summary = json.loads(file.read_text(encoding="utf-8"))
-        del summary["cpu_seconds"]
+        del summary["cpu_seconds"], summary["processor"]
         file.write_text(json.dumps(summary), encoding="utf-8")
     write_finished(request_of(tmp_path), tmp_path / "pages", Reported(None))
     (row,) = read_league(tmp_path / "pages" / "league.json").rows
@@ -358,10 +398,10 @@ def test_the_page_says_first_where_auto_is_beaten() -> None:
     league = League(rows=(clean, noisy))
     assert answer(league) == [
         "Another method is ahead of `auto` in 1 of 2 rows: `noisy`.",
-        "Ahead in points: elr by 2.5 in `noisy`; 1 of 1 hold case by case (p < 0.05).",
-        "Case by case `auto` is above FedAvg in 1 of 1 row and below it in 0.",
+        "Ahead in points: elr by 2.5 in `noisy`; 1 of 1 lead holds case by case (p < 0.05).",
+        "Case by case (p < 0.05) `auto` is above FedAvg in 1 of 1 row and below it in 0.",
         "The noise costs FedAvg less than 6 points, which says nothing of robustness, in `noisy`.",
-        "These are 2 rows of 1 seeds, 0 cells open and 0 failed; FedAvg still moves in `noisy`.",
+        "These are 2 rows of 1 seed, 0 cells open and 0 failed; FedAvg still moves in `noisy`.",
     ]
     page, tables = league_page(league), figures_page(league)
     assert page.split("**Answer.** ")[1].startswith("Another method is ahead of `auto`")
@@ -373,7 +413,80 @@ def test_the_page_says_first_where_auto_is_beaten() -> None:
     # A column for test images without annotation is there where any are.
     before, after = tables.split("## `noisy`")
     assert ("left empty" in before, "left empty" in after) == (False, True)
-    assert answer(League(rows=(clean,)))[0] == "No method is ahead of `auto`, in 1 row with both."
+    assert answer(League(rows=(clean,)))[0] == "No method is ahead of `auto` in `clean`."
+
+
+def test_sentences_are_true_of_small_leagues() -> None:
+    """Ties, leads that are not tested, a reference that is best, rows without `auto`, failed and open cells."""
+    tied = row_of("tied", figures("fedavg", 80.0), figures("auto", 82.0), figures("elr", 82.0))
+    alone = row_of("alone", figures("fedavg", 80.0), figures("ditto", 99.0, is_personal=True))
+    assert answer(League(rows=(tied, tied)))[0] == "No method is ahead of `auto` in any of 2 rows."
+    # A lead that is too small to be shown, and that nobody has tested; and one of FedAvg itself, which is the best.
+    near = row_of("near", figures("fedavg", 80.0), figures("auto", 82.0), figures("elr", 82.04))
+    assert answer(League(rows=(near, alone)))[:2] == [
+        "Another method is ahead of `auto` in 1 of 1 row that has it: `near`.",
+        "Ahead in points: elr by less than 0.1 in `near`; none of it is tested case by case.",
+    ]
+    untested = on_cases(-3.0, 0.2)
+    first = row_of(
+        "first",
+        figures("fedavg", 85.0),
+        figures("auto", 82.0, on_cases=on_cases(-2.0, 0.001)),
+        figures("elr", 83.0),
+        absent=[
+            {"method": "rmd", "status": "failed", "reason": "no memory"},
+            {"method": "adele", "status": "unfinished", "reason": "0 of 2 seeds"},
+        ],
+        seeds=(0, 1),
+    )
+    assert answer(League(rows=(first, near)))[1:] == [
+        "Ahead in points: fedavg by 3.0 in `first`, elr by less than 0.1 in `near`; "
+        "1 of 1 tested lead holds case by case (p < 0.05).",
+        "Case by case (p < 0.05) `auto` is above FedAvg in 0 of 1 row and below it in 1: `first`.",
+        "These are 2 rows of 1–2 seeds, 1 cell open and 1 failed.",
+    ]
+    weak = row_of(
+        "weak", figures("fedavg", 80.0), figures("auto", 82.0, on_cases_of_rival=untested), figures("elr", 84.0)
+    )
+    assert answer(League(rows=(weak, weak)))[1].endswith("; 0 of 2 leads hold case by case (p < 0.05).")
+    assert answer(League(rows=(alone,))) == ["This is 1 row of 1 seed, 0 cells open and 0 failed."]
+    # A model that is that of FedAvg, bit for bit, was compared, and has no p.
+    equal = CaseDifference(mean=0.0, low=0.0, high=0.0, p=None)
+    same = row_of("same", figures("fedavg", 80.0), figures("auto", 80.0, on_cases=equal))
+    assert "above FedAvg in 0 of 1 row and below it in 0." in answer(League(rows=(same,)))[1]
+    many = [first.model_copy(update={"row": f"row-{number}"}) for number in range(11)]
+    assert answer(League(rows=tuple(many)))[2].endswith("in 0 of 11 rows and below it in 11.")
+
+
+def test_chosen_settings_count_where_the_figures_are_of_them() -> None:
+    choice = {"task": "segmentation", "method": "elr", "tried": [{}, {"a": 1}], "rows": ["x"], "seeds": [100]}
+    choice |= {"scores": [[1.0], [2.0]], "chosen": 1}
+    rows = {
+        given: row_of("row", figures("fedavg", 80.0), figures("elr", 81.0, settings=settings))
+        for given, settings in (("chosen", {"a": 1}), ("published", {}), ("not known", None))
+    }
+    said = {given: league_page(League(rows=(row,), choices=(choice,))) for given, row in rows.items()}
+    assert "those of 1 method are the best of" in " ".join(said["chosen"].split())
+    assert all("all have the published values" in " ".join(said[given].split()) for given in ("published", "not known"))
+
+
+def test_the_pages_say_where_methods_of_a_seed_ran_on_different_machines() -> None:
+    """Seeds may; a run of which nothing is known differs from none."""
+    cpu, gpu = {"processor": "Some CPU", "torch": "2.13"}, {"processor": "Some GPU", "torch": "2.13"}
+
+    def league(*of_elr: dict[str, str]) -> League:
+        two = {"scores": (80.0, 80.0)}
+        row = row_of("row", figures("fedavg", 80.0, machines=(cpu, gpu), **two), seeds=(0, 1))
+        elr = figures("elr", 81.0, machines=of_elr, **two)
+        return League(rows=(row.model_copy(update={"methods": (*row.methods, elr)}),))
+
+    for alike in ((cpu, gpu), ({}, {}), (), ({"torch": "2.13"}, {})):
+        assert "ran on different" not in league_page(league(*alike)) + figures_page(league(*alike))
+    mixed = league(cpu, cpu | {"torch": "2.11"})
+    assert "Methods of one seed ran on different processors or PyTorch versions in `row`." in " ".join(
+        league_page(mixed).split()
+    )
+    assert "- Seed 1: fedavg on Some GPU with PyTorch 2.13; elr on Some CPU with PyTorch 2.11." in figures_page(mixed)
 
 
 def test_the_map_has_a_mark_or_a_reason_for_every_method_and_row() -> None:

@@ -54,3 +54,13 @@ class AdeleSettings(FedAvgSettings):
     def training_predictions(self) -> int | None:
         """Return one for each round whose IoU is measured, and one for the correction of each class."""
         return self.rounds + self.network.num_classes if self.correction else 0
+
+    @property
+    def step_factor(self) -> float:
+        """The images of all scales together, in those of one."""
+        return float(sum(scale**self.network.spatial_dims for scale in self.scales))
+
+    @property
+    def kept_factor(self) -> float:
+        """As above: nothing is given back before the backward pass of all."""
+        return self.step_factor

@@ -16,3 +16,8 @@ class DittoSettings(PersonalSettings):
 
     method: str = "ditto"
     personal_proximal_weight: Annotated[float, Field(ge=0)] = 0.1
+
+    @property
+    def step_factor(self) -> float:
+        """The shared network and the site's own are trained in turn."""
+        return 2.0

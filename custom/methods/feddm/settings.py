@@ -44,6 +44,11 @@ class FedDMSettings(FedAvgSettings):
         """The method itself: peers and projections are the server's."""
         return ("method", *super().needs_server)
 
+    @property
+    def step_factor(self) -> float:
+        """From the second round on with a forward pass of each of two peers."""
+        return 1 + 2 / 3 * (self.rounds - 1) / self.rounds
+
     @model_validator(mode="after")
     def _loss_is_read(self) -> "FedDMSettings":
         if self.training.loss != "ce" or self.training.class_weights:

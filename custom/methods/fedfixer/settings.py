@@ -22,3 +22,8 @@ class FedFixerSettings(ClassificationSettings, EndingWarmup):
     warmup_rounds: Positive = 30
     confidence_weight: Annotated[float, Field(ge=0)] = 0.1
     personal_proximal_weight: Annotated[float, Field(ge=0)] = 1.0
+
+    @property
+    def step_factor(self) -> float:
+        """After the warm-up two models are trained, each on most samples."""
+        return 1 + max(self.rounds - self.warmup_rounds, 0) / self.rounds

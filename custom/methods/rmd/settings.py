@@ -37,3 +37,13 @@ class RmdSettings(FedAvgSettings):
     def training_predictions(self) -> int | None:
         """Return None: a step has passes of two networks, and of changed images."""
         return None
+
+    @property
+    def step_factor(self) -> float:
+        """Two networks, each with a second pass of changed images where they teach each other."""
+        return 4.0 if self.distillation_weight else 2.0
+
+    @property
+    def kept_factor(self) -> float:
+        """As above: nothing is given back before the backward pass of all."""
+        return self.step_factor

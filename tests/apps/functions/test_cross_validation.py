@@ -13,7 +13,7 @@ from fedannot.apps import cross_validate, read_compared
 from fedannot.apps.commands.cli import app
 from fedannot.apps.functions import cross_validation, results, runs
 from fedannot.apps.reports.output import read_summary
-from fedannot.apps.reports.results_file import read_description, read_results, write_results, write_round_lines
+from fedannot.apps.reports.results_file import read_description, read_results, write_results
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.job import JobError
 from fedannot.apps.runs.run_process import Commands
@@ -43,7 +43,6 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
                 ]
             rows.append(row("a", 0.1, seed=seed, site="site-1"))
         write_results(out / "results.csv", rows, {"a-0": FinalModel(kind="last", rounds=(1,))})
-        write_round_lines(out / "results_rounds.csv", [])
         return read_compared(out)
 
     monkeypatch.setattr(cross_validation, "compare", write)

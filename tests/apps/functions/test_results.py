@@ -159,8 +159,8 @@ def test_a_table_of_an_earlier_version_is_made_again(again: str, run: Run, tmp_p
     else:
         export_results(folder, tmp_path / "paper")
     found = read_results(folder / RESULTS_FILE)
-    assert [(row.case, row.dice, row.hd95_px) for row in found] == [
-        (row.case, row.dice, row.hd95_px) for row in expected
+    assert [(row.arm, row.case, row.dice, row.hd95_px) for row in found] == [
+        (row.arm, row.case, row.dice, row.hd95_px) for row in expected
     ]
 
 

@@ -1,5 +1,6 @@
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -7,6 +8,7 @@ import torch
 from fedannot.apps import plan
 from fedannot.apps.runs.job import JobError
 from fedannot.custom import Cells, LesionImages, LesionVolumes, build_network, write_phantom_federation
+from fedannot.custom.methods.lookup import find_method
 
 SMALL = {"network.features": [4, 4, 8, 8, 8, 4], "rounds": 4}
 
@@ -62,6 +64,44 @@ def test_generated_images_are_counted_without_drawing_them_all() -> None:
     # A caller's process is the caller's.
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_a_plan_counts_the_passes_of_a_method(tmp_path: Path) -> None:
+    """Scales of 1 and 2 see 1 + 4 times the pixels."""
+    write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=2, images_per_site=2, test_images=1)
+    plans = {
+        name: plan(name, data=tmp_path / "data", changes=SMALL | own, steps=1)
+        for name, own in (("fedavg", {}), ("adele", {"scales": [1, 2]}))
+    }
+    assert [plans[name].step_factor for name in plans] == [1.0, 5.0]
+    for result in plans.values():
+        scoring = result.scored_rounds * result.test_samples * result.step.prediction_seconds
+        assert result.seconds == pytest.approx(result.steps * result.step_factor * result.step.seconds + scoring)
+    assert "s for a step of training; adele takes 5 times that, by its passes." in str(plans["adele"])
+    assert "by its passes" not in str(plans["fedavg"])
+    weights = {name: plans[name].step.model_mb * 4 for name in ("fedavg", "adele")}
+    kept = {name: plans[name].step.training_mb - weights[name] for name in weights}
+    assert kept["adele"] == pytest.approx(5 * kept["fedavg"])
+
+
+@pytest.mark.parametrize(
+    ("task", "method", "changes", "expected"),
+    [
+        ("segmentation", "adele", {}, (3.74, 3.74)),
+        ("segmentation", "rmd", {}, (4.0, 4.0)),
+        ("segmentation", "rmd", {"distillation_weight": 0}, (2.0, 2.0)),
+        ("segmentation", "ditto", {}, (2.0, 1.0)),
+        ("segmentation", "feddm", {"rounds": 4, "training": {"loss": "ce"}}, (1.5, 1.0)),
+        ("classification", "fedfixer", {"rounds": 10, "warmup_rounds": 4}, (1.6, 1.0)),
+        ("classification", "fedgp", {}, (1.0, 1.0)),
+    ],
+)
+def test_methods_say_how_much_they_compute_and_keep(
+    task: str, method: str, changes: dict[str, Any], expected: tuple[float, float]
+) -> None:
+    """Two networks that teach each other have two passes each. Two peers' forward passes are two thirds of a step."""
+    settings = find_method(task, method).settings.model_validate({"task": task} | changes)
+    assert (settings.step_factor, settings.kept_factor) == pytest.approx(expected)
 
 
 def test_what_cannot_be_planned_is_named() -> None:

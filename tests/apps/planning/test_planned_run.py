@@ -213,6 +213,14 @@ def test_the_command_plans_own_data_and_nothing_else(
     assert "The job's own settings are taken: the images of the data were generated." in said
     both = CliRunner().invoke(app, ["simulate", "fedavg", "--data", str(own), "--hours", "1", "--no-plan", *out])
     assert both.exit_code == 2
+    # A planned run stays so, and the command says it.
+    (tmp_path / "out").mkdir()
+    again = ["fedavg", "--data", str(own), "--no-plan", "--resume", *out]
+    assert "begun with a plan" not in given_hours(monkeypatch, again)[1]
+    (tmp_path / "out" / PLAN_FILE).touch()
+    hours, said = given_hours(monkeypatch, again)
+    assert hours is None
+    assert "The run was begun with a plan and goes on with it: --no-plan is for new runs, in another --out." in said
 
 
 @pytest.mark.usefixtures("known_machine")

@@ -1,5 +1,6 @@
 """Results per case on disk: what is no such file is refused, and no text of it becomes a formula."""
 
+import json
 import math
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from support.case_rows import row
 
 from fedannot.apps.reports import results_file
 from fedannot.apps.reports.results_file import (
+    ROUND_COLUMNS,
     is_written,
     read_description,
     read_results,
@@ -92,6 +94,25 @@ def test_a_damaged_table_of_rounds_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match="no table"):
         read_round_lines(file)
+
+
+def test_a_table_of_rounds_that_was_cut_off_is_refused(tmp_path: Path) -> None:
+    file, description = tmp_path / "results_rounds.csv", tmp_path / "results.json"
+    lines = [dict.fromkeys(ROUND_COLUMNS, "") | {"run": "a-0", "round": str(number)} for number in (1, 2, 3)]
+    write_results(tmp_path / "results.csv", [LINE], {}, lines)
+    assert read_round_lines(file) == lines
+    whole = file.read_bytes()
+    file.write_bytes(b"".join(whole.splitlines(keepends=True)[:3]))
+    with pytest.raises(DataError, match=r"results_rounds.csv: found 2 lines, expected 3 as in results.json; "):
+        read_round_lines(file)
+    file.unlink()
+    with pytest.raises(DataError, match=r"results_rounds.csv: found no such file; expected 3 lines as in results.json"):
+        read_round_lines(file)
+    # Earlier versions did not count them.
+    values = json.loads(description.read_text(encoding="utf-8"))
+    description.write_text(json.dumps({key: values[key] for key in values if key != "round_lines"}), encoding="utf-8")
+    assert read_round_lines(file) == []
+    assert len(read_results(tmp_path / "results.csv")) == 1
 
 
 def test_names_are_neither_formulas_nor_obeyed_by_a_terminal(tmp_path: Path) -> None:

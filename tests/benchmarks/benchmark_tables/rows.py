@@ -1,5 +1,6 @@
 """Rows of a benchmark: data made again for every seed, and what is compared on them."""
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from fedannot.apps.reports.comparison import print_comparison
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.compare import compare
 from fedannot.apps.runs.installed import jobs_folder
+from fedannot.apps.runs.output_request import folder_locked
 from fedannot.apps.runs.progress import Progress
 from fedannot.apps.runs.ray_engine import RayEngine
 from fedannot.apps.terminal import Terminal
@@ -18,6 +20,10 @@ from fedannot.custom.data.whole_files import private_folder
 from .figures import RowFigures, row_figures
 
 MakeData = Callable[[Path, int], None]
+
+_MAKING = "Making the data of seed {}."
+# Where a federation is until it is whole.
+_WORKPLACE = ".unfinished"
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,31 @@ def chosen_rows(rows: Mapping[str, Row], names: str | None) -> dict[str, Row]:
     return {name: rows[name] for name in asked}
 
 
+def make_federations(folder: Path, make: MakeData, seeds: Sequence[int], told: Callable[[int], None]) -> None:
+    """Make ``seedN`` for each seed N where it is absent; one process makes them, and others wait.
+
+    Each appears as a whole: what a process that was killed has left is made again.
+
+    Args:
+        folder: of the federations.
+        make: makes that of a seed.
+        seeds: the seeds.
+        told: is told each seed that is made.
+    """
+    private_folder(folder)
+    with folder_locked(folder):
+        for seed in seeds:
+            if (data := folder / f"seed{seed}").exists():
+                continue
+            told(seed)
+            workplace = folder / _WORKPLACE
+            shutil.rmtree(workplace, ignore_errors=True)
+            private_folder(workplace)
+            make(workplace / data.name, seed)
+            (workplace / data.name).rename(data)
+            shutil.rmtree(workplace)
+
+
 def run_row(
     name: str,
     row: Row,
@@ -79,12 +110,7 @@ def run_row(
     # Tables are printed after it: it shares the terminal with them.
     with Progress() as progress:
         progress.tell(f"{name}: {row.what}")
-        for seed in seeds:
-            data = folder / "data" / f"seed{seed}"
-            if not data.exists():
-                progress.state(f"Making the data of seed {seed}.")
-                private_folder(data.parent)
-                row.make(data, seed)
+        make_federations(folder / "data", row.make, seeds, lambda seed: progress.state(_MAKING.format(seed)))
         comparison = compare(
             [replace(arm, job=jobs_folder(jobs) / arm.job) for arm in row.arms],
             folder / "runs",

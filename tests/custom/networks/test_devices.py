@@ -1,4 +1,5 @@
 import copy
+import platform
 import subprocess
 import sys
 
@@ -6,10 +7,28 @@ import pytest
 import torch
 from torch import nn
 
+from fedannot.custom.networks import devices
 from fedannot.custom.networks.building import build_network
-from fedannot.custom.networks.devices import SubsampledConv2d, params_in_main_memory, preferred_device, ready_to_compute
+from fedannot.custom.networks.devices import (
+    SubsampledConv2d,
+    params_in_main_memory,
+    preferred_device,
+    processor_name,
+    ready_to_compute,
+)
 
 FEATURES = (4, 4, 8, 8, 8, 4)
+
+
+def test_the_processor_is_called_as_the_system_calls_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(devices, "_CPU_FILE", tmp_path / "cpuinfo")
+    assert processor_name() in (platform.processor(), platform.machine())
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nmodel name\t: Other\n")
+    assert processor_name() == "Some CPU @ 2 GHz"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Some GPU")
+    assert processor_name() == "Some GPU"
 
 
 def test_preferred_device_is_the_gpu_where_there_is_one(monkeypatch):

@@ -1,5 +1,7 @@
 """Recorded steps of training: what they compute, and when they are used. On a CPU recordings are plain calls."""
 
+import copy
+
 import pytest
 import torch
 
@@ -146,6 +148,43 @@ def test_what_might_compute_something_else_is_not_recorded(recordings, name, mon
     assert recordings == [4]
     monkeypatch.setattr(captured_steps, "is_recording_device", lambda device: False)
     assert_same(ours, trained(0, training, alter=other.get("alter"), objective=other.get("objective")))
+
+
+class Remembering(torch.nn.Module):
+    """A network that adds what it has seen, in a place of its own, to what it computes."""
+
+    def __init__(self, place):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(1, 2, 1)
+        if place == "attribute":
+            self._seen = [torch.zeros(1)]
+        else:
+            self.register_buffer("seen", torch.zeros(1), persistent=place == "state dict")
+
+    def forward(self, images):
+        seen = self.seen if hasattr(self, "seen") else self._seen[0]
+        seen += images.detach().std()
+        return self.layer(images) * seen
+
+
+@pytest.mark.parametrize("place", ["state dict", "buffer that is not persistent", "attribute"])
+def test_a_network_that_remembers_beside_its_state_dict_is_not_recorded(recordings, monkeypatch, place):
+    """What it remembers of one site would count at the next one."""
+    start = Remembering(place)
+    monkeypatch.setattr(captured_steps, "start_network_of", lambda network: start)
+    training = TrainingSettings(batch_size=5, local_epochs=3)
+
+    def trained_at(site):
+        network, (_, images, labels) = copy.deepcopy(start), weights(site)
+        batches = SampleBatches(images, labels, 5, torch.device("cpu"))
+        outcome = train(network, batches, training_objective(training), training, learning_rate=0.1, seed=0)
+        return network.state_dict(), outcome
+
+    ours = [trained_at(site) for site in (0, 1)]
+    assert bool(recordings) is (place == "state dict")
+    monkeypatch.setattr(captured_steps, "is_recording_device", lambda device: False)
+    for site in (0, 1):
+        assert_same(ours[site], trained_at(site))
 
 
 def test_steps_that_fill_the_device_are_not_recorded(recordings, monkeypatch):

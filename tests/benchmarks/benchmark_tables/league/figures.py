@@ -40,6 +40,18 @@ class CaseDifference(Record):
     p: float | None
 
 
+class Machine(Record):
+    """Where a run was computed.
+
+    Attributes:
+        processor: its name, or that of the GPU; None of a run of an earlier version.
+        torch: the version of PyTorch, as above.
+    """
+
+    processor: str | None = None
+    torch: str | None = None
+
+
 class MethodFigures(Record):
     """What is reported of a method in a row; scores in percent, differences in points.
 
@@ -61,11 +73,12 @@ class MethodFigures(Record):
         slope: points that the score gains per round in the last rounds, mean over the seeds.
         generic: Dice on the test set of each seed, where methods with models of each site are in the row.
         own: mean Dice of the sites' own cases of each seed, as above.
-        seconds_per_round: mean over the seeds.
+        seconds_per_round: by the clock, mean over the seeds; other runs may load the machine.
         cpu_seconds_per_round: of all cores together, with loading and scoring, as above; None where no run knows it.
         memory_mb: most of a run's process.
         model_mb: of the model that a site sends in a round, in 10⁶ bytes; None where the run's state is gone.
         fields: names of the declared fields that may leave a site in addition to those of federated averaging.
+        machines: where the run of each seed was computed.
     """
 
     method: str
@@ -88,6 +101,7 @@ class MethodFigures(Record):
     memory_mb: float | None
     model_mb: float | None
     fields: tuple[str, ...]
+    machines: tuple[Machine, ...] = ()
 
     @property
     def is_ours(self) -> bool:
@@ -152,6 +166,23 @@ class LeagueFigures(Record):
     def best_rival(self) -> MethodFigures | None:
         """The best method of a paper, without federated averaging; None without any."""
         return next((one for one in self.ranked if not one.is_ours and one.method != REFERENCE), None)
+
+    @property
+    def is_on_several_machines(self) -> bool:
+        """Whether methods of one seed are known to be of different processors or versions of PyTorch."""
+        return any(
+            len({processor for one in of_seed if (processor := one.processor)}) > 1
+            or len({version for one in of_seed if (version := one.torch)}) > 1
+            for of_seed in self.machines_of_seeds
+        )
+
+    @property
+    def machines_of_seeds(self) -> list[list[Machine]]:
+        """Of each seed where its runs were computed, as far as it is known."""
+        return [
+            [method.machines[index] for method in self.methods if index < len(method.machines)]
+            for index in range(len(self.seeds))
+        ]
 
     def of(self, method: str) -> MethodFigures | None:
         """Return a method's figures, None where it has none."""

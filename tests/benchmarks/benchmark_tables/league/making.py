@@ -9,6 +9,7 @@ from fedannot.apps.planning.plan import plan as measured_plan
 from fedannot.apps.reports.comparison_page import REQUEST_FILE
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.compare import RunsMissingError
+from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.output_request import folder_locked
 from fedannot.apps.runs.progress import Progress
 from fedannot.custom.data.whole_files import private_folder, write_text
@@ -132,14 +133,18 @@ def planned_lines(request: LeagueRequest, progress: Progress) -> list[str]:
         reference = defined.arms[0].job
         settings = known_settings(reference, row.settings)
         measured = measured_plan(reference, data=data.replace("{seed}", str(seeds[0])), changes=settings)
-        of_row = measured.seconds * len(defined.arms) * len(seeds) / 3600
+        of_row = measured.seconds * sum(map(_step_factor, defined.arms)) * len(seeds) / 3600
         hours += of_row
         lines.append(
             f"{name}: {len(defined.arms)} methods × {len(seeds)} seeds, about {of_row:.2f} core hours: "
             f"{', '.join(arm.name for arm in defined.arms)}"
         )
         lines += [f"  not defined: {method.method}: {method.reason}" for method in defined.absent]
-    return [*lines, f"All rows: about {hours:.2f} core hours. Methods that train more than FedAvg take longer."]
+    return [*lines, f"All rows: about {hours:.2f} core hours. What methods ask of sites beside training takes longer."]
+
+
+def _step_factor(arm: Arm) -> float:
+    return Job.open(arm.job).settings_with(arm.overrides).step_factor
 
 
 def _run_row(

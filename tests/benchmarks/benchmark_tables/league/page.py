@@ -74,11 +74,13 @@ def answer(league: League) -> list[str]:
     if beaten:
         names = [row.row for row, _ in beaten]
         shown = f": {_list(names, _MOST_BEATEN)}" if len(names) <= _MOST_BEATEN else ""
-        count = plural(len(with_ours), "row")
+        with_it = "" if len(with_ours) == len(rows) else f" that {'has' if len(with_ours) == 1 else 'have'} it"
+        count = plural(len(with_ours), "row") + with_it
         sentences.append(f"Another method is ahead of `auto` in {len(beaten)} of {count}{shown}.")
         sentences.append(_leads(beaten))
     elif with_ours:
-        sentences.append(f"No method is ahead of `auto`, in {plural(len(with_ours), 'row')} with both.")
+        where = f"any of {len(with_ours)} rows" if len(with_ours) > 1 else f"`{with_ours[0].row}`"
+        sentences.append(f"No method is ahead of `auto` in {where}.")
     sentences += [*_against_reference(rows), *_robustness(league), _coverage(rows)]
     return sentences[:5]
 
@@ -94,18 +96,27 @@ def _leads(beaten: Sequence[tuple[LeagueFigures, MethodFigures]]) -> str:
     """The largest leads, and how many of all are more than chance over cases."""
     gaps = [(best.mean - row.ours.mean, best.method, row.row) for row, best in beaten if row.ours is not None]
     largest = sorted(gaps, reverse=True)[:_MOST_LEADS]
-    shown = ", ".join(f"{method} by {gap:.1f} in `{row}`" for gap, method, row in largest)
-    found = sum(_is_established(row, best) for row, best in beaten)
+    shown = ", ".join(f"{method} by {_points(gap)} in `{row}`" for gap, method, row in largest)
     what = "Ahead in points" if len(largest) == len(gaps) else "Furthest ahead, in points"
-    return f"{what}: {shown}; {found} of {len(gaps)} hold case by case (p < {LEVEL:g})."
+    tests = [test for row, best in beaten if (test := _test_against(row, best)) is not None]
+    found = sum(_sign(test) < 0 for test in tests)
+    if not tests:
+        return f"{what}: {shown}; none of it is tested case by case."
+    leads = "lead holds" if len(tests) == 1 else "leads hold"
+    tested = "" if len(tests) == len(gaps) else " tested"
+    return f"{what}: {shown}; {found} of {len(tests)}{tested} {leads} case by case (p < {LEVEL:g})."
 
 
-def _is_established(row: LeagueFigures, best: MethodFigures) -> bool:
-    """Whether `auto` is behind the method in the same cases."""
+def _points(gap: float) -> str:
+    """A lead, which is more than nothing."""
+    return f"{gap:.1f}" if gap >= 0.05 else "less than 0.1"
+
+
+def _test_against(row: LeagueFigures, best: MethodFigures) -> CaseDifference | None:
+    """How `auto` differs from the best method in the same cases; None where that was not tested."""
     if (ours := row.ours) is None:
-        return False
-    test = ours.on_cases if best.method == REFERENCE else ours.on_cases_of_rival
-    return _sign(test) < 0
+        return None
+    return ours.on_cases if best.method == REFERENCE else ours.on_cases_of_rival
 
 
 def _sign(test: CaseDifference | None) -> int:
@@ -116,14 +127,15 @@ def _sign(test: CaseDifference | None) -> int:
 
 
 def _against_reference(rows: Sequence[LeagueFigures]) -> list[str]:
-    known = [(row.row, ours) for row in rows if (ours := row.ours) is not None and ours.on_cases is not None]
+    known = [(row.row, _sign(ours.on_cases)) for row in rows if (ours := row.ours) is not None and ours.on_cases]
     if not known:
         return []
-    signs = Counter(_sign(ours.on_cases) for _, ours in known)
-    worse = [name for name, ours in known if _sign(ours.on_cases) < 0]
+    signs = Counter(sign for _, sign in known)
+    worse = [name for name, sign in known if sign < 0]
+    shown = f": {_list(worse)}" if 0 < len(worse) <= _MOST_NAMED else ""
     return [
-        f"Case by case `auto` is above FedAvg in {signs[1]} of {plural(len(known), 'row')} and below it in "
-        f"{signs[-1]}{f': {_list(worse)}' if worse else ''}."
+        f"Case by case (p < {LEVEL:g}) `auto` is above FedAvg in {signs[1]} of {plural(len(known), 'row')} and below "
+        f"it in {signs[-1]}{shown}."
     ]
 
 
@@ -137,12 +149,13 @@ def _robustness(league: League) -> list[str]:
 
 
 def _coverage(rows: Sequence[LeagueFigures]) -> str:
-    seeds = sorted({len(row.seeds) for row in rows})
-    shown = "–".join(str(count) for count in (seeds[0], seeds[-1])) if len(seeds) > 1 else str(seeds[0])
+    counts = sorted({len(row.seeds) for row in rows})
+    seeds = plural(counts[0], "seed") if len(counts) == 1 else f"{counts[0]}–{counts[-1]} seeds"
     open_ = sum(method.status == "unfinished" for row in rows for method in row.absent)
     failed = sum(method.status == "failed" for row in rows for method in row.absent)
     moving = [row.row for row in rows if (slope := _slope(row)) is not None and abs(slope) > LARGEST_SLOPE]
-    text = f"These are {plural(len(rows), 'row')} of {shown} seeds, {open_} cells open and {failed} failed"
+    these = "This is" if len(rows) == 1 else "These are"
+    text = f"{these} {plural(len(rows), 'row')} of {seeds}, {plural(open_, 'cell')} open and {failed} failed"
     return f"{text}; FedAvg still moves in {_list(moving)}." if moving else f"{text}."
 
 
@@ -255,18 +268,37 @@ def _rows(league: League) -> str:
 
 
 def _budget(league: League) -> str:
-    chosen = len(league.choices)
+    chosen = len(_chosen_methods(league))
     how = (
         f"those of {plural(chosen, 'method')} are the best of at most {_in_words(MOST_TRIED + 1)}, on other rows"
         if chosen
         else "all have the published values"
     )
     return (
-        "Each method has one budget: its published values, and at most "
+        f"{_machines(league.rows)}Each method has one budget: its published values, and at most "
         f"{_in_words(MOST_TRIED)} other settings on seeds from 100. In these figures {how}. "
         "[Figures](league_figures.md): each seed, tests, time, memory, traffic, fields that leave, models of each "
         "site. All of it as records: [league.json](league.json). Dropped: [lab](../lab/league.md)."
     )
+
+
+def _machines(rows: Sequence[LeagueFigures]) -> str:
+    """Where methods of one seed were not computed alike; nothing where they were, or nobody knows."""
+    mixed = [row.row for row in rows if row.is_on_several_machines]
+    if not mixed:
+        return ""
+    return f"Methods of one seed ran on different processors or PyTorch versions in {_list(mixed)}. "
+
+
+def _chosen_methods(league: League) -> set[str]:
+    """The methods whose figures are of settings that were chosen among several."""
+    chosen = {(choice.task, choice.method): choice.tried[choice.chosen] for choice in league.choices}
+    return {
+        method.method
+        for row in league.rows
+        for method in row.methods
+        if method.settings is not None and chosen.get((row.task, method.method)) == method.settings
+    }
 
 
 def _in_words(count: int) -> str:

@@ -10,11 +10,10 @@ from fedannot.apps.runs.arm_run import is_run_elsewhere
 from fedannot.apps.runs.arms import Arm
 from fedannot.apps.runs.compare import RunsMissingError, compare
 from fedannot.apps.runs.in_process import RunError
-from fedannot.apps.runs.output_request import folder_locked
 from fedannot.apps.runs.progress import Progress
-from fedannot.custom.data.whole_files import private_folder
 from fedannot.custom.run.state import SUMMARY_FILE
 
+from ..rows import make_federations
 from .figures import REFERENCE
 from .request import LeagueRequest
 
@@ -35,13 +34,8 @@ def make_data(folder: Path, make: Callable[[Path, int], None], seeds: Sequence[i
         seeds: the seeds.
         progress: is told.
     """
-    private_folder(folder / DATA_FOLDER)
-    with folder_locked(folder / DATA_FOLDER):
-        for seed in seeds:
-            data = folder / DATA_FOLDER / f"seed{seed}"
-            if not data.exists():
-                progress.state(f"{folder.name}: making the data of seed {seed}.")
-                make(data, seed)
+    text = f"{folder.name}: making the data of seed {{}}."
+    make_federations(folder / DATA_FOLDER, make, seeds, lambda seed: progress.state(text.format(seed)))
     return data_of(folder)
 
 
@@ -80,6 +74,7 @@ def compare_row(
             processes=request.processes,
             engine=request.engine,
             only=request.only,
+            root=folder,
             progress=progress,
         )
 

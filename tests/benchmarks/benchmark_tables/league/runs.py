@@ -21,10 +21,10 @@ from fedannot.custom.data.masks import read_classes, turned_to
 from fedannot.custom.methods.lookup import find_method
 from fedannot.custom.methods.personal.settings import PersonalSettings
 from fedannot.custom.run.state import STATE_FILE, RunState
-from fedannot.custom.run.summary_record import LAST_ROUNDS
+from fedannot.custom.run.summary_record import LAST_ROUNDS, Summary
 from fedannot.transforms.strict_files import read_json
 
-from .figures import REFERENCE, AbsentMethod, CaseDifference, LeagueFigures, MethodFigures
+from .figures import REFERENCE, AbsentMethod, CaseDifference, LeagueFigures, Machine, MethodFigures
 from .rows import LeagueRow
 
 _MB = 1e6
@@ -124,6 +124,7 @@ def _is_personal(task: str, method: str) -> bool:
 def _method_figures(comparison: Comparison, arm: str, out: Path) -> MethodFigures:
     """All but what needs the other methods' results per case."""
     runs, reference = comparison.of_arm(arm), comparison.of_arm(comparison.reference)
+    summaries = [read_summary(run_folder(out, run.arm, run.seed)) for run in runs]
     method, base = find_method(runs[0].task, runs[0].method), find_method(runs[0].task, reference[0].method)
     known = {field.name for field in base.outbound_fields}
     scores = [100 * (run.main_score or 0.0) for run in runs]
@@ -148,10 +149,11 @@ def _method_figures(comparison: Comparison, arm: str, out: Path) -> MethodFigure
         else (),
         own=tuple(_own(run) for run in runs) if has_centres else (),
         seconds_per_round=statistics.fmean(run.seconds / len(run.rounds) for run in runs),
-        cpu_seconds_per_round=_cpu_seconds(runs, out),
+        cpu_seconds_per_round=_cpu_seconds(summaries),
         memory_mb=max(memory, default=None),
         model_mb=_model_mb(run_folder(out, arm, runs[0].seed)),
         fields=tuple(dict.fromkeys(field.name for field in method.outbound_fields if field.name not in known)),
+        machines=tuple(map(_machine, summaries)),
     )
 
 
@@ -176,9 +178,12 @@ def _own(run: ComparedRun) -> float | None:
     return 100 * statistics.fmean(own.values()) if own else None
 
 
-def _cpu_seconds(runs: Sequence[ComparedRun], out: Path) -> float | None:
+def _machine(summary: Summary) -> Machine:
+    return Machine(processor=summary.processor, torch=(summary.versions or {}).get("torch"))
+
+
+def _cpu_seconds(summaries: Sequence[Summary]) -> float | None:
     """Of a round, mean over the runs that know it."""
-    summaries = [read_summary(run_folder(out, run.arm, run.seed)) for run in runs]
     known = [one.cpu_seconds / max(1, one.rounds_finished) for one in summaries if one.cpu_seconds is not None]
     return statistics.fmean(known) if known else None
 

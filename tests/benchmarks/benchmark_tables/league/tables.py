@@ -7,14 +7,14 @@ from textwrap import shorten
 
 from fedannot.custom.methods import METHODS
 
-from .figures import REFERENCE, CaseDifference, League, LeagueFigures, MethodFigures
+from .figures import REFERENCE, CaseDifference, League, LeagueFigures, Machine, MethodFigures
 from .markdown import bullet, cell, number, p_value, paragraph, signed, table
 from .settings import Choice
 
 _LONGEST_CELL = 78
 _MOST_FIELDS = 15
 _MOST_NAMED = 3
-_COSTS = ["s per round", "CPU s per round", "memory MB", "MB sent", "fields"]
+_COSTS = ["CPU s per round", "clock s per round", "memory MB", "MB sent", "fields"]
 
 
 def figures_page(league: League) -> str:
@@ -22,6 +22,8 @@ def figures_page(league: League) -> str:
     parts = ["# Figures of the league", *map(paragraph, _HEAD)]
     for row in league.rows:
         parts += [f"## `{row.row}`", paragraph(f"{row.what}. {_of_row(row)}"), _figures(row)]
+        if row.is_on_several_machines:
+            parts.append(_machines(row))
     for heading, text in (
         ("Models of each site", _personal(league.rows)),
         ("Settings", _settings(league)),
@@ -38,7 +40,8 @@ _HEAD = (
     "known, or not defined.",
     "Columns with “cases” compare the final models in the same test cases. They hold points, the 95 % interval by "
     "resampling patients, and Wilcoxon's p with Holm's correction over the row's methods. p, seeds: paired t-test.",
-    "CPU seconds are of all cores, with loading and scoring. “MB sent” is of a site in a round. “Fields” counts what "
+    "CPU seconds are of all cores, with loading and scoring. Seconds by the clock grow where other runs load the "
+    "machine, and compare no methods. “MB sent” is of a site in a round. “Fields” counts what "
     "may leave beside what FedAvg sends.",
 )
 
@@ -72,6 +75,23 @@ def _figures(row: LeagueFigures) -> str:
     return table(headings, lines)
 
 
+def _machines(row: LeagueFigures) -> str:
+    """Which methods of each seed were computed where."""
+    lines = []
+    for index, seed in enumerate(row.seeds):
+        methods_of: dict[str, list[str]] = {}
+        for method in row.methods:
+            if index < len(method.machines):
+                methods_of.setdefault(_in_words(method.machines[index]), []).append(method.method)
+        parts = "; ".join(f"{', '.join(methods)} on {where}" for where, methods in methods_of.items())
+        lines.append(bullet(f"Seed {seed}: {parts}."))
+    return "Methods of one seed ran on different processors or PyTorch versions:\n\n" + "\n".join(lines)
+
+
+def _in_words(machine: Machine) -> str:
+    return f"{machine.processor or 'an unknown processor'} with PyTorch {machine.torch or 'of an unknown version'}"
+
+
 def _on_cases(test: CaseDifference | None, p: float | None) -> tuple[str, str]:
     if test is None:
         return "–", p_value(p)
@@ -79,7 +99,7 @@ def _on_cases(test: CaseDifference | None, p: float | None) -> tuple[str, str]:
 
 
 def _costs(method: MethodFigures) -> list[str]:
-    times = number(method.seconds_per_round, 2), number(method.cpu_seconds_per_round, 2)
+    times = number(method.cpu_seconds_per_round, 2), number(method.seconds_per_round, 2)
     return [*times, number(method.memory_mb, 0), number(method.model_mb, 2), str(len(method.fields))]
 
 
