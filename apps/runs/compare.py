@@ -118,25 +118,8 @@ def compare(
         allow_different=allow_different,
         network=network,
     )
-    request: dict[str, Any] = {
-        "data": data,
-        "settings": settings,
-        "overrides": dict(overrides),
-        "like": like,
-        "network": network,
-    }
-    # What may differ changes no run, and may be more when arms are added.
-    request |= {"allow_different": sorted(allow_different), "arms": {arm.name: _asked_arm(arm) for arm in arms}}
-    keep_request(
-        out,
-        REQUEST_FILE,
-        request,
-        contents="comparison",
-        growing={"arms": "arm"},
-        free={"allow_different"},
-        paths={"data"},
-        root=root,
-    )
+    asked = {"data": data, "settings": settings, "overrides": dict(overrides), "like": like, "network": network}
+    _keep_asked(out, asked, arms, allow_different, root)
     progress = progress or Progress()
     runs = {(arm.name, seed): _watched_run(checked, arm, seed, out) for seed in seeds for arm in checked.arms}
     here = [(arm, seed, runs[arm.name, seed]) for arm, seed in (only or RunShare()).of_runs(checked.arms, seeds)]
@@ -161,6 +144,23 @@ def compare(
     _check_all_there(list(runs.values()), out)
     with folder_locked(out):
         return _write_comparison(checked, seeds, data, out, progress)
+
+
+def _keep_asked(
+    out: Path, asked: Mapping[str, Any], arms: Sequence[Arm], allow_different: Collection[str], root: Path | None
+) -> None:
+    """Keep what a comparison is asked for; other arms may come to it, and what may differ changes no run."""
+    of_arms = {arm.name: _asked_arm(arm) for arm in arms}
+    keep_request(
+        out,
+        REQUEST_FILE,
+        {**asked, "allow_different": sorted(allow_different), "arms": of_arms},
+        contents="comparison",
+        growing={"arms": "arm"},
+        free={"allow_different"},
+        paths={"data"},
+        root=root,
+    )
 
 
 def _watched_run(checked: CheckedArms, arm: PlannedArm, seed: int, out: Path) -> WatchedRun:
