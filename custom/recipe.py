@@ -64,7 +64,7 @@ def recipe_values(
 
 
 def _replaced(given: Mapping[str, Any]) -> set[str]:
-    """What the recipe does not say beside given settings, since it is of what they choose otherwise."""
+    """What the recipe leaves to given settings, since they choose otherwise what it belongs to."""
     replaced = {_STEPS} if _EPOCHS in given else set()
     optimizer = given.get(_OPTIMIZER, _NNUNET[_OPTIMIZER])
     if optimizer != _NNUNET[_OPTIMIZER] or any(key.startswith(f"{_OPTIMIZER}.") for key in given):

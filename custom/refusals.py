@@ -105,7 +105,7 @@ REPORTED = (
 )
 
 
-# What a site's refusal holds beside its code in a simulation, where site, server and researcher are one person: the
+# What a site's refusal holds besides its code in a simulation, where site, server and researcher are one person: the
 # error's type, its text and the last line of its traceback. In a federation these stay in the site's log.
 ERROR_FIELDS = ("error", "error_text", "error_line")
 _LONGEST_TEXT = 2000

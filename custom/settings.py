@@ -330,7 +330,8 @@ class TrainingSettings(_ScheduledTraining):
             :class:`fedannot.custom.training.augmentation_nnunet.NnunetBatches` and
             :class:`fedannot.custom.training.augmentation_components.TransformedBatches`.
         augmentation_unit: what a list of kinds is done to at once: ``batch``, on the training device; or ``sample``, by
-            MONAI's transforms, as all versions before did. What is drawn differs, not how it is distributed.
+            MONAI's transforms, as all versions before did. Images are drawn from the same distribution; deformations of
+            volumes and patches are smoothed from nodes in place of voxels.
         foreground_share: part of the patches of each batch that are centred on objects, the others lie anywhere in
             their volume; null centres each with equal chance on an object or on the background.
         mirror_axes: axes of a sample along which ``nnunet`` mirrors it, and along which predictions mirror it where
@@ -642,7 +643,7 @@ class RunSettings(SettingsModel):
 
     @property
     def needs_server(self) -> tuple[str, ...]:
-        """The keys of what the settings ask of a server, and no swarm can do; beside bounds, rules and validation."""
+        """The keys of what the settings ask of a server, and no swarm can do; besides bounds, rules and validation."""
         precisions = {"update_precision": self.update_precision, "model_precision": self.model_precision}
         return tuple(key for key, precision in precisions.items() if precision != "fp32")
 
@@ -678,7 +679,7 @@ def of_recipe(kind: type[RunSettings], values: Mapping[str, Any]) -> SettingValu
 
     Args:
         kind: the method's settings.
-        values: settings as a file has them, not yet checked; beside blocks there may be dotted keys.
+        values: settings as a file has them, not yet checked; besides blocks there may be dotted keys.
     """
     if not issubclass(_type_of(kind, "training"), TrainingSettings):
         return {}

@@ -20,6 +20,7 @@ gc.disable()
 # Written out: pytest reads this file before the tests of what an import of fedannot does.
 CACHE_VARIABLE = "FEDANNOT_CACHE"
 REAL_DATA_VARIABLE = "FEDANNOT_REAL_DATA"
+DATA_VARIABLE = "FEDANNOT_DATA"
 
 # Modules that begin, in this order: their tests take longest. What a worker begins last, others may have to wait for,
 # and what several tests share is made twice where another worker takes some of them.
@@ -53,6 +54,12 @@ def pytest_runtestloop() -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture
+def without_named_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data that the environment names are not looked for."""
+    monkeypatch.delenv(DATA_VARIABLE, raising=False)
 
 
 @pytest.fixture(scope="session", autouse=True)

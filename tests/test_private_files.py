@@ -51,7 +51,7 @@ EXCEPTIONS = {
     "apps/audit/running.py:_federation": "a link, in a private folder",
     "apps/audit/exporting.py:_write_given": "a link where it is asked for, in a private folder",
     "apps/reports/swarm_output.py:embedded_federation": "a link, in a folder of tempfile's",
-    "apps/runs/in_process.py:__init__": "a job, made private at once, in a private folder",
+    "apps/runs/participants.py:__init__": "a job, made private at once, in a private folder",
     "apps/runs/job.py:copy_with": "a job; what copies it into a run makes it private",
     "apps/runs/tracking.py:add_to": "of that copy of a job",
     "transforms/loading/volume_files.py:write_label_volume": "is given a private file",

@@ -45,7 +45,7 @@ def completed_change(given: Classes, seen: Array, changed: Array, place: Array) 
 
 
 def _remaining(object_now: Array, is_seen: Array, is_label: Array, place: Array) -> Array:
-    """Which parts of changed objects, beside the change, nothing of the coarse mask touches any more.
+    """Which parts of changed objects, next to the change, nothing of the coarse mask touches any more.
 
     Args:
         object_now: where the changed objects still have their class.
@@ -57,7 +57,7 @@ def _remaining(object_now: Array, is_seen: Array, is_label: Array, place: Array)
     stays = np.zeros(number + 1, dtype=bool)
     stays[0] = True
     stays[parts[is_seen]] = True
-    # A part that has become one with what is suggested beside it stays.
+    # A part that has become one with what is suggested next to it stays.
     stays[parts[ndimage.binary_dilation(place & is_label)]] = True
     return ~stays[parts]
 

@@ -17,7 +17,7 @@ from .array_types import Booleans, Floats
 _EIGHT_NEIGHBOURS = np.ones((3, 3), dtype=bool)
 _FOUR_NEIGHBOURS = ndimage.generate_binary_structure(2, 1)
 
-# The contour runs half a pixel from the pixels beside it where it follows the grid; on a slanted edge the nearest of
+# The contour runs half a pixel from the pixels next to it where it follows the grid; on a slanted edge the nearest of
 # them are up to a whole pixel off. Averaging this many points shows where it runs, and corners stay within the limits.
 # With these values discs of 8 to 80 px move by the length asked for to 0.4 px (0.13 px root mean square).
 _SMOOTHED_POINTS = 5
@@ -130,7 +130,7 @@ def move(region: Region, points: Floats, displacements: Floats, plane_shape: tup
 
 
 def _pixel_offsets(points: Floats, drawn: Booleans | np.bool_) -> Floats:
-    """Distance to the contour of the two pixels beside every drawn contour point, ``(2, drawn points)``."""
+    """Distance to the contour of the two pixels next to every drawn contour point, ``(2, drawn points)``."""
     smoothed = ndimage.uniform_filter1d(points, _SMOOTHED_POINTS, axis=0, mode="wrap")
     tangent = np.roll(smoothed, -1, axis=0) - np.roll(smoothed, 1, axis=0)
     length = np.hypot(tangent[:, 0], tangent[:, 1])

@@ -29,7 +29,7 @@ def shifted_mask(
     Objects are 8-connected in two dimensions and 26-connected in three.
 
     A pixel is ignored if it was so before, or if what is moved there was. What comes in from outside the image is
-    background, and ignored beside an object that the border may have cut.
+    background, and ignored next to an object that the border may have cut.
 
     Args:
         annotation: classes, 255 where nothing counts, ``(H, W[, D])``.

@@ -38,7 +38,7 @@ from .suggested_files import SuggestedFiles, target_of
 
 _LABELS = "labels"
 _Origin = Literal["accepted", "edited", "kept"]
-# Beside the new annotations: the corrections that they are.
+# Next to the new annotations: the corrections that they are.
 PROVENANCE_FILE = "provenance.json"
 
 

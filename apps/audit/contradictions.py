@@ -31,7 +31,7 @@ def contradicted(
     reviewer: str,
     counting: Mapping[str, Decision],
 ) -> frozenset[str]:
-    """Return the findings of a case whose decisions cannot count beside a further one.
+    """Return the findings of a case whose decisions cannot count together with a further one.
 
     A drawn mask is of the whole case: it takes the place of every accepted suggestion, and of another reviewer's drawn
     mask. Of two accepted suggestions neither may change a pixel that the other one gives another class.

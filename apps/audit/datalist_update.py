@@ -16,7 +16,7 @@ from ...custom.data.whole_files import new_private_file, replaced, write_text
 from ...transforms.errors import DataError, shown
 from ...transforms.strict_files import JsonObject, parse_yaml, read_json
 
-# The key of a datalist that names the one before it, a file beside it.
+# The key of a datalist that names the one before it, a file next to it.
 UPDATED_FROM = "updated_from"
 REVIEWED, SHIFTED = "reviewed", "shifted"
 
@@ -31,7 +31,7 @@ class DatalistUpdate:
 
     Attributes:
         before: the datalist that counts now.
-        file: where the new one will lie, beside it.
+        file: where the new one will lie, next to it.
         description: the site's ``data.yaml``.
         text: its content now.
         new_text: the same with the new datalist, all else as it is.
@@ -133,7 +133,7 @@ def revert_update(data: Path) -> Reverted:
 
 
 def _free_name(datalist: Path, name: str) -> Path:
-    """Where the next datalist is written: beside the present one, under a name that no file has."""
+    """Where the next datalist is written: next to the present one, under a name that no file has."""
     stem, number = _OF_UPDATE.sub("", datalist.stem), 1
     while True:
         file = datalist.with_name(f"{stem}.{name}{'' if number == 1 else f'-{number}'}{datalist.suffix}")
@@ -143,7 +143,7 @@ def _free_name(datalist: Path, name: str) -> Path:
 
 
 def _naming(data: Path, datalist: Path, file: Path) -> DatalistUpdate:
-    """An update to another datalist beside the present one."""
+    """An update to another datalist next to the present one."""
     # Of a link the file that it leads to is replaced.
     description = (data / DESCRIPTION_FILE).resolve()
     text = _text_of(description)

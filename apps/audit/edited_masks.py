@@ -18,7 +18,7 @@ from .exported_files import UnchangedFiles, name_of_copy
 
 _IMAGE_SUFFIXES = (".png", ".tif", ".tiff", ".bmp")
 _VOLUME_SUFFIXES = (".nii.gz", ".nii", SEGMENTATION_SUFFIX, DICOM_SUFFIX)
-# What editors save beside masks.
+# What editors save next to masks.
 _OTHERS = (".mrml", ".itksnap")
 
 

@@ -70,7 +70,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What an export writes beside the table.
+    """What an export writes next to the table.
 
     Attributes:
         dicom: folder of DICOM series, each a folder with its volume's name; masks are written for these, too.

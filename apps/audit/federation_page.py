@@ -10,7 +10,7 @@ from ...custom.data.whole_files import write_text
 from ...custom.run.summary_record import Summary
 from ...transforms.printable import printable
 from .federation_report import ParameterTable, federation_report
-from .pages import content_policy, page_environment, page_source
+from .pages import page_of_text
 
 FEDERATION_PAGE = "audit.html"
 
@@ -31,19 +31,10 @@ def write_federation_page(summary: Summary, file: Path) -> Path:
         DataError: if the run audited nothing.
     """
     report = federation_report(summary)
-    style = "".join(map(page_source, ("site_page.css", "channel_tables.css", "federation_page.css")))
     file.parent.mkdir(parents=True, exist_ok=True)
-    page = (
-        page_environment()
-        .get_template("federation_page.html")
-        .render(
-            report=report,
-            charts=[bias_chart(table) for table in report.tables],
-            style=Markup(style),
-            policy=content_policy(style),
-            printable=printable,
-        )
-    )
+    styles = ("site_page.css", "channel_tables.css", "federation_page.css")
+    charts = [bias_chart(table) for table in report.tables]
+    page = page_of_text("federation_page.html", styles, report=report, charts=charts)
     write_text(file, page, shared=True)
     return file
 

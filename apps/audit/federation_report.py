@@ -1,4 +1,4 @@
-"""What the server knows of an audit, site beside site, for the federation's page: no cases."""
+"""What the server knows of an audit, site by site, for the federation's page: no cases."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

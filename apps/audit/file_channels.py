@@ -83,7 +83,7 @@ class FileChannels:
             return sum(values.nbytes for values in self._values.values())
 
     def forget_one(self) -> bool:
-        """Let go of the channel that was not asked for the longest; return whether there was one beside the last."""
+        """Let go of the channel that was not asked for the longest; return whether there was one besides the last."""
         with self._keeping:
             if len(self._values) < 2:
                 return False

@@ -56,7 +56,7 @@ class KeptPixels:
             self._forget()
 
     @contextmanager
-    def beside(self, number: int) -> Iterator[FilePixels]:
+    def read_once(self, number: int) -> Iterator[FilePixels]:
         """Give the same, but keep no case for it, and let no reader of another case wait.
 
         Raises:

@@ -10,8 +10,9 @@ from ...custom.audit.findings import REFERENCE, AuditedCase, Finding
 from ...transforms.errors import DataError
 from ..terminal import Terminal
 from ..wording.findings import finding_in_words, kind_title
+from ..wording.headline import headline
 from ..wording.shell_words import shell_word
-from ..wording.site_audit import finding_facts, headline
+from ..wording.site_audit import finding_facts
 from .found import FoundAudit, find_audits, has_audits
 
 _HEADINGS = ("image", "what is wrong", "needs a change", "decision")

@@ -2,10 +2,13 @@
 
 import base64
 import hashlib
+from collections.abc import Iterable
 
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from ...transforms.errors import DataError
+from ...transforms.printable import printable
 
 # In this order, since the last ones act on what the first ones declare.
 _SITE_PROGRAM = (
@@ -41,6 +44,22 @@ def page_source(name: str) -> str:
     if "</" in text:
         raise DataError(f"{name}: found '</', which may end the element that the page puts it in.")
     return text
+
+
+def page_of_text(template: str, styles: Iterable[str], **values: object) -> str:
+    """Return a page that runs no program; its policy allows none.
+
+    Args:
+        template: its name.
+        styles: names of its styles, in their order.
+        values: what the template shows, besides `style`, `policy` and `printable`.
+
+    Raises:
+        DataError: as :func:`page_source`.
+    """
+    style = "".join(map(page_source, styles))
+    rendered = page_environment().get_template(template)
+    return rendered.render(values, style=Markup(style), policy=content_policy(style), printable=printable)
 
 
 def site_program() -> str:

@@ -16,7 +16,7 @@ def account_at(port: int, server_port: int) -> int | None:
         server_port: this end.
 
     Returns:
-        The user id; 0 also of a socket that its program has closed; None where it is not known, as beside Linux.
+        The user id; 0 also of a socket that its program has closed; None where it is not known, as on all but Linux.
 
     Example:
         >>> account_at(1, 2) is None

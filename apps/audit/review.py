@@ -171,7 +171,7 @@ class ReviewServer(ThreadingHTTPServer):
         with self._cropping:
             if number not in self._crops:
                 try:
-                    with self._pixels.beside(number) as pixels:
+                    with self._pixels.read_once(number) as pixels:
                         self._crops[number] = pixels.crop()
                 except (DataError, OSError):
                     self._crops[number] = ""

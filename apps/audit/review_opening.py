@@ -66,7 +66,7 @@ class ReviewOpening:
     def open_browser(self) -> bool:
         """Open the review in the reader's browser by a private file; return whether that was tried.
 
-        The file lies beside the audit: browsers that are confined, such as snaps, read neither temporary nor hidden
+        The file lies next to the audit: browsers that are confined, such as snaps, read neither temporary nor hidden
         folders. It is gone when it was used, and with the command.
         """
         if sys.platform == "linux" and not any(os.environ.get(name) for name in _DISPLAYS):

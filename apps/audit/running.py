@@ -21,7 +21,7 @@ Profile = Literal["quick", "thorough"]
 
 # By what is annotated; the embedded phantom is segmented.
 JOBS = {"segmentation": "audit", "classification": "audit_classification"}
-# Beside the output folder, after its name: a federation of the one site that is audited.
+# Next to the output folder, after its name: a federation of the one site that is audited.
 ALONE_FOLDER = "federation"
 _MADE = "One site alone"
 # A quick audit whose model cannot predict yet goes on to twice the rounds, up to so many.
@@ -87,7 +87,7 @@ def _is_fit(summary: Summary) -> bool:
 
 
 def _federation(data: Path, out: Path) -> Path:
-    """The folder of a federation; of one site a federation is made beside the output, without a copy of its data."""
+    """The folder of a federation; of one site a federation is made next to the output, without a copy of its data."""
     if (data / FEDERATION_FILE).is_file():
         return data
     if not (data / DESCRIPTION_FILE).is_file():

@@ -17,6 +17,7 @@ from ..checking.checking import check_site
 from ..checking.report import SiteReport
 from ..wording.agreement import agreement_in_words, differing_facts
 from ..wording.annotators import ShownAnnotators, shown_annotators
+from ..wording.detection import detection_sentence, kinds_in_words, looked_for_sentence
 from ..wording.evidence import reference_level_in_words
 from ..wording.findings import (
     NOTHING_FOUND_TITLE,
@@ -25,19 +26,9 @@ from ..wording.findings import (
     kind_title,
     reference_model_in_words,
 )
+from ..wording.headline import cases_in_words, single_in_words, systematic_in_words
 from ..wording.phrases import size_in_words
-from ..wording.site_audit import (
-    ShownConclusion,
-    cases_in_words,
-    detection_sentence,
-    finding_facts,
-    kinds_in_words,
-    looked_for_sentence,
-    pixels_sentence,
-    shown_conclusions,
-    single_in_words,
-    systematic_in_words,
-)
+from ..wording.site_audit import ShownConclusion, finding_facts, pixels_sentence, shown_conclusions
 from ..wording.steps import next_steps
 from .case_files import CaseReader, can_be_accepted
 from .case_pictures import content_and_crop

@@ -93,7 +93,7 @@ def with_consequences(
         case: the case.
         first: the decision.
         counting: the decisions that counted before, by finding.
-        gone: findings whose decisions cannot count beside it.
+        gone: findings whose decisions cannot count together with it.
     """
     others = [finding.id for finding in case.findings if finding.id != first.finding]
     if first.choice == "edit":

@@ -65,7 +65,7 @@ def _read_licence(file: Path | None) -> str:
 
 
 def _own_licence() -> str:
-    """The project's own, which every installation keeps beside its metadata."""
+    """The project's own, which every installation keeps next to its metadata."""
     # In the project's folder what was built is found as well, without it.
     for result in distributions(name="fedannot"):
         if text := result.read_text("licenses/LICENSE"):

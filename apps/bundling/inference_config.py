@@ -1,7 +1,6 @@
 """`configs/inference.json`: the pipelines of `data.yaml` in MONAI's own words, so that a bundle needs no fedannot."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from ...custom.data.description import (
     AnyDescription,
@@ -16,18 +15,16 @@ from ...transforms.loading.dicom_header import DICOM_SUFFIX
 from ...transforms.loading.image_channels import ImageChannels
 from ...transforms.loading.image_files import IMAGE_SUFFIXES
 from ...transforms.loading.volume_suffixes import VOLUME_FILE_SUFFIXES
-from ...transforms.loading.volume_transforms import ROUNDING
-from ...transforms.strict_files import JsonObject
-from .fitting_config import PAD, RESIZE, UNFIT, fitting_config
+from .fitting_config import UNFIT, fitting_config
+from .preprocessing_config import IMAGE, OF_PICTURES, Config, fitted_size, keeps_extents, preprocessing, step
 from .reading_code import PACKAGE
 
 MODEL_FILE = "model.ts"
 PREDICTIONS_FILE = "predictions.json"
 POSTFIX, PROBABILITIES_POSTFIX = "seg", "prob"
 
-_IMAGE, _PREDICTION = "image", "pred"
+_PREDICTION = "pred"
 
-Config = JsonObject
 
 _IMPORTS = ("collections", "functools", "json", "math", "os", "pathlib", "pydoc", "sys")
 # MONAI's command line puts the bundle's folder into the path where it runs a bundle; where it verifies or exports one,
@@ -59,17 +56,17 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
         "reading_images": _own_module("folder_images"),
         "writing_results": _own_module("folder_results"),
         "found": "$@reading_images.find_images(str(@dataset_dir), "
-        f"pictures={isinstance(description, _OF_PICTURES)}, without=str(@output_dir){_counted_argument(description)})",
+        f"pictures={isinstance(description, OF_PICTURES)}, without=str(@output_dir){_counted_argument(description)})",
         "datalist": "$list(@found.files)",
         "network_def": f"$torch.jit.load(str(pathlib.Path(@bundle_root, 'models', '{MODEL_FILE}')), @device).eval()",
         **_own_reader(description),
-        **(fitting_config(_fitted_size(description), description.fit) if _keeps_extents(description) else {}),
-        "preprocessing": {"_target_": "Compose", "transforms": _preprocessing(description)},
+        **(fitting_config(fitted_size(description), description.fit) if keeps_extents(description) else {}),
+        "preprocessing": {"_target_": "Compose", "transforms": preprocessing(description)},
         "dataset": {
             "_target_": "$@reading_images.UsableImages",
             "files": "@datalist",
             "prepare": "@preprocessing",
-            "key": _IMAGE,
+            "key": IMAGE,
             "folder": "$str(@dataset_dir)",
             "left_out": "$@found.left_out",
             **({} if (channels := _counted(description)) == 1 else {"channels": channels}),
@@ -77,7 +74,7 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
         "dataloader": {
             "_target_": "DataLoader",
             "dataset": "@dataset",
-            "batch_size": inference.batch_size if isinstance(description, _OF_PICTURES) else 1,
+            "batch_size": inference.batch_size if isinstance(description, OF_PICTURES) else 1,
             "collate_fn": "$list",
         },
         "inferer": _inferer(description, inference),
@@ -88,7 +85,7 @@ def inference_config(description: AnyDescription, inference: Inference) -> Confi
 
 def _own_reader(description: AnyDescription) -> Config:
     """What reads a picture or a volume as import, check and run do."""
-    if not isinstance(description, _OF_PICTURES):
+    if not isinstance(description, OF_PICTURES):
         return {"reading_volumes": _own_module("volume_transforms"), **_channels(description)}
     if isinstance(description.picture_channels, ImageChannels):
         return {
@@ -128,7 +125,7 @@ def _channels(description: AnyDescription) -> Config:
 
 def _counted(description: AnyDescription) -> int:
     """How many channels the files of an image have together; 1 where it is one file."""
-    is_one_file = isinstance(description, _OF_PICTURES) and isinstance(description.picture_channels, int)
+    is_one_file = isinstance(description, OF_PICTURES) and isinstance(description.picture_channels, int)
     return 1 if is_one_file else description.in_channels
 
 
@@ -137,93 +134,9 @@ def _counted_argument(description: AnyDescription) -> str:
     return "" if channels == 1 else f", channels={channels}"
 
 
-_OF_PICTURES = (ImageDescription, ClassificationDescription)
-
-
-def _keeps_extents(description: AnyDescription) -> bool:
-    """Whether images are fitted to their size in a way that needs their extents on the way back.
-
-    Pictures that are only resized go back to the extents of their file, and what MONAI crops it records itself.
-    """
-    if isinstance(description, _OF_PICTURES):
-        return description.fit == "pad"
-    return description.size is not None and description.fit != "crop"
-
-
-def _fitted_size(description: AnyDescription) -> list[int | None]:
-    """The extents that images are brought to; None for an axis that keeps its own."""
-    assert description.size is not None
-    size: list[int | None] = list(description.size)
-    if isinstance(description, SliceDescription):
-        size.insert(description.slice_axis, None)
-    return size
-
-
 def _suffixes(description: AnyDescription) -> Sequence[str]:
-    suffixes = IMAGE_SUFFIXES if isinstance(description, _OF_PICTURES) else VOLUME_FILE_SUFFIXES
+    suffixes = IMAGE_SUFFIXES if isinstance(description, OF_PICTURES) else VOLUME_FILE_SUFFIXES
     return (*suffixes, DICOM_SUFFIX)
-
-
-def _preprocessing(description: AnyDescription) -> list[Config]:
-    if isinstance(description, ImageDescription | ClassificationDescription):
-        return _picture_steps(description)
-    return _volume_steps(description)
-
-
-def _picture_steps(description: ImageDescription | ClassificationDescription) -> list[Config]:
-    """The steps of :func:`fedannot.transforms.loading.image_pipeline.build_picture_pipeline`."""
-    size = tuple(description.size)
-    keeps = _keeps_extents(description)
-    resized = f"torch.nn.functional.interpolate(image[None], {size}, mode='bilinear', antialias=True)[0]"
-    by_channel = isinstance(description.picture_channels, ImageChannels)
-    constant = "torch.zeros_like(image) if bool(image.min() == image.max()) else image"
-    return [
-        # Not LoadImaged, which tries other readers where ours refuses a picture.
-        _step("Lambdad", func="$lambda file: @read_picture(file)"),
-        *([] if by_channel else [_lambda(constant)]),
-        _lambda(RESIZE if keeps else f"image if tuple(image.shape[1:]) == {size} else {resized}"),
-        _step("NormalizeIntensityd", channel_wise=True) if by_channel else _step("NormalizeIntensityd"),
-        *([_lambda(PAD)] if keeps else []),
-    ]
-
-
-def _volume_steps(description: SliceDescription | VolumeDescription) -> list[Config]:
-    """The steps of :class:`fedannot.transforms.loading.volume_pipeline.VolumePipeline`."""
-    several = description.in_channels > 1
-    steps = [
-        _step("$@reading_images.ReadAnyVolumed", **({"channels": "@image_channels"} if several else {})),
-        _step("Orientationd", axcodes=description.orientation, labels=None),
-    ]
-    if description.spacing is not None:
-        steps.append(_step("$@reading_volumes.CheckResampledSized", spacing=list(description.spacing)))
-        steps.append(_step("Spacingd", pixdim=list(description.spacing), mode="bilinear", padding_mode="border"))
-    if description.crop == "foreground":
-        bright = "$lambda image: image > 0 if bool((image > 0).any()) else torch.ones_like(image > 0)"
-        bright = "$@reading_volumes.foreground" if several else bright
-        steps.append(_step("CropForegroundd", source_key=_IMAGE, select_fn=bright))
-    if several:
-        steps.append(_channel_intensities(description))
-    elif description.window is None:
-        constant = f"bool(image.max() - image.min() <= {ROUNDING!r} * image.abs().max())"
-        steps += [_lambda(f"torch.zeros_like(image) if {constant} else image"), _step("NormalizeIntensityd")]
-    else:
-        low, high = description.window
-        steps.append(_step("ScaleIntensityRanged", a_min=low, a_max=high, b_min=0.0, b_max=1.0, clip=True))
-    if _keeps_extents(description):
-        steps += [_lambda(RESIZE), _lambda(PAD)]
-    elif description.size is not None:
-        size = [-1 if length is None else length for length in _fitted_size(description)]
-        steps.append(_step("ResizeWithPadOrCropd", spatial_size=size, mode="edge"))
-    return steps
-
-
-def _channel_intensities(description: SliceDescription | VolumeDescription) -> Config:
-    """What scales the intensities of each of several channels."""
-    window, count = description.window, description.in_channels
-    windows = description.channel_windows or (() if window is None else (window,) * count)
-    if not windows:
-        return _step("$@reading_volumes.NormalizeVolumed")
-    return _step("$@reading_volumes.ScaleChannelsd", windows=[list(pair) for pair in windows])
 
 
 def _inferer(description: AnyDescription, inference: Inference) -> Config:
@@ -255,7 +168,7 @@ def _inferer(description: AnyDescription, inference: Inference) -> Config:
 
 def _prediction(description: AnyDescription, inference: Inference) -> Config:
     """From prepared images to the network's output, or with mirroring to log probabilities, in main memory."""
-    images = f"torch.stack([item['{_IMAGE}'].as_tensor() for item in items]).to(@device)"
+    images = f"torch.stack([item['{IMAGE}'].as_tensor() for item in items]).to(@device)"
     if not inference.mirroring:
         return {"predict": f"$lambda items: @inferer({images}, @network_def).cpu()"}
     is_volume = isinstance(description, SliceDescription | VolumeDescription)
@@ -289,7 +202,7 @@ def _results(description: AnyDescription) -> Config:
                 "$@dataset.finish()",
             ],
         }
-    item = f"{{**item, '{_PREDICTION}': monai.data.MetaTensor(logits, meta=item['{_IMAGE}'].meta)}}"
+    item = f"{{**item, '{_PREDICTION}': monai.data.MetaTensor(logits, meta=item['{IMAGE}'].meta)}}"
     return {
         "write_probabilities": False,
         "postprocessing": {"_target_": "Compose", "transforms": _postprocessing(description)},
@@ -309,7 +222,7 @@ def _results(description: AnyDescription) -> Config:
 def _postprocessing(description: AnyDescription) -> list[Config]:
     """From logits to the labels of a file."""
     return [
-        _step("AsDiscreted", key=_PREDICTION, argmax=True),
+        step("AsDiscreted", key=_PREDICTION, argmax=True),
         *_back_to_file(description),
         _writing("WriteLabelsd", POSTFIX),
     ]
@@ -319,7 +232,7 @@ def _probabilities(description: AnyDescription) -> list[Config]:
     """From logits to the probabilities of a file; a voxel takes those of the nearest one, as it does with labels."""
     probabilities = "$lambda logits: @writing_results.class_probabilities(logits)"
     return [
-        _step("Lambdad", key=_PREDICTION, func=probabilities),
+        step("Lambdad", key=_PREDICTION, func=probabilities),
         *_back_to_file(description),
         _writing("WriteProbabilitiesd", PROBABILITIES_POSTFIX),
     ]
@@ -327,27 +240,27 @@ def _probabilities(description: AnyDescription) -> list[Config]:
 
 def _back_to_file(description: AnyDescription) -> list[Config]:
     """From the network's pixels to those of the image's file, without new values."""
-    keeps = _keeps_extents(description)
-    steps = [_step("Lambdad", key=_PREDICTION, func=f"$lambda mask: {UNFIT}")] if keeps else []
+    keeps = keeps_extents(description)
+    steps = [step("Lambdad", key=_PREDICTION, func=f"$lambda mask: {UNFIT}")] if keeps else []
     if not isinstance(description, ImageDescription):
-        back = _step("Invertd", key=_PREDICTION, transform="@preprocessing", orig_keys=_IMAGE, nearest_interp=True)
+        back = step("Invertd", key=_PREDICTION, transform="@preprocessing", orig_keys=IMAGE, nearest_interp=True)
         return [*steps, back]
     if not keeps:
         resized = "torch.nn.functional.interpolate(mask.as_tensor()[None], [int(n) for n in "
         resized += "mask.meta['spatial_shape']], mode='nearest-exact')[0]"
         func = f"$lambda mask: monai.data.MetaTensor({resized}).copy_meta_from(mask)"
-        steps = [_step("Lambdad", key=_PREDICTION, func=func)]
+        steps = [step("Lambdad", key=_PREDICTION, func=func)]
     return steps
 
 
 def _writing(target: str, postfix: str) -> Config:
-    return _step(f"$@writing_results.{target}", key=_PREDICTION, output_dir="$str(@output_dir)", postfix=postfix)
+    return step(f"$@writing_results.{target}", key=_PREDICTION, output_dir="$str(@output_dir)", postfix=postfix)
 
 
 def _checks(description: AnyDescription) -> list[str]:
     """What ends a run with a sentence: no folder, no file in it, or two files whose results would have one name."""
     listed = ", ".join(_suffixes(description))
-    series = "" if isinstance(description, _OF_PICTURES) else ", or folders with a DICOM series"
+    series = "" if isinstance(description, OF_PICTURES) else ", or folders with a DICOM series"
     checks = [
         _check(
             "pathlib.Path(@dataset_dir).is_dir()", "found no such folder; name the folder of images with --dataset_dir"
@@ -368,11 +281,3 @@ def _checks(description: AnyDescription) -> list[str]:
 def _check(condition: str, what: str, *, and_all: str = "()") -> str:
     """What ends a run with a sentence, and all lines of a list."""
     return f"${condition} or sys.exit('\\n'.join([str(@dataset_dir) + {': ' + what + '.'!r}, *{and_all}]))"
-
-
-def _step(target: str, key: str = _IMAGE, **arguments: Any) -> Config:
-    return {"_target_": target, "keys": key, **arguments}
-
-
-def _lambda(expression: str) -> Config:
-    return _step("Lambdad", func=f"$lambda image: {expression}")

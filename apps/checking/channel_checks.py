@@ -24,7 +24,7 @@ def check_missing_channels(site: SiteFacts) -> Iterator[Finding]:
 
 
 def check_empty_channels(site: SiteFacts) -> Iterator[Finding]:
-    """Find images with a channel that has one intensity everywhere, beside others that have more."""
+    """Find images with a channel that has one intensity everywhere, while others have more."""
     channels = site.description.image_channels
     for case, image in site.images:
         if image.empty_channels:

@@ -30,7 +30,7 @@ mpl.use("Agg")
 MAX_CASES = 24
 COLUMNS = 6
 
-# In inches: side of a panel with the gap beside it, the two lines of text above it, of prepared cases three, and the
+# In inches: side of a panel with the gap next to it, the two lines of text above it, of prepared cases three, and the
 # sheet's head.
 PANEL, GAP, TITLE, PREPARED_TITLE, HEADER = 1.9, 0.06, 0.3, 0.4, 0.6
 

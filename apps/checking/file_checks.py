@@ -47,7 +47,7 @@ def check_links(site: SiteFacts) -> Iterator[Finding]:
 
 
 def check_datalist_place(site: SiteFacts) -> Iterator[Finding]:
-    """Find a datalist outside of the site's folder: its images are those beside it."""
+    """Find a datalist outside of the site's folder: its images are those next to it."""
     datalist = Path(site.description.datalist)
     if datalist.is_absolute() and not datalist.resolve().is_relative_to(site.folder.resolve()):
         yield site_finding(

@@ -1,17 +1,13 @@
 """Reading a site's cases through the readers of training: what cannot be used here is what training leaves out."""
 
-import hashlib
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-import nibabel
 import numpy as np
-from nibabel.nifti1 import Nifti1Image
 
 from ...custom.data.contained_paths import relative_name
 from ...custom.data.datalist import Case, read_datalist
@@ -25,28 +21,21 @@ from ...custom.data.description import (
 )
 from ...custom.data.masks import without_ignored
 from ...custom.data.watch import Watch, watched
-from ...transforms.array_types import Classes, SingleFloats
+from ...transforms.array_types import Classes
 from ...transforms.errors import DataError, MissingFileError
-from ...transforms.ignored_label import IGNORED_LABEL
 from ...transforms.loading.image_files import Picture, check_same_size, map_mask, read_mask, read_picture
 from ...transforms.loading.picture_channels import read_picture_channels
-from ...transforms.loading.picture_display import UPRIGHT
-from ...transforms.loading.volume_channels import LEAST_COVERED, ImageVolume, read_image_volume
+from ...transforms.loading.volume_channels import read_image_volume
 from ...transforms.loading.volume_files import Volume, as_image_lies, read_label_volume
 from ...transforms.loading.volume_geometry import Contradiction
 from .crop import share_kept
-from .digests import digest_of
 from .facts import AnnotationFacts, CaseFacts, ImageFacts, SiteFacts
 from .finding import Finding, Severity
-from .layout import MaskLayout
+from .measured_facts import annotation_facts, picture_facts, volume_facts
 
 Result = TypeVar("Result")
 
 _MAX_THREADS = 4
-# Percentiles of more values than this are those of a regular sample.
-_MAX_SAMPLE = 2**14
-# So many values become float64 at a time.
-_PART = 2**20
 
 MISSING, IMAGE, MASK, GEOMETRY, VALUES, CLASS = (
     "missing-file",
@@ -131,7 +120,7 @@ class CaseReader:
         annotation = None
         if not case.is_undecided and isinstance(case.label, int) and case.label in allowed:
             annotation = AnnotationFacts({case.label: 1}, str(case.label))
-        return None if picture is None else _picture_facts(picture), annotation
+        return None if picture is None else picture_facts(picture), annotation
 
     def _picture(
         self, case: Case, description: ImageDescription, problems: list[Finding]
@@ -148,8 +137,8 @@ class CaseReader:
             return attempt(VALUES, lambda: map_mask(values, description.labels_of_values, file))
 
         classes = self._masks(case, read, problems)
-        image = None if picture is None else _picture_facts(picture)
-        return image, None if classes is None else _annotation_facts(classes)
+        image = None if picture is None else picture_facts(picture)
+        return image, None if classes is None else annotation_facts(classes)
 
     def _volume(
         self, case: Case, description: SliceDescription | VolumeDescription, problems: list[Finding]
@@ -177,8 +166,8 @@ class CaseReader:
         if classes is not None:
             fits = volume is not None and volume.voxels.shape == classes.shape
             kept = share_kept(without_ignored(classes), volume, description) if fits and volume is not None else 1.0
-            annotation = _annotation_facts(classes, kept)
-        return None if image is None else _volume_facts(image), annotation
+            annotation = annotation_facts(classes, kept)
+        return None if image is None else volume_facts(image), annotation
 
     def _read(self, case: Case, problems: list[Finding]) -> Picture | None:
         files, channels = case.image_files, self._description.picture_channels
@@ -282,7 +271,7 @@ def _labels(case: Case) -> Iterator[tuple[str, Path | int]]:
 
 
 def _other_versions(case: Case) -> Iterator[tuple[str, Path | int]]:
-    """The annotations of a case beside that in use, by their keys; one that a review has kept is the same file."""
+    """The annotations of a case besides that in use, by their keys; one that a review has kept is the same file."""
     if case.clean_label is not None:
         yield "clean_label", case.clean_label
     if case.given_label is not None and case.given_label != case.label:
@@ -295,73 +284,3 @@ def _finding(kind: str, file: str, found: str, remedy: str, key: str) -> Finding
         return Finding(Severity.ERROR, kind, (file,), found, remedy)
     prefix, consequence = _CONSEQUENCES[key]
     return Finding(Severity.WARNING, f"{prefix}-{kind}", (file,), found, f"{remedy} {consequence}")
-
-
-def _picture_facts(picture: Picture) -> ImageFacts:
-    facts = _image_facts(picture.intensities, None, None, picture.mode)
-    return replace(
-        facts,
-        has_colours=picture.has_colours,
-        is_turned_by_exif=picture.orientation != UPRIGHT,
-        empty_channels=() if picture.has_colours else _empty(picture.intensities),
-    )
-
-
-def _volume_facts(image: ImageVolume) -> ImageFacts:
-    volume = image.first
-    header = nibabel.load(image.file)
-    assert isinstance(header, Nifti1Image)
-    voxel_type = str(header.get_data_dtype().newbyteorder("="))
-    facts = _image_facts(volume.voxels, volume.spacing, volume.orientation, voxel_type)
-    if len(image.voxels) == 1:
-        return facts
-    covered = {index: fraction for index, fraction in enumerate(image.covered) if fraction < LEAST_COVERED}
-    digests = "".join(digest_of(voxels.astype("<f4", copy=False)) for voxels in image.voxels)
-    digest = hashlib.sha256(digests.encode()).hexdigest()
-    empty = tuple(index for index in _empty(image.voxels) if index not in image.missing)
-    return replace(facts, digest=digest, covered=covered, empty_channels=empty)
-
-
-def _empty(channels: Iterable[SingleFloats]) -> tuple[int, ...]:
-    """Channels of one intensity; none where all are."""
-    constant = [bool(channel.min() == channel.max()) for channel in channels]
-    return () if all(constant) else tuple(index for index, is_constant in enumerate(constant) if is_constant)
-
-
-def _image_facts(
-    intensities: SingleFloats, spacing: tuple[float, ...] | None, orientation: str | None, voxel_type: str
-) -> ImageFacts:
-    sample = intensities.reshape(-1)[:: 1 + intensities.size // _MAX_SAMPLE]
-    mean, deviation = _mean_and_deviation(intensities)
-    low, middle, high = (float(value) for value in np.percentile(sample, (1, 50, 99)))
-    return ImageFacts(
-        shape=intensities.shape,
-        spacing=spacing,
-        orientation=orientation,
-        voxel_type=voxel_type,
-        minimum=float(intensities.min()),
-        maximum=float(intensities.max()),
-        mean=mean,
-        deviation=deviation,
-        percentiles=(low, middle, high),
-        digest=digest_of(intensities.astype("<f4", copy=False)),
-    )
-
-
-def _mean_and_deviation(values: SingleFloats) -> tuple[float, float]:
-    """The mean and standard deviation of all values, of which a part at a time becomes float64."""
-    flat = values.reshape(-1)
-    parts = [flat[start : start + _PART] for start in range(0, flat.size, _PART)]
-    mean = sum(float(part.sum(dtype=np.float64)) for part in parts) / flat.size
-    squares = sum(float(np.square(part - np.float64(mean)).sum()) for part in parts)
-    return mean, math.sqrt(squares / flat.size)
-
-
-def _annotation_facts(classes: Classes, kept: float = 1.0) -> AnnotationFacts:
-    flat = classes.reshape(-1)
-    # Counting makes eight bytes of each value that it is given.
-    counts = sum(np.bincount(flat[start : start + _PART], minlength=256) for start in range(0, flat.size, _PART))
-    areas = {label: int(count) for label, count in enumerate(np.atleast_1d(counts)) if label and count}
-    ignored = areas.pop(IGNORED_LABEL, 0)
-    layout = MaskLayout.of(without_ignored(classes) if ignored else classes)
-    return AnnotationFacts(areas, digest_of(classes), kept, layout, ignored / classes.size if ignored else 0.0)

@@ -75,8 +75,8 @@ def audit(
         with Progress() as progress:
             progress.tell(f"Audit: a short federation, then every case.{'' if data or resume else f' {GENERATED}'}")
             from ..functions.audits import audit as run
-            from ..runs.job import parse_override
-            from ..wording.site_audit import headline
+            from ..runs.overrides import parse_override
+            from ..wording.headline import headline
 
             made = run(
                 data,

@@ -9,7 +9,7 @@ import typer
 
 from ..plain_lines import say
 from ..runs.interruption import KEPT, given_command
-from .engine_options import AddressOption, CpusOption, EngineOption, GpusOption
+from . import comparison_options as option
 from .errors import reported_errors
 
 bench_app = typer.Typer(
@@ -74,15 +74,13 @@ def _add_benchmark(name: str, what: str, *, example: str) -> None:
         list_: Annotated[
             bool, typer.Option("--list", help="Show the rows and what each compares, and run nothing.")
         ] = False,
-        seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
-        first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-        jobs: Annotated[
-            Path | None, typer.Option(help="A folder that holds the jobs; default: those that are installed.")
-        ] = None,
-        engine: EngineOption = "processes",
-        cpus_per_run: CpusOption = None,
-        gpus_per_run: GpusOption = None,
-        ray_address: AddressOption = None,
+        seeds: option.Seeds = 3,
+        first_seed: option.FirstSeed = 0,
+        jobs: option.JobsFolder = None,
+        engine: option.Engine = "processes",
+        cpus_per_run: option.CpusPerRun = None,
+        gpus_per_run: option.GpusPerRun = None,
+        ray_address: option.RayAddress = None,
         out: Annotated[Path, typer.Option(help="Output folder.")] = default_out,
     ) -> None:
         with reported_errors(lambda: f"{KEPT} Go on with: {given_command(context)}"):
@@ -164,23 +162,16 @@ def league(
     methods: Annotated[
         str | None, typer.Option(help="Names of methods to compare with fedavg, separated by commas; default: all.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
-    first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    only: Annotated[
-        str | None,
-        typer.Option(metavar="I/N", help="Make the I-th of N shares of the runs; others make the rest in this folder."),
-    ] = None,
-    processes: Annotated[
-        int | None, typer.Option(min=1, help="Runs at a time; default: one per GPU or core, or what Ray has room for.")
-    ] = None,
-    engine: EngineOption = "processes",
-    cpus_per_run: CpusOption = None,
-    gpus_per_run: GpusOption = None,
-    ray_address: AddressOption = None,
+    seeds: option.Seeds = 3,
+    first_seed: option.FirstSeed = 0,
+    only: option.Only = None,
+    processes: option.Processes = None,
+    engine: option.Engine = "processes",
+    cpus_per_run: option.CpusPerRun = None,
+    gpus_per_run: option.GpusPerRun = None,
+    ray_address: option.RayAddress = None,
     data: Annotated[Path | None, typer.Option(help="The folder of the packs of real images.")] = None,
-    jobs: Annotated[
-        Path | None, typer.Option(help="A folder that holds the jobs; default: those that are installed.")
-    ] = None,
+    jobs: option.JobsFolder = None,
     out: Annotated[Path, typer.Option(help="Output folder.")] = Path("runs/bench/league"),
 ) -> None:
     """Compare all methods on all rows, with the network, training and rounds of federated averaging.

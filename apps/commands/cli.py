@@ -10,13 +10,13 @@ import typer
 from ...custom.run.freed_memory import keep_freed_memory
 from ..plain_lines import GENERATED, say
 from ..runs.interruption import KEPT, given_command, ignore_signals
+from . import comparison_options as option
 from .audit import audit_app
 from .bench import bench_app
 from .bundle import bundle_app
 from .corrections import corrections_app
 from .data import data_app
 from .deploy import deploy_app
-from .engine_options import AddressOption, CpusOption, EngineOption, GpusOption
 from .errors import reported_errors
 from .job_names import complete_jobs
 from .jobs import jobs_app
@@ -134,8 +134,8 @@ def compare(
         str | None,
         typer.Option(help="A federation's folder; '{seed}' in it stands for the seed. Default: the phantom."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
-    first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    seeds: option.Seeds = 3,
+    first_seed: option.FirstSeed = 0,
     settings: SettingsOption = None,
     set_: Annotated[
         list[str] | None,
@@ -174,17 +174,12 @@ def compare(
     leave_site_out: Annotated[
         bool, typer.Option("--leave-site-out", help="Leave out each site once and test on its cases; with --data.")
     ] = False,
-    processes: Annotated[
-        int | None, typer.Option(min=1, help="Runs at a time; default: one per GPU or core, or what Ray has room for.")
-    ] = None,
-    engine: EngineOption = "processes",
-    cpus_per_run: CpusOption = None,
-    gpus_per_run: GpusOption = None,
-    ray_address: AddressOption = None,
-    only: Annotated[
-        str | None,
-        typer.Option(metavar="I/N", help="Make the I-th of N shares of the runs; others make the rest in this folder."),
-    ] = None,
+    processes: option.Processes = None,
+    engine: option.Engine = "processes",
+    cpus_per_run: option.CpusPerRun = None,
+    gpus_per_run: option.GpusPerRun = None,
+    ray_address: option.RayAddress = None,
+    only: option.Only = None,
     track: TrackOption = None,
 ) -> None:
     """Run several methods on the same data from the same start weights and compare them, seed by seed.

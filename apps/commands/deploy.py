@@ -52,7 +52,7 @@ def job(
     """Make a job that `nvflare job submit` takes: without code, for these sites, on their own data."""
     with reported_errors():
         from ..deployment.deployable_job import deployable_job
-        from ..runs.job import parse_override
+        from ..runs.overrides import parse_override
 
         names = [name.strip() for name in sites.split(",") if name.strip()]
         overrides = dict(parse_override(text) for text in set_ or [])

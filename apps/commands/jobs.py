@@ -89,7 +89,8 @@ def _show_effective(job: Path, like: str, settings: str | None, changes: Sequenc
     from rich import box
     from rich.table import Table
 
-    from ..runs.job import Job, parse_override
+    from ..runs.job import Job
+    from ..runs.overrides import parse_override
     from ..runs.setting_origins import effective_settings
     from ..terminal import Terminal
 

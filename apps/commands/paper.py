@@ -65,7 +65,7 @@ def paper(
             return
         from ..papers.output import MARKDOWN_FILE, print_table
         from ..papers.running import TableRequest, make_table
-        from ..runs.job import parse_override
+        from ..runs.overrides import parse_override
         from ..runs.progress import Progress
         from ..terminal import Terminal
 

@@ -76,7 +76,7 @@ def _estimate(job: Path, data: Path | None, settings: str | None, set_: list[str
     with Progress(states_in_log=False) as progress:
         progress.state("Measuring a few steps.")
         from ..planning.plan import plan as make_plan
-        from ..runs.job import parse_override
+        from ..runs.overrides import parse_override
 
         changes = dict(parse_override(text) for text in set_ or [])
         made = make_plan(job, data=data, settings=settings, changes=changes)

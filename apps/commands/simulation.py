@@ -55,7 +55,7 @@ NetworkOption = Annotated[
 def import_from_here() -> None:
     """Let this process import what lies in the folder that the command is given in, such as a network of one's own.
 
-    Python looks beside the command's file.
+    Python looks next to the command's file.
     """
     if "" not in sys.path:
         sys.path.insert(0, "")
@@ -102,7 +102,7 @@ def simulate(
         with Progress() as progress:
             progress.tell(f"Reading {job}.{'' if data or resume else f' {GENERATED}'}")
             from ..functions.runs import simulate as run
-            from ..runs.job import parse_override
+            from ..runs.overrides import parse_override
             from ..runs.resuming import has_begun, is_planned
 
             changes = dict(parse_override(text) for text in set_ or [])

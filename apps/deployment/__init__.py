@@ -1,1 +1,1 @@
-"""What a federation of hospitals needs beside the jobs: a job that can be submitted, kits made ready, and a check."""
+"""What a federation of hospitals needs besides the jobs: a job that can be submitted, kits made ready, and a check."""

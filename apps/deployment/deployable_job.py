@@ -70,7 +70,7 @@ def deployable_job(
         out: the new job's folder; must be absent or empty.
         sites: names of the sites; none for all that are there when the job starts.
         description: a site's ``data.yaml``, from which the network's dimensions, channels and classes follow.
-        settings: a set of settings, by its name beside the job or as a file.
+        settings: a set of settings, by its name next to the job or as a file.
         overrides: single settings to change after that, ``{"rounds": 100}``.
 
     Raises:

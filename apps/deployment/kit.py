@@ -100,7 +100,7 @@ def _close(kit: Kit) -> None:
 
 
 def approve_job(folder: Path, name: str, configuration: JobConfiguration) -> ApprovedJob:
-    """Approve a job for a participant, beside those that come with fedannot.
+    """Approve a job for a participant, besides those that come with fedannot.
 
     Args:
         folder: the participant's kit.

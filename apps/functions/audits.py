@@ -16,7 +16,7 @@ from ..audit.site_page import PAGE_FILE, write_site_page
 from ..reports.html import html_paragraphs, html_table
 from ..reports.output import read_summary
 from ..runs.progress import OnProgress, Progress, progress_of
-from ..wording.site_audit import headline
+from ..wording.headline import headline
 
 
 @dataclass(frozen=True)

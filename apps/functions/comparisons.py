@@ -90,7 +90,7 @@ def compare(
         out: output folder.
         data: a federation's folder, in which ``{seed}`` stands for the seed; None for generated images.
         seeds: how many, from 0, or which.
-        settings: a set of settings, by its name beside every job or as a file.
+        settings: a set of settings, by its name next to every job or as a file.
         changes: settings of all arms that have them.
         like: name of an arm, or of another job, whose network, loss and so on all arms take.
         allow_different: settings or blocks of them, such as ``training.learning_rate``, that may differ.

@@ -7,10 +7,10 @@ from typing import Any
 
 from ...custom.data.federation import TEST_FOLDER
 from ...custom.data.splits import write_folds, write_left_out_sites
+from ..reports.result_rows import ResultRow
 from ..reports.results_file import (
     RESULTS_FILE,
     ROUNDS_FILE,
-    ResultRow,
     read_description,
     read_results,
     read_round_lines,

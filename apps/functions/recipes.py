@@ -27,7 +27,7 @@ def recipe(
     Args:
         job: the name of an installed job, or a job's folder.
         data: a federation's folder on this machine; None for generated images, and for sites with data of their own.
-        settings: a set of settings, by its name beside the job or as a file.
+        settings: a set of settings, by its name next to the job or as a file.
         changes: single settings to change after that, ``{"training.batch_size": 8}``.
         seed: of everything random; None for the job's.
 

@@ -8,16 +8,16 @@ from ...custom.data.whole_files import private_folder, replaced
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import FinalModel
 from ...transforms.errors import DataError
+from ..reports.calibration_file import CALIBRATION_FILE
 from ..reports.compared_results import results_of_run
 from ..reports.compared_runs import COMPARISON_FILE
 from ..reports.html import html_paragraphs, html_table
+from ..reports.result_rows import ResultRow
 from ..reports.results_figures import draw_cases, draw_curves
 from ..reports.results_file import (
-    CALIBRATION_FILE,
     RESULTS_DESCRIPTION,
     RESULTS_FILE,
     ROUNDS_FILE,
-    ResultRow,
     read_description,
     read_results,
     read_round_lines,

@@ -113,7 +113,7 @@ def simulate(
         job: the name of an installed job, or a job's folder.
         out: output folder, absent or empty unless the run is resumed.
         data: a federation's folder; None for generated images.
-        settings: a set of settings, by its name beside the job or as a file.
+        settings: a set of settings, by its name next to the job or as a file.
         changes: single settings to change after that, ``{"training.batch_size": 8}``.
         seed: of everything random; None for the job's.
         hours: that the run may take on this machine: nnU-Net's recipe with as many steps and rounds as fit, in place of

@@ -33,7 +33,7 @@ class MaskNames:
 
     Attributes:
         label_suffix: what a mask's name has behind its image's, such as ``_segmentation``; a number may follow.
-        image_suffix: what an image's name has that its mask's lacks, such as ``_ct`` beside ``_seg``.
+        image_suffix: what an image's name has that its mask's lacks, such as ``_ct`` next to ``_seg``.
         include: patterns of image file names such as ``benign_*``; empty takes all.
         label_include: patterns of mask file names, as above.
         has_annotators: whether a mask's name has its annotator's behind its image's.
@@ -51,7 +51,7 @@ class MaskNames:
         return bool(self.label_suffix or self.image_suffix or self.label_include)
 
     def is_mask(self, file: Path, name: str) -> bool:
-        """Return whether a file beside images is a mask, by its name with and without suffix."""
+        """Return whether a file next to images is a mask, by its name with and without suffix."""
         if self.label_include:
             return fits(file, self.label_include)
         if self.label_suffix:

@@ -33,7 +33,7 @@ def label_map(
     Args:
         dataset: the data set.
         checked: its cases.
-        asked: value → class beside 0 → 0, None if the person said nothing.
+        asked: value → class besides 0 → 0, None if the person said nothing.
         ignore: values of pixels that count nowhere.
 
     Returns:

@@ -16,12 +16,12 @@ NUMBERED = dict.fromkeys(range(1, MOST_VALUES), 1)
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """What the federation's descriptions say, beside what the data set says of itself.
+    """What the federation's descriptions say, besides what the data set says of itself.
 
     Attributes:
         pipeline: for volumes ``volume_slices`` or ``volume``; None takes what fits the data set, whole volumes.
         keys: further keys of ``data.yaml``, such as ``size``, ``channels`` or ``spacing``.
-        labels: value in a mask → class, beside 0 → 0; None takes the data set's, or what two-valued masks say.
+        labels: value in a mask → class, besides 0 → 0; None takes the data set's, or what two-valued masks say.
         ignore: values in a mask of pixels that count nowhere; None takes the data set's.
         classes: names of the classes; None takes the data set's.
         numbered: the values in masks number objects of one class; see :data:`NUMBERED`.

@@ -81,7 +81,7 @@ class SourceCase:
         channels: the file of every channel in order, None for one that is missing; empty of an image in one file. The
             image is the first of them that is there.
         annotations: of a case with several annotators all their annotations, which are not united; `label` is then
-            :data:`fedannot.custom.data.annotations.UNDECIDED`, unless the case has one of its own beside them.
+            :data:`fedannot.custom.data.annotations.UNDECIDED`, unless the case has one of its own besides them.
         path: where its image lies below the data set's folder, with slashes; patients and centres are searched in it.
     """
 

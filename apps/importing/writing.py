@@ -1,37 +1,28 @@
 """A data set where it lies becomes a federation: checked, converted where need be, split into sites, copied."""
 
 import json
-import os
 import shutil
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ...custom.data.annotations import UNDECIDED, annotator_folder
-from ...custom.data.datalist import TESTING, Case, write_datalist
 from ...custom.data.description import (
     ClassificationDescription,
     SiteDescription,
-    write_site_description,
 )
-from ...custom.data.federation import TEST_FOLDER, FederationDescription, write_federation
-from ...custom.data.manifest import Manifest, write_manifest
-from ...custom.data.masks import plain_name
-from ...custom.data.noise.federation_copy import ANNOTATIONS
+from ...custom.data.federation import FederationDescription, write_federation
 from ...custom.data.watch import Watch, watched
-from ...custom.data.whole_files import new_folder, private_file, private_folder, write_text
+from ...custom.data.whole_files import new_folder, private_file, write_text
 from ...custom.data.yaml_file import validated
 from ...transforms.errors import DataError, MissingFileError
-from ...transforms.folded_names import folded
 from ...transforms.ignored_label import IGNORED_LABEL
-from ...transforms.loading.image_channels import reference_file
 from .case_groups import CaseTraits
-from .channel_files import NUMBERED
+from .case_names import case_names
 from .checked import CheckedCase, checked_case
 from .contour_masks import check_classes_are_drawn
+from .copying import copy_cases
 from .cut import check_cut
 from .label_values import grey_values, label_map, with_known_values
 from .notes import (
@@ -60,10 +51,7 @@ from .options import ImportOptions, described, ignored_values
 from .plan import Plan, SiteChoice, make_plan
 from .reading import Reading
 from .several_readers import SeveralReadersError
-from .source import LeftOut, SourceCase, SourceDataset
-
-# Of the name of a case: a disk has names of 255 bytes, and suffixes, sites and temporary marks come to it.
-_MOST_BYTES = 200
+from .source import LeftOut, SourceDataset
 
 
 def write_imported_federation(
@@ -104,7 +92,7 @@ def write_imported_federation(
         staging = folder / ".converted"
         cases = _usable_cases(dataset, options, known, staging, watch)
         plan = _planned(cases, choice, test_share=test_share, validation_share=validation_share, seed=seed)
-        _write(folder, cases.description, cases.checked, plan, seed, watch)
+        copy_cases(folder, cases.description, cases.checked, plan, seed, watch)
         stratified = ", by class" if choice.by_content else ""
         stratified += ", patients parted" if choice.parts_patients else ""
         made = f"import of {dataset.name}, split at random{stratified}, seed {seed}"
@@ -274,7 +262,7 @@ def _check(
     dataset: SourceDataset, staging: Path, reading: Reading, watch: Watch | None
 ) -> tuple[list[CheckedCase], list[LeftOut]]:
     """The cases that can be read and fit each other; and why the others cannot."""
-    names = _names(dataset.cases)
+    names = case_names(dataset.cases)
     checked: list[CheckedCase] = []
     excluded: list[LeftOut] = []
     named = list(zip(dataset.cases, names, strict=True))
@@ -296,105 +284,3 @@ def _reason(error: DataError) -> str:
     if isinstance(error, MissingFileError):
         return "a file is missing"
     return "a file cannot be read, or mask and image do not fit"
-
-
-def _names(cases: Sequence[SourceCase]) -> list[str]:
-    """A name of its own for every case: that of its image, with its folder's where several have one."""
-    names = [case.name or _name_of(case) for case in cases]
-    # Upper and lower case are the same on some disks.
-    count = Counter(folded(name) for name in names)
-    taken: set[str] = set()
-    unique = []
-    for case, name in zip(cases, names, strict=True):
-        longer = name if count[folded(name)] == 1 else f"{case.image.parent.name}_{name}"
-        longer = _shortened(longer)
-        own, attempt = longer, 1
-        while folded(own) in taken:
-            attempt += 1
-            own = f"{longer}_{attempt}"
-        taken.add(folded(own))
-        unique.append(own)
-    return unique
-
-
-def _shortened(name: str) -> str:
-    """The name, without its end where a disk could not have it with what is put around it."""
-    while len(os.fsencode(name)) > _MOST_BYTES:
-        name = name[:-1]
-    return name
-
-
-def _name_of(case: SourceCase) -> str:
-    """The name of its image; of several channels without the number of the first."""
-    stem = _stem(case.image)
-    match = NUMBERED.fullmatch(stem) if case.channels else None
-    return stem if match is None else match[1]
-
-
-def _stem(file: Path) -> str:
-    return file.name if file.is_dir() else plain_name(file)
-
-
-def _write(
-    folder: Path,
-    description: SiteDescription,
-    cases: Sequence[CheckedCase],
-    plan: Plan,
-    seed: int,
-    watch: Watch | None,
-) -> None:
-    for site, sections in watched(list(plan.sites.items()), "Copying the sites' cases", watch):
-        copied = {
-            section: [_copied(cases[index], folder / site) for index in positions]
-            for section, positions in sections.items()
-        }
-        _describe(folder / site, description, copied, seed)
-    if plan.test:
-        clean = [_copied(_clean(cases[index]), folder / TEST_FOLDER) for index in plan.test]
-        _describe(folder / TEST_FOLDER, description, {TESTING: clean}, seed)
-
-
-def _clean(case: CheckedCase) -> CheckedCase:
-    """The case with its clean label as the label, where it is known."""
-    return case if case.clean_label is None else replace(case, label=case.clean_label, clean_label=None, annotations=())
-
-
-def _describe(folder: Path, description: SiteDescription, sections: Mapping[str, Sequence[Case]], seed: int) -> None:
-    write_datalist(folder / description.datalist, sections)
-    write_site_description(folder, description)
-    write_manifest(folder, Manifest(made="import", seed=seed))
-
-
-def _copied(case: CheckedCase, folder: Path) -> Case:
-    def copy(file: Path | int, kind: str) -> Path | int:
-        if isinstance(file, int):
-            return file
-        return _copy(file, folder / kind, case.name)
-
-    channels = tuple(
-        None if file is None else _copy(file, folder / "images", f"{case.name}_{number:04d}")
-        for number, file in enumerate(case.channels)
-    )
-    # One annotation needs no rule, and is the label.
-    single = case.annotations[0] if len(case.annotations) == 1 and case.label == UNDECIDED else None
-    annotations = tuple(
-        replace(one, file=copy(one.file, f"{ANNOTATIONS}/{annotator_folder(one.annotator)}"))
-        for one in case.annotations
-        if single is None
-    )
-    return Case(
-        image=reference_file(channels) if channels else _copy(case.image, folder / "images", case.name),
-        label=copy(case.label if single is None else single.file, "labels"),
-        clean_label=None if case.clean_label is None else copy(case.clean_label, "clean_labels"),
-        group=case.source.group,
-        source=case.source.source,
-        annotator=None if single is None else single.annotator,
-        channels=channels,
-        annotations=annotations,
-    )
-
-
-def _copy(file: Path, folder: Path, name: str) -> Path:
-    suffix = ".nii.gz" if file.name.lower().endswith(".nii.gz") else file.suffix
-    private_folder(folder)
-    return Path(shutil.copyfile(file, private_file(folder / f"{name}{suffix}")))

@@ -47,7 +47,7 @@ class PrecisionAndRecall(Record):
 
 
 class CorrectionScores(PrecisionAndRecall):
-    """Voxels that a site added, beside those that were missing.
+    """Voxels that a site added, compared with those that were missing.
 
     Attributes:
         added: voxels that the corrected annotations have and the given ones lack.

@@ -27,21 +27,11 @@ from ...custom.networks.devices import ready_to_compute
 from ...custom.run.summary_record import FinalModel
 from ...custom.settings import RunSettings
 from ...transforms.natural_order import natural_order
+from .calibration_file import CALIBRATION_FILE, Calibration, write_calibration
 from .local_models import local_model
 from .output import read_metrics
-from .results_file import (
-    CALIBRATION_FILE,
-    GLOBAL_MODEL,
-    RESULTS_FILE,
-    Calibration,
-    ResultRow,
-    RunName,
-    classification_row,
-    round_lines,
-    segmentation_row,
-    write_calibration,
-    write_results,
-)
+from .result_rows import GLOBAL_MODEL, ResultRow, RunName, classification_row, segmentation_row
+from .results_file import RESULTS_FILE, round_lines, write_results
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ...custom.data.federation import TEST_FOLDER
 from ...custom.evaluation.case_results import Detection
 from ...custom.records.round_records import Record
 from ...transforms.array_types import Floats
-from .results_file import ResultRow
+from .result_rows import ResultRow
 
 Metric = Literal["dice", "hd95", "nsd", "lesion_f1", "accuracy"]
 METRICS: tuple[Metric, ...] = ("dice", "hd95", "nsd", "lesion_f1", "accuracy")

@@ -11,23 +11,20 @@ from ...custom.run.summary_record import FinalModel
 from ...transforms.errors import DataError
 from ..runs.job import Job
 from ..runs.resuming import JOB_FOLDER
+from .calibration_file import CALIBRATION_FILE, read_calibration
 from .case_results import FinishedRun, write_case_results
 from .case_statistics import Metric, case_tests
 from .compared_runs import Comparison
 from .comparison_page import run_folder
 from .output import DATA_FOLDER, MODEL_FILE, read_summary, scored_model
+from .result_rows import ResultRow, RunName, renamed
 from .results_file import (
-    CALIBRATION_FILE,
     RESULTS_FILE,
     ROUNDS_FILE,
-    ResultRow,
-    RunName,
     is_written,
-    read_calibration,
     read_description,
     read_results,
     read_round_lines,
-    renamed,
     write_results,
 )
 

@@ -57,7 +57,7 @@ class StartWeights(Record):
 
 
 class ComparedSettings(Record):
-    """What the arms of a comparison have alike, beside what their methods differ in.
+    """What the arms of a comparison have alike, apart from what their methods differ in.
 
     Attributes:
         like: the job whose settings all arms have; None if each has its own job's.

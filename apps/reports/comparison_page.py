@@ -12,9 +12,8 @@ from markupsafe import Markup
 from scipy import stats
 
 from ...custom.data.whole_files import write_text
-from ...transforms.printable import printable
 from ...transforms.strict_files import JsonObject, read_json
-from ..audit.pages import content_policy, page_environment, page_source
+from ..audit.pages import page_of_text
 from ..checking.finding import plural
 from ..plain_lines import GENERATED
 from ..wording.final_model import compared_in_words
@@ -27,7 +26,7 @@ from .output import percent, read_summary, scoring_of
 from .run_page import REPORT_FILE
 
 _LEVEL = 0.95
-# Beside the comparison: what was asked for.
+# Next to the comparison: what was asked for.
 REQUEST_FILE = "request.json"
 _CAPTION = (
     "Left: every seed thin, their mean thick. Right: the runs of a seed are joined; they have the same data and start "
@@ -90,35 +89,29 @@ def write_comparison_page(out: Path, comparison: Comparison) -> Path:
         out: the comparison's output folder.
         comparison: what was found.
     """
-    style = page_source("site_page.css") + page_source("report.css")
     request = _request(out)
     first = comparison.runs[0]
     summary = read_summary(run_folder(out, first.arm, first.seed))
-    page = (
-        page_environment()
-        .get_template("comparison_page.html")
-        .render(
-            answer=answer(comparison),
-            generated=GENERATED if comparison.data is None else "",
-            label=scoring_of(first).label,
-            scored=compared_in_words(comparison.runs),
-            arms=arm_rows(comparison, request),
-            settings=settings_in_words(comparison.settings),
-            differences=_table_of_differences(comparison),
-            comparison=comparison,
-            picture=html_picture(out / COMPARISON_PICTURE, _CAPTION),
-            cases=html_table(case_test_columns(comparison)) if comparison.case_tests else "",
-            cases_of=case_tests_head(comparison),
-            seeds=plural(len(comparison.seeds), "seed"),
-            runs=html_table(comparison_columns(comparison), left=LEFT_COLUMNS),
-            reports=_reports(out, comparison),
-            versions=summary.versions or {},
-            source=summary.source,
-            command=command_again(out, comparison, request),
-            style=Markup(style),
-            policy=content_policy(style),
-            printable=printable,
-        )
+    page = page_of_text(
+        "comparison_page.html",
+        ("site_page.css", "report.css"),
+        answer=answer(comparison),
+        generated=GENERATED if comparison.data is None else "",
+        label=scoring_of(first).label,
+        scored=compared_in_words(comparison.runs),
+        arms=arm_rows(comparison, request),
+        settings=settings_in_words(comparison.settings),
+        differences=_table_of_differences(comparison),
+        comparison=comparison,
+        picture=html_picture(out / COMPARISON_PICTURE, _CAPTION),
+        cases=html_table(case_test_columns(comparison)) if comparison.case_tests else "",
+        cases_of=case_tests_head(comparison),
+        seeds=plural(len(comparison.seeds), "seed"),
+        runs=html_table(comparison_columns(comparison), left=LEFT_COLUMNS),
+        reports=_reports(out, comparison),
+        versions=summary.versions or {},
+        source=summary.source,
+        command=command_again(out, comparison, request),
     )
     file = out / REPORT_FILE
     write_text(file, page)

@@ -14,7 +14,7 @@ def html_table(columns: Mapping[str, Sequence[str]], *, left: Sequence[str] = ()
 
     Args:
         columns: the cells of each column, by its heading.
-        left: headings of columns of words, beside the first one.
+        left: headings of columns of words, besides the first one.
 
     >>> print(html_table({"site": ["a<b"], "Dice %": ["80.1"]}))
     <table><thead><tr><th scope="col">site</th><th scope="col" class="number">Dice %</th></tr></thead>

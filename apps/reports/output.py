@@ -81,7 +81,7 @@ def collect_output(run_folder: Path, out: Path, added: Callable[[], Mapping[str,
     Args:
         run_folder: the server's run folder.
         out: the output folder.
-        added: gives fields of the summary beside those that the run wrote.
+        added: gives fields of the summary besides those that the run wrote.
 
     Raises:
         DataError: if the run's summary cannot be used.
@@ -169,7 +169,7 @@ def score_columns(runs: Sequence[Scored]) -> dict[str, list[str]]:
     """Return the scores of runs' models as columns of a table, a cell per run, by heading.
 
     What is left empty has a column where a test set has cases in which nothing is annotated. HD95 is over the cases in
-    which something is found; how many were missed stands beside it. Runs of earlier versions do not say it.
+    which something is found; how many were missed stands next to it. Runs of earlier versions do not say it.
     """
     columns = {}
     for name in scoring_of(runs[0]).names:

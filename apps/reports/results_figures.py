@@ -1,4 +1,4 @@
-"""Figures from results per case at the size of a publication, as PDF and SVG; their data are the files beside them."""
+"""Figures from results per case at the size of a publication, as PDF and SVG; their data are the files next to them."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,8 @@ from ...transforms.printable import drawable
 from ..wording.case_tests import METRIC_NAMES, metric_factor
 from .case_statistics import CaseTest, Metric, case_scores
 from .colours import curve_style
-from .results_file import MEAN, ResultRow
+from .result_rows import ResultRow
+from .results_file import MEAN
 
 # Inches: two columns of a journal's page.
 _WIDTH, _HEIGHT = 7.0, 2.6

@@ -10,156 +10,39 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from ...custom.data.whole_files import write_text
-from ...custom.evaluation.calibration import NUM_BINS, CalibrationBins
-from ...custom.evaluation.case_results import CaseResult, Detection
 from ...custom.evaluation.score_records import ClassificationDetails, SegmentationDetails
-from ...custom.records.plain_values import finite
 from ...custom.records.round_records import Record, RoundRecord
 from ...custom.run.summary_record import FinalModel
 from ...transforms.errors import DataError, describe_validation_error
 from ...transforms.printable import printable, spreadsheet_safe
 from ...transforms.strict_files import read_json
+from .result_rows import ResultRow, RunName
 
 RESULTS_FILE = "results.csv"
 RESULTS_DESCRIPTION = "results.json"
 ROUNDS_FILE = "results_rounds.csv"
-CALIBRATION_FILE = "calibration.json"
 
-# The model that all sites share; another one has the name of its site.
-GLOBAL_MODEL = "global"
 # Of a table of rounds: the mean over classes.
 MEAN = "mean"
-
-
-@dataclass(frozen=True)
-class ResultRow:
-    """A line of `results.csv`: a class in a case, scored with one model; NaN or nothing where it is not defined.
-
-    Attributes:
-        run: the run's name.
-        arm: what was compared, or the job.
-        seed: of the run.
-        site: whose case it is; `test` for the server's test set.
-        case: `case-N`, the N-th of its list.
-        class_name: the class; in a classification the case's own.
-        dice: see :class:`.CaseResult`, and below.
-        hd95_mm: in millimetres; NaN where these are not known.
-        nsd: at `nsd_tolerance`.
-        volume_difference_ml: predicted less annotated, in millilitres.
-        lesion_f1: F1 of lesions.
-        detected: one of :class:`.Detection`; in a classification whether the predicted class is the case's.
-        unit: `mm`, or `px` for pictures; empty in a classification.
-        hd95_px: in pixels, where there are no millimetres.
-        volume_difference_px: as above, pixels.
-        nsd_tolerance: in `unit`.
-        patient: `patient-N`; cases of one patient are not independent.
-        list_name: of the site's datalist.
-        model: `global`, or the site whose own model it is.
-        predicted: the class that a classifier says.
-        confidence: its probability.
-        foreground_f1: F1 of the objects of all classes together.
-        confused_fraction: of the annotated pixels, those that are predicted as another class.
-    """
-
-    run: str
-    arm: str
-    seed: int
-    site: str
-    case: str
-    class_name: str
-    dice: float
-    hd95_mm: float
-    nsd: float
-    volume_difference_ml: float
-    lesion_f1: float
-    detected: str
-    unit: str
-    hd95_px: float
-    volume_difference_px: float
-    nsd_tolerance: float
-    patient: str
-    list_name: str
-    model: str
-    predicted: str = ""
-    confidence: float = math.nan
-    foreground_f1: float = math.nan
-    confused_fraction: float = math.nan
-
-    @property
-    def hd95(self) -> float:
-        """In `unit`."""
-        return self.hd95_px if self.unit == "px" else self.hd95_mm
-
-    @property
-    def volume_difference(self) -> float:
-        """In millilitres or pixels."""
-        return self.volume_difference_px if self.unit == "px" else self.volume_difference_ml
-
 
 # Heading → attribute, in the order of the file.
 COLUMNS = {{"class_name": "class", "list_name": "list"}.get(one.name, one.name): one for one in fields(ResultRow)}
 
 
-def segmentation_row(common: Mapping[str, Any], result: CaseResult, class_name: str, unit: str) -> ResultRow:
-    """Return the line of a class in a case.
-
-    Args:
-        common: run, arm, seed, site, case, patient, list, model and tolerance, by attribute.
-        result: what was measured.
-        class_name: the class.
-        unit: of its distances, `mm` or `px`.
-    """
-    in_mm = unit == "mm"
-    return ResultRow(
-        **common,
-        class_name=printable(class_name),
-        dice=result.dice,
-        hd95_mm=result.hd95 if in_mm else math.nan,
-        nsd=result.nsd,
-        volume_difference_ml=result.volume_difference if in_mm else math.nan,
-        lesion_f1=result.lesion_f1,
-        detected=result.detection.value,
-        unit=unit,
-        hd95_px=math.nan if in_mm else result.hd95,
-        volume_difference_px=math.nan if in_mm else result.volume_difference,
-        foreground_f1=result.foreground_f1,
-        confused_fraction=result.confused_fraction,
-    )
-
-
-_OF_SEGMENTATION = (
-    *("dice", "hd95_mm", "nsd", "volume_difference_ml", "lesion_f1", "hd95_px", "volume_difference_px"),
-    "nsd_tolerance",
-)
-
-
-def classification_row(common: Mapping[str, Any], true: str, predicted: str, confidence: float) -> ResultRow:
-    """Return the line of a case with a class; arguments as above."""
-    nothing: dict[str, Any] = dict.fromkeys(_OF_SEGMENTATION, math.nan)
-    return ResultRow(
-        **(dict(common) | nothing),
-        class_name=printable(true),
-        detected=(Detection.DETECTED if true == predicted else Detection.MISSED).value,
-        unit="",
-        predicted=printable(predicted),
-        confidence=confidence,
-    )
-
-
 class ResultsDescription(Record):
-    """What `results.json` says of the table beside it.
+    """What `results.json` says of the table next to it.
 
     Attributes:
         version: of the record's form.
-        lines: how many the table has, beside its heading.
-        round_lines: the same of the table of rounds beside it; None in descriptions of earlier versions.
+        lines: how many the table has, without its heading.
+        round_lines: the same of the table of rounds next to it; None in descriptions of earlier versions.
         nsd_tolerances: of the normalised surface Dice, in millimetres or pixels; empty of a classification.
         models: by run, which of its models was scored.
     """
@@ -174,13 +57,13 @@ class ResultsDescription(Record):
 def write_results(
     file: Path, rows: Sequence[ResultRow], models: Mapping[str, FinalModel], rounds: Sequence[Mapping[str, Any]] = ()
 ) -> None:
-    """Write the lines of cases and of rounds with their headings, and beside them how many there are.
+    """Write the lines of cases and of rounds with their headings, and in another file how many there are.
 
     Args:
         file: the table of cases; its description has the same name with the ending ``.json``.
         rows: its lines.
         models: by run, which of its models they are of.
-        rounds: lines of the table of rounds beside it, see :func:`round_lines` and :func:`read_round_lines`.
+        rounds: lines of the table of rounds next to it, see :func:`round_lines` and :func:`read_round_lines`.
     """
     tolerances = sorted({row.nsd_tolerance for row in rows if math.isfinite(row.nsd_tolerance)})
     description = ResultsDescription(
@@ -292,20 +175,6 @@ def _number(text: str, name: str) -> float:
     return value
 
 
-def renamed(rows: Sequence[ResultRow], *, run: str, arm: str) -> list[ResultRow]:
-    """Return lines as those of another run and arm."""
-    return [replace(row, run=run, arm=arm) for row in rows]
-
-
-@dataclass(frozen=True)
-class RunName:
-    """What a run's lines begin with."""
-
-    run: str
-    arm: str
-    seed: int
-
-
 _SCORES = ("dice", "left_empty", "hd95", "f1", "recall", "precision")
 ROUND_COLUMNS = ("run", "arm", "seed", "round", "evaluated_on", "class", *_SCORES, "hd95_unit")
 
@@ -326,7 +195,7 @@ def read_round_lines(file: Path) -> list[dict[str, str]]:
     """Return the lines of a table of rounds, by column; none where there is no file.
 
     Raises:
-        DataError: if it is no such table, or has not as many lines as the description beside it says.
+        DataError: if it is no such table, or has not as many lines as the description next to it says.
     """
     description = file.with_name(RESULTS_DESCRIPTION)
     expected = read_description(description).round_lines if description.is_file() else None
@@ -367,61 +236,3 @@ def _cell(value: Any) -> str:
     if isinstance(value, str):
         return spreadsheet_safe(value)
     return "" if value is None else str(value)
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """How well a model's confidence fits, on one site's cases.
-
-    Attributes:
-        site: whose cases they are.
-        model: whose model it is, see :class:`ResultRow`.
-        of_cases: the bins of each case.
-    """
-
-    site: str
-    model: str
-    of_cases: tuple[CalibrationBins, ...]
-
-    def plain(self) -> dict[str, Any]:
-        """Return errors and bins as JSON holds them; the mean over cases is of pixels alone."""
-        together = sum(self.of_cases, CalibrationBins.empty())
-        errors = [bins.ece for bins in self.of_cases if bins.count.any()]
-        return {
-            "site": self.site,
-            "model": self.model,
-            "cases": len(self.of_cases),
-            "ece_pooled": together.ece,
-            "ece_mean_of_cases": sum(errors) / len(errors) if errors and together.count.sum() > len(errors) else None,
-            "count": [int(value) for value in together.count],
-            "confidence": [a / n if n else None for a, n in zip(together.confidence, together.count, strict=True)],
-            "accuracy": [a / n if n else None for a, n in zip(together.correct, together.count, strict=True)],
-        }
-
-
-def write_calibration(
-    file: Path, found: Sequence[Calibration], task: Literal["segmentation", "classification"]
-) -> None:
-    """Write the calibration of a run's final model, with what it is of."""
-    content = {
-        "version": 1,
-        "bins": NUM_BINS,
-        "predictions": "pixels" if task == "segmentation" else "cases",
-        "calibration": [finite(one.plain()) for one in found],
-    }
-    write_text(file, json.dumps(content, indent=2) + "\n")
-
-
-def read_calibration(file: Path) -> list[dict[str, Any]]:
-    """Return what :func:`write_calibration` wrote of each site; nothing where there is no file.
-
-    Raises:
-        DataError: if it is no such file.
-    """
-    if not file.is_file():
-        return []
-    content = read_json(file, "the calibration of a run")
-    if not isinstance(content, dict) or not isinstance(content.get("calibration"), list):
-        raise DataError(f"{file}: found no list 'calibration'; expected the calibration of a run.")
-    found: list[dict[str, Any]] = content["calibration"]
-    return found

@@ -17,7 +17,7 @@ from ..checking.finding import plural
 from ..wording.case_tests import METRIC_NAMES, interval_in_words, metric_factor, p_value_in_words
 from ..wording.final_model import case_models_in_words
 from .case_statistics import METRICS, CaseTest, Metric, PatientTable, case_scores, case_tests
-from .results_file import ResultRow
+from .result_rows import ResultRow
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from markupsafe import Markup
-
 from ...custom.annotation_bias.statuses import Unit
 from ...custom.data.whole_files import write_text
 from ...custom.methods.auto.records import BiasFindings
 from ...custom.methods.auto_classification.records import ConfusionFindings
 from ...custom.run.summary_record import ClassificationSummary, SegmentationRoundSummary, Summary
-from ...transforms.printable import printable
 from ..audit.federation_page import bias_chart
 from ..audit.federation_report import ParameterTable, noise_level_tables, parameter_tables
-from ..audit.pages import content_policy, page_environment, page_source
+from ..audit.pages import page_of_text
 from ..plain_lines import GENERATED
 from ..wording.final_model import final_model_in_words, scored_in_words, scored_rounds_in_words
 from ..wording.shell_words import path_word
@@ -72,35 +69,29 @@ def write_run_page(out: Path, summary: Summary, pictures: Sequence[Path]) -> Pat
         summary: of the run.
         pictures: their files.
     """
-    style = "".join(map(page_source, ("site_page.css", "channel_tables.css", "report.css")))
     tables = _channels(summary)
     is_classification = isinstance(summary, ClassificationSummary)
     shown = sorted(pictures, key=lambda file: (_place(file.stem), file.stem))
-    page = (
-        page_environment()
-        .get_template("run_page.html")
-        .render(
-            summary=summary,
-            answer=answer(summary),
-            generated=GENERATED if used_generated_images(summary, out) else "",
-            conclusions=conclusions(summary),
-            scores=scores(summary),
-            final_model=final_model_in_words(summary.final_model),
-            scored=_scored_heading(summary),
-            sites=html_table(site_columns(summary), left=WORDS) if summary.sites else "",
-            own_cases=html_table(own_cases_columns(summary.own_cases)) if summary.own_cases else "",
-            legend=site_legend(summary),
-            channels=tables,
-            charts=[bias_chart(table) for table in tables],
-            pictures=[html_picture(file, caption(file.stem, is_classification=is_classification)) for file in shown],
-            settings=html_table(flat_rows(summary.settings, summary.planned or ()), left=("value", "origin")),
-            versions=summary.versions or {},
-            source=summary.source,
-            command=command_again(out, summary),
-            style=Markup(style),
-            policy=content_policy(style),
-            printable=printable,
-        )
+    page = page_of_text(
+        "run_page.html",
+        ("site_page.css", "channel_tables.css", "report.css"),
+        summary=summary,
+        answer=answer(summary),
+        generated=GENERATED if used_generated_images(summary, out) else "",
+        conclusions=conclusions(summary),
+        scores=scores(summary),
+        final_model=final_model_in_words(summary.final_model),
+        scored=_scored_heading(summary),
+        sites=html_table(site_columns(summary), left=WORDS) if summary.sites else "",
+        own_cases=html_table(own_cases_columns(summary.own_cases)) if summary.own_cases else "",
+        legend=site_legend(summary),
+        channels=tables,
+        charts=[bias_chart(table) for table in tables],
+        pictures=[html_picture(file, caption(file.stem, is_classification=is_classification)) for file in shown],
+        settings=html_table(flat_rows(summary.settings, summary.planned or ()), left=("value", "origin")),
+        versions=summary.versions or {},
+        source=summary.source,
+        command=command_again(out, summary),
     )
     file = out / REPORT_FILE
     write_text(file, page)

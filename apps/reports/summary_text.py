@@ -35,7 +35,7 @@ _PRIVATE = (
 
 
 def print_difference(summary: Summary, other: Summary, console: Terminal) -> None:
-    """Print the scores of two runs on the same data beside each other."""
+    """Print the scores of two runs on the same data next to each other."""
     table = Table(title=f"On the same data, {compared_in_words((other, summary))}")
     columns = {"method": [run.method for run in (other, summary)]} | score_columns((other, summary))
     for heading in columns:
@@ -69,7 +69,7 @@ def print_summary(summary: Summary, console: Terminal) -> None:
 
 
 def conclusions(summary: Summary) -> list[str]:
-    """Return what is to be said of a run beside its scores and its table of sites, a sentence or two each."""
+    """Return what is to be said of a run besides its scores and its table of sites, a sentence or two each."""
     lines = Terminal(file=io.StringIO(), width=_ONE_LINE, soft_wrap=True)
     _print_averaging_alone(summary.added(QualityFindings), lines)
     _print_conclusions(summary, lines)

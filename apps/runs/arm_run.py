@@ -10,8 +10,8 @@ from ...custom.data.whole_files import private_folder, replaced
 from ...custom.run.state import STATE_FILE, SUMMARY_FILE, kept_state_file
 from ..reports.comparison_page import run_folder
 from .arms import PlannedArm
-from .in_process import JOB_ID
 from .locked_run import with_resume, worker_lock
+from .participants import JOB_ID
 from .resuming import RUN_FOLDER, can_be_resumed
 from .run_placer import PlacementError, RunPlacer, RunStoppedError, RunTimeoutError
 

@@ -9,7 +9,8 @@ from typing import Any
 from ...custom.components.merging import merged
 from ...custom.settings import SettingValues
 from ...transforms.errors import did_you_mean
-from .job import Job, JobError, check_runs_in_process, parse_override
+from .job import Job, JobError, check_runs_in_process
+from .overrides import parse_override
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 

@@ -10,11 +10,12 @@ from ...custom.settings import RunSettings, SettingsError, SettingValues
 from ...transforms.errors import DataError
 from ..reports.compared_settings import ComparedSettings
 from ..wording.shell_words import shell_word
+from .arm_differences import compared_settings
 from .arm_run import federation_of
 from .arms import Arm, PlannedArm, plan
 from .data_compatibility import read_descriptions, settings_for_data
-from .fairness import compared_settings, like_changes
 from .job import Job, JobError
+from .like_changes import like_changes
 from .own_code import check_no_other_network, own_network_changes
 from .setting_origins import named_origins
 from .settings_files import SettingsFile

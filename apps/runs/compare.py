@@ -1,7 +1,7 @@
 """Methods side by side: the same data, the same start weights, paired over seeds."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,20 +12,20 @@ from ...custom.run.threads import number_of_threads
 from ..reports.charts import draw_comparison
 from ..reports.compared_results import with_case_results
 from ..reports.compared_runs import COMPARISON_FILE, COMPARISON_PICTURE, ComparedRun, Comparison, PairedArm
-from ..reports.compared_settings import ComparedSettings
 from ..reports.comparison import describe_run, paired_statistics
 from ..reports.comparison_page import REQUEST_FILE, run_folder, write_comparison_page
 from ..reports.output import read_summary, scoring_of
 from .arm_run import federation_of, is_run_elsewhere, run_arm
-from .arms import Arm
-from .checked_arms import check_arms
+from .arms import Arm, PlannedArm
+from .checked_arms import CheckedArms, check_arms
 from .in_process import RunError
 from .interruption import check_interruption
 from .output_request import folder_locked, keep_request
 from .progress import Progress
 from .ray_cluster import usable_address
 from .ray_engine import RayEngine
-from .run_places import run_places
+from .run_placer import RunPlacer
+from .run_places import RunPlaces, run_places
 from .run_share import RunShare
 from .tracking import Tracking
 from .watched_runs import RunsProgress, WatchedRun
@@ -81,11 +81,11 @@ def compare(
         out: output folder.
         data: a federation's folder, with ``{seed}`` standing for the seed; None for the embedded phantom.
         seeds: the seeds; a seed decides start weights and order of samples, the same for all arms.
-        settings: a set of settings; its name must exist beside every job, or its file fit every job.
+        settings: a set of settings; its name must exist next to every job, or its file fit every job.
         overrides: settings to change in every arm whose job has them.
         like: name of an arm, or name or folder of a job, whose settings all arms take as far as
             :data:`fedannot.apps.runs.fairness.HELD` lists them.
-        allow_different: settings or blocks of that list that may differ between arms, beside an arm's own ones.
+        allow_different: settings or blocks of that list that may differ between arms, besides an arm's own ones.
         network: place of the function that builds the network of all arms, ``package.module:function``.
         processes: runs at a time, by default one per core and thread of a run; with Ray as many as it has room for.
         engine: what is asked of Ray, which then places the runs; None for processes of this machine.
@@ -118,64 +118,77 @@ def compare(
         allow_different=allow_different,
         network=network,
     )
-    planned, of_arms, own_network = checked.arms, checked.of_arms, checked.own_network
-    names = [arm.name for arm in planned]
-    request: dict[str, Any] = {
-        "data": data,
-        "settings": settings,
-        "overrides": dict(overrides),
-        "like": like,
-        "network": network,
-    }
-    # What may differ changes no run, and may be more when arms are added.
-    request |= {"allow_different": sorted(allow_different), "arms": {arm.name: _asked_arm(arm) for arm in arms}}
+    asked = {"data": data, "settings": settings, "overrides": dict(overrides), "like": like, "network": network}
+    _keep_asked(out, asked, arms, allow_different, root)
+    progress = progress or Progress()
+    runs = {(arm.name, seed): _watched_run(checked, arm, seed, out) for seed in seeds for arm in checked.arms}
+    here = [(arm, seed, runs[arm.name, seed]) for arm, seed in (only or RunShare()).of_runs(checked.arms, seeds)]
+    runs_here = [run for *_, run in here]
+    progress_of_runs = RunsProgress(runs_here, progress)
+    # Ray takes seconds to start.
+    engine = None if all(run.is_finished for run in runs_here) else engine
+    check_interruption()
+    threads = max(number_of_threads(of_arm.threads) for of_arm in checked.of_arms.values())
+    with run_places(engine, out, processes=processes, threads=threads, num_runs=len(here)) as places:
+        common = {"--settings": settings, "--track": track, "--network": network}
+        common["--sites-at-once"] = str(places.sites_at_once)
+        run = partial(
+            run_arm,
+            reference=checked.arms[0].name,
+            data=data,
+            common=common,
+            without=checked.own_network,
+            out=out,
+        )
+        _make_runs(here, run, places, progress_of_runs)
+    _check_all_there(list(runs.values()), out)
+    with folder_locked(out):
+        return _write_comparison(checked, seeds, data, out, progress)
+
+
+def _keep_asked(
+    out: Path, asked: Mapping[str, Any], arms: Sequence[Arm], allow_different: Collection[str], root: Path | None
+) -> None:
+    """Keep what a comparison is asked for; other arms may come to it, and what may differ changes no run."""
+    of_arms = {arm.name: _asked_arm(arm) for arm in arms}
     keep_request(
         out,
         REQUEST_FILE,
-        request,
+        {**asked, "allow_different": sorted(allow_different), "arms": of_arms},
         contents="comparison",
         growing={"arms": "arm"},
         free={"allow_different"},
         paths={"data"},
         root=root,
     )
-    threads = max(number_of_threads(found.threads) for found in of_arms.values())
-    runs = {
-        (arm.name, seed): WatchedRun(
-            f"{arm.name}, seed {seed}", run_folder(out, arm.name, seed), of_arms[arm.name].rounds
-        )
-        for seed in seeds
-        for arm in planned
-    }
-    progress = progress or Progress()
-    here = (only or RunShare()).of_runs(planned, seeds)
-    progress_of_runs = RunsProgress([runs[arm.name, seed] for arm, seed in here], progress)
-    # Ray takes seconds to start.
-    engine = engine if any(not runs[arm.name, seed].is_finished for arm, seed in here) else None
-    check_interruption()
-    with run_places(engine, out, processes=processes, threads=threads, num_runs=len(here)) as places:
-        progress_of_runs.begin(places.at_a_time)
-        common = {"--settings": settings, "--track": track, "--network": network}
-        common["--sites-at-once"] = str(places.sites_at_once)
-        run = partial(run_arm, reference=names[0], data=data, common=common, without=own_network, out=out)
-        # Arms that branch wait for the run that they branch from.
-        for branching in (False, True):
-            begun = {
-                places.placer.submit(partial(run, places.placer, arm, seed)): runs[arm.name, seed]
-                for arm, seed in here
-                if bool(arm.shared_rounds) is branching
-            }
-            if failed := [error for error in progress_of_runs.wait(begun) if error]:
-                raise RunError(f"{len(failed)} of {len(begun)} runs failed. First: {failed[0]}")
-    _check_all_there(list(runs.values()), out)
-    scores_centres = any(isinstance(arm.job.settings(), PersonalSettings) for arm in planned)
-    with folder_locked(out):
-        found = _summarize(names, seeds, data, out, checked.compared, scores_centres=scores_centres)
-        comparison = with_case_results(out, found, progress.tell)
-        write_text(out / COMPARISON_FILE, json.dumps(comparison.plain(), indent=2) + "\n")
-        draw_comparison(comparison, out / COMPARISON_PICTURE)
-        write_comparison_page(out, comparison)
-    return comparison
+
+
+def _watched_run(checked: CheckedArms, arm: PlannedArm, seed: int, out: Path) -> WatchedRun:
+    rounds = checked.of_arms[arm.name].rounds
+    return WatchedRun(f"{arm.name}, seed {seed}", run_folder(out, arm.name, seed), rounds)
+
+
+def _make_runs(
+    runs: Sequence[tuple[PlannedArm, int, WatchedRun]],
+    run: Callable[[RunPlacer, PlannedArm, int], str | None],
+    places: RunPlaces,
+    progress: RunsProgress,
+) -> None:
+    """Make runs with a function that makes one and returns an error's text, see :func:`.arm_run.run_arm`.
+
+    Raises:
+        RunError: if any failed; the others are finished first.
+    """
+    progress.begin(places.at_a_time)
+    # Arms that branch wait for the run that they branch from.
+    for branching in (False, True):
+        begun = {
+            places.placer.submit(partial(run, places.placer, arm, seed)): watched
+            for arm, seed, watched in runs
+            if bool(arm.shared_rounds) is branching
+        }
+        if failed := [error for error in progress.wait(begun) if error]:
+            raise RunError(f"{len(failed)} of {len(begun)} runs failed. First: {failed[0]}")
 
 
 def _check_all_there(runs: Sequence[WatchedRun], out: Path) -> None:
@@ -193,15 +206,20 @@ def _asked_arm(arm: Arm) -> dict[str, Any]:
     return {"job": arm.job.name, "overrides": dict(arm.overrides), "shared_rounds": arm.shared_rounds}
 
 
-def _summarize(
-    names: Sequence[str],
-    seeds: Sequence[int],
-    data: str | None,
-    out: Path,
-    settings: ComparedSettings,
-    *,
-    scores_centres: bool,
+def _write_comparison(
+    checked: CheckedArms, seeds: Sequence[int], data: str | None, out: Path, progress: Progress
 ) -> Comparison:
+    """Write the comparison of finished runs, its figure and its page."""
+    comparison = with_case_results(out, _summarize(checked, seeds, data, out), progress.tell)
+    write_text(out / COMPARISON_FILE, json.dumps(comparison.plain(), indent=2) + "\n")
+    draw_comparison(comparison, out / COMPARISON_PICTURE)
+    write_comparison_page(out, comparison)
+    return comparison
+
+
+def _summarize(checked: CheckedArms, seeds: Sequence[int], data: str | None, out: Path) -> Comparison:
+    names = [arm.name for arm in checked.arms]
+    scores_centres = any(isinstance(arm.job.settings(), PersonalSettings) for arm in checked.arms)
     runs: list[ComparedRun] = []
     scores: dict[str, list[float]] = {}
     for name in names:
@@ -227,7 +245,7 @@ def _summarize(
         reference=reference,
         data=data,
         seeds=tuple(seeds),
-        settings=settings,
+        settings=checked.compared,
         runs=tuple(runs),
         paired=tuple(paired),
     )

@@ -1,4 +1,4 @@
-"""What is installed with fedannot beside its modules: jobs, found by their names, and site configurations."""
+"""What is installed with fedannot besides its modules: jobs, found by their names, and site configurations."""
 
 import shutil
 from dataclasses import dataclass

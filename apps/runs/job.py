@@ -1,15 +1,11 @@
 """A job folder: which sites it names, what its settings are, and a copy of it with other settings."""
 
-import copy
 import importlib
 import inspect
 import json
-import os
-import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +26,12 @@ from ...custom.former_names import current_setting, has_former_names
 from ...custom.methods.lookup import find_method, read_job_settings
 from ...custom.settings import RunSettings, SettingsError, SettingValues, of_recipe
 from ...transforms.errors import DataError, did_you_mean
-from ...transforms.strict_files import JsonObject, parse_yaml, read_json
+from ...transforms.strict_files import JsonObject, read_json
 from ..wording.shell_words import shell_word
-from .hocon import parse_hocon_value, read_hocon
 from .installed import UnknownJobError, find_job
+from .job_hocon import read_job_hocon
 
-# Beside the app, where NVFlare does not look: named sets of settings, see settings_files.py.
+# Next to the app, where NVFlare does not look: named sets of settings, see settings_files.py.
 SETTINGS_FOLDER = "settings"
 # As above: runs the job of its folder by NVFlare's recipe, see nvflare_recipe.py.
 JOB_PROGRAM = "job.py"
@@ -43,14 +39,6 @@ JOB_PROGRAM = "job.py"
 # In place of names in a job's deploy_map: the server and every site.
 ALL_MEMBERS = "@ALL"
 
-# A substitution in HOCON, which may be an environment variable.
-_VARIABLE = re.compile(rb"\$\{\??\s*([^}\s]+)")
-
-# What may include anything but one of the files beside that are looked at.
-_ELSEWHERE = re.compile(rb'\binclude\b(?!\s*"[^"/\\:*?]+\.conf")')
-
-# A job's configurations lie in JOB/APP/config.
-_LEVELS_OF_JOB = 3
 
 # What decides which settings there are.
 _KINDS = ("task", "method")
@@ -229,8 +217,8 @@ class Job:
             SettingsError: if an override is not a setting of the job's method, or its value not allowed.
         """
         self.settings_with(overrides)
-        beside = (SETTINGS_FOLDER, JOB_PROGRAM)
-        shutil.copytree(self.folder, folder, ignore=lambda inside, _: beside if Path(inside) == self.folder else ())
+        left_out = (SETTINGS_FOLDER, JOB_PROGRAM)
+        shutil.copytree(self.folder, folder, ignore=lambda inside, _: left_out if Path(inside) == self.folder else ())
         copied = Job(folder)
         if overrides:
             with copied.settings_file.open("a", encoding="utf-8") as file:
@@ -327,56 +315,6 @@ def check_components(file: Path) -> None:
                 )
 
 
-def parse_hocon(file: Path) -> JsonObject:
-    """Read a HOCON file's keys and values, and those of the files of its job that it includes.
-
-    Raises:
-        JobError: if it is not HOCON, holds anything but keys with values, or includes a URL or a file outside its job's
-            folder, for a file of no job outside its own folder.
-    """
-    seen = [(other.name, other.read_bytes()) for other in sorted({file, *_conf_files(file.parent)})]
-    named = sorted({name.decode("utf-8", "replace") for _, text in seen for name in _VARIABLE.findall(text)})
-    environment = tuple((name, os.environ.get(name)) for name in named)
-    place = file.absolute() if any(_ELSEWHERE.search(text) for _, text in seen) else None
-    return copy.deepcopy(_parse_hocon(_Hocon(file, file.name, tuple(seen), environment, place)))
-
-
-def _conf_files(folder: Path) -> Iterator[Path]:
-    return (other for other in folder.glob("*.conf") if other.is_file())
-
-
-@dataclass(frozen=True)
-class _Hocon:
-    """What decides a HOCON file's values: the files that it may include, and the environment that it may name.
-
-    Where it lies does not, so that a job's copies are not parsed again, unless it may include files of other folders.
-    """
-
-    file: Path = field(compare=False)
-    name: str
-    texts: tuple[tuple[str, bytes], ...]
-    environment: tuple[tuple[str, str | None], ...]
-    place: Path | None
-
-
-@lru_cache(maxsize=128)
-def _parse_hocon(hocon: _Hocon) -> JsonObject:
-    """Parse again only what has changed.
-
-    A job's files are asked for several times on the way to a run, and the parser takes a tenth of a second for each.
-    """
-    try:
-        return read_hocon(hocon.file, _folder_of(hocon.file))
-    except DataError as error:
-        raise JobError(str(error)) from error
-
-
-def _folder_of(file: Path) -> Path:
-    """The folder of the job that a file is of, whose files it may include; of another file its own folder."""
-    above = list(file.absolute().parents)[:_LEVELS_OF_JOB]
-    return next((folder for folder in above if (folder / "meta.json").is_file()), file.parent)
-
-
 def components_in(element: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Find everything in a configuration that has a class path, at any depth, with its arguments."""
     if isinstance(element, Mapping):
@@ -394,6 +332,18 @@ def _argument_names(component: Any) -> list[str] | None:
     if not inspect.isclass(component):
         return list(inspect.signature(component).parameters)
     return None if takes_anything(component) else list(parameters_of(component))
+
+
+def parse_hocon(file: Path) -> JsonObject:
+    """Read a HOCON file of a job, see :func:`.job_hocon.read_job_hocon`.
+
+    Raises:
+        JobError: if it cannot be read, or includes what it may not.
+    """
+    try:
+        return read_job_hocon(file)
+    except DataError as error:
+        raise JobError(str(error)) from error
 
 
 def flat_settings(values: Mapping[str, Any]) -> SettingValues:
@@ -425,41 +375,3 @@ def _is_of_component(key: str, places: Collection[str], values: Mapping[str, Any
 def _as_json(value: Any) -> str:
     """Write a value as HOCON reads it; what YAML made of a text that looks like a date becomes text again."""
     return json.dumps(value, default=str)
-
-
-def parse_override(text: str) -> tuple[str, Any]:
-    """Read ``key=value``; the value is YAML (a number, true, a list), a block as in a job's file, or else a text.
-
-    Raises:
-        SettingsError: if there is no ``=``.
-
-    >>> parse_override("rounds=8"), parse_override("training.patch=[32, 32, 16]")
-    (('rounds', 8), ('training.patch', [32, 32, 16]))
-    >>> parse_override("network={_target_ = SegResNet}") == ("network", {"_target_": "SegResNet"})
-    True
-    """
-    key, separator, value = (part.strip() for part in text.partition("="))
-    if not separator or not key:
-        raise SettingsError(f"Expected a setting as key=value, but got {text!r}.")
-    try:
-        return key, _parsed_value(value)
-    except DataError as error:
-        raise SettingsError(f"The value of {text!r} cannot be read: {error}") from error
-
-
-def _parsed_value(text: str) -> Any:
-    """A value of the command line: YAML; a block or a list with ``=`` is HOCON, which YAML takes for odd texts."""
-    if text[:1] in ("{", "[") and "=" in text:
-        try:
-            value = parse_yaml(text, "it")
-        except DataError:
-            return parse_hocon_value(text)
-        return parse_hocon_value(text) if _has_equals_key(value) else value
-    return parse_yaml(text, "it") if text else ""
-
-
-def _has_equals_key(value: Any) -> bool:
-    """Whether YAML found ``name=value`` where a key was expected."""
-    if isinstance(value, Mapping):
-        return any("=" in str(key) or _has_equals_key(entry) for key, entry in value.items())
-    return isinstance(value, list) and any(map(_has_equals_key, value))

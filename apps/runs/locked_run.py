@@ -18,7 +18,7 @@ _LOCK_SECONDS = 60.0
 
 
 def worker_lock(folder: Path) -> Path:
-    """Return the lock that a run holds itself, beside its output folder."""
+    """Return the lock that a run holds itself, next to its output folder."""
     return folder.parent / f".{folder.name}.worker.lock"
 
 

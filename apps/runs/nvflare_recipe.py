@@ -22,9 +22,10 @@ from ...custom.data.whole_files import new_folder, write_text
 from ...custom.settings import SettingValues
 from ...transforms.strict_files import read_json
 from ..deployment.deployable_job import deployable_job
+from .chosen_settings import changes_of_run
 from .installed import META_FILE
 from .job import Job, JobError, components_in, parse_hocon
-from .simulate import changes_of_run, environment_variable
+from .process_state import environment_variable
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class JobSource:
     Attributes:
         job: the job.
         data: a federation's folder; None where sites have data of their own or make the embedded federation.
-        settings: a set of settings, by its name beside the job or as a file; None for the job's own.
+        settings: a set of settings, by its name next to the job or as a file; None for the job's own.
         changes: single settings to change after that.
     """
 

@@ -45,7 +45,7 @@ def own_network_changes(network: OwnNetworkCode) -> SettingValues:
 
 
 def check_no_other_network(changes: Mapping[str, Any]) -> None:
-    """Check that changes of settings say nothing of the network beside a researcher's own code.
+    """Check that changes of settings name no network where a researcher's own code builds it.
 
     Raises:
         JobError: naming the setting.

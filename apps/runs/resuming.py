@@ -17,10 +17,11 @@ from ...custom.run.state import (
 )
 from ...custom.run.summary_record import Summary
 from ...custom.settings import NSD_TOLERANCE, RunSettings, SettingValues
+from ..reports.calibration_file import CALIBRATION_FILE
 from ..reports.output import DATA_FOLDER, MODEL_FILE, read_summary
-from ..reports.results_file import CALIBRATION_FILE, RESULTS_DESCRIPTION, RESULTS_FILE, ROUNDS_FILE
-from .in_process import JOB_ID
+from ..reports.results_file import RESULTS_DESCRIPTION, RESULTS_FILE, ROUNDS_FILE
 from .job import Job, JobError
+from .participants import JOB_ID
 from .planned_settings import PLAN_FILE
 from .run_log import LOG_FILE
 
@@ -171,7 +172,7 @@ def prepare_next_rounds(out: Path, earlier: EarlierRun) -> Path:
 def prepare_collection(out: Path, earlier: EarlierRun) -> Path:
     """Put the workspaces of a run whose rounds are all done back in their place; return the state to collect from.
 
-    What the sites have stored beside the rounds lies there, and would be lost with an earlier run's workspaces.
+    What the sites have stored besides the rounds lies there, and would be lost with an earlier run's workspaces.
     """
     if earlier.workspaces.name == RESUMED_FOLDER:
         shutil.rmtree(out / RUN_FOLDER, ignore_errors=True)

@@ -165,7 +165,7 @@ def effective_settings(
 
     Args:
         job: the job.
-        settings: a set of settings, by its name beside the job or as a file.
+        settings: a set of settings, by its name next to the job or as a file.
         overrides: what is changed after that.
 
     Raises:

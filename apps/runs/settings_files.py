@@ -1,4 +1,4 @@
-"""Named sets of settings beside a job, `settings/NAME.conf`: what differs from the job's own, and for which data."""
+"""Named sets of settings next to a job, `settings/NAME.conf`: what differs from the job's own, and for which data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

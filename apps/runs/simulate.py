@@ -1,44 +1,34 @@
 """One run of a job in one process, from the job folder to the output folder with model, summary and figures."""
 
-import os
-import resource
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from ...custom.components.merging import merged
-from ...custom.data.datalist import VALIDATION
 from ...custom.data.federation import read_federation
 from ...custom.data.file_locks import LockAnswer, lock_attempt
 from ...custom.data.location import DATA_VARIABLE
 from ...custom.data.phantoms.choice import write_embedded_federation
-from ...custom.data.site_data import count_cases
 from ...custom.data.store_location import participant_store
 from ...custom.data.whole_files import make_private, private_folder
-from ...custom.methods.lookup import method_of
-from ...custom.methods.personal.settings import PersonalSettings
-from ...custom.networks.devices import preferred_device, processor_name
-from ...custom.networks.precision import computed_precision
+from ...custom.networks.devices import processor_name
 from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.summary_record import Summary
-from ...custom.settings import RunSettings, SettingValues
-from ...custom.training.component_check import check_training
-from ...transforms.errors import DataError
+from ...custom.settings import RunSettings
 from ..reports.case_results import FinishedRun, write_case_results
 from ..reports.compared_results import results_of_run
 from ..reports.output import DATA_FOLDER, PERSISTED_MODEL, collect_output, read_summary, scored_model
-from ..reports.results_file import RESULTS_FILE, RunName, is_written
+from ..reports.result_rows import RunName
+from ..reports.results_file import RESULTS_FILE, is_written
+from .chosen_settings import changes_here, changes_of_run
 from .cores import estimated_step_mb, suitable_sites_at_once
-from .data_compatibility import read_descriptions, settings_for_data
 from .in_process import Step, run_in_process
 from .job import Job, JobError, check_runs_in_process, flat_settings
 from .planned_settings import PlannedSettings
+from .process_state import cpu_seconds, environment_variable, peak_memory_mb, threads_given_back
 from .progress import Progress
 from .resuming import (
     RESUMED_FOLDER,
@@ -57,9 +47,8 @@ from .resuming import (
     server_folder,
 )
 from .run_log import run_log
-from .setting_origins import named_origins
-from .settings_files import SettingsFile
 from .tracking import Tracking, tracked_run
+from .without_validation import without_validation
 
 _LOCK, _LOCK_SECONDS = ".run.lock", 0.2
 _MEMORY_OF_STEP = "A step of training takes about {:.0f} MB, estimated by a pass without values."
@@ -88,7 +77,7 @@ def simulate(
         job_folder: the job's folder, or the name of an installed job.
         out: output folder; must be empty or absent unless the run is resumed.
         data: a federation's folder; its sites replace those that the job names.
-        settings: a set of settings to use in place of the job's own, by its name beside the job or as a file.
+        settings: a set of settings to use in place of the job's own, by its name next to the job or as a file.
         overrides: single settings to change after that, ``{"training.batch_size": 8}``.
         planned: what a plan chose, in place of a set of settings; a run that is continued has its own.
         resume: go on after the last finished round of an earlier run in ``out``, from the beginning if there is none.
@@ -113,16 +102,12 @@ def simulate(
     check_runs_in_process(job)
     if resume and planned is None:
         planned = PlannedSettings.of_run(job, out)
-    changes = changes_of_run(job, settings, data, overrides or {}, planned)
+    changes = changes_here(job, changes_of_run(job, settings, data, overrides or {}, planned))
     run_settings = job.settings_with(changes)
-    if run_settings.training.precision == "auto":
-        # The run's state says in which precision it goes on, whatever machine that is on.
-        changes |= {"training.precision": computed_precision("auto", preferred_device())}
-        run_settings = job.settings_with(changes)
     _check_surroundings(track)
     with _earlier_run(out, resume) as earlier:
         # Nobody knows what an earlier process took.
-        computed = None if resume else _cpu_seconds()
+        computed = None if resume else cpu_seconds()
         if resume:
             check_continues(run_settings, out, earlier)
         if planned is not None:
@@ -133,12 +118,10 @@ def simulate(
             data = _embedded_federation(run_settings, out / DATA_FOLDER)
         sites = read_federation(data).sites
         rounds_left = earlier is None or not earlier.state.is_over(run_settings)
-        if (
-            earlier is not None
-            and not rounds_left
-            and (summary := _finished(out, earlier, run_settings, data, progress)) is not None
-        ):
-            return summary
+        if earlier is not None and not rounds_left:
+            summary = _finished(out, earlier, run_settings, data, progress)
+            if summary is not None:
+                return summary
         if resume and (before := data_of_run(out)) not in ("", str(data.resolve())):
             progress.tell(f"warning: the run began with the data in {before}, and goes on with those in {data}.")
         tracked_before = None if earlier is None else tracked_run(server_folder(earlier.workspaces))
@@ -149,31 +132,65 @@ def simulate(
         run_job = copy_job(job, changes | {"data": str(data.resolve())}, out)
         if track is not None:
             track.add_to(run_job, out.name, flat_settings(run_settings.model_dump(mode="json")), tracked_before)
-        with run_log(out, progress):
-            estimate = estimated_step_mb(run_settings, data / sites[0])
-            if planned is not None:
-                progress.tell(planned.sentence(run_settings))
-            images = ", on generated images" if is_generated else ""
-            progress.tell(f"{job.name}: {len(sites)} sites, {run_settings.rounds} rounds{images}.")
-            _tell_what_to_expect(estimate, without_validation(run_settings, data, sites), progress)
-            if sites_at_once is None:
-                sites_at_once = suitable_sites_at_once(run_settings, len(sites), step_mb=estimate)
-            run_folder = _run_rounds(run_job, sites, data, out, progress, sites_at_once)
-            name = RunName(out.resolve().name, job.name, run_settings.seed)
-            model, which = scored_model(run_folder, run_folder / PERSISTED_MODEL, read_summary(run_folder))
-            score_cases(
-                FinishedRun(name, out / RUN_FOLDER, model, which, run_settings, data, sites), run_folder, out, progress
-            )
+        name = RunName(out.resolve().name, job.name, run_settings.seed)
+        run = _ReadyRun(name, run_job, run_settings, planned, data, sites, out, is_generated=is_generated)
+        run_folder, estimate = run.finish(sites_at_once, progress)
         summary = collect_output(run_folder, out, lambda: _surroundings(started, computed, data, estimate, planned))
         shutil.rmtree(out / RESUMED_FOLDER, ignore_errors=True)
         return summary
 
 
-def _tell_what_to_expect(estimate: float | None, warning: str | None, progress: Progress) -> None:
-    if estimate is not None:
-        progress.tell(_MEMORY_OF_STEP.format(estimate))
-    if warning is not None:
-        progress.tell(warning)
+@dataclass(frozen=True)
+class _ReadyRun:
+    """A run whose rounds can begin or go on.
+
+    Attributes:
+        name: what the lines of its results begin with.
+        job: the copy that is run.
+        settings: its settings.
+        planned: what a plan chose of them; None without a plan.
+        data: the federation's folder.
+        sites: names of its sites.
+        out: the output folder.
+        is_generated: whether its images are.
+    """
+
+    name: RunName
+    job: Job
+    settings: RunSettings
+    planned: PlannedSettings | None
+    data: Path
+    sites: Sequence[str]
+    out: Path
+    is_generated: bool
+
+    def finish(self, sites_at_once: int | None, progress: Progress) -> tuple[Path, float | None]:
+        """Run the rounds and score the cases.
+
+        Returns:
+            The server's run folder; and what a step was estimated to take, in MB.
+        """
+        with run_log(self.out, progress):
+            estimate = estimated_step_mb(self.settings, self.data / self.sites[0])
+            self._tell_what_to_expect(estimate, progress)
+            if sites_at_once is None:
+                sites_at_once = suitable_sites_at_once(self.settings, len(self.sites), step_mb=estimate)
+            folder = _run_rounds(self.job, self.sites, self.data, self.out, progress, sites_at_once)
+            model, which = scored_model(folder, folder / PERSISTED_MODEL, read_summary(folder))
+            workspaces = self.out / RUN_FOLDER
+            finished = FinishedRun(self.name, workspaces, model, which, self.settings, self.data, self.sites)
+            score_cases(finished, folder, self.out, progress)
+        return folder, estimate
+
+    def _tell_what_to_expect(self, estimate: float | None, progress: Progress) -> None:
+        if self.planned is not None:
+            progress.tell(self.planned.sentence(self.settings))
+        images = ", on generated images" if self.is_generated else ""
+        progress.tell(f"{self.name.arm}: {len(self.sites)} sites, {self.settings.rounds} rounds{images}.")
+        if estimate is not None:
+            progress.tell(_MEMORY_OF_STEP.format(estimate))
+        if (warning := without_validation(self.settings, self.data, self.sites)) is not None:
+            progress.tell(warning)
 
 
 def _surroundings(
@@ -184,8 +201,8 @@ def _surroundings(
         "data": str(data.resolve()),
         "processor": processor_name(),
         "wall_seconds": round(time.monotonic() - started, 2),
-        **({} if computed is None else {"cpu_seconds": round(_cpu_seconds() - computed, 2)}),
-        "peak_memory_mb": round(_peak_memory_mb(), 1),
+        **({} if computed is None else {"cpu_seconds": round(cpu_seconds() - computed, 2)}),
+        "peak_memory_mb": round(peak_memory_mb(), 1),
         **({} if estimate is None else {"estimated_memory_mb": estimate}),
         **({} if planned is None else {"planned": tuple(planned.values)}),
     }
@@ -202,7 +219,7 @@ def _run_rounds(
     run_job: Job, sites: Sequence[str], data: Path, out: Path, progress: Progress, sites_at_once: int
 ) -> Path:
     """Run the rounds over the sites of a federation's folder, and return the server's run folder."""
-    with environment_variable(DATA_VARIABLE, str(data.resolve())), _threads_given_back():
+    with environment_variable(DATA_VARIABLE, str(data.resolve())), threads_given_back():
         try:
             return run_in_process(run_job, sites, out / RUN_FOLDER, _Turns(progress), sites_at_once=sites_at_once)
         finally:
@@ -256,62 +273,6 @@ def _earlier_run(out: Path, resume: bool) -> Iterator[EarlierRun | None]:
             lock.unlink(missing_ok=True)
 
 
-def changes_of_run(
-    job: Job,
-    settings: str | None,
-    data: Path | None,
-    overrides: Mapping[str, Any],
-    planned: PlannedSettings | None = None,
-) -> SettingValues:
-    """Return what differs from a job's own settings, with what follows from the data.
-
-    Args:
-        job: the job.
-        settings: a set of settings to use in place of the job's own, by its name beside the job or as a file.
-        data: a federation's folder; None for the embedded federation.
-        overrides: single settings to change after that.
-        planned: what a plan chose, in place of a set of settings.
-
-    Raises:
-        SettingsError: if a setting cannot be used.
-        DataError: if the data cannot be used, do not fit the job, or are not those that the set of settings is for.
-    """
-    settings_file, overrides = None if planned is None else planned.as_file, job.current_names(overrides)
-    if settings is not None:
-        settings_file = SettingsFile.read(job, settings, overrides)
-        settings_file.check_data(data)
-    changes = merged({} if settings_file is None else settings_file.values, overrides)
-    with named_origins(job, settings_file, overrides):
-        changes = settings_for_data(job, changes, None if data is None else read_descriptions(data))
-        asked = job.settings_with(changes)
-        check_training(asked, str(job.settings_file))
-        # What a method refuses, it says here before any data are made.
-        method_of(asked).server_part(asked)
-    return changes
-
-
-def without_validation(settings: RunSettings, data: Path, sites: Sequence[str]) -> str | None:
-    """Return a warning where sites have models of their own and no cases to score them on, else None."""
-    if not isinstance(settings, PersonalSettings):
-        return None
-    lacking = [site for site in sites if not _count_validation(data / site)]
-    if not lacking:
-        return None
-    which = "all sites" if len(lacking) == len(sites) else ", ".join(lacking)
-    return (
-        f"warning: without a list 'validation' in the datalist: {which}. Nothing says what the own models score there; "
-        "--validation 0.2 of `fedannot data import` makes such lists."
-    )
-
-
-def _count_validation(folder: Path) -> int:
-    try:
-        return count_cases(folder, VALIDATION)
-    except DataError:
-        # The run refuses such a site by name.
-        return 0
-
-
 def _finished(out: Path, earlier: EarlierRun, settings: RunSettings, data: Path, progress: Progress) -> Summary | None:
     """The summary of a run of which everything was collected; says so, and scores its cases if nobody has."""
     summary = finished_summary(out, earlier, settings)
@@ -346,42 +307,3 @@ def _embedded_federation(settings: RunSettings, folder: Path) -> Path:
     if not folder.exists():
         write_embedded_federation(folder, settings.embedded)
     return folder
-
-
-@contextmanager
-def environment_variable(variable: str, value: str) -> Iterator[None]:
-    """Set a variable of the environment for a while.
-
-    Args:
-        variable: its name.
-        value: its value meanwhile.
-    """
-    before = os.environ.get(variable)
-    os.environ[variable] = value
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[variable]
-        else:
-            os.environ[variable] = before
-
-
-@contextmanager
-def _threads_given_back() -> Iterator[None]:
-    """Leave PyTorch with the number of threads that the caller had chosen; the run computes with its own."""
-    before = torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _peak_memory_mb() -> float:
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
-def _cpu_seconds() -> float:
-    """What this process, its threads and the processes that it waited for have taken of all cores."""
-    return sum(os.times()[:4])

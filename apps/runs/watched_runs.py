@@ -12,7 +12,7 @@ from ...custom.run.state import SUMMARY_FILE
 from ...custom.run.time_left import duration
 from ..reports.output import percent, read_summary, scoring_of
 from .arm_run import is_run_elsewhere
-from .in_process import JOB_ID
+from .participants import JOB_ID
 from .progress import Progress
 from .resuming import RUN_FOLDER
 

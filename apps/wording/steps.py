@@ -8,9 +8,10 @@ from ...custom.audit.findings import Conclusion, SiteAudit
 from ...custom.methods.audit.conclusions import are_most_confused
 from ..checking.finding import Severity, plural
 from ..checking.report import SiteReport
+from .detection import FEW_PATIENTS
 from .findings import REFERENCE_TITLE, kind_title
+from .headline import is_unfit
 from .phrases import listed
-from .site_audit import FEW_PATIENTS, is_unfit
 
 # A case that more likely than not needs a change.
 _LIKELY = 0.5

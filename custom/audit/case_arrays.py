@@ -1,4 +1,4 @@
-"""What an audit keeps of a case beside its findings: the prediction, and suggested annotations; stays at the site."""
+"""What an audit keeps of a case besides its findings: the prediction, and suggested annotations; stays at the site."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

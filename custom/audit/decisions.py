@@ -1,4 +1,4 @@
-"""What reviewers decided of an audit's findings: one file beside the findings, for pages and commands alike."""
+"""What reviewers decided of an audit's findings: one file next to the findings, for pages and commands alike."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -32,7 +32,7 @@ class DrawnMask(JsonRecord):
         label: the given annotation, as above.
         finding: the finding that was marked when it was drawn; empty of a case without any.
         given_sha256: hash of the given file that was shown.
-        file: the mask beside this record.
+        file: the mask next to this record.
         mask_sha256: its hash.
         tools: what it was drawn with, in the order of their first use.
         changed: pixels or voxels of another class than in the given annotation.

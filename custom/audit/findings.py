@@ -73,7 +73,7 @@ class Finding(JsonRecord):
         size_unit: ``px``, ``mm²`` or ``ml``.
         place: where it is; None of a whole annotation.
         has_suggestion: whether the case's arrays have an annotation that is suggested in its place.
-        figures: what the kind measures beside amount and size, by name; see the kinds.
+        figures: what the kind measures besides amount and size, by name; see the kinds.
         text: the sentence of an audit of version 1; empty since.
     """
 

@@ -296,7 +296,7 @@ def _of_lesions_case(earlier: _LesionsCase) -> CaseCorrection:
 
 
 def _of_cases(earlier: _Cases, doubts_file: Path) -> Corrections:
-    """Site and data stand in another record beside it, where there is one."""
+    """Site and data stand in another record next to it, where there is one."""
     doubts = read_record(doubts_file, _Doubts)
     relabelled = CasesRelabelled(noise_level=earlier.noise_level, transition=earlier.transition)
     return Corrections(

@@ -45,7 +45,7 @@ def added_lesions(added: Classes) -> tuple[AddedLesion, ...]:
 def set_lesions(folder: Path, name: str, numbers: Collection[int], *, reverted: bool) -> CaseCorrection:
     """Revert or restore added lesions of one annotation; its other lesions, and other annotations, stay as they are.
 
-    What counts then is a new file beside the corrected one. The given one and the corrected one stay.
+    What counts then is a new file next to the corrected one. The given one and the corrected one stay.
 
     Args:
         folder: the folder of the record.

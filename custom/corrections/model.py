@@ -213,7 +213,7 @@ class Corrections(JsonRecord):
         cases: what became of each case.
         failed: cases that could not be corrected, and why; they stay as they are.
         consensus: the rule by which given labels were made of several annotations; empty where none was needed.
-        ignored_file: the file beside the record with the pixels that are ignored, named by its hash; empty where none
+        ignored_file: the file next to the record with the pixels that are ignored, named by its hash; empty where none
             are.
         relabelled_file: the same for the given and the new classes of relabelled objects.
         replaced_file: the same for the pixels that predictions replace.

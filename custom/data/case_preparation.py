@@ -100,7 +100,7 @@ def _paths(case: Case) -> list[str]:
 
 
 def _pipeline(description: SiteDescription) -> str:
-    """What a case's tensors depend on beside its files: the pipeline, its packages, how PyTorch uses the processor."""
+    """What a case's tensors depend on besides its files: the pipeline, its packages, how PyTorch uses the processor."""
     values = description.model_dump(mode="json", exclude={"datalist", *OF_TRAINING})
     if not values.get("ignore"):
         # What was prepared before there were ignored values is found again.

@@ -7,7 +7,7 @@ from ..consensus_rule import CHOICES, ConsensusKind, ConsensusRule
 from .annotations import UNDECIDED
 from .datalist import TRAINING, VALIDATION, Case
 
-# How a label is made of the annotations of each case, which are kept beside it.
+# How a label is made of the annotations of each case, which are kept next to it.
 LABEL_MADE = "`fedannot data annotators DIR --scenario clean --keep-annotations --out NEW`"
 
 

@@ -71,7 +71,7 @@ class SiteDescription(YamlContent):
     @field_validator("datalist")
     @classmethod
     def _datalist_stays(cls, datalist: str) -> str:
-        # Who wrote a relative path meant a file beside it; a folder from elsewhere is not to reach other data so.
+        # Who wrote a relative path meant a file next to it; a folder from elsewhere is not to reach other data so.
         if PurePosixPath(os.path.normpath(datalist)).parts[:1] == (os.pardir,):
             raise ValueError(
                 f"key 'datalist' is {datalist!r}, which leads out of the folder of {DESCRIPTION_FILE}; expected a file "

@@ -1,4 +1,4 @@
-"""What describes a federation on disk: `federation.yaml` beside the folders of its sites."""
+"""What describes a federation on disk: `federation.yaml` next to the folders of its sites."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ class FederationDescription(YamlContent):
     Args:
         name: what the federation is called.
         task: what is learnt.
-        sites: names of the sites in their order; each is a folder beside the file.
+        sites: names of the sites in their order; each is a folder next to the file.
         noise: the annotation noise that was added, as text.
         made: how the federation was made, for the reader.
         patients_parted: whether cases of a patient were dealt out to several sites, so that a name is the same patient

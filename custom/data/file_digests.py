@@ -116,7 +116,7 @@ def _state(path: str) -> State | None:
 
 
 def _name(path: str, state: State) -> str:
-    """How a file is called in the list. A checksum of the path is enough beside number and time, and no name."""
+    """How a file is called in the list. A checksum of the path is enough besides number and time, and no name."""
     number, size, modified, changed = state
     return f"{zlib.crc32(path.encode(errors='surrogateescape'))} {number} {size} {modified} {changed}"
 

@@ -85,10 +85,7 @@ def write_with_additions(
         DataError: if the mask cannot be read, or a label value is none that a PNG can hold.
         ValueError: if the shapes differ.
     """
-    values, affine = _read_values(file, description)
-    if values.shape != added.shape:
-        raise ValueError(f"{file}: expected additions of the shape {values.shape}, but got {added.shape}.")
-    given = map_mask(values, description.labels_of_values, file)
+    values, given, affine = _read_given(file, description, added.shape, "additions")
     placed = np.where(given == 0, added, 0).astype(np.uint8)
     return _write_values(target, _changed(values, given, given + placed, description), file, affine), given, placed
 
@@ -109,11 +106,23 @@ def write_changed(target: Path, file: Path, classes: Classes, description: Segme
         DataError: if the mask cannot be read, or a label value is none that a PNG can hold.
         ValueError: if the shapes differ.
     """
-    values, affine = _read_values(file, description)
-    if values.shape != classes.shape:
-        raise ValueError(f"{file}: expected classes of the shape {values.shape}, but got {classes.shape}.")
-    given = map_mask(values, description.labels_of_values, file)
+    values, given, affine = _read_given(file, description, classes.shape, "classes")
     return _write_values(target, _changed(values, given, classes, description), file, affine)
+
+
+def _read_given(
+    file: Path, description: SegmentationDescription, shape: tuple[int, ...], what: str
+) -> tuple[Labels, Classes, Floats | None]:
+    """The values, the classes and the grid of a mask, which has the shape of what is to be written.
+
+    Raises:
+        DataError: if the mask cannot be read.
+        ValueError: if the shapes differ.
+    """
+    values, affine = _read_values(file, description)
+    if values.shape != shape:
+        raise ValueError(f"{file}: expected {what} of the shape {values.shape}, but got {shape}.")
+    return values, map_mask(values, description.labels_of_values, file), affine
 
 
 def _changed(

@@ -18,7 +18,7 @@ GIB_VARIABLE, DAYS_VARIABLE = "FEDANNOT_CACHE_GIB", "FEDANNOT_CACHE_DAYS"
 CACHE_FILE = "cache.json"
 
 _GIB, _DAY = 2**30, 86400.0
-# Beside the folder `local`, and so outside the folders of jobs.
+# Next to the folder `local`, and so outside the folders of jobs.
 _FOLDER_OF_KIT = "cache"
 
 Positive = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]

@@ -141,7 +141,7 @@ def make_private_part(folder: Path, owners: frozenset[int] = frozenset()) -> Pat
 
     Args:
         folder: the folder; the one that it is in exists.
-        owners: users beside this one whose folder it may be.
+        owners: users besides this one whose folder it may be.
 
     Raises:
         DataError: if a symbolic link, a file or another user's folder is in its place.
@@ -204,7 +204,7 @@ def private_size(file: Path) -> int | None:
 
 @contextmanager
 def new_folder(folder: Path, *, shared: bool = False) -> Iterator[Path]:
-    """Give a temporary folder beside the wanted one that takes its place when everything went well.
+    """Give a temporary folder next to the wanted one that takes its place when everything went well.
 
     What is there afterwards is on the disk, so that it outlives a loss of power, too. What a process that was killed
     has left of the same folder is removed. A process that still writes it holds a lock,
@@ -356,7 +356,7 @@ def _prefix(folder: Path) -> str:
 
 
 def _workplace(folder: Path) -> tuple[Path, int]:
-    """A folder to work in beside the wanted one, and its lock, which ends with the process."""
+    """A folder to work in next to the wanted one, and its lock, which ends with the process."""
     while True:
         workplace = Path(tempfile.mkdtemp(dir=folder.parent, prefix=_prefix(folder)))
         try:

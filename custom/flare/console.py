@@ -9,7 +9,7 @@ import re
 
 from nvflare.fuel.utils.log_utils import ConciseLogFilter
 
-# What a person waits for, beside warnings: rounds, what was concluded of the sites, and before that NVFlare's start.
+# What a person waits for, besides warnings: rounds, what was concluded of the sites, and before that NVFlare's start.
 _SHOWN = re.compile(
     r"Round \d+/\d+|Drawing larger|Continuing after|Deploy and start the Server App|Start the clients run simulation"
 )

@@ -89,7 +89,7 @@ def own_folder(fl_ctx: FLContext) -> Path:
 
 
 def earlier_run_folders(job_id: str, resume_from: str, fl_ctx: FLContext) -> list[Path]:
-    """Return where a site's part of an earlier job may lie: in its own workspace, or in one beside that of a state.
+    """Return where a site's part of an earlier job may lie: in its own workspace, or in one next to that of a state.
 
     In a workspace it lies in the site's own folder of the job, of earlier versions in the job's folder.
 

@@ -1,4 +1,4 @@
-"""What controllers and executors agree on beside the registered fields."""
+"""What controllers and executors agree on besides the registered fields."""
 
 # Header of a reply without a result: one of the codes fedannot.custom.refusals.REPORTED, never a file's or a case's
 # name.

@@ -27,7 +27,7 @@ from .swarm_state import FIRST_ROUND, kept_state, note_beginning, set_model_roun
 
 # Seconds in which the first site loads its model and starts the swarm.
 _START_TIMEOUT = 300
-# Seconds for a message to arrive and be answered, beside those for the training.
+# Seconds for a message to arrive and be answered, besides those for the training.
 _MESSAGE_TIMEOUT = 120
 
 

@@ -31,7 +31,7 @@ class Method:
         settings: the job's settings.
         server: its :class:`fedannot.custom.interface.method.ServerMethod`, as ``package.module:Class``.
         site: its :class:`fedannot.custom.interface.method.SiteMethod`, as above.
-        outbound_fields: what leaves a site beside what leaves it in federated averaging. Their tasks are ``train``, or
+        outbound_fields: what leaves a site besides what leaves it in federated averaging. Their tasks are ``train``, or
             the method's own, which its site half answers.
         supports: what annotations may say nothing of. A site with any other gap is refused before it trains, since its
             background would count as one.
@@ -42,7 +42,7 @@ class Method:
 
     Raises:
         ValueError: if two fields of a task have one name, or a field could carry what the guard cannot check: a model
-            beside the trained one, a number that does not say over how many patients it is, or a field of a task that
+            besides the trained one, a number that does not say over how many patients it is, or a field of a task that
             all methods share.
 
     Example:
@@ -91,7 +91,7 @@ class Method:
 
     @property
     def own_tasks(self) -> frozenset[str]:
-        """What its sites are asked for beside training and validation."""
+        """What its sites are asked for besides training and validation."""
         return frozenset(task for field in self.outbound_fields for task in field.tasks) - _COMMON_TASKS
 
     def server_part(self, settings: RunSettings) -> "ServerMethod":

@@ -162,7 +162,7 @@ def _kept_bytes(
 
 
 def _check_gradients(network: nn.Module, settings: NetworkSettings | ClassifierSettings) -> None:
-    """Refuse a network with blocks that are never trained, as those of a loss that it returns beside its logits.
+    """Refuse a network with blocks that are never trained, as those of a loss that it returns besides its logits.
 
     A block with few parameters may stay untrained, as the heads of deep supervision where there is none, and a part of
     a block, as a normalisation of a transformer that its mode leaves out; of a large part the log says so.

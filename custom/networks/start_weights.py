@@ -12,7 +12,7 @@ BUNDLE_WEIGHTS = Path("models") / "model.pt"
 
 # Under which other programs store a state dict in a file.
 _KEYS = ("state_dict", "model")
-# What training has beside the network: what FedCurv and SCAFFOLD remember, and a second network; see
+# What training has besides the network: what FedCurv and SCAFFOLD remember, and a second network; see
 # fedannot.custom.methods.fedcurv.curvature, fedannot.custom.methods.fedavg.control_variates and .second_network.
 REMEMBERED_PARTS = ("curvature", "control_variates", "second_network")
 _REMEMBERED = tuple(f"{part}." for part in REMEMBERED_PARTS)

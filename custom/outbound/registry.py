@@ -30,7 +30,7 @@ class OutboundRegistry:
     """The fields that may leave a site, by task: those of every method, and those that methods declare.
 
     Args:
-        declared: what methods declare beside :data:`fedannot.custom.outbound.fields.COMMON_FIELDS`.
+        declared: what methods declare besides :data:`fedannot.custom.outbound.fields.COMMON_FIELDS`.
 
     Attributes:
         fields: all of them.
@@ -140,7 +140,7 @@ class OutboundRegistry:
 
         Args:
             task: the task that the result answers.
-            report: the result's fields beside the model; what is not registered is ignored.
+            report: the result's fields besides the model; what is not registered is ignored.
             num_classes: number of foreground classes, the length of the lists.
         """
         fields = [field for field in self.of_task(task).values() if field.kind != "model"]
@@ -165,7 +165,7 @@ class OutboundRegistry:
         return next((reason for reason in reasons if reason is not None), None)
 
     def _contradiction(self, task: str, field: OutboundField, report: Mapping[str, Any]) -> RefusalReason | None:
-        """Why a field cannot be true, or may not leave, beside those that bound or count it; all are of their kinds."""
+        """Why a field cannot be true, or may not leave, given those that bound or count it; all are of their kinds."""
         if field.name not in report:
             return None
         value = report[field.name]
@@ -205,7 +205,7 @@ def _too_small(field: OutboundField, value: Any) -> list[int]:
 
 
 def _beyond_bounds(field: OutboundField, report: Mapping[str, Any]) -> RefusalReason | None:
-    """Why a field cannot be true beside those that bound it; all of them are of their kinds and lengths."""
+    """Why a field cannot be true given those that bound it; all of them are of their kinds and lengths."""
     for bound in field.at_most:
         pairs = zip(*(_entries(report[name]) for name in (field.name, bound)), strict=True)
         for value, largest in pairs:

@@ -20,7 +20,7 @@ METRICS_FILE = "metrics.jsonl"
 
 
 def read_summary_file(file: Path) -> Summary:
-    """Read the summary of a run; of one that goes on, or was killed, with its rounds from the metrics file beside it.
+    """Read the summary of a run; of one that goes on, or was killed, with its rounds from the metrics file next to it.
 
     Raises:
         DataError: if the file is no summary, or of a later version, or the metrics file is not that run's.

@@ -20,7 +20,6 @@ from ..evaluation.scoring import Scoring
 from ..interface.method import ServerMethod
 from ..interface.views import Round
 from ..networks.layout import NetworkLayout
-from ..outbound.fields import MINIMUM_CASES
 from ..outbound.registry import OutboundRegistry
 from ..records.plain_values import check_restorable, finite
 from ..records.record_lines import RecordLog, lines_up_to
@@ -36,6 +35,7 @@ from .final_model import ModelChoice
 from .model_rounding import ModelRounding
 from .reading import METRICS_FILE
 from .round_record import note_weights, progress_sentence, round_scalars
+from .round_scoring import RoundScoring
 from .round_training import Averaged, RoundTraining, TrainingRun, checked_model, share_refusal
 from .run_progress import ProgressTracker, give_noted
 from .scored_rounds import scored_records
@@ -56,10 +56,6 @@ from .transport import CONTINUED_JOB, CONTINUED_ROUND, Link, Messages, Params, R
 _TRAINING, _VALIDATION, _CASES = "training", "validation", "cases"
 # What the number in an answer counts, by task: the samples of training unless it is here.
 _COUNTED = {VALIDATE: _VALIDATION, VALIDATE_CLASSES: _VALIDATION, FINGERPRINT: _CASES}
-
-
-# Values that need no validation, by setting.
-_WITHOUT_VALIDATION = {"final_model": "mean_of_last", "scored_rounds": "last_5"}
 
 
 class RoundLoop:
@@ -97,7 +93,6 @@ class RoundLoop:
         self._claims = {kind: ReportedCounts(link.warning) for kind in (_TRAINING, _VALIDATION, _CASES)}
         self._continued: dict[str, str | int] = {}
         self._of_weights: dict[str, Any] = {}
-        self._of_sites: dict[str, float] = {}
         self._choice = ModelChoice.of(settings)
         self._scored = ModelChoice.of_scored_round(settings)
         self._final_scores: RoundScores | None = None
@@ -135,7 +130,7 @@ class RoundLoop:
             if self._choice.is_over:
                 break
             started = time.monotonic()
-            self.refused, self._errors, self._of_weights, self._of_sites = {}, {}, {}, {}
+            self.refused, self._errors, self._of_weights, self._scores.of_sites = {}, {}, {}, {}
             self.progress.begin_round(round_number, self.state.history, beginning.absent)
             self._round = self._round_of(round_number)
             self._method.before_round(self._round)
@@ -171,7 +166,7 @@ class RoundLoop:
         if len(final.rounds) > 1:
             # It is the model of no round, and so was not scored.
             self._round = replace(self._round_of(last), reports=self.state.history[-1].sites)
-            self._final_scores = self._score(params, last=True)
+            self._final_scores = self._scores.score(self._round, params, last=True)
         self._round = replace(self._round_of(last), params=params)
         if self._method.after_rounds(self._round) or self._final_scores is not None:
             self._write_result()
@@ -192,6 +187,7 @@ class RoundLoop:
         self._server_test = ServerTest(
             beginning.network, self.settings, beginning.private_folder, beginning.config_folder
         )
+        self._scores = RoundScoring(self.settings, self._method, self._server_test, self._ask)
         if self._method.is_scored_at_server:
             self._server_test.check_data()
         if beginning.state is not None:
@@ -225,27 +221,10 @@ class RoundLoop:
         Raises:
             RunFailedError: if they give no score.
         """
-        answers = self._ask(self.state.round_number + 1, self._scoring.site_task)
-        pooled = self._scoring.pool(answers)
-        if self._link.is_stopped() or (pooled is not None and pooled.main_score is not None):
+        answers = self._scores.answers_without_score(self.state.round_number + 1)
+        if answers is None or self._link.is_stopped():
             return
-        cases = {site: int(answer["num_samples"]) for site, answer in answers.items()}
-        if not cases:
-            found = "no site answered"
-        elif not any(cases.values()):
-            found = "no site has validation cases"
-        else:
-            listed = ", ".join(f"{site} {number}" for site, number in cases.items())
-            found = (
-                f"the sites have too few validation cases ({listed}): a site reports a score of {MINIMUM_CASES} "
-                "patients at least, for each class"
-            )
-        key = "final_model" if self._choice.needs_validation else "scored_rounds"
-        raise RunFailedError(
-            f"key {key!r} is 'best', but the sites' validation gives no {self._scoring.label}: {found}. Expected "
-            f"a list 'validation' of {MINIMUM_CASES} patients or more in the datalist of a site (--validation 0.2 of "
-            f"`fedannot data import` makes one), or {key} = {_WITHOUT_VALIDATION[key]}, which needs none."
-        )
+        raise self._scores.no_validation(answers, "final_model" if self._choice.needs_validation else "scored_rounds")
 
     def _resume(self, earlier: RunState) -> None:
         self.state, kept = earlier, earlier.method_state
@@ -403,8 +382,8 @@ class RoundLoop:
     def _record(self, started: float, *, counts: bool) -> RoundRecord:
         """Score the model, and put together what is known of the round; one that does not count has no new model."""
         this_round, touched = self._round, self._round.bounds.touched
-        scores = self._score(self.state.params)
-        validation = self._validation_score(scores) if counts else None
+        scores = self._scores.score(this_round, self.state.params)
+        validation = self._scores.validation_score(this_round, scores) if counts else None
         if counts:
             for choice in self._choices:
                 choice.note(this_round.number, self.state.params, validation)
@@ -461,52 +440,12 @@ class RoundLoop:
         elif number == last or not file.is_file():
             write_tensors(file, {"round": number, "model": dict(self._scored.params(self.state.params))})
 
-    def _score(self, params: Params, *, last: bool = False) -> RoundScores:
-        """The scores of a model, by the server or the sites; none in a round after which nobody scores."""
-        number = self._round.number
-        if self._has_server_test:
-            if last or self.settings.is_scored_after(number, at_server=True):
-                return self._server_test.score(dict(params), self._sites_are_embedded) or self._scoring.unscored
-            return self._scoring.unscored
-        if not last and not self.settings.is_scored_after(number, at_server=False):
-            return self._scoring.unscored
-        return self._validated(params) or self._scoring.unscored
-
-    def _validated(self, params: Params | None = None) -> RoundScores | None:
-        """The scores of a model at the sites, by default of the global one; those of each are drawn with the round."""
-        answers = self._ask(self._round.number, self._scoring.site_task, params=params)
-        self._of_sites = self._scoring.of_sites(answers)
-        return self._scoring.pool(answers)
-
-    @property
-    def _has_server_test(self) -> bool:
-        return self._method.is_scored_at_server and self._server_test.has_data(self._sites_are_embedded)
-
-    @property
-    def _sites_are_embedded(self) -> bool:
-        reports = self._round.reports.values()
-        return bool(reports) and all(report.embedded_data for report in reports)
-
-    def _validation_score(self, scores: RoundScores) -> float | None:
-        """The score of the round's model on the sites' validation cases, where it decides and this round has one.
-
-        Args:
-            scores: of the round, which may be the sites' own.
-        """
-        number = self._round.number
-        if not self.settings.needs_validation or not self.settings.is_scored_after(number, at_server=False):
-            return None
-        if scores.evaluated_on != "sites":
-            pooled = self._validated()
-            return None if pooled is None else pooled.main_score
-        return scores.main_score
-
     def _show(self, record: RoundRecord) -> None:
         """Draw a round's numbers, and say in a sentence how far the run is."""
         shown = (*self._scoring.names, "effective_sites", *self._method.round_scalars)
         for tag, value in round_scalars(record, shown, self._method.site_scalars).items():
             self._link.draw(tag, value, record.round)
-        for site, score in self._of_sites.items():
+        for site, score in self._scores.of_sites.items():
             self._link.draw(f"validation_{self._scoring.names[0]}/{site}", score, record.round)
         if (rate := first_rate(self.settings.training, record.round, self.settings.rounds)) is not None:
             self._link.draw("learning_rate", rate, record.round)

@@ -91,7 +91,7 @@ class RoundTraining:
         num_sites: how many sites are asked.
 
     Attributes:
-        reports: by site the registered fields beside the model.
+        reports: by site the registered fields besides the model.
         drifts: ‖θ_k − θ‖² of every model over the trained parameters, where updates are bounded or the method asks.
         update_norms: ‖θ_k − θ‖ of every model in each group of parameters, under the same conditions; see
             :class:`NetworkLayout`.
@@ -272,7 +272,7 @@ def site_report(fields: Mapping[str, Any], registry: OutboundRegistry, num_sampl
     How the site prepares images is kept once, with the run, as it does not change from round to round.
 
     Args:
-        fields: what came beside the model.
+        fields: what came besides the model.
         registry: the fields that a result may hold.
         num_samples: how much of the site's claim counts.
     """

@@ -38,7 +38,7 @@ class TaskResult:
     """What a task is answered with.
 
     Attributes:
-        fields: registered fields beside the model.
+        fields: registered fields besides the model.
         params: the trained state dict in main memory; None for a task without one.
         samples: what statistics among the fields are made of; stays at the site.
     """
@@ -96,7 +96,7 @@ def do_task(
 def fields_without_model(declared: Method, method: SiteMethod, task: str, site: SiteView) -> OutboundValues | None:
     """Return the fields of an answer that follow neither from the received model nor from what it is used for.
 
-    They are what a site whose updates are private sends of a training or validation beside its update, so that nothing
+    They are what a site whose updates are private sends of a training or validation besides its update, so that nothing
     in the answer says how these went. None for a method's own tasks.
 
     Args:

@@ -25,7 +25,7 @@ STATE_FILE = "fedannot_state.pt"
 SCORED_MODEL_FILE = "scored_model.pt"
 SUMMARY_FILE = "summary.json"
 
-# Forms of the state file, with all records in it, or with those that the metrics file beside it lacks; another one
+# Forms of the state file, with all records in it, or with those that the metrics file next to it lacks; another one
 # cannot be continued.
 STATE_VERSION, STATE_VERSION_BESIDE_METRICS = 2, 3
 
@@ -44,7 +44,7 @@ _WITHOUT_EFFECT_ON_BITS = {
     "nsd_tolerance",
 }
 
-# Schedules that spread over all rounds of a run, beside those that are classes.
+# Schedules that spread over all rounds of a run, besides those that are classes.
 _SCHEDULES_OF_ALL_ROUNDS = ("polynomial", "cosine")
 
 # The method that others start with.
@@ -95,7 +95,7 @@ class ResumeError(ValueError):
 
 
 class LoopState(TypedDict, total=False):
-    """What the rounds are continued with beside the model; empty before the first round is finished.
+    """What the rounds are continued with besides the model; empty before the first round is finished.
 
     Attributes:
         num_samples: of every site that has trained, as far as its reports count.
@@ -128,9 +128,9 @@ class RunState:
         settings: the job's settings.
         round_number: the last finished round, 0 before the first.
         params: the global model after that round.
-        method_state: what loop and method remember beside the model (numbers of samples, estimates, groups).
+        method_state: what loop and method remember besides the model (numbers of samples, estimates, groups).
         history: one record per round, as in the metrics file.
-        logged: up to where the metrics file beside the state has those records; None if the state has all of them.
+        logged: up to where the metrics file next to the state has those records; None if the state has all of them.
     """
 
     method: str
@@ -146,7 +146,7 @@ class RunState:
 
         Args:
             path: the file.
-            log: the metrics file beside it, whose records the state need not hold; None for a state that is read
+            log: the metrics file next to it, whose records the state need not hold; None for a state that is read
                 without one.
         """
         # Not asdict, which would copy the model.
@@ -162,7 +162,7 @@ class RunState:
 
     @classmethod
     def load(cls, path: Path) -> "RunState":
-        """Read a state, with the records that the metrics file beside it has.
+        """Read a state, with the records that the metrics file next to it has.
 
         Raises:
             ResumeError: if the file is absent or is not a run's state, or the metrics file is not that run's.

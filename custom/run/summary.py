@@ -33,7 +33,7 @@ def write_unfinished_summary(path: Path, summary: Summary, logged: LogPosition) 
     :func:`fedannot.custom.run.reading.read_summary_file` puts both together.
 
     Args:
-        path: the file; the metrics file lies beside it.
+        path: the file; the metrics file lies next to it.
         summary: see :func:`summarize`; its rounds are left out.
         logged: up to where the metrics file has the rounds.
     """
@@ -46,7 +46,7 @@ def complete_summary_file(path: Path) -> None:
     """Write a summary whole that lacks its rounds; one that has them, or is not there, stays as it is.
 
     Raises:
-        DataError: if it, or the metrics file beside it, cannot be used.
+        DataError: if it, or the metrics file next to it, cannot be used.
     """
     if path.is_file() and is_unfinished(path):
         write_summary(path, read_summary_file(path))

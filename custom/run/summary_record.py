@@ -25,7 +25,7 @@ from .versions import SourceCommit
 SUMMARY_VERSION = 2
 
 # In the file of a run that goes on, in place of the fields that grow with its rounds: up to where the metrics file
-# beside it has them.
+# next to it has them.
 UNFINISHED = "unfinished"
 
 # Rounds that count where the settings do not say which ones do.

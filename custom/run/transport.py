@@ -26,7 +26,7 @@ class Reply:
     Attributes:
         site: its name.
         round_number: the round that it says it is of.
-        fields: the result beside the model.
+        fields: the result besides the model.
         params: the trained state dict; None for a task without one.
         problem: why the message cannot be used, though it came; None for one that can.
     """

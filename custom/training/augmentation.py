@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
 from ..settings import AugmentationKind
-from .batch import BEYOND_BORDER, Batch, Batches
+from .batch import BEYOND_BORDER, Batch, Batches, ChangedBatches
 
 # Keys of a sample for transforms.
 IMAGE, LABEL = "image", "label"
@@ -25,7 +25,7 @@ NODE_DISTANCE = 1 / 8
 MOVES = (1 / 256, 4 / 256)
 
 
-class AugmentedBatches:
+class AugmentedBatches(ChangedBatches):
     """Batches whose samples are changed at random, each by itself.
 
     Each kind is done to half of the samples: turning by up to 15° in the plane of the slices (the first two axes);
@@ -41,27 +41,23 @@ class AugmentedBatches:
     """
 
     def __init__(self, batches: Batches, kinds: Sequence[AugmentationKind]) -> None:
-        self.samples_per_epoch = batches.samples_per_epoch
-        self.steps_per_epoch = batches.steps_per_epoch
-        self._batches = batches
+        super().__init__(batches)
         self._kinds = tuple(kinds)
         self._steps: Any = None
 
-    def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
-        """Yield the batches of an epoch; see :class:`fedannot.custom.training.batch.Batches`."""
-        for batch in self._batches.epoch(generator):
-            if self._steps is None:
-                self._steps = self._built(batch.images.shape[2:])
-            self._steps.set_random_state(seed=int(torch.randint(2**31, (), generator=generator)))
-            pairs = zip(batch.images, labels_with_places(batch), strict=True)
-            changed = [self._changed({IMAGE: image, LABEL: label}) for image, label in pairs]
-            images, labels = _stacked(changed, IMAGE), _stacked(changed, LABEL)
-            yield replace(
-                batch,
-                images=images.to(batch.images.dtype),
-                labels=labels[:, :1].to(batch.labels.dtype),
-                places=None if batch.places is None else labels[:, 1:].to(batch.places.dtype) + BEYOND_BORDER,
-            )
+    def _changed_batch(self, batch: Batch, generator: torch.Generator) -> Batch:
+        if self._steps is None:
+            self._steps = self._built(batch.images.shape[2:])
+        self._steps.set_random_state(seed=int(torch.randint(2**31, (), generator=generator)))
+        pairs = zip(batch.images, labels_with_places(batch), strict=True)
+        changed = [self._changed({IMAGE: image, LABEL: label}) for image, label in pairs]
+        images, labels = _stacked(changed, IMAGE), _stacked(changed, LABEL)
+        return replace(
+            batch,
+            images=images.to(batch.images.dtype),
+            labels=labels[:, :1].to(batch.labels.dtype),
+            places=None if batch.places is None else labels[:, 1:].to(batch.places.dtype) + BEYOND_BORDER,
+        )
 
     def _built(self, extents: Sequence[int]) -> Any:
         """The transforms of samples with such sides, as one."""

@@ -1,7 +1,7 @@
 """Turning, mirroring, elastic deformation and noise of a whole batch at once, on the training device."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -9,7 +9,7 @@ from torch.nn.functional import conv1d, grid_sample, interpolate
 
 from ..settings import AugmentationKind
 from .augmentation import MAX_ANGLE, MAX_NOISE, MOVES, NODE_DISTANCE, PROBABILITY, labels_with_places
-from .batch import BEYOND_BORDER, Batch, Batches
+from .batch import BEYOND_BORDER, Batch, Batches, ChangedBatches
 
 # In three dimensions nodes are half as far apart as in two, and smoothed by a Gaussian of one node's distance.
 _SMOOTHED_NODES = 0.5
@@ -52,14 +52,15 @@ class KindDraws:
         return cls(mirrored, index, angles, nodes, noise)
 
 
-class AugmentedAtOnce:
+class AugmentedAtOnce(ChangedBatches):
     """Batches whose samples are changed at random as :class:`fedannot.custom.training.augmentation.AugmentedBatches`
     changes them, all of a batch at once.
 
     Each kind is done to half of the samples, with the angles, distances and strengths that are said there; a sample
     that is turned is also deformed, where both are asked for. The nodes of a deformation move by normally distributed
-    distances. Of images they are interpolated by cubic splines; of patches they are half as far apart, smoothed and
-    interpolated linearly. Random numbers are drawn in main memory, so that they are the same on every device.
+    distances. Of images they are interpolated by cubic splines, as there; of patches they are half as far apart,
+    smoothed and interpolated linearly, where :class:`~fedannot.custom.training.augmentation.AugmentedBatches` smooths
+    noise of every voxel. Random numbers are drawn in main memory, so that they are the same on every device.
 
     Args:
         batches: the samples as they are.
@@ -67,15 +68,11 @@ class AugmentedAtOnce:
     """
 
     def __init__(self, batches: Batches, kinds: Sequence[AugmentationKind]) -> None:
-        self.samples_per_epoch = batches.samples_per_epoch
-        self.steps_per_epoch = batches.steps_per_epoch
-        self._batches = batches
+        super().__init__(batches)
         self._kinds = tuple(kinds)
 
-    def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
-        """Yield the batches of an epoch; see :class:`fedannot.custom.training.batch.Batches`."""
-        for batch in self._batches.epoch(generator):
-            yield changed_by_kinds(batch, KindDraws.of(batch.images.shape, self._kinds, generator))
+    def _changed_batch(self, batch: Batch, generator: torch.Generator) -> Batch:
+        return changed_by_kinds(batch, KindDraws.of(batch.images.shape, self._kinds, generator))
 
 
 def changed_by_kinds(batch: Batch, draws: KindDraws) -> Batch:

@@ -4,7 +4,7 @@ Isensee et al., *nnU-Net: a self-configuring method for deep learning-based biom
 Methods 18 (2021), Supplementary Note 4.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,7 +12,7 @@ from torch.nn.functional import affine_grid, grid_sample
 
 from .augmentation import labels_with_places
 from .augmentation_intensity import at_low_resolution, blurred, with_brightness, with_contrast, with_gamma
-from .batch import BEYOND_BORDER, Batch, Batches
+from .batch import BEYOND_BORDER, Batch, Batches, ChangedBatches
 
 # Probabilities for a sample, and of the changes of single channels for each of its channels then.
 _TURNED = _SCALED = 0.2
@@ -102,7 +102,7 @@ class NnunetDraws:
         )
 
 
-class NnunetBatches:
+class NnunetBatches(ChangedBatches):
     """Batches whose samples are changed at random as nnU-Net changes them, all of a batch at once.
 
     In this order, each with a probability of its own (in brackets for a sample):
@@ -128,15 +128,11 @@ class NnunetBatches:
     """
 
     def __init__(self, batches: Batches, mirror_axes: Sequence[int] | None = None) -> None:
-        self.samples_per_epoch = batches.samples_per_epoch
-        self.steps_per_epoch = batches.steps_per_epoch
-        self._batches = batches
+        super().__init__(batches)
         self._mirror_axes = mirror_axes
 
-    def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
-        """Yield the batches of an epoch; see :class:`fedannot.custom.training.batch.Batches`."""
-        for batch in self._batches.epoch(generator):
-            yield changed_batch(batch, NnunetDraws.of(batch.images.shape, generator, self._mirror_axes))
+    def _changed_batch(self, batch: Batch, generator: torch.Generator) -> Batch:
+        return changed_batch(batch, NnunetDraws.of(batch.images.shape, generator, self._mirror_axes))
 
 
 def changed_batch(batch: Batch, draws: NnunetDraws) -> Batch:

@@ -1,5 +1,6 @@
 """A batch of training: images, labels, the samples that they are of, and where in a sample each pixel comes from."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -49,6 +50,28 @@ class Batches(Protocol):
 
     def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
         """Yield the batches of an epoch; the generator decides everything random."""
+
+
+class ChangedBatches(ABC):
+    """Batches of a source, each of which is changed; as many as the source has.
+
+    Args:
+        batches: the source.
+    """
+
+    def __init__(self, batches: Batches) -> None:
+        self.samples_per_epoch = batches.samples_per_epoch
+        self.steps_per_epoch = batches.steps_per_epoch
+        self._batches = batches
+
+    def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
+        """Yield the batches of an epoch; see :class:`Batches`."""
+        for batch in self._batches.epoch(generator):
+            yield self._changed_batch(batch, generator)
+
+    @abstractmethod
+    def _changed_batch(self, batch: Batch, generator: torch.Generator) -> Batch:
+        """The batch with the change; the generator decides everything random in it."""
 
 
 def pixel_places(axes: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -239,7 +239,7 @@ def is_recording_device(device: torch.device) -> bool:
 
 
 def _structure(network: nn.Module) -> Hashable:
-    """What a step does beside the values in a network: its modules, what is called at them, and what is trained.
+    """What a step does besides the values in a network: its modules, what is called at them, and what is trained.
 
     What a module is told by plain attributes counts, such as a rate of dropout, and that it has others. All are put
     into training mode.

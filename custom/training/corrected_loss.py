@@ -25,7 +25,7 @@ class ForwardCorrected(nn.Module):
         loss: of the logarithm of Tᵀ p and the given labels, in place of the cross entropy.
 
     Raises:
-        ValueError: if it is no such matrix, or has more classes than there are labels beside the ignored one.
+        ValueError: if it is no such matrix, or has more classes than there are labels besides the ignored one.
 
     Example:
         >>> loss = ForwardCorrected(torch.tensor([[1.0, 0.0], [0.5, 0.5]]))

@@ -45,21 +45,29 @@ def build_optimizer(
     Raises:
         ComponentError: if a class cannot be used.
     """
-    trained = _parameters(network)
     if isinstance(training.optimizer, Component):
         built: torch.optim.Optimizer = build_component(
-            training.optimizer, Role.OPTIMIZER, {"params": trained, "lr": learning_rate}
+            training.optimizer, Role.OPTIMIZER, {"params": _parameters(network), "lr": learning_rate}
         )
         return built
+    return _adam_or_sgd(network, training, learning_rate)
+
+
+def _adam_or_sgd(
+    network: nn.Module,
+    training: TrainingSettings | ClassifierTrainingSettings,
+    learning_rate: float | torch.Tensor,
+    *,
+    recorded: bool = False,
+) -> torch.optim.Optimizer:
+    """SGD, or else Adam, with a new state; in the form whose step can be recorded on a GPU if so asked."""
+    trained = _parameters(network)
+    common: dict[str, Any] = {"lr": learning_rate, "weight_decay": training.weight_decay}
     if training.optimizer == "sgd":
-        return _SGD(
-            trained,
-            lr=learning_rate,
-            momentum=training.momentum,
-            weight_decay=training.weight_decay,
-            nesterov=training.nesterov,
-        )
-    return _ADAM(trained, lr=learning_rate, betas=training.betas, weight_decay=training.weight_decay, fused=True)
+        # Without 'fused' PyTorch chooses the form of the step itself.
+        form = {"fused": True} if recorded else {}
+        return _SGD(trained, momentum=training.momentum, nesterov=training.nesterov, **common, **form)
+    return _ADAM(trained, betas=training.betas, fused=True, capturable=recorded, **common)
 
 
 def _parameters(network: nn.Module) -> list[nn.Parameter] | list[dict[str, list[nn.Parameter]]]:
@@ -86,20 +94,8 @@ def build_recorded_optimizer(
     """
     if training.optimizer not in RECORDED_OPTIMIZERS:
         raise ValueError(f"Expected an optimizer among {', '.join(RECORDED_OPTIMIZERS)}, but got {training.optimizer}.")
-    trained = _parameters(network)
     rate = torch.zeros((), device=next(network.parameters()).device)
-    if training.optimizer == "adam":
-        return _ADAM(
-            trained, lr=rate, betas=training.betas, weight_decay=training.weight_decay, fused=True, capturable=True
-        )
-    return _SGD(
-        trained,
-        lr=rate,
-        momentum=training.momentum,
-        weight_decay=training.weight_decay,
-        nesterov=training.nesterov,
-        fused=True,
-    )
+    return _adam_or_sgd(network, training, rate, recorded=True)
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) -> None:

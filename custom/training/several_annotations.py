@@ -8,7 +8,7 @@ import torch
 from ..data.consensus import class_fractions
 from ..data.site_data import LoadedCase
 from ..seeding import derive_seed
-from .batch import BEYOND_BORDER, Batch, Batches
+from .batch import BEYOND_BORDER, Batch, Batches, ChangedBatches
 
 _SEEDS = 2**62
 
@@ -44,7 +44,7 @@ def drawn_label(case: LoadedCase, seed: int) -> torch.Tensor:
     return case.label if annotations is None else annotations[:, seed % annotations.shape[1]]
 
 
-class FractionBatches:
+class FractionBatches(ChangedBatches):
     """Batches with the fraction of annotators that gave a pixel each class; of one annotation it is 0 or 1.
 
     Fractions follow a pixel through patches and augmentation by its place in its sample. Beyond a sample's border, and
@@ -57,17 +57,14 @@ class FractionBatches:
     """
 
     def __init__(self, batches: Batches, annotations: Sequence[torch.Tensor | None], num_outputs: int) -> None:
-        self.samples_per_epoch = batches.samples_per_epoch
-        self.steps_per_epoch = batches.steps_per_epoch
-        self._batches = batches
+        super().__init__(batches)
         self._annotations = annotations
         self._num_outputs = num_outputs
 
-    def epoch(self, generator: torch.Generator) -> Iterator[Batch]:
-        """Yield the batches of an epoch; see :class:`.batch.Batches`."""
-        for batch in self._batches.epoch(generator):
-            of_samples = [self._fractions(batch, number) for number in range(len(batch.images))]
-            yield replace(batch, fractions=torch.stack(of_samples))
+    def _changed_batch(self, batch: Batch, generator: torch.Generator) -> Batch:
+        del generator
+        of_samples = [self._fractions(batch, number) for number in range(len(batch.images))]
+        return replace(batch, fractions=torch.stack(of_samples))
 
     def _fractions(self, batch: Batch, number: int) -> torch.Tensor:
         """Of an image of the batch, ``(C, …)``."""

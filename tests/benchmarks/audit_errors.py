@@ -28,7 +28,7 @@ from erroneous_federations import PACKS, TRUTH_FILE, Pack, put_errors
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from fedannot.apps.runs.in_process import JOB_ID
+from fedannot.apps.runs.participants import JOB_ID
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.audit.findings import CASES_FOLDER
 from fedannot.custom.audit.measuring import examined_cases, measured_site

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from real_federations import write_blood_cells
 from sklearn.metrics import roc_auc_score
 
-from fedannot.apps.runs.in_process import JOB_ID
+from fedannot.apps.runs.participants import JOB_ID
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.apps.wording.parameters import conclusion_in_words
 from fedannot.custom.audit.findings import AUDIT_FOLDER, SiteAudit, read_audit

@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from fedannot.apps.runs.in_process import SiteParticipant
+from fedannot.apps.runs.participants import SiteParticipant
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation

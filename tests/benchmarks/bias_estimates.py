@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from scipy.stats import pearsonr
 
-from fedannot.apps.runs.in_process import JOB_ID
+from fedannot.apps.runs.participants import JOB_ID
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.annotation_bias.boundary_bias import mask_offset
 from fedannot.custom.annotation_bias.cases import PredictedCase

@@ -26,7 +26,7 @@ from compare_on_real_images import NOISE_SMALLER, REAL_SETTINGS, SLICE_SETTINGS,
 from real_federations import hippocampus_dataset_options, write_breast_lesions, write_hippocampi
 from scipy.stats import pearsonr
 
-from fedannot.apps.runs.in_process import JOB_ID
+from fedannot.apps.runs.participants import JOB_ID
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.annotation_bias.estimate import Estimate
 from fedannot.custom.annotation_bias.predicted_samples import Predictor, predicted_by

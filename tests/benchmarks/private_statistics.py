@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from fedannot.apps.reports.comparison import groups_as_drawn
-from fedannot.apps.runs.in_process import JOB_ID
 from fedannot.apps.runs.job import Job
+from fedannot.apps.runs.participants import JOB_ID
 from fedannot.apps.runs.simulate import RUN_FOLDER, simulate
 from fedannot.custom.data.federation import read_federation
 from fedannot.custom.data.site_data import load_site_data

@@ -15,8 +15,8 @@ from benchmark_tables.tables import markdown_table, write_table
 
 from fedannot.apps.commands.bench import BenchmarkError
 from fedannot.apps.reports.comparison import paired_statistics
+from fedannot.apps.runs.arm_differences import declared_differences
 from fedannot.apps.runs.arms import plan
-from fedannot.apps.runs.fairness import declared_differences
 from fedannot.apps.runs.job import Job, flat_settings
 from fedannot.apps.runs.shared_rounds import check_shared_rounds
 from fedannot.custom.data.datalist import read_datalist

@@ -3,16 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import torch
-from conftest import JOBS
-from plain_records import simulate
+from support.whole_runs import Model, kept_state, run_job, same_model
 
 from fedannot.apps.reports.corrections import find_corrections
-from fedannot.apps.runs.job import Job
 from fedannot.custom.corrections.kinds import PixelsReplaced
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.run.state import kept_state_file
 
 # The IoU rises in round 2; any curve through it and the next one has slowed down.
 SMALL = {
@@ -34,21 +30,11 @@ SMALL = {
 PLAIN = {"scales": [1], "consistency_weight": 0.0}
 
 
-def job_of(out: Path, job: str = "adele", **changes: Any) -> Path:
+def run(out: Path, job: str = "adele", **changes: Any) -> Model:
     settings = SMALL | changes
     if job != "adele":
         settings = {key: value for key, value in settings.items() if "." in key or key in ("rounds", "keep_rounds")}
-    return Job.open(JOBS / job).copy_with(settings, out.with_name(f"{out.name}-job")).folder
-
-
-def run(out: Path, job: str = "adele", **changes: Any) -> dict[str, torch.Tensor]:
-    simulate(job_of(out, job, **changes), out, data=out.parent / "data")
-    model: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return model
-
-
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
+    return run_job(job, settings, out)
 
 
 def test_a_continued_run_corrects_alike_and_has_the_same_bits(tmp_path: Path) -> None:
@@ -60,8 +46,8 @@ def test_a_continued_run_corrects_alike_and_has_the_same_bits(tmp_path: Path) ->
     rounds = [kind.rounds for item in made if (kind := item.of(PixelsReplaced)) is not None]
     assert rounds == [{1: 4}] * 2
     assert all(item.replaced_file for item in made)
-    state = tmp_path / "whole/run/server/simulate_job" / kept_state_file(4)
-    assert same(run(tmp_path / "continued", resume_from=str(state)), whole)
+    state = kept_state(tmp_path / "whole", 4)
+    assert same_model(run(tmp_path / "continued", resume_from=state), whole)
 
 
 def test_without_its_parts_it_is_federated_averaging(tmp_path: Path) -> None:
@@ -69,4 +55,4 @@ def test_without_its_parts_it_is_federated_averaging(tmp_path: Path) -> None:
     short = {"rounds": 1, "keep_rounds": [], "training.local_epochs": 1}
     averaged = run(tmp_path / "averaged", "fedavg", **short)
     # What is measured before a round changes nothing of it.
-    assert same(run(tmp_path / "plain", **PLAIN, **short), averaged)
+    assert same_model(run(tmp_path / "plain", **PLAIN, **short), averaged)

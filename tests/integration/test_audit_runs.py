@@ -18,7 +18,7 @@ from fedannot.apps.audit.running import run_audit
 from fedannot.apps.commands.audit import audit_app
 from fedannot.apps.runs.job import Job
 from fedannot.apps.runs.progress import progress_of
-from fedannot.apps.wording.site_audit import headline
+from fedannot.apps.wording.headline import headline
 from fedannot.apps.wording.steps import next_steps
 from fedannot.custom.audit.decisions import Decision, Decisions, read_decisions, write_decisions
 from fedannot.custom.data.datalist import read_datalist

@@ -7,7 +7,8 @@ import pytest
 from conftest import JOBS, SMALL
 from plain_records import collect_output, read_summary, simulate
 from support.annotator_federation import SITES, write_site
-from test_auto_runs import EAGER, assert_same_model, from_round_1
+from support.whole_runs import assert_same_model
+from test_auto_runs import EAGER, from_round_1
 from test_simulator import run_simulator
 
 from fedannot.apps.runs.job import Job

@@ -10,6 +10,7 @@ import pytest
 import torch
 from conftest import JOBS
 from plain_records import simulate
+from support.whole_runs import assert_same_model, model_of
 
 from fedannot.apps.runs.job import Job
 from fedannot.custom.annotation_bias.estimate import Estimate
@@ -41,17 +42,6 @@ def small_job(tmp_path: Path) -> Make:
         return Job.open(JOBS / name).copy_with(overrides, tmp_path / f"job-{number}").folder
 
     return make
-
-
-def model(out: Path) -> dict[str, torch.Tensor]:
-    loaded: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return loaded
-
-
-def assert_same_model(one: Path, other: Path) -> None:
-    first, second = model(one), model(other)
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def everybody_is_noisy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +79,7 @@ def test_confirmed_sites_correct_and_a_run_resumed_gives_the_same_bits(
     assert resumed["noise_levels"] == summary["noise_levels"]
     assert resumed["corrected_from_round"] == summary["corrected_from_round"]
     simulate(small_job("fedavg_classification", embedded__label_noise="S50"), tmp_path / "fedavg")
-    corrected, plain = model(whole), model(tmp_path / "fedavg")
+    corrected, plain = model_of(whole), model_of(tmp_path / "fedavg")
     assert any(not torch.equal(corrected[name], plain[name]) for name in corrected)
 
 

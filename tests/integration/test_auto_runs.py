@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from conftest import JOBS, SMALL
 from plain_records import collect_output, read_summary, simulate
 from support.corrected_runs import bias_of
 from support.shifted_discs import CASES, SHIFT, write_shifted_site
+from support.whole_runs import assert_same_model
 from test_simulator import run_simulator
 
 from fedannot.apps.runs.job import Job
@@ -39,17 +39,6 @@ def federation(folder: Path, noise: str | None = "M(25,-25,2,0.5)", *, reviewed:
             ]
         file.write_text(json.dumps(content))
     return folder
-
-
-def model(out: Path) -> dict[str, torch.Tensor]:
-    loaded: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return loaded
-
-
-def assert_same_model(one: Path, other: Path) -> None:
-    first, second = model(one), model(other)
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def from_round_1(finished: Path, copy: Path) -> Path:

@@ -12,6 +12,7 @@ import pytest
 import torch
 from conftest import JOBS, SMALL, TINY, TINY_NOISE
 from plain_records import compare
+from support.unstarted_runs import collect_commands
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
@@ -263,14 +264,7 @@ def test_what_follows_from_the_data_need_not_be_set(tmp_path: Path, monkeypatch:
     (tmp_path / "site-1").mkdir()
     write_site_description(tmp_path / "site-1", VolumeDescription(classes=("lesion",), labels={0: 0, 1: 1}))
     write_federation(tmp_path, FederationDescription(name="volumes", sites=("site-1",)))
-    started: list[list[str]] = []
-
-    def start(_: Commands, command: list[str], log: Path, **__: Any) -> int:
-        log.write_text("not run in this test")
-        started.append(command)
-        return 1
-
-    monkeypatch.setattr(Commands, "run", start)
+    started = collect_commands(monkeypatch)
     arguments = ["compare", str(JOBS / "fedavg"), str(JOBS / "auto"), "--data", str(tmp_path), "--seeds", "1"]
     given = ["--set", "training.patch=[32,32,16]", "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(app, [*arguments, *given])

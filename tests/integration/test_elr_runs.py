@@ -4,14 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from conftest import JOBS
-from plain_records import simulate
+from support.whole_runs import Model, continues_with_the_same_bits, run_job, same_model
 
-from fedannot.apps.runs.job import Job
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.run.state import kept_state_file
 
 SMALL = {
     "rounds": 2,
@@ -27,15 +23,8 @@ SMALL = {
 }
 
 
-def run(out: Path, job: str = "elr", **changes: Any) -> dict[str, torch.Tensor]:
-    folder = Job.open(JOBS / job).copy_with(SMALL | changes, out.with_name(f"{out.name}-job")).folder
-    simulate(folder, out, data=out.parent / "data")
-    model: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return model
-
-
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
+def run(out: Path, job: str = "elr", **changes: Any) -> Model:
+    return run_job(job, SMALL | changes, out)
 
 
 def test_without_weight_it_is_federated_averaging_and_a_continued_run_has_the_same_bits(
@@ -43,10 +32,7 @@ def test_without_weight_it_is_federated_averaging_and_a_continued_run_has_the_sa
 ) -> None:
     write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=2, images_per_site=3, test_images=1)
     free = run(tmp_path / "free", early_learning_weight=0)
-    assert same(run(tmp_path / "averaged", "fedavg"), free)
-    whole = run(tmp_path / "whole")
-    assert not same(whole, free)
-    caplog.clear()
-    state = tmp_path / "whole/run/server/simulate_job" / kept_state_file(1)
-    assert same(run(tmp_path / "continued", resume_from=str(state)), whole)
+    assert same_model(run(tmp_path / "averaged", "fedavg"), free)
+    whole = continues_with_the_same_bits(run, tmp_path, 1, caplog)
+    assert not same_model(whole, free)
     assert "start at 0" not in caplog.text

@@ -8,12 +8,12 @@ import pytest
 import torch
 from conftest import JOBS
 from plain_records import collect_output, simulate
+from support.whole_runs import kept_state, model_of, same_model
 from test_simulator import job_for, run_simulator
 
 from fedannot.apps.runs.job import Job
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.run.state import kept_state_file
 
 COMMON = {
     "rounds": 5,
@@ -29,18 +29,9 @@ def job_of(name: str, folder: Path, **changes: Any) -> Path:
     return Job.open(JOBS / name).copy_with(COMMON | changes, folder).folder
 
 
-def model_of(run: Path) -> dict[str, torch.Tensor]:
-    model: dict[str, torch.Tensor] = torch.load(run / "model.pt", weights_only=True)["model"]
-    return model
-
-
 def run(job: Path, out: Path) -> dict[str, torch.Tensor]:
     simulate(job, out, data=out.parent / "data")
     return model_of(out)
-
-
-def is_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return all(torch.equal(value, other[name]) for name, value in one.items())
 
 
 @pytest.fixture(scope="module")
@@ -64,16 +55,16 @@ def test_sites_relabel_after_the_first_two_rounds_and_train_in_stages(whole: Pat
 
 def test_a_continued_run_has_the_same_bits(whole: Path) -> None:
     """It takes over what was relabelled before round 2 and the sites' own models, and asks again before round 3."""
-    state = whole / "whole/run/server/simulate_job" / kept_state_file(2)
-    job = job_of("fedcorr", whole / "job-continued", **STAGES, resume_from=str(state))
-    assert is_same(run(job, whole / "continued"), model_of(whole / "whole"))
+    state = kept_state(whole / "whole", 2)
+    job = job_of("fedcorr", whole / "job-continued", **STAGES, resume_from=state)
+    assert same_model(run(job, whole / "continued"), model_of(whole / "whole"))
 
 
 def test_without_its_parts_it_is_federated_averaging_bit_for_bit(whole: Path) -> None:
     plain = {"proximity_weight": 0.0, "correction": False, "mixup": 0.0, "finetuning_rounds": 0}
     plain |= {"preprocessing_rounds": 1, "rounds": 2}
     made = run(job_of("fedcorr", whole / "job-plain", **plain), whole / "plain")
-    assert is_same(made, run(job_of("fedavg", whole / "job-fedavg", rounds=2), whole / "fedavg"))
+    assert same_model(made, run(job_of("fedavg", whole / "job-fedavg", rounds=2), whole / "fedavg"))
 
 
 @pytest.mark.simulator
@@ -81,4 +72,4 @@ def test_nvflares_simulator_has_the_same_bits(whole: Path) -> None:
     job = job_for(job_of("fedcorr", whole / "job-simulator", **STAGES), "site-1", "site-2", "site-3")
     folder = run_simulator(job, whole / "w", whole / "data", 3)
     collect_output(folder, whole / "simulated")
-    assert is_same(model_of(whole / "simulated"), model_of(whole / "whole"))
+    assert same_model(model_of(whole / "simulated"), model_of(whole / "whole"))

@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import JOBS
-from plain_records import simulate
+from support.whole_runs import Model, continues_with_the_same_bits, kept_state, run_job, same_model
 
-from fedannot.apps.runs.job import Job
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.methods.feddm.site import PEER_FOLDER
-from fedannot.custom.run.state import kept_state_file
 
 SMALL = {
     "rounds": 3,
@@ -27,15 +24,8 @@ SMALL = {
 }
 
 
-def run(out: Path, **changes: Any) -> dict[str, torch.Tensor]:
-    folder = Job.open(JOBS / "feddm").copy_with(SMALL | changes, out.with_name(f"{out.name}-job")).folder
-    simulate(folder, out, data=out.parent / "data")
-    model: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return model
-
-
-def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
-    return all(torch.equal(value, other[name]) for name, value in one.items())
+def run(out: Path, **changes: Any) -> Model:
+    return run_job("feddm", SMALL | changes, out)
 
 
 def test_a_continued_run_has_the_same_bits_and_peers_are_of_other_sites(
@@ -48,10 +38,7 @@ def test_a_continued_run_has_the_same_bits_and_peers_are_of_other_sites(
         images_per_site=3,
         test_images=1,
     )
-    whole = run(tmp_path / "whole")
-    caplog.clear()
-    state = tmp_path / "whole/run/server/simulate_job" / kept_state_file(2)
-    assert same(run(tmp_path / "continued", resume_from=str(state)), whole)
+    whole = continues_with_the_same_bits(run, tmp_path, 2, caplog)
     assert "there are no peers" not in caplog.text
     files = sorted((tmp_path / "whole").rglob(f"{PEER_FOLDER}/*/round_2.pt"))
     # After the last round nobody gets any.
@@ -60,10 +47,10 @@ def test_a_continued_run_has_the_same_bits_and_peers_are_of_other_sites(
     assert all(file.stat().st_mode & 0o077 == 0 for file in files)
     peers = [torch.load(file, weights_only=True) for file in files]
     for nearest, farthest in zip(peers[1::2], peers[::2], strict=True):
-        assert not same(nearest, farthest)
+        assert not same_model(nearest, farthest)
     # Without them all pixels count, and the log says so.
     for file in files:
         shutil.rmtree(file.parent, ignore_errors=True)
-    other = run(tmp_path / "lost", resume_from=str(state))
-    assert not same(other, whole)
+    other = run(tmp_path / "lost", resume_from=kept_state(tmp_path / "whole", 2))
+    assert not same_model(other, whole)
     assert "Round 3: there are no peers, and all pixels count." in caplog.text

@@ -4,39 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from conftest import JOBS
-from plain_records import simulate
+from support.whole_runs import SMALL_CLASSIFIER, Model, continues_with_the_same_bits, run_job
 
-from fedannot.apps.runs.job import Job
 from fedannot.custom.data.phantoms.cells import Cells
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.run.state import kept_state_file
 
-SMALL = {
-    "rounds": 3,
-    "warmup_rounds": 1,
-    "keep_rounds": [2],
-    "network.widths": [4, 4, 4, 4],
-    "training.learning_rate": 0.05,
-    "training.learning_rate_steps": [],
-    "training.batch_size": 4,
-    "training.local_epochs": 1,
-}
+SMALL = SMALL_CLASSIFIER | {"rounds": 3, "warmup_rounds": 1, "keep_rounds": [2]}
 
 
-def run(out: Path, **changes: Any) -> dict[str, torch.Tensor]:
-    folder = Job.open(JOBS / "fedfixer").copy_with(SMALL | changes, out.with_name(f"{out.name}-job")).folder
-    simulate(folder, out, data=out.parent / "data")
-    model: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return model
+def run(out: Path, **changes: Any) -> Model:
+    return run_job("fedfixer", SMALL | changes, out)
 
 
 def test_a_continued_run_has_the_same_bits(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_phantom_federation(tmp_path / "data", Cells(), num_sites=2, images_per_site=8, test_images=2)
-    whole = run(tmp_path / "whole")
-    caplog.clear()
-    state = tmp_path / "whole/run/server/simulate_job" / kept_state_file(2)
-    continued = run(tmp_path / "continued", resume_from=str(state))
-    assert all(torch.equal(value, whole[name]) for name, value in continued.items())
+    continues_with_the_same_bits(run, tmp_path, 2, caplog)
     assert "begins with it anew" not in caplog.text

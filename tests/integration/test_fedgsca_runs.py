@@ -12,6 +12,7 @@ import torch
 from benchmark_tables.fedgsca import PUBLISHED
 from conftest import JOBS
 from plain_records import collect_output, read_summary, simulate
+from support.whole_runs import assert_same_model
 from test_simulator import run_simulator
 from typer.testing import CliRunner
 
@@ -52,17 +53,6 @@ def gsca_job(tmp_path: Path) -> Callable[..., Path]:
         return Job.open(JOBS / "fedgsca").copy_with(overrides, tmp_path / f"job-{number}").folder
 
     return make
-
-
-def model(out: Path) -> dict[str, torch.Tensor]:
-    loaded: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return loaded
-
-
-def assert_same_model(one: Path, other: Path) -> None:
-    first, second = model(one), model(other)
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def selections(out: Path, site: str) -> list[dict[str, Any]]:

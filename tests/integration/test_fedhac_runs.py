@@ -8,7 +8,7 @@ import pytest
 import torch
 from conftest import JOBS, SMALL_FEDIA
 from plain_records import read_summary, simulate
-from test_fedia_runs import assert_same_model
+from support.whole_runs import assert_same_model
 
 from fedannot.apps.reports.corrections import find_corrections
 from fedannot.apps.runs.job import Job

@@ -12,6 +12,7 @@ import pytest
 import torch
 from conftest import JOBS, SMALL_FEDIA
 from plain_records import collect_output, compare, read_summary, simulate
+from support.whole_runs import assert_same_model
 from test_simulator import run_simulator
 
 from fedannot.apps.reports.annotation_findings import correction_scores
@@ -35,17 +36,6 @@ EAGER = {"correction_margin": -1.0, "correction_threshold": 0.5}
 def eager_job(small_job: Callable[..., Path]) -> Callable[..., Path]:
     """Return a function that makes a small job in which sites correct before the round after the first estimate."""
     return lambda **changes: small_job("fedia", **(EAGER | changes))
-
-
-def model(out: Path) -> dict[str, torch.Tensor]:
-    loaded: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return loaded
-
-
-def assert_same_model(one: Path, other: Path) -> None:
-    first, second = model(one), model(other)
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def added_voxels(out: Path) -> dict[str, list[int]]:

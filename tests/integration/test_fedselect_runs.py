@@ -4,14 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
-from conftest import JOBS
-from plain_records import simulate
+from support.whole_runs import Model, kept_state, run_job, same_model
 
-from fedannot.apps.runs.job import Job
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
-from fedannot.custom.run.state import kept_state_file
 
 SMALL = {
     "rounds": 5,
@@ -29,11 +25,8 @@ SMALL = {
 }
 
 
-def run(out: Path, **changes: Any) -> dict[str, torch.Tensor]:
-    folder = Job.open(JOBS / "fedselect").copy_with(SMALL | changes, out.with_name(f"{out.name}-job")).folder
-    simulate(folder, out, data=out.parent / "data")
-    model: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return model
+def run(out: Path, **changes: Any) -> Model:
+    return run_job("fedselect", SMALL | changes, out)
 
 
 def test_a_continued_run_in_which_sites_rest_has_the_same_bits(tmp_path: Path) -> None:
@@ -44,5 +37,5 @@ def test_a_continued_run_in_which_sites_rest_has_the_same_bits(tmp_path: Path) -
     assert [len(record["asked"]) for record in rounds] == [2] * 5
     assert [record["scorer_site"] is None for record in rounds] == [True, False, False, False, False]
     assert json.loads((server / "summary.json").read_text())["scorer_steps"] == 4
-    continued = run(tmp_path / "continued", resume_from=str(server / kept_state_file(3)))
-    assert all(torch.equal(value, whole[name]) for name, value in continued.items())
+    continued = run(tmp_path / "continued", resume_from=kept_state(tmp_path / "whole", 3))
+    assert same_model(continued, whole)

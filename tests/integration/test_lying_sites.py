@@ -5,19 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from plain_records import simulate
-
-
-def model(folder: Path) -> dict[str, torch.Tensor]:
-    result: dict[str, torch.Tensor] = torch.load(folder / "model.pt", weights_only=True)["model"]
-    return result
-
-
-def assert_same_model(first: Path, second: Path) -> None:
-    one, other = model(first), model(second)
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one)
+from support.whole_runs import assert_same_model
 
 
 def without_first_site(data: Path) -> None:

@@ -11,6 +11,7 @@ import torch
 from conftest import JOBS
 from nvflare.apis.dxo import DataKind, from_shareable
 from plain_records import simulate
+from support.whole_runs import model_of
 from test_simulator import start_simulator
 from typer.testing import CliRunner
 
@@ -20,8 +21,9 @@ from fedannot.apps.reports.comparison import describe_run
 from fedannot.apps.reports.local_models import local_model
 from fedannot.apps.reports.output import read_summary
 from fedannot.apps.reports.pictures import draw_run
-from fedannot.apps.runs.in_process import SiteParticipant, run_in_process
+from fedannot.apps.runs.in_process import run_in_process
 from fedannot.apps.runs.job import Job, JobError
+from fedannot.apps.runs.participants import SiteParticipant
 from fedannot.custom.data.json_record import read_record
 from fedannot.custom.data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE
 from fedannot.custom.data.phantoms.chambers import Chambers
@@ -62,11 +64,6 @@ def small_personal_job(tmp_path_factory: pytest.TempPathFactory) -> Callable[...
     return make
 
 
-def model(out: Path) -> dict[str, torch.Tensor]:
-    loaded: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return loaded
-
-
 def local_models(workspaces: Path) -> dict[str, dict[str, Any]]:
     files = sorted(workspaces.glob(f"site-*/private/simulate_job/personal/{LOCAL_MODEL_FILE}"))
     return {file.parents[3].name: torch.load(file, weights_only=True) for file in files}
@@ -103,7 +100,7 @@ def test_a_swarm_ends_with_the_weights_of_aggregation_at_a_server(
     shown = show(tmp_path / "workspace", "--out", tmp_path / "shown")
     assert "no server has a summary, hence from the files of: site-1, site-2" in shown
     assert "effective sites of 2: 2.0 (swarm, rounds 1 to 3)" in shown
-    assert_same_tensors(model(tmp_path / "shown"), model(whole / "whole"))
+    assert_same_tensors(model_of(tmp_path / "shown"), model_of(whole / "whole"))
     # The sites made their data themselves, so that there are cases to show.
     pictures = {file.name for file in (tmp_path / "shown" / "pictures").iterdir()}
     assert pictures == {
@@ -142,7 +139,7 @@ def test_every_site_keeps_the_final_shared_model_with_its_own_layers(whole: Path
     stored = local_models(whole / "whole" / "run")
     assert list(stored) == ["site-1", "site-2"]
     for content in stored.values():
-        assert_same_tensors(content["shared"], model(whole / "whole"))
+        assert_same_tensors(content["shared"], model_of(whole / "whole"))
     one, other = (content["personal"]["layers.0.weight"] for content in stored.values())
     assert not torch.equal(one, other)
 
@@ -178,7 +175,7 @@ def test_what_sites_stored_is_shown_where_no_server_has_a_summary(
     out = tmp_path / "shown"
     text = show(sites_alone, "--data", whole / "whole" / "data", "--out", out)
     assert "decoupled, seed 0, 3 of 3 rounds; no server has a summary, hence from the files of: site-1, site-2" in text
-    assert_same_tensors(model(out), model(whole / "whole"))
+    assert_same_tensors(model_of(out), model_of(whole / "whole"))
     summary = read_summary(out)
     assert summary.own_cases is not None
     for site in ("site-1", "site-2"):
@@ -204,7 +201,7 @@ def test_a_sites_own_workspace_is_shown_with_a_site_that_lags_named(sites_alone:
     torch.save(content | {"round": 2, "shared": {k: v * 0 for k, v in content["shared"].items()}}, file)
     text = show(sites_alone, "--out", tmp_path / "both")
     assert "site-1: has the model after round 2, not the last one." in text
-    assert_same_tensors(model(tmp_path / "both"), model(tmp_path / "one"))
+    assert_same_tensors(model_of(tmp_path / "both"), model_of(tmp_path / "one"))
 
 
 def test_two_runs_or_none_in_a_workspace_are_an_error_that_says_so(sites_alone: Path, tmp_path: Path) -> None:
@@ -224,7 +221,7 @@ def test_a_round_that_is_done_once_more_begins_with_the_layers_before_it(whole: 
     state = again / "run" / "server" / "simulate_job" / STATE_FILE
     shutil.copyfile(state.with_name("fedannot_state_round_2.pt"), state)
     simulate(whole / "decoupled_server", again, data=again / "data", resume=True)
-    assert_same_tensors(model(whole / "whole"), model(again))
+    assert_same_tensors(model_of(whole / "whole"), model_of(again))
     assert_same_local_models(whole / "whole" / "run", again / "run")
 
 
@@ -333,7 +330,7 @@ def test_federated_averaging_has_its_global_model_scored_everywhere(
     settings = read_job_settings(summary["settings"])
     assert isinstance(settings, FedAvgSettings)
     network = described_network(settings.network)
-    network.load_state_dict(model(tmp_path / "out"))
+    network.load_state_dict(model_of(tmp_path / "out"))
     cases = load_site_data(data / "site-2", tmp_path / "cache", section="validation", site="site-2").cases
     expected = evaluate(network, cases, 1, Inference.of(settings)).mean_dice
     assert result is not None

@@ -1,23 +1,16 @@
 """Whole runs of RMD: its first network without its parts, runs that are continued, and NVFlare's simulator."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from conftest import JOBS
-from plain_records import simulate
+from support.whole_runs import Model, job_folder, kept_state, run_job, same_model
+from test_simulator import job_for, run_simulator
 
-from fedannot.apps.reports.output import find_run_folder
-from fedannot.apps.runs.job import Job
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.networks.second_network import SECOND_NETWORK
-from fedannot.custom.run.state import kept_state_file
 
 SMALL = {
     "rounds": 2,
@@ -30,11 +23,8 @@ SMALL = {
 }
 
 
-def run(out: Path, job: str = "rmd", **changes: Any) -> dict[str, torch.Tensor]:
-    folder = Job.open(JOBS / job).copy_with(SMALL | changes, out.with_name(f"{out.name}-job")).folder
-    simulate(folder, out, data=out.parent / "data")
-    model: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return model
+def run(out: Path, job: str = "rmd", **changes: Any) -> Model:
+    return run_job(job, SMALL | changes, out)
 
 
 def test_without_its_parts_the_first_network_is_that_of_federated_averaging(tmp_path: Path) -> None:
@@ -56,23 +46,16 @@ def test_a_continued_run_has_the_same_bits(tmp_path: Path) -> None:
     # The second round changes images in all ways.
     settings = {"ramp_epochs": 1, "dropped_fraction": 0.2}
     whole = run(tmp_path / "whole", **settings)
-    state = tmp_path / "whole/run/server/simulate_job" / kept_state_file(1)
-    continued = run(tmp_path / "continued", resume_from=str(state), **settings)
-    assert continued.keys() == whole.keys()
-    assert all(torch.equal(value, continued[entry]) for entry, value in whole.items())
+    state = kept_state(tmp_path / "whole", 1)
+    continued = run(tmp_path / "continued", resume_from=state, **settings)
+    assert same_model(continued, whole)
 
 
 @pytest.mark.simulator
 def test_the_simulator_has_the_same_bits(tmp_path: Path) -> None:
     write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=2, images_per_site=3, test_images=1)
-    whole, workspace = run(tmp_path / "whole", ramp_epochs=1), tmp_path / "workspace"
-    deployed = {"name": "small", "min_clients": 1, "deploy_map": {"app": ["server", "site-1", "site-2"]}}
-    (tmp_path / "whole-job/meta.json").write_text(json.dumps(deployed))
-    arguments = ["simulator", str(tmp_path / "whole-job"), "-w", str(workspace), "-t", "2"]
-    command = [str(Path(sys.executable).parent / "nvflare"), *arguments]
-    environment = os.environ | {"FEDANNOT_DATA": str(tmp_path / "data")}
-    subprocess.run(command, env=environment, capture_output=True, timeout=300, check=True)
-    (model,) = find_run_folder(workspace).rglob("*model*.pt")
-    result = torch.load(model, weights_only=True)["model"]
-    assert result.keys() == whole.keys()
-    assert all(torch.equal(value, result[name]) for name, value in whole.items())
+    whole = run(tmp_path / "whole", ramp_epochs=1)
+    job = job_for(job_folder(tmp_path / "whole"), "site-1", "site-2")
+    run_folder = run_simulator(job, tmp_path / "workspace", tmp_path / "data", 2)
+    (model,) = run_folder.rglob("*model*.pt")
+    assert same_model(torch.load(model, weights_only=True)["model"], whole)

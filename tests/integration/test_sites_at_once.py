@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 from nvflare.apis.shareable import Shareable
+from support.whole_runs import assert_same_model
 
-from fedannot.apps.runs.in_process import RunError, SiteParticipant
+from fedannot.apps.runs.in_process import RunError
+from fedannot.apps.runs.participants import SiteParticipant
 from fedannot.apps.runs.progress import Reported
 from fedannot.apps.runs.simulate import simulate
 from fedannot.custom.run.state import STATE_FILE
@@ -40,17 +42,6 @@ def at_work(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def final_model(out: Path) -> dict[str, torch.Tensor]:
-    model: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return model
-
-
-def assert_same(one: Path, other: Path) -> None:
-    first, second = final_model(one), final_model(other)
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-
-
 @pytest.mark.parametrize("job", ["fedaaai", "auto"])
 def test_bits_and_order_are_those_of_turns(
     job: str, small_job: Callable[..., Path], tmp_path: Path, at_work: list[int]
@@ -60,7 +51,7 @@ def test_bits_and_order_are_those_of_turns(
     assert max(at_work) == 1
     together = simulate(folder, tmp_path / "together", data=tmp_path / "in turn" / "data", sites_at_once=3)
     assert 2 <= max(at_work) <= 3
-    assert_same(tmp_path / "in turn", tmp_path / "together")
+    assert_same_model(tmp_path / "in turn", tmp_path / "together")
     assert list(in_turn.sites) == list(together.sites)
 
 
@@ -76,7 +67,7 @@ def test_sites_that_have_messages_of_their_own_work_at_the_same_time(
     assert {"Round 2/3: site-1, 1 of 2 (train)", "Round 3/3: site-2, 2 of 2 (train)"} <= set(steps)
     simulate(folder, tmp_path / "together", data=tmp_path / "in turn" / "data", sites_at_once=2)
     assert max(at_work) == 2
-    assert_same(tmp_path / "in turn", tmp_path / "together")
+    assert_same_model(tmp_path / "in turn", tmp_path / "together")
 
 
 def test_dropout_is_of_the_seed_and_lets_sites_take_turns(
@@ -89,7 +80,7 @@ def test_dropout_is_of_the_seed_and_lets_sites_take_turns(
         data = tmp_path / "0" / "data" if number else None
         simulate(folder, tmp_path / str(number), data=data, overrides=changes, sites_at_once=at_once)
     assert max(at_work) == 1
-    assert_same(tmp_path / "0", tmp_path / "1")
+    assert_same_model(tmp_path / "0", tmp_path / "1")
 
 
 def test_global_numbers_that_only_a_later_turn_takes_end_the_run(

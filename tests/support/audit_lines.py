@@ -8,8 +8,10 @@ from fedannot.apps.reports.bias_text import bias_entries, print_channels, print_
 from fedannot.apps.reports.noise_level_text import noise_level_entries, print_noise_levels
 from fedannot.apps.reports.run_page import _channels
 from fedannot.apps.terminal import Terminal
+from fedannot.apps.wording.detection import detection_sentence
 from fedannot.apps.wording.findings import finding_in_words, reference_model_in_words
-from fedannot.apps.wording.site_audit import detection_sentence, headline, shown_conclusions
+from fedannot.apps.wording.headline import headline
+from fedannot.apps.wording.site_audit import shown_conclusions
 from fedannot.apps.wording.steps import next_steps
 from fedannot.custom.audit.findings import SiteAudit
 from fedannot.custom.methods.auto.records import BiasFindings, RollbackFindings

@@ -2,7 +2,7 @@
 
 import math
 
-from fedannot.apps.reports.results_file import ResultRow
+from fedannot.apps.reports.result_rows import ResultRow
 
 
 def row(

@@ -60,7 +60,8 @@ def numbers() -> dict[str, Any]:
     from fedannot.apps.audit.federation_page import bias_chart
     from fedannot.apps.audit.federation_report import federation_report
     from fedannot.apps.reports.run_page import _channels
-    from fedannot.apps.wording.site_audit import leading, shown_conclusions
+    from fedannot.apps.wording.headline import leading
+    from fedannot.apps.wording.site_audit import shown_conclusions
     from fedannot.apps.wording.steps import next_steps
     from fedannot.custom.run.reading import read_summary_file
 
@@ -120,7 +121,7 @@ def audits() -> dict[str, Any]:
 
 def texts() -> list[str]:
     """Return some sentences, to see that they are others."""
-    from fedannot.apps.wording.site_audit import headline
+    from fedannot.apps.wording.headline import headline
 
     return [headline(audit) for audit in audits().values()]
 

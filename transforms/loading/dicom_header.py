@@ -101,7 +101,7 @@ class DicomHeader:
 
 
 def is_dicom_series(folder: Path) -> bool:
-    """Return whether a folder holds a DICOM file; a README or the like may lie beside it."""
+    """Return whether a folder holds a DICOM file; a README or the like may lie next to it."""
     return folder.is_dir() and bool(dicom_files([file for file in folder.iterdir() if not file.name.startswith(".")]))
 
 

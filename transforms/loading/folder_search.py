@@ -117,7 +117,7 @@ def search_folder(root: Path, *, without: Path | None = None) -> FolderContent:
         hidden = [name for name in names if name.startswith(".") and known_suffix(Path(name)) is not None]
         others += [OtherFile(folder / name, f"{shown}/{name}", Reason.HIDDEN) for name in sorted(hidden)]
         files = [folder / name for name in sorted(names) if _is_visible(name)]
-        # Slices beside other images of the topmost folder are nobody's series.
+        # Slices next to other images of the topmost folder are nobody's series.
         slices = dicom_files([file for file in files if known_suffix(file) is None])
         contours = {file for file in slices if is_structure_set(file)}
         slices -= contours

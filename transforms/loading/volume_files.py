@@ -105,7 +105,7 @@ def read_channels(file: Path) -> tuple[Volume, ...]:
     Channels lie along the fourth axis, or as NIfTI's vectors along the fifth; a file of three axes has one.
 
     Raises:
-        DataError: as :func:`read_volume`, or if more than one axis beside the three of space is longer than 1.
+        DataError: as :func:`read_volume`, or if more than one axis besides the three of space is longer than 1.
     """
     voxels, placement = _read(file, with_channels=True)
     with np.errstate(over="ignore"):

@@ -48,7 +48,7 @@ class InnerClasses:
 
 @dataclass(frozen=True)
 class Structure:
-    """What touches in one slice: an object of one class, or of several beside or inside each other.
+    """What touches in one slice: an object of one class, or of several next to or inside each other.
 
     Attributes:
         slice_index: its slice along the last axis, 0 in two dimensions.

@@ -74,7 +74,7 @@ def chamber_phantom(generator: np.random.Generator, style: CentreStyle) -> tuple
     """Draw one volume with one chamber and its four veins, and the mask of both.
 
     The chamber is an ellipsoid, its veins are tubes of 2.8 to 4.6 mm radius; a second chamber as bright as it, which is
-    not annotated, lies beside it behind a wall of 2.5 to 5 mm. Shape and place do not depend on the style.
+    not annotated, lies next to it behind a wall of 2.5 to 5 mm. Shape and place do not depend on the style.
 
     Args:
         generator: gives everything random; generators in the same state give the same bits.

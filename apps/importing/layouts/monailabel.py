@@ -1,4 +1,4 @@
-"""A local datastore of MONAI Label: ``datastore_v2.json``, images beside it, final annotations in ``labels/final``."""
+"""A local datastore of MONAI Label: ``datastore_v2.json``, images next to it, final annotations in ``labels/final``."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace

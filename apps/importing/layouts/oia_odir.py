@@ -109,7 +109,7 @@ def _annotation_tables(listing: Listing) -> list[Path]:
     tables: dict[Path, list[Path]] = {}
     for file in listing.files:
         is_table = file.suffix.lower() in TABLE_SUFFIXES and file.parent.name.lower() == "annotation"
-        # Spreadsheet programs leave files with ~$ beside an open table.
+        # Spreadsheet programs leave files with ~$ next to an open table.
         if is_table and file.parent != listing.folder and not re.match("~|.*chinese", file.name.lower()):
             tables.setdefault(file.parent, []).append(file)
     return [min(files, key=lambda file: TABLE_SUFFIXES.index(file.suffix.lower())) for files in tables.values()]

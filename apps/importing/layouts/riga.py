@@ -23,7 +23,7 @@ def read(folder: Path, *, seed: int) -> SourceDataset:
     """Find the photographs with the contours of each ophthalmologist, who has the same number in all of them.
 
     The optic disc without the cup is the first class, the cup the second. A folder of which there is a corrected one
-    beside it is left out.
+    next to it is left out.
 
     Raises:
         DataError: if the folder does not have the layout.
@@ -74,7 +74,7 @@ def _second(listing: Listing, file: Path, first: Path) -> list[LeftOut]:
 
 
 def _replaced(listing: Listing) -> set[Path]:
-    """Folders beside which a corrected one lies."""
+    """Folders next to which a corrected one lies."""
     parents = {parent for file in listing.files for parent in file.parents if parent.is_relative_to(listing.folder)}
     return {parent.with_name(match[1]) for parent in parents if (match := _CORRECTED.fullmatch(parent.name))}
 

@@ -45,7 +45,7 @@ class Alignment:
         biases: β_k in pixels, positive where a site annotates outside the image boundary, ``(K,)``.
         origin: how far that is outside the boundary at which the template was centred, in pixels.
         correlations: r_k of each site's curve with the template of the others, ``(K,)``; 1 for one site alone.
-        prominence: by how much the mean curve is higher at the boundary than beside it, as a fraction of its mean.
+        prominence: by how much the mean curve is higher at the boundary than next to it, as a fraction of its mean.
         templates: of the others, for each site; None for one site alone.
     """
 

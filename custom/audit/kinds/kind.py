@@ -101,7 +101,7 @@ class Kind(ABC, Generic[Typical]):
         """Return from 0 to 1 how suspect it is."""
 
     def figures(self, suspicion: Suspicion, typical: Typical) -> dict[str, float]:
-        """Return what tells a reader who sees the image what is wrong, beside amount, size and classes; by name.
+        """Return what tells a reader who sees the image what is wrong, besides amount, size and classes; by name.
 
         Args:
             suspicion: what was measured.

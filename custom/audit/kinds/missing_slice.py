@@ -30,7 +30,7 @@ class MissingSlice(Kind[None]):
     error = SliceLeftOut()
 
     def suspicions(self, case: ExaminedCase) -> list[Suspicion]:
-        """Measure every slice in which an object of the slices beside it is not annotated throughout."""
+        """Measure every slice in which an object of the slices next to it is not annotated throughout."""
         volume = as_volume(case.annotation)
         if volume.ndim != 3:
             return []

@@ -1,4 +1,4 @@
-"""Drawn cases written as files: images as PNG, volumes as NIfTI, masks beside them."""
+"""Drawn cases written as files: images as PNG, volumes as NIfTI, masks next to them."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class DrawnCase:
     Attributes:
         image: grey levels ``(H, W)``, or intensities ``(H, W, D)``.
         label: the given annotation, a boolean mask of the same shape or the index of a class.
-        clean_label: the annotation without what is wrong with it, where it is kept beside.
+        clean_label: the annotation without what is wrong with it, where it is kept as well.
         source: the centre that it is from, where that says something.
     """
 

@@ -1,4 +1,4 @@
-"""What leaves a site in an audit, beside what leaves it in federated averaging: never a case."""
+"""What leaves a site in an audit, besides what leaves it in federated averaging: never a case."""
 
 from ...audit.kind_names import SEGMENTATION_KINDS
 from ...outbound.fields import OutboundField

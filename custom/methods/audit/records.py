@@ -122,7 +122,7 @@ class AuditRecord(Record):
 
 
 class AuditFindings(Record):
-    """What the summary of an audit has beside the channels.
+    """What the summary of an audit has besides the channels.
 
     Attributes:
         audit: None before the last round.

@@ -1,4 +1,4 @@
-"""What leaves a site in an audit of class labels, beside what leaves it in federated averaging: never a case."""
+"""What leaves a site in an audit of class labels, besides what leaves it in federated averaging: never a case."""
 
 from ...audit.kind_names import CLASSIFICATION_KINDS
 from ...task_names import AUDIT_LABELS

@@ -1,4 +1,4 @@
-"""What leaves a site in `auto`, beside what leaves it in federated averaging."""
+"""What leaves a site in `auto`, besides what leaves it in federated averaging."""
 
 from ...annotation_bias.estimate import estimate_fields
 from ...annotation_bias.feature_names import FEATURES

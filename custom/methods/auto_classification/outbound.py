@@ -1,4 +1,4 @@
-"""What leaves a site in `auto` for classification, beside what leaves it in federated averaging."""
+"""What leaves a site in `auto` for classification, besides what leaves it in federated averaging."""
 
 from ...annotation_bias.estimate import estimate_fields
 from ...outbound.fields import OutboundField

@@ -1,4 +1,4 @@
-"""Ditto: federated averaging, and beside it a model of each site near the global one.
+"""Ditto: federated averaging, and besides it a model of each site near the global one.
 
 Li et al., *Ditto: Fair and Robust Federated Learning Through Personalization*, ICML 2021.
 

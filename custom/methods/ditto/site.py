@@ -17,7 +17,7 @@ from .settings import DittoSettings
 class DittoSite(PersonalSite):
     """Ditto (Li et al., *Fair and Robust Federated Learning Through Personalization*, ICML 2021).
 
-    The shared network is trained as in federated averaging. Beside it every site has a whole network of its own,
+    The shared network is trained as in federated averaging. Besides it every site has a whole network of its own,
     trained on the same data with λ/2 ‖v − w‖², which keeps it near the received one.
     """
 

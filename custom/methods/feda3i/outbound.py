@@ -1,4 +1,4 @@
-"""What leaves a site in FedA³I, beside what leaves it in federated averaging."""
+"""What leaves a site in FedA³I, besides what leaves it in federated averaging."""
 
 from ...outbound.fields import OutboundField
 from ...task_names import ESTIMATE_QUALITY

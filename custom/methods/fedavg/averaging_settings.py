@@ -25,7 +25,7 @@ class ControlledClassifierSettings(ClassifierSettings):
 
 
 class AveragingSettings(RunSettings):
-    """What federated averaging may do beside averaging; by default nothing.
+    """What federated averaging may do besides averaging; by default nothing.
 
     Args:
         server_optimizer: how the server follows the sites' average.

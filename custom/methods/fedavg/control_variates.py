@@ -114,7 +114,7 @@ class ServerVariate:
     """How the server keeps c = Σ_k n_k c_k / Σ_k n_k over all K sites, from the models of those that trained.
 
     A site's variate changes by h_k − c with h_k = (θ_t − θ_k) / Σ η_k, so that nothing but its number of steps has to
-    leave it beside the model. With sites of one size c is the paper's, c + S/K mean_k (h_k − c). A site that never
+    leave it besides the model. With sites of one size c is the paper's, c + S/K mean_k (h_k − c). A site that never
     trained counts with c_k = 0 and the mean size of the others.
 
     Attributes:
@@ -152,7 +152,7 @@ class ServerVariate:
         return result
 
     def state(self) -> dict[str, Any]:
-        """Return what a restart needs beside c itself, which is in the model."""
+        """Return what a restart needs besides c itself, which is in the model."""
         return {"rounds": dict(self.rounds), "samples": dict(self.samples), "scale": self.scale}
 
     def restore(self, state: Mapping[str, Any]) -> None:

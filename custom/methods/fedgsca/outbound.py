@@ -1,4 +1,4 @@
-"""What leaves a site in FedGSCA, beside what leaves it in federated averaging."""
+"""What leaves a site in FedGSCA, besides what leaves it in federated averaging."""
 
 from ...outbound.fields import OutboundField
 from ...task_names import TRAIN

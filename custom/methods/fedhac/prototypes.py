@@ -18,7 +18,7 @@ from ...training.batch import Batch
 from ...training.objectives import Objective, Step
 from .class_means import ClassMeans
 
-# Extents of an empty sample, which networks of the usual depths halve five times.
+# Extents of an empty sample, which networks of typical depths halve five times.
 _SMALL = 32
 
 

@@ -1,4 +1,4 @@
-"""What leaves a site for a fingerprint, beside what leaves it in federated averaging: means over its cases."""
+"""What leaves a site for a fingerprint, besides what leaves it in federated averaging: means over its cases."""
 
 from ...outbound.fields import OutboundField
 from ...planning.lengths import AXES, INTENSITY_BINS

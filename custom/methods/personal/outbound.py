@@ -1,4 +1,4 @@
-"""What leaves a site in methods with personal parts, beside what leaves it in federated averaging."""
+"""What leaves a site in methods with personal parts, besides what leaves it in federated averaging."""
 
 from ...outbound.fields import OutboundField
 from ...task_names import KEEP_MODEL

@@ -13,12 +13,11 @@ from conftest import TINY
 
 from fedannot.apps import ProgressStep, Run, export_results, simulate
 from fedannot.apps.reports.case_results import FinishedRun
+from fedannot.apps.reports.result_rows import RunName, classification_row
 from fedannot.apps.reports.results_file import (
     COLUMNS,
     RESULTS_DESCRIPTION,
     RESULTS_FILE,
-    RunName,
-    classification_row,
     read_description,
     read_results,
     read_round_lines,

@@ -6,8 +6,8 @@ import pytest
 
 from fedannot.apps.papers.reading import known_tables
 from fedannot.apps.papers.running import TableRequest, table_arm
+from fedannot.apps.runs.arm_differences import declared_differences
 from fedannot.apps.runs.arms import plan
-from fedannot.apps.runs.fairness import declared_differences
 from fedannot.apps.runs.settings_files import SettingsFile
 from fedannot.apps.runs.shared_rounds import check_shared_rounds
 from fedannot.custom.components.merging import merged

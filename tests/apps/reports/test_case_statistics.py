@@ -9,7 +9,7 @@ from scipy import stats
 from support.case_rows import row
 
 from fedannot.apps.reports.case_statistics import PatientTable, case_scores, case_tests
-from fedannot.apps.reports.results_file import ResultRow
+from fedannot.apps.reports.result_rows import ResultRow
 
 
 def rows_of(differences: np.ndarray) -> list[ResultRow]:

@@ -8,13 +8,8 @@ from support.case_rows import row
 
 from fedannot.apps.reports import compared_results
 from fedannot.apps.reports.comparison import case_differences_in_words
-from fedannot.apps.reports.results_file import (
-    RESULTS_FILE,
-    ResultRow,
-    read_description,
-    read_results,
-    write_results,
-)
+from fedannot.apps.reports.result_rows import ResultRow
+from fedannot.apps.reports.results_file import RESULTS_FILE, read_description, read_results, write_results
 from fedannot.custom.run.summary_record import FinalModel
 
 LAST, BEST = FinalModel(kind="last", rounds=(4,)), FinalModel(kind="best", rounds=(2,))

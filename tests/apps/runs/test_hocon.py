@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
 from fedannot.apps.runs.hocon import parse_hocon_value, read_hocon
-from fedannot.apps.runs.job import Job, JobError, parse_hocon, parse_override
+from fedannot.apps.runs.job import Job, JobError, parse_hocon
+from fedannot.apps.runs.overrides import parse_override
 from fedannot.apps.runs.settings_files import SettingsFile
 from fedannot.custom.settings import SettingsError
 from fedannot.transforms.errors import DataError

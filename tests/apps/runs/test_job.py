@@ -1,6 +1,5 @@
 """Job folders: what is read from one, and a copy with other settings, as NVFlare will parse it."""
 
-import contextlib
 import datetime
 import json
 import shutil
@@ -9,10 +8,7 @@ from pathlib import Path
 import pytest
 from nvflare.fuel.utils.config_factory import ConfigFactory as NVFlareConfigs
 from pyhocon import ConfigFactory
-from pyparsing import ParserElement
-from pyparsing.testing import pyparsing_test
 
-from fedannot.apps.runs.hocon import read_hocon
 from fedannot.apps.runs.job import (
     JOB_PROGRAM,
     SETTINGS_FOLDER,
@@ -21,8 +17,8 @@ from fedannot.apps.runs.job import (
     check_components,
     flat_settings,
     parse_hocon,
-    parse_override,
 )
+from fedannot.apps.runs.overrides import parse_override
 from fedannot.custom import former_names
 from fedannot.custom.settings import SettingsError
 
@@ -381,46 +377,6 @@ def test_nested_settings_get_dotted_keys():
     assert flat_settings(nested) == {"a": 1, "b.c": None, "b.d.e": [1], "f": ()}
 
 
-@pytest.mark.parametrize(
-    ("text", "key", "value"),
-    [
-        ("rounds=20", "rounds", 20),
-        ("training.learning_rate=0.001", "training.learning_rate", 0.001),
-        ("embedded.exact=true", "embedded.exact", True),
-        ("embedded.exact=false", "embedded.exact", False),
-        ("network.features=[8, 8,16,16,16,8]", "network.features", [8, 8, 16, 16, 16, 8]),
-        ("blocks=[conv_0,down_1]", "blocks", ["conv_0", "down_1"]),
-        ("embedded.noise=M(25,-25,10,0.2)", "embedded.noise", "M(25,-25,10,0.2)"),
-        ("embedded.noise=null", "embedded.noise", None),
-        ("data=/a/b=c", "data", "/a/b=c"),
-        ("training.loss=ce_dice", "training.loss", "ce_dice"),
-        (" rounds =20", "rounds", 20),
-        ("data=", "data", ""),
-        ("data=''", "data", ""),
-        ("data=a b", "data", "a b"),
-    ],
-)
-def test_override_is_read_from_its_text(text, key, value):
-    assert parse_override(text) == (key, value)
-    assert type(parse_override(text)[1]) is type(value)
-
-
-@pytest.mark.parametrize("text", ["rounds", "=20", ""])
-def test_text_that_is_no_override_is_named(text):
-    with pytest.raises(SettingsError) as caught:
-        parse_override(text)
-    assert str(caught.value) == f"Expected a setting as key=value, but got {text!r}."
-
-
-@pytest.mark.parametrize("value", ["[8, 8", "{a", '"x', "@x", ": :", "!!python/name:os.system"])
-def test_value_that_is_not_yaml_is_named(value):
-    text = f"blocks={value}"
-    with pytest.raises(SettingsError) as caught:
-        parse_override(text)
-    assert str(caught.value).startswith(f"The value of {text!r} cannot be read: ")
-    assert "\n" not in str(caught.value)
-
-
 def test_empty_override_empties_a_text(job, tmp_path):
     first = job.copy_with({"data": "/a"}, tmp_path / "first")
     second = first.copy_with(dict([parse_override("data=")]), tmp_path / "second")
@@ -445,59 +401,6 @@ def test_override_from_the_command_line_reaches_both_sides(job, tmp_path):
 def test_configurations_are_read_as_nvflare_reads_them(folder, side):
     file = folder / "app" / "config" / f"config_fed_{side}.conf"
     assert parse_hocon(file) == NVFlareConfigs.load_config(str(file)).to_dict()
-
-
-def test_what_has_changed_is_read_again(tmp_path, monkeypatch):
-    file, included = tmp_path / "a.conf", tmp_path / "b.conf"
-    file.write_text('include "b.conf"\nkey = 1\nfrom_outside = ""\nfrom_outside = ${?FEDANNOT_TEST}\n')
-    included.write_text("group { value = 2 }\n")
-    first = parse_hocon(file)
-    assert first == {"group": {"value": 2}, "key": 1, "from_outside": ""}
-    first["group"]["value"] = 9
-    assert parse_hocon(file)["group"]["value"] == 2
-    included.write_text("group { value = 3 }\n")
-    assert parse_hocon(file)["group"]["value"] == 3
-    monkeypatch.setenv("FEDANNOT_TEST", "there")
-    assert parse_hocon(file)["from_outside"] == "there"
-    file.write_text("key = 4\n")
-    assert parse_hocon(file) == {"key": 4}
-
-
-def test_a_copy_is_not_parsed_again_unless_it_may_include_other_files(tmp_path, monkeypatch):
-    parsed = []
-    monkeypatch.setattr(
-        "fedannot.apps.runs.job.read_hocon",
-        lambda file, folder: (parsed.append(str(file)), read_hocon(file, folder))[1],
-    )
-    # A job, whose files may include each other.
-    (tmp_path / "meta.json").write_text("{}")
-    files = [tmp_path / name / "a.conf" for name in ("one", "two")]
-    for key, included in (("c", '"b.conf"'), ("d", '"b.json"'), ("e", '"../value.conf"'), ("f", 'file("b.conf")')):
-        for number, file in enumerate(files):
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(f"include {included}\n{key} = 1\n")
-            file.with_name("b.conf").write_text("number = 0\n")
-            file.with_name("b.json").write_text(f"number = {number}\n")
-        (tmp_path / "value.conf").write_text("number = 5\n")
-        parsed.clear()
-        values = [parse_hocon(file)["number"] for file in files]
-        assert values == {"c": [0, 0], "d": [0, 1], "e": [5, 5], "f": [0, 0]}[key]
-        assert str(files[0]) in parsed
-        assert (str(files[1]) in parsed) == (key != "c")
-
-
-def test_matplotlib_gets_its_parser_back(tmp_path):
-    """Of pyparsing there is one per process; a file that cannot be read leaves it, too, as it was."""
-    file = tmp_path / "a.conf"
-    with pyparsing_test.reset_pyparsing_context():
-        ParserElement.enable_packrat(64, force=True)
-        for number, text in enumerate(("a = 1", "a = [")):
-            file.write_text(f"{text} # {number}\n")
-            with contextlib.suppress(JobError):
-                parse_hocon(file)
-            assert ParserElement._packratEnabled
-            assert ParserElement.packrat_cache.size == 64
-            assert "\n" in ParserElement.DEFAULT_WHITE_CHARS
 
 
 def test_another_method_is_chosen_together_with_its_settings():

@@ -148,6 +148,7 @@ LEFT_ATRIUM = {
     "training.batch_size": 8,
     "training.local_epochs": 1,
     "training.augmentation": ["rotation", "flip", "elastic", "noise"],
+    "training.augmentation_unit": "sample",
 }
 
 NOISE = "M(20,-20,10,0.2)"

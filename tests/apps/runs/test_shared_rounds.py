@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.unstarted_runs import collect_commands
 from typer.testing import CliRunner
 
 from fedannot.apps.commands.cli import app
 from fedannot.apps.runs.arms import Arm, plan
 from fedannot.apps.runs.job import JobError
-from fedannot.apps.runs.run_process import Commands
 from fedannot.apps.runs.shared_rounds import check_shared_rounds, with_shared_rounds
 
 JOBS = Path(__file__).parents[3] / "jobs"
@@ -70,14 +70,7 @@ def test_auto_corrects_before_its_first_round_and_shares_none() -> None:
 
 
 def test_the_command_keeps_the_reference_s_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[list[str]] = []
-
-    def start(_: Commands, command: list[str], log: Path, **__: Any) -> int:
-        log.write_text("not run in this test")
-        started.append(command)
-        return 1
-
-    monkeypatch.setattr(Commands, "run", start)
+    started = collect_commands(monkeypatch)
     arguments = ["compare", str(JOBS / "fedavg"), f"a={JOBS / 'fedaaai'}", "--shared-rounds", "a:3", "--seeds", "1"]
     result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "out")])
     # The arm waits for the reference, which fails here.

@@ -3,19 +3,9 @@ from support.annotators import some_annotators
 from support.audits import conclusion
 from support.reported_audits import EDGES, audit, case, case_for_reference, finding, kind
 
-from fedannot.apps.wording.site_audit import (
-    Leading,
-    detection_in_words,
-    detection_sentence,
-    finding_facts,
-    headline,
-    kinds_in_words,
-    leading,
-    looked_for_sentence,
-    shown_conclusions,
-    single_in_words,
-    systematic_in_words,
-)
+from fedannot.apps.wording.detection import detection_in_words, detection_sentence, kinds_in_words, looked_for_sentence
+from fedannot.apps.wording.headline import Leading, headline, leading, single_in_words, systematic_in_words
+from fedannot.apps.wording.site_audit import finding_facts, shown_conclusions
 from fedannot.custom.annotation_bias.statuses import Evidence, EvidenceCode
 from fedannot.custom.audit.findings import REFERENCE, KindResult
 

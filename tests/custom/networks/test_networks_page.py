@@ -9,7 +9,8 @@ import pytest
 
 from fedannot.apps.functions.runs import Run
 from fedannot.apps.runs.data_compatibility import settings_for_data
-from fedannot.apps.runs.job import Job, parse_override
+from fedannot.apps.runs.job import Job
+from fedannot.apps.runs.overrides import parse_override
 from fedannot.apps.runs.settings_files import SettingsFile
 from fedannot.custom.components.component import Component
 from fedannot.custom.components.merging import merged

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from support.loop_runs import SCORES, Run
 from support.memory_link import MemoryLink, StepSite, link_of
 
-from fedannot.custom.data.location import DATA_VARIABLE
 from fedannot.custom.methods.audit.settings import AuditSettings
 from fedannot.custom.methods.ditto.settings import DittoSettings
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
@@ -21,10 +20,7 @@ from fedannot.custom.run.final_model import MeanOfLast, ModelChoice
 from fedannot.custom.run.state import SCORED_MODEL_FILE, STATE_FILE, ResumeError, RunFailedError, RunState
 from fedannot.custom.run.transport import Reply, Request
 
-
-@pytest.fixture(autouse=True)
-def without_named_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(DATA_VARIABLE, raising=False)
+pytestmark = pytest.mark.usefixtures("without_named_data")
 
 
 class ScoredSite(StepSite):

@@ -11,7 +11,8 @@ from fedannot.apps.reports.compared_runs import ComparedRun, Comparison
 from fedannot.apps.reports.comparison import describe_run, paired_statistics
 from fedannot.apps.reports.comparison_page import REQUEST_FILE, run_folder
 from fedannot.apps.reports.output import read_summary
-from fedannot.apps.reports.results_file import RESULTS_FILE, ResultRow, is_written, read_results, renamed
+from fedannot.apps.reports.result_rows import ResultRow, renamed
+from fedannot.apps.reports.results_file import RESULTS_FILE, is_written, read_results
 from fedannot.apps.runs.arm_run import federation_of, state_folder
 from fedannot.custom.data.datalist import TRAINING, Case, read_datalist
 from fedannot.custom.data.description import SegmentationDescription, read_site_description

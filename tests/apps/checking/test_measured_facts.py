@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fedannot.apps.checking import reading
+from fedannot.apps.checking import measured_facts
 from fedannot.apps.checking.reading import CaseReader
 from fedannot.custom.data.datalist import Case
 from fedannot.custom.data.description import ImageDescription
 
 
 def test_mean_deviation_and_areas_are_those_of_all_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_PART", 100)
+    monkeypatch.setattr(measured_facts, "_PART", 100)
     generator = np.random.default_rng(0)
     pixels = generator.integers(0, 256, (37, 41, 3), dtype=np.uint8)
     classes = generator.integers(0, 3, (37, 41), dtype=np.uint8)
