@@ -6,9 +6,11 @@ A method with an objective of its own writes a function of this form. What it re
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd.function import once_differentiable
 
 from ...transforms.errors import DataError
 from ..consensus_rule import ConsensusKind
@@ -231,6 +233,27 @@ def proximal_term(network: nn.Module, reference: Sequence[torch.Tensor]) -> torc
     Args:
         network: with w.
         reference: w_ref, a tensor for each parameter.
+
+    Raises:
+        ValueError: if there are more or fewer of them.
     """
-    pairs = zip(network.parameters(), reference, strict=True)
-    return 0.5 * torch.stack([(parameter - fixed).square().sum() for parameter, fixed in pairs]).sum()
+    parameters = list(network.parameters())
+    if len(parameters) != len(reference):
+        raise ValueError(f"There are {len(reference)} tensors to keep {len(parameters)} parameters near.")
+    value: torch.Tensor = _HalfSquaredDistance.apply(list(reference), *parameters)  # type: ignore[no-untyped-call]
+    return value
+
+
+class _HalfSquaredDistance(torch.autograd.Function):
+    """½ ‖w − w_ref‖² of many tensors, in a few kernels for all of them; the gradient of each is w − w_ref."""
+
+    @staticmethod
+    def forward(context: Any, reference: list[torch.Tensor], *parameters: torch.Tensor) -> torch.Tensor:
+        differences = torch._foreach_sub(parameters, reference)
+        context.save_for_backward(*differences)
+        return 0.5 * torch.stack(torch._foreach_norm(differences)).square().sum()
+
+    @staticmethod
+    @once_differentiable
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+        return None, *torch._foreach_mul(context.saved_tensors, gradient)

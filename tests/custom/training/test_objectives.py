@@ -73,6 +73,24 @@ def test_the_proximal_term_by_hand():
     torch.testing.assert_close(network.weight.grad, torch.tensor([[3.0, 4.0]]))
 
 
+def test_the_proximal_term_and_its_gradient_are_those_of_the_sum_over_tensors():
+    """The gradient bit for bit, also of a frozen parameter's neighbours and with a weight; the value up to rounding."""
+    network = build_network(features=(4, 4, 8, 8, 8, 4))
+    generator = torch.Generator().manual_seed(0)
+    reference = [torch.randn(tensor.shape, generator=generator) for tensor in network.parameters()]
+    frozen, *trained = network.parameters()
+    frozen.requires_grad_(False)
+    term = 0.3 * proximal_term(network, reference)
+    found = torch.autograd.grad(term, trained)
+    pairs = zip(network.parameters(), reference, strict=True)
+    expected = 0.3 * (0.5 * torch.stack([(tensor - fixed).square().sum() for tensor, fixed in pairs]).sum())
+    assert float(term) == pytest.approx(float(expected), rel=1e-6)
+    for one, other in zip(found, torch.autograd.grad(expected, trained), strict=True):
+        assert torch.equal(one, other)
+    with pytest.raises(ValueError, match="There are 1 tensors to keep"):
+        proximal_term(network, reference[:1])
+
+
 def test_the_proximal_penalty_keeps_the_parameters_as_they_were_and_has_a_weight():
     network = nn.Linear(2, 1)
     penalty = ProximalPenalty(0.2, network)

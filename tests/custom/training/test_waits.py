@@ -48,6 +48,15 @@ def test_a_step_waits_for_nothing(settings, with_dice):
     assert counts.kernels["aten._fused_adam_.default"] == 1
 
 
+def test_fedprox_launches_a_few_kernels_more_and_one_for_each_parameter():
+    """The distance and its gradient are of all parameters at once; only their sums with the loss's are single ones."""
+    without, with_penalty_ = (
+        counts_of_a_step(TrainingSettings(loss="ce", proximal_weight=weight)).kernels.total() for weight in (0.0, 0.01)
+    )
+    parameters = list(build_network(features=(2, 2, 2, 2, 2, 2), upsample="nontrainable").parameters())
+    assert with_penalty_ - without <= len(parameters) + 20
+
+
 @pytest.mark.parametrize(
     ("read", "copies", "waits"),
     [
