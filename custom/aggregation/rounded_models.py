@@ -91,6 +91,16 @@ def _shortened(entry: torch.Tensor) -> torch.Tensor:
     return short if torch.equal(short.float(), entry) else entry
 
 
+def is_rounding(entry: torch.Tensor, residual: torch.Tensor) -> bool:
+    """Return whether a kernel is the rounded sum of itself and of what was rounded off.
+
+    Args:
+        entry: θ of :func:`rounded_model`.
+        residual: e, of the same shape and type.
+    """
+    return torch.equal((entry + residual).to(_SENT).float(), entry)
+
+
 def model_refusal(sent: Mapping[str, object], expected: Tensors) -> RefusalReason | None:
     """Return why a message is no model of a network, or None if it is; nothing is made of it before.
 
@@ -115,10 +125,11 @@ def model_refusal(sent: Mapping[str, object], expected: Tensors) -> RefusalReaso
     return None
 
 
-def model_of_message(sent: Tensors) -> dict[str, torch.Tensor]:
+def model_of_message(sent: Tensors, expected: Tensors) -> dict[str, torch.Tensor]:
     """Return the model that a message holds, bit for bit the one that :func:`message_of_model` was given.
 
     Args:
         sent: the message, in which :func:`model_refusal` finds nothing wrong.
+        expected: a state dict of the network, whose types the model has; one may have bfloat16 of its own.
     """
-    return {name: entry.float() if entry.dtype == _SENT else entry for name, entry in sent.items()}
+    return {name: entry.to(expected[name].dtype) for name, entry in sent.items()}

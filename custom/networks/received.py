@@ -49,7 +49,7 @@ def received_model(message: Mapping[str, Any], expected: Mapping[str, torch.Tens
     """
     if (reason := model_refusal(message, expected)) is not None:
         raise ModelDoesNotFitError(f"The received model does not fit the network settings: {reason}.")
-    return model_of_message(message)
+    return model_of_message(message, expected)
 
 
 def received_network(settings: NetworkSettings | ClassifierSettings, params: Mapping[str, Any]) -> "nn.Module":

@@ -78,8 +78,10 @@ def read_start_weights(source: Path, start: Mapping[str, torch.Tensor]) -> dict[
     remembered = {name: tensor for name, tensor in start.items() if name.startswith(_REMEMBERED)}
     result = remembered | read_state_dict(file)
     check_fits(file, result, start)
+    # What float64 has may be too large for the network's type.
+    result = {name: result[name].to(tensor.dtype).clone() for name, tensor in start.items()}
     if unusable := [name for name, tensor in result.items() if not bool(torch.isfinite(tensor).all())]:
         raise ModelFileError(
             f"{file}: found values that are not finite in {unusable[:3]}; expected the weights of a model."
         )
-    return {name: result[name].to(tensor.dtype).clone() for name, tensor in start.items()}
+    return result

@@ -1,10 +1,11 @@
 """The global model of a run whose server sends it in fewer bits: rounded after each round, with what was left over."""
 
 from collections.abc import Mapping
+from typing import TypeGuard
 
 import torch
 
-from ..aggregation.rounded_models import is_kernel, message_of_model, rounded_model
+from ..aggregation.rounded_models import is_kernel, is_rounding, message_of_model, rounded_model
 from ..networks.layout import STATISTICS, NetworkLayout
 from ..settings import RunSettings
 from .state import ResumeError
@@ -76,12 +77,31 @@ class ModelRounding:
         if not self._rounds:
             return
         expected = {name: params[name].shape for name in self._trained if is_kernel(params[name])}
-        for name in sorted(expected.keys() | state.keys()):
+        for name in sorted(expected.keys() | state.keys(), key=str):
             entry = state.get(name)
-            if name not in expected or entry is None or entry.shape != expected[name] or not is_kernel(entry):
-                found = "none" if entry is None else f"{entry.dtype} of shape {tuple(entry.shape)}"
+            if (
+                name not in expected
+                or not _is_dense_tensor(entry)
+                or entry.shape != expected[name]
+                or not is_kernel(entry)
+            ):
                 wanted = f"float32 of shape {tuple(expected[name])}" if name in expected else "none"
-                raise ResumeError(f"Found {found} as what was rounded off {name!r}, expected {wanted}.")
+                raise ResumeError(f"Found {_described(entry)} as what was rounded off {name!r}, expected {wanted}.")
             if not bool(entry.isfinite().all()):
                 raise ResumeError(f"What was rounded off {name!r} is not finite.")
+            if not is_rounding(params[name], entry):
+                raise ResumeError(f"Found a residual of {name!r} that was not rounded off the state's model.")
         self._residual = dict(state)
+
+
+def _is_dense_tensor(entry: object) -> TypeGuard[torch.Tensor]:
+    return isinstance(entry, torch.Tensor) and entry.layout == torch.strided
+
+
+def _described(entry: object) -> str:
+    if entry is None:
+        return "none"
+    if not isinstance(entry, torch.Tensor):
+        return type(entry).__name__
+    kind = entry.dtype if entry.layout == torch.strided else entry.layout
+    return f"{kind} of shape {tuple(entry.shape)}"

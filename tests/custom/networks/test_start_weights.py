@@ -97,8 +97,9 @@ def test_what_fedcurv_and_scaffold_remember_restarts(kind: type[NetworkSettings]
         (weights() | {"more": torch.zeros(1)}, r"unknown \['more'\]"),
         ({}, r"does not fit the network; missing \['conv_0"),
         (weights(torch.nan), r"values that are not finite in \['conv_0"),
+        ({name: value.double() + 1e300 for name, value in weights().items()}, r"not finite in \['conv_0"),
     ],
-    ids=["no state dict", "other classes", "more", "nothing", "not finite"],
+    ids=["no state dict", "other classes", "more", "nothing", "not finite", "too large for float32"],
 )
 def test_weights_that_do_not_fit_are_refused(
     content: Any, reason: str, start: dict[str, torch.Tensor], tmp_path: Path

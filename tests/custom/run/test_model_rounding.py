@@ -89,13 +89,14 @@ def test_a_run_that_goes_on_has_the_same_model_and_residual(tmp_path: Path) -> N
         ({}, "Found none as what was rounded off 'stem.weight', expected float32 of shape"),
         ({"stem.weight": torch.zeros(2, 1)}, r"Found torch.float32 of shape \(2, 1\) as what .* of shape \(1, 1\)"),
         ({"stem.weight": torch.zeros(1, 1).double()}, "Found torch.float64 of shape"),
+        ({"stem.weight": torch.zeros(1, 1).to_sparse()}, "Found torch.sparse_coo of shape"),
+        ({"stem.weight": 3}, "Found int as what was rounded off 'stem.weight', expected float32 of shape"),
         ({"stem.weight": torch.full((1, 1), torch.nan)}, "is not finite"),
+        ({"stem.weight": torch.ones(1, 1)}, "residual of 'stem.weight' that was not rounded off the state's model"),
         ({"stem.weight": torch.zeros(1, 1), "head.bias": torch.zeros(1)}, "of shape .* off 'head.bias', expected none"),
     ],
 )
-def test_a_state_with_another_residual_is_not_continued(
-    tmp_path: Path, residual: dict[str, torch.Tensor], found: str
-) -> None:
+def test_a_state_with_another_residual_is_not_continued(tmp_path: Path, residual: dict[str, Any], found: str) -> None:
     file = begun(run_of(tmp_path / "first", rounds=1)).folder / "run" / STATE_FILE
     state = torch.load(file, weights_only=True)
     state["method_state"]["residual"] = residual
