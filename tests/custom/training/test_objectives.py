@@ -114,7 +114,8 @@ def test_the_gradient_of_the_proximal_term_is_differentiated_again():
         return torch.func.functional_call(Near(network, reference), {"network.weight": weight}, ())
 
     weight = network.weight.detach().requires_grad_()
-    assert torch.autograd.gradcheck(term, weight) and torch.autograd.gradgradcheck(term, weight)
+    assert torch.autograd.gradcheck(term, weight)
+    assert torch.autograd.gradgradcheck(term, weight)
     (gradient,) = torch.autograd.grad(3 * term(weight) + weight.pow(3).sum(), weight, create_graph=True)
     (second,) = torch.autograd.grad(gradient.sum(), weight)
     torch.testing.assert_close(second, 3 + 6 * weight)
