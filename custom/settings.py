@@ -254,8 +254,8 @@ class _ScheduledTraining(SettingsModel):
             place of a new optimizer every round. The state lies in the site's run folder and leaves it never.
         class_weights: of the cross entropy, a number for each class, in segmentation for the background first; empty
             where all count the same. The mean is over the weights.
-        proximal_weight: μ of FedProx, which adds μ/2 ‖w − w_t‖² to keep what is trained near the received model w_t; 0
-            for none.
+        proximal_weight: μ of FedProx, which adds μ/2 ‖w − w_t‖² to keep what is trained near the received model w_t,
+            and parameters that are a site's own near those of its last round; 0 for none.
         consensus: what is trained on where a case has several annotations: ``majority``, the class of most annotators;
             ``staple``, what SimpleITK's STAPLE finds behind them; ``random-per-epoch``, in every epoch the annotation
             of one of them; ``soft``, the fractions of annotators, by cross entropy and Dice losses; ``one:NAME``, those

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.autograd.function import once_differentiable
 
 from ...transforms.errors import DataError
 from ..consensus_rule import ConsensusKind
@@ -250,10 +249,15 @@ class _HalfSquaredDistance(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, reference: list[torch.Tensor], *parameters: torch.Tensor) -> torch.Tensor:
         differences = torch._foreach_sub(parameters, reference)
-        context.save_for_backward(*differences)
+        context.reference = reference
+        context.save_for_backward(*differences, *parameters)
         return 0.5 * torch.stack(torch._foreach_norm(differences)).square().sum()
 
     @staticmethod
-    @once_differentiable
-    def backward(context: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-        return None, *torch._foreach_mul(context.saved_tensors, gradient)
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        number, saved = len(context.reference), context.saved_tensors
+        if not torch.is_grad_enabled():
+            return None, *torch._foreach_mul(saved[:number], gradient)
+        # Of a gradient that is differentiated again: the differences above are constants there.
+        pairs = zip(saved[number:], context.reference, strict=True)
+        return None, *((parameter - fixed) * gradient for parameter, fixed in pairs)

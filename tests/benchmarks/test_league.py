@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -25,10 +26,11 @@ from benchmark_tables.league.page import answer, heat_map, league_page, loss_by_
 from benchmark_tables.league.request import LeagueRequest, chosen_methods, use_packs
 from benchmark_tables.league.rows import ROWS, TUNING_ROWS, LeagueRow
 from benchmark_tables.league.running import make_data
-from benchmark_tables.league.runs import agreement, global_results
+from benchmark_tables.league.runs import _beside, agreement, global_results
 from benchmark_tables.league.settings import (
     MOST_TRIED,
     PUBLISHED,
+    MethodKey,
     TriedSettings,
     chosen_settings,
     read_choices,
@@ -51,6 +53,7 @@ from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.yaml_file import read_values
 from fedannot.custom.methods import METHODS
 from fedannot.custom.networks.devices import processor_name
+from fedannot.custom.settings import RunSettings, SettingsError
 from fedannot.transforms.errors import DataError
 
 DOCS = Path(__file__).parents[2] / "docs" / "benchmarks"
@@ -362,9 +365,45 @@ def test_tried_settings_are_few_known_and_chosen_on_other_rows() -> None:
         for job in by_name[method]:
             for one in [first, *others]:
                 job.settings_with(one)
+        assert sum(len(_distinct(row, jobs, method)) for row in TUNING_ROWS.values()) > 0
     assert not set(ROWS) & set(TUNING_ROWS)
     assert not {row.what for row in ROWS.values()} & {row.what for row in TUNING_ROWS.values()}
     assert min(choosing.SEEDS) >= 100
+
+
+def _distinct(row: LeagueRow, jobs: Mapping[MethodKey, Path], method: str) -> list[RunSettings]:
+    """What is tried of a method on a row, if it is defined there: nothing twice, and nothing that is refused."""
+    folder = jobs.get((row.task, method))
+    if folder is None:
+        return []
+    common = arms.known_settings(jobs[row.task, "fedavg"], row.settings)
+    first, *others = [common | arms.own_settings(folder, row, common) | one for one in tried_settings(method)]
+    try:
+        given = [Job.open(folder).settings_with(first)]
+    except SettingsError:
+        return []
+    given += [Job.open(folder).settings_with(one) for one in others]
+    assert all(one not in given[:number] for number, one in enumerate(given)), (method, row.what)
+    return given
+
+
+def test_settings_that_replace_a_row_s_are_named() -> None:
+    row = {"rounds": 3, "warmup_rounds": 9}
+    assert _beside(row, {"warmup_rounds": 4, "rounds": 3, "core_share": 0.5}) == {"warmup_rounds": 4, "core_share": 0.5}
+
+
+def test_a_method_that_a_row_s_settings_do_not_allow_keeps_no_other_from_being_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FedDM reads no other loss than the cross entropy; what the file of settings has wrong is still refused."""
+    row = replace(tiny(None), settings=TINY | {"training.loss": "batch_dice"})
+    data = make_data(tmp_path / "row", row.make, choosing.SEEDS, Reported(None))
+    request = request_of(tmp_path, rows={"row": row}, methods=["feddm", "elr"])
+    found, _ = choosing._tried_arms(row, data, request)
+    assert [arm.name for arm in found] == ["fedavg", "elr.0", "elr.1", "elr.2"]
+    monkeypatch.setattr(choosing, "tried_settings", lambda method: [{}, {"early_learning_weight": -1.0}])
+    with pytest.raises(SettingsError, match="early_learning_weight"):
+        choosing._tried_arms(row, data, request)
 
 
 def figures(method: str, mean: float, **changes: object) -> MethodFigures:
@@ -465,9 +504,16 @@ def test_chosen_settings_count_where_the_figures_are_of_them() -> None:
         given: row_of("row", figures("fedavg", 80.0), figures("elr", 81.0, settings=settings))
         for given, settings in (("chosen", {"a": 1}), ("published", {}), ("not known", None))
     }
+    rows["other task"] = rows["chosen"].model_copy(update={"task": "classification"})
     said = {given: league_page(League(rows=(row,), choices=(choice,))) for given, row in rows.items()}
-    assert "those of 1 method are the best of" in " ".join(said["chosen"].split())
-    assert all("all have the published values" in " ".join(said[given].split()) for given in ("published", "not known"))
+    assert "1 of 1 result is of the best of" in " ".join(said.pop("chosen").split())
+    assert all("all have the published values" in " ".join(text.split()) for text in said.values())
+    both = league_page(League(rows=(rows["chosen"], rows["other task"]), choices=(choice,)))
+    assert "1 of 2 results are of the best of at most five" in " ".join(both.split())
+    hows = {given: figures_page(League(rows=(row,), choices=(choice,))) for given, row in rows.items()}
+    assert "- elr: `a=1` (number 2 of 2, seeds 100)." in hows["chosen"]
+    assert "- elr: the job's (published, not those that were chosen)." in hows["published"]
+    assert "- elr: `a=1` (of an earlier choice)." in hows["other task"]
 
 
 def test_the_pages_say_where_methods_of_a_seed_ran_on_different_machines() -> None:

@@ -17,7 +17,7 @@ class MixupObjective:
     Images of a batch are mixed with those of the same batch in another order. The network runs once.
 
     Args:
-        supervised: L, with all that the settings add to it.
+        supervised: L, the loss that the settings name.
         alpha: α, above 0.
         seed: of λ and the orders.
     """

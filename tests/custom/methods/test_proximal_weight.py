@@ -18,7 +18,9 @@ from fedannot.custom.methods.fedselect.outbound import NUM_PARAMETERS
 from fedannot.custom.methods.fedselect.server import IS_SELECTIVE, SCORER
 from fedannot.custom.methods.lookup import find_method, read_job_settings
 from fedannot.custom.networks.described import described_network
-from fedannot.custom.settings import SettingsError
+from fedannot.custom.settings import SettingsError, TrainingSettings
+from fedannot.custom.training import loop
+from fedannot.custom.training.objectives import Objective, with_penalty
 
 KEY = "training.proximal_weight"
 DATA = {
@@ -93,6 +95,31 @@ def test_the_second_step_of_every_method_is_shorter_by_the_penalty(method: Metho
         assert not torch.equal(plain, near)
         return
     torch.testing.assert_close(plain - near, RATE * WEIGHT * first, atol=2e-6, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "weights"), [("segmentation", "fedrep", [WEIGHT] * 2), ("classification", "fedfixer", [0, WEIGHT])]
+)
+def test_where_a_round_trains_twice_what_is_trained_is_kept_near_the_received(
+    task: str, name: str, weights: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each training of a round takes its own start as w_t; none before it may have changed what it trains."""
+    starts: list[tuple[float, list[torch.Tensor | None]]] = []
+
+    def noted(objective: Objective, training: TrainingSettings, network: torch.nn.Module) -> Objective:
+        values = [value.detach().clone() if value.requires_grad else None for value in network.parameters()]
+        starts.append((training.proximal_weight, values))
+        return with_penalty(objective, training, network)
+
+    monkeypatch.setattr(loop, "with_penalty", noted)
+    method = find_method(task, name)
+    way(method, WEIGHT, 2, 3, tmp_path / "site")
+    received = list(described_network(read_job_settings(values_of(method, WEIGHT, 2)).network).parameters())
+    assert [weight for weight, _ in starts] == weights
+    for _, start in starts:
+        trained = [pair for pair in zip(start, received, strict=True) if pair[0] is not None]
+        assert trained
+        assert all(torch.equal(value, other) for value, other in trained)
 
 
 @pytest.mark.parametrize("method", [method for method in METHODS if method.name in REFUSED], ids=lambda each: each.name)

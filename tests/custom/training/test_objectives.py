@@ -21,6 +21,19 @@ from fedannot.custom.training.objectives import (
 )
 
 STEP = Step(0, 0, 1)
+
+
+class Near(nn.Module):
+    """The proximal term as a module's output."""
+
+    def __init__(self, network, reference):
+        super().__init__()
+        self.network, self.reference = network, reference
+
+    def forward(self):
+        return proximal_term(self.network, self.reference)
+
+
 CPU = torch.device("cpu")
 
 
@@ -89,6 +102,23 @@ def test_the_proximal_term_and_its_gradient_are_those_of_the_sum_over_tensors():
         assert torch.equal(one, other)
     with pytest.raises(ValueError, match="There are 1 tensors to keep"):
         proximal_term(network, reference[:1])
+
+
+def test_the_gradient_of_the_proximal_term_is_differentiated_again():
+    """As in a penalty of gradients, beside the loss, whose own second derivative would hide a part that is missing."""
+    network = nn.Linear(2, 3).double()
+    reference = [torch.randn_like(parameter) for parameter in network.parameters()]
+    network.bias.requires_grad_(False)
+
+    def term(weight):
+        return torch.func.functional_call(Near(network, reference), {"network.weight": weight}, ())
+
+    weight = network.weight.detach().requires_grad_()
+    assert torch.autograd.gradcheck(term, weight)
+    assert torch.autograd.gradgradcheck(term, weight)
+    (gradient,) = torch.autograd.grad(3 * term(weight) + weight.pow(3).sum(), weight, create_graph=True)
+    (second,) = torch.autograd.grad(gradient.sum(), weight)
+    torch.testing.assert_close(second, 3 + 6 * weight)
 
 
 def test_the_proximal_penalty_keeps_the_parameters_as_they_were_and_has_a_weight():

@@ -16,6 +16,8 @@ from fedannot.apps.runs.progress import Progress
 from fedannot.custom.methods import METHODS
 from fedannot.custom.methods.lookup import find_method
 from fedannot.custom.methods.personal.settings import PersonalSettings
+from fedannot.custom.settings import SettingsError
+from fedannot.transforms.errors import DataError
 
 from .arms import check_defined, jobs_by_method, known_settings, own_settings
 from .figures import REFERENCE
@@ -112,11 +114,14 @@ def _tried_arms(row: LeagueRow, data: str, request: LeagueRequest) -> tuple[list
             continue
         try:
             check_defined(method, row, jobs, data, SEEDS)
-        except JobError:
+            job = jobs[method.task, method.name]
+            given = own_settings(job, row, common)
+            of_method = [Arm(_name(method.name, number), job, given | one) for number, one in enumerate(tried)]
+            # As in the league: a method whose published form a row's settings do not allow is not defined there.
+            check_arms([reference, of_method[0]], data=data, seeds=SEEDS, overrides=common, like=REFERENCE)
+        except (JobError, SettingsError, DataError):
             continue
-        job = jobs[method.task, method.name]
-        given = own_settings(job, row, common)
-        arms += [Arm(_name(method.name, number), job, given | one) for number, one in enumerate(tried)]
+        arms += of_method
     # What the file of settings has wrong is said before anything runs.
     check_arms(arms, data=data, seeds=SEEDS, overrides=common, like=REFERENCE)
     return arms, common

@@ -29,8 +29,8 @@ def league_page(league: League) -> str:
         "# League: all methods on all rows",
         paragraph(
             "**Question.** Which method makes the best model, for clean, wrong and real annotations? All have the "
-            "network, training and rounds of FedAvg, and the same budget of settings. Scores are Dice or macro F1 in "
-            "percent."
+            "network, training and rounds of FedAvg, and none has more than one budget of settings. Scores are Dice or "
+            "macro F1 in percent."
         ),
         *_answer(league),
         "## Heat map",
@@ -268,9 +268,10 @@ def _rows(league: League) -> str:
 
 
 def _budget(league: League) -> str:
-    chosen = len(_chosen_methods(league))
+    chosen, results = _num_chosen(league), sum(len(_compared(row)) for row in league.rows)
     how = (
-        f"those of {plural(chosen, 'method')} are the best of at most {_in_words(MOST_TRIED + 1)}, on other rows"
+        f"{chosen} of {plural(results, 'result')} {'is' if results == 1 else 'are'} of the best of at most "
+        f"{_in_words(MOST_TRIED + 1)}, found on other rows, the others of the published values"
         if chosen
         else "all have the published values"
     )
@@ -290,15 +291,18 @@ def _machines(rows: Sequence[LeagueFigures]) -> str:
     return f"Methods of one seed ran on different processors or PyTorch versions in {_list(mixed)}. "
 
 
-def _chosen_methods(league: League) -> set[str]:
-    """The methods whose figures are of settings that were chosen among several."""
+def _compared(row: LeagueFigures) -> list[MethodFigures]:
+    return [method for method in row.methods if method.method != REFERENCE]
+
+
+def _num_chosen(league: League) -> int:
+    """How many methods of rows have figures of settings that were chosen among several."""
     chosen = {(choice.task, choice.method): choice.tried[choice.chosen] for choice in league.choices}
-    return {
-        method.method
+    return sum(
+        method.settings is not None and chosen.get((row.task, method.method)) == method.settings
         for row in league.rows
-        for method in row.methods
-        if method.settings is not None and chosen.get((row.task, method.method)) == method.settings
-    }
+        for method in _compared(row)
+    )
 
 
 def _in_words(count: int) -> str:

@@ -1,8 +1,9 @@
 """The figures of a row from its finished runs: scores, tests over cases, costs and what leaves."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -87,9 +88,7 @@ def row_figures(
     methods = [
         method.model_copy(
             update={
-                "settings": {key: value for key, value in given[method.method].items() if key not in row.settings}
-                if method.method in given
-                else None,
+                "settings": _beside(row.settings, given[method.method]) if method.method in given else None,
                 "on_cases": (found := of_reference.get(method.method)),
                 "p_cases": found and found.p,
                 "on_cases_of_rival": of_rival.get(method.method),
@@ -98,6 +97,11 @@ def row_figures(
         for method in figures.methods
     ]
     return figures.model_copy(update={"methods": tuple(methods)})
+
+
+def _beside(of_row: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a method was given beside a row's settings, or in place of them."""
+    return {key: value for key, value in given.items() if key not in of_row or value != of_row[key]}
 
 
 def global_results(comparison: Comparison, runs: Path) -> list[ResultRow]:

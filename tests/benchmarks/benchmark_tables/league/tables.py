@@ -9,7 +9,7 @@ from fedannot.custom.methods import METHODS
 
 from .figures import REFERENCE, CaseDifference, League, LeagueFigures, Machine, MethodFigures
 from .markdown import bullet, cell, number, p_value, paragraph, signed, table
-from .settings import Choice
+from .settings import Choice, published
 
 _LONGEST_CELL = 78
 _MOST_FIELDS = 15
@@ -134,7 +134,9 @@ def _given(method: MethodFigures, task: str, choices: Sequence[Choice]) -> tuple
     shown = ", ".join(f"`{name}={value}`" for name, value in method.settings.items()) or "the job's"
     choice = next((one for one in choices if (one.task, one.method) == (task, method.method)), None)
     if choice is None or method.settings != choice.tried[choice.chosen]:
-        return shown, "published, nothing tried"
+        if method.settings != published(method.method):
+            return shown, "of an earlier choice"
+        return shown, "published, nothing tried" if choice is None else "published, not those that were chosen"
     return shown, f"number {choice.chosen + 1} of {len(choice.tried)}, seeds {', '.join(map(str, choice.seeds))}"
 
 
