@@ -24,7 +24,7 @@ from ..runs.settings_files import SettingsFile
 from .measuring import MeasuredStep, measure_step
 from .samples import count_samples, sample_extents
 
-_NOT_COUNTED = "what a method does beside its steps, such as predictions of all cases, and the first reading of images"
+_NOT_COUNTED = "what a method does besides its steps, such as predictions of all cases, and the first reading of images"
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from .chosen_settings import changes_here, changes_of_run
 from .cores import estimated_step_mb, suitable_sites_at_once
 from .in_process import Step, run_in_process
 from .job import Job, JobError, check_runs_in_process, flat_settings
+from .missing_validation import without_validation
 from .planned_settings import PlannedSettings
 from .process_state import cpu_seconds, environment_variable, peak_memory_mb, threads_given_back
 from .progress import Progress
@@ -48,7 +49,6 @@ from .resuming import (
 )
 from .run_log import run_log
 from .tracking import Tracking, tracked_run
-from .without_validation import without_validation
 
 _LOCK, _LOCK_SECONDS = ".run.lock", 0.2
 _MEMORY_OF_STEP = "A step of training takes about {:.0f} MB, estimated by a pass without values."

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from support.whole_runs import Model, kept_state, run_job, same_model
+from support.whole_runs import Model, assert_began_after, kept_state, run_job, same_model
 
 from fedannot.apps.reports.corrections import find_corrections
 from fedannot.custom.corrections.kinds import PixelsReplaced
@@ -48,6 +48,7 @@ def test_a_continued_run_corrects_alike_and_has_the_same_bits(tmp_path: Path) ->
     assert all(item.replaced_file for item in made)
     state = kept_state(tmp_path / "whole", 4)
     assert same_model(run(tmp_path / "continued", resume_from=state), whole)
+    assert_began_after(tmp_path / "continued", 4)
 
 
 def test_without_its_parts_it_is_federated_averaging(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from plain_records import in_words, simulate
+from support.whole_runs import assert_same_model
 
 from fedannot.apps.runs import in_process
 from fedannot.apps.runs.in_process import InProcessCommunicator, RunError
@@ -198,9 +199,3 @@ def test_a_killed_task_process_costs_one_result(small_job: Callable[..., Path], 
     assert refusal["reason"]["code"] == "process_died"
     assert set(summary["sites"]) == {"site-1", "site-2"}
     assert "its process died (signal 9)" in (tmp_path / "out" / "log.txt").read_text(encoding="utf-8")
-
-
-def assert_same_model(first: Path, second: Path) -> None:
-    one, other = (torch.load(folder / "model.pt", weights_only=True)["model"] for folder in (first, second))
-    assert one.keys() == other.keys()
-    assert all(torch.equal(one[name], other[name]) for name in one)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from conftest import JOBS
 from plain_records import collect_output, simulate
-from support.whole_runs import kept_state, model_of, same_model
+from support.whole_runs import assert_began_after, kept_state, model_of, same_model
 from test_simulator import job_for, run_simulator
 
 from fedannot.apps.runs.job import Job
@@ -58,6 +58,7 @@ def test_a_continued_run_has_the_same_bits(whole: Path) -> None:
     state = kept_state(whole / "whole", 2)
     job = job_of("fedcorr", whole / "job-continued", **STAGES, resume_from=state)
     assert same_model(run(job, whole / "continued"), model_of(whole / "whole"))
+    assert_began_after(whole / "continued", 2)
 
 
 def test_without_its_parts_it_is_federated_averaging_bit_for_bit(whole: Path) -> None:

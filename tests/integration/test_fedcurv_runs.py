@@ -73,6 +73,7 @@ def test_a_continued_run_ends_with_the_same_bits(
     _, whole = run("whole")
     caplog.clear()
     _, continued = run("continued", resume_from=str(kept(tmp_path / "whole", 2)))
+    assert not kept(tmp_path / "continued", 2).exists()
     assert whole.keys() == continued.keys()
     assert all(torch.equal(whole[name], value) for name, value in continued.items())
     assert "own curvature" not in caplog.text

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from support.whole_runs import Model, kept_state, run_job, same_model
+from support.whole_runs import Model, assert_began_after, kept_state, run_job, same_model
 
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
@@ -38,4 +38,5 @@ def test_a_continued_run_in_which_sites_rest_has_the_same_bits(tmp_path: Path) -
     assert [record["scorer_site"] is None for record in rounds] == [True, False, False, False, False]
     assert json.loads((server / "summary.json").read_text())["scorer_steps"] == 4
     continued = run(tmp_path / "continued", resume_from=kept_state(tmp_path / "whole", 3))
+    assert_began_after(tmp_path / "continued", 3)
     assert same_model(continued, whole)

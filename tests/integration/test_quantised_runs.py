@@ -7,21 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 from plain_records import simulate
+from support.whole_runs import assert_same_model, model_of, same_model
 
 from fedannot.apps.runs.in_process import RunError
 from fedannot.custom.aggregation.rounded_models import is_kernel, message_of_model
 from fedannot.custom.run.sent_updates import RESIDUALS_FOLDER
 from fedannot.custom.run.state import STATE_FILE
-
-
-def model_of(out: Path) -> dict[str, torch.Tensor]:
-    model: dict[str, torch.Tensor] = torch.load(out / "model.pt", weights_only=True)["model"]
-    return model
-
-
-def are_equal(one: Path, other: Path) -> bool:
-    first, second = model_of(one), model_of(other)
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_a_resumed_run_has_the_bits_of_a_whole_one_and_needs_its_residuals(
@@ -38,7 +29,7 @@ def test_a_resumed_run_has_the_bits_of_a_whole_one_and_needs_its_residuals(
     shutil.copytree(tmp_path / "parts", tmp_path / "forgetful")
     shutil.copytree(tmp_path / "parts", tmp_path / "tampered")
     simulate(job, tmp_path / "parts", data=data, resume=True)
-    assert are_equal(tmp_path / "whole", tmp_path / "parts")
+    assert_same_model(tmp_path / "whole", tmp_path / "parts")
     # What is scored, sent and the result is one model, none of whose kernels needs more bits than are sent.
     sent = message_of_model(model_of(tmp_path / "parts")).values()
     assert any(value.dtype == torch.bfloat16 for value in sent)
@@ -46,7 +37,7 @@ def test_a_resumed_run_has_the_bits_of_a_whole_one_and_needs_its_residuals(
     for folder in list((tmp_path / "forgetful").rglob(RESIDUALS_FOLDER)):
         shutil.rmtree(folder)
     simulate(job, tmp_path / "forgetful", data=data, resume=True)
-    assert not are_equal(tmp_path / "whole", tmp_path / "forgetful")
+    assert not same_model(model_of(tmp_path / "whole"), model_of(tmp_path / "forgetful"))
     (file,) = (tmp_path / "tampered").rglob(STATE_FILE)
     state = torch.load(file, weights_only=True)
     residual = state["method_state"]["residual"]

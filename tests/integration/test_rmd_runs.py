@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.whole_runs import Model, job_folder, kept_state, run_job, same_model
+from support.whole_runs import Model, assert_began_after, job_folder, kept_state, run_job, same_model
 from test_simulator import job_for, run_simulator
 
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
@@ -48,6 +48,7 @@ def test_a_continued_run_has_the_same_bits(tmp_path: Path) -> None:
     whole = run(tmp_path / "whole", **settings)
     state = kept_state(tmp_path / "whole", 1)
     continued = run(tmp_path / "continued", resume_from=state, **settings)
+    assert_began_after(tmp_path / "continued", 1)
     assert same_model(continued, whole)
 
 

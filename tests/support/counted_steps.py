@@ -1,7 +1,8 @@
 """What a training on a GPU would launch, copy and wait for, counted without one: tensors on ``meta`` have no values.
 
 The operators are those of a training on a GPU, as far as PyTorch chooses them by shapes and settings; a kernel of a
-list of tensors counts once. What a recording (CUDA graph) would launch as one is not seen.
+list of tensors counts once. What a recording (CUDA graph) would launch as one is not seen, nor that
+`torch.tensor(numbers, device=…)` sends its numbers.
 """
 
 from collections import Counter
@@ -57,6 +58,8 @@ class _Counting(TorchDispatchMode):
             return torch.empty((args[0].numel(), args[0].ndim), dtype=torch.int64, device=DEVICE)
         if func is _ATEN.index.Tensor and on_device:
             return self._indexed(func, args)
+        if func in (_ATEN.copy_.default, _ATEN.index_put_.default) and on_device:
+            self._written(func, args)
         target = kwargs.get("device")
         if func is _ATEN._to_copy.default and on_device and target is not None and torch.device(target).type == "cpu":
             self._copied()
@@ -73,6 +76,18 @@ class _Counting(TorchDispatchMode):
         """From or to memory that is not pinned: PyTorch waits."""
         self.counts.copies += 1
         self.counts.waits += 1
+
+    def _written(self, func: Any, args: tuple[Any, ...]) -> None:
+        """What is written from main memory is sent; to be written where flags say, several values are counted."""
+        if func is _ATEN.copy_.default:
+            if args[1].device != DEVICE:
+                self._copied()
+            return
+        indices, values = [index for index in args[1] if index is not None], args[2]
+        if any(index.dtype in (torch.bool, torch.uint8) for index in indices) and values.numel() > 1:
+            self.counts.waits += 1
+        for _ in (index for index in indices if index.device != DEVICE):
+            self._copied()
 
     def _indexed(self, func: Any, args: tuple[Any, ...]) -> torch.Tensor:
         """A selection by flags asks how many there are; here all. Indices in main memory are sent."""

@@ -58,6 +58,11 @@ def assert_same_model(one: Path, other: Path) -> None:
     assert [name for name, value in first.items() if not torch.equal(value, second[name])] == []
 
 
+def assert_began_after(out: Path, round_number: int) -> None:
+    """Check that a run has not made a round itself, which its settings would have let it keep."""
+    assert not Path(kept_state(out, round_number)).exists()
+
+
 def continues_with_the_same_bits(
     run: Callable[..., Model], folder: Path, round_number: int, caplog: pytest.LogCaptureFixture
 ) -> Model:
@@ -68,5 +73,6 @@ def continues_with_the_same_bits(
     whole = run(folder / "whole")
     caplog.clear()
     continued = run(folder / "continued", resume_from=kept_state(folder / "whole", round_number))
+    assert_began_after(folder / "continued", round_number)
     assert same_model(continued, whole)
     return whole

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedannot.apps.runs.without_validation import without_validation
+from fedannot.apps.runs.missing_validation import without_validation
 from fedannot.custom.methods.ditto.settings import DittoSettings
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 
