@@ -14,6 +14,8 @@ _FEWEST_SAFE_CHANNELS = 16
 _MOST_SAFE_PIXELS = 256
 # Where Linux names the processor.
 _CPU_FILE = Path("/proc/cpuinfo")
+# What its line of a processor begins with.
+_PROCESSOR = "model name"
 
 
 def preferred_device() -> torch.device:
@@ -29,7 +31,7 @@ def processor_name() -> str:
         lines = _CPU_FILE.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith(_PROCESSOR))
     return next((name for name in names if name), "") or platform.processor() or platform.machine()
 
 
