@@ -1,12 +1,14 @@
 """Seconds and memory of one step of training and of one prediction, measured on images of noise."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
+from ...custom.aggregation.quantised_updates import quantised
+from ...custom.aggregation.rounded_models import message_of_model, rounded_model
 from ...custom.components.component import Component
 from ...custom.evaluation.inference import Inference
 from ...custom.networks.described import described_network
@@ -21,6 +23,8 @@ from ...custom.training.losses import build_loss
 from ...custom.training.objectives import SupervisedObjective
 from ...custom.training.optimizers import build_optimizer
 
+Tensors = Mapping[str, torch.Tensor]
+
 _MB = 2**20
 # Weights and gradients, and what an optimizer keeps of every weight.
 _COPIES = {"adam": 4, "sgd": 3}
@@ -33,7 +37,8 @@ class MeasuredStep:
     Attributes:
         seconds: median of the measured steps, each a forward and a backward pass of one network.
         prediction_seconds: of one sample, without its gradient; of all its mirrored images where they are predicted.
-        model_mb: of the weights, as they are sent.
+        model_mb: of the model, as it goes to a site.
+        update_mb: of what a site sends back.
         training_mb: of weights, gradients, optimizer and what a step of the method keeps until its gradient is known.
         device: ``cpu`` or ``cuda``.
     """
@@ -41,6 +46,7 @@ class MeasuredStep:
     seconds: float
     prediction_seconds: float
     model_mb: float
+    update_mb: float
     training_mb: float
     device: str
 
@@ -87,14 +93,32 @@ def measure_step(settings: RunSettings, extents: Sequence[int], *, steps: int = 
         predictions = [_timed(lambda: _predict(network, batch, training.precision)) for _ in range(2)]
     finally:
         torch.set_num_threads(before)
-    weights = sum(tensor.numel() * tensor.element_size() for tensor in network.state_dict().values())
+    weights = _bytes(network.state_dict())
+    model, update = _messages(network, settings)
     return MeasuredStep(
         seconds=sorted(seconds)[len(seconds) // 2],
         prediction_seconds=min(predictions) / len(batch.images) * Inference.of(settings).num_passes(len(extents)),
-        model_mb=weights / _MB,
+        model_mb=_bytes(model) / _MB,
+        update_mb=_bytes(update) / _MB,
         training_mb=(weights * _copies(training.optimizer) + settings.kept_factor * kept.nbytes) / _MB,
         device=batch.images.device.type,
     )
+
+
+def _messages(network: nn.Module, settings: RunSettings) -> tuple[Tensors, Tensors]:
+    """A network as it goes to a site and back, in as many bits as the settings have."""
+    params = {name: value.cpu() for name, value in network.state_dict().items()}
+    trained = [name for name, _ in network.named_parameters()]
+    model, update = params, params
+    if settings.model_precision != "fp32":
+        model = message_of_model(rounded_model(params, trained).params)
+    if settings.update_precision != "fp32":
+        update = quantised(params, params, settings.update_precision, trained).sent
+    return model, update
+
+
+def _bytes(params: Tensors) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in params.values())
 
 
 def _copies(optimizer: str | Component) -> int:

@@ -102,7 +102,7 @@ class RunPlan:
     @property
     def traffic_mb(self) -> float:
         """At most, between server and sites: the model to every site and back in every round."""
-        return 2 * self.rounds * len(self.sites) * self.step.model_mb
+        return self.rounds * len(self.sites) * (self.step.model_mb + self.step.update_mb)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -120,7 +120,8 @@ class RunPlan:
             "every site has such a machine, without the models' transfer.",
             f"Measured here, on {self.step.device}: {self.step.seconds:.3g} s for a step of training{passes}.",
             f"Memory of a site that trains: about {self.memory_mb:.0f} MB, images aside.",
-            f"Traffic: at most {self.traffic_mb:.0f} MB, {self.step.model_mb:.1f} MB for each model.",
+            f"Traffic: at most {self.traffic_mb:.0f} MB, {self.step.model_mb:.1f} MB for each model to a site and "
+            f"{self.step.update_mb:.1f} MB back.",
             f"Not counted: {_NOT_COUNTED}.",
         )
 

@@ -305,6 +305,13 @@ def test_a_plan_counts_methods_and_seeds(made: Made) -> None:
     assert "  not defined: fedgsca: It is for classification." in lines
 
 
+def test_a_plan_has_the_rows_settings(tmp_path: Path) -> None:
+    """A warm-up of 12 rounds is longer than FedNoRo's job, and shorter than the row's 20 rounds."""
+    row = replace(tiny(None), settings=TINY | {"rounds": 20, "warmup_rounds": 12})
+    lines = planned_lines(request_of(tmp_path, methods=["fednoro"], rows={"clean": row}), Reported(None))
+    assert lines[0].endswith("core hours: fedavg, fednoro")
+
+
 def test_settings_are_tried_on_seeds_from_100_and_the_best_are_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,6 +333,12 @@ def test_settings_are_tried_on_seeds_from_100_and_the_best_are_recorded(
     assert (choice.method, choice.chosen, choice.rows, choice.seeds) == ("elr", 1, ("one",), (100, 101))
     assert choice.scores == ((50.0,), (pytest.approx(60.0),), (pytest.approx(55.0),))
     assert chosen_settings(tmp_path, [0]) == {("segmentation", "elr"): tried_settings("elr")[1]}
+    # Another row does not replace the first one; the same row does.
+    choose_settings(request_of(tmp_path, rows={"two": tiny(None)}, methods=["elr"]), Reported(None))
+    assert [(one.rows, one.chosen) for one in read_choices(tmp_path)] == [(("two", "one"), 1)]
+    choose_settings(request, Reported(None))
+    assert [one.rows for one in read_choices(tmp_path)] == [("one", "two")]
+    assert [len(one) for one in read_choices(tmp_path)[0].scores] == [2, 2, 2]
     with pytest.raises(BenchmarkError, match=r"chosen on seeds \[101\]; report others"):
         chosen_settings(tmp_path, [101, 102])
     write_choices(tmp_path, [choice.model_copy(update={"tried": ({}, {"prediction_momentum": 0.5})})])

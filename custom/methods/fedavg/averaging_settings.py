@@ -104,6 +104,12 @@ class AveragingSettings(RunSettings):
         if self.drift_correction != "fednova" or training.optimizer != "sgd":
             return self
         if not training.momentum:
+            if training.proximal_weight and isinstance(training.schedule, Component):
+                raise ValueError(
+                    "key 'training.proximal_weight' cannot be set with 'drift_correction' 'fednova' and a schedule of "
+                    "your own, which may raise the learning rate; expected 'training.schedule' constant, steps, "
+                    "polynomial or cosine"
+                )
             if (product := training.learning_rate * training.proximal_weight) >= 2:
                 raise ValueError(
                     "keys 'training.learning_rate' and 'training.proximal_weight' have the product "

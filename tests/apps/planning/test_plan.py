@@ -32,6 +32,20 @@ def test_a_plan_counts_steps_and_traffic(tmp_path: Path) -> None:
     assert result.memory_mb > result.process_mb + 4 * result.step.model_mb
 
 
+@pytest.mark.parametrize(("precision", "size"), [("bf16", 2), ("int8", 1)])
+def test_a_plan_counts_the_bytes_of_fewer_bits(precision: str, size: int) -> None:
+    """Kernels take 2 bytes a number to the sites, and 2 or 1 back; vectors keep their 4, and int8 has scales."""
+    changes = SMALL | {"update_precision": precision, "model_precision": "bf16"}
+    result = plan("fedavg", changes=changes, steps=1)
+    network = build_network(features=(4, 4, 8, 8, 8, 4), upsample="nontrainable")
+    kernels = [tensor for tensor in network.parameters() if tensor.ndim > 1]
+    numbers, channels = sum(kernel.numel() for kernel in kernels), sum(len(kernel) for kernel in kernels)
+    others = sum(t.numel() * t.element_size() for t in network.state_dict().values()) - 4 * numbers
+    assert result.step.model_mb * 2**20 == 2 * numbers + others
+    assert result.step.update_mb * 2**20 == size * numbers + others + (4 * channels if size == 1 else 0)
+    assert result.traffic_mb == pytest.approx(4 * 8 * (result.step.model_mb + result.step.update_mb))
+
+
 def test_slices_and_patches_are_what_is_counted(tmp_path: Path) -> None:
     """Of volumes with twelve slices."""
     write_phantom_federation(tmp_path / "data", LesionVolumes(), num_sites=2, images_per_site=3, test_images=1)

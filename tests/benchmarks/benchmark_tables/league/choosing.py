@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fedannot.apps.reports.compared_runs import ComparedRun, Comparison
@@ -24,7 +24,7 @@ from .figures import REFERENCE
 from .request import LeagueRequest
 from .rows import LeagueRow
 from .running import compare_row, make_data
-from .settings import CHOICES_FILE, FIRST_SEED_OF_CHOICE, Choice, MethodKey, tried_settings, write_choices
+from .settings import CHOICES_FILE, FIRST_SEED_OF_CHOICE, Choice, MethodKey, read_choices, tried_settings, write_choices
 
 NUM_SEEDS = 2
 SEEDS = range(FIRST_SEED_OF_CHOICE, FIRST_SEED_OF_CHOICE + NUM_SEEDS)
@@ -37,6 +37,8 @@ Scores = Mapping[tuple[str, int], float]
 def choose_settings(request: LeagueRequest, progress: Progress) -> Path | None:
     """Try the settings of every method that has several, and record the best of each in the output folder.
 
+    Rows on which the same settings were tried before count with their scores of then.
+
     Returns:
         The record; None if runs are another share's or process's, so that nothing can be chosen yet.
 
@@ -44,7 +46,7 @@ def choose_settings(request: LeagueRequest, progress: Progress) -> Path | None:
         JobError, RunError: as :func:`fedannot.apps.runs.compare.compare`, of federated averaging.
         DataError: if the file of settings cannot be used.
     """
-    scores: dict[str, Scores] = {}
+    scores: dict[str, dict[tuple[str, int], float]] = {}
     tasks = {name: row.task for name, row in request.rows.items()}
     for name, row in request.rows.items():
         progress.tell(f"{name}: {row.what}")
@@ -62,6 +64,7 @@ def choose_settings(request: LeagueRequest, progress: Progress) -> Path | None:
         for arm, why in failed.items():
             progress.tell(f"{name}: {arm}: {why}")
     with folder_locked(request.out):
+        _add_known(scores, tasks, read_choices(request.out))
         write_choices(request.out, best_settings(scores, tasks))
     return request.out / CHOICES_FILE
 
@@ -99,6 +102,23 @@ def best_settings(scores: Mapping[str, Scores], tasks: Mapping[str, str]) -> lis
             )
         )
     return choices
+
+
+def _add_known(
+    scores: dict[str, dict[tuple[str, int], float]], tasks: dict[str, str], choices: Sequence[Choice]
+) -> None:
+    """Add what other rows gave a method, as far as the same settings were tried there on the same seeds."""
+    new = {(row, method) for row, of_row in scores.items() for method, _ in of_row}
+    for choice in choices:
+        if list(choice.tried) != tried_settings(choice.method) or choice.seeds != tuple(SEEDS):
+            continue
+        for index, row in enumerate(choice.rows):
+            if (row, choice.method) in new:
+                continue
+            tasks[row] = choice.task
+            known = {(choice.method, number): of_row[index] for number, of_row in enumerate(choice.scores)}
+            of_row = scores.setdefault(row, {})
+            of_row |= {key: score for key, score in known.items() if score is not None}
 
 
 def _tried_arms(row: LeagueRow, data: str, request: LeagueRequest) -> tuple[list[Arm], dict[str, object]]:

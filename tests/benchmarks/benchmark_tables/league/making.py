@@ -133,7 +133,8 @@ def planned_lines(request: LeagueRequest, progress: Progress) -> list[str]:
         reference = defined.arms[0].job
         settings = known_settings(reference, row.settings)
         measured = measured_plan(reference, data=data.replace("{seed}", str(seeds[0])), changes=settings)
-        of_row = measured.seconds * sum(map(_step_factor, defined.arms)) * len(seeds) / 3600
+        steps = sum(_step_factor(arm, defined.common) for arm in defined.arms)
+        of_row = measured.seconds * steps * len(seeds) / 3600
         hours += of_row
         lines.append(
             f"{name}: {len(defined.arms)} methods × {len(seeds)} seeds, about {of_row:.2f} core hours: "
@@ -143,8 +144,8 @@ def planned_lines(request: LeagueRequest, progress: Progress) -> list[str]:
     return [*lines, f"All rows: about {hours:.2f} core hours. What methods ask of sites beside training takes longer."]
 
 
-def _step_factor(arm: Arm) -> float:
-    return Job.open(arm.job).settings_with(arm.overrides).step_factor
+def _step_factor(arm: Arm, common: Mapping[str, Any]) -> float:
+    return Job.open(arm.job).settings_with(known_settings(arm.job, common) | arm.overrides).step_factor
 
 
 def _run_row(

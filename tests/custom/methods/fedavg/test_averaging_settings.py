@@ -18,6 +18,7 @@ from fedannot.custom.settings import ClassifierTrainingSettings, SettingsError, 
 from fedannot.custom.training.schedules import LearningRate
 
 SGD = {"optimizer": "sgd", "momentum": 0.0}
+RISING = {"_target_": "OneCycleLR", "max_lr": 1.0, "total_steps": 10}
 SCAFFOLD = {"drift_correction": "scaffold", "training": SGD}
 
 
@@ -54,6 +55,10 @@ def test_what_only_a_server_can_do_is_named() -> None:
         (
             {"drift_correction": "fednova", "training": SGD | {"proximal_weight": 10.0, "learning_rate": 0.2}},
             "'training.proximal_weight' have the product 2 with 'drift_correction' 'fednova'; expected less than 2",
+        ),
+        (
+            {"drift_correction": "fednova", "training": SGD | {"proximal_weight": 0.1, "schedule": RISING}},
+            "and a schedule of your own, which may raise the learning rate",
         ),
         ({"fraction": 0.0}, "fraction"),
         ({"server_optimizer": {"name": "adam"}}, "'none', 'fedavgm', 'fedadam' or 'fedyogi'"),
