@@ -102,32 +102,32 @@ def _add_benchmark(name: str, what: str, *, example: str) -> None:
 
 _add_benchmark(
     "auto",
-    "`auto` beside federated averaging and the published methods, on generated lesions",
+    "`auto` compared with federated averaging and the published methods, on generated lesions",
     example="ns-d,clean",
 )
 _add_benchmark(
     "auto-labels",
-    "`auto` for classification beside federated averaging and FedGSCA, on generated cells",
+    "`auto` for classification compared with federated averaging and FedGSCA, on generated cells",
     example="s40,clean",
 )
 _add_benchmark(
     "feda3i",
-    "FedA³I and its ablations beside federated averaging, on generated lesions",
+    "FedA³I and its ablations compared with federated averaging, on generated lesions",
     example="ns-d,ne-d",
 )
 _add_benchmark(
     "fedia",
-    "FedIA and its ablations beside federated averaging, on generated volumes",
+    "FedIA and its ablations compared with federated averaging, on generated volumes",
     example="ms-0,ms-1,ms-2,ms-3",
 )
 _add_benchmark(
     "fedgsca",
-    "FedGSCA and its ablations beside federated averaging, on generated cells",
+    "FedGSCA and its ablations compared with federated averaging, on generated cells",
     example="s40,types",
 )
 _add_benchmark(
     "decoupled",
-    "Decoupled predictions and their ablations beside federated averaging and its rivals, on generated chambers",
+    "Decoupled predictions and their ablations compared with federated averaging and its rivals, on generated chambers",
     example="protocols",
 )
 

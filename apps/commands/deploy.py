@@ -132,7 +132,7 @@ def approve(
     kit: Annotated[Path, typer.Option(metavar="KIT", help="The startup kit of the server or of a site.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Let one more job run here, beside those of fedannot; shows first which classes the job names."""
+    """Let one more job run here, besides those of fedannot; shows first which classes the job names."""
     with reported_errors():
         from ..deployment.deployable_job import read_configuration
         from ..deployment.kit import approve_job

@@ -121,7 +121,7 @@ def _unexplained(checked: Sequence[CheckedCase]) -> str:
         where = "; ".join(_where(checked, value) for value in strays[:_SHOWN_VALUES])
         rest = ",".join(f"{value}:0" for value in strays)
         return (
-            f"Found {'a stray label value' if len(strays) == 1 else f'{len(strays)} stray label values'} beside 0 and "
+            f"Found {'a stray label value' if len(strays) == 1 else f'{len(strays)} stray label values'} besides 0 and "
             f"{counts_of_values}: {where}. Accept {'it' if len(strays) == 1 else 'them'} as background with "
             f"--label-map "
             f"{counts_of_values}:1,{rest}, or as lesion with {rest.replace(':0', ':1')} there; or correct the masks."
@@ -194,7 +194,7 @@ def _unknown(case: CheckedCase, unknown: Sequence[int], labels: Mapping[int, int
     ]
     more = ", …" if len(unknown) > _SHOWN_VALUES else ""
     return (
-        f"{case.label_file}: found the label values {', '.join(counted)}{more} beside those of the label map "
+        f"{case.label_file}: found the label values {', '.join(counted)}{more} besides those of the label map "
         f"({expected}). If such pixels count nowhere: --ignore {','.join(map(str, unknown))}. To take "
         f"{'it' if len(unknown) == 1 else 'them'} as background: --label-map "
         f"{expected},{','.join(f'{value}:0' for value in unknown)}."

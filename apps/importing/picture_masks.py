@@ -36,7 +36,7 @@ def read_values(file: Path, colours: Mapping[int, int] | None, *, rounds: bool =
             example = ",".join(f"{shown_colour(colour)}:{index}" for index, colour in enumerate(others[:2], 1))
             names = ' --classes "lesion,cyst"' if len(others) > 1 else ""
             raise DataError(
-                f"{file}: found a mask in the colours {_shares(result, others)} beside black; expected one grey value "
+                f"{file}: found a mask in the colours {_shares(result, others)} besides black; expected one grey value "
                 f'per pixel. Say which class each is: --label-map "{example}"{names}.'
             ) from error
     result, known = read_colours(file), {_BLACK: 0} | dict(colours)

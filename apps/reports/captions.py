@@ -29,8 +29,8 @@ _CASES_WITH_CLASSES = (
     "Cases of some sites, and of the test set, with their given, true and predicted classes; orange: they differ."
 )
 _OWN_MODEL = (
-    "What the model of {site} says beside the global one, on the site's validation cases; right: where its own layers "
-    "change the probability of the foreground."
+    "What the model of {site} says compared with the global one, on the site's validation cases; right: where its own "
+    "layers change the probability of the foreground."
 )
 
 

@@ -135,7 +135,7 @@ class PairedDifferences(Record):
 
 
 class PairedArm(PairedDifferences):
-    """An arm beside the reference."""
+    """An arm compared with the reference."""
 
     arm: str
     reference: str
@@ -150,7 +150,7 @@ class Comparison(Record):
         seeds: the seeds.
         settings: what the arms have alike and what differs; None in comparisons of earlier versions.
         runs: every arm with every seed.
-        paired: every arm but the first beside it.
+        paired: every arm but the first, compared with it.
         case_tests: the same over cases, of the models that the runs name; None where there are no results per case.
     """
 

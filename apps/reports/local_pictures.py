@@ -1,4 +1,4 @@
-"""Pictures of the sites' own models: what a site's model says beside the global one and the site's protocol."""
+"""Pictures of the sites' own models: what a site's model says compared with the global one and the site's protocol."""
 
 from pathlib import Path
 

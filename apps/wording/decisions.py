@@ -55,7 +55,7 @@ def unit_noun(record: BiasRecord) -> str:
 
 
 def witness_in_words(witness: WitnessRecord, noun: str = "sites") -> str:
-    """Return of a class how many sites' boundary biases images show, and whether the model counts beside them."""
+    """Return of a class how many sites' boundary biases images show, and whether the model counts besides them."""
     known, count = sum(one.is_known for one in witness.sites.values()), len(witness.sites)
     shown = f"Images show the boundary bias of {known} of {count} {noun}"
     if not witness.is_shown:

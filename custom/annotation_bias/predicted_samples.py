@@ -1,4 +1,4 @@
-"""A site's samples beside what the received model says of them."""
+"""A site's samples, compared with what the received model says of them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

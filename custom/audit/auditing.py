@@ -1,4 +1,4 @@
-"""The audit of one site: every case measured by every kind of problem, scored beside injected errors, written down."""
+"""The audit of one site: every case measured by every kind of problem, scored next to injected errors, written down."""
 
 from collections.abc import Callable
 from pathlib import Path

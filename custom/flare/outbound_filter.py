@@ -75,7 +75,7 @@ def check_reply(reply: Shareable, task: str, registry: OutboundRegistry, *, take
             raise OutboundError(f"Task {task!r} may not send {content} without a result.")
         return
     if extra := sorted(set(reply) - {ReservedHeaderKey.HEADERS, _CONTENT}):
-        raise OutboundError(f"Task {task!r} may not send {extra} beside its result.")
+        raise OutboundError(f"Task {task!r} may not send {extra} besides its result.")
     round_number = headers.get(AppConstants.CURRENT_ROUND)
     if round_number is not None and type(round_number) is not int:
         raise OutboundError(f"Task {task!r} may not send a round of the type {type(round_number).__name__}.")

@@ -178,7 +178,7 @@ def _check_gradients(network: nn.Module, settings: NetworkSettings | ClassifierS
         raise ComponentError(
             f"{_name(settings)}: its logits depend on no parameter of {', '.join(_first(of_blocks))}, "
             f"{_share(of_blocks, sizes):.0%} of all, which would never be trained. Choose a network, or arguments, "
-            "without these parts; a loss that a network returns beside its logits is not part of the training."
+            "without these parts; a loss that a network returns besides its logits is not part of the training."
         )
     _LOGGER.warning(
         "%s: %.0f %% of its parameters are not trained, since its logits do not depend on them: %s",

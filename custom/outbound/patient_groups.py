@@ -12,7 +12,7 @@ def released_groups(
     *,
     minimum: int = MINIMUM_CASES,
 ) -> tuple[bool, ...]:
-    """Return for each group whether its figures may leave beside those of all patients of the site together.
+    """Return for each group whether its figures may leave besides those of all patients of the site together.
 
     Who knows the figures of all, and of some groups, has those of the rest by subtraction. So not only each group that
     leaves, but also the rest has at least the minimum number of patients, or nobody. Where it has fewer the

@@ -204,7 +204,7 @@ def captured_steps(
 
     Yields:
         None where steps cannot be recorded: on a CPU, in float16, of an optimizer, objective or network of one's own,
-        of a network that was changed since it was received, or of one with tensors beside those of its state dict.
+        of a network that was changed since it was received, or of one with tensors besides those of its state dict.
     """
     start, form = start_network_of(network), objective_form(objective)
     if start is None or form is None or not _is_recordable(network, start, training):

@@ -49,7 +49,7 @@ class SupervisedObjective:
 
     Args:
         loss: the mean loss of logits and labels.
-        dice: gets the Dice loss of every batch, beside whatever loss is trained with.
+        dice: gets the Dice loss of every batch, besides whatever loss is trained with.
         completeness: fraction of the objects that is annotated in every sample of the site, of each foreground class,
             ``(N, C)``: the loss is then that of the annotations under the probability that what is there is annotated,
             and does not teach that objects which are left out are background. None where nothing is missing.

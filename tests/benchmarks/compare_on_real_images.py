@@ -211,7 +211,7 @@ def with_more_estimates(row: Row, numbers: Sequence[int]) -> Row:
 
 
 def with_auto_of_labels(row: Row) -> Row:
-    """The same data with `auto` for classification beside federated averaging and FedGSCA's own form."""
+    """The same data with `auto` for classification compared with federated averaging and FedGSCA's own form."""
     auto = Arm("auto", Path("auto_classification"), {"warmup_rounds": BLOOD_WARMUP}, BLOOD_WARMUP)
     return replace(row, arms=(*(arm for arm in row.arms if arm.name != "fedgsca"), auto))
 

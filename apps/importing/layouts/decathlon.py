@@ -53,7 +53,7 @@ def _classes(content: Any, file: Path) -> tuple[dict[int, int], tuple[str, ...]]
         raise DataError(f"{file}: key 'labels' is {content['labels']!r}; expected value: name.") from None
     values = sorted(value for value in names_of if value != 0)
     if not values:
-        raise DataError(f"{file}: key 'labels' is {content['labels']!r}; expected a value beside 0, the background.")
+        raise DataError(f"{file}: key 'labels' is {content['labels']!r}; expected a value besides 0, the background.")
     return {0: 0} | {value: index for index, value in enumerate(values, 1)}, tuple(names_of[value] for value in values)
 
 

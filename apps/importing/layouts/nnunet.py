@@ -87,7 +87,7 @@ def _classes(
     # What has no value but 0 is the background, whatever it is called.
     values_of = {name: values for name, values in values_of.items() if values and name != "background"}
     if not values_of:
-        raise DataError(f"{file}: key 'labels' is {entries!r}; expected a value beside 0, the background.")
+        raise DataError(f"{file}: key 'labels' is {entries!r}; expected a value besides 0, the background.")
     if not regions:
         by_value = sorted((values[0], name) for name, values in values_of.items())
         names = tuple(name for _, name in by_value)

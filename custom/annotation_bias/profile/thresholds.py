@@ -92,7 +92,7 @@ class ProfileThresholds(SettingsModel):
     )
     min_model_error: float = Field(
         default=0.3,
-        description="Error of a boundary bias from the model beside its standard error, added in squares, in pixels. "
+        description="Error of a boundary bias from the model besides its standard error, added in squares, in pixels. "
         "Chosen in an earlier trial, on 97 sites.",
     )
     max_model_spread: float = Field(

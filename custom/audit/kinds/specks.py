@@ -1,4 +1,4 @@
-"""Specks: objects of a few pixels beside objects that are typically much larger, such as a slip of the brush leaves."""
+"""Specks: objects of a few pixels among objects that are typically much larger, such as a slip of the brush leaves."""
 
 from collections.abc import Sequence
 

@@ -88,7 +88,7 @@ def placed(released: Mapping[str, Estimate], places: Mapping[str, int]) -> list[
 def released_estimates(
     groups: Mapping[str, GroupEstimate], others: frozenset[str] = frozenset()
 ) -> dict[str, Estimate]:
-    """Return the estimates of groups that may leave beside that of all patients of the site.
+    """Return the estimates of groups that may leave besides that of all patients of the site.
 
     Args:
         groups: by name of an annotator, or by another name of a group of cases.

@@ -118,7 +118,7 @@ def _group(one: OtherClass) -> GroupEstimate:
 
 
 def _released_classes(of_classes: Mapping[int, OtherClass]) -> dict[int, Estimate]:
-    """An annotator's classes that may leave beside the figure of all of them: no class is what the rest leaves over."""
+    """An annotator's classes that may leave besides the figure of all: no class is what the rest leaves over."""
     released = released_estimates({str(label): _group(one) for label, one in of_classes.items()})
     return {int(label): estimate for label, estimate in released.items()}
 

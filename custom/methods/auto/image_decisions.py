@@ -1,4 +1,4 @@
-"""What images say before the first round, and beside the model: boundary biases on one scale, decisions on them."""
+"""What images say before the first round, and besides the model: boundary biases on one scale, decisions on them."""
 
 import math
 from collections.abc import Mapping, Sequence

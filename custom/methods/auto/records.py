@@ -137,7 +137,7 @@ class WitnessRecord(Record):
 
     Attributes:
         is_shown: whether images show the biases of most sites; else only the model counts.
-        is_model_used: whether the model counts beside the images.
+        is_model_used: whether the model counts besides the images.
         constant: by how far the model draws inside the image boundary; None where that is not known.
         spread: standard deviation over sites of the difference of both, in pixels; None of fewer than three sites.
         chi_square: squared differences by what both errors explain; None as above.

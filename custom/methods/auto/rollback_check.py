@@ -1,5 +1,5 @@
-"""The rollback check of `auto`, for masks and for classes, at the server: the model in use beside one without what was
-done, on patients not learnt.
+"""The rollback check of `auto`, for masks and for classes, at the server: the model in use compared with one
+without what was done, on patients not learnt.
 
 Where weights are others than numbers of samples, the other model is the average of the same updates by these numbers.
 Where sites correct something no average of the same updates is what federated averaging would have made; the other

@@ -1,4 +1,4 @@
-"""A module that a site keeps from round to round beside the shared model, such as an adversary; it never leaves it."""
+"""A module that a site keeps from round to round besides the shared model, such as an adversary; it never leaves it."""
 
 import copy
 

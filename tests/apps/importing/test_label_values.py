@@ -92,7 +92,7 @@ def test_one_stray_value_is_named_with_the_option_that_accepts_it(dataset, tmp_p
     stray = square(255)
     stray[0, :3] = 254
     masks = [square(255, rows=slice(1, 2 + index)) for index in range(10)] + [stray]
-    with pytest.raises(DataError, match=r"a stray label value beside 0 and 255: 254 in 3 pixels of \S+10\.png\.") as e:
+    with pytest.raises(DataError, match=r"a stray label value besides 0 and 255: 254 in 3 pixels of \S+10\.png\.") as e:
         import_to(tmp_path / "out", dataset(*masks))
     option = option_in(str(e.value))
     assert option == "255:1,254:0"
@@ -109,7 +109,7 @@ def test_a_value_beside_a_map_is_named_with_the_whole_option(dataset, tmp_path):
     said = {"labels": parse_label_map("3:1,5:2"), "classes": ("a", "b")}
     report = import_to(tmp_path / "out", dataset(square(3), square(5), other), **said)
     (reason,) = map(str, report.excluded)
-    assert "2.png: found the label values 7 (1 of 80 pixels) beside those of the label map (3:1,5:2)." in reason
+    assert "2.png: found the label values 7 (1 of 80 pixels) besides those of the label map (3:1,5:2)." in reason
     option = option_in(reason)
     assert option == "3:1,5:2,7:0"
     said["labels"] = parse_label_map(option)

@@ -236,7 +236,7 @@ def test_msd_refuses_names_that_leave_the_folder(name, tmp_path):
     [
         ({"modality": {}}, "found images of 0 modalities; expected 1 to 16"),
         ({"labels": {"background": 0, "Anterior": 1}}, r"key 'labels' is .*; expected value: name\."),
-        ({"labels": {"0": "background"}}, r"expected a value beside 0"),
+        ({"labels": {"0": "background"}}, r"expected a value besides 0"),
         ({"training": "imagesTr"}, r"found another content; expected the Decathlon's dataset\.json"),
     ],
 )

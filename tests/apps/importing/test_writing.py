@@ -225,7 +225,7 @@ def test_masks_with_values_that_a_map_leaves_out_are_named(pair, tmp_path):
     dataset = segmentation(pair("a.png", square(85)), pair("b.png", square(7)))
     report = import_to(tmp_path / "out", dataset, labels={85: 1})
     assert len(report.excluded) == 1
-    said = "b.png: found the label values 7 (4 of 20 pixels) beside those of the label map (85:1)"
+    said = "b.png: found the label values 7 (4 of 20 pixels) besides those of the label map (85:1)"
     assert said in str(report.excluded[0])
     assert str(report.excluded[0]).endswith("--label-map 85:1,7:0.")
 

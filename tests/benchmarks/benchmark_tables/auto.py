@@ -1,4 +1,4 @@
-"""`auto` beside federated averaging and the published methods, on the generated lesions."""
+"""`auto` compared with federated averaging and the published methods, on the generated lesions."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`auto` for classification beside federated averaging and FedGSCA, on the generated cells."""
+"""`auto` for classification compared with federated averaging and FedGSCA, on the generated cells."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Decoupled predictions beside federated averaging and what they are compared with, on the generated chambers."""
+"""Decoupled predictions, federated averaging and its rivals, on the generated chambers."""
 
 from collections.abc import Mapping
 from pathlib import Path

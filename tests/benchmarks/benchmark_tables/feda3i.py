@@ -1,4 +1,4 @@
-"""FedA³I and its ablations beside federated averaging, on the generated lesions."""
+"""FedA³I and its ablations compared with federated averaging, on the generated lesions."""
 
 from collections.abc import Mapping
 from pathlib import Path

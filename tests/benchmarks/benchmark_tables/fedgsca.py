@@ -1,4 +1,4 @@
-"""FedGSCA and its ablations beside federated averaging, on the generated cells."""
+"""FedGSCA and its ablations compared with federated averaging, on the generated cells."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""FedIA and its ablations beside federated averaging, on the generated volumes with several lesions."""
+"""FedIA and its ablations compared with federated averaging, on the generated volumes with several lesions."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

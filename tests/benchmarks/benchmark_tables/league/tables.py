@@ -104,7 +104,7 @@ def _costs(method: MethodFigures) -> list[str]:
 
 
 def _personal(rows: Sequence[LeagueFigures]) -> str:
-    """Methods with a model of each site, beside federated averaging: final models on generic and on own cases."""
+    """Methods with a model of each site, and federated averaging: final models on generic and on own cases."""
     headings = ["row", "method", "generic: each seed", "mean", "own cases: each seed", "mean", *_COSTS]
     lines = []
     for row in rows:
