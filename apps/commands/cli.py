@@ -24,6 +24,7 @@ from .paper import PAPER_EXAMPLE, paper
 from .planned import PLAN_EXAMPLE, plan
 from .results import RESULTS_EXAMPLE, results
 from .simulation import SIMULATE_EXAMPLE, NetworkOption, SettingsOption, TrackOption, import_from_here, simulate
+from .single_options import refuse_repeated_options
 
 if TYPE_CHECKING:
     from ..functions.comparisons import ComparedMethods
@@ -285,6 +286,9 @@ def suspects(
             if pictures is not None and (cases := other_class(record)):
                 file = draw_suspects(record, cases[:limit], pictures / f"{record.site}.png")
                 say(f"Figure: {file}")
+
+
+refuse_repeated_options(app)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from ..runs.interruption import given_command
 from ..runs.program import Program
 from .errors import reported_errors
 from .job_names import JobArgument
+from .single_options import refuse_repeated_options
 
 if TYPE_CHECKING:
     from ..functions.runs import Run
@@ -173,6 +174,7 @@ def _hours_by_default(
 
 _alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 _alone.command(epilog=SIMULATE_EXAMPLE)(simulate)
+refuse_repeated_options(_alone)
 
 
 @_alone.callback()
