@@ -417,11 +417,10 @@ def test_slices_and_trusted_voxels_by_the_command(volume_folders, tmp_path):
         moved[:3, 3] += 0.5
         nibabel.save(nibabel.Nifti1Image(np.asarray(mask.dataobj), moved), file)
     slices = ("--pipeline", "volume_slices", "--size", "4,4", "--fit", "resize", "--stride", 2, "--empty-slices", 0.5)
-    result = run("import", *volume_folders, *slices, "--sites", 1, "--test", 0, "--out", tmp_path / "out")
+    result = run("import", *volume_folders, *slices, "--out", tmp_path / "out")
     assert result.exit_code == 1
     assert "--trust-voxels" in result.output
-    options = ("--trust-voxels", "--sites", 1, "--test", 0)
-    result = run("import", *volume_folders, *slices, *options, "--out", tmp_path / "out")
+    result = run("import", *volume_folders, *slices, "--trust-voxels", "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert "Trusted voxels: 2 masks lay up to 0.866 mm off" in " ".join(result.output.split())
     description = read_site_description(tmp_path / "out" / "site-1")
