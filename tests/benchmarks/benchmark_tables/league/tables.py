@@ -2,7 +2,7 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from textwrap import shorten
 
 from fedannot.custom.methods import METHODS
@@ -27,7 +27,8 @@ def figures_page(league: League) -> str:
     for heading, text in (
         ("Models of each site", _personal(league.rows)),
         ("Settings", _settings(league)),
-        ("Fields that may leave beside those of FedAvg", _fields(league.rows)),
+        ("Settings that were tried", _tried(league.choices)),
+        ("Fields that may leave besides those of FedAvg", _fields(league.rows)),
         ("Without figures", _absent(league.rows)),
     ):
         if text:
@@ -42,7 +43,7 @@ _HEAD = (
     "resampling patients, and Wilcoxon's p with Holm's correction over the row's methods. p, seeds: paired t-test.",
     "CPU seconds are of all cores, with loading and scoring. Seconds by the clock grow where other runs load the "
     "machine, and compare no methods. “MB sent” is of a site in a round. “Fields” counts what "
-    "may leave beside what FedAvg sends.",
+    "may leave besides what FedAvg sends.",
 )
 
 
@@ -119,11 +120,16 @@ def _personal(rows: Sequence[LeagueFigures]) -> str:
 
 def _settings(league: League) -> str:
     """What each method was given beside the row's settings, and among how many it was chosen."""
+    tasks_of: dict[str, set[str]] = {}
+    for row in league.rows:
+        for method in row.methods:
+            tasks_of.setdefault(method.method, set()).add(row.task)
     methods_of: dict[tuple[str, str], dict[str, None]] = {}
     for row in league.rows:
         for method in row.methods:
             if method.method != REFERENCE:
-                methods_of.setdefault(_given(method, row.task, league.choices), {})[method.method] = None
+                name = method.method if len(tasks_of[method.method]) == 1 else f"{method.method} ({row.task})"
+                methods_of.setdefault(_given(method, row.task, league.choices), {})[name] = None
     return "\n".join(bullet(f"{', '.join(names)}: {shown} ({how}).") for (shown, how), names in methods_of.items())
 
 
@@ -131,13 +137,35 @@ def _given(method: MethodFigures, task: str, choices: Sequence[Choice]) -> tuple
     """A method's settings, and how they came."""
     if method.settings is None:
         return "not known", "an earlier version"
-    shown = ", ".join(f"`{name}={value}`" for name, value in method.settings.items()) or "the job's"
+    shown = _shown(method.settings)
     choice = next((one for one in choices if (one.task, one.method) == (task, method.method)), None)
     if choice is None or method.settings != choice.tried[choice.chosen]:
         if method.settings != published(method.method):
             return shown, "of an earlier choice"
         return shown, "published, nothing tried" if choice is None else "published, not those that were chosen"
     return shown, f"number {choice.chosen + 1} of {len(choice.tried)}, seeds {', '.join(map(str, choice.seeds))}"
+
+
+def _tried(choices: Sequence[Choice]) -> str:
+    """The scores of all settings that were tried, in the order of the trials."""
+    lines = [
+        [
+            choice.method,
+            choice.task,
+            _shown(settings) if index else "published",
+            ", ".join(f"`{row}`" for row in choice.rows),
+            _seeds(scores),
+            "yes" if index == choice.chosen else "",
+        ]
+        for choice in sorted(choices, key=lambda choice: (choice.task, choice.method))
+        for index, (settings, scores) in enumerate(zip(choice.tried, choice.scores, strict=True))
+    ]
+    headings = ["method", "task", "settings", "rows", "score of each, mean of the seeds", "chosen"]
+    return table(headings, lines) if lines else ""
+
+
+def _shown(settings: Mapping[str, object]) -> str:
+    return ", ".join(f"`{name}={value}`" for name, value in settings.items()) or "the job's"
 
 
 def _fields(rows: Sequence[LeagueFigures]) -> str:
