@@ -16,7 +16,7 @@ class _SingleOptions(TyperCommand):
             BadParameter: if an option is given again.
         """
         # The options in the order in which they are given, then the arguments.
-        _, _, given = self.make_parser(ctx).parse_args(list(args))
+        given: list[Any] = self.make_parser(ctx).parse_args(list(args))[2]
         if not ctx.resilient_parsing and not any(parameter.is_eager for parameter in given):
             for parameter in given:
                 if _has_one_value(parameter) and given.count(parameter) > 1:

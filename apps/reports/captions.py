@@ -42,7 +42,7 @@ def caption(name: str, *, is_classification: bool = False) -> str:
         is_classification: whether the run learnt classes.
 
     >>> caption("site-3-own-model")[:32]
-    'What the model of site-3 says be'
+    'What the model of site-3 says co'
     """
     if name.endswith("-own-model"):
         return _OWN_MODEL.format(site=name.removesuffix("-own-model"))

@@ -525,8 +525,9 @@ def test_chosen_settings_count_where_the_figures_are_of_them() -> None:
     assert "1 of 2 results are of the best of at most five" in " ".join(both.split())
     hows = {given: figures_page(League(rows=(row,), choices=(choice,))) for given, row in rows.items()}
     assert "- elr: `a=1` (number 2 of 2, seeds 100)." in hows["chosen"]
-    assert "| elr | segmentation | published | `x` | 1.0 |  |\n| elr | segmentation | `a=1` | `x` | 2.0 | yes |" in (
-        hows["chosen"]
+    assert (
+        "| elr | segmentation | published | `x` | 1.0 |  |\n| elr | segmentation | `a=1` | `x` | 2.0 | yes |"
+        in (hows["chosen"])
     )
     of_tasks = figures_page(League(rows=(rows["chosen"], rows["other task"]), choices=(choice,)))
     assert "- elr (segmentation): `a=1` (number 2 of 2, seeds 100)." in of_tasks
