@@ -60,6 +60,9 @@ DOCS = Path(__file__).parents[2] / "docs" / "benchmarks"
 TINY = {"rounds": 1, "network.features": [4, 4, 8, 8, 8, 4], "training.local_epochs": 1}
 # Neither federated averaging nor ELR has a warm-up.
 TINY |= {"min_sites": 2, "warmup_rounds": 1}
+# So much that its images differ from those of federated averaging after one round, on any machine.
+OF_ELR = {"early_learning_weight": 100.0}
+TINY |= OF_ELR
 
 
 def tiny(noise: str | None) -> LeagueRow:
@@ -147,6 +150,30 @@ def test_the_league_of_finished_runs_is_the_same_and_changes_nothing(made: Made,
     assert times_of(made.out) == before
     for name in ("league.json", "league.md", "league_figures.md"):
         assert (tmp_path / "pages" / name).read_bytes() == (made.out / name).read_bytes()
+
+
+def test_rows_of_another_machine_stay_and_no_row_loses_results(made: Made, tmp_path: Path) -> None:
+    """One machine has one row, another one the other, and a third one half of the first; rows keep their order."""
+    pages, choice = tmp_path / "pages", read_league(DOCS / "league.json").choices[0]
+    rows = {"lesions-clean": tiny(None), "lesions-shrink": tiny("M(25,-25,10,0.5)")}
+    for machine, made_as, name in (
+        ("first", "noisy", "lesions-shrink"),
+        ("second", "clean", "lesions-clean"),
+        ("third", "noisy", "lesions-shrink"),
+    ):
+        shutil.copytree(made.out / made_as, tmp_path / machine / name)
+    (tmp_path / "third" / "lesions-shrink" / "runs" / "runs" / "elr-seed0" / "summary.json").unlink()
+    write_choices(tmp_path / "first", [choice])
+    for machine, expected in (("first", ["lesions-shrink"]), ("second", ["lesions-clean", "lesions-shrink"])):
+        write_finished(request_of(tmp_path / machine, rows=rows), pages, Reported(None))
+        assert [row.row for row in read_league(pages / "league.json").rows] == expected
+    whole = read_league(pages / "league.json")
+    assert [method.method for row in whole.rows for method in row.methods] == ["fedavg", "elr"] * 2
+    assert whole.choices == (choice,)
+    said: list[str] = []
+    write_finished(request_of(tmp_path / "third", rows=rows), pages, Reported(lambda step: said.append(step.text)))
+    assert read_league(pages / "league.json") == whole
+    assert any(text.startswith("lesions-shrink: stays as") and "2 results" in text for text in said)
 
 
 def test_a_league_that_was_moved_goes_on_where_it_is(made: Made, tmp_path: Path) -> None:
@@ -328,7 +355,8 @@ def test_settings_are_tried_on_seeds_from_100_and_the_best_are_recorded(
     record = choose_settings(request, Reported(None))
     seeds, given = asked["one"]
     assert list(seeds) == [100, 101]
-    assert given == {"fedavg": {}} | {f"elr.{number}": one for number, one in enumerate(tried_settings("elr"))}
+    trials = enumerate(tried_settings("elr"))
+    assert given == {"fedavg": {}} | {f"elr.{number}": OF_ELR | settings for number, settings in trials}
     (choice,) = read_choices(record.parent)
     assert (choice.method, choice.chosen, choice.rows, choice.seeds) == ("elr", 1, ("one",), (100, 101))
     assert choice.scores == ((50.0,), (pytest.approx(60.0),), (pytest.approx(55.0),))

@@ -168,6 +168,11 @@ class LeagueFigures(Record):
         return next((one for one in self.ranked if not one.is_ours and one.method != REFERENCE), None)
 
     @property
+    def num_results(self) -> int:
+        """Scores of all methods and seeds."""
+        return sum(len(method.scores) for method in self.methods)
+
+    @property
     def is_on_several_machines(self) -> bool:
         """Whether methods of one seed are known to be of different processors or versions of PyTorch."""
         return any(

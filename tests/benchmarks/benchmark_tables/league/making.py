@@ -20,10 +20,10 @@ from .choosing import choose_settings
 from .figures import LEAGUE_FILE, REFERENCE, AbsentMethod, League, LeagueFigures, read_league, write_league
 from .page import league_page
 from .request import LeagueRequest
-from .rows import LeagueRow
+from .rows import ROWS, LeagueRow
 from .running import RUNS_FOLDER, compare_row, data_of, is_finished, make_data
 from .runs import finished_comparison, row_figures
-from .settings import MethodKey, chosen_settings, read_choices
+from .settings import Choice, MethodKey, chosen_settings, read_choices
 from .tables import figures_page
 
 PAGE_FILE, FIGURES_FILE = "league.md", "league_figures.md"
@@ -61,8 +61,8 @@ def done(
 def make_league(request: LeagueRequest, progress: Progress) -> Path:
     """Run what is missing row by row, write the league after each of them, and return its page.
 
-    Rows that the output folder has from earlier calls stay. A row some of whose runs are another share's, or of another
-    process, is left for whoever finishes it.
+    What the output folder has of other rows, or more of the same, stays. A row some of whose runs are another share's,
+    or of another process, is left for whoever finishes it.
 
     Raises:
         BenchmarkError: as :func:`.chosen_settings`.
@@ -78,10 +78,29 @@ def make_league(request: LeagueRequest, progress: Progress) -> Path:
             progress.tell(str(missing))
             continue
         with folder_locked(request.out):
-            earlier = read_league(request.out / LEAGUE_FILE)
-            rows = {known.row: known for known in earlier.rows} | {name: figures}
-            write_pages(League(rows=tuple(rows.values()), choices=read_choices(request.out)), request.out)
+            write_pages(_with_rows(request.out, [figures], read_choices(request.out), progress), request.out)
     return request.out / PAGE_FILE
+
+
+def _with_rows(folder: Path, rows: Sequence[LeagueFigures], choices: Sequence[Choice], progress: Progress) -> League:
+    """A folder's league with further rows, in the order of :data:`.ROWS`, and further choices.
+
+    A row takes the place of one with the same name, unless that one has more results, of other runs: then it stays.
+    """
+    earlier, places = read_league(folder / LEAGUE_FILE), list(ROWS)
+    by_name = {row.row: row for row in earlier.rows}
+    for row in rows:
+        known = by_name.setdefault(row.row, row)
+        if row.num_results < known.num_results:
+            progress.tell(
+                f"{row.row}: stays as {folder / LEAGUE_FILE} has it, with {known.num_results} results of methods and "
+                f"seeds; of these runs it would have {row.num_results}."
+            )
+        else:
+            by_name[row.row] = row
+    by_method = {(choice.task, choice.method): choice for choice in [*earlier.choices, *choices]}
+    ordered = sorted(by_name, key=lambda name: places.index(name) if name in places else len(places))
+    return League(rows=tuple(by_name[name] for name in ordered), choices=tuple(by_method.values()))
 
 
 def write_pages(league: League, folder: Path) -> None:
@@ -95,7 +114,7 @@ def write_finished(request: LeagueRequest, folder: Path, progress: Progress) -> 
     """Write the league of the runs that are finished, and return its page; nothing is run or changed where they are.
 
     The seeds of a row are those that all methods have finished; where there is none, those of federated averaging. A
-    method that has not finished them is named.
+    method that has not finished them is named. What the folder has of other rows, or more of the same, stays.
 
     Args:
         request: rows, methods, seeds, and the folder of the runs.
@@ -115,7 +134,7 @@ def write_finished(request: LeagueRequest, folder: Path, progress: Progress) -> 
     if not rows:
         raise BenchmarkError(f"{request.out}: found no finished run of {REFERENCE}; expected that of any row and seed.")
     folder.mkdir(parents=True, exist_ok=True)
-    write_pages(League(rows=tuple(rows), choices=read_choices(request.out)), folder)
+    write_pages(_with_rows(folder, rows, read_choices(request.out), progress), folder)
     return folder / PAGE_FILE
 
 
