@@ -648,6 +648,17 @@ def test_every_method_has_a_job_or_makes_no_model_and_no_setting_is_unknown() ->
     assert {row.clean for row in ROWS.values()} - {""} <= set(ROWS)
 
 
+def test_labels_that_lack_lesions_are_added_to_and_all_others_change_both_ways() -> None:
+    jobs = arms.jobs_by_method(arms.jobs_folder())
+    for row in (ROWS["missed-none"], ROWS["missed"], TUNING_ROWS["choice-missed"], ROWS["lesions-shrink"]):
+        added_to = {
+            name
+            for (task, name), job in jobs.items()
+            if task == row.task and arms.own_settings(job, row, {}).get("direction") == "add"
+        }
+        assert added_to == (set() if row.what.startswith("lesions") else {"adele", "fedcorr"})
+
+
 def test_wrong_names_and_absent_packs_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match=r"There are no methods \['fedxyz'\]; the methods are: adele, audit"):
         chosen_methods("auto, fedxyz")

@@ -42,6 +42,11 @@ def _cells(what: str, label_noise: str | None) -> LeagueRow:
     return LeagueRow(f"cells, {what}", "classification", fedgsca.cells(label_noise), settings, clean)
 
 
+def _missed(what: str, make: MakeData, *, clean: str = "") -> LeagueRow:
+    """Where lesions are missing, methods that replace labels only add lesions, as FedIA's authors let them."""
+    return LeagueRow(f"{what}; labels are added only", "segmentation", make, fedia.STEADY | {"direction": "add"}, clean)
+
+
 def _chambers(what: str, protocols: str | None) -> LeagueRow:
     clean = "" if protocols is None else "chambers-alike"
     make = decoupled.chambers(protocols)
@@ -70,13 +75,9 @@ ROWS: Mapping[str, LeagueRow] = {
     "lesions-weak": _lesions("weak: M(8,-8,4,0.2)", feda3i.phantom("M(8,-8,4,0.2)")),
     "lesions-larger": _lesions("all larger: M(25,-25,10,1)", feda3i.phantom("M(25,-25,10,1)")),
     "lesions-scanner": _lesions("one honest site with another scanner", auto.one_site(auto.another_scanner)),
-    "missed-none": LeagueRow("volumes, all lesions annotated", "segmentation", fedia.volumes(None), fedia.STEADY),
-    "missed": LeagueRow(
-        "volumes, 4/6/8/10 tenths of the lesions annotated",
-        "segmentation",
-        fedia.volumes(fedia.MS[0]),
-        fedia.STEADY,
-        "missed-none",
+    "missed-none": _missed("volumes, all lesions annotated", fedia.volumes(None)),
+    "missed": _missed(
+        "volumes, 4/6/8/10 tenths of the lesions annotated", fedia.volumes(fedia.MS[0]), clean="missed-none"
     ),
     "chambers-alike": _chambers("all annotate alike", None),
     "chambers-protocols": _chambers(f"protocols {decoupled.PROTOCOLS}", decoupled.PROTOCOLS),
@@ -105,9 +106,7 @@ TUNING_ROWS: Mapping[str, LeagueRow] = {
         feda3i.phantom("M(16,-16,7,0.2)", num_sites=6),
         feda3i.SETTINGS,
     ),
-    "choice-missed": LeagueRow(
-        "pictures of many objects, 3/5/7/9 tenths annotated", "segmentation", fedia.pictures(fedia.MS[1]), fedia.STEADY
-    ),
+    "choice-missed": _missed("pictures of many objects, 3/5/7/9 tenths annotated", fedia.pictures(fedia.MS[1])),
     "choice-protocols": LeagueRow(
         "chambers, protocols 0-0-C(12,5)-D(12,5)",
         "segmentation",
