@@ -77,7 +77,7 @@ ROWS: Mapping[str, LeagueRow] = {
     "lesions-scanner": _lesions("one honest site with another scanner", auto.one_site(auto.another_scanner)),
     "missed-none": _missed("volumes, all lesions annotated", fedia.volumes(None)),
     "missed": _missed(
-        "volumes, 4/6/8/10 tenths of the lesions annotated", fedia.volumes(fedia.MS[0]), clean="missed-none"
+        "volumes, 2/4/6/8 tenths of the lesions annotated", fedia.volumes(fedia.MS[2]), clean="missed-none"
     ),
     "chambers-alike": _chambers("all annotate alike", None),
     "chambers-protocols": _chambers(f"protocols {decoupled.PROTOCOLS}", decoupled.PROTOCOLS),
