@@ -30,11 +30,13 @@ from benchmark_tables.league.runs import _beside, agreement, global_results
 from benchmark_tables.league.settings import (
     MOST_TRIED,
     PUBLISHED,
+    Choice,
     MethodKey,
     TriedSettings,
-    chosen_settings,
+    choice_for,
     read_choices,
     tried_settings,
+    usable_choices,
     write_choices,
 )
 from benchmark_tables.league.tables import figures_page
@@ -360,36 +362,53 @@ def test_settings_are_tried_on_seeds_from_100_and_the_best_are_recorded(
     (choice,) = read_choices(record.parent)
     assert (choice.method, choice.chosen, choice.rows, choice.seeds) == ("elr", 1, ("one",), (100, 101))
     assert choice.scores == ((50.0,), (pytest.approx(60.0),), (pytest.approx(55.0),))
-    assert chosen_settings(tmp_path, [0]) == {("segmentation", "elr"): tried_settings("elr")[1]}
-    # Another row does not replace the first one; the same row does.
+    assert usable_choices(tmp_path, [0]) == (choice,)
+    # Another row has a choice of its own; that of the same row is replaced.
     choose_settings(request_of(tmp_path, rows={"two": tiny(None)}, methods=["elr"]), Reported(None))
-    assert [(one.rows, one.chosen) for one in read_choices(tmp_path)] == [(("two", "one"), 1)]
     choose_settings(request, Reported(None))
-    assert [one.rows for one in read_choices(tmp_path)] == [("one", "two")]
-    assert [len(one) for one in read_choices(tmp_path)[0].scores] == [2, 2, 2]
+    assert [(one.rows, one.chosen) for one in read_choices(tmp_path)] == [(("one",), 1), (("two",), 1)]
     with pytest.raises(BenchmarkError, match=r"chosen on seeds \[101\]; report others"):
-        chosen_settings(tmp_path, [101, 102])
+        usable_choices(tmp_path, [101, 102])
     write_choices(tmp_path, [choice.model_copy(update={"tried": ({}, {"prediction_momentum": 0.5})})])
     with pytest.raises(BenchmarkError, match="settings of elr were chosen among others than league_settings"):
-        chosen_settings(tmp_path, [0])
+        usable_choices(tmp_path, [0])
     content = (tmp_path / "settings.json").read_text(encoding="utf-8")
     (tmp_path / "settings.json").write_text(content.replace('"chosen": 1', '"chosen": -1'), encoding="utf-8")
     with pytest.raises(DataError, match="chosen"):
         read_choices(tmp_path)
 
 
-def test_the_best_settings_have_the_highest_mean_over_rows_without_a_failed_run() -> None:
-    """Of ELR's three settings the second is best in one row and the third in sum; where it failed, the first is."""
-    scores = {"a": {("elr", 0): 60.0, ("elr", 1): 65.0, ("elr", 2): 64.0}}
-    scores |= {"b": {("elr", 0): 50.0, ("elr", 1): 44.0, ("elr", 2): 47.0}}
-    tasks = {"a": "segmentation", "b": "segmentation"}
-    (choice,) = best_settings(scores, tasks)
-    assert choice.chosen == 2
-    del scores["b"]["elr", 2]
-    (choice,) = best_settings(scores, tasks)
-    assert (choice.chosen, choice.scores[2]) == (0, (64.0, None))
-    (equal,) = best_settings({"a": {("elr", number): 50.0 for number in range(3)}}, tasks)
+def test_the_best_settings_have_the_highest_score_and_no_failed_run() -> None:
+    scores = {("elr", 0): 60.0, ("elr", 1): 65.0, ("elr", 2): 66.0}
+    (choice,) = best_settings("a", "segmentation", scores)
+    assert (choice.chosen, choice.best, choice.rows) == (2, tried_settings("elr")[2], ("a",))
+    del scores["elr", 2]
+    (choice,) = best_settings("a", "segmentation", scores)
+    assert (choice.chosen, choice.scores) == (1, ((60.0,), (65.0,), (None,)))
+    (equal,) = best_settings("a", "segmentation", {("elr", number): 50.0 for number in range(3)})
     assert equal.chosen == 0
+
+
+def test_a_row_has_the_settings_of_its_own_kind_and_else_those_of_the_first_other(tmp_path: Path) -> None:
+    def chosen(row: str, number: int, **changes: object) -> Choice:
+        scores = {("elr", other): float(other == number) for other in range(3)}
+        return best_settings(row, "segmentation", scores)[0].model_copy(update=changes)
+
+    missed, contours = chosen("choice-missed", 1), chosen("choice-contours", 2)
+    labels = chosen("choice-labels", 0, task="classification")
+    write_choices(tmp_path, [labels, missed])
+    write_choices(tmp_path, [contours])
+    choices = read_choices(tmp_path)
+    assert choices == (contours, missed, labels)
+    assert choice_for("segmentation", "elr", "choice-missed", choices) == missed
+    assert choice_for("segmentation", "elr", "choice-protocols", choices) == contours
+    assert choice_for("classification", "elr", "choice-labels", choices) == labels
+    assert choice_for("segmentation", "fedmix", "choice-missed", choices) is None
+    assert all(TUNING_ROWS[row.tuning_row].task == row.task for row in ROWS.values())
+    row = replace(tiny(None), tuning_row="choice-missed")
+    data = make_data(tmp_path / "row", row.make, [0], Reported(None))
+    found = arms.league_arms(row, data, [0], request_of(tmp_path, methods=["elr"]), choices)
+    assert found.arms[1].overrides == OF_ELR | missed.best
 
 
 def test_tried_settings_are_few_known_and_chosen_on_other_rows() -> None:
@@ -552,13 +571,13 @@ def test_chosen_settings_count_where_the_figures_are_of_them() -> None:
     both = league_page(League(rows=(rows["chosen"], rows["other task"]), choices=(choice,)))
     assert "1 of 2 results are of the best of at most five" in " ".join(both.split())
     hows = {given: figures_page(League(rows=(row,), choices=(choice,))) for given, row in rows.items()}
-    assert "- elr: `a=1` (number 2 of 2, seeds 100)." in hows["chosen"]
+    assert "- elr: `a=1` (number 2 of 2 on `x`, seeds 100)." in hows["chosen"]
     assert (
         "| elr | segmentation | published | `x` | 1.0 |  |\n| elr | segmentation | `a=1` | `x` | 2.0 | yes |"
         in (hows["chosen"])
     )
     of_tasks = figures_page(League(rows=(rows["chosen"], rows["other task"]), choices=(choice,)))
-    assert "- elr (segmentation): `a=1` (number 2 of 2, seeds 100)." in of_tasks
+    assert "- elr (segmentation): `a=1` (number 2 of 2 on `x`, seeds 100)." in of_tasks
     assert "- elr: the job's (published, not those that were chosen)." in hows["published"]
     assert "- elr: `a=1` (of an earlier choice)." in hows["other task"]
 

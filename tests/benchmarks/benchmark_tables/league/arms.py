@@ -21,7 +21,7 @@ from fedannot.transforms.errors import DataError
 from .figures import REFERENCE, AbsentMethod
 from .request import LeagueRequest
 from .rows import LeagueRow
-from .settings import MethodKey, published
+from .settings import Choice, MethodKey, choice_for, published
 
 NO_MODEL = frozenset({"audit", "audit_classification", "fingerprint"})
 
@@ -46,7 +46,7 @@ def league_arms(
     data: str,
     seeds: Sequence[int],
     request: LeagueRequest,
-    chosen: Mapping[MethodKey, Mapping[str, Any]],
+    choices: Sequence[Choice],
 ) -> LeagueArms:
     """Return the arms of a row.
 
@@ -55,7 +55,7 @@ def league_arms(
         data: its federations, with ``{seed}`` for the seed; they exist.
         seeds: of the row.
         request: which methods, and where jobs are.
-        chosen: settings of methods that have others than the published ones.
+        choices: of settings of methods that have others than the published ones.
     """
     jobs = jobs_by_method(jobs_folder(request.jobs))
     reference = Arm(REFERENCE, jobs[row.task, REFERENCE])
@@ -69,7 +69,8 @@ def league_arms(
         try:
             check_defined(method, row, jobs, data, seeds)
             job = jobs[method.task, name]
-            given = dict(chosen.get((row.task, name), published(name)))
+            choice = choice_for(row.task, name, row.tuning_row, choices)
+            given = published(name) if choice is None else choice.best
             arm = Arm(name, job, own_settings(job, row, common) | given)
             check_arms([reference, arm], data=data, seeds=seeds, overrides=common, like=REFERENCE)
             arms.append(arm)

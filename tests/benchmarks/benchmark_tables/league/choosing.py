@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from fedannot.apps.reports.compared_runs import ComparedRun, Comparison
@@ -24,20 +24,21 @@ from .figures import REFERENCE
 from .request import LeagueRequest
 from .rows import LeagueRow
 from .running import compare_row, make_data
-from .settings import CHOICES_FILE, FIRST_SEED_OF_CHOICE, Choice, MethodKey, read_choices, tried_settings, write_choices
+from .settings import CHOICES_FILE, FIRST_SEED_OF_CHOICE, Choice, tried_settings, write_choices
 
 NUM_SEEDS = 2
 SEEDS = range(FIRST_SEED_OF_CHOICE, FIRST_SEED_OF_CHOICE + NUM_SEEDS)
 # Below the output folder.
 _FOLDER = "settings"
 
+# By method and number of its settings, in percent.
 Scores = Mapping[tuple[str, int], float]
 
 
 def choose_settings(request: LeagueRequest, progress: Progress) -> Path | None:
     """Try the settings of every method that has several, and record the best of each in the output folder.
 
-    Rows on which the same settings were tried before count with their scores of then.
+    Rows of each kind have a choice of their own.
 
     Returns:
         The record; None if runs are another share's or process's, so that nothing can be chosen yet.
@@ -46,8 +47,7 @@ def choose_settings(request: LeagueRequest, progress: Progress) -> Path | None:
         JobError, RunError: as :func:`fedannot.apps.runs.compare.compare`, of federated averaging.
         DataError: if the file of settings cannot be used.
     """
-    scores: dict[str, dict[tuple[str, int], float]] = {}
-    tasks = {name: row.task for name, row in request.rows.items()}
+    chosen: list[Choice] = []
     for name, row in request.rows.items():
         progress.tell(f"{name}: {row.what}")
         folder = request.out / _FOLDER / name
@@ -60,65 +60,43 @@ def choose_settings(request: LeagueRequest, progress: Progress) -> Path | None:
         except RunsMissingError as missing:
             progress.tell(str(missing))
             return None
-        scores[name] = _scores(comparison)
+        chosen += best_settings(name, row.task, _scores(comparison))
         for arm, why in failed.items():
             progress.tell(f"{name}: {arm}: {why}")
     with folder_locked(request.out):
-        _add_known(scores, tasks, read_choices(request.out))
-        write_choices(request.out, best_settings(scores, tasks))
+        write_choices(request.out, chosen)
     return request.out / CHOICES_FILE
 
 
-def best_settings(scores: Mapping[str, Scores], tasks: Mapping[str, str]) -> list[Choice]:
-    """Return of each method the settings with the highest mean over the rows; of equal ones the first.
+def best_settings(row: str, task: str, scores: Scores) -> list[Choice]:
+    """Return of each method the settings with the highest score; of equal ones the first.
 
     Settings of which a run failed are not chosen, but the published ones where all did.
 
     Args:
-        scores: by row, then by method and number of its settings, in percent.
-        tasks: what is learnt, by row.
+        row: where they were tried.
+        task: what is learnt there.
+        scores: of all settings.
     """
-    rows_of: dict[MethodKey, list[str]] = {}
-    for row, of_row in scores.items():
-        for method in dict.fromkeys(method for method, _ in of_row):
-            rows_of.setdefault((tasks[row], method), []).append(row)
     choices = []
-    for (task, method), rows in rows_of.items():
+    for method in dict.fromkeys(method for method, _ in scores):
         tried = tried_settings(method)
-        table = [[scores[row].get((method, number)) for row in rows] for number in range(len(tried))]
-        means = [sum(-math.inf if score is None else score for score in of_settings) for of_settings in table]
-        best = means.index(max(means))
+        of_settings = [scores.get((method, number)) for number in range(len(tried))]
+        ranked = [-math.inf if score is None else score for score in of_settings]
         choices.append(
             Choice.model_validate(
                 {
                     "task": task,
                     "method": method,
                     "tried": tried,
-                    "rows": rows,
+                    "rows": (row,),
                     "seeds": tuple(SEEDS),
-                    "scores": table,
-                    "chosen": best,
+                    "scores": [(score,) for score in of_settings],
+                    "chosen": ranked.index(max(ranked)),
                 }
             )
         )
     return choices
-
-
-def _add_known(
-    scores: dict[str, dict[tuple[str, int], float]], tasks: dict[str, str], choices: Sequence[Choice]
-) -> None:
-    """Add what other rows gave a method, as far as the same settings were tried there on the same seeds."""
-    new = {(row, method) for row, of_row in scores.items() for method, _ in of_row}
-    for choice in choices:
-        if list(choice.tried) != tried_settings(choice.method) or choice.seeds != tuple(SEEDS):
-            continue
-        for index, row in enumerate(choice.rows):
-            if (row, choice.method) in new:
-                continue
-            tasks[row] = choice.task
-            known = {(choice.method, number): of_row[index] for number, of_row in enumerate(choice.scores)}
-            of_row = scores.setdefault(row, {})
-            of_row |= {key: score for key, score in known.items() if score is not None}
 
 
 def _tried_arms(row: LeagueRow, data: str, request: LeagueRequest) -> tuple[list[Arm], dict[str, object]]:

@@ -23,7 +23,7 @@ from .request import LeagueRequest
 from .rows import ROWS, LeagueRow
 from .running import RUNS_FOLDER, compare_row, data_of, is_finished, make_data
 from .runs import finished_comparison, row_figures
-from .settings import Choice, MethodKey, chosen_settings, read_choices
+from .settings import Choice, merged_choices, read_choices, usable_choices
 from .tables import figures_page
 
 PAGE_FILE, FIGURES_FILE = "league.md", "league_figures.md"
@@ -65,15 +65,15 @@ def make_league(request: LeagueRequest, progress: Progress) -> Path:
     or of another process, is left for whoever finishes it.
 
     Raises:
-        BenchmarkError: as :func:`.chosen_settings`.
+        BenchmarkError: as :func:`.usable_choices`.
         JobError, RunError: as :func:`fedannot.apps.runs.compare.compare`, of federated averaging.
     """
     private_folder(request.out)
-    chosen = chosen_settings(request.out, request.seeds)
+    choices = usable_choices(request.out, request.seeds)
     for name, row in request.rows.items():
         progress.tell(f"{name}: {row.what}")
         try:
-            figures = _run_row(name, row, request, chosen, progress)
+            figures = _run_row(name, row, request, choices, progress)
         except RunsMissingError as missing:
             progress.tell(str(missing))
             continue
@@ -98,9 +98,8 @@ def _with_rows(folder: Path, rows: Sequence[LeagueFigures], choices: Sequence[Ch
             )
         else:
             by_name[row.row] = row
-    by_method = {(choice.task, choice.method): choice for choice in [*earlier.choices, *choices]}
     ordered = sorted(by_name, key=lambda name: places.index(name) if name in places else len(places))
-    return League(rows=tuple(by_name[name] for name in ordered), choices=tuple(by_method.values()))
+    return League(rows=tuple(by_name[name] for name in ordered), choices=merged_choices(earlier.choices, choices))
 
 
 def write_pages(league: League, folder: Path) -> None:
@@ -145,10 +144,10 @@ def planned_lines(request: LeagueRequest, progress: Progress) -> list[str]:
     """
     lines, hours = [], 0.0
     seeds = request.seeds
-    chosen = chosen_settings(request.out, seeds)
+    choices = usable_choices(request.out, seeds)
     for name, row in request.rows.items():
         data = make_data(request.out / name, row.make, seeds[:1], progress)
-        defined = league_arms(row, data, seeds[:1], request, chosen)
+        defined = league_arms(row, data, seeds[:1], request, choices)
         reference = defined.arms[0].job
         settings = known_settings(reference, row.settings)
         measured = measured_plan(reference, data=data.replace("{seed}", str(seeds[0])), changes=settings)
@@ -171,12 +170,12 @@ def _run_row(
     name: str,
     row: LeagueRow,
     request: LeagueRequest,
-    chosen: Mapping[MethodKey, Mapping[str, Any]],
+    choices: Sequence[Choice],
     progress: Progress,
 ) -> LeagueFigures:
     folder = request.out / name
     data = make_data(folder, row.make, request.seeds, progress)
-    defined = league_arms(row, data, request.seeds, request, chosen)
+    defined = league_arms(row, data, request.seeds, request, choices)
     comparison, failed = compare_row(folder, defined.arms, defined.common, request.seeds, request, progress)
     absent = [AbsentMethod(method=arm, status="failed", reason=text) for arm, text in failed.items()]
     return row_figures(name, row, comparison, folder / RUNS_FOLDER, [*defined.absent, *absent])
@@ -192,7 +191,7 @@ def _finished_row(name: str, row: LeagueRow, request: LeagueRequest) -> LeagueFi
     for seed in of_reference:
         if not (federation := Path(data.replace("{seed}", str(seed)))).is_dir():
             raise DataError(f"{federation}: found no folder; expected the data of the row's finished runs.")
-    defined = league_arms(row, data, of_reference, request, {})
+    defined = league_arms(row, data, of_reference, request, ())
     whole = [seed for seed in of_reference if all(is_finished(runs, arm.name, seed) for arm in defined.arms)]
     seeds = whole or of_reference
     finished = [arm.name for arm in defined.arms if all(is_finished(runs, arm.name, seed) for seed in seeds)]

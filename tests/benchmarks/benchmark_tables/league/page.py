@@ -276,7 +276,7 @@ def _budget(league: League) -> str:
         else "all have the published values"
     )
     return (
-        f"{_machines(league.rows)}Each method has one budget: its published values, and at most "
+        f"{_machines(league.rows)}Each method has one budget for each kind of rows: its published values, and at most "
         f"{_in_words(MOST_TRIED)} other settings on seeds from 100. In these figures {how}. "
         "[Figures](league_figures.md): each seed, tests, time, memory, traffic, fields that leave, models of each "
         "site. All of it as records: [league.json](league.json). Dropped: [lab](../lab/league.md)."
@@ -297,9 +297,11 @@ def _compared(row: LeagueFigures) -> list[MethodFigures]:
 
 def _num_chosen(league: League) -> int:
     """How many methods of rows have figures of settings that were chosen among several."""
-    chosen = {(choice.task, choice.method): choice.tried[choice.chosen] for choice in league.choices}
     return sum(
-        method.settings is not None and chosen.get((row.task, method.method)) == method.settings
+        any(
+            (choice.task, choice.method) == (row.task, method.method) and choice.best == method.settings
+            for choice in league.choices
+        )
         for row in league.rows
         for method in _compared(row)
     )

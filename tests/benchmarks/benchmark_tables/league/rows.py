@@ -21,6 +21,7 @@ class LeagueRow:
         make: writes the federation into a folder that does not exist yet, for a seed.
         settings: settings of all methods that have them.
         clean: the row of the same images with clean annotations; empty for such a row itself.
+        tuning_row: where settings for it are chosen, one of :data:`TUNING_ROWS`.
         needs_data: whether it is made of the packs of real images.
     """
 
@@ -29,6 +30,7 @@ class LeagueRow:
     make: MakeData
     settings: Mapping[str, Any] = field(default_factory=dict)
     clean: str = ""
+    tuning_row: str = "choice-contours"
     needs_data: bool = False
 
 
@@ -39,18 +41,21 @@ def _lesions(what: str, make: MakeData, *, clean: str = "lesions-clean") -> Leag
 def _cells(what: str, label_noise: str | None) -> LeagueRow:
     settings = {"warmup_rounds": CELL_WARMUP_ROUNDS}
     clean = "" if label_noise is None else "cells-clean"
-    return LeagueRow(f"cells, {what}", "classification", fedgsca.cells(label_noise), settings, clean)
+    make = fedgsca.cells(label_noise)
+    return LeagueRow(f"cells, {what}", "classification", make, settings, clean, "choice-labels")
 
 
 def _missed(what: str, make: MakeData, *, clean: str = "") -> LeagueRow:
     """Where lesions are missing, methods that replace labels only add lesions, as FedIA's authors let them."""
-    return LeagueRow(f"{what}; labels are added only", "segmentation", make, fedia.STEADY | {"direction": "add"}, clean)
+    settings = fedia.STEADY | {"direction": "add"}
+    return LeagueRow(f"{what}; labels are added only", "segmentation", make, settings, clean, "choice-missed")
 
 
 def _chambers(what: str, protocols: str | None) -> LeagueRow:
     clean = "" if protocols is None else "chambers-alike"
     make = decoupled.chambers(protocols)
-    return LeagueRow(f"chambers, {what}", "segmentation", make, auto.SETTINGS_OF_PROTOCOLS, clean)
+    settings = auto.SETTINGS_OF_PROTOCOLS
+    return LeagueRow(f"chambers, {what}", "segmentation", make, settings, clean, "choice-protocols")
 
 
 def _crowd_cells(folder: Path, seed: int) -> None:

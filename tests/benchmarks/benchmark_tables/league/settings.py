@@ -15,6 +15,7 @@ from fedannot.transforms.errors import DataError, describe_validation_error
 from fedannot.transforms.strict_files import read_json
 
 from .. import fedgsca, fedia
+from .rows import TUNING_ROWS
 
 # Published values, where a job has a form of its own; of all other methods the job's are the published ones.
 PUBLISHED: Mapping[str, Mapping[str, Any]] = {
@@ -39,13 +40,13 @@ class TriedSettings(YamlContent):
 
 
 class Choice(Record):
-    """How a method's settings were chosen.
+    """How a method's settings were chosen for rows of one kind.
 
     Attributes:
         task: what the method learns.
         method: its name.
         tried: the settings, the published ones first.
-        rows: the data on which they were tried.
+        rows: the data on which they were tried; one of :data:`.TUNING_ROWS`, or several in older files.
         seeds: with which.
         scores: of each settings its mean score on each row in percent; None where a run failed.
         chosen: index of the best.
@@ -54,10 +55,15 @@ class Choice(Record):
     task: str
     method: str
     tried: tuple[dict[str, JsonValue], ...]
-    rows: tuple[str, ...]
+    rows: Annotated[tuple[str, ...], Field(min_length=1)]
     seeds: tuple[Annotated[int, Field(ge=FIRST_SEED_OF_CHOICE)], ...]
     scores: tuple[tuple[float | None, ...], ...]
     chosen: Annotated[int, Field(ge=0, le=MOST_TRIED)]
+
+    @property
+    def best(self) -> dict[str, JsonValue]:
+        """The settings that were chosen."""
+        return self.tried[self.chosen]
 
 
 class Choices(Record):
@@ -98,14 +104,25 @@ def read_choices(out: Path) -> tuple[Choice, ...]:
 
 
 def write_choices(out: Path, choices: Sequence[Choice]) -> None:
-    """Write choices; those of other methods stay."""
-    known = {(choice.task, choice.method): choice for choice in [*read_choices(out), *choices]}
-    record = Choices(version=1, choices=tuple(known.values()))
+    """Write choices; those of other methods and on other rows stay."""
+    record = Choices(version=1, choices=merged_choices(read_choices(out), choices))
     write_text(out / CHOICES_FILE, json.dumps(record.plain(), indent=1, ensure_ascii=False) + "\n", shared=True)
 
 
-def chosen_settings(out: Path, seeds: Sequence[int]) -> dict[MethodKey, dict[str, Any]]:
-    """Return the chosen settings of each method that has any.
+def merged_choices(earlier: Sequence[Choice], later: Sequence[Choice]) -> tuple[Choice, ...]:
+    """Return all choices, of two for the same method and rows the later one; in the order of :data:`.TUNING_ROWS`."""
+    places = list(TUNING_ROWS)
+    by_place = {(choice.task, choice.method, choice.rows): choice for choice in [*earlier, *later]}
+    return tuple(
+        sorted(
+            by_place.values(),
+            key=lambda choice: min(places.index(row) if row in places else len(places) for row in choice.rows),
+        )
+    )
+
+
+def usable_choices(out: Path, seeds: Sequence[int]) -> tuple[Choice, ...]:
+    """Return what was chosen in an output folder, for rows that are reported.
 
     Args:
         out: output folder of the league.
@@ -115,8 +132,8 @@ def chosen_settings(out: Path, seeds: Sequence[int]) -> dict[MethodKey, dict[str
         BenchmarkError: if settings were chosen on one of these seeds, or among others than are tried now.
         DataError: if a file cannot be used.
     """
-    result: dict[MethodKey, dict[str, Any]] = {}
-    for choice in read_choices(out):
+    choices = read_choices(out)
+    for choice in choices:
         if seen := sorted(set(choice.seeds) & set(seeds)):
             raise BenchmarkError(f"The settings of {choice.method} were chosen on seeds {seen}; report others.")
         if list(choice.tried) != tried_settings(choice.method) or choice.chosen >= len(choice.tried):
@@ -124,5 +141,17 @@ def chosen_settings(out: Path, seeds: Sequence[int]) -> dict[MethodKey, dict[str
                 f"{out / CHOICES_FILE}: the settings of {choice.method} were chosen among others than "
                 f"{TRIED_FILE.name} has now. Choose another output folder, or choose the settings again."
             )
-        result[choice.task, choice.method] = dict(choice.tried[choice.chosen])
-    return result
+    return choices
+
+
+def choice_for(task: str, method: str, tuning_row: str, choices: Sequence[Choice]) -> Choice | None:
+    """Return the choice of a method's settings that counts for a row; None where nothing was chosen.
+
+    Args:
+        task: of the row.
+        method: name of the method.
+        tuning_row: where settings for the row are chosen; where nobody did, the first other choice for the task counts.
+        choices: all of them.
+    """
+    of_method = [choice for choice in choices if (choice.task, choice.method) == (task, method)]
+    return next((choice for choice in of_method if tuning_row in choice.rows), next(iter(of_method), None))

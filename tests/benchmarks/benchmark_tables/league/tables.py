@@ -9,7 +9,8 @@ from fedannot.custom.methods import METHODS
 
 from .figures import REFERENCE, CaseDifference, League, LeagueFigures, Machine, MethodFigures
 from .markdown import bullet, cell, number, p_value, paragraph, signed, table
-from .settings import Choice, published
+from .rows import ROWS
+from .settings import Choice, choice_for, published
 
 _LONGEST_CELL = 78
 _MOST_FIELDS = 15
@@ -129,21 +130,23 @@ def _settings(league: League) -> str:
         for method in row.methods:
             if method.method != REFERENCE:
                 name = method.method if len(tasks_of[method.method]) == 1 else f"{method.method} ({row.task})"
-                methods_of.setdefault(_given(method, row.task, league.choices), {})[name] = None
+                methods_of.setdefault(_given(method, row, league.choices), {})[name] = None
     return "\n".join(bullet(f"{', '.join(names)}: {shown} ({how}).") for (shown, how), names in methods_of.items())
 
 
-def _given(method: MethodFigures, task: str, choices: Sequence[Choice]) -> tuple[str, str]:
+def _given(method: MethodFigures, row: LeagueFigures, choices: Sequence[Choice]) -> tuple[str, str]:
     """A method's settings, and how they came."""
     if method.settings is None:
         return "not known", "an earlier version"
     shown = _shown(method.settings)
-    choice = next((one for one in choices if (one.task, one.method) == (task, method.method)), None)
-    if choice is None or method.settings != choice.tried[choice.chosen]:
+    tuning_row = ROWS[row.row].tuning_row if row.row in ROWS else ""
+    choice = choice_for(row.task, method.method, tuning_row, choices)
+    if choice is None or method.settings != choice.best:
         if method.settings != published(method.method):
             return shown, "of an earlier choice"
         return shown, "published, nothing tried" if choice is None else "published, not those that were chosen"
-    return shown, f"number {choice.chosen + 1} of {len(choice.tried)}, seeds {', '.join(map(str, choice.seeds))}"
+    where = f"{', '.join(f'`{name}`' for name in choice.rows)}, seeds {', '.join(map(str, choice.seeds))}"
+    return shown, f"number {choice.chosen + 1} of {len(choice.tried)} on {where}"
 
 
 def _tried(choices: Sequence[Choice]) -> str:
