@@ -389,7 +389,7 @@ def test_the_best_settings_have_the_highest_score_and_no_failed_run() -> None:
     assert equal.chosen == 0
 
 
-def test_a_row_has_the_settings_of_its_own_kind_and_else_those_of_the_first_other(tmp_path: Path) -> None:
+def test_a_row_has_the_settings_chosen_for_its_kind_and_else_the_published_ones(tmp_path: Path) -> None:
     def chosen(row: str, number: int, **changes: object) -> Choice:
         scores = {("elr", other): float(other == number) for other in range(3)}
         return best_settings(row, "segmentation", scores)[0].model_copy(update=changes)
@@ -401,14 +401,15 @@ def test_a_row_has_the_settings_of_its_own_kind_and_else_those_of_the_first_othe
     choices = read_choices(tmp_path)
     assert choices == (contours, missed, labels)
     assert choice_for("segmentation", "elr", "choice-missed", choices) == missed
-    assert choice_for("segmentation", "elr", "choice-protocols", choices) == contours
+    assert choice_for("segmentation", "elr", "choice-protocols", choices) is None
     assert choice_for("classification", "elr", "choice-labels", choices) == labels
     assert choice_for("segmentation", "fedmix", "choice-missed", choices) is None
     assert all(TUNING_ROWS[row.tuning_row].task == row.task for row in ROWS.values())
-    row = replace(tiny(None), tuning_row="choice-missed")
-    data = make_data(tmp_path / "row", row.make, [0], Reported(None))
-    found = arms.league_arms(row, data, [0], request_of(tmp_path, methods=["elr"]), choices)
-    assert found.arms[1].overrides == OF_ELR | missed.best
+    data = make_data(tmp_path / "row", tiny(None).make, [0], Reported(None))
+    for kind, given in (("choice-missed", missed.best), ("choice-contours", contours.best), ("choice-protocols", {})):
+        row, request = replace(tiny(None), tuning_row=kind), request_of(tmp_path, methods=["elr"])
+        _, arm = arms.league_arms(row, data, [0], request, choices).arms
+        assert arm.overrides == OF_ELR | given
 
 
 def test_tried_settings_are_few_known_and_chosen_on_other_rows() -> None:
@@ -558,10 +559,16 @@ def test_sentences_are_true_of_small_leagues() -> None:
 
 
 def test_chosen_settings_count_where_the_figures_are_of_them() -> None:
-    choice = {"task": "segmentation", "method": "elr", "tried": [{}, {"a": 1}], "rows": ["x"], "seeds": [100]}
+    choice = {
+        "task": "segmentation",
+        "method": "elr",
+        "tried": [{}, {"a": 1}],
+        "rows": ["choice-missed"],
+        "seeds": [100],
+    }
     choice |= {"scores": [[1.0], [2.0]], "chosen": 1}
     rows = {
-        given: row_of("row", figures("fedavg", 80.0), figures("elr", 81.0, settings=settings))
+        given: row_of("missed", figures("fedavg", 80.0), figures("elr", 81.0, settings=settings))
         for given, settings in (("chosen", {"a": 1}), ("published", {}), ("not known", None))
     }
     rows["other task"] = rows["chosen"].model_copy(update={"task": "classification"})
@@ -571,15 +578,15 @@ def test_chosen_settings_count_where_the_figures_are_of_them() -> None:
     both = league_page(League(rows=(rows["chosen"], rows["other task"]), choices=(choice,)))
     assert "1 of 2 results are of the best of at most five" in " ".join(both.split())
     hows = {given: figures_page(League(rows=(row,), choices=(choice,))) for given, row in rows.items()}
-    assert "- elr: `a=1` (number 2 of 2 on `x`, seeds 100)." in hows["chosen"]
-    assert (
-        "| elr | segmentation | published | `x` | 1.0 |  |\n| elr | segmentation | `a=1` | `x` | 2.0 | yes |"
-        in (hows["chosen"])
-    )
+    assert "- elr: `a=1` (number 2 of 2 on `choice-missed`, seeds 100)." in hows["chosen"]
+    assert "| elr | segmentation | published | `choice-missed` | 1.0 |  |" in hows["chosen"]
+    assert "| elr | segmentation | `a=1` | `choice-missed` | 2.0 | yes |" in hows["chosen"]
     of_tasks = figures_page(League(rows=(rows["chosen"], rows["other task"]), choices=(choice,)))
-    assert "- elr (segmentation): `a=1` (number 2 of 2 on `x`, seeds 100)." in of_tasks
+    assert "- elr (segmentation): `a=1` (number 2 of 2 on `choice-missed`, seeds 100)." in of_tasks
     assert "- elr: the job's (published, not those that were chosen)." in hows["published"]
     assert "- elr: `a=1` (of an earlier choice)." in hows["other task"]
+    of_other_kind = rows["published"].model_copy(update={"row": "lesions-shrink"})
+    assert "(published, nothing tried for such rows)." in figures_page(League(rows=(of_other_kind,), choices=(choice,)))
 
 
 def test_the_pages_say_where_methods_of_a_seed_ran_on_different_machines() -> None:

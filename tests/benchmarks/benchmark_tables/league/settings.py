@@ -145,13 +145,15 @@ def usable_choices(out: Path, seeds: Sequence[int]) -> tuple[Choice, ...]:
 
 
 def choice_for(task: str, method: str, tuning_row: str, choices: Sequence[Choice]) -> Choice | None:
-    """Return the choice of a method's settings that counts for a row; None where nothing was chosen.
+    """Return the choice of a method's settings that counts for a row; None where nothing was chosen for rows like it.
 
     Args:
         task: of the row.
         method: name of the method.
-        tuning_row: where settings for the row are chosen; where nobody did, the first other choice for the task counts.
+        tuning_row: where settings for the row are chosen.
         choices: all of them.
     """
-    of_method = [choice for choice in choices if (choice.task, choice.method) == (task, method)]
-    return next((choice for choice in of_method if tuning_row in choice.rows), next(iter(of_method), None))
+    return next(
+        (choice for choice in choices if (choice.task, choice.method) == (task, method) and tuning_row in choice.rows),
+        None,
+    )

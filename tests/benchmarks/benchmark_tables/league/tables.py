@@ -144,7 +144,10 @@ def _given(method: MethodFigures, row: LeagueFigures, choices: Sequence[Choice])
     if choice is None or method.settings != choice.best:
         if method.settings != published(method.method):
             return shown, "of an earlier choice"
-        return shown, "published, nothing tried" if choice is None else "published, not those that were chosen"
+        return (
+            shown,
+            "published, nothing tried for such rows" if choice is None else "published, not those that were chosen",
+        )
     where = f"{', '.join(f'`{name}`' for name in choice.rows)}, seeds {', '.join(map(str, choice.seeds))}"
     return shown, f"number {choice.chosen + 1} of {len(choice.tried)} on {where}"
 
