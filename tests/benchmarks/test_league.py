@@ -585,6 +585,10 @@ def test_chosen_settings_count_where_the_figures_are_of_them() -> None:
     assert "- elr (segmentation): `a=1` (number 2 of 2 on `choice-missed`, seeds 100)." in of_tasks
     assert "- elr: the job's (published, not those that were chosen)." in hows["published"]
     assert "- elr: `a=1` (of an earlier choice)." in hows["other task"]
+    both = league_page(
+        League(rows=(rows["chosen"], rows["chosen"].model_copy(update={"row": "lesions-shrink"})), choices=(choice,))
+    )
+    assert "1 of 2 results are of the best of at most five" in " ".join(both.split())
     of_other_kind = rows["published"].model_copy(update={"row": "lesions-shrink"})
     assert "(published, nothing tried for such rows)." in figures_page(League(rows=(of_other_kind,), choices=(choice,)))
 

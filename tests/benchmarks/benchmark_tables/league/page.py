@@ -9,7 +9,8 @@ from fedannot.custom.run.summary_record import LAST_ROUNDS
 
 from .figures import OURS, REFERENCE, CaseDifference, League, LeagueFigures, MethodFigures, shown_name
 from .markdown import number, paragraph, signed, table
-from .settings import MOST_TRIED
+from .rows import tuning_row_of
+from .settings import MOST_TRIED, choice_for
 
 # Points of Dice or F1: what noise must cost at least for a row to say anything of robustness, how far a round may still
 # move a baseline that is trained to its end, and what a large difference is.
@@ -298,12 +299,10 @@ def _compared(row: LeagueFigures) -> list[MethodFigures]:
 def _num_chosen(league: League) -> int:
     """How many methods of rows have figures of settings that were chosen among several."""
     return sum(
-        any(
-            (choice.task, choice.method) == (row.task, method.method) and choice.best == method.settings
-            for choice in league.choices
-        )
+        choice is not None and choice.best == method.settings
         for row in league.rows
         for method in _compared(row)
+        for choice in [choice_for(row.task, method.method, tuning_row_of(row.row), league.choices)]
     )
 
 

@@ -120,3 +120,8 @@ TUNING_ROWS: Mapping[str, LeagueRow] = {
     ),
     "choice-labels": _cells("labels P20", "P20"),
 }
+
+
+def tuning_row_of(name: str) -> str:
+    """Return where settings for a row are chosen; empty for a row that is no more."""
+    return ROWS[name].tuning_row if name in ROWS else ""

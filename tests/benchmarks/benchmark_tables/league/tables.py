@@ -9,7 +9,7 @@ from fedannot.custom.methods import METHODS
 
 from .figures import REFERENCE, CaseDifference, League, LeagueFigures, Machine, MethodFigures
 from .markdown import bullet, cell, number, p_value, paragraph, signed, table
-from .rows import ROWS
+from .rows import tuning_row_of
 from .settings import Choice, choice_for, published
 
 _LONGEST_CELL = 78
@@ -139,8 +139,7 @@ def _given(method: MethodFigures, row: LeagueFigures, choices: Sequence[Choice])
     if method.settings is None:
         return "not known", "an earlier version"
     shown = _shown(method.settings)
-    tuning_row = ROWS[row.row].tuning_row if row.row in ROWS else ""
-    choice = choice_for(row.task, method.method, tuning_row, choices)
+    choice = choice_for(row.task, method.method, tuning_row_of(row.row), choices)
     if choice is None or method.settings != choice.best:
         if method.settings != published(method.method):
             return shown, "of an earlier choice"
