@@ -176,6 +176,10 @@ def test_rows_of_another_machine_stay_and_no_row_loses_results(made: Made, tmp_p
     write_finished(request_of(tmp_path / "third", rows=rows), pages, Reported(lambda step: said.append(step.text)))
     assert read_league(pages / "league.json") == whole
     assert any(text.startswith("lesions-shrink: stays as") and "2 results" in text for text in said)
+    # Of other data than the row has now nothing stays.
+    rows["lesions-shrink"] = replace(rows["lesions-shrink"], what="other data")
+    write_finished(request_of(tmp_path / "third", rows=rows), pages, Reported(None))
+    assert [row.num_results for row in read_league(pages / "league.json").rows] == [2, 1]
 
 
 def test_a_league_that_was_moved_goes_on_where_it_is(made: Made, tmp_path: Path) -> None:

@@ -85,13 +85,13 @@ def make_league(request: LeagueRequest, progress: Progress) -> Path:
 def _with_rows(folder: Path, rows: Sequence[LeagueFigures], choices: Sequence[Choice], progress: Progress) -> League:
     """A folder's league with further rows, in the order of :data:`.ROWS`, and further choices.
 
-    A row takes the place of one with the same name, unless that one has more results, of other runs: then it stays.
+    A row takes the place of one with the same name, unless that one has more results on the same data: then it stays.
     """
     earlier, places = read_league(folder / LEAGUE_FILE), list(ROWS)
     by_name = {row.row: row for row in earlier.rows}
     for row in rows:
         known = by_name.setdefault(row.row, row)
-        if row.num_results < known.num_results:
+        if row.what == known.what and row.num_results < known.num_results:
             progress.tell(
                 f"{row.row}: stays as {folder / LEAGUE_FILE} has it, with {known.num_results} results of methods and "
                 f"seeds; of these runs it would have {row.num_results}."

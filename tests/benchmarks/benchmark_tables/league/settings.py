@@ -46,7 +46,7 @@ class Choice(Record):
         task: what the method learns.
         method: its name.
         tried: the settings, the published ones first.
-        rows: the data on which they were tried; one of :data:`.TUNING_ROWS`, or several in older files.
+        rows: the data on which they were tried, one of :data:`.TUNING_ROWS`.
         seeds: with which.
         scores: of each settings its mean score on each row in percent; None where a run failed.
         chosen: index of the best.
@@ -55,7 +55,7 @@ class Choice(Record):
     task: str
     method: str
     tried: tuple[dict[str, JsonValue], ...]
-    rows: Annotated[tuple[str, ...], Field(min_length=1)]
+    rows: Annotated[tuple[str, ...], Field(min_length=1, max_length=1)]
     seeds: tuple[Annotated[int, Field(ge=FIRST_SEED_OF_CHOICE)], ...]
     scores: tuple[tuple[float | None, ...], ...]
     chosen: Annotated[int, Field(ge=0, le=MOST_TRIED)]
@@ -110,15 +110,10 @@ def write_choices(out: Path, choices: Sequence[Choice]) -> None:
 
 
 def merged_choices(earlier: Sequence[Choice], later: Sequence[Choice]) -> tuple[Choice, ...]:
-    """Return all choices, of two for the same method and rows the later one; in the order of :data:`.TUNING_ROWS`."""
-    places = list(TUNING_ROWS)
-    by_place = {(choice.task, choice.method, choice.rows): choice for choice in [*earlier, *later]}
-    return tuple(
-        sorted(
-            by_place.values(),
-            key=lambda choice: min(places.index(row) if row in places else len(places) for row in choice.rows),
-        )
-    )
+    """Return all choices, of two for the same method and row the later one; in the order of :data:`.TUNING_ROWS`."""
+    places = {row: place for place, row in enumerate(TUNING_ROWS)}
+    known = {(choice.task, choice.method, choice.rows): choice for choice in [*earlier, *later]}
+    return tuple(sorted(known.values(), key=lambda choice: places.get(choice.rows[0], len(places))))
 
 
 def usable_choices(out: Path, seeds: Sequence[int]) -> tuple[Choice, ...]:
