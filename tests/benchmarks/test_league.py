@@ -272,7 +272,7 @@ def test_tests_over_cases_are_those_of_the_files_and_agreement_that_of_the_masks
     for line in global_results(read_comparison(runs), runs):
         dice[line.arm].append(line.dice)
     difference = np.subtract(dice["elr"], dice["fedavg"])
-    assert len(difference) == 2
+    assert len(difference) == noisy.num_patients == 2
     assert elr.on_cases.mean == pytest.approx(100 * difference.mean())
     assert elr.on_cases.low <= elr.on_cases.mean <= elr.on_cases.high
     assert elr.p_cases == elr.on_cases.p == pytest.approx(wilcoxon(difference).pvalue)
@@ -636,6 +636,18 @@ def test_the_map_has_a_mark_or_a_reason_for_every_method_and_row() -> None:
         "| fedmix | · +1.0 | n/d |",
         "| elr | ▼ −1.0 | **· +0.5** |",
     ]
+
+
+@pytest.mark.parametrize("num_patients", [5, 6, 8])
+def test_rows_with_too_few_patients_for_a_mark_are_named(num_patients: int) -> None:
+    """Wilcoxon's p of patients that all differ the same way is the smallest, and Holm multiplies it by the tests."""
+    smallest = wilcoxon(np.arange(1.0, num_patients + 1)).pvalue
+    tests = {f"method-{number}": figures(f"method-{number}", 70.0, on_cases=on_cases(-9.0, 0.5)) for number in range(3)}
+    row = row_of("a", figures("fedavg", 80.0), *tests.values(), num_patients=num_patients)
+    assert row.smallest_p == pytest.approx(3 * smallest)
+    named = "Too few test patients for any mark: `a`." in " ".join(heat_map([row]).split())
+    assert named == (3 * smallest >= 0.05)
+    assert "Too few" not in heat_map([row_of("a", *row.methods)])
 
 
 def test_noise_costs_what_the_seeds_of_both_rows_say() -> None:

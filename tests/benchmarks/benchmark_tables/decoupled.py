@@ -56,11 +56,11 @@ ABLATIONS = (
 )
 
 
-def chambers(protocols: str | None) -> MakeData:
-    """Four centres of eight volumes, six of each to score its own model, eight of unseen centres for the test."""
+def chambers(protocols: str | None, *, test_volumes: int = 8) -> MakeData:
+    """Four centres of eight volumes, six of each to score its own model, and some of unseen centres for the test."""
 
     def make(folder: Path, seed: int) -> None:
-        write_phantom_federation(folder, Chambers(protocols), seed=seed)
+        write_phantom_federation(folder, Chambers(protocols), seed=seed, test_images=test_volumes)
 
     return make
 

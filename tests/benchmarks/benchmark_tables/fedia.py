@@ -90,11 +90,11 @@ ABLATIONS = (
 )
 
 
-def volumes(completeness: Sequence[float] | None) -> MakeData:
-    """Four sites of eight volumes, eight for the test, all drawn again for each seed."""
+def volumes(completeness: Sequence[float] | None, *, test_volumes: int = 8) -> MakeData:
+    """Four sites of eight volumes, and some for the test, all drawn again for each seed."""
 
     def make(folder: Path, seed: int) -> None:
-        write_phantom_federation(folder, LesionVolumes(completeness), num_sites=4, seed=seed)
+        write_phantom_federation(folder, LesionVolumes(completeness), num_sites=4, seed=seed, test_images=test_volumes)
 
     return make
 

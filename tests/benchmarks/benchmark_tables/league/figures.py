@@ -139,6 +139,8 @@ class LeagueFigures(Record):
         seeds: the seeds.
         agreement: of the training annotations with the right ones, mean over the seeds in percent: Dice of masks, or
             how many labels are right; None where nobody knows the right ones.
+        num_patients: of the test set, on whose mean differences over the seeds Wilcoxon's test is; None in a file that
+            does not say it.
         methods: those that have figures.
         absent: those that have none.
     """
@@ -149,6 +151,7 @@ class LeagueFigures(Record):
     clean: str
     seeds: tuple[int, ...]
     agreement: float | None = None
+    num_patients: int | None = None
     methods: tuple[MethodFigures, ...]
     absent: tuple[AbsentMethod, ...]
 
@@ -166,6 +169,14 @@ class LeagueFigures(Record):
     def best_rival(self) -> MethodFigures | None:
         """The best method of a paper, without federated averaging; None without any."""
         return next((one for one in self.ranked if not one.is_ours and one.method != REFERENCE), None)
+
+    @property
+    def smallest_p(self) -> float | None:
+        """The smallest p that Wilcoxon's exact test can have on so many patients, with Holm's correction over the row's
+        methods: where all patients differ the same way, one of 2ⁿ signs, on both sides. None where nobody knows.
+        """
+        num_tests = sum(method.on_cases is not None and method.on_cases.p is not None for method in self.methods)
+        return None if self.num_patients is None else min(1.0, max(num_tests, 1) * 2.0 ** (1 - self.num_patients))
 
     @property
     def num_results(self) -> int:

@@ -199,9 +199,15 @@ def heat_map(rows: Sequence[LeagueFigures]) -> str:
     legend = (
         "Points above FedAvg, whose line has its score. ▲ and ▼: above or below it in the same test cases, "
         f"Holm's p < {LEVEL:g}; twice from {LARGE:g} points on. ·: no difference is established. Bold: best of the "
-        "row. n/d: not defined there; open: not finished."
+        f"row. n/d: not defined there; open: not finished.{_without_marks(rows)}"
     )
     return table(["method", *(f"`{row.row}`" for row in rows)], lines) + "\n\n" + paragraph(legend)
+
+
+def _without_marks(rows: Sequence[LeagueFigures]) -> str:
+    """Which rows have so few patients that no difference can be established, however large it is."""
+    few = [row.row for row in rows if (smallest := row.smallest_p) is not None and smallest >= LEVEL]
+    return f" Too few test patients for any mark: {_list(few)}." if few else ""
 
 
 def _absent_marks(row: LeagueFigures) -> dict[str, str]:
@@ -236,6 +242,7 @@ def _rows(league: League) -> str:
         "row",
         "data",
         "seeds",
+        "patients",
         "agreement %",
         "FedAvg",
         "cost of noise",
@@ -252,6 +259,7 @@ def _rows(league: League) -> str:
                 f"`{row.row}`",
                 row.what,
                 str(len(row.seeds)),
+                "–" if row.num_patients is None else str(row.num_patients),
                 number(row.agreement),
                 number(None if reference is None else reference.mean),
                 number(loss_by_noise(row, league)),
@@ -262,8 +270,8 @@ def _rows(league: League) -> str:
             ]
         )
     text = (
-        "Agreement: Dice of noisy to clean masks, or the share of right labels. Slope: points that FedAvg gains a "
-        f"round in the last {LAST_ROUNDS}. A best rival is of a paper, in hindsight."
+        "Patients: of the test set. Agreement: Dice of noisy to clean masks, or the share of right labels. Slope: "
+        f"points that FedAvg gains a round in the last {LAST_ROUNDS}. A best rival is of a paper, in hindsight."
     )
     return table(headings, lines) + "\n\n" + paragraph(text)
 

@@ -82,7 +82,8 @@ def row_figures(
     )
     results = global_results(comparison, runs)
     metric: Metric = "accuracy" if row.task == "classification" else "dice"
-    of_reference = _differences(case_tests(results, REFERENCE, metric))
+    tests = case_tests(results, REFERENCE, metric)
+    of_reference = _differences(tests)
     rival = figures.best_rival
     of_rival = {} if rival is None else _differences(case_tests(results, rival.method, metric))
     methods = [
@@ -96,7 +97,8 @@ def row_figures(
         )
         for method in figures.methods
     ]
-    return figures.model_copy(update={"methods": tuple(methods)})
+    num_patients = max((test.num_patients for test in tests), default=None)
+    return figures.model_copy(update={"methods": tuple(methods), "num_patients": num_patients})
 
 
 def _beside(of_row: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
