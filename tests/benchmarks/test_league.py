@@ -657,6 +657,13 @@ def test_noise_costs_what_the_seeds_of_both_rows_say() -> None:
     assert loss_by_noise(noisy, League(rows=(noisy,))) is None
 
 
+def test_a_row_whose_annotations_are_right_has_no_noise_that_is_weak() -> None:
+    clean = row_of("clean", figures("fedavg", 80.0))
+    for percent, named in ((100.0, False), (89.5, True), (None, True)):
+        other = row_of("other", figures("fedavg", 79.0), clean="clean", agreement=percent)
+        assert any("says nothing of robustness" in text for text in answer(League(rows=(clean, other)))) is named
+
+
 def test_sentences_of_many_rows_stay_short() -> None:
     rows = [
         row_of(

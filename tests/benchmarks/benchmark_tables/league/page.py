@@ -17,6 +17,8 @@ from .settings import MOST_TRIED, choice_for
 LEAST_LOSS = 6.0
 LARGEST_SLOPE = 0.5
 LARGE = 2.0
+# Agreement of annotations without an error, in percent.
+ALL_RIGHT = 100.0
 LEVEL = 0.05
 # Rows that a sentence names, and leads; of more it says the number alone. Sentences of the answer's first paragraph.
 _MOST_NAMED, _MOST_BEATEN, _MOST_LEADS = 10, 14, 3
@@ -141,7 +143,11 @@ def _against_reference(rows: Sequence[LeagueFigures]) -> list[str]:
 
 
 def _robustness(league: League) -> list[str]:
-    weak = [row.row for row in league.rows if (loss := loss_by_noise(row, league)) is not None and loss < LEAST_LOSS]
+    weak = [
+        row.row
+        for row in league.rows
+        if row.agreement != ALL_RIGHT and (loss := loss_by_noise(row, league)) is not None and loss < LEAST_LOSS
+    ]
     if not weak:
         return []
     return [
