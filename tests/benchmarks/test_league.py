@@ -638,6 +638,17 @@ def test_the_map_has_a_mark_or_a_reason_for_every_method_and_row() -> None:
     ]
 
 
+def test_a_method_whose_sites_receive_models_of_others_is_marked() -> None:
+    row = row_of("a", figures("fedavg", 80.0), figures("feddm", 84.0, fields=("has_peer",)), figures("elr", 79.0))
+    page = heat_map([row])
+    assert "| feddm* | **· +1.0** |" in page
+    assert "| elr | · +1.0 |" in page
+    assert "*: sites receive the models of single other sites" in " ".join(page.split())
+    assert "*:" not in heat_map([row_of("a", figures("fedavg", 80.0), figures("elr", 79.0))])
+    fields = " ".join(figures_page(League(rows=(row,))).split())
+    assert "- feddm: `has_peer`; sites receive the models of single other sites." in fields
+
+
 @pytest.mark.parametrize("num_patients", [5, 6, 8])
 def test_rows_with_too_few_patients_for_a_mark_are_named(num_patients: int) -> None:
     """Wilcoxon's p of patients that all differ the same way is the smallest, and Holm multiplies it by the tests."""

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import JsonValue, ValidationError
 
 from fedannot.custom.data.whole_files import write_text
+from fedannot.custom.methods import METHODS
 from fedannot.custom.records.round_records import Record
 from fedannot.transforms.errors import DataError, describe_validation_error
 from fedannot.transforms.strict_files import read_json
@@ -22,6 +23,11 @@ OURS = ("auto", "auto_classification")
 def shown_name(method: str) -> str:
     """Return a method's name on a page, where both tasks are side by side."""
     return OURS[0] if method in OURS else method
+
+
+def gives_models_to_sites(method: str) -> bool:
+    """Return whether a method gives sites the models of single other sites; of a name that is unknown it does not."""
+    return any(known.name == method and known.models_to_sites for known in METHODS)
 
 
 class CaseDifference(Record):

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from fedannot.apps.checking.finding import plural
 from fedannot.custom.run.summary_record import LAST_ROUNDS
 
-from .figures import OURS, REFERENCE, CaseDifference, League, LeagueFigures, MethodFigures, shown_name
+from .figures import (
+    OURS,
+    REFERENCE,
+    CaseDifference,
+    League,
+    LeagueFigures,
+    MethodFigures,
+    gives_models_to_sites,
+    shown_name,
+)
 from .markdown import number, paragraph, signed, table
 from .rows import tuning_row_of
 from .settings import MOST_TRIED, choice_for
@@ -200,13 +209,19 @@ def heat_map(rows: Sequence[LeagueFigures]) -> str:
     first = [name for name in (REFERENCE, OURS[0]) if name in names]
     order = [*first, *sorted((name for name in names if name not in first), key=lambda name: -_mean_gain(name, found))]
     lines = [
-        [name, *(_map_cell(found[row.row], name, absent[row.row].get(name, "n/d")) for row in rows)] for name in order
+        [
+            f"{name}*" if gives_models_to_sites(name) else name,
+            *(_map_cell(found[row.row], name, absent[row.row].get(name, "n/d")) for row in rows),
+        ]
+        for name in order
     ]
     legend = (
         "Points above FedAvg, whose line has its score. ▲ and ▼: above or below it in the same test cases, "
         f"Holm's p < {LEVEL:g}; twice from {LARGE:g} points on. ·: no difference is established. Bold: best of the "
         f"row. n/d: not defined there; open: not finished.{_without_marks(rows)}"
     )
+    if any(map(gives_models_to_sites, order)):
+        legend += " *: sites receive the models of single other sites, which all of them have to allow."
     return table(["method", *(f"`{row.row}`" for row in rows)], lines) + "\n\n" + paragraph(legend)
 
 

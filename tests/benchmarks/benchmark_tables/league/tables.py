@@ -7,7 +7,7 @@ from textwrap import shorten
 
 from fedannot.custom.methods import METHODS
 
-from .figures import REFERENCE, CaseDifference, League, LeagueFigures, Machine, MethodFigures
+from .figures import REFERENCE, CaseDifference, League, LeagueFigures, Machine, MethodFigures, gives_models_to_sites
 from .markdown import bullet, cell, number, p_value, paragraph, signed, table
 from .rows import tuning_row_of
 from .settings import Choice, choice_for, published
@@ -185,7 +185,8 @@ def _fields(rows: Sequence[LeagueFigures]) -> str:
     for (name, fields), task in tasks_of.items():
         many = f"{len(fields)}, see [league.json](league.json)"
         shown = many if len(fields) > _MOST_FIELDS else ", ".join(f"`{field}`" for field in fields)
-        lines.append(bullet(f"{name}{f', {task}' if count[name] > 1 else ''}: {shown}."))
+        models = "; sites receive the models of single other sites" if gives_models_to_sites(name) else ""
+        lines.append(bullet(f"{name}{f', {task}' if count[name] > 1 else ''}: {shown}{models}."))
     return "\n".join(lines)
 
 
