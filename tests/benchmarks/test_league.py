@@ -2,8 +2,9 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import plain_records
 import pytest
+from benchmark_tables import decoupled, fedia
 from benchmark_tables.league import arms, choosing, running
 from benchmark_tables.league.choosing import best_settings, choose_settings
 from benchmark_tables.league.figures import (
@@ -659,6 +661,24 @@ def test_rows_with_too_few_patients_for_a_mark_are_named(num_patients: int) -> N
     named = "Too few test patients for any mark: `a`." in " ".join(heat_map([row]).split())
     assert named == (3 * smallest >= 0.05)
     assert "Too few" not in heat_map([row_of("a", *row.methods)])
+
+
+@pytest.mark.parametrize(
+    "volumes", [partial(fedia.volumes, fedia.MS[2]), partial(decoupled.chambers, decoupled.PROTOCOLS)]
+)
+def test_more_test_volumes_leave_all_others_as_they_are(
+    volumes: Callable[..., Callable[[Path, int], None]], tmp_path: Path
+) -> None:
+    for count in (1, 2):
+        volumes(test_volumes=count)(tmp_path / str(count), 0)
+    few, many = (
+        {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+        for folder in (tmp_path / "1", tmp_path / "2")
+    )
+    added = {name for name in many if name not in few}
+    assert added
+    assert all(name.startswith("test/") for name in added)
+    assert [name for name in few if few[name] != many[name]] == ["test/datalist.json"]
 
 
 def test_noise_costs_what_the_seeds_of_both_rows_say() -> None:

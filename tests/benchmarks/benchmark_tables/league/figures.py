@@ -26,7 +26,7 @@ def shown_name(method: str) -> str:
 
 
 def gives_models_to_sites(method: str) -> bool:
-    """Return whether a method gives sites the models of single other sites; of a name that is unknown it does not."""
+    """Return whether a method gives sites the models of single other sites; False for an unknown name."""
     return any(known.name == method and known.models_to_sites for known in METHODS)
 
 
@@ -145,8 +145,7 @@ class LeagueFigures(Record):
         seeds: the seeds.
         agreement: of the training annotations with the right ones, mean over the seeds in percent: Dice of masks, or
             how many labels are right; None where nobody knows the right ones.
-        num_patients: of the test set, on whose mean differences over the seeds Wilcoxon's test is; None in a file that
-            does not say it.
+        num_patients: patients of the test set, the pairs of Wilcoxon's test; None in a file that does not say it.
         methods: those that have figures.
         absent: those that have none.
     """
@@ -178,8 +177,9 @@ class LeagueFigures(Record):
 
     @property
     def smallest_p(self) -> float | None:
-        """The smallest p that Wilcoxon's exact test can have on so many patients, with Holm's correction over the row's
-        methods: where all patients differ the same way, one of 2ⁿ signs, on both sides. None where nobody knows.
+        """The lower bound of p_cases: m · 2¹⁻ⁿ, for m tests and n patients that all differ in one direction.
+
+        None if the number of patients is unknown.
         """
         num_tests = sum(method.on_cases is not None and method.on_cases.p is not None for method in self.methods)
         return None if self.num_patients is None else min(1.0, max(num_tests, 1) * 2.0 ** (1 - self.num_patients))

@@ -132,7 +132,7 @@ def _test_against(row: LeagueFigures, best: MethodFigures) -> CaseDifference | N
 
 
 def _sign(test: CaseDifference | None) -> int:
-    """1 above, -1 below, 0 where nothing is established."""
+    """1 above, -1 below, 0 if the difference is not significant."""
     if test is None or test.p is None or test.p >= LEVEL:
         return 0
     return 1 if test.mean > 0 else -1
@@ -217,7 +217,8 @@ def heat_map(rows: Sequence[LeagueFigures]) -> str:
     ]
     legend = (
         "Points above FedAvg, whose line has its score. ▲ and ▼: above or below it in the same test cases, "
-        f"Holm's p < {LEVEL:g}; twice from {LARGE:g} points on. ·: no difference is established. Bold: best of the "
+        f"Holm's p < {LEVEL:g}; twice from {LARGE:g} points on. ·: not significant, or final models and rounds "
+        "differ in sign. Bold: best of the "
         f"row. n/d: not defined there; open: not finished.{_without_marks(rows)}"
     )
     if any(map(gives_models_to_sites, order)):
@@ -226,7 +227,7 @@ def heat_map(rows: Sequence[LeagueFigures]) -> str:
 
 
 def _without_marks(rows: Sequence[LeagueFigures]) -> str:
-    """Which rows have so few patients that no difference can be established, however large it is."""
+    """Name the rows whose test patients are too few for a significant difference."""
     few = [row.row for row in rows if (smallest := row.smallest_p) is not None and smallest >= LEVEL]
     return f" Too few test patients for any mark: {_list(few)}." if few else ""
 
