@@ -37,6 +37,7 @@ def figures_page(league: League) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+_PUBLISHED = "published"
 _HEAD = (
     "The [league](league.md) is their summary. Scores are in percent, the mean of the last rounds. A dash: not "
     "known, or not defined.",
@@ -120,35 +121,40 @@ def _personal(rows: Sequence[LeagueFigures]) -> str:
 
 
 def _settings(league: League) -> str:
-    """What each method was given beside the row's settings, and among how many it was chosen."""
-    tasks_of: dict[str, set[str]] = {}
-    for row in league.rows:
-        for method in row.methods:
-            tasks_of.setdefault(method.method, set()).add(row.task)
-    methods_of: dict[tuple[str, str], dict[str, None]] = {}
-    for row in league.rows:
-        for method in row.methods:
-            if method.method != REFERENCE:
-                name = method.method if len(tasks_of[method.method]) == 1 else f"{method.method} ({row.task})"
-                methods_of.setdefault(_given(method, row, league.choices), {})[name] = None
-    return "\n".join(bullet(f"{', '.join(names)}: {shown} ({how}).") for (shown, how), names in methods_of.items())
+    """What each method was given in rows of a kind beside their settings, and among how many it was chosen.
+
+    Published values that the method's job does not have stand below the table.
+    """
+    lines = {
+        (row.task, method.method, f"`{kind}`" if (kind := tuning_row_of(row.row)) else "", *given): None
+        for row in league.rows
+        for method in row.methods
+        if method.method != REFERENCE
+        for given in [_given(method, row, league.choices)]
+    }
+    if not lines:
+        return ""
+    given = table(
+        ["method", "task", "rows as", "settings", "how they came"],
+        [[method, task, *rest] for task, method, *rest in sorted(lines, key=lambda line: line[:3])],
+    )
+    known = dict.fromkeys(method.method for row in league.rows for method in row.methods)
+    values = [bullet(f"Published values of {name}: {_shown(published(name))}.") for name in known if published(name)]
+    return "\n\n".join([given, *(["\n".join(values)] if values else [])])
 
 
 def _given(method: MethodFigures, row: LeagueFigures, choices: Sequence[Choice]) -> tuple[str, str]:
     """A method's settings, and how they came."""
     if method.settings is None:
         return "not known", "an earlier version"
-    shown = _shown(method.settings)
+    is_published = method.settings == published(method.method)
+    shown = _PUBLISHED if is_published and method.settings else _shown(method.settings)
     choice = choice_for(row.task, method.method, tuning_row_of(row.row), choices)
     if choice is None or method.settings != choice.best:
-        if method.settings != published(method.method):
+        if not is_published:
             return shown, "of an earlier choice"
-        return (
-            shown,
-            "published, nothing tried for such rows" if choice is None else "published, not those that were chosen",
-        )
-    where = f"{', '.join(f'`{name}`' for name in choice.rows)}, seeds {', '.join(map(str, choice.seeds))}"
-    return shown, f"number {choice.chosen + 1} of {len(choice.tried)} on {where}"
+        return shown, "published, nothing tried" if choice is None else "published, not those that were chosen"
+    return shown, f"number {choice.chosen + 1} of {len(choice.tried)}, seeds {', '.join(map(str, choice.seeds))}"
 
 
 def _tried(choices: Sequence[Choice]) -> str:
@@ -157,7 +163,7 @@ def _tried(choices: Sequence[Choice]) -> str:
         [
             choice.method,
             choice.task,
-            _shown(settings) if index else "published",
+            _shown(settings) if index else _PUBLISHED,
             ", ".join(f"`{row}`" for row in choice.rows),
             _seeds(scores),
             "yes" if index == choice.chosen else "",
