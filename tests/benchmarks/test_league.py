@@ -259,7 +259,7 @@ def test_a_file_of_the_first_version_is_read(made: Made, tmp_path: Path) -> None
     (tmp_path / "league.json").write_text(json.dumps(content), encoding="utf-8")
     league = read_league(tmp_path / "league.json")
     assert [len(row.methods) for row in league.rows] == [2, 2]
-    assert "| elr | segmentation |  | not known | an earlier version |" in figures_page(league)
+    assert "| elr | segmentation |  | all | not known | an earlier version |" in figures_page(league)
     (tmp_path / "league.json").write_text(json.dumps(content | {"version": 3}), encoding="utf-8")
     with pytest.raises(DataError, match="version"):
         read_league(tmp_path / "league.json")
@@ -584,20 +584,24 @@ def test_chosen_settings_count_where_the_figures_are_of_them() -> None:
     both = league_page(League(rows=(rows["chosen"], rows["other task"]), choices=(choice,)))
     assert "1 of 2 results are of the best of at most five" in " ".join(both.split())
     hows = {given: figures_page(League(rows=(row,), choices=(choice,))) for given, row in rows.items()}
-    assert "| elr | segmentation | `choice-missed` | `a=1` | number 2 of 2, seeds 100 |" in hows["chosen"]
+    assert "| elr | segmentation | `choice-missed` | all | `a=1` | number 2 of 2, seeds 100 |" in hows["chosen"]
     assert "| elr | segmentation | published | `choice-missed` | 1.0 |  |" in hows["chosen"]
     assert "| elr | segmentation | `a=1` | `choice-missed` | 2.0 | yes |" in hows["chosen"]
     of_tasks = figures_page(League(rows=(rows["chosen"], rows["other task"]), choices=(choice,)))
-    assert "| elr | segmentation | `choice-missed` | `a=1` | number 2 of 2, seeds 100 |" in of_tasks
-    assert "| elr | classification | `choice-missed` | `a=1` | of an earlier choice |" in of_tasks
+    assert "| elr | segmentation | `choice-missed` | all | `a=1` | number 2 of 2, seeds 100 |" in of_tasks
+    assert "| elr | classification | `choice-missed` | all | `a=1` | of an earlier choice |" in of_tasks
     assert "| the job's | published, not those that were chosen |" in hows["published"]
     assert "| `a=1` | of an earlier choice |" in hows["other task"]
     both = league_page(
         League(rows=(rows["chosen"], rows["chosen"].model_copy(update={"row": "lesions-shrink"})), choices=(choice,))
     )
     assert "1 of 2 results are of the best of at most five" in " ".join(both.split())
+    not_run_again = rows["published"].model_copy(update={"row": "missed-none"})
+    of_both = figures_page(League(rows=(rows["chosen"], not_run_again), choices=(choice,)))
+    assert "| `choice-missed` | all others | `a=1` | number 2 of 2, seeds 100 |" in of_both
+    assert "| `choice-missed` | `missed-none` | the job's | published, not those that were chosen |" in of_both
     of_other_kind = rows["published"].model_copy(update={"row": "lesions-shrink"})
-    nothing_tried = "| elr | segmentation | `choice-contours` | the job's | published, nothing tried |"
+    nothing_tried = "| elr | segmentation | `choice-contours` | all | the job's | published, nothing tried |"
     assert nothing_tried in figures_page(League(rows=(of_other_kind,), choices=(choice,)))
 
 

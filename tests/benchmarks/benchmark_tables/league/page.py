@@ -218,8 +218,7 @@ def heat_map(rows: Sequence[LeagueFigures]) -> str:
     legend = (
         "Points above FedAvg, whose line has its score. ▲ and ▼: above or below it in the same test cases, "
         f"Holm's p < {LEVEL:g}; twice from {LARGE:g} points on. ·: not significant, or final models and rounds "
-        "differ in sign. Bold: best of the "
-        f"row. n/d: not defined there; open: not finished.{_without_marks(rows)}"
+        f"differ in sign. Bold: best of the row. n/d: not defined there; open: not finished.{_without_marks(rows)}"
     )
     if any(map(gives_models_to_sites, order)):
         legend += " *: sites receive the models of single other sites, which all of them have to allow."

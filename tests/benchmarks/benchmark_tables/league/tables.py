@@ -121,30 +121,33 @@ def _personal(rows: Sequence[LeagueFigures]) -> str:
 
 
 def _settings(league: League) -> str:
-    """What each method was given in rows of a kind beside their settings, and among how many it was chosen.
+    """The settings of each method in rows of a kind, besides those of the rows, and how they were chosen.
 
     Published values that the method's job does not have stand below the table.
     """
-    lines = {
-        (row.task, method.method, f"`{kind}`" if (kind := tuning_row_of(row.row)) else "", *given): None
-        for row in league.rows
-        for method in row.methods
-        if method.method != REFERENCE
-        for given in [_given(method, row, league.choices)]
-    }
-    if not lines:
+    kinds: dict[tuple[str, str, str], dict[tuple[str, str], list[str]]] = {}
+    for row in league.rows:
+        for method in row.methods:
+            if method.method != REFERENCE:
+                rows_of = kinds.setdefault((row.task, method.method, tuning_row_of(row.row)), {})
+                rows_of.setdefault(_given(method, row, league.choices), []).append(f"`{row.row}`")
+    if not kinds:
         return ""
-    given = table(
-        ["method", "task", "rows as", "settings", "how they came"],
-        [[method, task, *rest] for task, method, *rest in sorted(lines, key=lambda line: line[:3])],
-    )
-    known = dict.fromkeys(method.method for row in league.rows for method in row.methods)
-    values = [bullet(f"Published values of {name}: {_shown(published(name))}.") for name in known if published(name)]
-    return "\n\n".join([given, *(["\n".join(values)] if values else [])])
+    lines = []
+    for (task, name, kind), rows_of in sorted(kinds.items(), key=lambda item: item[0]):
+        # Rows of one kind differ until all have been run again with the chosen settings.
+        others, most = "all others" if len(rows_of) > 1 else "all", max(rows_of.values(), key=len)
+        for (shown, how), rows in rows_of.items():
+            named = others if rows is most else ", ".join(rows)
+            lines.append([name, task, f"`{kind}`" if kind else "", named, shown, how])
+    names = dict.fromkeys(method.method for row in league.rows for method in row.methods)
+    values = [bullet(f"Published values of {name}: {_shown(published(name))}.") for name in names if published(name)]
+    parts = [table(["method", "task", "kind of rows", "rows", "settings", "chosen"], lines), "\n".join(values)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _given(method: MethodFigures, row: LeagueFigures, choices: Sequence[Choice]) -> tuple[str, str]:
-    """A method's settings, and how they came."""
+    """A method's settings, and how they were chosen."""
     if method.settings is None:
         return "not known", "an earlier version"
     is_published = method.settings == published(method.method)
