@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -725,6 +726,16 @@ def test_the_pages_of_the_documentation_are_those_of_the_figures_beside_them() -
     assert len(league.rows) > 0
     assert (DOCS / "league.md").read_text(encoding="utf-8") == league_page(league)
     assert (DOCS / "league_figures.md").read_text(encoding="utf-8") == figures_page(league)
+
+
+def test_no_two_settings_that_are_tried_have_the_same_scores_in_all_rows() -> None:
+    """The job's other values may make one have no effect; it would be counted as tried."""
+    tried: dict[MethodKey, list[Choice]] = {}
+    for choice in read_league(DOCS / "league.json").choices:
+        tried.setdefault((choice.task, choice.method), []).append(choice)
+    for key, choices in tried.items():
+        for one, other in combinations(range(len(choices[0].tried)), 2):
+            assert any(choice.scores[one] != choice.scores[other] for choice in choices), (key, one, other)
 
 
 def test_every_method_has_a_job_or_makes_no_model_and_no_setting_is_unknown() -> None:
