@@ -734,7 +734,9 @@ def test_no_two_settings_that_are_tried_have_the_same_scores_in_all_rows() -> No
     for choice in read_league(DOCS / "league.json").choices:
         tried.setdefault((choice.task, choice.method), []).append(choice)
     for key, choices in tried.items():
-        for one, other in combinations(range(len(choices[0].tried)), 2):
+        settings = tried_settings(key[1])
+        assert all(list(choice.tried) == settings for choice in choices), key
+        for one, other in combinations(range(len(settings)), 2):
             assert any(choice.scores[one] != choice.scores[other] for choice in choices), (key, one, other)
 
 
