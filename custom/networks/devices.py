@@ -9,8 +9,9 @@ from torch.nn import functional
 
 # By the number of axes of a kernel: out, in, and the spatial ones.
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
-# The vector of float32 in oneDNN's kernels for AVX-512.
+# The vectors of float32 in oneDNN's kernels for AVX-512 and AVX2.
 _FEWEST_SAFE_CHANNELS = 16
+_FEWEST_SAFE_CHANNELS_OF_SMALL_IMAGES = 8
 _MOST_SAFE_PIXELS = 256
 # Where Linux names the processor.
 _CPU_FILE = Path("/proc/cpuinfo")
@@ -58,18 +59,20 @@ def with_safe_convolutions(network: nn.Module) -> nn.Module:
 
 
 class SubsampledConv2d(nn.Conv2d):
-    """A strided 1 × 1 convolution that takes every n-th pixel of a large image first, which is the same up to rounding.
+    """A strided 1 × 1 convolution that takes every n-th pixel first, which is the same up to rounding.
 
-    PyTorch 2.13 with oneDNN on AVX-512 writes beyond its memory in the weight's gradient of a convolution by stride 2
-    from fewer than 16 channels, where the output has 784 pixels or more, and not where it has 676: the process dies, or
-    something else in it breaks. Small outputs are computed as they always were, bit for bit.
+    PyTorch 2.13 with oneDNN writes beyond its memory in the weight's gradient of a convolution by stride 2: the process
+    dies, or something else in it breaks. With AVX-512 it does so from fewer than 16 channels, where the output has 784
+    pixels or more, and not where it has 676; with AVX2 from fewer than 8 channels, down to outputs of 16 pixels. Small
+    outputs of 8 channels or more are computed as they always were, bit for bit.
     """
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Return the convolution of images ``(B, C, H, W)``."""
         rows, columns = self.stride
         subsampled = images[..., ::rows, ::columns]
-        if subsampled.shape[-2] * subsampled.shape[-1] <= _MOST_SAFE_PIXELS:
+        is_small = subsampled.shape[-2] * subsampled.shape[-1] <= _MOST_SAFE_PIXELS
+        if is_small and self.in_channels >= _FEWEST_SAFE_CHANNELS_OF_SMALL_IMAGES:
             return super().forward(images)
         return functional.conv2d(subsampled, self.weight, self.bias)
 

@@ -57,12 +57,14 @@ def test_a_network_computes_the_same_with_channels_last(spatial_dims, layout, mo
         assert torch.equal(tensor, before[name])
 
 
-@pytest.mark.parametrize("size", [(31, 32), (33, 64), (64, 64)])
-def test_a_strided_convolution_of_few_channels_is_the_same_convolution(size):
+@pytest.mark.parametrize(
+    ("channels", "size"), [(8, (31, 32)), (8, (33, 64)), (8, (64, 64)), (2, (7, 8)), (4, (16, 16)), (7, (64, 64))]
+)
+def test_a_strided_convolution_of_few_channels_is_the_same_convolution(channels, size):
     """Its values and gradients, relative to sums in double precision; PyTorch's own kills the process at 64 × 64."""
-    convolution = ready_to_compute(nn.Conv2d(8, 16, 1, 2)).to("cpu")
+    convolution = ready_to_compute(nn.Conv2d(channels, 16, 1, 2)).to("cpu")
     assert isinstance(convolution, SubsampledConv2d)
-    images = torch.rand(4, 8, *size).contiguous(memory_format=torch.channels_last).requires_grad_()
+    images = torch.rand(4, channels, *size).contiguous(memory_format=torch.channels_last).requires_grad_()
     result = convolution(images)
     chosen, weight = images.detach().double()[:, :, ::2, ::2], convolution.weight.detach().double()[:, :, 0, 0]
     expected = torch.einsum("bchw,oc->bohw", chosen, weight) + convolution.bias.detach().double()[:, None, None]
@@ -98,17 +100,20 @@ from fedannot.custom.networks.copying import NetworkTemplate
 from fedannot.custom.networks.devices import ready_to_compute
 
 torch.manual_seed(0)
-built = ready_to_compute(build_classifier(1, 3, 10, (8, 16, 32, 64), "small"))
+built = ready_to_compute(build_classifier(1, 3, 10, {widths}, "small"))
 network = NetworkTemplate(built).copy()
-for _ in range(2):
-    network(torch.rand(4, 1, 128, 128)).sum().backward()
+for _ in range({steps}):
+    network(torch.rand(4, 1, {size}, {size})).sum().backward()
     others = [torch.randn(37 * number + 1) for number in range(50)]
 print("trained")
 """
 
 
-def test_a_narrow_classifier_trains_on_large_images():
-    done = subprocess.run([sys.executable, "-c", TRAINED], capture_output=True, text=True, timeout=120, check=False)
+# By the vectors of the processor, the first or the second kills a process in which PyTorch computes them.
+@pytest.mark.parametrize(("widths", "size", "steps"), [((8, 16, 32, 64), 128, 2), ((4, 8, 8, 8), 28, 30)])
+def test_a_narrow_classifier_is_trained(widths, size, steps):
+    code = TRAINED.format(widths=widths, size=size, steps=steps)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
 
 
