@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...custom.data.masks import plain_name
 from ...transforms.folded_names import folded
-from .channel_files import NUMBERED
+from .channel_files import NUMBERED, channel_name
 from .source import SourceCase
 
 # Of the name of a case: a disk has names of 255 bytes, and suffixes, sites and temporary marks come to it.
@@ -25,12 +25,17 @@ def case_names(cases: Sequence[SourceCase]) -> list[str]:
         longer = name if count[folded(name)] == 1 else f"{case.image.parent.name}_{name}"
         longer = _shortened(longer)
         own, attempt = longer, 1
-        while folded(own) in taken:
+        while not taken.isdisjoint(files := _folded_files(case, own)):
             attempt += 1
             own = f"{longer}_{attempt}"
-        taken.add(folded(own))
+        taken |= files
         unique.append(own)
     return unique
+
+
+def _folded_files(case: SourceCase, name: str) -> set[str]:
+    """What the files of a case are called, without suffixes: its masks and images."""
+    return {folded(name), *(folded(channel_name(name, number)) for number in range(len(case.channels)))}
 
 
 def _shortened(name: str) -> str:

@@ -21,6 +21,11 @@ NUMBERED = re.compile(r"(.+)_(\d{4})", re.DOTALL)
 ChannelFiles = tuple[Path | None, ...]
 
 
+def channel_name(name: str, number: int) -> str:
+    """Return what the file of a case's channel is called, from the name of the case; both without suffix."""
+    return f"{name}_{number:04d}"
+
+
 def grouped_channels(
     images: "Sequence[FoundFile]", masks: "Sequence[FoundFile]"
 ) -> "tuple[list[FoundFile], dict[Path, ChannelFiles]]":

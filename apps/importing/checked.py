@@ -23,6 +23,7 @@ from ...transforms.loading.volume_channels import ImageVolume, read_image_volume
 from ...transforms.loading.volume_files import Volume
 from ..checking.crop import inside_crop
 from ..checking.digests import digest_of
+from .channel_files import channel_name
 from .contour_masks import ContourFacts
 from .dicom_pictures import as_picture
 from .picture_masks import read_values, write_mask
@@ -162,28 +163,35 @@ def checked_case(case: SourceCase, dataset: SourceDataset, staging: Path, readin
 
 def _picture(case: SourceCase, staging: Path, reading: Reading) -> tuple[Path, Picture, tuple[Path | None, ...]]:
     """The picture of a case, the file that the pipelines read, and the files of its channels."""
-    name, folder = case.name or case.image.stem, staging / "images"
+    folder = staging / "images"
     if not case.channels:
-        file = as_picture(case.image, folder / name)
+        file = as_picture(case.image, folder / _name(case))
         with errors_name(case.image, file):
             if isinstance(channels := reading.description.picture_channels, ImageChannels):
                 # One grey file of one named channel, or refused.
                 read_picture_channels(file, channels)
                 return file, read_picture(file, 1), ()
             return file, read_picture(file, reading.channels), ()
-    files = _converted(case, lambda source, number: as_picture(source, folder / f"{name}_{number:04d}"))
+    files = _converted(case, lambda source, name: as_picture(source, folder / name))
     with _errors_name_all(case, files):
         parts = read_picture_channels(files, reading.description.picture_channels)
         first = reference_file(files)
         return first, replace(read_picture(first, 1), intensities=np.concatenate(parts)), files
 
 
-def _converted(case: SourceCase, convert: Callable[[Path, int], Path]) -> tuple[Path | None, ...]:
-    """The files of a case's channels as the pipelines read them."""
+def _name(case: SourceCase) -> str:
+    return case.name or case.image.stem
+
+
+def _converted(case: SourceCase, convert: Callable[[Path, str], Path]) -> tuple[Path | None, ...]:
+    """The files of a case's channels as the pipelines read them, each converted to one of its name."""
     for source in case.channels:
         if source is not None and not source.exists():
             raise MissingFileError(f"{source}: found no such file; expected a channel of {case.name}.")
-    return tuple(None if file is None else convert(file, number) for number, file in enumerate(case.channels))
+    return tuple(
+        None if file is None else convert(file, channel_name(_name(case), number))
+        for number, file in enumerate(case.channels)
+    )
 
 
 @contextmanager
@@ -301,7 +309,7 @@ def _volume(case: SourceCase, folder: Path, reading: Reading) -> ImageVolume:
         file = as_nifti(case.image, folder / f"{case.name}.nii.gz")
         with errors_name(case.image, file):
             return read_image_volume(file, channels)
-    files = _converted(case, lambda source, number: as_nifti(source, folder / f"{case.name}_{number:04d}.nii.gz"))
+    files = _converted(case, lambda source, name: as_nifti(source, folder / f"{name}.nii.gz"))
     with _errors_name_all(case, files):
         return read_image_volume(files, channels)
 

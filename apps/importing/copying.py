@@ -17,6 +17,7 @@ from ...custom.data.noise.federation_copy import ANNOTATIONS
 from ...custom.data.watch import Watch, watched
 from ...custom.data.whole_files import private_file, private_folder
 from ...transforms.loading.image_channels import reference_file
+from .channel_files import channel_name
 from .checked import CheckedCase
 from .plan import Plan
 
@@ -68,7 +69,7 @@ def _copied(case: CheckedCase, folder: Path) -> Case:
         return _copy(file, folder / kind, case.name)
 
     channels = tuple(
-        None if file is None else _copy(file, folder / "images", f"{case.name}_{number:04d}")
+        None if file is None else _copy(file, folder / "images", channel_name(case.name, number))
         for number, file in enumerate(case.channels)
     )
     # One annotation needs no rule, and is the label.

@@ -16,6 +16,7 @@ from ...transforms.errors import DataError, shown
 from ...transforms.folded_names import folded
 from ...transforms.natural_order import natural_order
 from ...transforms.printable import printable
+from .channel_files import channel_name
 
 _SUFFIXES = (".h5", ".hdf5")
 IMAGES, LABELS = "images", "labels"
@@ -230,8 +231,8 @@ def _dataset(content: Any, file: Path, name: str, ndims: Sequence[int]) -> Any:
 def _write(folder: Path, file: Path, read: tuple[dict[str, Array], Floats], names: Hdf5Names) -> None:
     volumes, spacing = read
     for number, name in enumerate(names.images):
-        suffix = f"_{number:04d}" if len(names.images) > 1 else ""
-        _save(folder / IMAGES / f"{file.stem}{suffix}.nii.gz", volumes[name].astype(np.float32), spacing)
+        own = channel_name(file.stem, number) if len(names.images) > 1 else file.stem
+        _save(folder / IMAGES / f"{own}.nii.gz", volumes[name].astype(np.float32), spacing)
     for name in names.labels:
         if name in volumes:
             file_of = folder / LABELS / annotator_folder(name) / f"{file.stem}.nii.gz"

@@ -28,6 +28,7 @@ from ...transforms.errors import DataError
 from ...transforms.loading.picture_channels import read_picture_channels
 from ...transforms.loading.volume_channels import read_image_volume
 from ...transforms.loading.volume_files import Volume, as_image_lies, read_first_channel, write_voxels_like
+from .channel_files import channel_name
 
 _FOLDS = 5
 _MOST: dict[np.dtype[np.uint8] | np.dtype[np.uint16], int] = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}
@@ -136,7 +137,9 @@ def _found(folder: Path) -> dict[str, list[_Named]]:
 def _write_image(named: _Named, target: Path, ending: str) -> None:
     """Write a file for every channel, as nnU-Net wants them; colours stay in one."""
     case, description = named.case, named.description
-    files = [target.with_name(f"{target.name}_{number:04d}{ending}") for number in range(description.in_channels)]
+    files = [
+        target.with_name(f"{channel_name(target.name, number)}{ending}") for number in range(description.in_channels)
+    ]
     if isinstance(description, ImageDescription):
         channels = description.picture_channels
         for pixels, file in zip(read_picture_channels(case.image_files, channels), files, strict=False):
