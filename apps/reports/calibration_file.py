@@ -67,7 +67,7 @@ def read_calibration(file: Path) -> list[dict[str, Any]]:
     if not file.is_file():
         return []
     content = read_json(file, "the calibration of a run")
-    if not isinstance(content, dict) or not isinstance(content.get("calibration"), list):
-        raise DataError(f"{file}: found no list 'calibration'; expected the calibration of a run.")
-    found: list[dict[str, Any]] = content["calibration"]
+    found = content.get("calibration") if isinstance(content, dict) else None
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise DataError(f"{file}: found no list 'calibration' of objects; expected the calibration of a run.")
     return found
