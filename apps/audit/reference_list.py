@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from ...custom.corrections.model import CaseCorrection
 from ...custom.data.contained_paths import relative_name
@@ -64,8 +64,10 @@ def updated_content(out: Path, reader: CaseReader, annotations: Sequence[CaseCor
         for item in content.get(section, []):
             if isinstance(item, dict) and (key := _key_of_item(item)) in changed:
                 item.update({"label": changed[key]} | given[key])
-    images = {first_image(item) for item in items}
-    earlier = [one for one in content.get(REFERENCE, []) if not isinstance(one, dict) or first_image(one) not in images]
+    images = {_image_of_item(item) for item in items}
+    earlier = [
+        one for one in content.get(REFERENCE, []) if not isinstance(one, dict) or _image_of_item(one) not in images
+    ]
     return content | {REFERENCE: [*earlier, *items]}
 
 
@@ -136,9 +138,22 @@ def _key(one: CaseCorrection, reader: CaseReader) -> tuple[str, str | int]:
         label: str | int = reader.description.classes.index(one.new_class.given)
     else:
         label = relative_name(reader.data / one.label, reader.datalist.parent)
-    return os.path.normpath(relative_name(reader.data / one.image, reader.datalist.parent)), label
+    return _normal(relative_name(reader.data / one.image, reader.datalist.parent)), _normal(label)
 
 
 def _key_of_item(item: Mapping[str, Any]) -> tuple[str, str | int]:
-    image, label = str(first_image(item)), item.get("label")
-    return os.path.normpath(image), label if isinstance(label, int) else str(label)
+    label = item.get("label")
+    return _image_of_item(item), _normal(label if isinstance(label, int) else str(label))
+
+
+def _image_of_item(item: Mapping[str, Any]) -> str:
+    return _normal(str(first_image(item)))
+
+
+@overload
+def _normal(label: str) -> str: ...
+@overload
+def _normal(label: str | int) -> str | int: ...
+def _normal(label: str | int) -> str | int:
+    """One form of a path, which ``./a.png`` and ``b/../a.png`` have in common; a class as it is."""
+    return label if isinstance(label, int) else os.path.normpath(label)

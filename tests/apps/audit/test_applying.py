@@ -202,6 +202,52 @@ def test_the_datalist_names_the_mask_before_a_review_also_after_another_one(audi
     assert second[TRAINING] == first[TRAINING]
 
 
+@pytest.mark.parametrize("written", ["./{}", "./x/.././{}", "x//..//{}"])
+def test_paths_of_the_datalist_count_however_they_are_written(audit_of, written):
+    """The Medical Segmentation Decathlon writes ``./labelsTr/a.nii.gz``."""
+    result = audit_of("images")
+    reader, (worst, kept, *_) = CaseReader(result), result.audit.cases
+    (reader.data / "x").mkdir()
+    content = json.loads(reader.datalist.read_text())
+    for item in content[TRAINING]:
+        item.update({key: written.format(item[key]) for key in ("image", "label")})
+    reader.datalist.write_text(json.dumps(content))
+    applied = apply_decisions(
+        reader,
+        decided(result, lambda case, _: {worst.image: "accept", kept.image: "keep"}.get(case.image)),
+        reader.data / "reviewed",
+        update_datalist=True,
+    )
+    new = read_datalist(applied.datalist)
+    by_image = {case.image.resolve(): case for case in new.section(TRAINING)}
+    changed = by_image[(reader.data / worst.image).resolve()]
+    assert changed.label.parent.parent == reader.data / "reviewed"
+    assert changed.given_label.resolve() == (reader.data / worst.label).resolve()
+    assert [case for case in by_image.values() if "reviewed" in case.label.parts] == [changed]
+    reference = {case.image.resolve(): case for case in new.section(REFERENCE)}
+    for case in (worst, kept):
+        assert (
+            reference[(reader.data / case.image).resolve()].given_label.resolve()
+            == (reader.data / case.label).resolve()
+        )
+
+
+def test_a_case_is_in_the_reference_once_however_its_path_is_written(audit_of):
+    result = audit_of("images")
+    reader, (worst, other, *_) = CaseReader(result), result.audit.cases
+    content = json.loads(reader.datalist.read_text())
+    content[REFERENCE] = [{"image": f"./{case.image}", "label": f"./{case.label}"} for case in (worst, other)]
+    reader.datalist.write_text(json.dumps(content))
+    applied = apply_decisions(
+        reader,
+        decided(result, lambda case, _: "accept" if case is worst else None),
+        reader.data / "reviewed",
+        update_datalist=True,
+    )
+    reference = read_datalist(applied.datalist).section(REFERENCE)
+    assert sorted(case.image.name for case in reference) == sorted(Path(case.image).name for case in (worst, other))
+
+
 def test_what_was_before_a_review_of_an_earlier_version_is_not_made_up(audit_of):
     """The reviewed mask is in both lists, and nothing names the one before it."""
     result = audit_of("images")
