@@ -1,5 +1,6 @@
 """A copy of a federation, site by site, with other annotations than the source's."""
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +9,7 @@ from pathlib import Path
 from ....transforms.errors import DataError
 from ....transforms.printable import printable_logger
 from ..annotations import Annotation, annotator_folder
-from ..datalist import Case, read_datalist, write_datalist
+from ..datalist import REFERENCE, Case, read_datalist, write_datalist
 from ..description import DATALIST_FILE, DESCRIPTION_FILE, read_site_description, write_site_description
 from ..federation import TEST_FOLDER, FederationDescription, read_federation, write_federation
 from ..manifest import read_manifest, write_manifest
@@ -46,6 +47,8 @@ class SiteCopy:
         except DataError as error:
             raise DataError(f"Site {site}: {error}") from error
         self.left_out: list[tuple[str, str]] = []
+        # What is copied already, by its file and folder: several cases, or lists, may have one image.
+        self._copies: dict[tuple[str, str], Path] = {}
         for items in self.datalist.refused.values():
             for item in items:
                 self.leave_out(item.name, item.reason)
@@ -96,6 +99,22 @@ class SiteCopy:
                 "`fedannot data annotators` makes such a copy."
             )
 
+    def require_no_review(self) -> None:
+        """Check that no case was reviewed, whose annotation would be replaced.
+
+        Raises:
+            DataError: if one was.
+        """
+        reviewed = self.datalist.section(REFERENCE) + [
+            case for cases in self.datalist.cases.values() for case in cases if case.given_label is not None
+        ]
+        if reviewed:
+            raise DataError(
+                f"Site {self.site}: {self.source / self.description.datalist} has reviewed cases, the first "
+                f"{reviewed[0].image.name}; expected none, since their annotations would be replaced. `fedannot audit "
+                "revert FOLDER` takes a site back to the datalist before its review."
+            )
+
     def copy_image(self, case: Case) -> tuple[Path, tuple[Path | None, ...]]:
         """Copy a case's image with all its channels, and return its file and those of its channels.
 
@@ -122,12 +141,15 @@ class SiteCopy:
         """Copy a file into a folder of the copy; one that does not exist stays missing and is left out on loading.
 
         Raises:
-            DataError: if there is a file of that name already.
+            DataError: if another file of that name is there already.
         """
-        target = self.free(self.target / kind / file.name)
-        if file.is_file():
-            shutil.copyfile(file, private_file(target))
-        return target
+        key = (os.path.normpath(file), kind)
+        if key not in self._copies:
+            target = self.free(self.target / kind / file.name)
+            if file.is_file():
+                shutil.copyfile(file, private_file(target))
+            self._copies[key] = target
+        return self._copies[key]
 
     def free(self, target: Path) -> Path:
         """Return a file of the copy that is still to be written, and make its folder.

@@ -37,8 +37,8 @@ def mislabel_cases(
         watch: learns how far it is.
 
     Raises:
-        DataError: if the federation cannot be read, is not for classification, the output folder holds files, the
-            pattern or the table cannot be used, or a site has no class that can become another.
+        DataError: if the federation cannot be read, is not for classification, has a reviewed case, the output folder
+            holds files, the pattern or the table cannot be used, or a site has no class that can become another.
 
     Example:
         >>> from fedannot.custom import Cells, read_federation, write_phantom_federation
@@ -105,6 +105,7 @@ def _copy_mislabelled(copy: SiteCopy, noise: ClassNoise, table: str | Path | Non
             "labels need cases with one class each, pipeline 'classification'."
         )
     copy.require_single_annotations()
+    copy.require_no_review()
     copied: dict[str, list[Case]] = {}
     pairs: list[tuple[int, int]] = []
     seen: set[int] = set()

@@ -26,8 +26,8 @@ def add_contour_noise(
 
     Noise is drawn class by class at each mask's own size, in volumes slice by slice. A case that has a clean label
     already keeps it, so that noise adds up. Masks that cannot be read are copied as they are; items of a datalist that
-    are no case with a mask are left out. Both are listed in the manifest. The test set stays untouched; nothing is
-    changed in the source.
+    are no case with a mask are left out. Both are listed in the manifest. Reviewed cases are refused. The test set
+    stays untouched; nothing is changed in the source.
 
     Args:
         source: the federation's folder.
@@ -37,8 +37,8 @@ def add_contour_noise(
         watch: learns how far it is.
 
     Raises:
-        DataError: if the federation cannot be read, the output folder holds files, or the noise is too weak for the
-            images to change anything.
+        DataError: if the federation cannot be read, a case was reviewed, the output folder holds files, or the noise is
+            too weak for the images to change anything.
 
     Example:
         >>> from fedannot.custom import LesionImages, NoiseChoice, read_federation, write_phantom_federation
@@ -148,6 +148,7 @@ def _copy_with_changed_labels(copy: SiteCopy, change: LabelChange) -> None:
             "pixels, beside which noise would not be that of the model. Complete the masks first."
         )
     copy.require_single_annotations()
+    copy.require_no_review()
     sections = _cases_with_masks(copy)
     excluded = list(copy.left_out)
     copied: dict[str, list[Case]] = {}

@@ -160,6 +160,6 @@ def test_a_review_is_not_overruled_by_annotators(federation, tmp_path):
     first = content["training"][0]["labels"][0]["file"]
     content["training"][0] |= {"label": first, "given_label": first}
     (source / "site-2" / "datalist.json").write_text(json.dumps(content))
-    with pytest.raises(DataError, match=r"Site site-2: .*0\.png: found an annotation of a review.*audit revert"):
+    with pytest.raises(DataError, match=r"Site site-2: .* has reviewed cases, the first .*0\.png; .*audit revert"):
         write_annotator_scenario(source, tmp_path / "copy", AnnotatorScenario.parse("clean"))
     assert not (tmp_path / "copy").exists()

@@ -124,3 +124,12 @@ def test_what_cannot_be_done_leaves_nothing(source, tmp_path, pattern, table, me
     with pytest.raises(DataError, match=message):
         mislabel_cases(source, tmp_path / "noisy", pattern, table=table)
     assert not (tmp_path / "noisy").exists()
+
+
+def test_reviewed_cases_get_no_noise(source, tmp_path):
+    file = source / "site-1" / "datalist.json"
+    cases = read_datalist(file).section(TRAINING)
+    write_datalist(file, {TRAINING: cases, "reference": cases[:1]})
+    with pytest.raises(DataError, match=r"Site site-1: .* has reviewed cases, the first training_000\.png"):
+        mislabel_cases(source, tmp_path / "noisy", "S10")
+    assert not (tmp_path / "noisy").exists()

@@ -195,3 +195,30 @@ def test_the_test_set_is_copied_with_its_masks_before_a_review(source, tmp_path)
     (copied,) = read_datalist(tmp_path / "noisy" / "test" / "datalist.json").section("testing")
     assert copied.given_label == tmp_path / "noisy" / "test" / "given_labels" / "before.png"
     assert copied.given_label.read_bytes() == (source / "test" / "before.png").read_bytes()
+
+
+def test_the_reference_of_a_test_set_may_have_its_images(source, tmp_path):
+    file = source / "test" / "datalist.json"
+    content = json.loads(file.read_text())
+    content["reference"] = [{key: f"./{content['testing'][0][key]}" for key in ("image", "label")}]
+    file.write_text(json.dumps(content))
+    add_contour_noise(source, tmp_path / "noisy", CHOICE, seed=1)
+    copied = read_datalist(tmp_path / "noisy" / "test" / "datalist.json")
+    (tested,), (reference,) = copied.section("testing"), copied.section("reference")
+    assert (tested.image, tested.label) == (reference.image, reference.label)
+    assert tested.label.read_bytes() == (source / "test" / content["testing"][0]["label"]).read_bytes()
+
+
+@pytest.mark.parametrize("key", ["reference", "given_label"])
+def test_reviewed_cases_get_no_noise(source, tmp_path, key):
+    file = source / "site-2" / "datalist.json"
+    content = json.loads(file.read_text())
+    first = content["training"][0]
+    if key == "reference":
+        content["reference"] = [{name: first[name] for name in ("image", "label")}]
+    else:
+        first["given_label"] = first["label"]
+    file.write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"Site site-2: .* reviewed cases, the first lesion_001\.png; .*audit revert"):
+        add_contour_noise(source, tmp_path / "noisy", CHOICE, seed=1)
+    assert not (tmp_path / "noisy").exists()
