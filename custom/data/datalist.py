@@ -88,8 +88,8 @@ class Case:
 
     @property
     def unit(self) -> str:
-        """What stands for one patient when cases are counted: the group, else the image itself."""
-        return str(self.image) if self.group is None else self.group
+        """What stands for one patient when cases are counted: the group, else the image itself, however written."""
+        return os.path.normpath(self.image) if self.group is None else self.group
 
 
 @dataclass(frozen=True)

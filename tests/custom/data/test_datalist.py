@@ -58,10 +58,12 @@ def test_a_group_stands_for_the_patient_and_else_the_image_with_its_folder(folde
         {"image": "b/1.png", "label": 0, "group": "p"},
         {"image": "c/1.png", "label": 0},
         {"image": "d/1.png", "label": 0},
+        {"image": "./x/.././d//1.png", "label": 1},
     ]
     units = [case.unit for case in read_datalist(written(folder, {"training": items})).section("training")]
     assert units[0] == units[1] == "p"
     assert len(set(units)) == 3
+    assert units[3] == units[4]
 
 
 @pytest.mark.parametrize("key", ["image", "label", "clean_label", "given_label"])
