@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from ...custom.corrections.model import CaseCorrection
 from ...custom.data.contained_paths import relative_name
@@ -137,23 +137,14 @@ def _key(one: CaseCorrection, reader: CaseReader) -> tuple[str, str | int]:
     if one.new_class is not None:
         label: str | int = reader.description.classes.index(one.new_class.given)
     else:
-        label = relative_name(reader.data / one.label, reader.datalist.parent)
-    return _normal(relative_name(reader.data / one.image, reader.datalist.parent)), _normal(label)
+        label = os.path.normpath(relative_name(reader.data / one.label, reader.datalist.parent))
+    return os.path.normpath(relative_name(reader.data / one.image, reader.datalist.parent)), label
 
 
 def _key_of_item(item: Mapping[str, Any]) -> tuple[str, str | int]:
     label = item.get("label")
-    return _image_of_item(item), _normal(label if isinstance(label, int) else str(label))
+    return _image_of_item(item), label if isinstance(label, int) else os.path.normpath(str(label))
 
 
 def _image_of_item(item: Mapping[str, Any]) -> str:
-    return _normal(str(first_image(item)))
-
-
-@overload
-def _normal(label: str) -> str: ...
-@overload
-def _normal(label: str | int) -> str | int: ...
-def _normal(label: str | int) -> str | int:
-    """One form of a path, which ``./a.png`` and ``b/../a.png`` have in common; a class as it is."""
-    return label if isinstance(label, int) else os.path.normpath(label)
+    return os.path.normpath(str(first_image(item)))

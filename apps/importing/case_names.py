@@ -34,7 +34,7 @@ def case_names(cases: Sequence[SourceCase]) -> list[str]:
 
 
 def _folded_files(case: SourceCase, name: str) -> set[str]:
-    """What the files of a case are called, without suffixes: its masks and images."""
+    """Names of the files of a case, masks and images, without suffixes."""
     return {folded(name), *(folded(channel_name(name, number)) for number in range(len(case.channels)))}
 
 

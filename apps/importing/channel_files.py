@@ -22,7 +22,7 @@ ChannelFiles = tuple[Path | None, ...]
 
 
 def channel_name(name: str, number: int) -> str:
-    """Return what the file of a case's channel is called, from the name of the case; both without suffix."""
+    """Return the name of a channel's file, from the name of its case; both without suffix."""
     return f"{name}_{number:04d}"
 
 

@@ -306,7 +306,7 @@ def _volume(case: SourceCase, folder: Path, reading: Reading) -> ImageVolume:
     """The volume of a case with its channels, from files that the pipelines read."""
     channels = reading.description.image_channels
     if not case.channels:
-        file = as_nifti(case.image, folder / f"{case.name}.nii.gz")
+        file = as_nifti(case.image, folder / f"{_name(case)}.nii.gz")
         with errors_name(case.image, file):
             return read_image_volume(file, channels)
     files = _converted(case, lambda source, name: as_nifti(source, folder / f"{name}.nii.gz"))

@@ -67,7 +67,7 @@ def read_calibration(file: Path) -> list[dict[str, Any]]:
     if not file.is_file():
         return []
     content = read_json(file, "the calibration of a run")
-    found = content.get("calibration") if isinstance(content, dict) else None
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    entries = content.get("calibration") if isinstance(content, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
         raise DataError(f"{file}: found no list 'calibration' of objects; expected the calibration of a run.")
-    return found
+    return entries

@@ -1,4 +1,4 @@
-"""No two cases of an import have a file of one name, whatever they are called where they lie."""
+"""No two cases of an import share a file, whatever the names of their sources."""
 
 import random
 from pathlib import Path
@@ -36,7 +36,7 @@ def case(image, channels=0):
         # Of several channels without that of the first.
         ([case("a/head_#.nii.gz", channels=2)], ["head"]),
         ([case("a/head_0000.nii.gz")], ["head_0000"]),
-        # The first channel's file would have the name of the other case's image.
+        # A channel of the first case and the image of the second must not share a file.
         ([case("a/p_#.nii", channels=2), case("b/p_0000.nii")], ["p", "p_0000_2"]),
         ([case("b/p_0000.nii"), case("a/p_#.nii", channels=2)], ["p_0000", "p_2"]),
         ([case("a/p_#.nii", channels=2), case("b/p_0002.nii")], ["p", "p_0002"]),

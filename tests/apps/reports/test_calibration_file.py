@@ -1,4 +1,4 @@
-"""What `calibration.json` says of a model, beside errors and bins counted one by one."""
+"""Errors and bins in `calibration.json`, compared with predictions counted one by one."""
 
 import json
 import math
