@@ -702,6 +702,26 @@ def test_a_row_whose_annotations_are_right_has_no_noise_that_is_weak() -> None:
         assert any("says nothing of robustness" in text for text in answer(League(rows=(clean, other)))) is named
 
 
+def test_a_row_of_the_reference_alone_says_what_noise_costs_and_compares_nothing() -> None:
+    """Its other methods are no open cells; one that failed is a result."""
+    absent = [{"method": "elr", "status": "unfinished", "reason": "0 of 1 seeds"}]
+    clean = row_of("clean", figures("fedavg", 90.0, slope=2.0), absent=absent)
+    noisy = row_of("noisy", figures("fedavg", 80.0), figures("elr", 81.0), clean="clean")
+    page, tables = league_page(League(rows=(clean, noisy))), figures_page(League(rows=(clean, noisy)))
+    assert "These are 1 row" not in page
+    assert "This is 1 row of 1 seed, 0 cells open and 0 failed.\n" in page
+    assert "| method | `noisy` |" in page
+    assert "| `clean` | images | 1 | – | – | 90.0 | – | +2.00 | – | – | – |" in page
+    assert "| `noisy` | images | 1 | – | – | 80.0 | 10.0 | +0.00 | elr 81.0 | elr 81.0 | – |" in page
+    assert "FedAvg was run alone, for the cost of noise, in `clean`." in " ".join(page.split())
+    assert "## `clean`" in tables
+    assert "## Without figures" not in tables
+    failed = clean.model_copy(update={"absent": row_of("a", absent=[absent[0] | {"status": "failed"}]).absent})
+    assert "These are 2 rows of 1 seed, 0 cells open and 1 failed" in answer(League(rows=(failed, noisy)))[-1]
+    # Nothing else has run yet.
+    assert "| method | `clean` |" in league_page(League(rows=(clean,)))
+
+
 def test_sentences_of_many_rows_stay_short() -> None:
     rows = [
         row_of(

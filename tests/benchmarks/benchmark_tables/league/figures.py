@@ -176,6 +176,12 @@ class LeagueFigures(Record):
         return next((one for one in self.ranked if not one.is_ours and one.method != REFERENCE), None)
 
     @property
+    def is_reference_alone(self) -> bool:
+        """Whether it compares nothing: federated averaging was run alone, which says what noise costs."""
+        others = any(method.method != REFERENCE for method in self.methods)
+        return not others and all(method.status != "failed" for method in self.absent)
+
+    @property
     def smallest_p(self) -> float | None:
         """The lower bound of p_cases: m · 2¹⁻ⁿ, for m tests and n patients that all differ in one direction.
 
@@ -220,6 +226,11 @@ class League(Record):
     version: Literal[1, 2] = 2
     rows: tuple[LeagueFigures, ...] = ()
     choices: tuple[Choice, ...] = ()
+
+    @property
+    def compared(self) -> tuple[LeagueFigures, ...]:
+        """The rows in which methods are compared; all rows if there is none."""
+        return tuple(row for row in self.rows if not row.is_reference_alone) or self.rows
 
 
 def read_league(file: Path) -> League:

@@ -46,7 +46,7 @@ def league_page(league: League) -> str:
         ),
         *_answer(league),
         "## Heat map",
-        heat_map(league.rows),
+        heat_map(league.compared),
         "## Rows",
         _rows(league),
         "## Settings, costs and what leaves",
@@ -79,7 +79,7 @@ fedannot bench league --table docs/benchmarks              # these pages from th
 
 def answer(league: League) -> list[str]:
     """Return the answer in at most five sentences; the methods that are ahead of `auto` come first."""
-    rows = league.rows
+    rows = league.compared
     with_ours = [row for row in rows if row.ours is not None and len(row.ranked) > 1]
     beaten = [(row, ahead[0]) for row in with_ours if (ahead := rivals_ahead(row))]
     sentences = []
@@ -285,7 +285,7 @@ def _rows(league: League) -> str:
                 number(None if reference is None else reference.mean),
                 number(loss_by_noise(row, league)),
                 signed(_slope(row), 2),
-                f"{row.ranked[0].shown} {number(row.ranked[0].mean)}",
+                "–" if row.is_reference_alone else f"{row.ranked[0].shown} {number(row.ranked[0].mean)}",
                 "–" if rival is None else f"{rival.shown} {number(rival.mean)}",
                 signed(None if ours is None or rival is None else ours.mean - rival.mean),
             ]
@@ -293,8 +293,15 @@ def _rows(league: League) -> str:
     text = (
         "Patients: of the test set. Agreement: Dice of noisy to clean masks, or the share of right labels. Slope: "
         f"points that FedAvg gains a round in the last {LAST_ROUNDS}. A best rival is of a paper, in hindsight."
+        f"{_reference_alone(league.rows)}"
     )
     return table(headings, lines) + "\n\n" + paragraph(text)
+
+
+def _reference_alone(rows: Sequence[LeagueFigures]) -> str:
+    """Name the rows that compare nothing."""
+    alone = [row.row for row in rows if row.is_reference_alone]
+    return f" FedAvg was run alone, for the cost of noise, in {_list(alone)}." if alone else ""
 
 
 def _budget(league: League) -> str:

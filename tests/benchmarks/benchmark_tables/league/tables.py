@@ -30,7 +30,7 @@ def figures_page(league: League) -> str:
         ("Settings", _settings(league)),
         ("Settings that were tried", _tried(league.choices)),
         ("Fields that may leave besides those of FedAvg", _fields(league.rows)),
-        ("Without figures", _absent(league.rows)),
+        ("Without figures", _absent(league.compared)),
     ):
         if text:
             parts += [f"## {heading}", text]
