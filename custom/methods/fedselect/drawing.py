@@ -47,6 +47,11 @@ def drawn_sites(weights: Mapping[str, float], number: int, seed: int) -> list[st
     return sorted(names[index] for index in drawn)
 
 
+def number_of_cases(num_cases: int, fraction: float) -> int:
+    """Return how many of a site's cases are drawn: ⌊fraction · N⌋, at least one."""
+    return max(math.floor(round(fraction * num_cases, 9)), 1)
+
+
 def drawn_cases(weights: torch.Tensor, units: Sequence[str], fraction: float, seed: int) -> list[int]:
     """Return cases drawn in proportion to their weights with replacement, sorted: ⌊fraction · N⌋, at least one.
 
@@ -58,7 +63,7 @@ def drawn_cases(weights: torch.Tensor, units: Sequence[str], fraction: float, se
         fraction: of the cases.
         seed: of the draw.
     """
-    number = max(math.floor(round(fraction * len(weights), 9)), 1)
+    number = number_of_cases(len(weights), fraction)
     generator = torch.Generator().manual_seed(seed)
     drawn = _drawn(weights, number, generator)
     while len(known := {units[case] for case in drawn}) < min(MINIMUM_CASES, len(set(units))):

@@ -50,9 +50,10 @@ def scorer_gradient(
     own = _group_means(own, patients, smallest_group)
     variable = scorer.to(own.device, torch.float32).detach().requires_grad_()
     weighted = (selection_weights(variable, own) * own).mean()
-    gradients = torch.autograd.grad(weighted, list(parameters.values()), create_graph=True)
+    # Heads of deep supervision have no part in evaluation mode.
+    gradients = torch.autograd.grad(weighted, list(parameters.values()), create_graph=True, allow_unused=True)
     stepped = {
-        name: parameter - step * gradient
+        name: parameter if gradient is None else parameter - step * gradient
         for (name, parameter), gradient in zip(parameters.items(), gradients, strict=True)
     }
     count = sum(len(part) for part, _ in proxy)

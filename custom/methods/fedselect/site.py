@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...components.component import Component
+from ...corrections.targets import Targets
 from ...data.datalist import TRAINING
 from ...data.site_data import SiteData
 from ...data.tensor_files import save_tensors_of_round
@@ -20,7 +22,7 @@ from ...training.batches import training_batches
 from ...training.trained_slices import trained_slices
 from ..fedavg.site import FedAvgSite
 from .case_losses import case_losses, cases_in_use, counts_dice, sample_losses
-from .drawing import drawn_cases, first_of_patients, samples_of_cases
+from .drawing import drawn_cases, first_of_patients, number_of_cases, samples_of_cases
 from .margins import proxy_cases, smoothed_margins
 from .meta_step import Samples, scorer_gradient
 from .outbound import NUM_PARAMETERS, PROXY_PATIENTS, SCORER_GRADIENT, SELECTION_WEIGHT
@@ -81,10 +83,19 @@ class FedSelectSite(FedAvgSite):
             [_of(part) for part in self._plain_batches(data, self._samples(data, proxy), device)],
             patients=[data.units[number] for number in batch.samples.tolist()],
             smallest_group=MINIMUM_CASES,
-            step=self.learning_rate(site).at(0, 1),
+            step=self._step_size(data, network, site),
             losses=partial(sample_losses, with_dice=counts_dice(self.settings)),
         )
         return Answer({SCORER_GRADIENT: gradient.tolist(), PROXY_PATIENTS: patients})
+
+    def _step_size(self, data: SiteData, network: nn.Module, site: SiteView) -> float:
+        """The learning rate with which training on so many drawn cases begins the round."""
+        rate, training = self.learning_rate(site), self.settings.training
+        if not isinstance(training.schedule, Component):
+            return rate.at(0, 1)
+        drawn = range(number_of_cases(len(data.cases), self.settings.case_fraction))
+        batches = self.batches(data, network, Targets(used=self._samples(data, drawn)))
+        return rate.in_round(training.local_steps or training.local_epochs * batches.steps_per_epoch)[0]
 
     def _samples(self, data: SiteData, cases: Sequence[int]) -> torch.Tensor:
         """The samples of cases that are trained on, in the cases' order."""

@@ -23,6 +23,7 @@ from fedannot.custom.methods.fedselect.site import FedSelectSite
 from fedannot.custom.outbound.registry import OutboundRegistry
 from fedannot.custom.seeding import derive_seed
 from fedannot.custom.task_names import MEASURE_SCORER_GRADIENT, TRAIN
+from fedannot.custom.training.loop import train
 from fedannot.custom.training.losses import segmentation_loss
 from fedannot.transforms.errors import DataError
 
@@ -133,6 +134,40 @@ def test_the_step_is_of_groups_of_patients_and_the_proxy_of_all_its_cases(
     method.answer(MEASURE_SCORER_GRADIENT, Brightness(), site.view(method, 2, message(FALLING, 1)))
     assert seen["sizes"] == (5, expected)
     assert (sorted(seen["patients"]), seen["smallest_group"]) == (["a", "b", "c", "d", "e"], 3)
+
+
+SCHEDULES: list[Any] = ["cosine", {"_target_": "CosineAnnealingLR"}, {"_target_": "StepLR", "step_size": 30}]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize(("task", "make", "data"), TASKS)
+def test_the_step_has_the_rate_with_which_training_begins_the_round(
+    task: str, make: Any, data: Any, schedule: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates: dict[str, list[float]] = {"trained": [], "stepped": []}
+
+    def seen(*arguments: Any, **others: Any) -> Any:
+        rates["trained"].append(others["learning_rate"].in_round(arguments[3].local_epochs * 2)[0])
+        assert arguments[1].steps_per_epoch == 2
+        return train(*arguments, **others)
+
+    def stepped(*arguments: Any, step: float, **others: Any) -> torch.Tensor:
+        del arguments, others
+        rates["stepped"].append(step)
+        return torch.zeros(301)
+
+    monkeypatch.setattr("fedannot.custom.methods.fedavg.site.train", seen)
+    monkeypatch.setattr("fedannot.custom.methods.fedselect.site.scorer_gradient", stepped)
+    # All cases, in two batches of an epoch.
+    training = TRAINING | {"batch_size": len(data.cases) // 2, "schedule": schedule}
+    method = site_part(task, training=training, case_fraction=1.0, proxy_fraction=1.0)
+    site = HandmadeSite(tmp_path, data)
+    for number in (15, 20, 25):
+        method.train(make(), site.view(method, number, message(FALLING)))
+        method.answer(MEASURE_SCORER_GRADIENT, make(), site.view(method, number, message(FALLING, number)))
+    assert rates["stepped"] == rates["trained"]
+    assert rates["stepped"] == sorted(rates["stepped"], reverse=True)
+    assert rates["stepped"][-1] < 0.05
 
 
 def test_cases_left_out_by_a_correction_are_neither_drawn_nor_scored_and_others_count_as_corrected(

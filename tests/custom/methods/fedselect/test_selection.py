@@ -103,6 +103,28 @@ def test_the_step_of_the_scorer_is_the_hand_worked_one() -> None:
     assert torch.allclose(results[0], results[1], atol=1e-6)
 
 
+def test_parameters_without_a_part_in_evaluation_mode_change_nothing() -> None:
+    """Such as the heads of deep supervision."""
+
+    class WithHead(Quadratic):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Parameter(torch.ones(1))
+
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            outputs = super().forward(images)
+            return outputs + self.head if self.training else outputs
+
+    cases, proxy, none = torch.tensor([1.0, -2.0, 3.0]), torch.tensor([1.0]), torch.zeros(0)
+    scorer = torch.tensor(initial_scorer(0))
+    of = {"step": 0.1, "losses": Quadratic.losses, "patients": ["a", "b", "c"], "smallest_group": 1}
+    gradients = [
+        scorer_gradient(network, scorer, (cases, none), [(proxy, none)], **of) for network in (Quadratic(), WithHead())
+    ]
+    assert gradients[0].any()
+    assert torch.equal(*gradients)
+
+
 def test_the_gradient_has_kinks_at_means_over_groups_of_patients_alone() -> None:
     """A server that chooses V reads in the gradient where losses are: hidden unit j is max(ℓ − t_j, 0)."""
     cases = torch.tensor([1.0, 1.2, 1.5, 2.0, 2.2, 3.0, 3.1])
