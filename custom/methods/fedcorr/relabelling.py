@@ -52,19 +52,22 @@ def label_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return functional.cross_entropy(logits, labels.long(), ignore_index=IGNORED_LABEL, reduction="none")
 
 
-def sampled_losses(network: nn.Module, data: SiteData, inference: Inference, seed: int) -> Floats:
-    """Return the losses of all labels, ``(N,)`` float64; of more than 100,000 pixels those of as many drawn ones.
+def sampled_losses(
+    network: nn.Module, data: SiteData, inference: Inference, seed: int, *, most: int = MOST_LOSSES
+) -> Floats:
+    """Return the losses of all labels, ``(N,)`` float64; of more than `most` those of as many drawn ones.
 
     Args:
         network: the model, which is run in evaluation mode.
         data: the site's cases with the labels in use.
         inference: how it is run.
         seed: of the draw.
+        most: how many losses are kept; pixels are many.
     """
     total = sum(int((case.label != IGNORED_LABEL).sum()) for case in data.cases)
     drawn = np.arange(total)
-    if total > MOST_LOSSES:
-        drawn = np.sort(np.random.default_rng(seed).choice(total, MOST_LOSSES, replace=False, shuffle=False))
+    if total > most:
+        drawn = np.sort(np.random.default_rng(seed).choice(total, most, replace=False, shuffle=False))
     parts: list[Floats] = []
     first = 0
     for batch in inference.batches(data.cases):
@@ -134,7 +137,7 @@ def relabelled_classes(
     labels = data.labels.long()
     losses = torch.zeros(len(labels), dtype=torch.float64)
     if local is not None:
-        losses = torch.from_numpy(sampled_losses(local, data, inference, 0))
+        losses = torch.from_numpy(sampled_losses(local, data, inference, 0, most=len(labels)))
     return torch.where(torch.tensor(is_reviewed), labels, rule.apply(labels, losses, probabilities))
 
 

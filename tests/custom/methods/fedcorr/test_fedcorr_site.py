@@ -25,10 +25,12 @@ from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.data.site_data import LoadedCase, SiteData, load_site_data
 from fedannot.custom.data.store_location import participant_store
+from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.interface.method import SiteMethod
 from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.methods.fedcorr import METHODS
+from fedannot.custom.methods.fedcorr.relabelling import Relabelling, relabelled_classes, sampled_losses
 from fedannot.custom.methods.fedcorr.server import SHARE_OF_NOISE, TRAINED_ROUND
 from fedannot.custom.methods.fedcorr.settings import FedCorrClassificationSettings, FedCorrSettings
 from fedannot.custom.methods.fedcorr.site import FedCorrSite
@@ -297,6 +299,19 @@ def test_classes_are_replaced_and_sites_divided_by_dimensionality(tmp_path: Path
     stored = site.view(method, 5).corrections.latest()
     assert stored is not None
     assert in_words(stored.corrections, None) == ["16.7 % of the labels are wrong by the estimate"]
+
+
+def test_every_class_of_a_large_site_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of pixels a part is drawn; of images none is left out, however many there are."""
+    given = [0, 1, 2] * 6 + [1, 0]
+    data = make_classes(given, [0.0, 1.0, 2.0] * 6 + [2.0, 2.0])
+    monkeypatch.setitem(sampled_losses.__kwdefaults__, "most", 10)
+    model, inference = Brightness(), Inference.of(classifier().settings)
+    assert len(sampled_losses(model, data, inference, 0)) == 10
+    probabilities = torch.cat([model(case.image) for case in data.cases]).softmax(dim=1)
+    rule = Relabelling(least_loss=0.9)
+    classes = relabelled_classes(rule, model, probabilities, data, inference, [False] * 20)
+    assert classes.tolist() == [*given[:18], 2, 2]
 
 
 def test_a_reverted_class_stays_given_also_after_a_round_that_does_not_replace_it(tmp_path: Path) -> None:
