@@ -608,6 +608,21 @@ class RunSettings(SettingsModel):
         return self
 
     @model_validator(mode="after")
+    def _a_truncated_loss_has_labels_to_learn_from(self) -> "RunSettings":
+        loss = self.training.loss
+        if not isinstance(loss, Component) or loss.name != "GeneralizedCrossEntropy" or self.start_model:
+            return self
+        truncation = loss.arguments.get("truncation", 0.0)
+        outputs = self.network.num_classes + (self.task == "segmentation")
+        if isinstance(truncation, int | float) and truncation * outputs >= 1:
+            raise ValueError(
+                f"key 'training.loss' has the truncation {truncation:g}, but at a random start each of {outputs} "
+                f"classes has a probability of about {1 / outputs:.2g}, so that no label would count; expected a "
+                "'start_model' that was trained without, or a smaller truncation"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _mirrored_axes_are_of_samples(self) -> "RunSettings":
         axes = self.training.mirror_axes if isinstance(self.training, TrainingSettings) else None
         dims = self.network.spatial_dims

@@ -17,7 +17,9 @@ class GeneralizedCrossEntropy(nn.Module):
 
     See Zhang and Sabuncu, *Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels*, NeurIPS
     2018. With a truncation k, labels of which the model thinks p_y ≤ k have the constant (1 − k^q) / q and no gradient.
-    Which these are is decided in each step; the paper decides it every ten epochs, from the fortieth on.
+    Which these are is decided in each step; the paper decides it every ten epochs, from the fortieth on. So training
+    begins with a model that was trained without (``start_model``): at a random start p_y is about 1/C of all labels,
+    and with k from there on none has a gradient.
 
     Args:
         q: above 0, at most 1.
@@ -89,8 +91,9 @@ class NoiseRobustDice(nn.Module):
     See Wang et al., *A Noise-Robust Framework for Automatic Segmentation of COVID-19 Pneumonia Lesions From CT Images*,
     IEEE Transactions on Medical Imaging 2020. The authors' later program divides by Σ p + Σ g. The sums are over all
     pixels of a batch that are not ignored: for a single sample without annotation the quotient would fall as the
-    probabilities of everything rise. With γ = 2 and squares it is V-Net's Dice loss, with γ = 1 and ``linear`` the soft
-    Dice loss.
+    probabilities of everything rise. So it does for a class that no pixel of the batch has, with squares and γ < 2:
+    where classes are rare take large batches, or ``linear``. With γ = 2 and squares it is V-Net's Dice loss, with γ = 1
+    and ``linear`` the soft Dice loss.
 
     Args:
         exponent: γ, between 1 and 2.

@@ -412,6 +412,18 @@ def test_nesterovs_form_needs_a_momentum():
     )
 
 
+TRUNCATED = {
+    "_target_": "fedannot.custom.training.noise_robust_losses.GeneralizedCrossEntropy",
+    "truncation": 0.5,
+}
+
+
+def test_a_truncated_loss_needs_probabilities_above_its_truncation() -> None:
+    for changes in ({"start_model": "model.pt"}, {"training": {"loss": TRUNCATED | {"truncation": 0.3}}}):
+        values = {"method": "fedavg", "training": {"loss": TRUNCATED}} | changes
+        assert read_job_settings(values, FILE).training.loss.arguments["truncation"] in (0.3, 0.5)
+
+
 @pytest.mark.parametrize(
     ("values", "said"),
     [
@@ -424,6 +436,10 @@ def test_nesterovs_form_needs_a_momentum():
         (
             {"method": "fedavg", "task": "classification", "inferer": "SimpleInferer"},
             "key 'inferer' is of segmentation",
+        ),
+        (
+            {"method": "fedavg", "training": {"loss": TRUNCATED}},
+            "has the truncation 0.5, but at a random start each of 2 classes has a probability of about 0.5",
         ),
         (
             {"method": "fedavg", "training": {"loss": "cee"}},

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from monai.losses import DiceLoss
 
 from fedannot.custom.components.component import read_component
 from fedannot.custom.components.roles import Role
@@ -86,6 +87,33 @@ def test_noise_robust_dice_has_the_values_of_its_formula(denominator: str, expon
     logits = torch.stack([1 - foreground, foreground]).log()[None]
     labels = torch.tensor([1, 0, 1, 0])[None, None]
     assert float(NoiseRobustDice(exponent, denominator)(logits, labels)) == pytest.approx(expected, abs=2e-6)
+
+
+def test_its_limits_are_the_soft_dice_loss_and_that_of_v_net() -> None:
+    """Of one class: 1 − 2 Σ p g / (Σ p + Σ g) by MONAI, and with squares 1 − 2 Σ p g / (Σ p² + Σ g²)."""
+    logits = torch.randn(3, 2, 5, 4, generator=torch.Generator().manual_seed(0))
+    labels = torch.randint(2, (3, 1, 5, 4), generator=torch.Generator().manual_seed(1))
+    for exponent, denominator in ((1.0, "linear"), (2.0, "squares")):
+        dice = DiceLoss(
+            include_background=False,
+            to_onehot_y=True,
+            softmax=True,
+            squared_pred=denominator == "squares",
+            batch=True,
+            smooth_nr=0.0,
+            smooth_dr=0.0,
+        )
+        loss = NoiseRobustDice(exponent, denominator)(logits, labels)
+        assert float(loss) == pytest.approx(float(dice(logits, labels)), rel=1e-5)
+
+
+def test_with_a_linear_denominator_classes_count_alike() -> None:
+    """A class that no pixel has is 1 whatever its probabilities; the other one is worked out by hand."""
+    probabilities = torch.tensor([[0.1, 0.5, 0.8], [0.7, 0.4, 0.1], [0.2, 0.1, 0.1]])
+    labels = torch.tensor([1, 1, 0])[None, None]
+    by_hand = (0.3 + 0.6 + 0.1) / (0.7 + 0.4 + 0.1 + 2)
+    loss = NoiseRobustDice(1.0, "linear")(probabilities.log()[None], labels)
+    assert float(loss) == pytest.approx((by_hand + 1) / 2, rel=1e-4)
 
 
 def test_the_name_in_settings_is_the_published_form() -> None:
