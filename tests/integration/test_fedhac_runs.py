@@ -8,10 +8,12 @@ import pytest
 import torch
 from conftest import JOBS, SMALL_FEDIA
 from plain_records import read_summary, simulate
-from support.whole_runs import assert_same_model
+from support.whole_runs import assert_same_model, run_job, same_model
 
 from fedannot.apps.reports.corrections import find_corrections
 from fedannot.apps.runs.job import Job
+from fedannot.custom.data.phantoms.lesion_images import LesionImages
+from fedannot.custom.data.phantoms.writer import write_phantom_federation
 from fedannot.custom.methods.fedhac.settings import FedHACSettings
 
 # Every IoU is below its line after the second round, and a model that has hardly learnt anything corrects all the same.
@@ -71,6 +73,16 @@ def test_where_every_site_corrects_for_itself_without_its_own_losses_it_is_fedia
     assert summaries[0]["corrected_before_round"] == {"site-1": 3, "site-2": 3}
     assert summaries[0]["corrected_before_round"] == summaries[1]["corrected_before_round"]
     assert_same_model(tmp_path / "fedhac", tmp_path / "fedia")
+
+
+def test_without_its_parts_it_is_federated_averaging(tmp_path: Path) -> None:
+    """With the Dice loss, bit for bit, also in the rounds after the warm-up."""
+    write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=2, images_per_site=3, test_images=1)
+    common = {key: value for key, value in SMALL.items() if key.startswith(("network.", "training."))} | {"rounds": 3}
+    common |= {"training.loss": "dice", "training.learning_rate": 0.005, "training.local_steps": 2}
+    parts = {"prototype_weight": 0.0, "proximity_weight": 0.0, "weighting": "quantity", "correction": False}
+    own = run_job("fedhac", common | parts | {"warmup_rounds": 1}, tmp_path / "fedhac")
+    assert same_model(own, run_job("fedavg", common, tmp_path / "fedavg"))
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,22 @@ def test_the_loss_of_a_noisy_site_is_the_stated_one() -> None:
     assert student.logits.grad[0].tolist() == pytest.approx(expected.tolist(), abs=1e-6)
 
 
+def test_the_loss_of_a_clean_site_is_that_of_its_adjusted_logits() -> None:
+    """Federated averaging with logit adjustment: CE(z + ln π), value and gradient."""
+    network = nn.Linear(2, 3)
+    prior = torch.tensor([0.5, 0.25, 0.25]).log()
+    images, labels = torch.tensor([[1.0, -2.0], [0.5, 3.0]]), torch.tensor([2, 0])
+    objective = DistillationObjective(
+        SupervisedObjective(ClassCrossEntropy()), network, log_prior=prior, weight=0.0, temperature=0.8
+    )
+    loss = objective(network, Batch(images, labels, torch.arange(2)), STEP)
+    expected = nn.functional.cross_entropy(network(images) + prior, labels)
+    assert torch.equal(loss, expected)
+    parameters = list(network.parameters())
+    gradients = [torch.autograd.grad(value, parameters) for value in (loss, expected)]
+    assert all(torch.equal(one, other) for one, other in zip(*gradients, strict=True))
+
+
 def test_ignored_pixels_have_no_part_in_the_divergence() -> None:
     log_s, log_q = (torch.tensor([[[[a, 0.5]], [[1 - a, 0.5]]]]).log() for a in (0.9, 0.5))
     labels = torch.tensor([[[[0, 255]]]])
