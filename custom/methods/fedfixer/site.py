@@ -61,12 +61,15 @@ class FedFixerSite(FedAvgSite):
     def objective(
         self, network: nn.Module, site: SiteView, dice: DiceRecord | None, targets: Targets = AS_GIVEN
     ) -> Objective:
-        """Return the settings' loss, after the warm-up with the regulariser of confidence."""
+        """Return the settings' loss, after the warm-up with the regulariser of confidence.
+
+        Its frequencies are those of the site's labels, whichever samples a model has chosen.
+        """
         supervised = super().objective(network, site, dice, targets)
         weight = self.settings.confidence_weight
         if not weight or site.round_number <= self.settings.warmup_rounds:
             return supervised
-        labels, used = _labels_in_use(site.load(TRAINING), targets)
+        labels, used = _labels_in_use(site.load(TRAINING), self.targets(site))
         counts = torch.bincount(labels[used].long(), minlength=self.settings.network.num_classes)
         return ConfidentObjective(supervised, counts / counts.sum(), weight)
 

@@ -105,6 +105,20 @@ def test_the_regulariser_by_hand() -> None:
     assert loss.item() == pytest.approx(math.log(2) + 0.1 * (0.5 * math.log(1e-8) + 0.5 * math.log(0.5)), abs=1e-5)
 
 
+def test_frequencies_are_of_all_labels_for_both_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples that a model leaves out count in them, too."""
+    seen = []
+
+    def spied(supervised: Any, frequencies: torch.Tensor, weight: float) -> ConfidentObjective:
+        seen.append(frequencies.tolist())
+        return ConfidentObjective(supervised, frequencies, weight)
+
+    monkeypatch.setattr("fedannot.custom.methods.fedfixer.site.ConfidentObjective", spied)
+    trained(site_part(confidence_weight=0.1), HandmadeSite(tmp_path, ONE_WRONG), Brightness())
+    counts = torch.bincount(ONE_WRONG.labels.long(), minlength=3)
+    assert seen == [(counts / counts.sum()).tolist()] * 2
+
+
 @pytest.mark.parametrize(("number", "weight", "data"), [(1, 0.1, ONE_WRONG), (2, 0.0, RIGHT)])
 def test_in_the_warmup_and_where_all_are_kept_it_is_federated_averaging(
     number: int, weight: float, data: SiteData, tmp_path: Path
