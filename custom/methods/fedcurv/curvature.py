@@ -65,13 +65,14 @@ def fisher_diagonal(
         should_stop: asked before each batch; when it says yes it is given up.
 
     Returns:
-        A tensor for each parameter.
+        A tensor for each parameter; of zeros for one that is not trained.
 
     Raises:
         TrainingStopped: if `should_stop` said so.
     """
     parameters = list(network.parameters())
-    sums = [torch.zeros_like(parameter) for parameter in parameters]
+    sums = [torch.zeros_like(parameter, requires_grad=False) for parameter in parameters]
+    trained = [(parameter, total) for parameter, total in zip(parameters, sums, strict=True) if parameter.requires_grad]
     of_pixels, count = CrossEntropy(), 0
     network.eval()
     for batch in batches.epoch(generator):
@@ -80,8 +81,10 @@ def fisher_diagonal(
         for image, label in zip(batch.images, batch.labels, strict=True):
             loss = of_pixels(network(image[None]), label[None])
             # Outputs of deep supervision are of training alone.
-            gradients = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
-            for total, gradient in zip(sums, gradients, strict=True):
+            gradients = torch.autograd.grad(
+                loss, [parameter for parameter, _ in trained], allow_unused=True, materialize_grads=True
+            )
+            for (_, total), gradient in zip(trained, gradients, strict=True):
                 total.add_(gradient.square())
             count += 1
     return [total / count for total in sums]

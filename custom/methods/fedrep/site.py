@@ -40,9 +40,10 @@ class FedRepSite(PersonalSite):
         """Train the head, then the representation."""
         together = self.local_model(shared, personal)
         head = {id(parameter) for parameter in personal.parameters()}
+        trained = [parameter for parameter in together.parameters() if parameter.requires_grad]
 
         def train_alone(part: str, epochs: int | None = None) -> TrainingOutcome:
-            for parameter in together.parameters():
+            for parameter in trained:
                 parameter.requires_grad_((id(parameter) in head) == (part == "head"))
             objective = training_objective(self.settings.training)
             seed = derive_seed(site.training_seed, part)
@@ -50,7 +51,7 @@ class FedRepSite(PersonalSite):
 
         train_alone("head", self.settings.head_epochs)
         outcome = train_alone("representation")
-        for parameter in together.parameters():
+        for parameter in trained:
             parameter.requires_grad_(True)
         return outcome
 

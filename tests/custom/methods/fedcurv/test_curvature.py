@@ -53,6 +53,18 @@ def test_information_of_one_pixel_by_hand() -> None:
     torch.testing.assert_close(bias, error.square().mean(dim=0))
 
 
+def test_what_is_not_trained_has_no_information() -> None:
+    network = nn.Sequential(nn.Conv2d(1, 2, 1), nn.Conv2d(2, 2, 1))
+    images, labels = torch.tensor([2.0, -1.0, 0.5]).reshape(3, 1, 1, 1), torch.tensor([1, 0, 1]).reshape(3, 1, 1)
+    batches = SampleBatches(images, labels, 2, torch.device("cpu"))
+    of_all = fisher_diagonal(network, batches, torch.Generator())
+    network[0].requires_grad_(requires_grad=False)
+    of_trained = fisher_diagonal(network, batches, torch.Generator())
+    assert not any(information.any() for information in of_trained[:2])
+    assert all(torch.equal(one, other) for one, other in zip(of_trained[2:], of_all[2:], strict=True))
+    assert not any(information.requires_grad for information in of_trained)
+
+
 def test_ignored_pixels_have_no_information() -> None:
     """A picture of which a pixel is ignored is a picture without it; one of which all are adds a zero to the mean."""
     network, cpu = nn.Conv2d(1, 2, 1), torch.device("cpu")

@@ -22,6 +22,19 @@ def test_the_representation_is_shared_and_its_own_head_goes_back_as_it_came(tmp_
     assert all(parameter.requires_grad for parameter in network.parameters())
 
 
+def test_what_a_network_does_not_train_stays(tmp_path: Path) -> None:
+    method = site_part("fedrep")
+    network = received(method)
+    frozen = {name for name, _ in network.named_parameters() if name.startswith("conv_0")}
+    network.get_submodule("conv_0").requires_grad_(requires_grad=False)
+    before = values(network)
+    train_round(method, network, tmp_path)
+    of_others = changed(before, values(network))
+    assert frozen.isdisjoint(of_others)
+    assert any(name.startswith("down_4") for name in of_others)
+    assert {name for name, parameter in network.named_parameters() if not parameter.requires_grad} == frozen
+
+
 def test_the_head_is_trained_with_the_representation_fixed_and_then_the_other_way_round(tmp_path: Path) -> None:
     method = site_part("fedrep", head_epochs=2)
     network = received(method)
