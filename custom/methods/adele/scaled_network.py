@@ -1,5 +1,6 @@
 """A network that sees images at another scale, whatever extents it takes."""
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 
@@ -17,8 +18,12 @@ _MODES = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 
 def accepted_by(settings: RunSettings) -> Callable[[tuple[int, ...]], bool]:
-    """Return what says whether the network of some settings can be trained on images of some extents."""
+    """Return what says whether the network of some settings can be trained on images of some extents.
 
+    Each extents are tried once.
+    """
+
+    @functools.cache
     def accepts(extents: tuple[int, ...]) -> bool:
         if settings.network.component is None:
             return fits_unet(extents)

@@ -9,6 +9,7 @@ from scipy.special import rel_entr, softmax
 from torch import nn
 from torch.nn.functional import cross_entropy, interpolate
 
+from fedannot.custom.components.component import ComponentError
 from fedannot.custom.methods.adele.multi_scale import MultiScaleObjective, consistency_term
 from fedannot.custom.methods.adele.scaled_network import ScaledNetwork, accepted_by, padded_extents
 from fedannot.custom.methods.adele.settings import AdeleSettings
@@ -127,3 +128,18 @@ def test_the_networks_of_jobs_say_what_they_take() -> None:
     network = {"_target_": "monai.networks.nets.AttentionUnet", **arguments}
     accepts = accepted_by(AdeleSettings.model_validate({"network": network}))
     assert padded_extents((45, 68), accepts) == (46, 68)
+
+
+def test_extents_that_a_network_refuses_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def refused(settings: AdeleSettings, extents: tuple[int, ...]) -> None:
+        del settings
+        tried.append(extents)
+        raise ComponentError("no")
+
+    monkeypatch.setattr("fedannot.custom.methods.adele.scaled_network.dry_run", refused)
+    network = {"_target_": "UNet", "channels": [4, 8], "strides": [2]}
+    accepts = accepted_by(AdeleSettings.model_validate({"network": network}))
+    assert [accepts(extents) for extents in ((45, 68), (45, 68), (46, 68))] == [False] * 3
+    assert tried == [(45, 68), (46, 68)]
