@@ -44,10 +44,10 @@ _READ_WITH: Mapping[str, tuple[str, tuple[JsonValue, ...]]] = {
     "aggregation.kept": ("aggregation.rule", ("multi_krum",)),
     "aggregation.smoothing": ("aggregation.rule", ("geometric_median",)),
     "aggregation.passes": ("aggregation.rule", ("geometric_median",)),
-    "server_optimizer.learning_rate": ("server_optimizer.name", ("fedavgm", "fedadam", "fedyogi")),
+    "server_optimizer.learning_rate": ("server_optimizer.name", ("fedavgm", "fedadagrad", "fedadam", "fedyogi")),
     "server_optimizer.momentum": ("server_optimizer.name", ("fedavgm",)),
-    "server_optimizer.betas": ("server_optimizer.name", ("fedadam", "fedyogi")),
-    "server_optimizer.tau": ("server_optimizer.name", ("fedadam", "fedyogi")),
+    "server_optimizer.betas": ("server_optimizer.name", ("fedadagrad", "fedadam", "fedyogi")),
+    "server_optimizer.tau": ("server_optimizer.name", ("fedadagrad", "fedadam", "fedyogi")),
 }
 
 

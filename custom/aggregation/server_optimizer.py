@@ -11,12 +11,12 @@ _Tensors = dict[str, torch.Tensor]
 
 
 class ServerOptimizer:
-    """FedAvgM (Hsu, Qi, Brown 2019), FedAdam and FedYogi (Reddi et al., ICLR 2021), on trained parameters.
+    """FedAvgM (Hsu, Qi, Brown 2019), FedAdagrad, FedAdam and FedYogi (Reddi et al., ICLR 2021), on trained parameters.
 
     With w the global model and Δ the sites' average less w, FedAvgM is m ← β m + Δ and w ← w + η m. The others are
-    m ← β₁ m + (1 − β₁) Δ and w ← w + η m / (√v + τ). Their v begins at τ² and is β₂ v + (1 − β₂) Δ² for FedAdam, and
-    v − (1 − β₂) Δ² sign(v − Δ²) for FedYogi. Neither has a correction of the bias. Steps are computed in double
-    precision; m and v have the model's types.
+    m ← β₁ m + (1 − β₁) Δ and w ← w + η m / (√v + τ). Their v begins at τ² and is v + Δ² for FedAdagrad,
+    β₂ v + (1 − β₂) Δ² for FedAdam, and v − (1 − β₂) Δ² sign(v − Δ²) for FedYogi. None has a correction of the bias.
+    Steps are computed in double precision; m and v have the model's types.
 
     Args:
         settings: which optimizer, and its numbers.
@@ -70,6 +70,8 @@ class ServerOptimizer:
         """The next v of a parameter."""
         beta, start = self._settings.betas[1], self._settings.tau**2
         before = self._second[name].double() if name in self._second else torch.full_like(square, start)
+        if self._settings.name == "fedadagrad":
+            return before + square
         if self._settings.name == "fedadam":
             return beta * before + (1 - beta) * square
         return before - (1 - beta) * square * torch.sign(before - square)

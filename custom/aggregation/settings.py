@@ -102,22 +102,22 @@ class AggregationSettings(SettingsModel):
 
 # Learning rates where the settings give none: that with which FedAvgM is federated averaging, and the middle of those
 # that Reddi et al. search for the others.
-_RATES = {"fedavgm": 1.0, "fedadam": 0.1, "fedyogi": 0.1}
+_RATES = {"fedavgm": 1.0, "fedadagrad": 0.1, "fedadam": 0.1, "fedyogi": 0.1}
 
 
 class ServerOptimizerSettings(SettingsModel):
     """The server's optimizer; see :class:`fedannot.custom.aggregation.server_optimizer.ServerOptimizer`.
 
     Args:
-        name: ``none``, the average is the model; ``fedavgm``, momentum; ``fedadam`` and ``fedyogi``, steps that adapt
-            to every parameter.
+        name: ``none``, the average is the model; ``fedavgm``, momentum; ``fedadagrad``, ``fedadam`` and ``fedyogi``,
+            steps that adapt to every parameter.
         learning_rate: η; None for 1 with ``fedavgm`` and 0.1 with the others.
         momentum: β of ``fedavgm``.
-        betas: β₁ and β₂ of ``fedadam`` and ``fedyogi``.
+        betas: β₁ and β₂ of ``fedadam`` and ``fedyogi``; ``fedadagrad`` has β₁ alone.
         tau: τ, which keeps parameters that hardly change from large steps: one moves by at most η Δ / τ.
     """
 
-    name: Literal["none", "fedavgm", "fedadam", "fedyogi"] = "none"
+    name: Literal["none", "fedavgm", "fedadagrad", "fedadam", "fedyogi"] = "none"
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = (0.9, 0.99)

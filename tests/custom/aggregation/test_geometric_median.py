@@ -52,6 +52,16 @@ def test_passes_by_hand(passes: int, height: float, tmp_path: Path) -> None:
     assert (float(result["x"]), float(result["y"])) == pytest.approx((0, height), abs=1e-6)
 
 
+def test_the_sum_of_distances_falls_with_every_pass() -> None:
+    """From the mean, where it is 3.618034, to the crossing, where it is 3."""
+    sums = [
+        float(np.linalg.norm(CROSS - point, axis=1).mean())
+        for point in (CROSS.mean(axis=0), *(median(CROSS, [0.25] * 4, passes=passes) for passes in (1, 2, 4, 100)))
+    ]
+    assert (sums[0], sums[1], sums[-1]) == pytest.approx((3.618034, 3.108856, 3.0), abs=1e-6)
+    assert sums == sorted(sums, reverse=True)
+
+
 def test_it_ends_where_the_sum_of_distances_is_least() -> None:
     assert median(CROSS, [0.25] * 4) == pytest.approx([0, 0], abs=1e-5)
     generator = np.random.default_rng(0)

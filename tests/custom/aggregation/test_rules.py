@@ -66,6 +66,9 @@ def of_yin() -> dict[str, dict[str, torch.Tensor]]:
 def test_trimmed_mean_of_the_published_values(waits: bool, tmp_path: Path) -> None:
     result = averaged(RULES["trimmed_mean"], of_yin(), tmp_path / "waiting" if waits else None)
     torch.testing.assert_close(result["w"], torch.tensor([3.0, 16 / 3]))
+    # Without a trimmed site it is the mean; here of sites of one size.
+    plain = averaged(AggregationSettings(), of_yin(), None)
+    torch.testing.assert_close(plain["w"], torch.tensor([22.0, -2.8]))
 
 
 def test_median_of_the_published_values_of_an_odd_and_an_even_number_of_sites(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ EVERY = {
     "scaffold": SCAFFOLD,
     "fednova": FEDNOVA,
     "fedavgm": {"server_optimizer": {"name": "fedavgm"}},
+    "fedadagrad": {"server_optimizer": {"name": "fedadagrad"}},
     "fedadam": ADAM,
     "fedyogi": {"server_optimizer": {"name": "fedyogi"}},
     "scaffold, half, fedavgm": SCAFFOLD | {"fraction": 0.5, "server_optimizer": {"name": "fedavgm", "momentum": 0.5}},
@@ -64,6 +65,36 @@ def test_scaffold_by_hand(tmp_path: Path) -> None:
     assert [float(variate["0"]) for variate in own] == [pytest.approx(-2.379), pytest.approx(4.809)]
 
 
+def test_scaffolds_limit_is_the_optimum_and_that_of_federated_averaging_is_not(tmp_path: Path) -> None:
+    for changes, first, limit in (({}, [-0.32, -0.528, -0.6632], -0.914286), (SCAFFOLD, [-0.32, -0.563], -1.0)):
+        settings = settings_of(60, **changes)
+        folder = tmp_path / (settings.drift_correction)
+        run = ParabolaRun(folder / "run", settings, two_sites(folder, settings)).begin()
+        assert run.xs[: len(first)] == pytest.approx(first)
+        assert run.xs[-1] == pytest.approx(limit, abs=1e-5)
+
+
+def test_scaffold_of_one_step_begins_as_federated_averaging_and_of_equal_sites_stays_so(tmp_path: Path) -> None:
+    """With one step a site's correction is that of the mean: it adds up to nothing. Equal sites have equal variates."""
+    results = []
+    for name, changes in (("scaffold", SCAFFOLD), ("none", {})):
+        one_step = settings_of(4, 1, **changes)
+        equal = settings_of(4, 3, **changes)
+        sites = [ParabolaSite(tmp_path / name / site, equal, 3, -2) for site in "ab"]
+        results.append(
+            (
+                ParabolaRun(tmp_path / name / "one", one_step, two_sites(tmp_path / name / "of-one", one_step)).begin(),
+                ParabolaRun(tmp_path / name / "equal", equal, sites).begin(),
+            )
+        )
+    (one, equals), (plain_one, plain_equals) = results
+    assert one.xs == pytest.approx(plain_one.xs, abs=1e-6)
+    assert equals.xs == pytest.approx(plain_equals.xs, abs=1e-6)
+    files = [tmp_path / "scaffold" / site / "run" / "control_variates" / "round_4.pt" for site in "ab"]
+    own = [float(torch.load(file, weights_only=True)["0"]) for file in files]
+    assert own == [pytest.approx(float(equals.params["control_variates.variate_0"]))] * 2
+
+
 def test_the_servers_variate_is_the_mean_of_the_sites_by_samples(tmp_path: Path) -> None:
     """Whoever trains when, with whatever number of steps; who never trained counts with zero."""
     samples = {"a": 10, "b": 20, "c": 5, "d": 31}
@@ -107,6 +138,20 @@ def test_fednova_by_hand(tmp_path: Path) -> None:
     # Running statistics are the average's, counters the first of the largest sites'.
     for result in (stays, averaged):
         assert (float(result.params["mean"]), int(result.params["count"])) == (0.0, 10)
+
+
+def test_fednova_of_sites_of_other_sizes(tmp_path: Path) -> None:
+    """Of 1 and 4 steps, and as many samples, it is Σ τ² / (Σ τ)² of the sum of both ways."""
+    for shares, factors in (((10, 10), (2.5 / 2, 2.5 / 8)), ((10, 40), (17 / 25, 17 / 25))):
+        settings = settings_of(1, None, **FEDNOVA)
+        folder = tmp_path / str(shares[1])
+        sites = [
+            ParabolaSite(folder / "a", settings, 1, 2, local_steps=1, num_samples=shares[0]),
+            ParabolaSite(folder / "b", settings, 1, -2, local_steps=4, num_samples=shares[1]),
+        ]
+        run = ParabolaRun(folder / "run", settings, sites).begin()
+        ways = 0.2, -2 * (1 - 0.9**4)
+        assert run.xs == pytest.approx([sum(factor * way for factor, way in zip(factors, ways, strict=True))])
 
 
 # --- limits

@@ -61,7 +61,7 @@ def test_what_only_a_server_can_do_is_named() -> None:
             "and a schedule of your own, which may raise the learning rate",
         ),
         ({"fraction": 0.0}, "fraction"),
-        ({"server_optimizer": {"name": "adam"}}, "'none', 'fedavgm', 'fedadam' or 'fedyogi'"),
+        ({"server_optimizer": {"name": "adam"}}, "'none', 'fedavgm', 'fedadagrad', 'fedadam' or 'fedyogi'"),
     ],
 )
 def test_what_does_not_fit_is_refused(values: dict[str, Any], text: str) -> None:
