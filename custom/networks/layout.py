@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
 
 from .building import assign_blocks, layer_blocks
 
@@ -51,13 +52,20 @@ class NetworkLayout:
         return cls(tuple(chosen), block_of, tuple(trained), tuple(statistics), group_of)
 
 
+def is_normalisation(module: nn.Module) -> bool:
+    """Return whether a module is a layer that normalises over batches, instances, groups or features."""
+    if isinstance(module, _NormBase | nn.GroupNorm | nn.LayerNorm):
+        return True
+    # Further classes have no base in common; their names have.
+    return "norm" in type(module).__name__.lower() and any(True for _ in module.parameters(recurse=False))
+
+
 def _kinds_of_parameters(network: nn.Module) -> dict[str, str]:
     """Return the kind of every parameter, under all names that it has."""
     kinds = {}
     for name, parameter in network.named_parameters(remove_duplicate=False):
         module = network.get_submodule(name.rpartition(".")[0])
-        # PyTorch's classes of normalisation have no base in common; their names have.
-        if "norm" in type(module).__name__.lower():
+        if is_normalisation(module):
             kinds[name] = NORMALISATION
         else:
             kinds[name] = WEIGHTS if parameter.ndim > 1 else BIASES

@@ -27,6 +27,11 @@ def run(out: Path, job: str = "rmd", **changes: Any) -> Model:
     return run_job(job, SMALL | changes, out)
 
 
+def second_of(both: Model) -> Model:
+    prefix = f"{SECOND_NETWORK}.network."
+    return {name.removeprefix(prefix): value for name, value in both.items() if name.startswith(prefix)}
+
+
 def test_without_its_parts_the_first_network_is_that_of_federated_averaging(tmp_path: Path) -> None:
     write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=2, images_per_site=3, test_images=1)
     # A gradient's norm is that of one network.
@@ -36,9 +41,24 @@ def test_without_its_parts_the_first_network_is_that_of_federated_averaging(tmp_
     first = {name: value for name, value in both.items() if not name.startswith(f"{SECOND_NETWORK}.")}
     assert first.keys() == averaged.keys()
     assert all(torch.equal(value, averaged[name]) for name, value in first.items())
-    second = {name: both[f"{SECOND_NETWORK}.network.{name}"] for name in first}
+    second = second_of(both)
     assert len(both) == 2 * len(averaged)
     assert not torch.equal(second["final_conv.weight"], averaged["final_conv.weight"])
+
+
+def test_without_its_parts_the_second_network_is_trained_by_itself(tmp_path: Path) -> None:
+    """Federated averaging that begins with its start weights has the same model."""
+    write_phantom_federation(tmp_path / "data", LesionImages(), num_sites=2, images_per_site=3, test_images=1)
+    short = {"rounds": 1, "keep_rounds": []}
+    start = run(tmp_path / "start", **short, **{"training.learning_rate": 1e-30})
+    torch.save(start, tmp_path / "both.pt")
+    torch.save(second_of(start), tmp_path / "second.pt")
+    both = run(
+        tmp_path / "both", dropped_fraction=0, distillation_weight=0, start_model=str(tmp_path / "both.pt"), **short
+    )
+    averaged = run(tmp_path / "averaged", "fedavg", start_model=str(tmp_path / "second.pt"), **short)
+    assert not torch.equal(averaged["final_conv.weight"], start["final_conv.weight"])
+    assert same_model(second_of(both), averaged)
 
 
 def test_a_continued_run_has_the_same_bits(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ but that of federated averaging, over the other layers.
 """
 
 from ...annotation_gaps import AnnotationGap
+from ...consensus_rule import ConsensusKind
 from ...interface.declaration import Method
 from ..personal import OUTBOUND_FIELDS
 from .settings import FedBnSettings
@@ -17,4 +18,5 @@ METHOD = Method(
     f"{__name__}.site:FedBnSite",
     OUTBOUND_FIELDS,
     supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
+    consensus=frozenset(ConsensusKind),
 )

@@ -1,15 +1,13 @@
 """Which layers of a network FedBN leaves to the sites."""
 
 from torch import nn
-from torch.nn.modules.batchnorm import _NormBase
 
-# Batch and instance normalisation have a common base class.
-_NORMALISATIONS = (_NormBase, nn.GroupNorm, nn.LayerNorm)
+from ...networks.layout import is_normalisation
 
 
 def normalisations(network: nn.Module) -> list[nn.Module]:
     """Return the normalisation layers of a network, each once, in its own order."""
-    return [module for module in network.modules() if isinstance(module, _NORMALISATIONS)]
+    return [module for module in network.modules() if is_normalisation(module)]
 
 
 def has_normalisation(network: nn.Module) -> bool:

@@ -9,6 +9,7 @@ Equations, by what they define:
 """
 
 from ...annotation_gaps import AnnotationGap
+from ...consensus_rule import ConsensusKind
 from ...interface.declaration import Method
 from .settings import FedMixSettings
 
@@ -19,4 +20,5 @@ METHOD = Method(
     f"{__name__}.server:FedMixServer",
     "fedannot.custom.methods.fedavg.site:FedAvgSite",
     supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
+    consensus=frozenset(ConsensusKind) - {ConsensusKind.SOFT},
 )

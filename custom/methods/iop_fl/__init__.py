@@ -8,6 +8,7 @@ Equations, by what they define:
 """
 
 from ...annotation_gaps import AnnotationGap
+from ...consensus_rule import ConsensusKind
 from ...interface.declaration import Method
 from ..personal import OUTBOUND_FIELDS, PERSONAL_SERVER
 from .settings import IopFlSettings
@@ -20,4 +21,5 @@ METHOD = Method(
     f"{__name__}.site:IopFlSite",
     OUTBOUND_FIELDS,
     supports=frozenset({AnnotationGap.IGNORED_PIXELS}),
+    consensus=frozenset(ConsensusKind),
 )

@@ -87,6 +87,8 @@ class PersonalSite(FedAvgSite):
         """Store a shared model with the site's own layers and threshold, and what the predictions score."""
         folder = site.run_folder / PERSONAL_FOLDER
         private_folder(folder)
+        if site.kept_tensors(PERSONAL_FOLDER, site.round_number) is None:
+            site.warning("This site has not trained, so that the layers of its own are those of the shared model.")
         personal = self._personal_part(network, site, site.round_number)
         shared_params, own_params = params_in_main_memory(network), params_in_main_memory(personal)
         content: dict[str, dict[str, torch.Tensor] | float] = {

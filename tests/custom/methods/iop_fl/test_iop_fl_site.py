@@ -42,6 +42,21 @@ def test_models_count_by_their_age() -> None:
     assert float(average.model.weight) == 4.0
 
 
+def test_averages_of_three_rounds_of_three_sites() -> None:
+    """The shared weight begins at 0, and site k adds k in each round: 1, 2, 3, then their mean 2 and so on."""
+    sites = [OwnAverage(nn.Linear(1, 1, bias=False)) for _ in range(3)]
+    averages, shared = [], 0.0
+    for _ in range(3):
+        for number, average in enumerate(sites, start=1):
+            network = nn.Linear(1, 1, bias=False)
+            nn.init.constant_(network.weight, shared + number)
+            average.add(network, 0.9)
+        shared += 2.0
+        averages.append([float(average.model.weight) for average in sites])
+    for result, expected in zip(averages, ((1, 2, 3), (1.2, 2.2, 3.2), (1.58, 2.58, 3.58)), strict=True):
+        assert result == pytest.approx(expected)
+
+
 def test_before_its_first_round_a_site_has_the_shared_model(tmp_path: Path) -> None:
     method = site_part("iop_fl")
     network = received(method)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.personal import DATA, PERSONAL, received, same, site_part, train_round, values
+from support.personal import COMMON, DATA, PERSONAL, received, same, site_part, train_round, values
+from support.several_annotators import write_site
 from support.site_views import HandmadeSite
 
 from fedannot.apps.reports.local_models import read_local_model
@@ -14,8 +15,11 @@ from fedannot.custom.data.datalist import TRAINING
 from fedannot.custom.data.personal_files import LOCAL_MODEL_FILE, LOCAL_SCORES_FILE, PERSONAL_FOLDER
 from fedannot.custom.data.phantoms.lesion_images import LesionImages
 from fedannot.custom.data.phantoms.writer import write_phantom_federation
+from fedannot.custom.data.site_data import load_site_data
+from fedannot.custom.data.store_location import participant_store
 from fedannot.custom.evaluation.inference import Inference
 from fedannot.custom.evaluation.segmentation_scores import evaluate
+from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.methods.personal.own_threshold import AtThreshold, own_threshold
 from fedannot.custom.methods.personal.settings import PersonalSettings
 from fedannot.custom.methods.personal.site import PersonalSite
@@ -176,6 +180,7 @@ def test_the_last_model_is_kept_with_the_scores_of_what_is_a_model(
     scores = json.loads((folder / LOCAL_SCORES_FILE).read_text(encoding="utf-8"))
     assert set(scores["models"]) == models
     assert any(f"Dice on this site's {scores['num_cases']} validation cases" in text for text in site.said)
+    assert not any("has not trained" in text for text in site.said)
 
 
 def test_a_site_that_asks_for_it_keeps_its_model_with_a_threshold_of_its_own(tmp_path: Path, data_folder: Path) -> None:
@@ -201,11 +206,16 @@ def test_a_site_that_asks_for_it_keeps_its_model_with_a_threshold_of_its_own(tmp
     assert read.threshold == expected
 
 
-def test_without_a_threshold_the_kept_file_has_none(tmp_path: Path, data_folder: Path) -> None:
-    method, site = site_part("ditto"), HandmadeSite(tmp_path, data_folder=data_folder)
+@pytest.mark.parametrize("name", ["ditto", "fedbn"])
+def test_a_site_that_has_not_trained_keeps_the_shared_layers_and_says_so(
+    tmp_path: Path, data_folder: Path, name: str
+) -> None:
+    """The kept file has no threshold, as none was asked for."""
+    method, site = site_part(name), HandmadeSite(tmp_path, data_folder=data_folder)
     method.answer(KEEP_MODEL, received(method), site.view(method, 1))
     kept = torch.load(site.run_folder / PERSONAL_FOLDER / LOCAL_MODEL_FILE, weights_only=True)
     assert set(kept) == {"shared", "personal", "round"}
+    assert any(text.startswith("This site has not trained") for text in site.said)
 
 
 def test_a_site_without_validation_cases_says_that_nothing_is_scored(tmp_path: Path, data_folder: Path) -> None:
@@ -218,3 +228,23 @@ def test_a_site_without_validation_cases_says_that_nothing_is_scored(tmp_path: P
     assert (site.run_folder / PERSONAL_FOLDER / LOCAL_MODEL_FILE).is_file()
     assert not (site.run_folder / PERSONAL_FOLDER / LOCAL_SCORES_FILE).exists()
     assert any("has no list 'validation', so that nothing says" in text for text in site.said)
+
+
+@pytest.mark.parametrize("rule", ["majority", "staple", "random-per-epoch", "soft", "one:B"])
+@pytest.mark.parametrize("name", ["fedrep", "fedbn", "iop_fl"])
+def test_every_rule_for_several_annotations(tmp_path: Path, name: str, rule: str) -> None:
+    """The labels that are trained on are those of the rule, as in federated averaging."""
+    write_site(tmp_path / "data")
+    data = load_site_data(tmp_path / "data", participant_store(), section="training", site="site-1", consensus=rule)
+    method = site_part(name, training=COMMON["training"] | {"consensus": rule})
+    view = HandmadeSite(tmp_path, data, data_folder=tmp_path / "data").view(method, 1)
+    network, averaged = received(method), received(method)
+    outcome = method.train(network, view).outcome
+    expected = FedAvgSite(method.settings).train(averaged, view).outcome
+    if name == "fedrep":
+        # Its head was trained before.
+        assert outcome.mean_loss != expected.mean_loss
+        assert outcome.samples == expected.samples
+    else:
+        assert outcome == expected
+        assert same(values(method.model_in_use(network, view)), values(averaged))
