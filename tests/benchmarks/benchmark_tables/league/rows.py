@@ -88,7 +88,7 @@ ROWS: Mapping[str, LeagueRow] = {
         f"volumes, all lesions annotated{_WITH_TEST}", fedia.volumes(None, test_volumes=_TEST_VOLUMES)
     ),
     "missed": _missed(
-        f"volumes, 2/4/6/8 tenths of the lesions annotated{_WITH_TEST}",
+        f"volumes, 2/4/6/8 tenths annotated{_WITH_TEST}",
         fedia.volumes(fedia.MS[2], test_volumes=_TEST_VOLUMES),
         clean="missed-none",
     ),
