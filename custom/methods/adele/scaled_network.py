@@ -20,7 +20,7 @@ _MODES = {1: "linear", 2: "bilinear", 3: "trilinear"}
 def accepted_by(settings: RunSettings) -> Callable[[tuple[int, ...]], bool]:
     """Return what says whether the network of some settings can be trained on images of some extents.
 
-    Each extents are tried once.
+    The same extents are tried once.
     """
 
     @functools.cache
