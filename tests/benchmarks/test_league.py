@@ -581,6 +581,9 @@ def test_chosen_settings_count_where_the_figures_are_of_them() -> None:
     rows["other task"] = rows["chosen"].model_copy(update={"task": "classification"})
     said = {given: league_page(League(rows=(row,), choices=(choice,))) for given, row in rows.items()}
     assert "1 of 1 result is of the best of" in " ".join(said.pop("chosen").split())
+    assert "0 of 1 result is of the best of at most five, found on other rows, 0 of the published values. Of an " in (
+        " ".join(said.pop("other task").split())
+    )
     assert all("all have the published values" in " ".join(text.split()) for text in said.values())
     both = league_page(League(rows=(rows["chosen"], rows["other task"]), choices=(choice,)))
     assert "1 of 2 results are of the best of at most five" in " ".join(both.split())

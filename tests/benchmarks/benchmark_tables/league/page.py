@@ -19,7 +19,7 @@ from .figures import (
 )
 from .markdown import number, paragraph, signed, table
 from .rows import tuning_row_of
-from .settings import MOST_TRIED, choice_for
+from .settings import MOST_TRIED, choice_for, published
 
 # Points of Dice or F1: what noise must cost at least for a row to say anything of robustness, how far a round may still
 # move a baseline that is trained to its end, and what a large difference is.
@@ -305,16 +305,9 @@ def _reference_alone(rows: Sequence[LeagueFigures]) -> str:
 
 
 def _budget(league: League) -> str:
-    chosen, results = _num_chosen(league), sum(len(_compared(row)) for row in league.rows)
-    how = (
-        f"{chosen} of {plural(results, 'result')} {'is' if results == 1 else 'are'} of the best of at most "
-        f"{_in_words(MOST_TRIED + 1)}, found on other rows, the others of the published values"
-        if chosen
-        else "all have the published values"
-    )
     return (
         f"{_machines(league.rows)}Each method has one budget for each kind of rows: its published values, and at most "
-        f"{_in_words(MOST_TRIED)} other settings on seeds from 100. In these figures {how}. "
+        f"{_in_words(MOST_TRIED)} other settings on seeds from 100. In these figures {_how_chosen(league)} "
         "[Figures](league_figures.md): each seed, tests, time, memory, traffic, fields that leave, models of each "
         "site. All of it as records: [league.json](league.json). Dropped: [lab](../lab/league.md)."
     )
@@ -332,14 +325,23 @@ def _compared(row: LeagueFigures) -> list[MethodFigures]:
     return [method for method in row.methods if method.method != REFERENCE]
 
 
-def _num_chosen(league: League) -> int:
-    """How many methods of rows have figures of settings that were chosen among several."""
-    return sum(
-        choice is not None and choice.best == method.settings
-        for row in league.rows
-        for method in _compared(row)
-        for choice in [choice_for(row.task, method.method, tuning_row_of(row.row), league.choices)]
+def _how_chosen(league: League) -> str:
+    """How many methods of rows have figures of settings that were chosen among several, and of which others."""
+    results = [(row, method) for row in league.rows for method in _compared(row)]
+    chosen = earlier = 0
+    for row, method in results:
+        choice = choice_for(row.task, method.method, tuning_row_of(row.row), league.choices)
+        if choice is not None and choice.best == method.settings:
+            chosen += 1
+        elif method.settings is not None and method.settings != published(method.method):
+            earlier += 1
+    if not chosen and not earlier:
+        return "all have the published values."
+    text = (
+        f"{chosen} of {plural(len(results), 'result')} {'is' if len(results) == 1 else 'are'} of the best of at most "
+        f"{_in_words(MOST_TRIED + 1)}, found on other rows, {len(results) - chosen - earlier} of the published values."
     )
+    return f"{text} Of an earlier choice {'is' if earlier == 1 else 'are'} {earlier}." if earlier else text
 
 
 def _in_words(count: int) -> str:

@@ -97,7 +97,8 @@ def row_figures(
         )
         for method in figures.methods
     ]
-    num_patients = max((test.num_patients for test in tests), default=None)
+    # Without another method there is no test.
+    num_patients = max((test.num_patients for test in tests), default=len({line.patient for line in results}) or None)
     return figures.model_copy(update={"methods": tuple(methods), "num_patients": num_patients})
 
 
