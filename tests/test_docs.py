@@ -19,6 +19,7 @@ from pages import ROOT, Page, anchor, commands_of, fault_of_command, links, num_
 
 import fedannot
 from fedannot.apps.commands.cli import app
+from fedannot.custom.consensus_rule import ONE_LABEL, ConsensusKind
 from fedannot.custom.methods import METHODS
 
 PAGES = [read_page(path) for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])]
@@ -218,6 +219,28 @@ def test_tables_are_those_of_the_figures_beside_them() -> None:
 def test_long_tables_are_made_from_figures() -> None:
     marked = [page.name for page in PAGES if "<!-- end -->" in page.path.read_text(encoding="utf-8")]
     assert {f"docs/benchmarks/{name}.md" for name in ("auto", "feda3i", "fedia", "fedgsca", "decoupled")} <= set(marked)
+
+
+def test_which_methods_take_which_rules_for_several_annotations_is_what_they_declare() -> None:
+    text = " ".join((ROOT / "docs" / "data.md").read_text(encoding="utf-8").split())
+    (part,) = re.findall(
+        r"- `fedavg` and all methods that are not named here take every rule\.(.*?)They need a label", text
+    )
+    # FedA³I is named by its job.
+    said = {
+        what: {"feda3i" if name == "fedaaai" else name for name in re.findall(r"`(\w+)`", names)}
+        for names, what in re.findall(r"((?:`\w+`[, and]*)+) take (all rules but|rules with one label)", part)
+    }
+    none = set(re.findall(r"`(\w+)`", part.partition("one label.")[2]))
+    declared: dict[frozenset[ConsensusKind], set[str]] = {}
+    for method in METHODS:
+        declared.setdefault(method.consensus, set()).add(method.name)
+    every = frozenset(ConsensusKind)
+    assert declared.pop(every) >= {"fedavg"}
+    assert declared.pop(every - {ConsensusKind.SOFT}) == said["all rules but"]
+    assert declared.pop(ONE_LABEL) == said["rules with one label"]
+    assert declared.pop(frozenset()) == none
+    assert declared == {}
 
 
 def test_what_first_lines_claim_of_auto_is_what_its_figures_say() -> None:
