@@ -89,8 +89,13 @@ class Stepping:
         """
         rates = None
         if isinstance(learning_rate, LearningRate) and learning_rate.changes_in_round:
-            rates = learning_rate.in_round(training.local_steps or training.local_epochs * batches.steps_per_epoch)
+            rates = learning_rate.in_round(steps_of_round(training, batches))
         return cls(training.local_steps, rates, training.gradient_clipping, training.precision)
+
+
+def steps_of_round(training: TrainingSettings | ClassifierTrainingSettings, batches: Batches) -> int:
+    """Return how many optimizer steps the settings of a training say for these batches."""
+    return training.local_steps or training.local_epochs * batches.steps_per_epoch
 
 
 def train(

@@ -11,6 +11,7 @@ from ...data.datalist import TRAINING
 from ...data.tensor_files import save_tensors_of_round
 from ...interface.views import SiteView, Trained
 from ...training.batches import training_batches
+from ...training.loop import steps_of_round
 from ...training.losses import DiceRecord
 from ...training.objectives import Objective, Sum
 from .averaging_settings import AveragingSettings
@@ -47,7 +48,7 @@ class AveragingSite(FedAvgSite):
         batches = training_batches(
             site.load(TRAINING), training, torch.device("cpu"), labels=targets.labels, used=targets.used
         )
-        return {NUM_STEPS: training.local_epochs * batches.steps_per_epoch}
+        return {NUM_STEPS: steps_of_round(training, batches)}
 
     def objective(
         self, network: nn.Module, site: SiteView, dice: DiceRecord | None, targets: Targets = AS_GIVEN

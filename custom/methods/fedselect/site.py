@@ -19,6 +19,7 @@ from ...seeding import derive_seed
 from ...settings import TrainingSettings
 from ...training.batch import Batch
 from ...training.batches import training_batches
+from ...training.loop import steps_of_round
 from ...training.trained_slices import trained_slices
 from ..fedavg.site import FedAvgSite
 from .case_losses import case_losses, cases_in_use, counts_dice, sample_losses
@@ -90,12 +91,12 @@ class FedSelectSite(FedAvgSite):
 
     def _step_size(self, data: SiteData, network: nn.Module, site: SiteView) -> float:
         """The learning rate with which training on so many drawn cases begins the round."""
-        rate, training = self.learning_rate(site), self.settings.training
-        if not isinstance(training.schedule, Component):
+        rate = self.learning_rate(site)
+        if not isinstance(rate.training.schedule, Component):
             return rate.at(0, 1)
         drawn = range(number_of_cases(len(data.cases), self.settings.case_fraction))
         batches = self.batches(data, network, Targets(used=self._samples(data, drawn)))
-        return rate.in_round(training.local_steps or training.local_epochs * batches.steps_per_epoch)[0]
+        return rate.in_round(steps_of_round(rate.training, batches))[0]
 
     def _samples(self, data: SiteData, cases: Sequence[int]) -> torch.Tensor:
         """The samples of cases that are trained on, in the cases' order."""

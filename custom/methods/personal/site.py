@@ -78,18 +78,25 @@ class PersonalSite(FedAvgSite):
 
     def _personal_part(self, network: nn.Module, site: SiteView, last_round: int) -> nn.Module:
         """The personal part as it was after a round, or after the last one before it that the site was there for."""
+        return self._with_kept(network, site, site.kept_tensors(PERSONAL_FOLDER, last_round))
+
+    def _with_kept(
+        self, network: nn.Module, site: SiteView, kept: tuple[int, dict[str, torch.Tensor]] | None
+    ) -> nn.Module:
+        """The personal part with kept values; as a site begins, where it has none."""
         personal = self.start(network, derive_seed(self.settings.seed, site.name, "personal layers"))
-        if (result := site.kept_tensors(PERSONAL_FOLDER, last_round)) is not None:
-            personal.load_state_dict(result[1])
+        if kept is not None:
+            personal.load_state_dict(kept[1])
         return ready_to_compute(personal)
 
     def _keep(self, network: nn.Module, site: SiteView) -> None:
         """Store a shared model with the site's own layers and threshold, and what the predictions score."""
         folder = site.run_folder / PERSONAL_FOLDER
         private_folder(folder)
-        if site.kept_tensors(PERSONAL_FOLDER, site.round_number) is None:
-            site.warning("This site has not trained, so that the layers of its own are those of the shared model.")
-        personal = self._personal_part(network, site, site.round_number)
+        kept = site.kept_tensors(PERSONAL_FOLDER, site.round_number)
+        if kept is None:
+            site.warning("This site has not trained, so that its own layers are as a site begins.")
+        personal = self._with_kept(network, site, kept)
         shared_params, own_params = params_in_main_memory(network), params_in_main_memory(personal)
         content: dict[str, dict[str, torch.Tensor] | float] = {
             "shared": shared_params,

@@ -5,10 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from support.pictures import make_data
 from support.quadratic_sites import ParabolaRun, ParabolaSite, parabola
+from support.site_views import HandmadeSite
 
 from fedannot.custom.data.participant_folder import WAITING_FOLDER
 from fedannot.custom.methods.fedavg.averaging_settings import SegmentationAveragingSettings
+from fedannot.custom.methods.fedavg.averaging_site import AveragingSite
 from fedannot.custom.methods.fedavg.site import FedAvgSite
 from fedannot.custom.run.state import STATE_FILE, RunState
 
@@ -363,3 +366,12 @@ def test_what_is_no_number_of_steps_is_refused(steps: object, tmp_path: Path) ->
 
     run.link.there["b"] = lying
     assert run.begin().records[0].sites.keys() == {"a"}
+
+
+@pytest.mark.parametrize(("changes", "expected"), [({}, 3), ({"local_epochs": 2}, 6), ({"local_steps": 5}, 5)])
+def test_a_site_says_how_many_steps_it_makes(changes: dict[str, Any], expected: int, tmp_path: Path) -> None:
+    """Of six pictures in batches of two an epoch has three."""
+    training = PLAIN | {"batch_size": 2, "local_epochs": 1} | changes
+    settings = SegmentationAveragingSettings.model_validate(FEDNOVA | {"training": training})
+    view = HandmadeSite(tmp_path, make_data([(1,)] * 6)).view(AveragingSite(settings), 1)
+    assert AveragingSite(settings).training_flags(view) == {"num_steps": expected}
