@@ -66,8 +66,8 @@ def read_structure_set(source: Path, chosen: Collection[str] = ()) -> StructureS
         chosen: names of regions; capitals, Unicode form and spaces around them do not matter.
 
     Raises:
-        DataError: if pydicom is not installed; the file is too large, lacks a sequence, or a contour of a chosen
-            region has no usable points.
+        DataError: if pydicom is not installed; the file is too large, lacks a sequence, or a chosen region shares its
+            number with another one or has a contour without usable points.
     """
     try:
         # An extra: few sites need it.
@@ -118,14 +118,22 @@ def _check_length(file: Path) -> None:
 
 def _structure_set(file: Path, dataset: Any, chosen: set[str]) -> StructureSet:
     listed = _sequence(file, dataset, "StructureSetROISequence")
-    drawn = {int(item.ReferencedROINumber): item for item in _sequence(file, dataset, "ROIContourSequence")}
+    drawn: dict[int, list[Any]] = {}
+    for item in _sequence(file, dataset, "ROIContourSequence"):
+        drawn.setdefault(int(item.ReferencedROINumber), []).extend(item.get("ContourSequence") or ())
+    numbers = [int(item.ROINumber) for item in listed]
     regions, names = [], []
-    for item in listed:
-        number, name = int(item.ROINumber), str(item.get("ROIName", "")).strip()
+    for number, item in zip(numbers, listed, strict=True):
+        name = str(item.get("ROIName", "")).strip()
         names.append(name)
+        if name_key(name) in chosen and numbers.count(number) > 1:
+            raise DataError(
+                f"{file}: found {numbers.count(number)} regions of the number {number}, one of them {name!r}; expected "
+                "a number of its own for each. Export the structure set again."
+            )
         if name_key(name) in chosen:
             frame = str(item.get("ReferencedFrameOfReferenceUID", ""))
-            contours, num_ignored = _contours(file, name, drawn.get(number))
+            contours, num_ignored = _contours(file, name, drawn.get(number, ()))
             regions.append(Region(number, name, frame, contours, num_ignored))
     return StructureSet(_series(dataset), tuple(regions), tuple(names))
 
@@ -149,11 +157,11 @@ def _series(dataset: Any) -> frozenset[str]:
     )
 
 
-def _contours(file: Path, name: str, drawn: Any | None) -> tuple[tuple[Floats, ...], int]:
+def _contours(file: Path, name: str, drawn: Sequence[Any]) -> tuple[tuple[Floats, ...], int]:
     """The closed contours of a region, every one once, and how many enclose nothing."""
     closed: dict[bytes, Floats] = {}
     num_ignored = 0
-    for contour in () if drawn is None else drawn.get("ContourSequence") or ():
+    for contour in drawn:
         if str(contour.get("ContourGeometricType", "")) not in _CLOSED:
             num_ignored += 1
             continue

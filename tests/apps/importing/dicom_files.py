@@ -161,15 +161,16 @@ def contour(points, kind="CLOSED_PLANAR", **values):
     return item(**({"ContourGeometricType": kind, "NumberOfContourPoints": len(points), "ContourData": data} | values))
 
 
-def write_structure_set(file, regions, *, series="1.2.3.9", frame="1.2.3.5", without=()):
-    """Write an RTSTRUCT of regions, name → contours."""
+def write_structure_set(file, regions, *, series="1.2.3.9", frame="1.2.3.5", without=(), numbers=None, drawn=None):
+    """Write an RTSTRUCT of regions, name → contours; `drawn` replaces them by pairs of a number and contours."""
+    numbers = numbers or range(1, len(regions) + 1)
     listed = [
         item(ROINumber=number, ROIName=name, ReferencedFrameOfReferenceUID=frame)
-        for number, name in enumerate(regions, start=1)
+        for number, name in zip(numbers, regions, strict=True)
     ]
     drawn = [
         item(ReferencedROINumber=number, ContourSequence=list(contours))
-        for number, contours in enumerate(regions.values(), start=1)
+        for number, contours in drawn or zip(numbers, regions.values(), strict=True)
     ]
     named = item(RTReferencedSeriesSequence=[item(SeriesInstanceUID=series)])
     frames = [item(FrameOfReferenceUID=frame, RTReferencedStudySequence=[named])]

@@ -232,3 +232,28 @@ def test_two_regions_of_one_name_are_refused(tmp_path):
     write_structure_set(tmp_path / "in" / "p1" / "ct" / "a.dcm", {"GTV": disc(affine), "gtv": disc(affine)})
     with pytest.raises(DataError, match=r"found 2 regions 'GTV' with contours, of the numbers 1, 2; expected one"):
         imported(tmp_path)
+
+
+def test_contours_in_two_items_of_one_region_are_all_drawn(tmp_path):
+    affine = series(tmp_path)
+    file = tmp_path / "in" / "p1" / "ct" / "a.dcm"
+    write_structure_set(file, {"GTV": disc(affine)})
+    _, (whole,) = imported(tmp_path)
+    (tmp_path / "out").rename(tmp_path / "whole")
+    write_structure_set(file, {"GTV": ()}, drawn=[(1, disc(affine, (1,))), (1, disc(affine, (2, 3)))])
+    _, (split,) = imported(tmp_path)
+    whole = nibabel.load(tmp_path / "whole" / whole.label.relative_to(tmp_path / "out"))
+    assert whole.get_fdata().any()
+    np.testing.assert_array_equal(nibabel.load(split.label).get_fdata(), whole.get_fdata())
+
+
+def test_two_regions_of_one_number_are_refused_where_one_is_asked_for(tmp_path):
+    affine = series(tmp_path)
+    file = tmp_path / "in" / "p1" / "ct" / "a.dcm"
+    write_structure_set(file, {"GTV": disc(affine), "Cord": disc(affine)}, numbers=(1, 1))
+    with pytest.raises(
+        DataError, match=r"a\.dcm: found 2 regions of the number 1, one of them 'GTV'; expected a number"
+    ):
+        imported(tmp_path)
+    write_structure_set(file, {"GTV": disc(affine), "Cord": disc(affine), "Body": ()}, numbers=(1, 2, 2))
+    imported(tmp_path)
