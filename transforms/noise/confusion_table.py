@@ -36,7 +36,7 @@ def read_confusions(table: str | Path, classes: Sequence[str]) -> tuple[tuple[in
     def others(name: str) -> tuple[int, ...]:
         named = candidates[name.casefold()]
         chosen = [other for other in index_of if other != name.casefold()] if named is None else named
-        return tuple(sorted(index_of[other] for other in chosen if other in index_of))
+        return tuple(sorted({index_of[other] for other in chosen if other in index_of}))
 
     return tuple(others(name) for name in classes)
 

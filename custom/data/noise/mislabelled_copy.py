@@ -120,7 +120,9 @@ def _copy_mislabelled(copy: SiteCopy, noise: ClassNoise, table: str | Path | Non
             true = case.clean_label if isinstance(case.clean_label, int) else label
             pairs.append((assigned, true))
             image, channels = copy.copy_image(case)
-            copied[section].append(Case(image, assigned, true, case.group, case.source, channels=channels))
+            copied[section].append(
+                Case(image, assigned, true, case.group, case.source, case.annotator, channels=channels)
+            )
     if noise.rate and pairs and not num_changed:
         matrix = noise.transition_matrix(len(description.classes), _confusions(noise, table, description.classes))
         report_unchanged_labels(

@@ -166,7 +166,9 @@ def _copy_with_changed_labels(copy: SiteCopy, change: LabelChange) -> None:
                 _LOGGER.warning("Site %s: a label is copied as it is: %s", copy.site, error)
                 label = copy.copy(_file(case.label), LABELS)
             image, channels = copy.copy_image(case)
-            copied[section].append(Case(image, label, clean_file, case.group, case.source, channels=channels))
+            copied[section].append(
+                Case(image, label, clean_file, case.group, case.source, case.annotator, channels=channels)
+            )
     if change.num_masks and not change.num_changed and (asked := change.asked_for()) is not None:
         change.report_unchanged(UnchangedSite(copy.site, asked, change.num_masks))
     write_datalist(copy.target / DATALIST_FILE, copied)

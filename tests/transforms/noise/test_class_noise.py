@@ -103,6 +103,10 @@ def test_a_table_of_ones_own(tmp_path):
     file.write_text("Neutrophil: [Basophil]\nbasophil: any\nplatelet: []\nmonocyte: [neutrophil]\n")
     # The data have no monocytes, and other capitals.
     assert read_confusions(file, ("neutrophil", "Basophil", "Platelet")) == ((1,), (0, 2), ())
+    # Named twice it is no more probable.
+    file.write_text("Neutrophil: [Basophil, platelet, basophil]\nbasophil: any\nplatelet: []\n")
+    confusions = read_confusions(file, ("neutrophil", "Basophil", "Platelet"))
+    assert ClassNoise.parse("C40").transition_matrix(3, confusions)[0].tolist() == pytest.approx([0.6, 0.2, 0.2])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A copy with wrong class labels: labels alone change, the true ones stay beside, and the manifest counts."""
 
 import hashlib
+import json
 
 import numpy as np
 import pytest
@@ -133,3 +134,14 @@ def test_reviewed_cases_get_no_noise(source, tmp_path):
     with pytest.raises(DataError, match=r"Site site-1: .* has reviewed cases, the first training_000\.png"):
         mislabel_cases(source, tmp_path / "noisy", "S10")
     assert not (tmp_path / "noisy").exists()
+
+
+def test_who_labelled_a_case_is_kept(source, tmp_path):
+    file = source / "site-2" / "datalist.json"
+    values = json.loads(file.read_text(encoding="utf-8"))
+    for number, case in enumerate(values[TRAINING]):
+        case["annotator"] = f"Reader {number % 2}"
+    file.write_text(json.dumps(values), encoding="utf-8")
+    mislabel_cases(source, tmp_path / "noisy", "0-P40", seed=1)
+    cases = read_datalist(tmp_path / "noisy" / "site-2" / "datalist.json").section(TRAINING)
+    assert [case.annotator for case in cases] == [f"Reader {number % 2}" for number in range(len(cases))]

@@ -222,3 +222,14 @@ def test_reviewed_cases_get_no_noise(source, tmp_path, key):
     with pytest.raises(DataError, match=r"Site site-2: .* reviewed cases, the first lesion_001\.png; .*audit revert"):
         add_contour_noise(source, tmp_path / "noisy", CHOICE, seed=1)
     assert not (tmp_path / "noisy").exists()
+
+
+def test_who_annotated_a_case_is_kept(source, tmp_path):
+    file = source / "site-1" / "datalist.json"
+    values = json.loads(file.read_text(encoding="utf-8"))
+    for number, case in enumerate(values["training"]):
+        case["annotator"] = f"Reader {number % 2}"
+    file.write_text(json.dumps(values), encoding="utf-8")
+    add_contour_noise(source, tmp_path / "noisy", CHOICE, seed=1)
+    cases = read_datalist(tmp_path / "noisy" / "site-1" / "datalist.json").section("training")
+    assert [case.annotator for case in cases] == [f"Reader {number % 2}" for number in range(len(cases))]
