@@ -102,6 +102,19 @@ def test_methods_with_models_of_each_site_have_a_table_of_final_models():
     ]
 
 
+def test_scores_that_are_not_known_are_no_zeros_and_sites_are_paired():
+    compared = comparison({"swarm": [0.8, 0.8], "decoupled": [0.8, 0.8]})
+    both, one = {"site-1": 0.5, "site-2": 1.0}, {"site-2": 1.0}
+    result = [(0.5, both), (0.75, both), (None, one), (0.75, both)]
+    for run, (generic, own) in zip(compared["runs"], result, strict=True):
+        run["centres"] = {"generic": generic, "own": own}
+    lines = markdown_table([row_figures("row", "chambers", compared)]).splitlines()
+    assert lines[2:] == [
+        "| chambers | swarm | 50.0 / 75.0 | 62.5 |  | 75.0 / 75.0 | 75.0 |  | 50.0 | 100.0 |",
+        "|  | decoupled | - / 75.0 | 75.0 | +0.0 | 100.0 / 75.0 | 87.5 | +0.0 ± 0.0 | 50.0 | 100.0 |",
+    ]
+
+
 def test_rows_without_models_of_each_site_have_a_table_before_the_others():
     plain, centres = (comparison({"swarm": [score]}) for score in (0.5, 0.8))
     plain["runs"][0]["centres"] = None

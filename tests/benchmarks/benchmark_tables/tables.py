@@ -64,32 +64,48 @@ def _table_of_scores(figures: Sequence[RowFigures]) -> str:
 
 
 def _table_of_centres(figures: Sequence[RowFigures]) -> str:
-    """Dice of the final models: on generic data, and on the sites' own cases, their mean and site by site."""
-    sites = sorted({site for row in figures for arm in row.arms for found in _known(arm) for site in found.own})
+    """Dice of the final models: on generic data, and on the sites' own cases, their mean and site by site.
+
+    Differences are of seeds with both scores, and of the sites that both arms have scores of.
+    """
+    sites = sorted({site for row in figures for arm in row.arms for scores in _known(arm) for site in scores.own})
     headings = ["data", "arm"]
     for what in ("generic", "own cases"):
         headings += [f"{what}: Dice %, each seed", "mean", "difference"]
     lines = [f"| {' | '.join([*headings, *sites])} |", "|---" * (len(headings) + len(sites)) + "|"]
     for row in figures:
-        reference: dict[str, list[float]] = {}
         for index, arm in enumerate(row.arms):
-            scores = {
-                "generic": [100 * (found.generic or 0.0) for found in _known(arm)],
-                "own": [100 * statistics.fmean(found.own.values()) for found in _known(arm)],
-            }
             cells = [row.what if index == 0 else "", arm.arm]
-            for name, values in scores.items():
-                fixed = reference.setdefault(name, values)
-                differences = [one - other for one, other in zip(values, fixed, strict=True)] if index else None
-                cells += [" / ".join(f"{value:.1f}" for value in values), f"{statistics.fmean(values):.1f}"]
-                cells.append(shown_difference(differences))
+            for score in (_generic, _own):
+                values = [score(scores, scores) for scores in arm.centres]
+                known = [value for value in values if value is not None]
+                cells.append(" / ".join("-" if value is None else f"{value:.1f}" for value in values))
+                cells.append(f"{statistics.fmean(known):.1f}" if known else "-")
+                pairs = list(zip(arm.centres, row.arms[0].centres, strict=True))
+                both = [(score(one, other), score(other, one)) for one, other in pairs]
+                differences = [one - other for one, other in both if one is not None and other is not None]
+                cells.append(shown_difference(differences if index else None))
             cells += [_mean_at(site, _known(arm)) for site in sites]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def _known(arm: ArmFigures) -> list[CentreScores]:
-    return [found for found in arm.centres if found is not None]
+    return [scores for scores in arm.centres if scores is not None]
+
+
+def _generic(scores: CentreScores | None, other: CentreScores | None) -> float | None:
+    """The Dice on generic data, in percent."""
+    del other
+    return None if scores is None or scores.generic is None else 100 * scores.generic
+
+
+def _own(scores: CentreScores | None, other: CentreScores | None) -> float | None:
+    """The mean Dice in percent on the own cases of the sites that another run has scores of, too."""
+    if scores is None or other is None:
+        return None
+    known = [scores.own[site] for site in sorted(set(scores.own) & set(other.own))]
+    return 100 * statistics.fmean(known) if known else None
 
 
 def _mean_at(site: str, centres: Sequence[CentreScores]) -> str:
@@ -102,6 +118,8 @@ def shown_difference(differences: Sequence[float] | None) -> str:
     """Return the mean of differences to the reference and, of several seeds, their standard deviation."""
     if differences is None:
         return ""
+    if not differences:
+        return "-"
     mean = f"{statistics.fmean(differences):+.1f}"
     return mean if len(differences) == 1 else f"{mean} ± {statistics.stdev(differences):.1f}"
 
