@@ -1,5 +1,6 @@
 """What a run begins with, or goes on with: a state that does not fit the job is refused with the name of its file."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,7 +48,8 @@ def earlier_state(
     values = settings.model_dump(mode="json")
     with named_with_its_file(file):
         state = RunState.load(file)
-        if (reason := refusal_reason(state.params, reference)) is not None:
+        # Each round was checked when it was made; running statistics may have grown far beyond what a start allows.
+        if (reason := refusal_reason(state.params, reference, dict.fromkeys(reference, math.inf))) is not None:
             raise ResumeError(f"The model in {file} does not fit the job's network: {reason}.")
         if not 0 <= state.round_number == len(state.history):
             raise ResumeError(f"{file} is after round {state.round_number}, but has {len(state.history)} records.")

@@ -9,6 +9,7 @@ import plain_records
 import pytest
 import torch
 
+from fedannot.custom.aggregation.streaming_average import refusal_reason
 from fedannot.custom.data import whole_files
 from fedannot.custom.methods import fedavg
 from fedannot.custom.methods.feda3i.settings import FedA3ISettings
@@ -16,6 +17,7 @@ from fedannot.custom.methods.fedavg.settings import FedAvgSettings
 from fedannot.custom.methods.lookup import read_job_settings
 from fedannot.custom.records.record_lines import append_record, write_records
 from fedannot.custom.run import state as run_state
+from fedannot.custom.run.continuing import earlier_state
 from fedannot.custom.run.state import ResumeError, RunState
 
 BEFORE_RECIPES = json.loads((Path(__file__).parent / "settings_before_recipes.json").read_text(encoding="utf-8"))
@@ -343,3 +345,20 @@ def test_the_former_default_of_precision_was_float32_on_a_cpu(monkeypatch, bits,
     former = now | {"training": now["training"] | {"precision": "mixed"}}
     with pytest.raises(ResumeError, match=r"training\.precision='fp32' instead of 'bf16'"):
         RunState("fedavg", former, 1, {}).check_continues("fedavg", now)
+
+
+def test_running_statistics_that_grew_from_round_to_round_go_on(tmp_path):
+    """Each round may have values far beyond the one before; the state of the second is far beyond start weights."""
+    settings = FedAvgSettings()
+    start = {"w": torch.zeros(1), "norm.running_var": torch.ones(1)}
+    first, second = (start | {"norm.running_var": torch.tensor([value])} for value in (3000.0, 6000.0))
+    assert refusal_reason(first, start) is None
+    assert refusal_reason(second, first) is None
+    assert refusal_reason(second, start) is not None
+    file = tmp_path / "state.pt"
+    values = settings.model_dump(mode="json")
+    RunState(settings.method, values, 0, second, {}, []).save(file)
+    assert torch.equal(earlier_state(file, settings, 0, start).params["norm.running_var"], torch.tensor([6000.0]))
+    RunState(settings.method, values, 0, start | {"w": torch.tensor([float("nan")])}, {}, []).save(file)
+    with pytest.raises(ResumeError, match=r"state\.pt does not fit the job's network: not finite .entry w"):
+        earlier_state(file, settings, 0, start)
