@@ -78,6 +78,14 @@ def _largest(tensor: torch.Tensor) -> float:
     return max(-float(low), float(high))
 
 
+def stays_unchanged(num_unchanged: int, num_sites: int) -> bool:
+    """Return whether an integer buffer stays as it is, since at least half of the sites return it so; not without any.
+
+    Training changes counters at every site, and tables of indices at none: there who has changed one lies or is broken.
+    """
+    return 0 < num_sites <= 2 * num_unchanged
+
+
 class StreamingAverage:
     """Average of models with a weight per site and layer block, holding one sum whatever the number of sites.
 
@@ -85,7 +93,8 @@ class StreamingAverage:
     pass. Products are added as 64-bit integers in units of a power of two: integer sums do not depend on the order, so
     the same set of results gives the same bits. For entries with values
     up to 1 the rounding is below 2^-50 K for weights that sum to one, and below 2^-26 K / n for n samples as weights.
-    Integer buffers are not averaged; the site with most samples (then the first by name) gives them.
+    Integer buffers are not averaged; the site with most samples (then the first by name) gives them. One that at least
+    half of the sites return as it was stays so: tables of indices do, counters do not.
 
     Memory beyond the global model: two float32 models (the sum), which go while the result is made.
 
@@ -128,6 +137,7 @@ class StreamingAverage:
             for name in self.limits
         }
         self._counters = {name: tensor for name, tensor in global_model.items() if not tensor.is_floating_point()}
+        self._num_unchanged = dict.fromkeys(self._counters, 0)
         self._largest_site: tuple[int, str] | None = None
         self._is_over = False
         self._totals = dict.fromkeys(self._block_of.values(), 0.0)
@@ -160,6 +170,8 @@ class StreamingAverage:
         if site in self._weights:
             raise ValueError(f"Expected one model per site, but {site} was added twice.")
         self._add_weighted(site, params, weights)
+        for name in self._num_unchanged:
+            self._num_unchanged[name] += torch.equal(params[name].cpu(), self._global_model[name].cpu())
         if self._largest_site is None or (-num_samples, site) < self._largest_site:
             self._largest_site = (-num_samples, site)
             self._counters = {name: params[name].detach().to("cpu").clone() for name in self._counters}
@@ -196,6 +208,8 @@ class StreamingAverage:
             self._totals[block] += total
         for name in self._sums:
             self._sums[name] += other._sums.pop(name)
+        for name, number in other._num_unchanged.items():
+            self._num_unchanged[name] += number
         if other._largest_site is not None and (self._largest_site is None or other._largest_site < self._largest_site):
             self._largest_site, self._counters = other._largest_site, other._counters
 
@@ -255,7 +269,8 @@ class StreamingAverage:
         averaged: dict[str, torch.Tensor] = {}
         for name, entry in self._global_model.items():
             if name in self._counters:
-                averaged[name] = self._counters[name]
+                stays = stays_unchanged(self._num_unchanged[name], len(self.sites))
+                averaged[name] = entry.clone() if stays else self._counters[name]
                 continue
             total_weight = of_block[self._block_of[name]]
             averaged[name] = entry.clone() if total_weight == 0.0 else self._averaged(name, total_weight)

@@ -7,7 +7,7 @@ import torch
 
 from ...transforms.array_types import AnyFloats, Floats
 from .counted_models import CountedModels
-from .streaming_average import PIECE, as_array
+from .streaming_average import PIECE, as_array, stays_unchanged
 
 # Rounding of sums of weights, as a fraction of their sum.
 _SLACK = 1e-9
@@ -51,7 +51,8 @@ def median_model(
     """Return the model of which every coordinate is the weighted median of the sites'.
 
     The models are read piece by piece, so that memory holds one piece of each. Integer buffers are of the site with
-    most samples, then the first by name. A block without any weight keeps the global model's values.
+    most samples, then the first by name, unless at least half of the sites return them as they were. A block without
+    any weight keeps the global model's values.
 
     Args:
         models: of the sites.
@@ -66,7 +67,9 @@ def median_model(
         of_sites = models.entry(name)
         of_block = [weights[site][block_of[name]] for site in sites]
         if not tensor.is_floating_point():
-            medians[name] = of_sites[largest].clone()
+            num_unchanged = sum(torch.equal(of_site.cpu(), tensor.cpu()) for of_site in of_sites)
+            stays = stays_unchanged(num_unchanged, len(of_sites))
+            medians[name] = (tensor if stays else of_sites[largest]).clone()
         elif not any(of_block):
             medians[name] = tensor.clone()
         else:

@@ -246,6 +246,29 @@ def test_integer_buffers_are_of_the_site_with_most_samples(tmp_path: Path) -> No
         assert int(averaged(rule, models, tmp_path / "waiting", samples=samples)["count"]) == 1
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_tables_of_indices_that_one_site_changes_stay_as_they_are(waits: bool, tmp_path: Path) -> None:
+    """Nobody trains them; a liar that claims most samples does not give them to the others."""
+    table, lie = torch.arange(6).view(2, 3), torch.full((2, 3), 10**9)
+    mask = torch.tensor([True, False])
+    rules = RULES if waits else {"mean": AggregationSettings(), "trimmed_mean": RULES["trimmed_mean"]}
+    for name, rule in rules.items():
+        reference = {"w": torch.zeros(1), "index": table, "mask": mask, "count": torch.tensor(3)}
+        sent = SentModel(1, reference, dict.fromkeys(reference, "block"), trained=("w",))
+        average = RoundAverage(sent, AveragingPlan(6, None, tmp_path / name if waits else None, rule=rule))
+        for number, site in enumerate("abcdef"):
+            model = reference | {"w": torch.tensor([float(number)]), "count": torch.tensor(4 + number)}
+            model |= {"index": lie, "mask": ~mask} if site == "a" else {}
+            assert average.refuse_or_accept(site, model, 101 if site == "a" else 100, 1) is None
+        if waits:
+            average.weigh(None)
+        result = average.result()
+        assert torch.equal(result["index"], table)
+        assert torch.equal(result["mask"], mask)
+        # Counters change at every site.
+        assert int(result["count"]) != 3
+
+
 def test_of_one_site_the_median_is_its_model(tmp_path: Path) -> None:
     model = state([1.5, -2.0], variance=0.1, count=4)
     result = averaged(RULES["median"], {"a": model}, tmp_path / "waiting")
